@@ -30,7 +30,7 @@ try:
 except ImportError:
     np = None  # reported in the answer to "describe"
 
-STEP_ROWS, MESSAGE, CLOSE = 1, 2, 3  # what a request asks for
+STEP_ROWS, MESSAGE, CLOSE, STEP_ALL = 1, 2, 3, 4  # what a request asks for
 SKIP, STEP, START, START_SEEDED, REBUILD = range(5)  # what a row does in a step
 
 
@@ -262,12 +262,16 @@ class Actions:
     def masked_size(self):
         return sum(self.bins)
 
+    @staticmethod
+    def to_ints(numbers):
+        return numbers[:, 0].tolist()
+
     def converter(self):
         """A function from the numbers of all rows, [N, A], to a list with each row's action."""
         if self.kind == "discrete":
             start = self.start
             if start == 0:
-                return lambda numbers: numbers[:, 0].tolist()
+                return Actions.to_ints
             return lambda numbers: (numbers[:, 0] + start).tolist()
         shape, dtype = (-1, *self.shape), self.dtype
         if self.kind == "continuous":
@@ -388,13 +392,14 @@ class Rows:
         self.convert = spaces.actions.converter()
         self.errors = []
         leaf = spaces.leaves[0]
-        # The common case, one Box without a mask, is written without a loop over the parts of an observation.
-        self.plain = len(spaces.leaves) == 1 and leaf.kind == "Box" and not leaf.path and self.mask is None
-        self.plain = self.plain and leaf.source == leaf.shape
-        self.plain = self.plain and self.chunk == 1
+        # The common case, one Box of rank 1 without a mask, is written without a loop over the parts of an observation.
+        single = len(spaces.leaves) == 1 and leaf.kind == "Box" and not leaf.path and self.mask is None
+        self.plain = single and len(leaf.source) == 1 and self.chunk == 1
         if self.plain:
-            self.row_views, self.final_views = list(self.observations[0]), list(self.finals[0])
-        self.all_step = bytes([STEP]) * self.count
+            self.row_views = [memoryview(row) for row in self.observations[0]]
+            first = self.actions[:, 0]
+            discrete = self.convert is Actions.to_ints
+            self.take_actions = first[:, 0].tolist if discrete else lambda: self.convert(first)
 
     def write(self, i, observation, views):
         for leaf, view in zip(self.spaces.leaves, views):
@@ -424,28 +429,26 @@ class Rows:
         self.write_next(i, observation)
 
     def finish(self, i, observation, terminated, truncated, info):
-        """The end of an episode: keeps the last observation and begins the next episode."""
+        """The end of an episode: writes its last observation. Returns the first one of the next episode."""
         self.write(i, observation, self.finals)
         success = bool(success_of(info)) if info else False
         observation, _ = self.envs[i].reset()
-        self.write_next(i, observation)
         self.terminated[i], self.truncated[i] = bool(terminated), bool(truncated and not terminated)
         self.success[i] = success
+        return observation
 
     def step_plain(self):
         """One step of every row, in the common case."""
-        rewards = self.rewards
-        array, shape = np.ndarray, self.spaces.leaves[0].source
-        i = 0
-        for step, action, view in zip(self.steps, self.convert(self.actions[:, 0]), self.row_views):
+        rewards, i = self.rewards, 0
+        for step, action, view in zip(self.steps, self.take_actions(), self.row_views):
             try:
                 observation, reward, terminated, truncated, info = step(action)
                 rewards[i] = reward
                 if terminated or truncated:
-                    self.finish(i, observation, terminated, truncated, info)
-                elif type(observation) is array and observation.shape == shape:
-                    view[...] = observation
-                else:
+                    observation = self.finish(i, observation, terminated, truncated, info)
+                try:
+                    view[:] = observation  # a memoryview takes only an array of its own shape and dtype
+                except (TypeError, ValueError):
                     self.write_next(i, observation)
             except (Exception, SystemExit) as error:
                 self.fail(i, error)
@@ -461,9 +464,8 @@ class Rows:
             if terminated or truncated:
                 break
         if terminated or truncated:
-            self.finish(i, observation, terminated, truncated, info)
-        else:
-            self.write_next(i, observation)
+            observation = self.finish(i, observation, terminated, truncated, info)
+        self.write_next(i, observation)
         self.rewards[i], self.executed[i] = total, executed
 
     def step_general(self, commands):
@@ -479,14 +481,13 @@ class Rows:
             except (Exception, SystemExit) as error:
                 self.fail(i, error)
 
-    def step(self):
+    def step(self, all_rows):
         """Executes the commands of all rows. Returns the errors: row, line and traceback of each."""
         self.errors = []
-        commands = self.commands.tobytes()
-        if self.plain and commands == self.all_step:
+        if all_rows and self.plain:
             self.step_plain()
         else:
-            self.step_general(commands)
+            self.step_general(self.commands.tolist())
         return self.errors
 
     def render(self, i):
@@ -568,8 +569,8 @@ def serve(connection, rows, requested, replied):
     while True:
         read(requested, 8)
         request, kind = header[0], header[1]
-        if kind == STEP_ROWS:
-            errors = step()
+        if kind == STEP_ALL or kind == STEP_ROWS:
+            errors = step(kind == STEP_ALL)
             header[3] = 1 if errors else 0
             if errors:
                 connection.send_json({"errors": errors})

@@ -137,9 +137,9 @@ void PythonEnv::run_round() {
   start_servers();
   for (Group& group : groups_) {
     if (!group.asked) continue;
-    write_commands(group);
+    const bool all = write_commands(group);
     try {
-      group.server->request_step();
+      group.server->request_step(all);
     } catch (const ServerGone& error) {
       lose(group, error.what());
     }
@@ -181,16 +181,21 @@ void PythonEnv::start_servers() {
     });
 }
 
-void PythonEnv::write_commands(Group& group) {
+// Returns whether all rows execute a step.
+bool PythonEnv::write_commands(Group& group) {
   StepBlock& block = *group.block;
+  bool all = true;
   block.clear_results();
   for (int64_t i = group.begin; i < group.end; ++i) {
     Row& each = row(i);
     block.commands[i - group.begin] = static_cast<uint8_t>(each.command);
+    if (each.command == RowCommand::step) continue;
+    all = false;
     // An environment that is made anew continues with other random numbers: with the same ones it would fail again.
     const uint64_t key = each.rebuilds == 0 ? each.key : derive_key(each.key, "rebuild", each.rebuilds);
     block.seeds[i - group.begin] = seed_of(key);
   }
+  return all;
 }
 
 void PythonEnv::collect(Group& group, std::vector<ServerRowError> errors) {

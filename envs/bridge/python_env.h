@@ -66,7 +66,7 @@ class PythonEnv final : public Env {
   std::string wrong_choice(int64_t i, const int32_t* action, const Group& group) const;
   void run_round();
   void start_servers();
-  void write_commands(Group& group);
+  bool write_commands(Group& group);
   void collect(Group& group, std::vector<ServerRowError> errors);
   void collect_row(int64_t i, const Group& group);
   void copy(std::vector<ObservationField>& to, const std::vector<ObservationField>& from, int64_t i, int64_t begin);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -26,7 +27,9 @@ namespace {
 
 constexpr uint32_t kLongestMessage = 16 << 20;  // bytes; anything longer is not from env_server.py
 constexpr const char* kClosed = "the process of the environment closed its connection and was killed";
-constexpr std::chrono::milliseconds kEnding{500};  // between the end of a connection and that of its process
+constexpr std::chrono::milliseconds kEnding{500};    // between the end of a connection and that of its process
+constexpr std::chrono::milliseconds kFirstWait{20};  // before the output of a process is read during a step
+constexpr uint64_t kStepsPerRead = 64;               // steps after which the output is read in any case
 constexpr char kJson = 'j';
 constexpr size_t kMostFiles = 3;  // that go with one message
 
@@ -176,7 +179,7 @@ void ServerProcess::request(RequestKind kind) {
   if (write(requested_.number(), &one, sizeof one) != sizeof one) lose(kClosed);
 }
 
-void ServerProcess::request_step() { request(RequestKind::step); }
+void ServerProcess::request_step(bool all) { request(all ? RequestKind::step_all : RequestKind::step); }
 
 void ServerProcess::read_errors(std::vector<ServerRowError>& errors, const Deadline& deadline) {
   const nlohmann::ordered_json message = read_json(deadline);
@@ -191,7 +194,12 @@ void ServerProcess::read_errors(std::vector<ServerRowError>& errors, const Deadl
 
 std::vector<ServerRowError> ServerProcess::await_step(const Deadline& deadline) {
   std::vector<ServerRowError> errors;
-  while (wait_readable(deadline, /*for_reply=*/true)) read_errors(errors, deadline);
+  // The usual case first, because it is faster to wait for few descriptors.
+  pollfd usual[2] = {{replied_.number(), POLLIN, 0}, {socket_.number(), POLLIN, 0}};
+  const auto first = std::min<std::chrono::milliseconds>(kFirstWait, deadline.left());
+  if (poll(usual, 2, static_cast<int>(first.count())) <= 0 || usual[1].revents != 0)
+    while (wait_readable(deadline, /*for_reply=*/true)) read_errors(errors, deadline);
+  if (++steps_ % kStepsPerRead == 0) process_->read_output();
   uint64_t replies = 0;
   const bool read_all = ::read(replied_.number(), &replies, sizeof replies) == sizeof replies && replies == 1;
   if (!read_all || block_->header->reply != block_->header->request)

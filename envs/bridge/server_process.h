@@ -58,8 +58,8 @@ class ServerProcess {
   nlohmann::ordered_json spaces();
   // Hands over the memory block for the steps, which has to outlive this object. Throws ServerGone, or IoError.
   void attach(StepBlock& block);
-  // Asks for one step of the rows, as the block's commands say. Throws ServerGone.
-  void request_step();
+  // Asks for one step of the rows, as the block's commands say; `all`: all say RowCommand::step. Throws ServerGone.
+  void request_step(bool all);
   // Waits until that step is done. Returns the rows that failed. Throws ServerGone.
   std::vector<ServerRowError> await_step(const Deadline& deadline);
   // Row `row` as text; empty if the environment does not draw text. Throws ServerGone.
@@ -86,7 +86,8 @@ class ServerProcess {
   TokenBucket lines_{200, 5};  // lines of output that go to the log
   Descriptor socket_;
   Descriptor requested_, replied_;  // eventfds that wake the server and this process
-  StepBlock* block_ = nullptr;      // none before attach()
+  uint64_t steps_ = 0;
+  StepBlock* block_ = nullptr;  // none before attach()
   std::unique_ptr<ChildProcess> process_;
 };
 

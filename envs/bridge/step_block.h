@@ -23,7 +23,7 @@ struct BlockHeader {
   uint64_t reply = 0;    // number of the request that is done
   uint64_t errors = 0;   // 1: the rows that failed are in a message on the socket
 };
-enum class RequestKind : uint64_t { step = 1, message = 2, close = 3 };  // message: JSON on the socket
+enum class RequestKind : uint64_t { step = 1, message = 2, close = 3, step_all = 4 };  // message: JSON on the socket
 
 // What a row does in a step. The numbers are part of the protocol with env_server.py.
 enum class RowCommand : uint8_t {
