@@ -18,6 +18,27 @@ namespace {
 // A seed that every environment accepts: some allow no more than 31 bits.
 int64_t seed_of(uint64_t key) { return static_cast<int64_t>(key & 0x7fffffff); }
 
+// What is wrong with the discrete actions of a row, [K, A]; empty if nothing is. `mask` is [M], or none.
+std::string wrong_choice(const ActionSpec& spec, const int32_t* actions, const uint8_t* mask) {
+  const auto dims = static_cast<size_t>(spec.dims()), count = static_cast<size_t>(spec.decisions());
+  for (size_t d = 0; d < count; ++d) {
+    const int32_t choice = actions[d], bins = spec.bins[d % dims];
+    const bool in_range = choice >= 0 && choice < bins;
+    if (!in_range || (mask != nullptr && mask[choice] == 0))
+      return "choice " + std::to_string(choice) + " of action component " + std::to_string(d % dims) +
+             (in_range ? " is masked" : " is out of range, expected 0 to " + std::to_string(bins - 1));
+    if (mask != nullptr) mask += bins;
+  }
+  return "";
+}
+
+// Copies row `from_row` of the arrays `from` to row `to_row` of the arrays `to`.
+void copy(std::span<const ObservationField> from, int64_t from_row, std::span<const ObservationField> to,
+          int64_t to_row) {
+  for (size_t k = 0; k < to.size(); ++k)
+    std::memcpy(to[k].row(to_row), from[k].row(from_row), to[k].elements * size_of(to[k].dtype));
+}
+
 }  // namespace
 
 PythonEnv::PythonEnv(PythonTarget target, PythonSpec spec, int64_t rows, int64_t processes)
@@ -98,7 +119,9 @@ void PythonEnv::plan_step(int64_t i, const std::byte* actions, const Group& grou
   std::byte* place = group.block->actions + static_cast<size_t>(i - group.begin) * bytes;
   std::memcpy(place, given, bytes);
   if (spec_.action.kind != ActionKind::continuous) {
-    const std::string wrong = wrong_choice(i, reinterpret_cast<const int32_t*>(place), group);
+    const uint8_t* mask = group.block->mask;
+    if (mask != nullptr) mask += (i - group.begin) * buffers_.mask_size;
+    const std::string wrong = wrong_choice(spec_.action, reinterpret_cast<const int32_t*>(place), mask);
     if (!wrong.empty()) return fail(i, wrong, /*rebuild=*/false);
   } else {
     auto* numbers = reinterpret_cast<float*>(place);
@@ -110,23 +133,6 @@ void PythonEnv::plan_step(int64_t i, const std::byte* actions, const Group& grou
     }
   }
   each.command = RowCommand::step;
-}
-
-// What is wrong with the discrete action of row i; empty if nothing is.
-std::string PythonEnv::wrong_choice(int64_t i, const int32_t* action, const Group& group) const {
-  const auto dims = static_cast<size_t>(spec_.action.dims());
-  const uint8_t* mask = group.block->mask;
-  if (mask != nullptr) mask += (i - group.begin) * spec_.action.mask_size();
-  for (size_t d = 0; d < static_cast<size_t>(spec_.action.decisions()); ++d) {
-    const size_t a = d % dims;
-    const int32_t bins = spec_.action.bins[a];
-    const bool in_range = action[d] >= 0 && action[d] < bins;
-    if (!in_range || (mask != nullptr && mask[action[d]] == 0))
-      return "choice " + std::to_string(action[d]) + " of action component " + std::to_string(a) +
-             (in_range ? " is masked" : " is out of range, expected 0 to " + std::to_string(bins - 1));
-    if (mask != nullptr) mask += bins;
-  }
-  return "";
 }
 
 // Lets the processes execute the commands of their rows, all at the same time, and takes over the results.
@@ -188,7 +194,8 @@ bool PythonEnv::write_commands(Group& group) {
   block.clear_results();
   for (int64_t i = group.begin; i < group.end; ++i) {
     Row& each = row(i);
-    block.commands[i - group.begin] = static_cast<uint8_t>(each.command);
+    uint8_t& command = block.commands[i - group.begin];
+    if (command != static_cast<uint8_t>(each.command)) command = static_cast<uint8_t>(each.command);
     if (each.command == RowCommand::step) continue;
     all = false;
     // An environment that is made anew continues with other random numbers: with the same ones it would fail again.
@@ -229,15 +236,9 @@ void PythonEnv::collect_row(int64_t i, const Group& group) {
   }
 }
 
-void PythonEnv::copy(std::vector<ObservationField>& to, const std::vector<ObservationField>& from, int64_t i,
-                     int64_t begin) {
-  for (size_t k = 0; k < to.size(); ++k)
-    std::memcpy(to[k].row(i), from[k].row(i - begin), to[k].elements * size_of(to[k].dtype));
-}
-
 // Throws std::runtime_error for an observation that is not finite and for a mask without choices.
 void PythonEnv::take_observation(int64_t i, const Group& group) {
-  copy(buffers_.observations, group.block->observations, i, group.begin);
+  copy(group.block->observations, i - group.begin, buffers_.observations, i);
   StepBuffers::require_finite(spec_, buffers_.observations, i);
   if (buffers_.mask == nullptr) return;
   const int64_t size = buffers_.mask_size;
@@ -253,7 +254,7 @@ void PythonEnv::take_result(int64_t i, const Group& group) {
   Row& each = row(i);
   each.elapsed += block.executed[at];
   if (block.terminated[at] != 0 || block.truncated[at] != 0) {
-    copy(buffers_.final_observations, block.finals, i, group.begin);
+    copy(block.finals, at, buffers_.final_observations, i);
     StepBuffers::require_finite(spec_, buffers_.final_observations, i);
     each.elapsed = 0;
   }

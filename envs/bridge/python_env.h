@@ -63,13 +63,11 @@ class PythonEnv final : public Env {
   const Group& group_of(int64_t i) const;
   RowCommand start_command(const Row& row) const;
   void plan_step(int64_t i, const std::byte* actions, const Group& group);
-  std::string wrong_choice(int64_t i, const int32_t* action, const Group& group) const;
   void run_round();
   void start_servers();
   bool write_commands(Group& group);
   void collect(Group& group, std::vector<ServerRowError> errors);
   void collect_row(int64_t i, const Group& group);
-  void copy(std::vector<ObservationField>& to, const std::vector<ObservationField>& from, int64_t i, int64_t begin);
   void take_observation(int64_t i, const Group& group);
   void take_result(int64_t i, const Group& group);
   void fail(int64_t i, const std::string& text, bool rebuild);

@@ -91,9 +91,11 @@ nlohmann::ordered_json StepBlock::layout() const {
 }
 
 void StepBlock::clear_results() {
-  std::fill_n(rewards, rows_, 0.0f);
-  for (uint8_t* flags : {terminated, truncated, success}) std::fill_n(flags, rows_, uint8_t{0});
-  std::fill_n(executed, rows_, 1);
+  // Memory that is not written stays in the caches of both processors.
+  for (uint8_t* flags : {terminated, truncated, success})
+    if (std::any_of(flags, flags + rows_, [](uint8_t flag) { return flag != 0; }))
+      std::fill_n(flags, rows_, uint8_t{0});
+  if (chunk_ > 1 || executed[0] == 0) std::fill_n(executed, rows_, 1);
 }
 
 }  // namespace troupe

@@ -48,8 +48,8 @@ class StepBlock {
   int descriptor() const { return file_.number(); }
   // {"rows", "chunk", "bytes", "arrays": [{"name", "dtype", "shape", "offset"}]}: what the server needs to map it.
   nlohmann::ordered_json layout() const;
-  // Clears what the server writes only when it differs from the usual: a row that executes one step, does not finish
-  // and gets no reward.
+  // Restores what the server writes only for rows that finish or execute a chunk: no row has finished, each has
+  // executed one step. The server writes all other results of every row that does not fail.
   void clear_results();
 
   BlockHeader* header = nullptr;

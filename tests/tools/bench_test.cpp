@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/run_command.h"
+#include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
@@ -108,4 +109,17 @@ TEST_CASE("bench --plot: a file that cannot be written is refused before measuri
   };
   CHECK(refusal(folder / "missing/gae.svg").find("No such file or directory") != std::string::npos);
   CHECK(refusal(folder.path()).find("is a folder") != std::string::npos);
+}
+
+TEST_CASE("bench bridge: environments in Python, compared with a loop in Python") {
+  if (test::run_program("python3 -c 'import gymnasium' 2>/dev/null").exit_code != 0) {
+    MESSAGE("skipped: python3 has no gymnasium");
+    return;
+  }
+  const json result = bench("bridge");
+  for (const char* rows : {"rows32", "rows8"}) {
+    check_between(result.at(rows).at("ratio"), 0, 10);
+    check_between(result.at(rows).at("bridge_steps_per_second"), 100, 1e9);
+    check_between(result.at(rows).at("loop_steps_per_second"), 100, 1e9);
+  }
 }

@@ -56,6 +56,10 @@ class InstalledPrograms(unittest.TestCase):
         self.assertEqual(unknown.returncode, 2)
         self.assertIn("own: no such config file", unknown.stderr)
 
+    def test_the_installed_copy_has_the_server_of_environments_in_python(self):
+        source = pathlib.Path(__file__).resolve().parents[2] / "envs/bridge/env_server.py"
+        self.assertEqual((self.prefix / "share/troupe/env_server.py").read_bytes(), source.read_bytes())
+
     def test_the_installed_config_files_are_complete(self):
         source = pathlib.Path(__file__).resolve().parents[2] / "configs"
         installed = self.prefix / "share/troupe/configs"
