@@ -4,7 +4,7 @@ namespace troupe {
 
 void describe(EnvConfig& c, Fields& fields) {
   const Section s(fields, "env", "envs");
-  s.add(c.id, "id", matching("^[A-Za-z0-9_./:-]{1,250}$", "an environment id like CartPole-v1 or gym:CartPole-v1"),
+  s.add(c.id, "id", matching("^[A-Za-z0-9_./:-]{1,250}$", "an environment id like CartPole-v1"),
         "the environment: one that `troupe envs` lists, gym:ID of Gymnasium, or py:MODULE:CALLABLE",
         {.elsewhere = kWords<"env_id">});
   s.add_object(c.params, "params", "the environment's own parameters; keyword arguments of an environment in Python");
@@ -18,8 +18,8 @@ void describe(EnvConfig& c, Fields& fields) {
         "rewards are multiplied by this before training uses them; reports show unscaled returns");
   s.add(c.max_abs_reward, "max_abs_reward", between(0, 1e9),
         "scaled rewards are clipped to this magnitude; 0 = no clipping");
-  s.add(c.python, "python", matching("^.{1,1000}$", "a program's name or path"),
-        "interpreter of environments in Python: a name in PATH, or a path", {.change = Change::at_resume});
+  s.add(c.python, "python", anything(), "interpreter of environments in Python: a name in PATH, or a path",
+        {.change = Change::at_resume});
   s.add(c.processes, "processes", between(1, 1024),
         "processes among which the rows of one group are divided; only for environments in Python",
         {.change = Change::at_resume});

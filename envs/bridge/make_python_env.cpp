@@ -57,6 +57,7 @@ std::string python_schemes() {
 std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string& evaluation_params) {
   require_rows(config.rows);
   require_target(config.id);
+  if (config.python.empty()) throw ConfigError("env.python: \"\" is empty, expected the name or path of a program");
   const PythonTarget target{config.id, arguments_of(config, evaluation_params), config.python, config.step_timeout};
   PythonSpec spec = python_spec(target);
   apply_chunk(spec.spec, config);

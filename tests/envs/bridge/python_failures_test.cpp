@@ -213,6 +213,8 @@ TEST_CASE("python_env: a missing interpreter or package is refused with what to 
   CHECK(refusal_of(config) ==
         "env.python: no-such-python: no program of this name in PATH; env.id \"py:tests/envs/bridge/"
         "environments.py:Walk\" needs Python 3.9 or later with numpy, expected its name or path");
+  config.python = "";
+  CHECK(refusal_of(config) == "env.python: \"\" is empty, expected the name or path of a program");
   if (!can_use("numpy")) return;
   config.python = "tests/envs/bridge/python_without_numpy.sh";
   const std::string text = refusal_of(config);
