@@ -71,7 +71,8 @@ def text_of(error):
     text = " ".join(str(error).split())
     line = type(error).__name__ + (": " + text if text else "")
     place = place_of(error)
-    return printable(line[:240] + (f" ({place})" if place else ""))
+    longest = max(60, 270 - len(place))  # so that the place is not cut off, where lines are limited to 300 bytes
+    return printable(line[:longest] + (f" ({place})" if place else ""))
 
 
 # ---- making environments
@@ -367,6 +368,11 @@ def reports_success(env, spaces):
 # ---- rows
 
 
+def close(env):
+    if hasattr(env, "close"):
+        env.close()
+
+
 class Rows:
     """The rows of this server and their shared memory."""
 
@@ -418,9 +424,9 @@ class Rows:
         if command == REBUILD and self.envs[i] is not None:
             env, self.envs[i] = self.envs[i], None
             try:
-                env.close()
-            except Exception:
-                traceback.print_exc()
+                close(env)
+            except Exception as error:
+                print("close():", text_of(error))
         if self.envs[i] is None:
             env, self.spare = (self.spare, None) if self.spare is not None else (self.make(), None)
             self.envs[i], self.steps[i] = env, env.step
@@ -499,8 +505,8 @@ class Rows:
 
     def close(self):
         for env in self.envs + [self.spare]:
-            if env is not None and hasattr(env, "close"):
-                env.close()
+            if env is not None:
+                close(env)
 
 
 # ---- the socket
