@@ -13,10 +13,10 @@
 #include <iterator>
 #include <string>
 
+#include "runtime/base/close_descriptors.h"
 #include "runtime/base/log.h"
 #include "tests/process/process.h"
 #include "tests/support/test.h"
-#include "runtime/base/close_descriptors.h"
 
 using namespace troupe;
 using namespace troupe::test;

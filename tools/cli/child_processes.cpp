@@ -21,13 +21,13 @@
 #include <utility>
 
 #include "actors/restart_limit.h"
+#include "runtime/base/close_descriptors.h"
 #include "runtime/base/descriptor.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/output.h"
 #include "runtime/base/text_format.h"
-#include "runtime/base/close_descriptors.h"
 #include "tools/cli/launch.h"
 
 namespace troupe {

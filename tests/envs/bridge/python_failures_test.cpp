@@ -144,15 +144,15 @@ TEST_CASE("python_env: a process that is killed between two steps fails only its
 TEST_CASE("python_env: a process that is silent past the timeout is killed") {
   if (!can_use("numpy")) return;
   EnvConfig config = python_config("Trouble", 2, trouble("hang"));
-  Stepping run(config);  // with the default timeout, which covers the start
-  config.step_timeout = std::chrono::milliseconds(1500);
+  make_env(config);  // asks for the spaces with the default timeout
+  config.step_timeout = std::chrono::milliseconds(5000);
   Stepping hasty(config);
   hasty.act(1);
   hasty.act(1);
   const pid_t before = python(hasty).process_ids()[0];
   hasty.act(1);
   CHECK(error_of(hasty) ==
-        "row 0: the process of the environment has not answered within env.step_timeout_ms (1500 ms) and was killed");
+        "row 0: the process of the environment has not answered within env.step_timeout_ms (5000 ms) and was killed");
   CHECK(kill(before, 0) == -1);
   CHECK(hasty.failed(1) == Failed::now);
 }
