@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-// Limits of the cache, which is emptied when it is full: at most about 4 MB.
+// Limits of the cache, which is emptied when it is full: at most about 8 MB.
 constexpr size_t kCachedWords = 16384;
 constexpr size_t kCachedWordBytes = 64;
 
@@ -35,23 +35,26 @@ BpeTokenizer::BpeTokenizer(BpeDescription description)
       prompts_begin_with_bos_(description.prompt_bos.has_value()),
       special_({.bos = description.prompt_bos}),
       cache_(std::make_unique<Cache>()) {
-  std::vector<std::string>& spellings = description.vocabulary;
-  for (const AddedToken& token : description.added) {
-    if (static_cast<size_t>(token.id) >= spellings.size()) spellings.resize(static_cast<size_t>(token.id) + 1);
-    spellings[static_cast<size_t>(token.id)] = token.content;
-    added_ids_.emplace(token.content, token.id);
-  }
   byte_ids_.fill(-1);
-  for (const std::string& spelling : spellings) {
+  for (const std::string& spelling : description.vocabulary) {
     const auto id = static_cast<int32_t>(tokens_.size());
-    // Tokens with other characters, such as "<|a b|>", stand for their own text, and merges cannot produce them.
     const auto bytes = bytes_of_spelling(spelling);
-    tokens_.push_back({bytes.value_or(spelling)});
-    if (!bytes) continue;
+    tokens_.push_back(token_of(spelling, false));
+    if (!bytes) continue;  // merges cannot produce it
     ids_.emplace(*bytes, id);
     if (bytes->size() == 1) byte_ids_[static_cast<uint8_t>((*bytes)[0])] = id;
   }
-  for (const AddedToken& token : description.added) tokens_[static_cast<size_t>(token.id)].special = token.special;
+  for (const AddedToken& token : description.added) {
+    const auto index = static_cast<size_t>(token.id);
+    if (index >= tokens_.size()) tokens_.resize(index + 1);
+    tokens_[index] = token_of(token.content, token.special);
+    added_ids_.emplace(token.content, token.id);
+  }
+}
+
+// A token with other characters than those that spell bytes, such as "<|a b|>", stands for its own text.
+BpeTokenizer::Token BpeTokenizer::token_of(const std::string& spelling, bool special) {
+  return {bytes_of_spelling(spelling).value_or(spelling), special};
 }
 
 void BpeTokenizer::set_special(const SpecialIds& special) {

@@ -56,6 +56,7 @@ class BpeTokenizer : public Tokenizer {
     Map<std::vector<int32_t>> words;
   };
 
+  static Token token_of(const std::string& spelling, bool special);
   // Append the ids of a text between added tokens, and of one word of it. `cache` may be nullptr.
   void encode_text(std::string_view text, Cache* cache, std::vector<int32_t>& ids) const;
   void encode_word(std::string_view word, Cache* cache, std::vector<int32_t>& ids) const;

@@ -1,10 +1,11 @@
 #include "text/json_node.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <limits>
 
 #include "runtime/base/errors.h"
-#include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
 #include "runtime/config/setting_json.h"
 
@@ -37,12 +38,12 @@ JsonNode JsonNode::at(size_t index) const {
   return {(*json_)[index], file_, path_ + '[' + std::to_string(index) + ']'};
 }
 
-const Json& JsonNode::object() const {
+const nlohmann::ordered_json& JsonNode::object() const {
   if (!json_->is_object()) refuse(shown_json(*json_) + " is not supported, expected an object");
   return *json_;
 }
 
-const Json& JsonNode::array() const {
+const nlohmann::ordered_json& JsonNode::array() const {
   if (!json_->is_array()) refuse(shown_json(*json_) + " is not supported, expected a list");
   return *json_;
 }

@@ -2,13 +2,13 @@
 // JsonNode: a value inside a JSON file together with its place, for checks whose errors name both. Internal to text/.
 // Refers to the tree that it was made from. Any thread.
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <nlohmann/json_fwd.hpp>
 
 namespace troupe {
 

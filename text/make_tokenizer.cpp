@@ -32,7 +32,7 @@ std::unique_ptr<Tokenizer> make_char(const TokenizerConfig& config) {
                                     {"tokenizer.bos", &config.bos},
                                     {"tokenizer.eos", &config.eos},
                                     {"tokenizer.pad", &config.pad}})
-    require_effect(path, *value, std::string(), false, "tokenizer.kind char", "set tokenizer.kind to bpe");
+    require_effect(path, printable(*value), std::string(), false, "tokenizer.kind char", "set tokenizer.kind to bpe");
   return std::make_unique<CharTokenizer>(config.alphabet);
 }
 
@@ -58,12 +58,12 @@ std::optional<int32_t> special_id(const BpeTokenizer& tokenizer, const std::stri
 }
 
 std::unique_ptr<Tokenizer> make_bpe(const TokenizerConfig& config) {
-  require_effect("tokenizer.alphabet", config.alphabet, std::string(), false, "tokenizer.kind bpe",
+  require_effect("tokenizer.alphabet", printable(config.alphabet), std::string(), false, "tokenizer.kind bpe",
                  "set tokenizer.kind to char");
   if (config.path.empty()) throw ConfigError("tokenizer.path: \"\" is empty, expected the path of a tokenizer.json");
   std::error_code ignored;
-  std::filesystem::path file = config.path;
-  if (std::filesystem::is_directory(file, ignored)) file /= "tokenizer.json";
+  const bool folder = std::filesystem::is_directory(config.path, ignored);
+  const std::filesystem::path given(config.path), file = folder ? given / "tokenizer.json" : given;
   const std::string beside = (file.parent_path() / "tokenizer_config.json").string();
   auto tokenizer = std::make_unique<BpeTokenizer>(read_tokenizer_json(read_file(file.string()), file.string()));
   tokenizer->set_special({.bos = special_id(*tokenizer, config.bos, "bos", beside, tokenizer->bos()),

@@ -59,11 +59,20 @@ class Translation {
     if (c == '\\') return escape(false);
     if (c == '?' || c == '*' || c == '+') return quantifier();
     if (c == '{') return repetition();
-    // In a group without case, only the letters of ASCII are known to match the same characters everywhere.
-    if (c == '.' || c == '^' || c == '$' || c == ']' || c == '}' || c == '\0' ||
-        (caseless() && static_cast<unsigned char>(c) > 0x7F))
-      refuse(at_, 1);
+    if (c == '.' || c == '^' || c == '$' || c == ']' || c == '}' || c == '\0') refuse(at_, 1);
+    if (caseless()) check_caseless(c);
+    if (!caseless() || c == '|') caseless_before_ = '\0';
     copy(1);
+  }
+
+  // Letters of ASCII match the same characters everywhere, except that in Oniguruma two of them can match one
+  // character, as "ss" matches "ß" and "fi" the ligature.
+  void check_caseless(char c) {
+    if (static_cast<unsigned char>(c) > 0x7F) refuse(at_, 1);
+    const char lower = static_cast<char>(std::tolower(c));
+    const std::string_view followers = caseless_before_ == 'f' ? "fil" : caseless_before_ == 's' ? "st" : "";
+    if (followers.find(lower) != std::string_view::npos) refuse(at_, 1);
+    caseless_before_ = lower;
   }
 
   void open_group() {
@@ -112,6 +121,7 @@ class Translation {
   }
 
   void escape(bool in_class) {
+    caseless_before_ = '\0';
     const char c = peek(1);
     if (c == 'r' || c == 'n' || c == 't' || is_punctuation(c)) return copy(2);
     if (c == 's' || (c == 'S' && !in_class)) {
@@ -158,7 +168,8 @@ class Translation {
   const std::string& path_;
   size_t at_ = 0;
   std::string out_;
-  std::vector<bool> groups_;  // open groups: whether case is ignored inside
+  char caseless_before_ = '\0';  // the literal before this place, if it was in a group without case
+  std::vector<bool> groups_;     // open groups: whether case is ignored inside
 };
 
 }  // namespace

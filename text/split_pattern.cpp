@@ -4,7 +4,8 @@
 #include <pcre2.h>
 
 #include <array>
-#include <stdexcept>
+#include <cstdint>
+#include <new>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
@@ -12,6 +13,9 @@
 namespace troupe {
 
 namespace {
+
+// Of one match; by default PCRE2 takes up to 20 GB.
+constexpr uint32_t kMaxHeapKilobytes = 256 << 10;
 
 std::string message_of(int error) {
   std::array<PCRE2_UCHAR, 256> text{};
@@ -33,10 +37,28 @@ struct MatchData {
 
 struct SplitPattern::Code {
   pcre2_code* code = nullptr;
-  Code() = default;
+  pcre2_match_context* limits = pcre2_match_context_create(nullptr);
+  Code() {
+    if (limits == nullptr) throw std::bad_alloc();
+    pcre2_set_heap_limit(limits, kMaxHeapKilobytes);
+  }
   Code(const Code&) = delete;
   Code& operator=(const Code&) = delete;
-  ~Code() { pcre2_code_free(code); }
+  ~Code() {
+    pcre2_match_context_free(limits);
+    pcre2_code_free(code);
+  }
+
+  // PCRE2's result for the first match from byte `begin`.
+  int match(std::string_view text, size_t begin, pcre2_match_data* data) const {
+    // The caller has checked that the text is UTF-8; checking it again for each match would take quadratic time.
+    const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+    const auto run = [&](uint32_t options) {
+      return pcre2_match(code, subject, text.size(), begin, PCRE2_NO_UTF_CHECK | options, data, limits);
+    };
+    const int found = run(0);
+    return found == PCRE2_ERROR_JIT_STACKLIMIT ? run(PCRE2_NO_JIT) : found;
+  }
 };
 
 SplitPattern::SplitPattern(std::string_view regex, const std::string& path) : code_(std::make_unique<Code>()) {
@@ -61,18 +83,13 @@ SplitPattern::~SplitPattern() = default;
 
 void SplitPattern::split(std::string_view text, std::vector<std::string_view>& words) const {
   const MatchData match(code_->code);
-  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   size_t begin = 0;  // of what no word contains yet
   while (begin < text.size()) {
-    // The caller has checked that the text is UTF-8; checking it again for each match would take quadratic time.
-    int found = pcre2_match(code_->code, subject, text.size(), begin, PCRE2_NO_UTF_CHECK, match.data, nullptr);
-    if (found == PCRE2_ERROR_JIT_STACKLIMIT)
-      found =
-          pcre2_match(code_->code, subject, text.size(), begin, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.data, nullptr);
+    const int found = code_->match(text, begin, match.data);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0)
-      throw std::runtime_error("a text of " + std::to_string(text.size()) +
-                               " bytes cannot be split: " + message_of(found));
+      throw ConfigError("text: " + std::to_string(text.size()) + " bytes from \"" + printable(text) +
+                        "\" cannot be split into words: " + message_of(found));
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.data);
     if (range[0] > begin) words.push_back(text.substr(begin, range[0] - begin));
     words.push_back(text.substr(range[0], range[1] - range[0]));

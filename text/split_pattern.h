@@ -26,8 +26,8 @@ class SplitPattern {
   SplitPattern& operator=(SplitPattern&&) noexcept;
   ~SplitPattern();
 
-  // Appends the words of a text in UTF-8: each match, and each text between matches. Throws std::runtime_error when a
-  // match takes more steps or memory than PCRE2's limits.
+  // Appends the words of a text in UTF-8: each match, and each text between matches. Throws ConfigError "text: ..."
+  // when a match takes more steps or memory than the limits of PCRE2, or more than 256 MB.
   void split(std::string_view text, std::vector<std::string_view>& words) const;
 
  private:

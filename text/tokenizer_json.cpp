@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <limits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
 #include "runtime/config/setting_json.h"
+#include "text/byte_alphabet.h"
 #include "text/json_node.h"
 #include "text/normalizer.h"
 
@@ -72,8 +73,14 @@ void read_merges(const JsonNode& node, const Ids& ids, BytePairMerges& merges) {
   }
 }
 
+bool has_every_byte(const Ids& ids) {
+  for (int byte = 0; byte < 256; ++byte)
+    if (!ids.contains(spelling_of_bytes(std::string(1, static_cast<char>(byte))))) return false;
+  return true;
+}
+
 void read_model(const JsonNode& model, Ids& ids, BpeDescription& out) {
-  model.require_type("BPE");
+  if (model.has("type")) model.require_type("BPE");  // the files of GPT-2 have none
   model.require_keys({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
                       "byte_fallback", "ignore_merges", "vocab", "merges"});
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
@@ -84,9 +91,13 @@ void read_model(const JsonNode& model, Ids& ids, BpeDescription& out) {
   out.vocabulary = read_vocabulary(model.at("vocab"), ids);
   read_merges(model.at("merges"), ids, out.merges);
   if (!model.has("unk_token")) return;
-  const auto found = ids.find(model.at("unk_token").text());
-  if (found == ids.end()) model.at("unk_token").refuse_value("a token of model.vocab, or null");
-  out.unknown = found->second;
+  const std::string unknown = model.at("unk_token").text();
+  const auto found = ids.find(unknown);
+  if (found != ids.end()) {
+    out.unknown = found->second;
+  } else if (!unknown.empty() || !has_every_byte(ids)) {  // GPT-2 has "", which never occurs
+    model.at("unk_token").refuse_value("a token of model.vocab, or null");
+  }
 }
 
 // --- normalizer, pre-tokenizer, post-processor, decoder ---
@@ -165,14 +176,11 @@ void read_post_processor(const JsonNode& node, BpeDescription& out) {
 
 // --- added tokens ---
 
-// The next id that the library would give to a token that is not in the vocabulary.
-int32_t next_id(const std::vector<AddedToken>& added, size_t vocabulary) {
-  auto next = static_cast<int32_t>(vocabulary);
-  for (const AddedToken& token : added) next = std::max(next, token.id + 1);
-  return next;
-}
-
-void read_added_tokens(const JsonNode& list, const Ids& ids, BpeDescription& out) {
+// Returns the largest id of all tokens plus one.
+int32_t read_added_tokens(const JsonNode& list, const Ids& ids, BpeDescription& out) {
+  // The id that the library would give to a token that is not in the vocabulary.
+  auto next = static_cast<int32_t>(out.vocabulary.size());
+  std::unordered_set<std::string> contents;
   for (size_t i = 0; i < list.array().size(); ++i) {
     const JsonNode node = list.at(i);
     node.require_keys({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
@@ -183,14 +191,15 @@ void read_added_tokens(const JsonNode& list, const Ids& ids, BpeDescription& out
                      .normalized = node.flag("normalized", true)};
     if (token.content.empty()) node.at("content").refuse_value("a text");
     const auto known = ids.find(token.content);
-    const int32_t right = known != ids.end() ? known->second : next_id(out.added, out.vocabulary.size());
+    const int32_t right = known != ids.end() ? known->second : next;
     if (token.id != right) node.at("id").refuse_value(std::to_string(right));
     if (token.normalized && out.nfc && nfc(token.content) != token.content)
       node.at("content").refuse_value("a text in normalisation form C, or normalized: false");
-    for (const AddedToken& other : out.added)
-      if (other.content == token.content) node.at("content").refuse_value("each token once");
+    if (!contents.insert(token.content).second) node.at("content").refuse_value("each token once");
+    next = std::max(next, token.id + 1);
     out.added.push_back(std::move(token));
   }
+  return next;
 }
 
 }  // namespace
@@ -208,10 +217,10 @@ BpeDescription read_tokenizer_json(std::string_view json, const std::string& pat
   read_model(root.at("model"), ids, out);
   read_normalizer(root, out);
   read_pre_tokenizer(root.at("pre_tokenizer"), out);
-  if (root.has("added_tokens")) read_added_tokens(root.at("added_tokens"), ids, out);
+  auto size = static_cast<int32_t>(out.vocabulary.size());
+  if (root.has("added_tokens")) size = read_added_tokens(root.at("added_tokens"), ids, out);
   if (root.has("post_processor")) read_post_processor(root.at("post_processor"), out);
   root.at("decoder").require_type("ByteLevel");
-  const int32_t size = next_id(out.added, out.vocabulary.size());
   if (out.prompt_bos && *out.prompt_bos >= size)
     root.at("post_processor")
         .refuse("adds the id " + std::to_string(*out.prompt_bos) + ", expected an id below " + std::to_string(size));

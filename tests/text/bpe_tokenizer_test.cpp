@@ -88,6 +88,10 @@ TEST_CASE("bpe: a byte without a token becomes the unknown token, or is left out
   for (const auto& [token, id] : tree["model"]["vocab"].items()) vocabulary[token == "z" ? "日" : token] = id;
   tree["model"]["vocab"] = vocabulary;
   CHECK(tokenizer_of(tree).encode("azb") == Ids{'a', 'b'});
+  tree["model"]["unk_token"] = "";
+  CHECK_THROWS_WITH_AS(tokenizer_of(tree),
+                       "t.json: model.unk_token: \"\" is not supported, expected a token of model.vocab, or null",
+                       ConfigError);
   tree["model"]["unk_token"] = "q";
   CHECK(tokenizer_of(tree).encode("azb") == Ids{'a', 'q', 'b'});
 }

@@ -25,10 +25,8 @@ TEST_CASE("char: ids are pad, eos, then the alphabet in its order") {
 
 TEST_CASE("char: decode gives back what encode was given") {
   const CharTokenizer tokenizer("ab \n日<>");
-  for (const char* text : {"", "a", "ab\n 日日", "a<eos>b<pad>", "<e<os>"}) {
-    if (std::string(text).find("<e<") != std::string::npos) continue;
+  for (const char* text : {"", "a", "ab\n 日日", "a<eos>b<pad>", "<<eos><b>"})
     CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
-  }
 }
 
 TEST_CASE("char: special tokens in a text become their ids, and can be left out of the text") {

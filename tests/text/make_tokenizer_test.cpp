@@ -45,6 +45,9 @@ TEST_CASE("make_tokenizer: char needs an alphabet and nothing of bpe") {
         "tokenizer.path: \"x\" has no effect with tokenizer.kind char; set tokenizer.kind to bpe, or remove "
         "tokenizer.path "
         "(default \"\")");
+  config.path = "";
+  config.eos = "two\nlines";
+  CHECK(refusal(config).starts_with("tokenizer.eos: \"two\\x0alines\" has no effect with tokenizer.kind char; "));
 }
 
 TEST_CASE("make_tokenizer: bpe reads a file, or the folder that contains it") {

@@ -81,14 +81,35 @@ TEST_CASE("split_pattern: what Oniguruma and PCRE2 may read differently is refus
     const char *regex, *part;
     int at;
   };
-  for (const Case& c : std::initializer_list<Case>{
-           {"a.b", ".", 1},           {"^a", "^", 0},        {"a$", "$", 1},         {"\\w+", "\\w", 0},
-           {"\\d", "\\d", 0},         {"a+?", "+?", 1},      {"a{2}?", "}?", 3},     {"a{,2}", "{,", 1},
-           {"(?<=a)b", "(?<=", 0},    {"(?s:a)", "(?s:", 0}, {"(*UTF)a", "(*UT", 0}, {"\\p{Han}", "\\p{Han}", 0},
-           {"\\p{Cn}", "\\p{Cn}", 0}, {"[a[b]]", "[b", 2},   {"[a&&b]", "&&", 2},    {"[\\S]", "\\S", 1},
-           {"[]a]", "[]", 0},         {"[a", "[a", 0},       {"(?i:[a])", "[", 4},   {"(?i:\\p{Lu})", "\\p{Lu}", 4},
-           {"(?i:é)", "\\xc3", 4},    {"a)", ")", 1},        {"\\1", "\\1", 0},      {"\\b", "\\b", 0},
-           {"[!-/]", "-/]", 2},       {"[a-z-9]", "-z-", 2}})
+  for (const Case& c : std::initializer_list<Case>{{"a.b", ".", 1},
+                                                   {"^a", "^", 0},
+                                                   {"a$", "$", 1},
+                                                   {"\\w+", "\\w", 0},
+                                                   {"\\d", "\\d", 0},
+                                                   {"a+?", "+?", 1},
+                                                   {"a{2}?", "}?", 3},
+                                                   {"a{,2}", "{,", 1},
+                                                   {"(?<=a)b", "(?<=", 0},
+                                                   {"(?s:a)", "(?s:", 0},
+                                                   {"(*UTF)a", "(*UT", 0},
+                                                   {"\\p{Han}", "\\p{Han}", 0},
+                                                   {"\\p{Cn}", "\\p{Cn}", 0},
+                                                   {"[a[b]]", "[b", 2},
+                                                   {"[a&&b]", "&&", 2},
+                                                   {"[\\S]", "\\S", 1},
+                                                   {"[]a]", "[]", 0},
+                                                   {"[a", "[a", 0},
+                                                   {"(?i:[a])", "[", 4},
+                                                   {"(?i:\\p{Lu})", "\\p{Lu}", 4},
+                                                   {"(?i:é)", "\\xc3", 4},
+                                                   {"(?i:ss)", "s", 5},
+                                                   {"(?i:f(?:I))", "I", 8},
+                                                   {"(?i:S)(?i:t)", "t", 10},
+                                                   {"a)", ")", 1},
+                                                   {"\\1", "\\1", 0},
+                                                   {"\\b", "\\b", 0},
+                                                   {"[!-/]", "-/]", 2},
+                                                   {"[a-z-9]", "-z-", 2}})
     CHECK(refusal(c.regex) == "p: \"" + std::string(c.regex) + "\" contains \"" + c.part + "\" at byte " +
                                   std::to_string(c.at) + ", which is not supported");
 }
@@ -99,4 +120,5 @@ TEST_CASE("split_pattern: a wrong expression, and one that matches nothing at al
   CHECK(refusal("") == "p: \"\" matches an empty text, expected one that does not");
   CHECK(refusal("\\s*") == "p: \"\\s*\" matches an empty text, expected one that does not");
   CHECK(refusal("a{2,3}|[a-z0-9]++(?:b|c)?+\\.") == "accepted");
+  CHECK(refusal("(?i:'s|t|f!i)fi") == "accepted");
 }

@@ -1,12 +1,14 @@
-// text_ids bpe TOKENIZER_JSON < TEXT: the ids of the text, one a line.
-// text_ids char ALPHABET FOLDER < TEXT: the same with a CharTokenizer; writes its files into the folder.
-// text_ids decode TOKENIZER_JSON < IDS: the text of the ids.
-// tests/python/tokenizers_test.py compares the results with those of the package `tokenizers`.
+// text_ids encode TOKENIZER_JSON < TEXTS: the ids of each text, one line for each.
+// text_ids decode TOKENIZER_JSON < LINES: the text of each line of ids.
+// text_ids char ALPHABET FOLDER < TEXTS: like encode with a CharTokenizer, whose files it writes into the folder.
+// Texts are separated by the character U+001E. tests/python/peers_tokenizers_test.py compares the results with those of
+// the package `tokenizers`.
 
-#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <iterator>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,35 +19,51 @@ using namespace troupe;
 
 namespace {
 
-std::string standard_input() { return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}; }
+constexpr char kSeparator = '\x1e';
 
-void print_ids(const Tokenizer& tokenizer) {
-  std::string lines;
-  for (const int32_t id : tokenizer.encode(standard_input())) lines += std::to_string(id) + '\n';
-  std::cout << lines;
+std::vector<std::string> parts_of_input(char separator) {
+  std::vector<std::string> parts;
+  for (std::string part; std::getline(std::cin, part, separator);) parts.push_back(std::move(part));
+  return parts;
+}
+
+void encode(const Tokenizer& tokenizer) {
+  for (const std::string& text : parts_of_input(kSeparator)) {
+    std::string line;
+    for (const int32_t id : tokenizer.encode(text)) line += (line.empty() ? "" : " ") + std::to_string(id);
+    std::cout << line << '\n';
+  }
+}
+
+void decode(const Tokenizer& tokenizer) {
+  for (const std::string& line : parts_of_input('\n')) {
+    std::istringstream numbers(line);
+    const std::vector<int32_t> ids{std::istream_iterator<int32_t>(numbers), {}};
+    std::cout << tokenizer.decode(ids) << kSeparator;
+  }
 }
 
 void run(const std::vector<std::string>& arguments) {
-  if (arguments.size() == 3 && arguments[0] == "char") {
+  const std::string mode = arguments.empty() ? "" : arguments[0];
+  if (mode == "char" && arguments.size() == 3) {
     const CharTokenizer tokenizer(arguments[1]);
     write_tokenizer_json(tokenizer, posix_disk(), arguments[2]);
-    return print_ids(tokenizer);
+    return encode(tokenizer);
   }
-  if (arguments.size() != 2) throw std::runtime_error("expected bpe FILE, decode FILE or char ALPHABET FOLDER");
+  if ((mode != "encode" && mode != "decode") || arguments.size() != 2)
+    throw std::runtime_error("expected encode FILE, decode FILE or char ALPHABET FOLDER");
   TokenizerConfig config;
   config.kind = "bpe";
   config.path = arguments[1];
   const auto tokenizer = make_tokenizer(config);
-  if (arguments[0] == "bpe") return print_ids(*tokenizer);
-  std::vector<int32_t> ids;
-  for (int32_t id = 0; std::cin >> id;) ids.push_back(id);
-  std::cout << tokenizer->decode(ids);
+  return mode == "encode" ? encode(*tokenizer) : decode(*tokenizer);
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
   try {
+    std::ios::sync_with_stdio(false);
     run({arguments + 1, arguments + count});
     return 0;
   } catch (const std::exception& error) {

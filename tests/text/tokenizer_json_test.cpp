@@ -39,6 +39,7 @@ TEST_CASE("tokenizer_json: the small file is accepted") {
   CHECK(refusal(small_tokenizer()) == "accepted");
   CHECK(refusal("/model/dropout", 0.0) == "accepted");
   CHECK(refusal("/model/continuing_subword_prefix", "") == "accepted");
+  CHECK(refusal("/model/unk_token", "") == "accepted");
   CHECK(refusal("/model/merges", Tree::array()) == "accepted");
   CHECK(refusal("/normalizer", {{"type", "NFC"}}) == "accepted");
   CHECK(refusal("/pre_tokenizer", split({{"Regex", "\\p{N}{1,3}"}})) == "accepted");
@@ -131,13 +132,13 @@ TEST_CASE("tokenizer_json: templates other than one token before the text are re
                 {"special_tokens", {{"<|im_start|>", {{"id", "<|im_start|>"}, {"ids", {id}}, {"tokens", {"x"}}}}}}};
   };
   CHECK(refusal("/post_processor", with(Tree::array({text}))) == "accepted");
-  CHECK(refusal("/post_processor", with({token, text})) == "accepted");
+  CHECK(refusal("/post_processor", with(Tree::array({token, text}))) == "accepted");
   const std::string shape =
       "t.json: post_processor.single: expected the text alone, or one special token before the text";
-  CHECK(refusal("/post_processor", with({text, token})) == shape);
-  CHECK(refusal("/post_processor", with({token, text, token})) == shape);
+  CHECK(refusal("/post_processor", with(Tree::array({text, token}))) == shape);
+  CHECK(refusal("/post_processor", with(Tree::array({token, text, token}))) == shape);
   CHECK(refusal("/post_processor", with(Tree::array())) == shape);
-  CHECK(refusal("/post_processor", with({token, text}, 263)) ==
+  CHECK(refusal("/post_processor", with(Tree::array({token, text}), 263)) ==
         "t.json: post_processor: adds the id 263, expected an id below 263");
 }
 
@@ -146,6 +147,8 @@ TEST_CASE("tokenizer_json: a missing key, a key that is there twice and other te
   tree.erase("decoder");
   CHECK(refusal(tree) == "t.json: the key \"decoder\" is missing");
   tree = small_tokenizer();
+  tree["model"].erase("type");
+  CHECK(refusal(tree) == "accepted");
   tree["model"].erase("merges");
   CHECK(refusal(tree) == "t.json: model: the key \"merges\" is missing");
   CHECK(refusal(Tree::array()) == "t.json: [] is not supported, expected an object");

@@ -27,6 +27,10 @@ REFUSED = [
     ("sim/checker.cpp", '"tools/cli/commands.h"'),
     ("examples/env.cpp", '"tools/cli/commands.h"'),
     ("algorithms/cuda/launch.cuh", '"models/policy.h"'),
+    ("text/tokenizer.h", '"tasks/task.h"'),
+    ("tasks/task.cpp", '"text/tokenizer.h"'),
+    ("text/utf8.cpp", "<utf8proc.h>"),
+    ("models/networks/mlp.cpp", "<pcre2.h>"),
 ]
 ALLOWED = [
     ("runtime/base/array.h", '"runtime/base/errors.h"'),
@@ -35,6 +39,9 @@ ALLOWED = [
     ("sim/fakes.cpp", '"actors/inference.h"'),
     ("tools/cli/simulate_command.cpp", '"sim/simulation.h"'),
     ("models/policy.h", '"envs/env.h"'),
+    ("models/policy.cpp", '"text/tokenizer.h"'),
+    ("tasks/make_task.cpp", '"runtime/config/setting.h"'),
+    ("text/split_pattern.cpp", "<pcre2.h>"),
     ("actors/messages.h", "<caf/type_id.hpp>"),
     ("runtime/caf/system.cpp", "<caf/all.hpp>"),
     ("runtime/weights/process_group_gloo.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
