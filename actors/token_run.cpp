@@ -11,7 +11,13 @@ namespace {
 std::shared_ptr<const Tokenizer> tokenizer_of(const RunConfig& config, const Task& task) {
   TokenizerConfig tokenizer = config.tokenizer;
   if (tokenizer.kind == "char" && tokenizer.alphabet.empty()) tokenizer.alphabet = task.alphabet();
-  return make_tokenizer(tokenizer);
+  std::shared_ptr<const Tokenizer> made = make_tokenizer(tokenizer);
+  try {
+    made->encode(task.alphabet());
+  } catch (const ConfigError& missing) {
+    throw ConfigError("tokenizer.alphabet: lacks a character of the task " + config.task.name + ": " + missing.what());
+  }
+  return made;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "actors/config/token_rules.h"
 
 #include "actors/config/config.h"
+#include "algorithms/advantages/advantages.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
@@ -67,6 +68,16 @@ void check_token_settings(const RunConfig& config) {
     refuse_setting("trainer.super_batch", config.trainer.super_batch,
                    "is not a multiple of generation.answers " + std::to_string(answers) +
                        ", so groups of answers would be cut; use a multiple");
+  const AdvantageEntry& estimator = find_advantage(config.algorithm.advantage);
+  if (estimator.function == nullptr || (estimator.needs & (kNeedsValues | kNeedsBaselines | kNeedsPolicy)) != 0)
+    refuse_setting("algorithm.advantage", config.algorithm.advantage,
+                   "needs a critic, a greedy answer or the policy of the update, which token runs do not have yet; use "
+                   "\"rloo\", \"grpo\" or \"reinforce_plus_plus\"");
+  if (config.algorithm.rollout_correction != defaults.algorithm.rollout_correction)
+    refuse_setting("algorithm.rollout_correction", config.algorithm.rollout_correction,
+                   "cannot be used in token runs yet; remove it");
+  if (config.algorithm.kl == "full")
+    refuse_setting("algorithm.kl", config.algorithm.kl, "cannot be used in token runs yet; use \"k3\"");
   if (config.deterministic)
     refuse_setting("deterministic", config.deterministic, "cannot be used in token runs yet; use false");
   if (config.trainer.device != "cpu")

@@ -101,6 +101,10 @@ TEST_CASE("config: the list of fields contains every member of every section") {
   check_all_described<CheckpointConfig>("checkpoint");
   check_all_described<StatsConfig>("stats");
   check_all_described<NetworkConfig>("network");
+  check_all_described<TaskConfig>("task");
+  check_all_described<TokenizerConfig>("tokenizer");
+  check_all_described<GenerationConfig>("generation");
+  check_all_described<WarmupConfig>("warmup");
   RunConfig config;
   std::set<std::string_view> sections;
   size_t top_level = 0;

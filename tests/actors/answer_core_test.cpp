@@ -1,0 +1,174 @@
+#include "actors/answer_core.h"
+
+#include <cmath>
+
+#include "actors/peer_checks.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+RunConfig token_config() {
+  RunConfig config;
+  config.model.kind = "decoder";
+  config.task.params = R"({"digits": 3})";
+  config.generation.answers = 2;
+  config.workers.groups = 3;
+  return config;
+}
+
+template <class T>
+Array array_of(const std::vector<T>& values) {
+  return Array::of<T>({static_cast<int64_t>(values.size())}, std::span<const T>(values));
+}
+
+struct Port final : AnswerPort {
+  std::vector<GenerateRequest> asked;
+  std::vector<RolloutPtr> pushed;
+  std::vector<uint32_t> retries;
+  void ask(GenerateRequest request) override { asked.push_back(std::move(request)); }
+  void push(RolloutPtr rollout) override { pushed.push_back(std::move(rollout)); }
+  void retry_later(uint32_t group, std::chrono::milliseconds) override { retries.push_back(group); }
+};
+
+struct Worker {
+  RunConfig config = token_config();
+  std::shared_ptr<const TokenRun> tokens = make_token_run(config);
+  Port port;
+  AnswerCore core{config, tokens, 4, port};
+
+  // A right answer with its end token, and a wrong one of a single token.
+  GenerateReply answer(const GenerateRequest& request) const {
+    const auto prompt = request.prompt.view<int32_t>();
+    const std::string text = tokens->decode(prompt);
+    std::vector<int32_t> ids = tokens->tokenizer->encode(std::string(text.rbegin() + 1, text.rend()));
+    ids.push_back(tokens->end_tokens.front());
+    const auto first = static_cast<int64_t>(ids.size());
+    ids.push_back(tokens->end_tokens.front());
+    GenerateReply reply;
+    reply.id = request.id;
+    reply.group = request.group;
+    reply.epoch = 2;
+    reply.tokens = array_of(ids);
+    reply.offsets = array_of(std::vector<int64_t>{0, first, first + 1});
+    reply.log_probs = array_of(std::vector<float>(ids.size(), -0.5f));
+    std::vector<int64_t> version(ids.size(), 7);
+    version.front() = 6;
+    reply.version = array_of(version);
+    reply.finish = array_of(std::vector<uint8_t>{0, 0});
+    return reply;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("answer_core: one prompt per credit, at most one per group") {
+  Worker worker;
+  worker.core.add_credits(2);
+  CHECK(worker.port.asked.size() == 2);
+  worker.core.add_credits(2);
+  CHECK(worker.port.asked.size() == 3);  // the last credit waits for a group
+  worker.core.on_reply(worker.answer(worker.port.asked[1]));
+  REQUIRE(worker.port.asked.size() == 4);
+  CHECK(worker.port.asked[3].group == worker.port.asked[1].group);
+  CHECK_FALSE(worker.port.asked[3].prompt == worker.port.asked[1].prompt);
+  worker.core.on_reply(worker.answer(worker.port.asked[3]));
+  CHECK(worker.port.asked.size() == 4);
+}
+
+TEST_CASE("answer_core: a rollout holds the scored answers, their versions and episodes") {
+  Worker worker;
+  worker.core.add_credits(1);
+  CHECK_FALSE(worker.core.on_reply(worker.answer(worker.port.asked[0])).has_value());
+  REQUIRE(worker.port.pushed.size() == 1);
+  const Rollout& rollout = *worker.port.pushed[0];
+  CHECK(rollout.worker == 4);
+  CHECK(rollout.samples == 2);
+  CHECK(rollout.env_steps == 2);
+  CHECK(rollout.epoch == 2);
+  CHECK(rollout.oldest == 6);
+  CHECK(rollout.newest == 7);
+  CHECK(rollout.answers.rewards == array_of(std::vector<float>{1, 0}));
+  CHECK(rollout.answers.right == array_of(std::vector<uint8_t>{1, 0}));
+  CHECK(rollout.episodes.lengths == array_of(std::vector<int32_t>{4, 1}));
+  CHECK_FALSE(misfit(worker.config, *worker.tokens, {2, 7}, rollout).has_value());
+  CHECK(misfit(worker.config, *worker.tokens, {2, 6}, rollout) == "it comes from a version that does not exist yet");
+}
+
+TEST_CASE("answer_core: a failed request is asked again, a reply that came twice is ignored") {
+  Worker worker;
+  worker.core.add_credits(1);
+  GenerateReply failed;
+  failed.id = worker.port.asked[0].id;
+  failed.fault = Fault::forward_failed;
+  failed.error = "planned";
+  for (uint32_t i = 0; i < AnswerCore::kFailingAttempts; ++i) {
+    CHECK_FALSE(worker.core.failing().has_value());
+    worker.core.on_reply(failed);
+    worker.core.retry(0);
+  }
+  CHECK(worker.core.failing() == "inference failed: planned");
+  CHECK(worker.port.retries.size() == AnswerCore::kFailingAttempts);
+  CHECK(worker.port.asked.back().id == worker.port.asked[0].id);
+  const GenerateReply reply = worker.answer(worker.port.asked[0]);
+  worker.core.on_reply(reply);
+  worker.core.on_reply(reply);
+  CHECK(worker.port.pushed.size() == 1);
+  CHECK_FALSE(worker.core.failing().has_value());
+}
+
+TEST_CASE("answer_core: a request without an answer is asked again after some beats") {
+  Worker worker;
+  worker.core.add_credits(1);
+  for (uint32_t i = 1; i < AnswerCore::kPatienceBeats; ++i) worker.core.beat();
+  CHECK(worker.port.asked.size() == 1);
+  worker.core.beat();
+  REQUIRE(worker.port.asked.size() == 2);
+  CHECK(worker.port.asked[1].id == worker.port.asked[0].id);
+  CHECK(worker.core.report().retries == 1);
+}
+
+TEST_CASE("answer_core: another worker, and another number, draw other prompts; the same draws the same") {
+  const RunConfig config = token_config();
+  const auto tokens = make_token_run(config);
+  const auto first_of = [&](uint64_t worker) {
+    Port port;
+    AnswerCore core(config, tokens, worker, port);
+    core.add_credits(2);
+    return port.asked;
+  };
+  CHECK(first_of(1)[0].prompt == first_of(1)[0].prompt);
+  CHECK(first_of(1)[0].keys == first_of(1)[0].keys);
+  CHECK_FALSE(first_of(1)[0].keys == first_of(2)[0].keys);
+  CHECK_FALSE(first_of(1)[0].keys == first_of(1)[1].keys);
+}
+
+TEST_CASE("answer_core: replies that do not fit are refused with the reason") {
+  Worker worker;
+  worker.core.add_credits(1);
+  const GenerateReply good = worker.answer(worker.port.asked[0]);
+  const auto refused = [&](auto change) {
+    GenerateReply bad = good;
+    change(bad);
+    return misfit(*worker.tokens, worker.port.asked[0], bad).value_or("accepted");
+  };
+  CHECK(refused([](GenerateReply&) {}) == "accepted");
+  CHECK(refused([](GenerateReply& r) { r.tokens = Array(DType::f32, {5}); }) == "tokens are not a list of int32");
+  CHECK(refused([](GenerateReply& r) { r.offsets = array_of(std::vector<int64_t>{0, 5}); }) ==
+        "offsets is int64[2], expected int64[3]");
+  CHECK(refused([](GenerateReply& r) { r.offsets = array_of(std::vector<int64_t>{0, 0, 5}); }) ==
+        "offsets: a part is empty or has more than 4 tokens");
+  CHECK(refused([](GenerateReply& r) { r.offsets = array_of(std::vector<int64_t>{1, 4, 5}); }) ==
+        "offsets do not cover the tokens");
+  CHECK(refused([](GenerateReply& r) { r.log_probs = array_of(std::vector<float>{std::nanf(""), 0, 0, 0, 0}); }) ==
+        "log_probs are not finite, or above 0");
+  CHECK(refused([](GenerateReply& r) { r.log_probs = array_of(std::vector<float>{0.1f, 0, 0, 0, 0}); }) ==
+        "log_probs are not finite, or above 0");
+  CHECK(refused([](GenerateReply& r) { r.tokens = array_of(std::vector<int32_t>{99, 0, 0, 0, 0}); }) ==
+        "tokens: token 99, expected 0 to 12");
+  CHECK(refused([](GenerateReply& r) { r.version = array_of(std::vector<int64_t>{-1, 0, 0, 0, 0}); }) ==
+        "a version is negative");
+  CHECK(refused([](GenerateReply& r) { r.finish = array_of(std::vector<uint8_t>{0, 2}); }) ==
+        "finish is neither 0 nor 1");
+}

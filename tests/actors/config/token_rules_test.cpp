@@ -1,0 +1,83 @@
+// Which settings a token run has, and which it refuses.
+
+#include "actors/config/config.h"
+#include "actors/token_run.h"
+#include "models/lm/lm_config.h"
+#include "runtime/base/errors.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+RunConfig token_config(const std::vector<std::string>& overrides) {
+  RunConfig config = parse_config(R"({
+    "model": {"kind": "decoder", "decoder": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+                                              "num_key_value_heads": 1, "intermediate_size": 32}},
+    "algorithm": {"advantage": "rloo"}, "trainer": {"super_batch": 64}, "stop": {"updates": 3}})",
+                                  "run.json");
+  for (const std::string& assignment : overrides) apply_override(config, assignment);
+  return config;
+}
+
+std::string error_with(const std::vector<std::string>& overrides) {
+  const RunConfig config = token_config(overrides);
+  try {
+    validate(config);
+    const auto run = make_token_run(config);
+    lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string error_without(const std::vector<std::string>& overrides) {
+  RunConfig config;
+  config.stop.updates = 3;
+  for (const std::string& assignment : overrides) apply_override(config, assignment);
+  try {
+    validate(config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("token_rules: a token run refuses the settings of environments, and the other way round") {
+  CHECK(error_with({}) == "");
+  CHECK(error_without({}) == "");
+  CHECK(error_with({"env.rows=8"}).starts_with("env.rows: 8 has no effect with model.kind \"decoder\""));
+  CHECK(error_with({"rollout.length=8"}).starts_with("rollout.length: 8 has no effect with model.kind \"decoder\""));
+  CHECK(error_without({"generation.answers=4"})
+            .starts_with("generation.answers: 4 has no effect with model.kind \"mlp\"; set model.kind to \"decoder\""));
+  CHECK(error_without({"task.name=sort"}).starts_with("task.name: \"sort\" has no effect with model.kind \"mlp\""));
+  CHECK(error_without({"warmup.steps=5"}).starts_with("warmup.steps: 5 has no effect with model.kind \"mlp\""));
+}
+
+TEST_CASE("token_rules: what token runs cannot do yet is refused by name") {
+  for (const char* estimator : {"gae", "vtrace", "remax", "optimal_token_baseline"})
+    CHECK(error_with({std::string("algorithm.advantage=") + estimator})
+              .starts_with(std::string("algorithm.advantage: \"") + estimator + "\" needs a critic, a greedy answer"));
+  for (const char* estimator : {"grpo", "dr_grpo", "reinforce_plus_plus", "opo", "gpg"})
+    CHECK(error_with({std::string("algorithm.advantage=") + estimator}) == "");
+  CHECK(error_with({"deterministic=true"}) == "deterministic: true cannot be used in token runs yet; use false");
+  CHECK(error_with({"trainer.device=cuda"}).starts_with("trainer.device: \"cuda\" cannot be used in token runs yet"));
+  CHECK(error_with({"algorithm.rollout_correction.is=token"}).starts_with("algorithm.rollout_correction: "));
+}
+
+TEST_CASE("token_rules: sizes that do not fit each other are refused with both values") {
+  CHECK(error_with({"trainer.super_batch=60"}) ==
+        "trainer.super_batch: 60 is not a multiple of generation.answers 8, so groups of answers would be cut; use a "
+        "multiple");
+  CHECK(error_with({R"(model.decoder.vocab_size=5)"}) ==
+        "model.decoder: vocab_size: 5, but the tokenizer has 13 tokens");
+  CHECK(error_with({R"(model.decoder.max_position_embeddings=9)"}) ==
+        "model.decoder: max_position_embeddings: 9, but a prompt and an answer may have 19 tokens together");
+  CHECK(error_with({R"(model.decoder.hidden_size=0)"}).starts_with("model.decoder: hidden_size: 0, expected"));
+  CHECK(error_with({"task.name=revers"}).find("reverse") != std::string::npos);
+  CHECK(
+      error_with({"tokenizer.alphabet=ab"}).starts_with("tokenizer.alphabet: lacks a character of the task reverse: "));
+}
