@@ -84,7 +84,7 @@ void read_model(const JsonNode& model, Ids& ids, BpeDescription& out) {
   model.require_keys({"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
                       "byte_fallback", "ignore_merges", "vocab", "merges"});
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
-    if (model.has(key) && model.at(key).json() != "") model.at(key).refuse_value("null");
+    if (model.has(key) && !model.at(key).text().empty()) model.at(key).refuse_value("null");
   if (model.has("dropout") && model.at("dropout").json() != 0.0) model.at("dropout").refuse_value("null");
   for (const char* key : {"fuse_unk", "byte_fallback"}) model.require_flag(key, false);
   out.ignore_merges = model.flag("ignore_merges", false);

@@ -122,3 +122,12 @@ TEST_CASE("split_pattern: a wrong expression, and one that matches nothing at al
   CHECK(refusal("a{2,3}|[a-z0-9]++(?:b|c)?+\\.") == "accepted");
   CHECK(refusal("(?i:'s|t|f!i)fi") == "accepted");
 }
+
+TEST_CASE("split_pattern: a match that takes too many steps is refused") {
+  const std::string text = std::string(64, 'a') + " b";
+  CHECK_THROWS_WITH_AS(
+      split("(?:a|a)+b", text),
+      ("text: 66 bytes from \"" + std::string(60, 'a') + "...\" cannot be split into words: match limit exceeded")
+          .c_str(),
+      ConfigError);
+}
