@@ -1,9 +1,10 @@
-// The checks of peer_checks.h for token runs.
+// The checks of peer_checks.h for token runs, and those that either kind of run needs.
 
 #include <algorithm>
 #include <cmath>
 
 #include "actors/peer_checks.h"
+#include "actors/run_context.h"
 
 namespace troupe {
 
@@ -119,6 +120,16 @@ size_t most_bytes_of_reply(const RunConfig& config, const TokenRun& tokens) {
 
 size_t most_bytes_of_rollout(const RunConfig& config, const TokenRun& tokens) {
   return most_bytes_of_request(config, tokens) + most_bytes_of_reply(config, tokens);
+}
+
+Misfit misfit(const RunContext& context, PolicyVersion newest, const Rollout& rollout) {
+  if (context.tokens) return misfit(context.config, *context.tokens, newest, rollout);
+  return misfit(context.config, context.spec, context.recurrence, newest, rollout);
+}
+
+size_t most_bytes_of_rollout(const RunContext& context) {
+  if (context.tokens) return most_bytes_of_rollout(context.config, *context.tokens);
+  return most_bytes_of_rollout(context.config, context.spec, context.recurrence);
 }
 
 }  // namespace troupe

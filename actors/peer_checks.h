@@ -17,6 +17,8 @@
 
 namespace troupe {
 
+struct RunContext;
+
 // One line when the message does not fit; nothing when it does.
 std::optional<std::string> misfit(const RunConfig& config, const WorkerHello& hello);
 std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, const WorkerReport& report);
@@ -35,6 +37,10 @@ std::optional<std::string> misfit(const RunConfig& config, const TokenRun& token
 std::optional<std::string> misfit(const TokenRun& tokens, const GenerateRequest& request, const GenerateReply& reply);
 std::optional<std::string> misfit(const RunConfig& config, const TokenRun& tokens, PolicyVersion newest,
                                   const Rollout& rollout);
+
+// A rollout of either kind of run.
+std::optional<std::string> misfit(const RunContext& context, PolicyVersion newest, const Rollout& rollout);
+size_t most_bytes_of_rollout(const RunContext& context);
 
 // Rows of a request of which only the values are needed.
 int64_t value_rows(const ActRequest& request);

@@ -259,16 +259,6 @@ void on_stop(Self self) {
   await_workers(self);
 }
 
-std::optional<std::string> misfit_of(const RunContext& context, PolicyVersion newest, const Rollout& rollout) {
-  if (context.tokens) return misfit(context.config, *context.tokens, newest, rollout);
-  return misfit(context.config, context.spec, context.recurrence, newest, rollout);
-}
-
-size_t most_bytes_of_rollout(const RunContext& context) {
-  if (context.tokens) return most_bytes_of_rollout(context.config, *context.tokens);
-  return most_bytes_of_rollout(context.config, context.spec, context.recurrence);
-}
-
 // As the config says; in a token run, the groups of answers.
 ReplayConfig replay_config(const RunContext& context) {
   ReplayConfig config = context.config.replay;
@@ -281,7 +271,7 @@ void on_rollout(Self self, const RolloutMessage& message) {
   const Rollout& rollout = *message.rollout;
   if (!is_from(self, rollout.worker)) return;  // the worker is gone, or another process uses its number
   if (is_remote(self))
-    if (const auto why = misfit_of(*st.context, st.store->version(), rollout))
+    if (const auto why = misfit(*st.context, st.store->version(), rollout))
       return expel(self, rollout.worker, "a rollout does not fit the run: " + *why);
   st.store->push(message.rollout);
   if (rollout.samples > 0) st.sampling.sampled();
