@@ -361,7 +361,7 @@ TEST_CASE("names: no name that another library uses for a setting is a key of tr
       for (const Field& other : fields) CHECK(other.key() != name);
       ++names;
     }
-  CHECK(names == 55);
+  CHECK(names == 68);
 }
 
 TEST_CASE("names: the error about a name from another library suggests the setting, in config files and --set") {
@@ -435,7 +435,7 @@ TEST_CASE("names: if model.kind is the name of a network part, the error says wh
       {"cnn", convolutions},
       {"conv", convolutions},
       {"nature", R"(expected "net", with {"encoders": {"*": {"kind": "nature"}}} in model.net)"},
-      {"rnn", "expected one of: mlp, net"},
+      {"rnn", "expected one of: mlp, net, decoder"},
   };
   for (const auto& [kind, advice] : cases) {
     const std::string error = ": model.kind: \"" + kind + "\" is unknown, " + advice;
