@@ -107,6 +107,9 @@ std::vector<caf::message> examples() {
       caf::make_message(ActRequest{1, 2, 3, 4, named, numbers, numbers, named}),
       caf::make_message(
           ActReply{1, 2, {3, 4}, numbers, numbers, numbers, numbers, numbers, Fault::forward_failed, "why"}),
+      caf::make_message(GenerateRequest{1, 2, 3, numbers, numbers}),
+      caf::make_message(
+          GenerateReply{1, 2, 3, numbers, numbers, numbers, numbers, numbers, Fault::forward_failed, "why"}),
       caf::make_message(Pause{1, 2}),
   };
 }
@@ -206,7 +209,7 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a message of every accepted type is acce
 
 TEST_CASE_FIXTURE(
     Fixture, "caf_frames: a run accepts the messages of its interfaces, a node accepts requests for workers only") {
-  CHECK(messages_to_run().types.size() == 13);
+  CHECK(messages_to_run().types.size() == 15);
   CHECK(messages_to_run().atoms == std::vector<caf::atom_value>{status_atom::value});
   REQUIRE(messages_to_node().types.size() == 1);
   CHECK(messages_to_node().types[0].name == caf::type_name<SpawnRequest>::value);
@@ -217,8 +220,9 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a run relays requests for actions and th
   const auto to_other = [&](const caf::message& message) { return send_routed(node(2), message); };
   const Bytes monitor = bytes(node(1), node(2));
   const Bytes down = bytes(node(1), node(2), caf::error{caf::exit_reason::kill});
-  for (const caf::message& relayed : {caf::make_message(ActRequest{}), caf::make_message(ActReply{}),
-                                      caf::make_message(Part{}), caf::make_message(Pause{})})
+  for (const caf::message& relayed :
+       {caf::make_message(ActRequest{}), caf::make_message(ActReply{}), caf::make_message(GenerateRequest{}),
+        caf::make_message(GenerateReply{}), caf::make_message(Part{}), caf::make_message(Pause{})})
     CHECK(to_other(relayed).empty());
   CHECK(send(header(kMonitor, monitor.size(), 0, 0, 9), monitor).empty());
   CHECK(send(header(kDown, down.size(), 0, 9, 0), down).empty());
