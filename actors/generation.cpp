@@ -97,7 +97,7 @@ void on_request(Self self, const GenerateRequest& request) {
     st.pending.erase(it);
     break;
   }
-  self->monitor(caf::actor_cast<caf::actor>(sender));
+  if (st.clients.insert(sender->address()).second) self->monitor(caf::actor_cast<caf::actor>(sender));
   const uint64_t ticket = st.next_ticket++;
   st.pending.emplace(ticket, GenerationState::Pending{sender, request});
   schedule(self, ticket, request);
@@ -122,6 +122,7 @@ void on_part(Self self, const Part& part) {
 void on_down(Self self, const caf::down_msg& down) {
   auto& st = self->state;
   st.parts.forget(down.source);
+  st.clients.erase(down.source);
   std::erase_if(st.pending, [&](const auto& entry) {
     if (entry.second.client->address() != down.source) return false;
     st.scheduler->forget(entry.first);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "actors/generation_scheduler.h"
@@ -35,6 +36,7 @@ struct GenerationState {
   uint64_t streams = 0;
   uint64_t next_ticket = 1;
   std::map<uint64_t, Pending> pending;  // by ticket
+  std::set<caf::actor_addr> clients;    // monitored
   bool stepping = false;                // a message to oneself is under way
   InferenceReport report;               // cumulative counts
   std::vector<int32_t> batch_rows;      // since the last report

@@ -33,8 +33,7 @@ struct RunContext {
   std::function<std::unique_ptr<Policy>()> make_policy;
   // The same for evaluations, which may use another device. Empty: evaluations use make_policy.
   std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
-  // Token runs: a generator for inference actors or, smaller, for evaluations. Empty in a process that only hosts
-  // workers.
+  // Token runs: a generator for an inference actor or an evaluation. Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Generator>()> make_generator;
   // An actor that computes calls this on its thread before it starts, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};

@@ -15,7 +15,8 @@ constexpr std::string_view kEvaluationSeed =
     "there is no such setting: evaluations follow seed; `troupe eval RUN --seed N` evaluates with another one";
 
 constexpr std::string_view kFrameSkip =
-    "there is no such setting: repeat the action in your environment; env.chunk is a sequence of different actions";
+    "there is no such setting: let your environment repeat each action; env.chunk gives every step an action of its "
+    "own";
 
 constexpr std::string_view kConvolutions =
     "expected \"net\", which reads images with convolutions; model.net.encoders describes them";

@@ -55,6 +55,7 @@ void check_without_environment(const RunConfig& c, const RunConfig& d) {
   unused("evaluation.rows", c.evaluation.rows, d.evaluation.rows);
   unused("evaluation.env_params", c.evaluation.env_params, d.evaluation.env_params);
   unused("trainer.micro_batch", c.trainer.micro_batch, d.trainer.micro_batch);
+  unused("trainer.value_only_updates", c.trainer.value_only_updates, d.trainer.value_only_updates);
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ TEST_CASE("token_rules: a token run refuses the settings of environments, and th
   CHECK(error_without({}) == "");
   CHECK(error_with({"env.rows=8"}).starts_with("env.rows: 8 has no effect with model.kind \"decoder\""));
   CHECK(error_with({"rollout.length=8"}).starts_with("rollout.length: 8 has no effect with model.kind \"decoder\""));
+  CHECK(error_with({"trainer.value_only_updates=1"}).starts_with("trainer.value_only_updates: 1 has no effect with "));
   CHECK(error_without({"generation.answers=4"})
             .starts_with("generation.answers: 4 has no effect with model.kind \"mlp\"; set model.kind to \"decoder\""));
   CHECK(error_without({"task.name=sort"}).starts_with("task.name: \"sort\" has no effect with model.kind \"mlp\""));
