@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "algorithms/losses/logprob.h"
 #include "models/lm/decoder.h"
+#include "models/lm/kernels/kernel_table.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
 namespace {
+
+constexpr int64_t kDrawnLogits = 1 << 15;  // of one thread's part: enough to outweigh waking it
 
 class LmGenerator final : public Generator {
  public:
@@ -26,6 +31,7 @@ class LmGenerator final : public Generator {
 
  private:
   LmSequence place(const GeneratorPart& part) const;
+  int64_t sample(std::span<const float> logits, double uniform) const;
   DrawnToken draw(std::span<const float> logits, const TokenDraw& draw) const;
 
   LmShape shape_;
@@ -74,31 +80,48 @@ LmSequence LmGenerator::place(const GeneratorPart& part) const {
           .own_before = part.before};
 }
 
-// Draws by inverting the cumulative distribution in the order of the ids, in double precision.
+// Draws by inverting the cumulative distribution in the order of the ids: over blocks first, then inside one.
+int64_t LmGenerator::sample(std::span<const float> logits, double uniform) const {
+  constexpr int64_t kBlock = 64, kLanes = 8;
+  const auto vocabulary = static_cast<int64_t>(logits.size());
+  thread_local FloatBuffer scratch;
+  thread_local std::vector<double> below;  // total weight of the blocks before each
+  scratch.resize(vocabulary);
+  float* weights = scratch.data();
+  float max = 0, sum = 0;
+  lm_kernels().scale(logits.data(), static_cast<float>(1.0 / options_.temperature), vocabulary, weights);
+  lm_kernels().exp_scores(weights, vocabulary, &max, &sum);
+  below.assign(1, 0.0);
+  for (int64_t from = 0; from < vocabulary; from += kBlock) {
+    const int64_t to = std::min(from + kBlock, vocabulary);
+    double lanes[kLanes] = {};
+    for (int64_t i = from; i < to; ++i) lanes[(i - from) % kLanes] += weights[i];
+    below.push_back(below.back() + std::accumulate(lanes, lanes + kLanes, 0.0));
+  }
+  const double aim = uniform * below.back();
+  const auto block = std::ranges::upper_bound(below.begin() + 1, below.end() - 1, aim) - (below.begin() + 1);
+  double reached = below[static_cast<size_t>(block)];
+  const int64_t to = std::min((block + 1) * kBlock, vocabulary);
+  int64_t last = -1;  // of those with a probability above 0
+  for (int64_t i = block * kBlock; i < to; ++i) {
+    if (weights[i] <= 0) continue;
+    last = i;
+    reached += weights[i];
+    if (reached > aim) break;
+  }
+  return last >= 0 ? last : std::ranges::max_element(logits) - logits.begin();
+}
+
 DrawnToken LmGenerator::draw(std::span<const float> logits, const TokenDraw& draw) const {
   const auto vocabulary = static_cast<int64_t>(logits.size());
-  const LogitRows<float> row{logits.data(), 1, vocabulary, vocabulary};
-  SoftmaxRow softmax;
-  log_probs_entropy<float>(row, {}, options_.temperature, {}, {}, {&softmax, 1});
-  if (!std::isfinite(softmax.sum) || !std::isfinite(softmax.max))
-    throw std::runtime_error("the model's logits are not finite");
-  int64_t chosen = std::ranges::max_element(logits) - logits.begin();
-  if (!draw.greedy) {
-    const double aim = Rng(derive_key(draw.key, "token", static_cast<uint64_t>(draw.index))).uniform_double();
-    double below = 0;
-    int64_t last = chosen;  // of those with a probability above 0
-    for (int64_t i = 0; i < vocabulary; ++i) {
-      const double p =
-          std::exp((static_cast<double>(logits[static_cast<size_t>(i)]) - softmax.max) / options_.temperature) /
-          softmax.sum;
-      if (p > 0) last = i;
-      below += p;
-      if (below > aim) break;
-    }
-    chosen = last;
-  }
+  const int64_t chosen =
+      draw.greedy
+          ? std::ranges::max_element(logits) - logits.begin()
+          : sample(logits, Rng(derive_key(draw.key, "token", static_cast<uint64_t>(draw.index))).uniform_double());
   DrawnToken result{static_cast<int32_t>(chosen), 0};
-  log_probs_entropy<float>(row, {&chosen, 1}, options_.temperature, {&result.log_prob, 1}, {}, {});
+  log_probs_entropy<float>({logits.data(), 1, vocabulary, vocabulary}, {&chosen, 1}, options_.temperature,
+                           {&result.log_prob, 1}, {}, {});
+  if (!std::isfinite(result.log_prob)) throw std::runtime_error("the model's logits are not finite");
   return result;
 }
 
@@ -125,15 +148,26 @@ std::vector<DrawnToken> LmGenerator::compute(std::span<const GeneratorPart> part
   logits_.resize(drawing * shape_.vocabulary);
   if (drawing > 0) decoder_.logits(rows_.span().first(static_cast<size_t>(drawing * shape_.hidden)), logits_.span());
 
-  std::vector<DrawnToken> result;
+  struct Draw {
+    int64_t row;
+    TokenDraw draw;
+  };
+  std::vector<Draw> draws;
   int64_t row = 0;
   for (const GeneratorPart& part : parts) {
-    if (part.draws.empty()) continue;
-    const auto logits =
-        logits_.span().subspan(static_cast<size_t>(row * shape_.vocabulary), static_cast<size_t>(shape_.vocabulary));
-    for (const TokenDraw& each : part.draws) result.push_back(draw(logits, each));
-    ++row;
+    for (const TokenDraw& each : part.draws) draws.push_back({row, each});
+    if (!part.draws.empty()) ++row;
   }
+  std::vector<DrawnToken> result(draws.size());
+  const auto count = static_cast<int64_t>(draws.size());
+  for_parts(count, std::max<int64_t>(1, kDrawnLogits / shape_.vocabulary), parallel_, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      const Draw& each = draws[static_cast<size_t>(i)];
+      const auto at = static_cast<size_t>(each.row * shape_.vocabulary);
+      result[static_cast<size_t>(i)] =
+          draw(logits_.span().subspan(at, static_cast<size_t>(shape_.vocabulary)), each.draw);
+    }
+  });
   return result;
 }
 

@@ -23,7 +23,7 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kWarmupPrompts = 64;  // held-out prompts of a check
-constexpr int64_t kWarmupChecks = 20;   // steps between two checks
+constexpr int64_t kWarmupChecks = 5;    // steps between two checks, until the first right answer; then one
 
 LmShape shape_of(const RunConfig& config, const TokenRun& tokens) {
   return lm_shape_of(config.model, tokens.tokenizer->vocabulary_size(), tokens.prompt_tokens + tokens.answer_tokens);
@@ -112,7 +112,7 @@ void warm_up(const RunContext& context, Learner& learner) {
     const std::vector<float> ones(batch->tokens.size(), 1.0f);
     trainer.step(*batch, ones, groups, {.policy = config.warmup.learning_rate, .value = 0}, {});
     ++step;
-    if (config.warmup.pass_at_1 <= 0 || (step % kWarmupChecks != 0 && step != config.warmup.steps)) continue;
+    if (config.warmup.pass_at_1 <= 0 || (right == 0 && step % kWarmupChecks != 0 && step != config.warmup.steps)) continue;
     right = pass_at_1(*player, *trainer.weights().snapshot({}), config.seed);
     if (right >= config.warmup.pass_at_1) break;
   }
