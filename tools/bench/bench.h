@@ -37,4 +37,12 @@ BenchReport bench_logprob(double seconds);
 // after the other. Needs Gymnasium in python3.
 BenchReport bench_bridge(double seconds);
 
+// GFLOP/s of the matrix products of language models, compared with LibTorch's and with multiply-adds in registers.
+BenchReport bench_gemm(double seconds);
+// Tokens per second of a decoder that answers prompts, and of one that learns from answers, compared with what the
+// processor's multiply-adds and the memory's bandwidth allow. Random weights in the shapes of a character model and of
+// SmolLM2-135M.
+BenchReport bench_generate(double seconds);
+BenchReport bench_lm_train(double seconds);
+
 }  // namespace troupe

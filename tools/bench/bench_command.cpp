@@ -47,6 +47,9 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "surrogate") return bench_surrogate(seconds);
   if (what == "logprob") return bench_logprob(seconds);
   if (what == "bridge") return bench_bridge(seconds);
+  if (what == "gemm") return bench_gemm(seconds);
+  if (what == "generate") return bench_generate(seconds);
+  if (what == "lm_train") return bench_lm_train(seconds);
   if (what == "weights") return report_weights(seconds);
   throw InvariantError("no such benchmark: " + what);
 }
