@@ -26,10 +26,9 @@ struct AnswerBatch final : StagedBatch {
   int64_t answers() const { return static_cast<int64_t>(rewards.size()); }
   int64_t prompt_tokens(int64_t g) const { return prompt_offsets[size_at(g + 1)] - prompt_offsets[size_at(g)]; }
   int64_t answers_of(int64_t g) const { return group_offsets[size_at(g + 1)] - group_offsets[size_at(g)]; }
-  // Tokens of the answers to prompt g.
-  int64_t answer_tokens(int64_t g) const {
-    return offsets[size_at(group_offsets[size_at(g + 1)])] - offsets[size_at(group_offsets[size_at(g)])];
-  }
+  // The tokens of the answers to prompt g: where they begin, and how many.
+  int64_t first_token(int64_t g) const { return offsets[size_at(group_offsets[size_at(g)])]; }
+  int64_t answer_tokens(int64_t g) const { return first_token(g + 1) - first_token(g); }
 
   static size_t size_at(int64_t i) { return static_cast<size_t>(i); }
 };

@@ -31,6 +31,25 @@ void AnswerTrainer::load_weights(const std::map<std::string, Array>& model) {
   use_weights();
 }
 
+namespace {
+
+// The groups whose answers add to the gradient: a group whose answers were all scored alike has no advantages, and
+// costs nothing. Its tokens still count in means over tokens. At least one group, for the metrics.
+std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, std::span<const float> advantages,
+                                          std::span<const int64_t> groups, const LossSettings& settings) {
+  std::vector<int64_t> result;
+  for (const int64_t g : groups) {
+    const size_t at = static_cast<size_t>(batch.first_token(g));
+    const auto own = advantages.subspan(at, static_cast<size_t>(batch.answer_tokens(g)));
+    const bool needed = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0;
+    if (needed || std::ranges::any_of(own, [](float a) { return a != 0.0f; })) result.push_back(g);
+  }
+  if (result.empty()) result.push_back(groups.front());
+  return result;
+}
+
+}  // namespace
+
 AnswerTrainer::Step AnswerTrainer::step(const AnswerBatch& batch, std::span<const float> advantages,
                                         std::span<const int64_t> groups, LearningRates rates,
                                         const LossSettings& settings) {
@@ -40,7 +59,8 @@ AnswerTrainer::Step AnswerTrainer::step(const AnswerBatch& batch, std::span<cons
         {.tokens = static_cast<double>(batch.answer_tokens(g)), .sequences = static_cast<double>(batch.answers_of(g))};
   std::ranges::fill(gradients_, 0.0f);
   Step result;
-  for (const std::vector<int64_t>& part : group_micro_batches(batch, groups, options_.micro_batch_tokens))
+  const std::vector<int64_t> used = groups_with_gradient(batch, advantages, groups, settings);
+  for (const std::vector<int64_t>& part : group_micro_batches(batch, used, options_.micro_batch_tokens))
     result.loss.merge(accumulate(batch, advantages, part, totals, settings));
   // A loss that is not finite must not change the weights, even if all gradients are.
   if (!std::isfinite(result.loss.loss)) gradients_.front() = std::numeric_limits<float>::quiet_NaN();

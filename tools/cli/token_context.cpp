@@ -112,7 +112,8 @@ void warm_up(const RunContext& context, Learner& learner) {
     const std::vector<float> ones(batch->tokens.size(), 1.0f);
     trainer.step(*batch, ones, groups, {.policy = config.warmup.learning_rate, .value = 0}, {});
     ++step;
-    if (config.warmup.pass_at_1 <= 0 || (right == 0 && step % kWarmupChecks != 0 && step != config.warmup.steps)) continue;
+    if (config.warmup.pass_at_1 <= 0 || (right == 0 && step % kWarmupChecks != 0 && step != config.warmup.steps))
+      continue;
     right = pass_at_1(*player, *trainer.weights().snapshot({}), config.seed);
     if (right >= config.warmup.pass_at_1) break;
   }
