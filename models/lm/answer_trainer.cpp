@@ -34,15 +34,17 @@ void AnswerTrainer::load_weights(const std::map<std::string, Array>& model) {
 namespace {
 
 // The groups whose answers add to the gradient: a group whose answers were all scored alike has no advantages, and
-// costs nothing. Its tokens still count in means over tokens. At least one group, for the metrics.
+// is left out. Its tokens still divide the loss; means in the report are over the groups that are used. At least one
+// group is used, and each that holds a number that is not finite, so that the step is found to be invalid.
 std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, std::span<const float> advantages,
                                           std::span<const int64_t> groups, const LossSettings& settings) {
   std::vector<int64_t> result;
   for (const int64_t g : groups) {
-    const size_t at = static_cast<size_t>(batch.first_token(g));
-    const auto own = advantages.subspan(at, static_cast<size_t>(batch.answer_tokens(g)));
-    const bool needed = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0;
-    if (needed || std::ranges::any_of(own, [](float a) { return a != 0.0f; })) result.push_back(g);
+    const auto first = static_cast<size_t>(batch.first_token(g));
+    const size_t end = first + static_cast<size_t>(batch.answer_tokens(g));
+    bool used = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0;
+    for (size_t t = first; t < end && !used; ++t) used = advantages[t] != 0.0f || !std::isfinite(batch.log_probs[t]);
+    if (used) result.push_back(g);
   }
   if (result.empty()) result.push_back(groups.front());
   return result;
