@@ -1,4 +1,4 @@
-// The HTTP part of runtime/stats/protocol.h.
+#include "runtime/stats/http.h"
 
 #include <arpa/inet.h>
 
@@ -9,8 +9,6 @@
 #include <optional>
 #include <system_error>
 #include <vector>
-
-#include "runtime/stats/protocol.h"
 
 namespace troupe {
 
@@ -99,6 +97,18 @@ bool is_port(std::string_view text) {
   return text[0] == ':' && error == std::errc() && end == text.data() + text.size();
 }
 
+// Whether a comma-separated header contains `wanted`, with whatever parameters.
+bool lists(std::string_view head, std::string_view name, std::string_view wanted) {
+  for (std::string_view value : header_values(head, name))
+    while (!value.empty()) {
+      const size_t end = std::min(value.find(','), value.size());
+      const std::string_view item = trimmed(value.substr(0, std::min(value.find(';'), end)));
+      if (equal_ignoring_case(item, wanted)) return true;
+      value.remove_prefix(std::min(end + 1, value.size()));
+    }
+  return false;
+}
+
 // Whether "HOST" or "HOST:PORT" has an IP address, localhost or a name of this machine. An attacker's DNS server could
 // make any other name lead to this machine.
 bool is_trusted_host(std::string_view authority, const std::vector<std::string>& own_hosts) {
@@ -124,20 +134,42 @@ const std::string kTrustedHosts =
 
 // The answer to a request that names another host; empty when it does not.
 std::string refuse_host(std::string_view head, const std::vector<std::string>& own_hosts) {
-  const auto refuse = [](const std::string& status, const std::string& why) {
+  const auto refusal = [](const std::string& status, const std::string& why) {
     return response(status, "text/plain", status + ": " + why + '\n', true);
   };
   const auto hosts = header_values(head, "host");
-  if (hosts.size() > 1) return refuse("400 Bad Request", "more than one Host header");
+  if (hosts.size() > 1) return refusal("400 Bad Request", "more than one Host header");
   for (const std::string_view host : hosts)
-    if (!is_trusted_host(host, own_hosts)) return refuse("421 Misdirected Request", "the Host" + kTrustedHosts);
+    if (!is_trusted_host(host, own_hosts)) return refusal("421 Misdirected Request", "the Host" + kTrustedHosts);
   for (std::string_view origin : header_values(head, "origin")) {
     const size_t scheme = origin.find("://");
     if (scheme == std::string_view::npos || !is_trusted_host(origin.substr(scheme + 3), own_hosts))
-      return refuse("403 Forbidden", "the Origin" + kTrustedHosts);
+      return refusal("403 Forbidden", "the Origin" + kTrustedHosts);
   }
   return "";
 }
+
+// The answer to a request that cannot be answered in any other way; empty if it can.
+std::string refuse(std::string_view head, const std::vector<std::string>& own_hosts) {
+  const auto request = parse_request_line(head.substr(0, head.find('\n')));
+  if (!request) return http_error("400 Bad Request");
+  if (!request->version.starts_with("HTTP/1.")) return http_error("505 HTTP Version Not Supported");
+  if (!are_headers(head)) return http_error("400 Bad Request");
+  return refuse_host(head, own_hosts);
+}
+
+std::string path_of(const RequestLine& request) {
+  return std::string(request.target.substr(0, request.target.find('?')));
+}
+
+std::string not_found() {
+  return response("404 Not Found", "text/plain", "404 Not Found: there are /, /stats, /metrics and /stream\n", true);
+}
+
+// No other page may show it in a frame; what it loads is limited by itself.
+constexpr const char* kPageHeaders =
+    "Content-Encoding: gzip\r\nVary: Accept, Accept-Encoding\r\nX-Frame-Options: DENY\r\n"
+    "Content-Security-Policy: frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n";
 
 }  // namespace
 
@@ -145,20 +177,42 @@ bool is_http_request_line(std::string_view line) { return parse_request_line(lin
 
 std::string http_error(const std::string& status) { return response(status, "text/plain", status + "\n", true); }
 
-std::string http_response(std::string_view head, const std::string& page, const std::string& stats,
-                          const std::vector<std::string>& own_hosts) {
-  const auto request = parse_request_line(head.substr(0, head.find('\n')));
-  if (!request) return http_error("400 Bad Request");
-  if (!request->version.starts_with("HTTP/1.")) return http_error("505 HTTP Version Not Supported");
-  if (!are_headers(head)) return http_error("400 Bad Request");
-  if (const std::string refused = refuse_host(head, own_hosts); !refused.empty()) return refused;
-  if (request->method != "GET" && request->method != "HEAD")
+std::string http_response(std::string_view head, const HttpPages& pages) {
+  if (std::string refused = refuse(head, pages.own_hosts); !refused.empty()) return refused;
+  const RequestLine request = *parse_request_line(head.substr(0, head.find('\n')));
+  if (request.method != "GET" && request.method != "HEAD")
     return response("405 Method Not Allowed", "text/plain", "405 Method Not Allowed\n", true, "Allow: GET, HEAD\r\n");
-  const bool with_body = request->method == "GET";
-  const std::string_view path = request->target.substr(0, request->target.find('?'));
-  if (path == "/") return response("200 OK", "text/plain", page, with_body);
-  if (path == "/stats") return response("200 OK", "application/json", stats + '\n', with_body);
-  return response("404 Not Found", "text/plain", "404 Not Found: there are / and /stats\n", with_body);
+  const bool body = request.method == "GET";
+  const std::string path = path_of(request);
+  if (path == "/") {
+    const bool browser = lists(head, "accept", "text/html") && lists(head, "accept-encoding", "gzip");
+    if (browser && !pages.html_gz.empty())
+      return response("200 OK", "text/html", std::string(pages.html_gz), body, kPageHeaders);
+    return response("200 OK", "text/plain", pages.text, body);
+  }
+  if (path == "/stats") return response("200 OK", "application/json", pages.stats() + '\n', body);
+  if (path == "/metrics") {
+    const bool open_metrics = lists(head, "accept", "application/openmetrics-text");
+    const std::string type = open_metrics ? "application/openmetrics-text; version=1.0.0" : "text/plain; version=0.0.4";
+    return response("200 OK", type, pages.metrics(open_metrics), body);
+  }
+  if (path == "/stream")
+    return response("426 Upgrade Required", "text/plain", "426 Upgrade Required: /stream is a WebSocket\n", true,
+                    "Upgrade: websocket\r\n");
+  return not_found();
+}
+
+bool asks_for_websocket(std::string_view head) { return lists(head, "upgrade", "websocket"); }
+
+std::string refuse_websocket(std::string_view head, const std::vector<std::string>& own_hosts) {
+  if (std::string refused = refuse(head, own_hosts); !refused.empty()) return refused;
+  const RequestLine request = *parse_request_line(head.substr(0, head.find('\n')));
+  if (path_of(request) != "/stream") return not_found();
+  const auto hosts = header_values(head, "host");
+  for (const std::string_view origin : header_values(head, "origin"))
+    if (hosts.empty() || !equal_ignoring_case(origin.substr(origin.find("://") + 3), hosts.front()))
+      return response("403 Forbidden", "text/plain", "403 Forbidden: the Origin must be this page\n", true);
+  return "";
 }
 
 }  // namespace troupe

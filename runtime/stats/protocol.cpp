@@ -137,6 +137,10 @@ bool StatsHistory::has_topic(const std::string& topic) const {
   return entries_.empty() || find_topic(newest_->value, topic) != nullptr;
 }
 
+std::string StatsHistory::metrics(std::span<const ExportedMetric> metrics, bool open_metrics) const {
+  return prometheus_text(newest_->value, metrics, open_metrics);
+}
+
 std::string StatsHistory::history_message(const StatsRequest& request, size_t max_bytes) const {
   std::deque<std::string> items;
   size_t bytes = 0;

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "runtime/stats/prometheus.h"
 
 namespace troupe {
 
@@ -53,6 +55,8 @@ class StatsHistory {
   std::string topic_message(const std::string& topic) const;
   // Whether the newest snapshot has that topic; true before the first.
   bool has_topic(const std::string& topic) const;
+  // The newest snapshot in the text format of Prometheus or of OpenMetrics.
+  std::string metrics(std::span<const ExportedMetric> metrics, bool open_metrics) const;
   // The reply to a history request: the newest that are asked for and fit into `max_bytes`, oldest first.
   std::string history_message(const StatsRequest& request, size_t max_bytes) const;
 
@@ -69,16 +73,5 @@ class StatsHistory {
   std::deque<Entry> entries_;
   std::unique_ptr<Parsed> newest_;
 };
-
-// Whether a line is the first of an HTTP request: "GET /stats HTTP/1.1".
-bool is_http_request_line(std::string_view line);
-// The complete answer to a request head (request line and headers): GET and HEAD of "/" (`page`, plain text) and of
-// "/stats" (`stats`, JSON); an error status for all else. A request whose Host or Origin is neither localhost, an IP
-// address nor one of `own_hosts` is refused: a web page whose host name was made to resolve to this machine must not
-// read a run's figures.
-std::string http_response(std::string_view head, const std::string& page, const std::string& stats,
-                          const std::vector<std::string>& own_hosts = {});
-// An answer with just a status, such as "431 Request Header Fields Too Large".
-std::string http_error(const std::string& status);
 
 }  // namespace troupe

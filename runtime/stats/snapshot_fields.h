@@ -14,6 +14,9 @@ namespace troupe {
 struct SnapshotField {
   std::string_view group;  // of fields that follow each other; the heading in docs/metrics.md
   std::string_view path;   // in the JSON, with dots: "lag.p95"
+  // In GET /metrics, after "troupe_": "env_steps_total", "samples_total{state=trained}". With "{inference=*}" each
+  // entry of the object is a sample, and its key the label. Empty: not there.
+  std::string_view prometheus;
   std::string_view unit;
   std::string_view when;  // it has a value; null otherwise
   std::string_view meaning;

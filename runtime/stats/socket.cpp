@@ -38,6 +38,9 @@ StatsSocket::Server::Server(StatsSocketOptions options)
       history_(options_.max_snapshots, options_.max_history_bytes),
       hello_(line_of(hello_message(options_.run, options_.config))) {
   listen();
+  pages_.text = text_page();
+  pages_.stats = [this] { return history_.latest_message(); };
+  pages_.metrics = [this](bool open_metrics) { return history_.metrics(options_.metrics, open_metrics); };
   // Signals are for the program's own threads.
   sigset_t all, before;
   ::sigfillset(&all);
@@ -53,8 +56,8 @@ void StatsSocket::Server::listen() {
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size);
   acceptor_.assign(bound.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket);
   endpoint_ = acceptor_.local_endpoint();
-  if (!endpoint_.address().is_loopback()) own_hosts_ = own_host_names();
-  own_hosts_.push_back(options_.host);
+  if (!endpoint_.address().is_loopback()) pages_.own_hosts = own_host_names();
+  pages_.own_hosts.push_back(options_.host);
 }
 
 void StatsSocket::Server::run() {
@@ -170,11 +173,12 @@ StatsSocket::Counters StatsSocket::Server::counters() const {
   return {accepted_, refused_, errors_, slow_, open_, published_, skipped_};
 }
 
-std::string StatsSocket::Server::page() const {
-  const std::string port = std::to_string(endpoint_.port());
-  return "troupe run: " + options_.run +
-         "\n\nThe newest statistics as JSON:  /stats\nA stream of them, one JSON object per line:\n\n  nc " +
-         endpoint_.address().to_string() + ' ' + port + "\n";
+std::string StatsSocket::Server::text_page() const {
+  const std::string address = text_of(endpoint_);
+  return "troupe run: " + options_.run + "\n\nOpen http://" + address +
+         "/ in a browser, or read:\n\n  /stats    the newest figures, JSON\n  /metrics  the same for Prometheus\n"
+         "  /stream   a WebSocket with all of them\n\nA stream without HTTP, one JSON object per line:\n\n  nc " +
+         endpoint_.address().to_string() + ' ' + std::to_string(endpoint_.port()) + "\n";
 }
 
 StatsSocket::StatsSocket(StatsSocketOptions options) : server_(std::make_unique<Server>(std::move(options))) {}

@@ -1,5 +1,5 @@
 #pragma once
-// The JSON socket: one port on which any program can watch a run (docs/protocol.md). It has a thread of its own; the
+// The statistics port: any program can watch a run on it (docs/protocol.md). It has a thread of its own; the
 // functions may be called from any thread and do not wait for clients. Clients are not trusted: what one sends is
 // limited in size, rate and count, and one that reads too slowly is dropped.
 
@@ -8,15 +8,19 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "runtime/stats/prometheus.h"
 
 namespace troupe {
 
 struct StatsSocketOptions {
-  std::string host = "127.0.0.1";  // address or name of the interface to listen on
-  uint16_t port = 0;               // 0 = any free port
-  std::string run;                 // name of the run, for `hello`
-  std::string config = "{}";       // effective config, JSON text, for `hello`
-  size_t max_snapshots = 2000;     // kept for clients that ask for history
+  std::string host = "127.0.0.1";       // address or name of the interface to listen on
+  uint16_t port = 0;                    // 0 = any free port
+  std::string run;                      // name of the run, for `hello`
+  std::string config = "{}";            // effective config, JSON text, for `hello`
+  std::vector<ExportedMetric> metrics;  // of GET /metrics
+  size_t max_snapshots = 2000;          // kept for clients that ask for history
   size_t max_history_bytes = 16 << 20;
   size_t max_clients = 64;
   size_t max_queued_bytes = 1 << 20;  // waiting to be sent to one client; more, and it is dropped as too slow

@@ -21,6 +21,7 @@
 #include "runtime/base/limited_log.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/token_bucket.h"
+#include "runtime/stats/http.h"
 #include "runtime/stats/protocol.h"
 #include "runtime/stats/socket.h"
 
@@ -58,7 +59,7 @@ class StatsSocket::Server {
   void take_published();
   void begin_stop();
   void remove(const std::shared_ptr<Session>& session);
-  std::string page() const;
+  std::string text_page() const;
 
   const StatsSocketOptions options_;
   boost::asio::io_context context_{1};
@@ -66,9 +67,9 @@ class StatsSocket::Server {
   boost::asio::steady_timer accept_timer_{context_};
   boost::asio::steady_timer stop_timer_{context_};
   tcp::endpoint endpoint_;
-  std::vector<std::string> own_hosts_;  // names that a request may give for this machine
   StatsHistory history_;
   Message hello_;
+  HttpPages pages_;
   LimitedLog log_{kComponent};
   std::set<std::shared_ptr<Session>> sessions_;
   bool stopping_ = false;
@@ -80,11 +81,12 @@ class StatsSocket::Server {
   std::thread thread_;
 };
 
-// One connection. It is undecided until its first bytes, or their absence, tell whether it speaks HTTP or JSON.
+// One connection. It is undecided until its first bytes, or their absence, tell whether it speaks HTTP or JSON. An HTTP
+// request can make it a WebSocket (socket_websocket.cpp), which carries the same messages, one in each frame.
 class StatsSocket::Server::Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Server& server, tcp::socket socket)
-      : server_(&server), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+  Session(Server& server, tcp::socket socket);
+  ~Session();
 
   void start();
   // Tells the client why, and closes once it has read that, or did not in time.
@@ -96,15 +98,24 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
   void close();
 
  private:
-  enum class Mode : uint8_t { undecided, http, lines };
+  enum class Mode : uint8_t { undecided, http, lines, websocket };
+  struct WebSocket;
 
   void read();
   void received(size_t bytes);
   void client_ended();
   void decide();
   void begin_lines();
+  void greet();
   void handle_http();
   void handle_lines();
+  void handle_line(std::string_view line);
+  // The WebSocket: accepts it; pings it; reads a message; writes one; closes it with a reason.
+  void accept_websocket(std::string head);
+  void watch_websocket();
+  void read_message();
+  void write_message();
+  void end_websocket();
   void handle(const StatsRequest& request);
   void send(Message message);
   void fail(const std::string& reason);
@@ -115,6 +126,7 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
 
   Server* server_;
   tcp::socket socket_;
+  std::unique_ptr<WebSocket> websocket_;  // over socket_
   boost::asio::steady_timer timer_;
   uint64_t timer_generation_ = 0;
   Mode mode_ = Mode::undecided;
@@ -124,6 +136,7 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
   std::deque<Message> queue_;  // the first is being written
   size_t queued_bytes_ = 0;
   bool closing_ = false;  // nothing more is handled or queued
+  bool closed_ = false;
   bool linger_ = true;
   bool sent_all_ = false;  // closing, and our side is shut down
   std::string topic_;      // subscribed to; empty = whole snapshots

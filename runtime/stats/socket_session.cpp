@@ -2,6 +2,7 @@
 #include <boost/asio/write.hpp>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "runtime/stats/socket_server.h"
 
@@ -41,7 +42,7 @@ void StatsSocket::Server::Session::received(size_t bytes) {
     if (mode_ == Mode::http) handle_http();
     if (mode_ == Mode::lines) handle_lines();
   }
-  if (socket_.is_open()) read();
+  if (socket_.is_open() && !websocket_) read();
 }
 
 // The client has shut down its side of the connection. It still gets the answers to its requests; without any request
@@ -75,6 +76,10 @@ void StatsSocket::Server::Session::begin_lines() {
   mode_ = Mode::lines;
   line_timer_on_ = false;
   ++timer_generation_;
+  greet();
+}
+
+void StatsSocket::Server::Session::greet() {
   send(server_->hello_);
   if (server_->history_.size() > 0) send(line_of(server_->history_.latest_message()));
 }
@@ -83,10 +88,16 @@ void StatsSocket::Server::Session::handle_http() {
   size_t end = received_.find("\r\n\r\n");
   if (end == std::string::npos) end = received_.find("\n\n");
   if (end == std::string::npos && received_.size() <= server_->options_.max_line_bytes) return;
-  const std::string answer = end == std::string::npos
-                                 ? http_error("431 Request Header Fields Too Large")
-                                 : http_response(received_.substr(0, end), server_->page(),
-                                                 server_->history_.latest_message(), server_->own_hosts_);
+  std::string head = received_.substr(0, end);
+  if (end != std::string::npos && asks_for_websocket(head)) {
+    const std::string refused = refuse_websocket(head, server_->pages_.own_hosts);
+    if (refused.empty()) return accept_websocket(std::move(head));
+    ++server_->errors_;
+    send(std::make_shared<const std::string>(refused));
+    return finish(true);
+  }
+  const std::string answer = end == std::string::npos ? http_error("431 Request Header Fields Too Large")
+                                                      : http_response(head, server_->pages_);
   if (!answer.starts_with("HTTP/1.1 200")) ++server_->errors_;
   send(std::make_shared<const std::string>(answer));
   finish(true);
@@ -97,13 +108,7 @@ void StatsSocket::Server::Session::handle_lines() {
   for (size_t end; !closing_ && (end = received_.find('\n', begin)) != std::string::npos; begin = end + 1) {
     std::string_view line = std::string_view(received_).substr(begin, end - begin);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    try {
-      if (line.size() > server_->options_.max_line_bytes)
-        throw RequestError("line longer than " + std::to_string(server_->options_.max_line_bytes) + " bytes");
-      handle(parse_stats_request(line));
-    } catch (const RequestError& error) {
-      fail(error.what());
-    }
+    handle_line(line);
     line_timer_on_ = false;
   }
   if (closing_) return received_.clear();
@@ -115,6 +120,16 @@ void StatsSocket::Server::Session::handle_lines() {
   else if (!line_timer_on_)
     set_deadline(server_->options_.line_timeout, &Session::line_deadline);
   line_timer_on_ = !received_.empty();
+}
+
+void StatsSocket::Server::Session::handle_line(std::string_view line) {
+  try {
+    if (line.size() > server_->options_.max_line_bytes)
+      throw RequestError("line longer than " + std::to_string(server_->options_.max_line_bytes) + " bytes");
+    handle(parse_stats_request(line));
+  } catch (const RequestError& error) {
+    fail(error.what());
+  }
 }
 
 void StatsSocket::Server::Session::handle(const StatsRequest& request) {
@@ -135,7 +150,7 @@ void StatsSocket::Server::Session::handle(const StatsRequest& request) {
 }
 
 void StatsSocket::Server::Session::snapshot(const Message& stats) {
-  if (mode_ != Mode::lines || closing_) return;
+  if ((mode_ != Mode::lines && mode_ != Mode::websocket) || closing_) return;
   send(topic_.empty() ? stats : line_of(server_->history_.topic_message(topic_)));
 }
 
@@ -176,6 +191,7 @@ void StatsSocket::Server::Session::finish(bool linger) {
 }
 
 void StatsSocket::Server::Session::write() {
+  if (websocket_) return write_message();
   asio::async_write(socket_, asio::buffer(*queue_.front()),
                     [self = shared_from_this(), message = queue_.front()](error_code error, size_t) {
                       if (error || !self->socket_.is_open()) return self->close();
@@ -188,6 +204,7 @@ void StatsSocket::Server::Session::write() {
 void StatsSocket::Server::Session::written() {
   if (!queue_.empty()) return write();
   if (!closing_ || sent_all_) return;
+  if (websocket_) return end_websocket();
   if (!linger_) return close();
   // Closing with unread bytes would reset the connection, and the client could lose the answer. So the session reads
   // until the client closes.
@@ -197,9 +214,9 @@ void StatsSocket::Server::Session::written() {
 }
 
 void StatsSocket::Server::Session::close() {
-  if (!socket_.is_open()) return;
+  if (std::exchange(closed_, true)) return;
   error_code ignored;
-  socket_.close(ignored);
+  socket_.close(ignored);  // Beast may have closed it already
   timer_.cancel();
   closing_ = true;
   server_->remove(shared_from_this());

@@ -24,6 +24,7 @@
 #include "runtime/base/threads.h"
 #include "runtime/caf/owned_system.h"
 #include "runtime/caf/system.h"
+#include "tools/cli/exported_metrics.h"
 #include "tools/cli/join_listener.h"
 #include "tools/cli/learning_context.h"
 #include "tools/cli/run_report.h"
@@ -47,6 +48,7 @@ void open_stats(std::optional<StatsSocket>& socket, const Address& address, cons
                                       .port = address.port,
                                       .run = config.name,
                                       .config = to_json(config),
+                                      .metrics = exported_metrics(),
                                       .max_snapshots = static_cast<size_t>(config.stats.history)});
   } catch (const IoError& refused) {
     throw ConfigError(std::string("--stats ") + refused.what());

@@ -1,5 +1,6 @@
 #include "runtime/stats/protocol.h"
 #include "runtime/base/token_bucket.h"
+#include "runtime/stats/http.h"
 
 #include <nlohmann/json.hpp>
 
@@ -141,15 +142,59 @@ TEST_CASE("token_bucket: it limits the number at once and the number per second"
   CHECK_FALSE(bucket.take(2.5, start + 100s));
 }
 
-TEST_CASE("stats_http: the two pages have their length, and no body for HEAD") {
-  const std::string answer = http_response("GET /stats?x HTTP/1.1\r\nHost: localhost", "page", "{}");
+namespace {
+
+HttpPages pages(const std::string& text = "page", const std::string& stats = "{}") {
+  return {.text = text,
+          .html_gz = "compressed",
+          .stats = [stats] { return stats; },
+          .metrics = [](bool open_metrics) { return std::string(open_metrics ? "open" : "text"); },
+          .own_hosts = {}};
+}
+
+}  // namespace
+
+TEST_CASE("stats_http: the pages have their length, and no body for HEAD") {
+  const std::string answer = http_response("GET /stats?x HTTP/1.1\r\nHost: localhost", pages());
   CHECK(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: application/json"));
   CHECK(answer.find("\r\nContent-Length: 3\r\n") != std::string::npos);
   CHECK(answer.ends_with("\r\n\r\n{}\n"));
-  CHECK(http_response("GET / HTTP/1.0", "page", "{}").ends_with("\r\n\r\npage"));
-  const std::string head = http_response("HEAD / HTTP/1.1", "page", "{}");
+  CHECK(http_response("GET / HTTP/1.0", pages()).ends_with("\r\n\r\npage"));
+  const std::string head = http_response("HEAD / HTTP/1.1", pages());
   CHECK(head.ends_with("\r\n\r\n"));
   CHECK(head.find("Content-Length: 4\r\n") != std::string::npos);
+}
+
+TEST_CASE("stats_http: browsers get HTML, other programs text") {
+  const auto answer = [](const std::string& headers) { return http_response("GET / HTTP/1.1\r\n" + headers, pages()); };
+  const std::string html = answer("Accept: text/html,*/*;q=0.8\r\nAccept-Encoding: deflate, gzip;q=1");
+  CHECK(html.ends_with("\r\n\r\ncompressed"));
+  CHECK(html.find("\r\nContent-Encoding: gzip\r\n") != std::string::npos);
+  CHECK(answer("Accept: text/html").ends_with("\r\n\r\npage"));
+  CHECK(answer("Accept: */*\r\nAccept-Encoding: gzip").ends_with("\r\n\r\npage"));
+}
+
+TEST_CASE("stats_http: /metrics has the format that is asked for") {
+  CHECK(http_response("GET /metrics HTTP/1.1", pages()).ends_with("\r\n\r\ntext"));
+  const std::string open =
+      http_response("GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=1.0.0,text/plain", pages());
+  CHECK(open.ends_with("\r\n\r\nopen"));
+  CHECK(open.find("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n") != std::string::npos);
+}
+
+TEST_CASE("stats_http: a WebSocket is accepted at /stream, from pages of the same origin and from programs") {
+  const std::string upgrade = "GET /stream HTTP/1.1\r\nHost: localhost:1\r\nUpgrade: websocket\r\n";
+  CHECK(asks_for_websocket(upgrade));
+  CHECK_FALSE(asks_for_websocket("GET /stream HTTP/1.1\r\nHost: localhost:1"));
+  CHECK(refuse_websocket(upgrade, {}).empty());
+  CHECK(refuse_websocket(upgrade + "Origin: http://LOCALHOST:1", {}).empty());
+  const auto status = [](const std::string& head) { return refuse_websocket(head, {}).substr(9, 3); };
+  CHECK(status(upgrade + "Origin: http://localhost:2") == "403");
+  CHECK(status(upgrade + "Origin: http://10.0.0.1") == "403");
+  CHECK(status(upgrade + "Origin: null") == "403");
+  CHECK(status("GET /stats HTTP/1.1\r\nHost: localhost:1\r\nUpgrade: websocket") == "404");
+  CHECK(status("GET /stream HTTP/1.1\r\nHost: a.example\r\nUpgrade: websocket") == "421");
+  CHECK(status("GET /stream HTTP/1.1\r\nOrigin: http://localhost:1\r\nUpgrade: websocket") == "403");
 }
 
 TEST_CASE("stats_http: every other request gets the right status") {
@@ -160,12 +205,14 @@ TEST_CASE("stats_http: every other request gets the right status") {
                                                        {"GET / HTTP/2.0", "505"},
                                                        {"GET /a b HTTP/1.1", "400"},
                                                        {"", "400"}};
-  for (const auto& [head, status] : cases) CHECK(http_response(head, "p", "{}").starts_with("HTTP/1.1 " + status));
+  for (const auto& [head, status] : cases) CHECK(http_response(head, pages()).starts_with("HTTP/1.1 " + status));
 }
 
 TEST_CASE("stats_http: only hosts that no other party's DNS can claim are answered") {
   const auto status = [](const std::string& headers, const std::vector<std::string>& own_hosts = {}) {
-    return http_response("GET /stats HTTP/1.1\r\n" + headers, "p", "{}", own_hosts).substr(9, 3);
+    HttpPages with_hosts = pages();
+    with_hosts.own_hosts = own_hosts;
+    return http_response("GET /stats HTTP/1.1\r\n" + headers, with_hosts).substr(9, 3);
   };
   for (const char* host :
        {"localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.1:4711", "10.1.2.3:1", "[::1]:4711", "[fe80::1]"}) {
@@ -191,7 +238,7 @@ TEST_CASE("stats_http: only hosts that no other party's DNS can claim are answer
     CHECK(status("Host: localhost\r\n" + std::string(line)) == "400");
   CHECK(status("Host: localhost\r\nAccept: */*\r\nX-Empty:\r\n\r\nno header") == "200");
   CHECK(status("") == "200");
-  CHECK(http_response("GET /stats HTTP/1.1\r\nHost: a.example", "p", "{}").find("{}") == std::string::npos);
+  CHECK(http_response("GET /stats HTTP/1.1\r\nHost: a.example", pages()).find("{}") == std::string::npos);
 }
 
 TEST_CASE("stats_http: a line counts as HTTP only if it has the form of a request line") {

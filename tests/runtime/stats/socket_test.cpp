@@ -1,14 +1,9 @@
 #include "runtime/stats/socket.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -18,6 +13,7 @@
 #include "runtime/base/memory_disk.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/protocol.h"
+#include "tests/runtime/stats/stats_client.h"
 #include "tests/support/run_program.h"
 #include "tests/support/test.h"
 
@@ -28,86 +24,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr const char* kSnapshot = R"({"env_steps":7,"lag":{"p95":1}})";
-
-// A blocking client. A read that takes longer than ten seconds counts as the end of the connection and fails the test.
-class Client {
- public:
-  explicit Client(const StatsSocket& server, int receive_buffer = 0) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    if (receive_buffer > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-    const timeval timeout{10, 0};
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(server.port());
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-  }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-  ~Client() { close(); }
-
-  bool connected() const { return connected_; }
-  // Sends the bytes; a connection that the peer has closed is not an error.
-  void send(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;
-      bytes.remove_prefix(static_cast<size_t>(sent));
-    }
-  }
-  void end_sending() { ::shutdown(fd_, SHUT_WR); }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-  void reset() {
-    const linger now{1, 0};
-    ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    close();
-  }
-  // The next line without its line break; empty at the end.
-  std::string line() {
-    size_t end;
-    while ((end = buffer_.find('\n')) == std::string::npos)
-      if (!fill()) return "";
-    const std::string result = buffer_.substr(0, end);
-    buffer_.erase(0, end + 1);
-    return result;
-  }
-  // The next message; null at the end.
-  json message() {
-    const std::string text = line();
-    return text.empty() ? json() : json::parse(text);
-  }
-  std::string rest() {
-    while (fill()) {
-    }
-    return std::exchange(buffer_, "");
-  }
-  // The reason of the error that ends the connection, which must be the last message. Otherwise a text that describes
-  // what came instead.
-  std::string closing_error() {
-    json last;
-    for (json next = message(); !next.is_null(); next = message()) {
-      if (last.is_object() && last["type"] == "error") return "another message after the error";
-      last = next;
-    }
-    return last.is_object() && last["type"] == "error" ? last["reason"].get<std::string>() : "no error: " + last.dump();
-  }
-
- private:
-  bool fill() {
-    char chunk[65536];
-    const ssize_t got = ::recv(fd_, chunk, sizeof chunk, 0);
-    if (got < 0) CHECK((errno == ECONNRESET));
-    if (got <= 0) return false;
-    buffer_.append(chunk, static_cast<size_t>(got));
-    return true;
-  }
-
-  int fd_;
-  bool connected_ = false;
-  std::string buffer_;
-};
 
 StatsSocketOptions quick_options() {
   StatsSocketOptions options;
@@ -123,7 +39,7 @@ struct Fixture {
 
   // Sends a ping over a new connection. "pong" if it is answered.
   std::string still_serves() {
-    Client client(server);
+    StatsClient client(server);
     client.send("{\"type\":\"ping\"}\n");
     while (true) {
       const json message = client.message();
@@ -182,7 +98,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: the error about a port in use has the 
 }
 
 TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that sends nothing gets hello, then each snapshot") {
-  Client client(server);
+  StatsClient client(server);
   CHECK(client.message() ==
         json::parse(R"({"type":"hello","protocol":2,"program":"troupe","run":"demo","config":{"seed":5}})"));
   for (int i = 1; i <= 3; ++i) {
@@ -196,14 +112,14 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that sends nothing gets hello
 TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that connects later gets the newest snapshot immediately") {
   server.publish(kSnapshot);
   CHECK(still_serves() == "pong");
-  Client client(server);
+  StatsClient client(server);
   CHECK(client.message()["type"] == "hello");
   CHECK(client.message()["sequence"] == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "stats_socket: requests are answered in order, also with CRLF and byte by byte") {
   server.publish(kSnapshot);
-  Client client(server);
+  StatsClient client(server);
   for (const char c : std::string("{\"type\":\"ping\"}\r\n")) client.send({&c, 1});
   client.send(
       "{\"type\":\"history\",\"topic\":\"lag.p95\",\"last\":5}\n{\"type\":\"subscribe\",\"topic\":\"env_steps\"}\n");
@@ -222,7 +138,7 @@ TEST_CASE_FIXTURE(Fixture,
                   "stats_socket: a client that has closed its sending side gets hello and the newest snapshot") {
   server.publish(kSnapshot);
   CHECK(still_serves() == "pong");
-  Client client(server);
+  StatsClient client(server);
   client.end_sending();
   CHECK(client.message()["type"] == "hello");
   CHECK(client.message()["type"] == "stats");
@@ -249,7 +165,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: an invalid request ends the connection
       {'{' + std::string(70'000, ' ') + "}\n", "line longer than 65536 bytes"},
   };
   for (const auto& [bytes, reason] : cases) {
-    Client client(server);
+    StatsClient client(server);
     client.send(bytes);
     const std::string error = client.closing_error();
     CHECK_MESSAGE(error.starts_with(reason), error);
@@ -261,7 +177,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: an invalid request ends the connection
 TEST_CASE_FIXTURE(Fixture, "stats_socket: clients that disconnect at any moment leave no connection and no timer") {
   server.publish(kSnapshot);
   for (const char* bytes : {"", "{\"type\":", "{\"type\":\"ping\"}\n", "GET / HT", "GET / HTTP/1.1\r\n", "garbage\n"}) {
-    Client resets(server), closes(server);
+    StatsClient resets(server), closes(server);
     resets.send(bytes);
     closes.send(bytes);
     resets.reset();
@@ -279,14 +195,14 @@ TEST_CASE("stats_socket: an incomplete line or request head is closed in time, a
   StatsSocketOptions options = quick_options();
   options.line_timeout = 50ms;
   Fixture f(options);
-  Client line(f.server), method(f.server), head(f.server);
+  StatsClient line(f.server), method(f.server), head(f.server);
   line.send("{\"type\":");
   method.send("GE");
   head.send("GET / HTTP/1.1\r\nHost: x\r\n");
   CHECK(line.closing_error() == "the rest of a line did not come in time");
   CHECK(method.closing_error() == "the rest of a line did not come in time");
   CHECK(head.rest().starts_with("HTTP/1.1 408 "));
-  Client listens(f.server);
+  StatsClient listens(f.server);
   CHECK(listens.message()["type"] == "hello");
   f.server.publish(kSnapshot);
   CHECK(listens.message()["type"] == "stats");
@@ -301,7 +217,7 @@ TEST_CASE("stats_socket: the machine's name is accepted as Host only on a port t
     StatsSocketOptions options = quick_options();
     options.host = host;
     Fixture f(options);
-    Client client(f.server);
+    StatsClient client(f.server);
     client.send("GET / HTTP/1.1\r\nHost: " + std::string(name) + ":1\r\n\r\n");
     CHECK(client.rest().substr(9, 3) == status);
   }
@@ -323,20 +239,20 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: HTTP clients get the page, the newest 
       {"GET / HTTP/1.1\r\nX: " + std::string(100'000, 'y'), "HTTP/1.1 431 "},
   };
   for (const auto& [request, status] : cases) {
-    Client client(server);
+    StatsClient client(server);
     client.send(request);
     const std::string answer = client.rest();
     CHECK_MESSAGE(answer.starts_with(status), answer.substr(0, 60));
     CHECK(answer.find("HTTP/1.1", 8) == std::string::npos);
   }
-  Client client(server);
+  StatsClient client(server);
   client.send("GET /stats HTTP/1.1\r\n\r\n");
   const std::string answer = client.rest();
   CHECK(json::parse(answer.substr(answer.find("\r\n\r\n")))["stats"]["env_steps"] == 7);
 }
 
 TEST_CASE_FIXTURE(Fixture, "stats_socket: a flood of requests ends that connection only") {
-  Client client(server);
+  StatsClient client(server);
   std::string flood;
   for (int i = 0; i < 1000; ++i) flood += "{\"type\":\"ping\"}\n";
   client.send(flood);
@@ -347,9 +263,9 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a flood of requests ends that connecti
 TEST_CASE_FIXTURE(Fixture,
                   "stats_socket: of 500 clients 64 are served, the others get an error, until served ones leave") {
   {
-    std::vector<std::unique_ptr<Client>> clients;
+    std::vector<std::unique_ptr<StatsClient>> clients;
     for (int i = 0; i < 500; ++i) {
-      clients.push_back(std::make_unique<Client>(server));
+      clients.push_back(std::make_unique<StatsClient>(server));
       REQUIRE(clients.back()->connected());
       if (i < 64) CHECK(clients.back()->message()["type"] == "hello");
       if (i % 2 == 1) clients.back()->send("{\"type\":\"ping\"}\n");
@@ -368,7 +284,7 @@ TEST_CASE("stats_socket: a client that does not read is disconnected with an err
   options.max_queued_bytes = 256 << 10;
   options.linger_timeout = 60s;  // so that a busy machine leaves the client enough time to read the error
   Fixture f(options);
-  Client slow(f.server, 4096), reader(f.server);
+  StatsClient slow(f.server, 4096), reader(f.server);
   CHECK(slow.message()["type"] == "hello");
   CHECK(reader.message()["type"] == "hello");
   const std::string snapshot = "{\"x\":\"" + std::string(100'000, 'x') + "\"}";
@@ -386,7 +302,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: random bytes never stop it") {
   Rng rng(11);
   const std::string alphabet = "{}[]\":,typeping historyGET / HTTP/1.1\r\n\n\n0\x00\xff";
   for (int i = 0; i < 300; ++i) {
-    Client client(server);
+    StatsClient client(server);
     std::string bytes;
     for (uint64_t n = rng.below(200); n > 0; --n) bytes += alphabet[rng.below(alphabet.size())];
     client.send(bytes);
@@ -412,14 +328,14 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: many threads publish, each snapshot is
 
 TEST_CASE_FIXTURE(Fixture,
                   "stats_socket: stop sends queued messages, then ends all connections; a second stop does nothing") {
-  Client reader(server), silent(server);
+  StatsClient reader(server), silent(server);
   CHECK(reader.message()["type"] == "hello");
   server.publish(kSnapshot);
   server.stop();
   server.stop();
   CHECK(reader.message()["type"] == "stats");
   CHECK(reader.message().is_null());
-  CHECK_FALSE(Client(server).connected());
+  CHECK_FALSE(StatsClient(server).connected());
   server.publish(kSnapshot);
 }
 
@@ -427,7 +343,7 @@ TEST_CASE("stats_socket: stop does not wait for a client that never reads") {
   const auto start = std::chrono::steady_clock::now();
   {
     Fixture f;
-    Client never_reads(f.server, 4096);
+    StatsClient never_reads(f.server, 4096);
     CHECK(never_reads.message()["type"] == "hello");
     for (int i = 0; i < 9; ++i) f.server.publish("{\"x\":\"" + std::string(100'000, 'x') + "\"}");
     f.server.stop();

@@ -1,0 +1,34 @@
+#pragma once
+// The newest snapshot in the text format of Prometheus (version 0.0.4) or of OpenMetrics 1.0, for GET /metrics. Plain
+// functions; any thread.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace troupe {
+
+// One figure of a snapshot, as Prometheus sees it.
+struct ExportedMetric {
+  std::string path;         // in the snapshot's JSON, one entry for each level
+  std::string name;         // "troupe_env_steps_total"; a counter if it ends with "_total", else a gauge
+  std::string label;        // name of its label; empty = none
+  std::string label_value;  // "*": the figure is an object whose keys are the values of the label
+  std::string help;
+  double scale = 1;  // from the figure's unit to the base unit
+};
+
+// `name` as in SnapshotField::prometheus. Throws InternalError for a name that the format does not allow.
+ExportedMetric exported_metric(std::string_view path, std::string_view name, std::string_view unit,
+                               std::string_view help);
+
+// The metrics of the table of snapshots.
+std::vector<ExportedMetric> exported_snapshot_fields();
+
+// Figures that are null or absent are left out. `metrics` with the same name follow each other.
+std::string prometheus_text(const nlohmann::json& snapshot, std::span<const ExportedMetric> metrics, bool open_metrics);
+
+}  // namespace troupe
