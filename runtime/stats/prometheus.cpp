@@ -95,7 +95,10 @@ class Exposition {
 
 ExportedMetric exported_metric(std::string_view path, std::string_view name, std::string_view unit,
                                std::string_view help) {
-  ExportedMetric metric{.path = std::string(path), .help = std::string(help), .scale = unit == "ms" ? 1e-3 : 1};
+  ExportedMetric metric{.path = std::string(path),
+                        .help = std::string(help),
+                        .meaning = std::string(help),
+                        .scale = unit == "ms" ? 1e-3 : 1};
   const size_t brace = std::min(name.find('{'), name.size());
   metric.name = "troupe_" + std::string(name.substr(0, brace));
   if (brace < name.size()) {

@@ -17,8 +17,9 @@ struct ExportedMetric {
   std::string name;         // "troupe_env_steps_total"; a counter if it ends with "_total", else a gauge
   std::string label;        // name of its label; empty = none
   std::string label_value;  // "*": the figure is an object whose keys are the values of the label
-  std::string help;
-  double scale = 1;  // from the figure's unit to the base unit
+  std::string help;         // of all figures with this name
+  std::string meaning;      // of this figure
+  double scale = 1;         // from the figure's unit to the base unit
 };
 
 // `name` as in SnapshotField::prometheus. Throws InternalError for a name that the format does not allow.

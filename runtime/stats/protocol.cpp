@@ -15,6 +15,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr size_t kMaxTopicBytes = 256;
+constexpr size_t kMaxTopics = 100;
 constexpr uint64_t kMaxLast = 100'000;
 
 // Text from a peer may not be UTF-8. Invalid bytes are replaced, because dump() would throw otherwise.
@@ -45,6 +46,14 @@ std::string topic_field(const json& value) {
   return topic;
 }
 
+std::vector<std::string> topics_field(const json& value) {
+  if (!value.is_array() || value.empty() || value.size() > kMaxTopics)
+    throw RequestError("topics is not a list of 1 to " + std::to_string(kMaxTopics) + " topics");
+  std::vector<std::string> topics;
+  for (const json& topic : value) topics.push_back(topic_field(topic));
+  return topics;
+}
+
 uint64_t number_field(const json& value, const char* key, uint64_t most) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 || value.get<uint64_t>() > most)
     throw RequestError(std::string(key) + " is not a whole number from 1 to " + std::to_string(most));
@@ -56,8 +65,9 @@ StatsRequest::Kind kind_of(const json& message) {
   if (type == message.end()) throw RequestError("a request needs a \"type\"");
   if (*type == "history") return StatsRequest::Kind::history;
   if (*type == "subscribe") return StatsRequest::Kind::subscribe;
+  if (*type == "metrics") return StatsRequest::Kind::metrics;
   if (*type == "ping") return StatsRequest::Kind::ping;
-  throw RequestError("unknown type " + type->dump() + ", known are \"history\", \"subscribe\", \"ping\"");
+  throw RequestError("unknown type " + type->dump() + ", known are \"history\", \"subscribe\", \"metrics\", \"ping\"");
 }
 
 }  // namespace
@@ -75,8 +85,10 @@ StatsRequest parse_stats_request(std::string_view line) {
   const bool history = request.kind == StatsRequest::Kind::history;
   for (const auto& [key, value] : message.items()) {
     if (key == "type") continue;
-    if (key == "topic" && request.kind != StatsRequest::Kind::ping)
+    if (key == "topic" && (history || request.kind == StatsRequest::Kind::subscribe))
       request.topic = topic_field(value);
+    else if (key == "topics" && history)
+      request.topics = topics_field(value);
     else if (key == "last" && history)
       request.last = number_field(value, "last", kMaxLast);
     else if (key == "before" && history)
@@ -84,13 +96,22 @@ StatsRequest parse_stats_request(std::string_view line) {
     else
       throw RequestError("unknown field \"" + key.substr(0, 64) + "\"");
   }
+  if (!request.topic.empty() && !request.topics.empty()) throw RequestError("either topic or topics, not both");
   return request;
 }
 
-std::string hello_message(const std::string& run, const std::string& config) {
+std::string hello_message(const std::string& run, const std::string& config, const std::string& defaults) {
   ordered_json message = {{"type", "hello"}, {"protocol", kStatsProtocolVersion}, {"program", "troupe"}, {"run", run}};
   message["config"] = ordered_json::parse(config);
+  message["defaults"] = ordered_json::parse(defaults);
   return dump(message);
+}
+
+std::string metrics_message(std::span<const ExportedMetric> metrics) {
+  ordered_json list = ordered_json::array();
+  for (const ExportedMetric& metric : metrics)
+    list.push_back({{"path", metric.path}, {"name", metric.name}, {"help", metric.meaning}});
+  return dump({{"type", "metrics"}, {"metrics", std::move(list)}});
 }
 
 std::string error_message(const std::string& reason) { return dump({{"type", "error"}, {"reason", reason}}); }
@@ -137,6 +158,15 @@ bool StatsHistory::has_topic(const std::string& topic) const {
   return entries_.empty() || find_topic(newest_->value, topic) != nullptr;
 }
 
+std::string StatsHistory::value_of(const Entry& entry, const StatsRequest& request) {
+  if (request.topic.empty() && request.topics.empty()) return entry.text;
+  const json snapshot = json::parse(entry.text);
+  if (request.topics.empty()) return value_text(snapshot, request.topic);
+  std::string values;
+  for (const std::string& topic : request.topics) values += (values.empty() ? "" : ",") + value_text(snapshot, topic);
+  return '[' + values + ']';
+}
+
 std::string StatsHistory::metrics(std::span<const ExportedMetric> metrics, bool open_metrics) const {
   return prometheus_text(newest_->value, metrics, open_metrics);
 }
@@ -146,9 +176,7 @@ std::string StatsHistory::history_message(const StatsRequest& request, size_t ma
   size_t bytes = 0;
   for (auto entry = entries_.rbegin(); entry != entries_.rend() && items.size() < request.last; ++entry) {
     if (request.before > 0 && entry->sequence >= request.before) continue;
-    const std::string& value =
-        request.topic.empty() ? entry->text : value_text(json::parse(entry->text), request.topic);
-    std::string item = '[' + std::to_string(entry->sequence) + ',' + value + ']';
+    std::string item = '[' + std::to_string(entry->sequence) + ',' + value_of(*entry, request) + ']';
     if (bytes + item.size() + 1 > max_bytes) break;
     bytes += item.size() + 1;
     items.push_front(std::move(item));

@@ -24,18 +24,20 @@ class RequestError : public std::runtime_error {
 };
 
 struct StatsRequest {
-  enum class Kind : uint8_t { history, subscribe, ping };
+  enum class Kind : uint8_t { history, subscribe, metrics, ping };
   Kind kind = Kind::ping;
-  std::string topic;    // path inside a snapshot, such as "lag.p95"; empty = the whole snapshot
-  uint64_t last = 100;  // history: at most this many of the newest
-  uint64_t before = 0;  // history: only those with a smaller sequence number; 0 = all
+  std::string topic;                // path inside a snapshot, such as "lag.p95"; empty = the whole snapshot
+  std::vector<std::string> topics;  // history: several, instead of `topic`; each value is then a list
+  uint64_t last = 100;              // history: at most this many of the newest
+  uint64_t before = 0;              // history: only those with a smaller sequence number; 0 = all
 };
 
 // Throws RequestError for anything but a request of docs/protocol.md, with all its fields known and in range.
 StatsRequest parse_stats_request(std::string_view line);
 
-// Messages, without the line break. `config` is JSON text.
-std::string hello_message(const std::string& run, const std::string& config);
+// Messages, without the line break. `config` and `defaults` are JSON text.
+std::string hello_message(const std::string& run, const std::string& config, const std::string& defaults);
+std::string metrics_message(std::span<const ExportedMetric> metrics);
 std::string error_message(const std::string& reason);
 std::string subscribed_message(const std::string& topic);
 std::string pong_message();
@@ -66,6 +68,9 @@ class StatsHistory {
     uint64_t sequence = 0;
     std::string text;  // compact JSON
   };
+  // What a request for history asks of a snapshot, JSON text.
+  static std::string value_of(const Entry& entry, const StatsRequest& request);
+
   size_t max_snapshots_;
   size_t max_bytes_;
   size_t bytes_ = 0;

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/stats/bottleneck.h"
+
 namespace troupe {
 namespace {
 
@@ -23,6 +25,10 @@ Json of_ledger(const S& s) {
 template <auto member>
 Json of_eval(const S& s) {
   return s.evaluation ? Json((*s.evaluation).*member) : Json();
+}
+template <auto member>
+Json of_bottleneck(const S& s) {
+  return find_bottleneck(s).*member;
 }
 
 Json memory(const S& s) { return s.rss_bytes > 0 ? Json(s.rss_bytes) : Json(); }
@@ -55,6 +61,12 @@ constexpr std::array kFields = {
     SnapshotField{kProgress, "eta_seconds", "eta_seconds", "s",
                   "once this start has made progress, not in deterministic runs",
                   "time until that limit at the present pace", of<&S::eta_seconds>},
+    SnapshotField{kProgress, "bottleneck.what", "", "text", kAlways,
+                  "what limits the run; empty once training has ended", of_bottleneck<&Bottleneck::what>},
+    SnapshotField{kProgress, "bottleneck.why", "", "text", kAlways, "the reason of that verdict; may be empty",
+                  of_bottleneck<&Bottleneck::why>},
+    SnapshotField{kProgress, "bottleneck.advice", "", "text", kAlways, "what would help; may be empty",
+                  of_bottleneck<&Bottleneck::advice>},
     SnapshotField{kProgress, "env_steps", "env_steps_total", "env steps", kAlways,
                   "environment steps executed for the samples in `ledger.produced`, over all workers",
                   of<&S::env_steps>},

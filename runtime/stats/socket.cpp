@@ -36,9 +36,10 @@ std::string text_of(const tcp::endpoint& endpoint) {
 StatsSocket::Server::Server(StatsSocketOptions options)
     : options_(std::move(options)),
       history_(options_.max_snapshots, options_.max_history_bytes),
-      hello_(line_of(hello_message(options_.run, options_.config))) {
+      hello_(line_of(hello_message(options_.run, options_.config, options_.defaults))) {
   listen();
   pages_.text = text_page();
+  pages_.html_gz = options_.page_gz;
   pages_.stats = [this] { return history_.latest_message(); };
   pages_.metrics = [this](bool open_metrics) { return history_.metrics(options_.metrics, open_metrics); };
   // Signals are for the program's own threads.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/stats/prometheus.h"
@@ -19,6 +20,8 @@ struct StatsSocketOptions {
   uint16_t port = 0;                    // 0 = any free port
   std::string run;                      // name of the run, for `hello`
   std::string config = "{}";            // effective config, JSON text, for `hello`
+  std::string defaults = "{}";          // the config of a run that changes no setting, JSON text, for `hello`
+  std::string_view page_gz;             // of GET / for browsers: HTML, compressed by gzip
   std::vector<ExportedMetric> metrics;  // of GET /metrics
   size_t max_snapshots = 2000;          // kept for clients that ask for history
   size_t max_history_bytes = 16 << 20;

@@ -144,6 +144,8 @@ void StatsSocket::Server::Session::handle(const StatsRequest& request) {
   } else if (request.kind == StatsRequest::Kind::subscribe) {
     topic_ = request.topic;
     send(line_of(subscribed_message(topic_)));
+  } else if (request.kind == StatsRequest::Kind::metrics) {
+    send(line_of(metrics_message(server_->options_.metrics)));
   } else {
     send(line_of(pong_message()));
   }

@@ -24,6 +24,7 @@
 #include "runtime/base/threads.h"
 #include "runtime/caf/owned_system.h"
 #include "runtime/caf/system.h"
+#include "tools/cli/dashboard_page.h"
 #include "tools/cli/exported_metrics.h"
 #include "tools/cli/join_listener.h"
 #include "tools/cli/learning_context.h"
@@ -48,6 +49,8 @@ void open_stats(std::optional<StatsSocket>& socket, const Address& address, cons
                                       .port = address.port,
                                       .run = config.name,
                                       .config = to_json(config),
+                                      .defaults = to_json(RunConfig{}),
+                                      .page_gz = dashboard_page(),
                                       .metrics = exported_metrics(),
                                       .max_snapshots = static_cast<size_t>(config.stats.history)});
   } catch (const IoError& refused) {

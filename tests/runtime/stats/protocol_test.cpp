@@ -62,15 +62,24 @@ TEST_CASE("stats_protocol: an invalid request is refused with the cause") {
       {R"({"type":"history","last":"5"})", "last is not a whole number"},
       {R"({"type":"history","last":99999999999999999999})", "last is not a whole number"},
       {R"({"type":"history","before":0})", "before is not a whole number"},
+      {R"({"type":"history","topics":[]})", "topics is not a list of 1 to 100 topics"},
+      {R"({"type":"history","topics":["a",1]})", "topic is not a string"},
+      {R"({"type":"history","topic":"a","topics":["b"]})", "either topic or topics, not both"},
+      {R"({"type":"subscribe","topics":["b"]})", "unknown field \"topics\""},
+      {R"({"type":"metrics","topic":"b"})", "unknown field \"topic\""},
       {R"({"type":"history","lasst":5})", "unknown field \"lasst\""},
   };
   for (const auto& [line, cause] : cases) CHECK_MESSAGE(refusal(line).starts_with(cause), refusal(line));
 }
 
 TEST_CASE("stats_protocol: messages are valid JSON, whatever text they contain") {
-  const json hello = json::parse(hello_message("my \"run\"", R"({"seed": 1})"));
+  const json hello = json::parse(hello_message("my \"run\"", R"({"seed": 2})", R"({"seed": 1})"));
   CHECK(hello["protocol"] == 2);
-  CHECK(hello["config"]["seed"] == 1);
+  CHECK(hello["config"]["seed"] == 2);
+  CHECK(hello["defaults"]["seed"] == 1);
+  const std::vector<ExportedMetric> metrics = {exported_metric("lag.p95", "lag_p95", "updates", "a \"lag\"")};
+  CHECK(json::parse(metrics_message(metrics))["metrics"] ==
+        json::parse(R"([{"path":"lag.p95","name":"troupe_lag_p95","help":"a \"lag\""}])"));
   CHECK(json::parse(error_message("\xff\n"))["type"] == "error");
   CHECK(error_message("a\nb").find('\n') == std::string::npos);
 }
@@ -125,6 +134,9 @@ TEST_CASE("stats_history: `last`, `before` and the size limit of a reply restric
   StatsRequest request;
   request.last = 2;
   CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == R"([[9,{"n":90}],[10,{"n":100}]])");
+  request.topics = {"n", "absent"};
+  CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == "[[9,[90,null]],[10,[100,null]]]");
+  request.topics.clear();
   request.before = 9;
   CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == R"([[7,{"n":70}],[8,{"n":80}]])");
   CHECK(json::parse(history.history_message(request, 13))["points"].dump() == R"([[8,{"n":80}]])");

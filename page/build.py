@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Makes the page that a run serves: one HTML file with its styles and scripts, and a C++ source that holds it compressed.
+
+    page/build.py --html page.html          only the page, to look at it
+    page/build.py --cpp dashboard_page.cpp  the source that the build compiles
+
+The page may load nothing: its policy allows the one style and the one script by their hashes, and a WebSocket to the
+address that it came from.
+"""
+
+import argparse
+import base64
+import gzip
+import hashlib
+import pathlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+STYLES = ["vendor/uPlot.min.css", "page.css"]
+SCRIPTS = ["vendor/uPlot.iife.min.js", "format.js", "connection.js", "store.js", "charts.js", "learning.js", "flow.js", "views.js", "main.js"]
+
+
+def joined(names: list[str]) -> str:
+    """The files as one text."""
+    return "\n".join((HERE / name).read_text() for name in names)
+
+
+def hash_of(text: str) -> str:
+    """The source expression of a Content-Security-Policy that allows an inline text."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def page() -> str:
+    """The whole page, HTML."""
+    style, script = joined(STYLES), "'use strict';\n" + joined(SCRIPTS)
+    # Styles are also set on elements, which hashes do not cover.
+    policy = f"default-src 'none'; script-src {hash_of(script)}; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
+    html = (HERE / "index.html").read_text()
+    for name, text in (("policy", policy), ("style", style), ("script", script)):
+        assert html.count("{{" + name + "}}") == 1, name
+        html = html.replace("{{" + name + "}}", text)
+    return html
+
+
+def cpp(html: str) -> str:
+    """A C++ source with dashboard_page()."""
+    data = gzip.compress(html.encode(), 9, mtime=0)
+    lines = [", ".join(str(byte) for byte in data[i : i + 32]) for i in range(0, len(data), 32)]
+    return (
+        '#include "tools/cli/dashboard_page.h"\n\nnamespace troupe {\nnamespace {\nconstexpr unsigned char kPage[] = {\n'
+        + ",\n".join(lines)
+        + "};\n}  // namespace\n\nstd::string_view dashboard_page() { return {reinterpret_cast<const char*>(kPage), sizeof kPage}; }\n\n}  // namespace troupe\n"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--html", type=pathlib.Path)
+    parser.add_argument("--cpp", type=pathlib.Path)
+    options = parser.parse_args()
+    html = page()
+    if options.html:
+        options.html.write_text(html)
+    if options.cpp:
+        options.cpp.write_text(cpp(html))
+
+
+if __name__ == "__main__":
+    main()

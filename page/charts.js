@@ -1,0 +1,122 @@
+// A chart: its curves drawn by uPlot, the newest values as a legend, and the same figures as a table.
+
+/**
+ * @typedef {{path: string, label: string}} Curve
+ * @typedef {{title: string, curves: Curve[], unit?: string, spread?: [string, string]}} ChartSpec
+ *   spread: paths of a mean and of its standard deviation, drawn as a band.
+ */
+
+const kDashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5]];
+const kTableRows = 100;
+const kAxisNames = { env_steps: "env steps", updates: "updates", elapsed_seconds: "time" };
+
+class Chart {
+  /** @param {ChartSpec} spec @param {Store} store @param {Map<string, any>} meanings */
+  constructor(spec, store, meanings) {
+    this.spec = spec;
+    this.store = store;
+    this.legend = element("div", { class: "legend" });
+    this.plotted = element("div", { role: "img" });
+    this.table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": spec.title + ", table" });
+    this.details = element("details", {}, element("summary", {}, "Table"), this.table);
+    this.details.addEventListener("toggle", () => this.fillTable());
+    const heading = element("h3", {}, spec.title);
+    const known = spec.curves.map((curve) => meanings.get(curve.path)).find((metric) => metric);
+    if (known) heading.setAttribute("title", known.help);
+    this.card = element("section", { class: "card", "aria-label": spec.title }, heading, this.legend, this.plotted, this.details);
+    this.plot = null;
+    this.drawn = "";
+  }
+
+  /** Draws the newest points. @param {string} axis @param {() => void} zoomed */
+  draw(axis, zoomed) {
+    const present = this.spec.curves.filter((curve) => this.store.has(curve.path));
+    this.card.hidden = present.length === 0;
+    if (this.card.hidden) return;
+    this.present = present;
+    this.fillLegend();
+    const width = Math.floor(this.plotted.clientWidth);
+    if (width === 0) return;
+    const now = [axis, width, document.documentElement.dataset.theme, present.map((curve) => curve.path)].join();
+    if (now !== this.drawn) this.make(axis, width, zoomed);
+    this.drawn = now;
+    const full = this.plot.scales.x.full !== false;
+    this.plot.setData(this.data(axis), full);
+    if (this.details.hasAttribute("open")) this.fillTable();
+    const newest = present.map((curve) => curve.label + " " + formatted(this.newest(curve.path), this.spec.unit));
+    this.plotted.setAttribute("aria-label", this.spec.title + ", newest values: " + newest.join(", "));
+  }
+
+  /** @param {string} path */
+  newest(path) {
+    const column = this.store.column(path);
+    for (let i = column.length; i-- > 0; ) if (column[i] !== null) return column[i];
+    return null;
+  }
+
+  /** @param {string} axis */
+  data(axis) {
+    const columns = (this.present || []).map((curve) => this.store.column(curve.path));
+    if (this.spec.spread) {
+      const [mean, deviation] = this.spec.spread.map((path) => this.store.column(path));
+      for (const sign of [1, -1])
+        columns.push(mean.map((value, i) => {
+          const width = deviation[i];
+          return value === null || width === null || width === undefined ? null : value + sign * width;
+        }));
+    }
+    return [this.store.column(axis), ...columns];
+  }
+
+  /** @param {string} axis @param {number} width @param {() => void} zoomed */
+  make(axis, width, zoomed) {
+    if (this.plot) this.plot.destroy();
+    const present = this.present || [];
+    const series = present.map((curve, i) => ({
+      label: curve.label, stroke: color("c" + (i % 5 + 1)), width: 1.6, dash: kDashes[i % 5], spanGaps: curve.path.startsWith("eval."),
+      points: { show: curve.path.startsWith("eval."), size: 5 },
+    }));
+    const bands = [];
+    if (this.spec.spread) {
+      series.push(...[1, -1].map(() => ({ label: "", stroke: "transparent", width: 0, dash: [], spanGaps: false, points: { show: false, size: 0 } })));
+      bands.push({ series: [present.length + 1, present.length + 2], fill: color("c1") + "30" });
+    }
+    const look = () => ({ stroke: color("faint"), grid: { stroke: color("line"), width: 0.5 }, ticks: { stroke: color("line"), width: 0.5 }, font: "11px system-ui" });
+    const time = axis === "elapsed_seconds";
+    const percent = this.spec.unit === "0 to 1";
+    this.plot = new uPlot({
+      width, height: 190, legend: { show: false }, bands,
+      scales: { x: { time: false } },
+      cursor: { sync: { key: "x", setSeries: false }, drag: { x: true, y: false } },
+      series: [{ label: kAxisNames[/** @type {keyof typeof kAxisNames} */ (axis)] }, ...series],
+      axes: [
+        { ...look(), size: 30, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
+        { ...look(), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => percent ? short(100 * v) + " %" : short(v)) },
+      ],
+      hooks: { setSelect: [zoomed] },
+    }, this.data(axis), this.plotted);
+  }
+
+  fillLegend() {
+    this.legend.replaceChildren(...(this.present || []).map((curve, i) => {
+      const key = element("span", { class: "key", style: `border-color: var(--c${i % 5 + 1}); border-top-style: ${["solid", "dashed", "dotted", "dashed", "dotted"][i % 5]}` });
+      return element("span", {}, key, curve.label + " ", element("b", {}, formatted(this.newest(curve.path), this.spec.unit)));
+    }));
+  }
+
+  fillTable() {
+    if (!this.details.hasAttribute("open")) return;
+    const present = this.present || [];
+    const head = element("tr", {}, element("th", { class: "number", scope: "col" }, "env steps"), element("th", { class: "number", scope: "col" }, "updates"),
+                         ...present.map((curve) => element("th", { class: "number", scope: "col" }, curve.label)));
+    const rows = [];
+    for (let i = this.store.rows - 1; i >= 0 && rows.length < kTableRows; --i) {
+      const values = present.map((curve) => this.store.column(curve.path)[i]);
+      if (values.every((value) => value === null)) continue;
+      rows.push(element("tr", {}, ...[this.store.column("env_steps")[i], this.store.column("updates")[i]].map((v) => element("td", { class: "number" }, formatted(v))),
+                        ...values.map((value) => element("td", { class: "number" }, formatted(value, this.spec.unit)))));
+    }
+    const shown = element("p", { class: "faint" }, `${rows.length} of ${this.store.rows} points, newest first`);
+    this.table.replaceChildren(shown, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+  }
+}

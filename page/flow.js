@@ -1,0 +1,83 @@
+// The view of the samples' way: workers, inference, replay buffer, trainer, weights.
+
+const kLedger = [
+  { path: "ledger.trained", label: "trained", fill: "--c3" },
+  { path: "ledger.waiting", label: "waiting", fill: "--c1" },
+  { path: "ledger.dropped_stale", label: "dropped: above the lag cap", fill: "--c2" },
+  { path: "ledger.dropped_full", label: "dropped: no room", fill: "--c5" },
+  { path: "ledger.lost_in_crash", label: "lost in a crash", fill: "--bad" },
+  { path: "ledger.left_over", label: "left over at the end", fill: "--faint" },
+];
+
+/** @param {string} title @param {[string, string][]} lines @param {boolean} limit */
+function station(title, lines, limit) {
+  const rows = lines.map(([name, value]) => element("tr", {}, element("th", { scope: "row" }, name), element("td", { class: "number" }, value)));
+  const card = element("section", { class: limit ? "card limit" : "card", "aria-label": title }, element("h3", {}, title));
+  if (limit) card.append(element("p", {}, element("b", {}, "limits the run")));
+  card.append(element("table", {}, element("tbody", {}, ...rows)));
+  return element("li", {}, card);
+}
+
+class FlowView {
+  constructor() {
+    this.title = "Flow";
+    this.list = element("ol", { class: "flow" });
+    this.lag = element("div", {});
+    this.ledger = element("div", {});
+    this.panel = element("section", {}, this.list, element("h2", {}, "Policy lag of the trained samples"), this.lag,
+                         element("h2", {}, "What happened to the samples"), this.ledger);
+  }
+
+  /** @param {any} s the newest snapshot */
+  show(s) {
+    const what = String(at(s, "bottleneck.what") || "");
+    const value = (/** @type {string} */ path, /** @type {string=} */ unit) => formatted(at(s, path), unit);
+    const batches = ["full", "timeout", "all_waiting"].map((why) => Number(at(s, "batch." + why) || 0));
+    const sum = batches.reduce((a, b) => a + b, 0);
+    const share = (/** @type {number} */ i) => sum > 0 ? formatted(batches[i] / sum, "0 to 1") : "\u2013";
+    const behind = Object.values(at(s, "weights_behind") || {}).map(Number);
+    this.list.replaceChildren(
+      station("Workers", [["up", `${value("workers.up")} of ${value("workers.total")}`], ["env steps/s", value("env_steps_per_second")],
+                          ["rows set aside", value("quarantined")]], /sampl|env|worker/.test(what)),
+      station("Inference", [["actors", value("inference.up")], ["request, median", value("inference.p50_ms") + " ms"], ["99th percentile", value("inference.p99_ms") + " ms"],
+                            ["rows in a batch", value("batch.size_p50")], ["batches full", share(0)], ["at the deadline", share(1)], ["all waiting", share(2)]], /inference/.test(what)),
+      station("Replay buffer", [["samples waiting", value("ledger.waiting")], ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))]], /replay|lag/.test(what)),
+      station("Trainer", [["updates/s", value("updates_per_second")], ["waits for data", value("trainer_wait_fraction", "0 to 1")], ["updates per sample", value("reuse")],
+                          ["steps skipped", value("skipped_steps")]], /train/.test(what)),
+      station("Weights", [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? formatted(Math.max(...behind)) : "\u2013"]], /weight/.test(what)));
+    this.showLag(s);
+    this.showLedger(s);
+  }
+
+  /** @param {any} s */
+  showLag(s) {
+    const cap = Number(at(s, "lag.bound") || 0), most = Math.max(cap, Number(at(s, "lag.max") || 0), 1);
+    const marks = [["lag.p50", "median", "--c3"], ["lag.p95", "95th percentile", "--c1"], ["lag.max", "maximum", "--c2"], ["lag.bound", "cap", "--bad"]];
+    const meter = element("div", { class: "meter", role: "img" });
+    const texts = [];
+    const legend = element("div", { class: "legend" });
+    for (const [path, label, fill] of marks) {
+      const value = at(s, path);
+      texts.push(label + " " + formatted(value));
+      if (typeof value === "number") meter.append(element("i", { style: `left: calc(${100 * value / most}% - ${value >= most ? 3 : 0}px); background: var(${fill})` }));
+      legend.append(element("span", {}, element("span", { class: "key", style: `border-color: var(${fill})` }), label + " ", element("b", {}, formatted(value))));
+    }
+    meter.setAttribute("aria-label", "Policy lag in updates: " + texts.join(", "));
+    this.lag.replaceChildren(meter, legend);
+  }
+
+  /** @param {any} s */
+  showLedger(s) {
+    const produced = Math.max(1, Number(at(s, "ledger.produced") || 0));
+    const bar = element("div", { class: "stack", role: "img", "aria-label": "Shares of the samples, as in the table" });
+    const rows = kLedger.map(({ path, label, fill }) => {
+      const count = Number(at(s, path) || 0);
+      if (count > 0) bar.append(element("span", { style: `flex: ${count} 1 0; background: var(${fill})` }));
+      const key = element("span", { class: "key", style: `border-color: var(${fill})` });
+      return element("tr", {}, element("th", { scope: "row" }, key, label), element("td", { class: "number" }, formatted(count)),
+                     element("td", { class: "number" }, formatted(count / produced, "0 to 1")));
+    });
+    const total = element("tr", {}, element("th", { scope: "row" }, "produced"), element("td", { class: "number" }, formatted(at(s, "ledger.produced"))), element("td", {}));
+    this.ledger.replaceChildren(bar, element("table", {}, element("tbody", {}, ...rows, total)));
+  }
+}

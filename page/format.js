@@ -1,0 +1,68 @@
+// Numbers and elements. Every script of the page shares one scope; main.js comes last.
+
+/** @param {any} value @param {string=} unit */
+function formatted(value, unit) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "\u2013";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value !== "number") return String(value);
+  if (unit === "0 to 1") return (100 * value).toFixed(Math.abs(value) < 0.1 ? 1 : 0) + " %";
+  if (unit === "s") return duration(value);
+  if (unit === "bytes") return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
+  return number(value);
+}
+
+/** @param {number} value */
+function number(value) {
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en-US");
+  const size = Math.abs(value);
+  if (size >= 1000) return Math.round(value).toLocaleString("en-US");
+  if (size >= 1e-3 || value === 0) return String(Number(value.toPrecision(3)));
+  return value.toExponential(1);
+}
+
+/** @param {number} value @param {number} base @param {string[]} names */
+function scaled(value, base, names) {
+  let step = 0;
+  while (value >= base && step + 1 < names.length) { value /= base; ++step; }
+  return Number(value.toPrecision(3)) + " " + names[step];
+}
+
+/** @param {number} value */
+function short(value) {
+  const size = Math.abs(value);
+  if (size >= 1e9) return Number((value / 1e9).toPrecision(4)) + "G";
+  if (size >= 1e6) return Number((value / 1e6).toPrecision(4)) + "M";
+  if (size >= 1e4) return Number((value / 1e3).toPrecision(4)) + "k";
+  return String(Number(value.toPrecision(4)));
+}
+
+/** @param {number} seconds */
+function duration(seconds) {
+  const all = Math.round(seconds), hours = Math.floor(all / 3600), minutes = Math.floor(all / 60) % 60;
+  const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  return hours > 0 ? hours + ":" + two(minutes) + ":" + two(all % 60) : minutes + ":" + two(all % 60);
+}
+
+/** The value at a dotted path of a snapshot. @param {any} snapshot @param {string} path */
+function at(snapshot, path) {
+  let value = snapshot;
+  for (const key of path.split(".")) value = value === null || value === undefined ? undefined : value[key];
+  return value === undefined ? null : value;
+}
+
+/**
+ * An element. Attributes are set as such; children are elements or text.
+ * @param {string} tag @param {Record<string, any>=} attributes @param {...(Node|string)} children
+ */
+function element(tag, attributes, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+/** @param {string} id */
+const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+
+/** @param {string} name */
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();

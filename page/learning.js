@@ -1,0 +1,71 @@
+// The view of the curves.
+
+/** @type {ChartSpec[]} */
+const kCharts = [
+  { title: "Return", curves: [{ path: "episodes.return_mean", label: "training" }, { path: "eval.return_mean", label: "evaluation" }],
+    spread: ["episodes.return_mean", "episodes.return_std"] },
+  { title: "Success rate", unit: "0 to 1", curves: [{ path: "episodes.success_rate", label: "training" }, { path: "eval.success_rate", label: "evaluation" }] },
+  { title: "Episode length", curves: [{ path: "episodes.length_mean", label: "training" }, { path: "eval.length_mean", label: "evaluation" }] },
+  { title: "Speed, env steps per second", curves: [{ path: "env_steps_per_second", label: "last 10 s" }, { path: "env_steps_per_second_60s", label: "last 60 s" }] },
+  { title: "Policy lag, updates", curves: [{ path: "lag.p50", label: "median" }, { path: "lag.p95", label: "95th percentile" }, { path: "lag.max", label: "maximum" }, { path: "lag.bound", label: "cap" }] },
+  { title: "KL divergence, nats", curves: [{ path: "learner.kl", label: "of an update" }, { path: "learner.rollout_kl", label: "of the rollouts" }, { path: "learner.kl_penalty", label: "penalty" }] },
+  { title: "Clipped and dead samples", unit: "0 to 1", curves: [{ path: "learner.clip_fraction", label: "clipped" }, { path: "learner.dead_gradient_fraction", label: "no gradient" }, { path: "learner.outside_fraction", label: "outside the clip range" }] },
+  { title: "Entropy, nats", curves: [{ path: "learner.entropy", label: "policy" }] },
+  { title: "Effective sample size", unit: "0 to 1", curves: [{ path: "learner.ess", label: "importance ratios" }, { path: "learner.rollout_ess", label: "rollout weights" }] },
+  { title: "Policy loss", curves: [{ path: "learner.policy_loss", label: "policy" }] },
+  { title: "Value loss", curves: [{ path: "learner.value_loss", label: "value" }] },
+  { title: "Explained variance", curves: [{ path: "learner.explained_variance", label: "values" }] },
+  { title: "Gradient norm", curves: [{ path: "learner.grad_norm", label: "before the clip" }] },
+  { title: "Learning rates", curves: [{ path: "learner.policy_lr", label: "policy" }, { path: "learner.value_lr", label: "value" }] },
+];
+
+class LearningView {
+  /** @param {Store} store */
+  constructor(store) {
+    this.title = "Learning";
+    this.store = store;
+    this.grid = element("div", { class: "charts" });
+    this.waiting = element("p", { class: "faint" }, "Curves appear with the first snapshots.");
+    this.reset = element("button", { type: "button", hidden: "" }, "Show all points");
+    this.reset.addEventListener("click", () => this.zoom(null));
+    this.panel = element("section", {}, this.reset, this.waiting, this.grid);
+    /** @type {Chart[]} */
+    this.charts = [];
+    this.axis = "env_steps";
+  }
+
+  /** @param {Map<string, any>} meanings */
+  begin(meanings) {
+    for (const chart of this.charts) if (chart.plot) chart.plot.destroy();
+    this.charts = kCharts.map((spec) => new Chart(spec, this.store, meanings));
+    this.grid.replaceChildren(...this.charts.map((chart) => chart.card));
+  }
+
+  show() {
+    if (this.panel.hidden) return;
+    for (const chart of this.charts) {
+      chart.card.hidden = false;
+      chart.draw(this.axis, () => this.selected(chart));
+    }
+    this.waiting.hidden = this.charts.some((chart) => !chart.card.hidden);
+  }
+
+  /** The user dragged over a chart: all charts show that range. @param {Chart} from */
+  selected(from) {
+    const { left, width } = from.plot.select;
+    if (width < 2) return;
+    this.zoom([from.plot.posToVal(left, "x"), from.plot.posToVal(left + width, "x")]);
+  }
+
+  /** @param {[number, number] | null} range */
+  zoom(range) {
+    this.reset.hidden = range === null;
+    for (const chart of this.charts) {
+      if (!chart.plot) continue;
+      chart.plot.scales.x.full = range === null;
+      const all = this.store.column(this.axis).filter((value) => value !== null);
+      const [min, max] = range || [all[0], all[all.length - 1]];
+      chart.plot.setScale("x", { min, max });
+    }
+  }
+}

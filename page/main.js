@@ -1,0 +1,177 @@
+// The page: header, tabs, and what arrives from the run.
+
+const store = new Store(kCharts.flatMap((chart) => [...chart.curves.map((curve) => curve.path), ...(chart.spread || [])]));
+const learning = new LearningView(store);
+const events = new EventsView();
+const config = new ConfigView();
+const views = [learning, new FlowView(), new MachinesView(), events, config];
+
+/** @type {any} */
+let newest = null;
+/** @type {Map<string, any>} */
+const meanings = new Map();
+let live = "connecting";
+
+const kFigures = [
+  ["env steps", (/** @type {any} */ s) => formatted(at(s, "env_steps"))],
+  ["env steps/s", (/** @type {any} */ s) => formatted(at(s, "env_steps_per_second"))],
+  ["updates", (/** @type {any} */ s) => formatted(at(s, "updates"))],
+  ["updates/s", (/** @type {any} */ s) => formatted(at(s, "updates_per_second"))],
+  ["return", (/** @type {any} */ s) => formatted(at(s, "episodes.return_mean"))],
+  ["evaluation", (/** @type {any} */ s) => formatted(at(s, "eval.return_mean"))],
+  ["lag p95, cap", (/** @type {any} */ s) => formatted(at(s, "lag.p95")) + ", " + formatted(at(s, "lag.bound"))],
+  ["workers", (/** @type {any} */ s) => formatted(at(s, "workers.up"))],
+];
+
+function showState() {
+  const ended = newest && at(newest, "training_ended");
+  const state = live === "live" && ended ? "ended" : live === "lost" && ended ? "ended" : live;
+  byId("state").dataset.state = state;
+  byId("state").textContent = { live: "running", ended: "ended", lost: "connection lost, trying again", connecting: "connecting" }[state] || state;
+}
+
+function showHeader() {
+  showState();
+  const s = newest;
+  if (!s) return;
+  const progress = at(s, "progress");
+  byId("progress").setAttribute("value", String(progress || 0));
+  const parts = [formatted(progress, "0 to 1"), duration(Number(at(s, "elapsed_seconds") || 0)) + " elapsed"];
+  if (at(s, "eta_seconds") !== null && !at(s, "training_ended")) parts.push(duration(at(s, "eta_seconds")) + " left");
+  byId("progress-text").textContent = parts.join(" \u00b7 ");
+  byId("figures").replaceChildren(...kFigures.map(([name, text]) =>
+    element("div", {}, element("dt", {}, /** @type {string} */ (name)), element("dd", {}, /** @type {any} */ (text)(s)))));
+  const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
+  byId("verdict").replaceChildren(...(what ? [element("b", {}, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
+}
+
+let asked = false;
+/** Draws at the next frame, once, however much has arrived. */
+function showAll() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => {
+    asked = false;
+    showHeader();
+    for (const view of views) if (!view.panel.hidden && newest) view.show(newest);
+  });
+}
+
+/** @param {any} message */
+function received(message) {
+  if (message.type === "hello") {
+    byId("run").textContent = message.run || "troupe";
+    document.title = (message.run || "run") + " \u00b7 troupe";
+    config.begin(message.config, message.defaults);
+    connection.send({ type: "metrics" });
+    past = [];
+    later = [];
+    loading = true;
+    connection.send({ type: "history", last: kMostRows, topics: store.paths });
+  } else if (message.type === "metrics") {
+    for (const metric of message.metrics) meanings.set(metric.path, metric);
+    learning.begin(meanings);
+  } else if (message.type === "history") {
+    remember(message);
+  } else if (message.type === "stats" && message.stats) {
+    newest = message.stats;
+    events.compare(newest);
+    later.push(message);
+    if (!loading) addLater();
+  } else if (message.type === "error") {
+    events.add("The run refused a request of this page: " + message.reason);
+  }
+  showAll();
+}
+
+/** The older points come in parts, the newest part first. @type {[number, any[]][]} */
+let past = [];
+/** Snapshots that are not in the store yet. @type {any[]} */
+let later = [];
+let loading = false;
+
+function addLater() {
+  for (const { sequence, stats } of later) store.add(sequence, (path) => at(stats, path));
+  later = [];
+}
+
+/** @param {any} message */
+function remember(message) {
+  past = [...message.points, ...past];
+  const more = message.points.length > 0 && past.length < Math.min(message.available, kMostRows);
+  if (more) return connection.send({ type: "history", last: kMostRows - past.length, before: past[0][0], topics: store.paths });
+  restarted(past.length > 0 ? past[past.length - 1][0] : 0);
+  const places = new Map(store.paths.map((path, i) => [path, i]));
+  for (const [sequence, values] of past) store.add(sequence, (path) => values[/** @type {number} */ (places.get(path))]);
+  loading = false;
+  addLater();
+}
+
+/** A sequence number below the newest: the run was started again. @param {number} sequence */
+function restarted(sequence) {
+  if (store.rows === 0 || sequence >= store.sequences[store.rows - 1]) return;
+  events.add("The run was started again.");
+  store.gap();
+  store.sequences.fill(0);
+}
+
+const connection = new Connection({
+  on: received,
+  state: (text) => {
+    if (text === "lost" && live === "live") {
+      events.add("The connection to the run was lost.");
+      store.gap();
+    }
+    if (text === "live" && live === "lost") events.add("The connection to the run is back.");
+    live = text;
+    showState();
+  },
+});
+
+function makeTabs() {
+  const tabs = views.map((view, i) => element("button", { role: "tab", type: "button", id: "tab" + i, "aria-controls": "panel" + i }, view.title));
+  views.forEach((view, i) => {
+    for (const [name, value] of Object.entries({ id: "panel" + i, role: "tabpanel", "aria-labelledby": "tab" + i })) view.panel.setAttribute(name, value);
+    byId("panels").append(view.panel);
+  });
+  const choose = (/** @type {number} */ chosen, /** @type {boolean} */ focus) => {
+    tabs.forEach((tab, i) => {
+      tab.setAttribute("aria-selected", String(i === chosen));
+      tab.tabIndex = i === chosen ? 0 : -1;
+      views[i].panel.hidden = i !== chosen;
+    });
+    if (focus) tabs[chosen].focus();
+    history.replaceState(null, "", "#" + views[chosen].title.toLowerCase());
+    showAll();
+  };
+  tabs.forEach((tab, i) => {
+    tab.addEventListener("click", () => choose(i, false));
+    tab.addEventListener("keydown", (event) => {
+      const steps = /** @type {Record<string, number>} */ ({ ArrowRight: 1, ArrowLeft: -1 });
+      if (event.key in steps) choose((i + steps[event.key] + tabs.length) % tabs.length, true);
+      if (event.key === "Home") choose(0, true);
+      if (event.key === "End") choose(tabs.length - 1, true);
+    });
+  });
+  byId("tabs").append(...tabs);
+  const named = views.findIndex((view) => "#" + view.title.toLowerCase() === location.hash);
+  choose(Math.max(0, named), false);
+}
+
+/** @param {string} theme */
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
+  showAll();
+}
+
+learning.begin(meanings);
+makeTabs();
+setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+byId("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+byId("axis").addEventListener("change", (event) => {
+  learning.axis = /** @type {HTMLSelectElement} */ (event.target).value;
+  learning.zoom(null);
+  showAll();
+});
+addEventListener("resize", showAll);

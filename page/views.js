@@ -1,0 +1,120 @@
+// The views of machines, events and settings.
+
+/** @param {string[]} head @param {(string|Node)[][]} rows @param {number} numbers columns from this one on are numbers */
+function table(head, rows, numbers) {
+  const cell = (/** @type {string} */ tag, /** @type {string|Node} */ content, /** @type {number} */ i, /** @type {object} */ more) =>
+    element(tag, { ...(i >= numbers ? { class: "number" } : {}), ...more }, content);
+  return element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name, i) => cell("th", name, i, { scope: "col" })))),
+                 element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((content, i) => cell("td", content, i, {}))))));
+}
+
+class MachinesView {
+  constructor() {
+    this.title = "Machines";
+    this.panel = element("section", {});
+  }
+
+  /** @param {any} s */
+  show(s) {
+    const served = at(s, "rows_served") || {}, behind = at(s, "weights_behind") || {};
+    const names = [...new Set([...Object.keys(served), ...Object.keys(behind)])].sort();
+    const value = (/** @type {string} */ path, /** @type {string=} */ unit) => formatted(at(s, path), unit);
+    const failures = Object.entries(at(s, "env_failures") || {}).map(([id, count]) => [id, formatted(count)]);
+    this.panel.replaceChildren(
+      element("h2", {}, "Processes"),
+      table(["figure", "value"], [["workers up", value("workers.up")], ["workers connected since the start", value("workers.total")], ["inference actors up", value("inference.up")],
+                                  ["requests sent again", value("request_retries")], ["memory of the trainer's process", value("rss_bytes", "bytes")]], 1),
+      element("h2", {}, "Inference actors"),
+      names.length > 0 ? table(["actor", "rows served", "versions behind"], names.map((name) => [name, formatted(served[name]), formatted(behind[name])]), 1)
+                       : element("p", { class: "faint" }, "None has served a row yet."),
+      element("h2", {}, "Failures of environments"),
+      failures.length > 0 ? table(["environment", "failures"], failures, 1) : element("p", { class: "faint" }, "None."));
+  }
+}
+
+const kMostEvents = 500;
+
+class EventsView {
+  constructor() {
+    this.title = "Events";
+    this.list = element("ol", { class: "events", "aria-live": "polite" });
+    this.none = element("p", { class: "faint" }, "Nothing has happened since this page was opened.");
+    this.panel = element("section", {}, this.none, this.list);
+    this.before = null;
+  }
+
+  /** @param {string} text */
+  add(text) {
+    this.none.hidden = true;
+    const now = new Date();
+    this.list.prepend(element("li", {}, element("time", { datetime: now.toISOString() }, now.toLocaleTimeString()), text));
+    while (this.list.children.length > kMostEvents) /** @type {Element} */ (this.list.lastElementChild).remove();
+  }
+
+  /** Tells what differs from the snapshot before. @param {any} s */
+  compare(s) {
+    const before = this.before;
+    this.before = s;
+    if (!before) return;
+    const changed = (/** @type {string} */ path) => JSON.stringify(at(before, path)) !== JSON.stringify(at(s, path));
+    const text = (/** @type {string} */ path) => formatted(at(s, path));
+    if (changed("workers.up")) this.add(`Workers up: ${formatted(at(before, "workers.up"))} \u2192 ${text("workers.up")}.`);
+    if (changed("inference.up")) this.add(`Inference actors up: ${formatted(at(before, "inference.up"))} \u2192 ${text("inference.up")}.`);
+    if (changed("eval.updates") && at(s, "eval.updates") !== null)
+      this.add(`Evaluation after ${text("eval.updates")} updates: return ${text("eval.return_mean")} over ${text("eval.episodes")} episodes.`);
+    if (changed("skipped_steps")) this.add(`Optimizer steps skipped because they were not finite: ${text("skipped_steps")}.`);
+    if (changed("quarantined")) this.add(`Rows set aside after failures: ${text("quarantined")}.`);
+    if (changed("last_error") && at(s, "last_error")) this.add("Error: " + at(s, "last_error"));
+    if (changed("bottleneck.what") && at(s, "bottleneck.what")) this.add(`Bottleneck: ${at(s, "bottleneck.what")}.`);
+    if (changed("training_ended") && at(s, "training_ended")) this.add("Training has ended.");
+  }
+}
+
+/** The settings as dotted paths. @param {any} value @param {string} path @param {[string, string][]} into */
+function flatten(value, path, into) {
+  if (value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 0) {
+    for (const [key, entry] of Object.entries(value)) flatten(entry, path ? path + "." + key : key, into);
+  } else {
+    into.push([path, JSON.stringify(value)]);
+  }
+  return into;
+}
+
+class ConfigView {
+  constructor() {
+    this.title = "Config";
+    this.filter = /** @type {HTMLInputElement} */ (element("input", { type: "search", id: "filter" }));
+    this.only = /** @type {HTMLInputElement} */ (element("input", { type: "checkbox", id: "only" }));
+    this.table = element("div", {});
+    this.panel = element("section", {}, element("p", {}, element("label", { for: "filter" }, "Settings that contain "), this.filter, " ",
+                         this.only, element("label", { for: "only" }, " only those that differ from their default")), this.table);
+    for (const input of [this.filter, this.only]) input.addEventListener("input", () => this.fill());
+    /** @type {[string, string][]} */
+    this.settings = [];
+    /** @type {Map<string, string>} */
+    this.defaults = new Map();
+  }
+
+  /** @param {any} config @param {any} defaults */
+  begin(config, defaults) {
+    this.settings = flatten(config, "", []);
+    this.defaults = new Map(defaults ? flatten(defaults, "", []) : []);
+    this.only.disabled = this.defaults.size === 0;
+    this.fill();
+  }
+
+  fill() {
+    const rows = [];
+    for (const [path, value] of this.settings) {
+      const normal = this.defaults.get(path);
+      const changed = this.defaults.size > 0 && normal !== value;
+      if (!path.includes(this.filter.value) || (this.only.checked && !changed)) continue;
+      rows.push(element("tr", changed ? { class: "changed" } : {}, element("td", {}, path), element("td", {}, value),
+                        element("td", {}, changed ? (normal === undefined ? "no default" : "default " + normal) : "")));
+    }
+    const head = ["setting", "value", "differs from"].map((name) => element("th", { scope: "col" }, name));
+    this.table.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+  }
+
+  show() {}
+}
