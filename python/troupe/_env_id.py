@@ -1,0 +1,87 @@
+"""Turns what a user passes as an environment into an id that environment servers understand (py:FILE.py:CALLABLE)."""
+
+import base64
+import inspect
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+_LOADER = '''"""Written by troupe.train: the environment of a run, pickled by cloudpickle. Keep it as long as the run folder."""
+import base64
+import sys
+
+sys.path += [path for path in {paths!r} if path not in sys.path]
+import cloudpickle
+
+make = cloudpickle.loads(base64.b64decode({data!r}))
+'''
+
+
+def name_of(env):
+    """A short name for a run with this environment: that of the callable, or the id without its scheme."""
+    name = env.rpartition(":")[2] if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    cleaned = "".join(c if c.isalnum() or c in "-_." else "_" for c in name).strip("_.")
+    return cleaned or "run"
+
+
+def _importable(env):
+    """Whether the callable is found in its module by its name, so that another process can import it."""
+    module = sys.modules.get(getattr(env, "__module__", None) or "")
+    name = getattr(env, "__qualname__", "")
+    if module is None or module.__name__ == "__main__" or not getattr(module, "__file__", None) or "<" in name:
+        return False
+    found = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is env
+
+
+def _module_id(env):
+    """The id and the folders to search, for a callable of an importable module."""
+    module = sys.modules[env.__module__]
+    file = Path(module.__file__).resolve()
+    if "." not in module.__name__ and file.stem == module.__name__:
+        return f"py:{file}:{env.__qualname__}", []
+    levels = module.__name__.count(".") + (1 if file.name == "__init__.py" else 0)
+    return f"py:{module.__name__}:{env.__qualname__}", [str(file.parents[levels])]
+
+
+def _pickled_id(env, file):
+    try:
+        import cloudpickle
+    except ImportError as error:
+        raise ValueError(
+            f"the environment {name_of(env)} is not in a module that can be imported, so it has to be sent by cloudpickle: "
+            "pip install cloudpickle, or move it into a file of its own"
+        ) from error
+    try:
+        data = cloudpickle.dumps(env)
+    except Exception as error:
+        raise ValueError(f"the environment {name_of(env)} cannot be pickled: {type(error).__name__}: {error}") from error
+    paths = [os.path.abspath(path) for path in sys.path if path == "" or os.path.isdir(path)]
+    text = _LOADER.format(paths=paths, data=base64.b64encode(data).decode())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(text)
+    os.replace(temporary, file)
+    return f"py:{file}:make"
+
+
+def env_id(env, file):
+    """The id of an environment, and the folders that its module needs in PYTHONPATH.
+
+    `env` is an id, or a callable (a function or class) that returns an environment. A callable that cannot be imported from a file, like a
+    lambda, a closure or one that is defined in a script or notebook, is written to `file` by cloudpickle. Raises TypeError and ValueError.
+    """
+    if isinstance(env, str):
+        return env, []
+    if not callable(env):
+        raise TypeError(
+            f"env is {type(env).__name__}, expected an id like 'CartPole-v1' or 'gym:Hopper-v5', or a function or class that makes one "
+            "environment"
+        )
+    if (inspect.isclass(env) or inspect.isfunction(env)) and _importable(env):
+        return _module_id(env)
+    return _pickled_id(env, Path(os.path.abspath(file))), []

@@ -1,0 +1,259 @@
+"""Run: a run of the program as troupe.train returns it. Its child is started and watched by a thread of its own."""
+
+import atexit
+import json
+import os
+import queue
+import signal
+import socket
+import threading
+from collections import deque
+from pathlib import Path
+
+from troupe import _program
+
+_CALLBACKS = ("on_report", "on_evaluation", "on_checkpoint", "on_end")
+
+
+def checked_callbacks(callbacks):
+    """The callbacks as a list. Raises TypeError for one that has none of the methods."""
+    if not isinstance(callbacks, (list, tuple)):
+        callbacks = [callbacks]
+    for callback in callbacks:
+        if isinstance(callback, type) or not any(callable(getattr(callback, name, None)) for name in _CALLBACKS):
+            raise TypeError(f"callback {callback!r} has none of the methods {', '.join(_CALLBACKS)}, expected an object with one of them")
+    return list(callbacks)
+
+
+class Run:
+    """A run that was started by troupe.train.
+
+    `folder` is the run folder (pathlib.Path, None until the program has named it), `exit_code` the exit code of the program (None while it
+    runs; 0: the run has reached its limit, 130: it was stopped).
+    """
+
+    def __init__(self, arguments, *, folder=None, callbacks=(), python_path=(), quiet=False, cleanup=None):
+        self.folder = Path(folder) if folder else None
+        self.exit_code = None
+        self._callbacks = callbacks
+        self._quiet = quiet
+        self._cleanup = cleanup
+        self._events = queue.SimpleQueue()
+        self._lines = deque(maxlen=200)
+        self._child = None
+        self._started = threading.Event()
+        self._stopping = False
+        self._code = None  # of the child, as the watcher saw it
+        self._statistics = None  # the thread that reads the statistics port
+        self._error = None  # what wait() raises
+        self._evaluated = None
+        self._checkpoints = self._numbers()
+        self._watcher = threading.Thread(target=self._watch, args=(arguments, python_path), name="troupe-run", daemon=True)
+        self._dispatcher = None
+        atexit.register(self._stop_at_exit)
+        self._watcher.start()
+
+    def __repr__(self):
+        state = "running" if self.exit_code is None else f"ended with exit code {self.exit_code}"
+        return f"<troupe.Run {self.folder}: {state}>"
+
+    # ---- what a user calls
+
+    @property
+    def running(self):
+        """Whether the program runs."""
+        return self.exit_code is None
+
+    @property
+    def summary(self):
+        """The content of summary.json (a dict), or None as long as the run has not ended."""
+        return self._read_json("summary.json") if not self.running else None
+
+    @property
+    def config(self):
+        """The effective config of the run (a dict), or None before the program has written it."""
+        return self._read_json("config.json")
+
+    def history(self):
+        """The points of the curves so far, oldest first: a pandas.DataFrame if pandas is installed, else a list of dicts.
+
+        Keys are the fields of metrics.jsonl; those of inner objects are joined by dots, like "learner.kl".
+        """
+        points = []
+        path = self.folder / "metrics.jsonl" if self.folder else None
+        if path and path.is_file():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                try:
+                    points.append(_flat(json.loads(line)))
+                except ValueError:
+                    continue  # being written, or damaged
+        try:
+            import pandas
+        except ImportError:
+            return points
+        return pandas.DataFrame(points)
+
+    def stop(self):
+        """Asks the program to write a checkpoint and to end. Does not wait for it. Calling it again has no effect."""
+        self._signal(signal.SIGTERM)
+
+    def wait(self):
+        """Waits until the run has ended, and returns the run. Ctrl-C stops it with a checkpoint; a second one ends it at once.
+
+        Raises RunError if the program failed, and the exception of a callback if one stopped the run.
+        """
+        while True:
+            try:
+                if self._dispatcher is None:
+                    self._dispatch()
+                else:
+                    self._dispatcher.join()
+                break
+            except KeyboardInterrupt:
+                self._signal(signal.SIGINT)
+                if self._code is not None:  # the interrupt may have hit between taking the last event and handling it
+                    self._events.put(("end", self._code))
+        if self._error is not None:
+            raise self._error
+        return self
+
+    # ---- the thread that owns the child
+
+    def _watch(self, arguments, python_path):
+        code = 1
+        try:
+            self._child = _program.start(arguments, python_path)
+            self._started.set()
+            for line in self._child.stdout:
+                self._read_line(line.rstrip("\n"))
+            code = self._child.wait()
+        except Exception as error:  # reported by wait()
+            self._error = error
+        finally:
+            self._started.set()
+            if self._statistics is not None:
+                self._statistics.join()  # so that the last report comes before the end
+            self._code = 130 if self._stopping and code < 0 else code
+            self._events.put(("end", self._code))
+
+    def _read_line(self, line):
+        self._lines.append(line)
+        if line.startswith("run folder ") and self.folder is None:
+            self.folder = Path(line.removeprefix("run folder ").strip())
+        elif line.startswith("statistics "):
+            address = line.removeprefix("statistics ").strip()
+            self._statistics = threading.Thread(target=self._read_statistics, args=(address,), name="troupe-statistics", daemon=True)
+            self._statistics.start()
+        self._events.put(("line", line))
+
+    def _read_statistics(self, address):
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=10) as connection:
+                connection.settimeout(None)
+                for line in connection.makefile("rb"):
+                    message = json.loads(line)
+                    if message["type"] == "stats":
+                        self._events.put(("report", message["stats"]))
+        except (OSError, ValueError, KeyError):
+            pass  # the program has ended; its exit code says how
+
+    # ---- the thread that calls the callbacks
+
+    def _start_dispatcher(self):
+        self._dispatcher = threading.Thread(target=self._dispatch, name="troupe-callbacks", daemon=True)
+        self._dispatcher.start()
+
+    def _dispatch(self):
+        while self.exit_code is None:
+            kind, value = self._events.get()
+            if kind == "line":
+                self._show(value)
+            elif kind == "report":
+                self._report(value)
+            else:
+                self._end(value)
+
+    def _show(self, line):
+        if not self._quiet:
+            print(line, flush=True)
+
+    def _report(self, report):
+        self._call("on_report", report)
+        self._tell_evaluation(report.get("eval"))
+        self._tell_checkpoints()
+
+    def _end(self, code):
+        if self._cleanup:
+            self._cleanup()
+        atexit.unregister(self._stop_at_exit)
+        if self._error is None and code not in (0, 130):
+            self._error = _program.error_of(code, list(self._lines))
+        self.exit_code = code
+        self._tell_evaluation((self.summary or {}).get("eval"))
+        self._tell_checkpoints()
+        self._call("on_end")
+
+    def _tell_evaluation(self, evaluation):
+        if evaluation and evaluation != self._evaluated:
+            self._evaluated = evaluation
+            self._call("on_evaluation", evaluation)
+
+    def _tell_checkpoints(self):
+        for number in sorted(self._numbers() - self._checkpoints):
+            self._checkpoints.add(number)
+            self._call("on_checkpoint", self.folder / "checkpoints" / number)
+
+    def _call(self, name, *arguments):
+        """Calls a method of all callbacks. The first exception stops the run; after it only on_end is called."""
+        for callback in self._callbacks:
+            method = getattr(callback, name, None)
+            if method is None or (self._error is not None and name != "on_end"):
+                continue
+            try:
+                method(self, *arguments)
+            except Exception as error:
+                self._error = self._error or error
+                self.stop()
+
+    # ---- parts
+
+    def _numbers(self):
+        folder = self.folder / "checkpoints" if self.folder else None
+        try:
+            return {path.name for path in folder.iterdir() if path.name.isdigit()} if folder else set()
+        except OSError:
+            return set()
+
+    def _read_json(self, name):
+        try:
+            return json.loads((self.folder / name).read_text(encoding="utf-8")) if self.folder else None
+        except (OSError, ValueError):
+            return None
+
+    def _signal(self, number):
+        self._started.wait()
+        self._stopping = True
+        if self._child is not None and self._child.poll() is None:
+            self._child.send_signal(number)
+
+    def _stop_at_exit(self):
+        self.stop()
+        if self._child is not None:
+            self._child.wait()
+
+
+def _flat(point, prefix=""):
+    """Inner objects become keys with dots."""
+    result = {}
+    for key, value in point.items():
+        if isinstance(value, dict):
+            result.update(_flat(value, f"{prefix}{key}."))
+        else:
+            result[prefix + key] = value
+    return result
+
+
+def folder_of(run):
+    """The run folder of a Run, or of a path to one (pathlib.Path)."""
+    return run.folder if isinstance(run, Run) else Path(os.fspath(run))

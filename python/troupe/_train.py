@@ -1,0 +1,115 @@
+"""troupe.train: starts a run of the program from Python."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from troupe._env_id import env_id, name_of
+from troupe._program import find_program
+from troupe._run import Run, checked_callbacks
+
+
+def _config_file(config, name):
+    """The CONFIG argument of the program and a temporary folder to remove later (None for a path)."""
+    if isinstance(config, (str, os.PathLike)):
+        return os.fspath(config), None
+    if not isinstance(config, dict):
+        raise TypeError(f"config is {type(config).__name__}, expected a dict, or the path or name of a config file")
+    try:
+        text = json.dumps(config, indent=2, allow_nan=False, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"config: {error}, expected values that JSON has") from error
+    folder = tempfile.mkdtemp(prefix="troupe-")
+    file = Path(folder) / f"{name}.json"
+    file.write_text(text, encoding="utf-8")
+    return str(file), folder
+
+
+def _plain(value):
+    """Numbers of numpy and paths, as JSON has them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"a {type(value).__name__} is not a value of JSON")
+
+
+def _settings(overrides):
+    """Keyword arguments as texts PATH=VALUE; "__" in a keyword stands for a dot."""
+    settings = []
+    for key, value in overrides.items():
+        path = key.replace("__", ".")
+        try:
+            settings.append(f"{path}={json.dumps(value, allow_nan=False, default=_plain)}")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path}: {error}, expected a value that JSON has") from error
+    return settings
+
+
+def _env_settings(config, env, run_dir, overrides):
+    """The settings that name the environment, and the folders for PYTHONPATH."""
+    identifier, paths = env_id(env, f"{run_dir}.env.py") if env is not None else (None, [])
+    settings = {} if identifier is None else {"env.id": identifier}
+    if isinstance(config, dict):
+        section = config.get("env")
+        python = section.get("python") if isinstance(section, dict) else None
+        identifier = identifier or (section.get("id") if isinstance(section, dict) else None)
+    else:
+        python = None
+    named = python or any(key.replace("__", ".") == "env.python" for key in overrides)
+    if isinstance(identifier, str) and identifier.startswith(("gym:", "py:")) and not named:
+        settings["env.python"] = sys.executable
+    return settings, paths
+
+
+def _default_folder(config, env, overrides):
+    """Where the run goes without run_dir; None lets the program choose."""
+    name = overrides.get("name") or (config.get("name") if isinstance(config, dict) else None)
+    if not name and isinstance(config, dict) and env is None and isinstance(config.get("env"), dict):
+        env = config["env"].get("id")
+    if name:
+        return os.path.join("runs", str(name))
+    if isinstance(env, str) or callable(env):
+        return os.path.join("runs", name_of(env))
+    return os.path.join("runs", "run") if isinstance(config, dict) else None
+
+
+def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, quiet=False, **overrides):
+    """Trains a policy and returns the run (troupe.Run).
+
+    The program `troupe` runs as a child of this process. A run folder that already holds a run with these settings is resumed. The child
+    ends with this process, also if it is killed.
+
+    config: a dict with the keys of a config file, or the path or name of one ("cartpole"), or the folder of a run. None: all defaults.
+    env: an id ("CartPole-v1", "gym:Hopper-v5"), or a function or class that makes one environment. None: the one of the config.
+    callbacks: objects with any of the methods on_report(run, report), on_evaluation(run, evaluation), on_checkpoint(run, path),
+        on_end(run). They are called in the thread that waits for the run; without `blocking`, in a thread of their own. A callback that
+        raises stops the run with a checkpoint, and the exception is raised by train() or wait().
+    run_dir: the run folder. None: runs/NAME; NAME is the setting `name`, else the name of the environment or of the config file.
+    blocking: whether to return only when the run has ended. Ctrl-C then stops the run with a checkpoint, and train() returns the run.
+    quiet: whether not to print the console lines of the program.
+    overrides: settings as keywords, like seed=3 or trainer__epochs=8, where "__" stands for a dot; **{"trainer.epochs": 8} is the same.
+
+    Raises RunError with the line of the program if it refuses or fails, TypeError and ValueError for arguments of a wrong kind.
+    """
+    callbacks = checked_callbacks(callbacks)
+    find_program()  # refuses before anything is written
+    config = {} if config is None else config
+    folder = os.fspath(run_dir) if run_dir is not None else _default_folder(config, env, overrides)
+    overriding = _settings(overrides)
+    env_settings, python_path = _env_settings(config, env, folder, overrides)
+    file, temporary = _config_file(config, Path(folder).name if folder else "run")
+    arguments = ["train", file]
+    if folder:
+        arguments += ["--run", folder]
+    for setting in _settings(env_settings) + overriding:
+        arguments += ["--set", setting]
+    cleanup = (lambda: shutil.rmtree(temporary, ignore_errors=True)) if temporary else None
+    run = Run(arguments, folder=folder, callbacks=callbacks, python_path=python_path, quiet=quiet, cleanup=cleanup)
+    if blocking:
+        return run.wait()
+    run._start_dispatcher()
+    return run
