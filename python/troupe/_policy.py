@@ -1,0 +1,163 @@
+"""troupe.load: a trained policy in numpy, from the files of its checkpoint."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from troupe._network import Network
+from troupe._program import describe_env
+from troupe._run import folder_of
+from troupe._weights import find_checkpoint, read_safetensors
+
+
+def _spec_of(config):
+    """The observations and actions of the run's environment, which the program tells."""
+    env = config["env"]
+    settings = [f"env.params.{key}={json.dumps(value)}" for key, value in env["params"].items()]
+    if env.get("chunk"):
+        settings.append(f"env.chunk={env['chunk']}")
+    if env["id"].startswith(("gym:", "py:")):
+        settings.append(f"env.python={json.dumps(env['python'])}")
+    return describe_env(env["id"], settings)
+
+
+def load(run, checkpoint="latest", spec=None):
+    """The policy of a checkpoint (troupe.Policy).
+
+    run: a troupe.Run or the path of a run folder.
+    checkpoint: "latest", "best" (of a run with checkpoint.keep_best) or a number of updates.
+    spec: the observations and actions of the environment, as `troupe envs ID --json` prints them and Policy.spec holds them. None: the
+        program troupe is asked, which makes the environment once. Pass it on a machine without the program or the environment.
+
+    Raises FileNotFoundError if there is no such run or checkpoint, ValueError for files that are damaged or networks that need more than
+    numpy (image encoders, language models), RunError if the program cannot describe the environment.
+    """
+    folder = folder_of(run)
+    if folder is None:
+        raise FileNotFoundError("the run has no run folder yet")
+    path = find_checkpoint(folder, checkpoint)
+    config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    if config["model"]["kind"] == "decoder":
+        raise ValueError(f"{folder}: model.kind is 'decoder', expected mlp or net")
+    tensors = read_safetensors(path / "model.safetensors")
+    return Policy(config["model"], tensors, spec if spec is not None else _spec_of(config), path)
+
+
+class Policy:
+    """A trained policy. Letters: B rows, K steps of an action chunk, A dimensions of an action, S numbers of recurrent state.
+
+    `spec` describes the environment, `checkpoint` is the folder of the weights, `state_size` is S, 0 for a policy without memory.
+    """
+
+    def __init__(self, model, tensors, spec, checkpoint):
+        self.spec = spec
+        self.checkpoint = checkpoint
+        self._network = Network(model, tensors, spec["observations"])
+        self._log_std = tensors.get("policy.log_std")
+        self.state_size = self._network.state_size
+
+    def __repr__(self):
+        return f"<troupe.Policy of {self.spec['id']}, {self.checkpoint}>"
+
+    def initial_state(self, rows):
+        """The state at the beginning of an episode: zeros [rows, S] float32."""
+        return np.zeros((rows, self.state_size), np.float32)
+
+    def predict(self, observations, state=None, deterministic=True, action_mask=None, rng=None):
+        """The actions for a batch of observations, and the state after them: (actions, state).
+
+        observations: an array [B, ...], or arrays by name in a dict if the environment has several. Without the dimension B: of one row;
+            the results have no dimension B then either. Discrete parts are one-hot, as docs/python_environments.md says.
+        state: [B, S], of the last call; None at the beginning of episodes. Set a row to 0 when its episode begins.
+        deterministic: the most likely action; otherwise an action is drawn with `rng` (numpy.random.Generator; None: a new one).
+        action_mask: [B, M], not 0 for allowed categories; by default observations["action_mask"]. Required if the environment has masks.
+
+        Actions are int64 [B] for Discrete, int64 [B, A] for MultiDiscrete, float32 [B, A] for Box, clipped to its bounds; [B, K, A] if
+        actions are chunks of K steps. The returned state is None for a policy without memory. Raises ValueError if an array does not fit.
+        """
+        arrays, single = self._arrays(observations)
+        rows = len(next(iter(arrays.values())))
+        outputs, _, after = self._network.run(arrays, self._state(state, rows, single))
+        mask = self._mask(observations, action_mask, rows)
+        rng = None if deterministic else (rng or np.random.default_rng())
+        actions = self._continuous(outputs, rng) if self._log_std is not None else self._discrete(outputs, mask, rng)
+        after = after if self.state_size else None
+        return (actions[0], None if after is None else after[0]) if single else (actions, after)
+
+    def values(self, observations, state=None):
+        """The values of observations, [B] float32, in units of the scaled reward. `state` is the one before them."""
+        arrays, single = self._arrays(observations)
+        values = self._network.run(arrays, self._state(state, len(next(iter(arrays.values()))), single))[1]
+        return values[0] if single else values
+
+    def _arrays(self, observations):
+        """The observations by name as arrays [B, ...], and whether they were of one row, without B."""
+        specs = self.spec["observations"]
+        if not isinstance(observations, dict):
+            if len(specs) != 1:
+                raise ValueError(f"observations is one array, expected a dict with {', '.join(each['name'] for each in specs)}")
+            observations = {specs[0]["name"]: observations}
+        arrays, ranks, rows = {}, set(), set()
+        for each in specs:
+            name, shape = each["name"], tuple(each["shape"])
+            if name not in observations:
+                raise ValueError(f"observation {name} is missing, there are: {', '.join(map(str, observations))}")
+            array = np.asarray(observations[name])
+            single = array.shape == shape
+            if not single and array.shape[1:] != shape:
+                raise ValueError(f"observation {name} has shape {list(array.shape)}, expected {list(shape)} or [B] times it")
+            arrays[name] = (array[None] if single else array).astype(each["dtype"], copy=False)
+            ranks.add(single)
+            rows.add(len(arrays[name]))
+        if len(ranks) > 1 or len(rows) > 1:
+            raise ValueError(f"observations have {sorted(rows)} rows, expected the same number in all of them")
+        return arrays, ranks.pop()
+
+    def _state(self, state, rows, single):
+        if state is None or self.state_size == 0:
+            return self.initial_state(rows)
+        state = np.asarray(state, np.float32)
+        state = state[None] if single and state.ndim == 1 else state
+        if state.shape != (rows, self.state_size):
+            raise ValueError(f"state has shape {list(state.shape)}, expected {[rows, self.state_size]}")
+        return state
+
+    def _mask(self, observations, mask, rows):
+        action = self.spec["action"]
+        if not action["masked"]:
+            return None
+        if mask is None and isinstance(observations, dict):
+            mask = observations.get("action_mask")
+        if mask is None:
+            raise ValueError("the environment has action masks: pass action_mask, or a dict of observations with action_mask")
+        mask = np.asarray(mask).reshape(rows, -1) != 0
+        if mask.shape[1] != sum(action["bins"]):
+            raise ValueError(f"action_mask has {mask.shape[1]} entries for each row, expected {sum(action['bins'])}")
+        return mask
+
+    def _shaped(self, actions):
+        """[B, K * A] as the environment takes it."""
+        action, rows = self.spec["action"], len(actions)
+        if action["chunk"] > 1:
+            return actions.reshape(rows, action["chunk"], -1)
+        return actions[:, 0] if action["kind"] == "discrete" else actions
+
+    def _continuous(self, means, rng):
+        action = self.spec["action"]
+        if rng is not None:
+            means = means + np.exp(self._log_std) * rng.standard_normal(means.shape, np.float32)
+        low, high = (np.tile(np.asarray(action[key], np.float32), action["chunk"]) for key in ("low", "high"))
+        return self._shaped(np.clip(means, low, high))
+
+    def _discrete(self, logits, mask, rng):
+        action = self.spec["action"]
+        if mask is not None:
+            if not all(part.any(axis=1).all() for part in np.split(mask, np.cumsum(action["bins"])[:-1], axis=1)):
+                raise ValueError("action_mask allows no category of a dimension in some row, expected at least one")
+            logits = np.where(mask, logits, -np.inf)
+        if rng is not None:  # the largest of logits with Gumbel noise is a draw from their softmax
+            logits = logits + rng.gumbel(size=logits.shape)
+        bins = action["bins"] * action["chunk"]
+        choices = [part.argmax(axis=1) for part in np.split(logits, np.cumsum(bins)[:-1], axis=1)]
+        return self._shaped(np.stack(choices, axis=1))
