@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 import queue
+import shutil
 import signal
 import socket
 import threading
@@ -32,12 +33,12 @@ class Run:
     runs; 0: the run has reached its limit, 130: it was stopped).
     """
 
-    def __init__(self, arguments, *, folder=None, callbacks=(), python_path=(), quiet=False, cleanup=None):
+    def __init__(self, arguments, *, folder=None, callbacks=(), python_path=(), quiet=False, config_file=None):
         self.folder = Path(folder) if folder else None
         self.exit_code = None
         self._callbacks = callbacks
         self._quiet = quiet
-        self._cleanup = cleanup
+        self._config_file = config_file  # temporary
         self._events = queue.SimpleQueue()
         self._lines = deque(maxlen=200)
         self._child = None
@@ -184,11 +185,13 @@ class Run:
         self._tell_checkpoints()
 
     def _end(self, code):
-        if self._cleanup:
-            self._cleanup()
+        lines = list(self._lines)
+        if self._config_file:
+            shutil.rmtree(os.path.dirname(self._config_file), ignore_errors=True)
+            lines = [line.replace(f"{self._config_file}: ", "") for line in lines]
         atexit.unregister(self._stop_at_exit)
         if self._error is None and code not in (0, 130):
-            self._error = _program.error_of(code, list(self._lines))
+            self._error = _program.error_of(code, lines)
         self.exit_code = code
         self._tell_evaluation((self.summary or {}).get("eval"))
         self._tell_checkpoints()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -13,9 +12,9 @@ from troupe._run import Run, checked_callbacks
 
 
 def _config_file(config, name):
-    """The CONFIG argument of the program and a temporary folder to remove later (None for a path)."""
+    """The CONFIG argument of the program, and whether it is in a temporary folder."""
     if isinstance(config, (str, os.PathLike)):
-        return os.fspath(config), None
+        return os.fspath(config), False
     if not isinstance(config, dict):
         raise TypeError(f"config is {type(config).__name__}, expected a dict, or the path or name of a config file")
     try:
@@ -25,7 +24,7 @@ def _config_file(config, name):
     folder = tempfile.mkdtemp(prefix="troupe-")
     file = Path(folder) / f"{name}.json"
     file.write_text(text, encoding="utf-8")
-    return str(file), folder
+    return str(file), True
 
 
 def _plain(value):
@@ -107,8 +106,14 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
         arguments += ["--run", folder]
     for setting in _settings(env_settings) + overriding:
         arguments += ["--set", setting]
-    cleanup = (lambda: shutil.rmtree(temporary, ignore_errors=True)) if temporary else None
-    run = Run(arguments, folder=folder, callbacks=callbacks, python_path=python_path, quiet=quiet, cleanup=cleanup)
+    run = Run(
+        arguments,
+        folder=folder,
+        callbacks=callbacks,
+        python_path=python_path,
+        quiet=quiet,
+        config_file=file if temporary else None,
+    )
     if blocking:
         return run.wait()
     run._start_dispatcher()

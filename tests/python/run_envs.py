@@ -1,0 +1,74 @@
+"""Environments of the tests of whole runs. They are imported by name, and defined again in scripts and closures."""
+
+import json
+import os
+from math import cos, sin
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+
+
+class Pole(gymnasium.Env):
+    """CartPole with the dynamics of Barto, Sutton and Anderson (1983)."""
+
+    observation_space = Box(-10, 10, (4,), np.float32)
+    action_space = Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state, self.steps = self.np_random.uniform(-0.05, 0.05, 4), 0
+        return self.state.astype(np.float32), {}
+
+    def step(self, action):
+        x, v, angle, turn = self.state
+        push = ((10 if action == 1 else -10) + 0.05 * turn**2 * sin(angle)) / 1.1
+        turning = (9.8 * sin(angle) - cos(angle) * push) / (0.5 * (4 / 3 - 0.1 * cos(angle) ** 2 / 1.1))
+        moving = push - 0.05 * turning * cos(angle) / 1.1
+        self.state = self.state + 0.02 * np.array([v, moving, turn, turning])
+        self.steps += 1
+        fallen = bool(abs(self.state[0]) > 2.4 or abs(self.state[2]) > 0.2095)
+        return self.state.astype(np.float32), 1.0, fallen, self.steps >= 500, {}
+
+
+class MaskedPole(Pole):
+    """The same with a Dict of observations, a third action that is never allowed, and a mask that says so."""
+
+    observation_space = Dict({"place": Box(-10, 10, (4,), np.float32), "action_mask": MultiBinary(3)})
+    action_space = Discrete(3)
+
+    def seen(self, place):
+        return {"place": place, "action_mask": np.array([1, 1, 0], np.int8)}
+
+    def reset(self, seed=None, options=None):
+        place, info = super().reset(seed=seed)
+        return self.seen(place), info
+
+    def step(self, action):
+        assert action < 2, "the masked action was taken"
+        place, *rest = super().step(action)
+        return self.seen(place), *rest
+
+
+class Recorded(gymnasium.Wrapper):
+    """Writes every observation and action as a line of JSON to the file that the variable RECORD names, if it is set."""
+
+    def __init__(self, env_id, **parameters):
+        super().__init__(gymnasium.make(env_id, **parameters))
+        self.file = os.environ.get("RECORD")
+
+    def write(self, record):
+        if self.file:
+            with open(self.file, "a", encoding="utf-8") as out:
+                out.write(json.dumps(record) + "\n")
+
+    def reset(self, **arguments):
+        observation, info = super().reset(**arguments)
+        self.write({"row": id(self), "begin": True})
+        self.last = observation
+        return observation, info
+
+    def step(self, action):
+        self.write({"row": id(self), "observation": np.asarray(self.last).tolist(), "action": np.asarray(action).tolist()})
+        self.last, *rest = super().step(action)
+        return self.last, *rest

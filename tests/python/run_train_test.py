@@ -1,0 +1,272 @@
+"""troupe.train against the real program: whole runs, callbacks, and everything that may end a run early."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("gymnasium", reason="Gymnasium is not installed (tools/requirements-test.txt)")
+
+import run_envs  # noqa: E402
+from run_support import SMALL, use_built_program  # noqa: E402
+
+import troupe  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    use_built_program(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+
+
+class Record:
+    """Notes the calls of its methods."""
+
+    def __init__(self):
+        self.calls, self.reports, self.threads = [], [], set()
+
+    def note(self, name, value=None):
+        self.calls.append((name, value))
+        self.threads.add(threading.current_thread())
+
+    def on_report(self, run, report):
+        self.reports.append(report)
+        self.note("report")
+
+    def on_evaluation(self, run, evaluation):
+        self.note("evaluation", evaluation["return_mean"])
+
+    def on_checkpoint(self, run, path):
+        assert (path / "model.safetensors").is_file() or not path.exists()
+        self.note("checkpoint", int(path.name))
+
+    def on_end(self, run):
+        self.note("end", run.exit_code)
+
+    def of(self, name):
+        return [value for each, value in self.calls if each == name]
+
+
+def checkpoints(folder):
+    return sorted(int(path.name) for path in (Path(folder) / "checkpoints").iterdir())
+
+
+def test_a_class_of_a_module_is_trained_and_reported():
+    record = Record()
+    run = troupe.train(SMALL, env=run_envs.Pole, callbacks=record, stop__env_steps=60_000, seed=3, quiet=True)
+    assert run.folder == Path("runs/Pole") and run.exit_code == 0 and not run.running
+    assert run.config["env"]["id"] == f"py:{HERE / 'run_envs.py'}:Pole" and run.config["seed"] == 3
+    assert not Path("runs/Pole.env.py").exists()
+    assert run.summary["reason"] == "stop.env_steps reached"
+    assert run.summary["seconds_to_first_update"] < 3
+    assert run.summary["eval"]["return_mean"] > 100  # 22 without training
+    assert record.of("evaluation") == [run.summary["eval"]["return_mean"]]
+    assert record.of("checkpoint")[-1] == run.summary["updates"] == checkpoints(run.folder)[-1]
+    assert record.reports[-1]["env_steps"] == run.summary["env_steps"] and record.reports[-1]["training_ended"]
+    assert record.calls[-1] == ("end", 0) and record.of("end") == [0]
+    assert record.threads == {threading.current_thread()}
+
+
+def test_history_has_a_row_for_each_point_with_flat_keys():
+    run = troupe.train(SMALL, env="CartPole-v1", stop__updates=3, quiet=True)
+    history = run.history()
+    points = history if isinstance(history, list) else history.to_dict("records")
+    assert [point["updates"] for point in points][-1] == 3
+    assert points[-1]["learner.kl"] > 0 and points[-1]["ledger.produced"] == run.summary["ledger"]["produced"]
+
+
+def test_a_closure_with_a_mask_is_sent_and_learns():
+    limit = 300
+
+    def make():
+        env = run_envs.MaskedPole()
+        env.limit = limit
+        return env
+
+    run = troupe.train(SMALL, env=make, run_dir="masked", stop__env_steps=40_000, quiet=True)
+    assert run.summary["eval"]["return_mean"] > 60 and run.summary["env_failures"] == {}
+    assert Path("masked.env.py").is_file() and run.config["env"]["id"] == f"py:{Path('masked.env.py').resolve()}:make"
+
+
+def test_the_same_call_resumes_the_run():
+    first = troupe.train(SMALL, env=lambda: run_envs.Pole(), run_dir="again", stop__updates=2, quiet=True)
+    second = troupe.train(SMALL, env=lambda: run_envs.Pole(), run_dir="again", stop__updates=5, quiet=True)
+    assert (first.exit_code, second.summary["updates"], second.summary["starts"]) == (0, 5, 2)
+    finished = troupe.train(SMALL, env=lambda: run_envs.Pole(), run_dir="again", stop__updates=5, quiet=True)
+    assert finished.summary["starts"] == 2
+
+
+def test_a_run_in_the_background_is_stopped_with_a_checkpoint():
+    trained = threading.Event()
+
+    class Watch:
+        def on_report(self, run, report):
+            if report["updates"] > 0:
+                trained.set()
+
+    run = troupe.train(SMALL, env="CartPole-v1", callbacks=[Watch()], blocking=False, stop__env_steps=10**9, quiet=True)
+    assert trained.wait(30) and run.running and run.summary is None
+    run.stop()
+    run.stop()
+    assert run.wait() is run and run.wait() is run and run.exit_code == 130
+    assert checkpoints(run.folder)[-1] == run.summary["updates"] > 0
+
+
+@pytest.mark.parametrize("name", ["on_report", "on_checkpoint", "on_end"])
+def test_a_callback_that_raises_stops_the_run(name):
+    failing = type("Failing", (), {name: lambda self, *arguments: {}["no such key"]})()
+    record = Record()
+    settings = {"stop.env_steps": 10**9 if name != "on_end" else 3000, "checkpoint.every_updates": 2}
+    with pytest.raises(KeyError, match="no such key"):
+        troupe.train(SMALL, env="CartPole-v1", callbacks=[failing, record], run_dir="failing", quiet=True, **settings)
+    assert record.of("end") == [0 if name == "on_end" else 130]
+    summary = json.loads(Path("failing/summary.json").read_text())
+    assert checkpoints("failing")[-1] == summary["updates"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"config": 3}, TypeError, "config is int, expected a dict"),
+        ({"config": {"env": {"x": {1}}}}, ValueError, "a set is not a value of JSON"),
+        ({"config": {}, "seed": float("nan")}, ValueError, "^seed: "),
+        ({"env": 5}, TypeError, "env is int, expected an id"),
+        ({"env": "CartPole-v1", "callbacks": [print]}, TypeError, "has none of the methods on_report"),
+        ({"env": "CartPole-v1", "callbacks": Record}, TypeError, "expected an object"),
+        ({"env": lambda lock=threading.Lock(): lock}, ValueError, "cannot be pickled: TypeError"),
+        ({"env": "CartPole-v9"}, troupe.RunError, "CartPole-v1"),
+        ({"env": "CartPole-v1", "trainer__epoch": 3}, troupe.RunError, "did you mean trainer.epochs"),
+        ({"config": {"trainer": {"epochs": -1}}}, troupe.RunError, "trainer.epochs"),
+        ({"config": "nothing_like_it"}, troupe.RunError, "nothing_like_it"),
+        ({"env": lambda: 1 / 0}, troupe.RunError, "ZeroDivisionError"),
+        ({"env": "py:no_such_module:make"}, troupe.RunError, "no_such_module"),
+    ],
+)
+def test_a_mistake_is_one_line_and_starts_nothing(arguments, error, text):
+    with pytest.raises(error, match=text) as caught:
+        troupe.train(**{"stop__updates": 1, "run_dir": "wrong", "quiet": True} | arguments)
+    assert "\n" not in str(caught.value) and not Path("wrong").exists()
+    if error is troupe.RunError:
+        assert caught.value.exit_code == 2
+
+
+def test_a_missing_program_is_one_line(monkeypatch):
+    monkeypatch.delenv("TROUPE_PROGRAM")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(troupe.RunError, match="set TROUPE_PROGRAM to its path"):
+        troupe.train(env="CartPole-v1")
+    monkeypatch.setenv("TROUPE_PROGRAM", "/nonexistent/troupe")
+    with pytest.raises(troupe.RunError, match="TROUPE_PROGRAM is '/nonexistent/troupe'"):
+        troupe.train(env="CartPole-v1")
+    assert not Path("runs").exists()
+
+
+def start_script(tmp_path, body):
+    """A script that trains an environment of its own. Its output has a line "updates" when the first update is done."""
+    script = tmp_path / "my_training.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        + textwrap.dedent(
+            """
+            import run_envs, run_support, troupe
+
+            class Mine(run_envs.Pole):  # belongs to __main__, so it is sent by cloudpickle
+                pass
+
+            class Tell:
+                told = False
+                def on_report(self, run, report):
+                    if report["updates"] > 0 and not self.told:
+                        self.told = True
+                        print("updates", run._child.pid, flush=True)
+            """
+        )
+        + textwrap.dedent(body)
+    )
+    return subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True)
+
+
+def child_of(script):
+    for line in script.stdout:
+        if line.startswith("updates "):
+            return int(line.split()[1])
+    raise AssertionError("the script ended before the first update")
+
+
+def servers_of(run):
+    """The environment servers of a program: the children of all its threads."""
+    return [int(pid) for path in Path(f"/proc/{run}/task").glob("*/children") for pid in path.read_text().split()]
+
+
+def wait_for_end(pids):
+    """Returns when all processes have ended: a pidfd is readable then."""
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        ready, _, _ = select.select([descriptor], [], [], 20)
+        os.close(descriptor)
+        assert ready, f"process {pid} has not ended"
+
+
+def test_ctrl_c_stops_the_run_with_a_checkpoint_and_returns_it(tmp_path):
+    script = start_script(
+        tmp_path,
+        """
+        run = troupe.train(run_support.SMALL, env=Mine, callbacks=Tell(), stop__env_steps=10**9, quiet=True)
+        print("returned", run.exit_code, run.summary["updates"], flush=True)
+        """,
+    )
+    child_of(script)
+    os.killpg(script.pid, signal.SIGINT)  # as a terminal does
+    output, _ = script.communicate(timeout=30)
+    word, code, updates = output.split()[-3:]
+    assert (script.returncode, word, code) == (0, "returned", "130")
+    assert checkpoints(tmp_path / "runs/Mine")[-1] == int(updates) > 0
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_the_child_ends_with_a_python_that_is_killed(tmp_path, blocking):
+    script = start_script(
+        tmp_path,
+        f"""
+        run = troupe.train(run_support.SMALL, env=Mine, callbacks=Tell(), stop__env_steps=10**9, quiet=True, blocking={blocking})
+        run.wait()
+        """,
+    )
+    child = child_of(script)
+    processes = [child, *servers_of(child)]
+    assert len(processes) > 1
+    script.kill()
+    script.wait()
+    wait_for_end(processes)
+    summary = json.loads((tmp_path / "runs/Mine/summary.json").read_text())
+    assert checkpoints(tmp_path / "runs/Mine")[-1] == summary["updates"] > 0
+
+
+def test_a_script_that_ends_stops_its_run(tmp_path):
+    script = start_script(
+        tmp_path,
+        """
+        import threading
+        done = threading.Event()
+        Tell.on_checkpoint = lambda self, run, path: done.set()
+        troupe.train(run_support.SMALL, env=Mine, callbacks=Tell(), stop__env_steps=10**9, quiet=True, blocking=False,
+                     checkpoint__every_updates=1)
+        done.wait()
+        """,
+    )
+    child = child_of(script)
+    assert script.wait(timeout=30) == 0
+    wait_for_end([child])
+    assert (tmp_path / "runs/Mine/summary.json").is_file()
