@@ -85,11 +85,15 @@ class Policy:
         after = after if self.state_size else None
         return (actions[0], None if after is None else after[0]) if single else (actions, after)
 
-    def values(self, observations, state=None):
-        """The values of observations, [B] float32, in units of the scaled reward. `state` is the one before them."""
+    def forward(self, observations, state=None):
+        """The outputs of the heads: (outputs [B, P], values [B], state [B, S] after the step).
+
+        The outputs are the logits of all choices one after the other, or the means before they are clipped. Values are in units of the
+        scaled reward. Arguments and errors are those of predict(), and results have no dimension B for observations without one.
+        """
         arrays, single = self._arrays(observations)
-        values = self._network.run(arrays, self._state(state, len(next(iter(arrays.values()))), single))[1]
-        return values[0] if single else values
+        results = self._network.run(arrays, self._state(state, len(next(iter(arrays.values()))), single))
+        return tuple(each[0] for each in results) if single else results
 
     def _arrays(self, observations):
         """The observations by name as arrays [B, ...], and whether they were of one row, without B."""

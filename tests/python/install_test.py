@@ -16,6 +16,38 @@ assert os.path.exists(os.path.join(os.path.dirname(troupe.__file__), "py.typed")
 assert importlib.metadata.version("troupe-rl") == troupe.__version__
 print(troupe.__version__)
 """
+# An environment of one's own, with nothing but numpy, and a whole run on it.
+TRAINING = """
+import numpy as np, sys, troupe
+from types import SimpleNamespace as Space
+
+class Box(Space): pass
+class Discrete(Space): pass
+
+class Walk:
+    observation_space = Box(shape=(1,), dtype=np.dtype("float32"), low=np.zeros(1), high=np.ones(1))
+    action_space = Discrete(n=2)
+
+    def reset(self, seed=None, options=None):
+        self.place = 0
+        return self.seen(), {}
+
+    def seen(self):
+        return np.array([self.place / 9], np.float32)
+
+    def step(self, action):
+        self.place = max(0, self.place + (1 if action == 1 else -1))
+        done = self.place == 9
+        return self.seen(), 1.0 if done else -0.01, done, False, {}
+
+run = troupe.train({"trainer": {"super_batch": 512}, "rollout": {"length": 16}}, env=Walk, stop__updates=40, quiet=True)
+assert run.summary["seconds_to_first_update"] < 3, run.summary
+assert run.summary["eval"]["return_mean"] > 0.9, run.summary["eval"]
+action, _ = troupe.load(run).predict(np.array([0.5], np.float32))
+assert action == 1
+observations, _ = troupe.make_vec("CartPole-v1", 4).reset(seed=0)
+assert observations.shape == (4, 4)
+"""
 
 
 def test_pip_installs_a_package_that_works(tmp_path):
@@ -39,4 +71,8 @@ def test_pip_installs_a_package_that_works(tmp_path):
     options = ["--no-build-isolation", "--no-deps", "--no-index", "-C", "cmake.define.TROUPE_CUDA=OFF"]
     run(python, "-m", "pip", "install", *options, str(ROOT / "python"))
     version = run(python, "-c", PROGRAM, VENV=str(folder)).strip()
+    build = os.environ.get("TROUPE_BUILD_DIR")
+    program = os.environ.get("TROUPE_PROGRAM") or (os.path.join(build, "troupe") if build else "")
+    (tmp_path / "training.py").write_text(TRAINING)
+    run(python, "training.py", TROUPE_PROGRAM=program)
     assert f"project(troupe VERSION {version} " in (ROOT / "CMakeLists.txt").read_text()

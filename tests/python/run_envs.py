@@ -6,7 +6,7 @@ from math import cos, sin
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 
 
 class Pole(gymnasium.Env):
@@ -50,25 +50,50 @@ class MaskedPole(Pole):
         return self.seen(place), *rest
 
 
+class Steps(gymnasium.Env):
+    """Several numbers to choose, an integer and a number to observe; the reward is the number of choices that match."""
+
+    observation_space = Dict({"number": Box(-1, 1, (2,), np.float32), "kind": Box(0, 4, (1,), np.int64)})
+    action_space = MultiDiscrete([3, 5])
+
+    def seen(self):
+        self.kind = int(self.np_random.integers(5))
+        return {"number": self.np_random.uniform(-1, 1, 2).astype(np.float32), "kind": np.array([self.kind])}
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.seen(), {}
+
+    def step(self, action):
+        reward = float(action[0] == self.kind % 3) + float(action[1] == self.kind)
+        self.steps += 1
+        return self.seen(), reward, False, self.steps == 20, {}
+
+
+def as_lists(value):
+    return {key: as_lists(part) for key, part in value.items()} if isinstance(value, dict) else np.asarray(value).tolist()
+
+
 class Recorded(gymnasium.Wrapper):
     """Writes every observation and action as a line of JSON to the file that the variable RECORD names, if it is set."""
 
-    def __init__(self, env_id, **parameters):
-        super().__init__(gymnasium.make(env_id, **parameters))
+    def __init__(self, of, **parameters):
+        super().__init__(globals()[of]() if of in globals() else gymnasium.make(of, **parameters))
         self.file = os.environ.get("RECORD")
 
-    def write(self, record):
+    def write(self, **record):
         if self.file:
             with open(self.file, "a", encoding="utf-8") as out:
-                out.write(json.dumps(record) + "\n")
+                out.write(json.dumps({"row": f"{os.getpid()} {id(self)}"} | record) + "\n")
 
     def reset(self, **arguments):
-        observation, info = super().reset(**arguments)
-        self.write({"row": id(self), "begin": True})
-        self.last = observation
-        return observation, info
+        self.last, info = super().reset(**arguments)
+        self.begin = True
+        return self.last, info
 
     def step(self, action):
-        self.write({"row": id(self), "observation": np.asarray(self.last).tolist(), "action": np.asarray(action).tolist()})
+        self.write(observation=as_lists(self.last), action=as_lists(action), begin=self.begin)
         self.last, *rest = super().step(action)
+        self.begin = False
         return self.last, *rest

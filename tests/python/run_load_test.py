@@ -1,0 +1,190 @@
+"""troupe.load: the actions of a policy in numpy are those that `troupe eval` takes with the same weights."""
+
+import collections
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gymnasium", reason="Gymnasium is not installed (tools/requirements-test.txt)")
+
+import run_envs  # noqa: E402
+from run_support import SMALL, use_built_program  # noqa: E402
+
+import troupe  # noqa: E402
+
+LSTM = {"trunk": [24], "core": {"kind": "lstm", "size": 12}, "value_trunk": [8]}
+GRU = {"trunk": [], "core": {"kind": "gru", "size": 12}}
+EMBEDDING = {"encoders": {"kind": {"kind": "embedding", "values": 5, "size": 4}, "*": {"kind": "mlp", "hidden": [8]}}}
+NORMALIZED = {"normalize_observations": True, "normalize_returns": True}
+CASES = {
+    "discrete": ("CartPole-v1", {"activation": "relu", "normalize_observations": True}),
+    "shared": ("CartPole-v1", {"activation": "gelu", "shared_trunk": True, "hidden": [16, 8]}),
+    "continuous": ("Pendulum-v1", {"activation": "elu", **NORMALIZED}),
+    "lstm": ("Pendulum-v1", {"kind": "net", "net": LSTM, **NORMALIZED}),
+    "gru": ("Steps", {"kind": "net", "net": GRU, "activation": "silu"}),
+    "multi_discrete": ("Steps", {}),
+    "embedding": ("Steps", {"kind": "net", "net": EMBEDDING, "normalize_observations": True}),
+    "masked": ("MaskedPole", {}),
+}
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    use_built_program(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+
+
+def recorded_rows(folder):
+    """The steps of each row in an evaluation by the program: lists of {observation, action, begin}."""
+    record = Path("record.jsonl")
+    command = [os.environ["TROUPE_PROGRAM"], "eval", str(folder), "--episodes", "8", "--device", "cpu"]
+    subprocess.run(command, check=True, env=os.environ | {"RECORD": str(record.resolve())}, stdout=subprocess.DEVNULL)
+    rows = collections.defaultdict(list)
+    for line in record.read_text().splitlines():
+        step = json.loads(line)
+        rows[step["row"]].append(step)
+    played = [steps for steps in rows.values() if len(steps) > 1]  # the others tried one step to see what it gives
+    assert sum(map(len, played)) > 50
+    return played
+
+
+def stacked(observations):
+    if isinstance(observations[0], dict):
+        return {key: np.array([each[key] for each in observations]) for key in observations[0]}
+    return np.array(observations, np.float32)
+
+
+def check_actions(policy, observation, state, action):
+    """The action is the one that predict() gives, or as likely as it but for rounding. Returns the state after it."""
+    found, after = policy.predict(observation, state)
+    outputs = policy.forward(observation, state)[0]
+    if policy.spec["action"]["kind"] == "continuous":
+        np.testing.assert_allclose(found, action, rtol=0, atol=1e-5)
+        return after
+    first = 0
+    for bins, best, taken in zip(policy.spec["action"]["bins"], np.atleast_1d(found), np.atleast_1d(action)):
+        assert outputs[first + taken] >= outputs[first + best] - 1e-5
+        first += bins
+    return after
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_actions_are_those_of_the_program(name):
+    of, model = CASES[name]
+    config = SMALL | {"model": model | {"policy_gain": 1.0}, "env": {"params": {"of": of}, "rows": 16}}
+    settings = {"stop.updates": 2, "evaluation.rows": 4}
+    run = troupe.train(config, env=run_envs.Recorded, run_dir="run", quiet=True, **settings)
+    policy = troupe.load(run)
+    rows = recorded_rows(run.folder)
+    distinct = set()
+    for steps in rows:
+        state = None
+        for step in steps:
+            state = None if step["begin"] else state
+            distinct.add(str(step["action"]))
+            state = check_actions(policy, single(step), state, step["action"])
+    assert len(distinct) > 1
+    every = [step["observation"] for steps in rows for step in steps][:50]
+    check_batch(policy, stacked(every), every)
+
+
+def single(step):
+    observation = step["observation"]
+    return {key: np.array(part) for key, part in observation.items()} if isinstance(observation, dict) else np.array(observation)
+
+
+def check_batch(policy, batch, every):
+    """A batch gives the actions of its rows one by one, and draws are allowed actions that vary."""
+    actions, state = policy.predict(batch)
+    assert len(actions) == len(every) and (state is None) == (policy.state_size == 0)
+    outputs, values, _ = policy.forward(batch)
+    one = policy.forward({key: part[7] for key, part in batch.items()} if isinstance(batch, dict) else batch[7])
+    np.testing.assert_allclose(outputs[7], one[0], atol=1e-5)
+    np.testing.assert_allclose(values[7], one[1], rtol=1e-5, atol=1e-5)
+    drawn, _ = policy.predict(batch, deterministic=False, rng=np.random.default_rng(0))
+    again, _ = policy.predict(batch, deterministic=False, rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn, again)
+    assert drawn.shape == actions.shape and drawn.dtype == actions.dtype and (drawn != actions).any()
+    if policy.spec["action"]["masked"]:
+        assert drawn.max() <= 1
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        use_built_program(patch)
+        patch.chdir(tmp_path_factory.mktemp("trained"))
+        settings = {"stop.updates": 4, "checkpoint.every_updates": 2, "checkpoint.keep_best": 1}
+        run = troupe.train(SMALL, env="CartPole-v1", quiet=True, **settings)
+        return Path(run.folder).resolve()
+
+
+def test_checkpoints_are_chosen_by_name_and_number(trained):
+    assert troupe.load(trained).checkpoint.name == "000000000004"
+    assert troupe.load(str(trained), 2).checkpoint.name == "000000000002"
+    assert troupe.load(trained, "best").checkpoint.name == "000000000004"  # the only one that is evaluated
+
+
+def test_a_stored_spec_needs_no_program(trained, monkeypatch):
+    spec = json.loads(json.dumps(troupe.load(trained).spec))
+    monkeypatch.setenv("TROUPE_PROGRAM", "/nonexistent")
+    action, state = troupe.load(trained, spec=spec).predict([0.0, 0.0, 0.05, 0.0])
+    assert action in (0, 1) and state is None
+    with pytest.raises(troupe.RunError, match="TROUPE_PROGRAM"):
+        troupe.load(trained)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (["nothing"], FileNotFoundError, "nothing is not a run folder"),
+        ([None, 3], FileNotFoundError, "has no checkpoint 3, it has 2, 4"),
+        ([None, "newest"], ValueError, "checkpoint is 'newest', expected"),
+        ([None, True], ValueError, "checkpoint is True, expected"),
+    ],
+)
+def test_a_checkpoint_that_is_not_there_is_one_line(trained, arguments, error, text):
+    with pytest.raises(error, match=text):
+        troupe.load(arguments[0] or trained, *arguments[1:])
+
+
+@pytest.mark.parametrize("cut", [0, 5, 100, 2000])
+def test_a_cut_file_is_refused(trained, cut):
+    shutil.copytree(trained, "cut")
+    file = Path("cut/checkpoints/000000000004/model.safetensors")
+    file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(ValueError, match="not a safetensors file that can be read"):
+        troupe.load("cut")
+
+
+def test_image_encoders_are_refused_by_name():
+    run = troupe.train(
+        SMALL, env="GridWorld", env__params__observation="image", model__kind="net", stop__updates=1, evaluation__episodes=1, quiet=True
+    )
+    with pytest.raises(ValueError, match="the encoder of observation image is 'conv'"):
+        troupe.load(run)
+
+
+@pytest.mark.parametrize(
+    ("observations", "text"),
+    [
+        (np.zeros((2, 5)), r"observation state has shape \[2, 5\], expected \[4\]"),
+        ({"place": np.zeros(4)}, "observation state is missing, there are: place"),
+    ],
+)
+def test_observations_that_do_not_fit_are_refused(trained, observations, text):
+    with pytest.raises(ValueError, match=text):
+        troupe.load(trained).predict(observations)
+
+
+def test_chunks_and_several_bins_have_the_shape_of_the_environment():
+    run = troupe.train(SMALL, env="TokenReach", stop__updates=1, evaluation__episodes=8, quiet=True)
+    policy, env = troupe.load(run), troupe.make_env("TokenReach")
+    observation, _ = env.reset(seed=0)
+    action, _ = policy.predict(observation)
+    assert action.shape == (8, 2) and action in env.action_space
