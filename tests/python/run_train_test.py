@@ -170,6 +170,13 @@ def test_a_missing_program_is_one_line(monkeypatch):
     assert not Path("runs").exists()
 
 
+def test_the_example_trains_and_plays(tmp_path):
+    example = HERE.parents[1] / "examples/python/train_pole.py"
+    done = subprocess.run([sys.executable, example, "20000"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert "mean return of the last evaluation: " in done.stdout
+    assert float(done.stdout.split()[-1]) > 8
+
+
 def start_script(tmp_path, body):
     """A script that trains an environment of its own. Its output has a line "updates" when the first update is done."""
     script = tmp_path / "my_training.py"
