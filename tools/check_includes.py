@@ -15,7 +15,7 @@ LAYERS = {
     "models": ("runtime", "envs", "algorithms", "text"),
     "actors": ("runtime", "envs", "algorithms", "text", "tasks", "models"),
     "sim": ("runtime", "envs", "algorithms", "text", "tasks", "models", "actors"),
-    "python": ("runtime", "algorithms"),
+    "python": ("runtime", "envs", "algorithms"),
     "examples": ("runtime", "envs", "algorithms", "text", "tasks", "models", "actors"),
     "tools": ("runtime", "envs", "algorithms", "text", "tasks", "models", "actors", "sim"),
     "tests": ("runtime", "envs", "algorithms", "text", "tasks", "models", "actors", "sim", "tools"),

@@ -8,7 +8,7 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium", reason="Gymnasium is not installed (tools/requirements-test.txt)")
 
-import gymnasium.utils.env_checker  # noqa: E402
+from gymnasium.utils.env_checker import check_env  # noqa: E402
 from gymnasium.vector import AutoresetMode  # noqa: E402
 
 import troupe  # noqa: E402
@@ -20,7 +20,7 @@ IDS = ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0"
 def test_make_env_passes_the_checker_of_gymnasium(env_id):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that spaces have no bounds, and that there is no spec
-        gymnasium.utils.env_checker.check_env(troupe.make_env(env_id))
+        check_env(troupe.make_env(env_id))
 
 
 def test_an_episode_is_that_of_gymnasium():
