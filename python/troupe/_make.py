@@ -24,7 +24,8 @@ def make_env(env_id, render_mode=None, chunk=0, **params):
     params: the keys of `env.params`.
 
     Observations are a Box, or a Dict of them if the environment has several arrays or action masks ("action_mask"). Raises ValueError for
-    an unknown id or parameter, ImportError if Gymnasium is missing. step() raises RuntimeError for an action that is out of range or masked.
+    an unknown id or parameter, ImportError if Gymnasium is missing. step() raises RuntimeError for an action that is out of range or
+    masked.
     """
     return _classes().Env(env_id, render_mode, chunk, params)
 
