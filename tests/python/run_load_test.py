@@ -26,7 +26,7 @@ CASES = {
     "shared": ("CartPole-v1", {"activation": "gelu", "shared_trunk": True, "hidden": [16, 8]}),
     "continuous": ("Pendulum-v1", {"activation": "elu", **NORMALIZED}),
     "lstm": ("Pendulum-v1", {"kind": "net", "net": LSTM, **NORMALIZED}),
-    "gru": ("Steps", {"kind": "net", "net": GRU, "activation": "silu"}),
+    "gru": ("Pendulum-v1", {"kind": "net", "net": GRU, "activation": "silu"}),
     "multi_discrete": ("Steps", {}),
     "embedding": ("Steps", {"kind": "net", "net": EMBEDDING, "normalize_observations": True}),
     "masked": ("MaskedPole", {}),
