@@ -9,19 +9,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
+#include "runtime/base/server_file.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
 
 namespace troupe {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -33,17 +31,6 @@ constexpr uint64_t kStepsPerRead = 64;               // steps after which the ou
 constexpr char kJson = 'j';
 constexpr size_t kMostFiles = 3;  // that go with one message
 
-// env_server.py: installed with the program, or in the source tree if the program is in its build folder.
-std::string server_file() {
-  std::error_code failed;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();
-  const fs::path installed = program.parent_path() / "share" / "troupe" / "env_server.py";
-  if (fs::exists(installed, failed)) return installed;
-  const fs::path source = fs::path(TROUPE_SOURCE_DIR) / "envs" / "bridge" / "env_server.py";
-  if (program.string().starts_with(TROUPE_BUILD_DIR) && fs::exists(source, failed)) return source;
-  throw IoError(installed.string(), "is missing; it is installed together with troupe");
-}
-
 }  // namespace
 
 ServerProcess::ServerProcess(const PythonTarget& target, bool probe) : target_(target) {
@@ -52,8 +39,9 @@ ServerProcess::ServerProcess(const PythonTarget& target, bool probe) : target_(t
     throw IoError(target.id, "no socket for its process", errno);
   socket_ = Descriptor(ends[0]);
   const Descriptor other(ends[1]);
-  process_ = std::make_unique<ChildProcess>(std::vector<std::string>{target.python, "-u", server_file(), "3"},
-                                            std::span(&ends[1], 1), [this](std::string_view line) { on_line(line); });
+  process_ = std::make_unique<ChildProcess>(
+      std::vector<std::string>{target.python, "-u", server_file("env_server.py", "envs/bridge"), "3"},
+      std::span(&ends[1], 1), [this](std::string_view line) { on_line(line); });
   send_json({{"id", target.id}, {"params", nlohmann::ordered_json::parse(target.params)}, {"probe", probe}});
 }
 
