@@ -37,7 +37,7 @@ Prompt Task::draw(Rng& rng, Split split) const {
 
 Score Task::score(const Prompt& prompt, std::string_view answer) const {
   const std::string_view text = trimmed(answer);
-  if (text.empty() || text.size() > kMaxAnswerBytes || !is_right(prompt, text)) return {};
+  if (text.empty() || text.size() > longest_scored_answer() || !is_right(prompt, text)) return {};
   return {.reward = 1, .right = true};
 }
 

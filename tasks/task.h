@@ -29,6 +29,9 @@ enum class Split : uint8_t { train, held_out };
 // of 8.
 Split split_of(std::string_view text);
 
+// No right answer of a task that generates its prompts is as long.
+inline constexpr size_t kMaxAnswerBytes = 1024;
+
 class Task {
  public:
   virtual ~Task() = default;
@@ -37,7 +40,7 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   // The next prompt of this split. The same task and the same state of `rng` give the same prompt on every machine.
-  Prompt draw(Rng& rng, Split split) const;
+  virtual Prompt draw(Rng& rng, Split split) const;
 
   // A prompt of either split.
   virtual Prompt propose(Rng& rng) const = 0;
@@ -46,19 +49,18 @@ class Task {
   // {0, false}. White space before and after an answer does not count.
   Score score(const Prompt& prompt, std::string_view answer) const;
 
-  // The characters of all prompts and demonstrations, each once; all are ASCII.
+  // The characters of all prompts and demonstrations, each once, in UTF-8. Generated prompts are ASCII.
   virtual std::string alphabet() const = 0;
-  // Upper limits of all prompts and demonstrations, in bytes, which are characters.
+  // Upper limits of all prompts and demonstrations, in bytes.
   virtual size_t max_prompt_length() const = 0;
   virtual size_t max_answer_length() const = 0;
+  // Longer answers are wrong, in bytes.
+  virtual size_t longest_scored_answer() const { return kMaxAnswerBytes; }
 
  private:
-  // Whether the answer, without white space around it and at most kMaxAnswerBytes long, is right.
+  // Whether the answer, without white space around it and at most longest_scored_answer() long, is right.
   virtual bool is_right(const Prompt& prompt, std::string_view answer) const = 0;
 };
-
-// Longer answers are wrong; no right answer of any task is as long.
-inline constexpr size_t kMaxAnswerBytes = 1024;
 
 // Throws ConfigError "PATH: ..." if fewer than 1 in 100 prompts of the task belong to one of the splits, as with very
 // few different prompts.

@@ -16,6 +16,7 @@ struct TaskEntry {
   std::span<const Setting> (*settings)();
   // Throws ConfigError for parameters that do not fit each other.
   std::unique_ptr<Task> (*make)(const TaskParams& params);
+  bool splits_checked = false;  // make() has checked that each split has prompts
 };
 
 TaskEntry reverse_task();
@@ -23,5 +24,6 @@ TaskEntry sort_task();
 TaskEntry addition_task();
 TaskEntry countdown_task();
 TaskEntry chain_sum_task();
+TaskEntry dataset_task();
 
 }  // namespace troupe

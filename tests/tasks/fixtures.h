@@ -37,6 +37,7 @@ inline std::vector<TaskConfig> every_task() {
       {"chain_sum", R"({"terms": 2, "digits": 1})"},
       {"chain_sum", R"({"terms": 32, "digits": 15})"},
       {"chain_sum", R"({"terms": 5, "digits": 3, "wording": "english"})"},
+      {"dataset", R"({"path": "tests/tasks/capitals.jsonl"})"},
   };
 }
 

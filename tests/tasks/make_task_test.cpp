@@ -25,7 +25,7 @@ std::string refusal(const std::string& name, const std::string& params) {
 TEST_CASE("make_task: an unknown name is refused with the nearest one") {
   CHECK(refusal("revers", "{}") == "task.name: \"revers\" is unknown, did you mean \"reverse\"?");
   CHECK(refusal("gsm8k", "{}") ==
-        "task.name: \"gsm8k\" is unknown, expected one of: reverse, sort, addition, countdown, chain_sum");
+        "task.name: \"gsm8k\" is unknown, expected one of: reverse, sort, addition, countdown, chain_sum, dataset");
 }
 
 TEST_CASE("make_task: wrong parameters are refused with their path, the value and what is expected") {

@@ -1,0 +1,73 @@
+#include "tasks/answer_match.h"
+
+#include <charconv>
+#include <cmath>
+#include <string>
+
+namespace troupe {
+
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+size_t digits_at(std::string_view text, size_t at) {
+  size_t end = at;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  return end - at;
+}
+
+struct Number {
+  double value = 0;
+  size_t bytes = 0;  // of the text
+};
+
+// The longest number without a sign that begins at `at`.
+std::optional<Number> number_at(std::string_view text, size_t at) {
+  size_t end = at + digits_at(text, at);
+  std::string digits(text.substr(at, end - at));
+  if (!digits.empty() && digits.size() <= 3)
+    while (end < text.size() && text[end] == ',' && digits_at(text, end + 1) == 3) {
+      digits += text.substr(end + 1, 3);
+      end += 4;
+    }
+  if (end < text.size() && text[end] == '.' && digits_at(text, end + 1) > 0) {
+    const size_t fraction = digits_at(text, end + 1);
+    digits += text.substr(end, 1 + fraction);
+    end += 1 + fraction;
+  }
+  double value = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed);
+  if (read.ec != std::errc() || !std::isfinite(value)) return std::nullopt;
+  return Number{value, end - at};
+}
+
+}  // namespace
+
+std::optional<double> number_in(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  const auto number = number_at(text, 0);
+  if (!number || number->bytes != text.size()) return std::nullopt;
+  return negative ? -number->value : number->value;
+}
+
+std::optional<double> last_number_in(std::string_view text) {
+  std::optional<double> last;
+  for (size_t at = 0; at < text.size();) {
+    const bool begins = is_digit(text[at]) || (text[at] == '.' && digits_at(text, at + 1) > 0);
+    const auto number = begins ? number_at(text, at) : std::nullopt;
+    if (!number) {
+      at += begins ? std::max<size_t>(digits_at(text, at), 1) : 1;
+      continue;
+    }
+    const bool minus = at > 0 && text[at - 1] == '-';
+    const char before = at > 1 ? text[at - 2] : ' ';
+    const bool sign = minus && !is_digit(before) && !is_letter(before) && before != ')';
+    last = sign ? -number->value : number->value;
+    at += number->bytes;
+  }
+  return last;
+}
+
+}  // namespace troupe

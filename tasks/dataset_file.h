@@ -1,0 +1,31 @@
+#pragma once
+// Reads prompts from a file with one JSON object per line (JSON Lines). Blocks on the disk; any thread.
+
+#include <string>
+#include <vector>
+
+#include "tasks/task.h"
+
+namespace troupe {
+
+// The keys of the objects.
+struct DatasetKeys {
+  std::string prompt, truth, demonstration;
+};
+
+struct DatasetPrompt {
+  Prompt prompt;
+  size_t line = 0;  // of the file, from 1
+};
+
+inline constexpr uint64_t kMostDatasetBytes = uint64_t{256} << 20;
+inline constexpr size_t kLongestDatasetLine = size_t{1} << 20;  // bytes
+inline constexpr size_t kMostDatasetPrompts = 1'000'000;
+
+// The prompts of the file, in its order; empty lines do not count. Prompt and truth are required, and a truth may be a
+// whole number. Without a demonstration, the truth is one. Other keys are ignored. Throws ConfigError
+// "FILE:LINE[:COLUMN]: ..." for the first line that is not accepted and for a prompt that is there twice, and
+// "task.params.path: ..." for a file that cannot be read, is empty or is too large.
+std::vector<DatasetPrompt> read_dataset(const std::string& path, const DatasetKeys& keys, const std::string& setting);
+
+}  // namespace troupe

@@ -1,0 +1,137 @@
+// The task dataset and the reader of its files.
+
+#include <fstream>
+#include <set>
+
+#include "runtime/base/errors.h"
+#include "tasks/answer_match.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+#include "tests/tasks/fixtures.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+struct Files {
+  TempFolder folder;
+  std::string path(const std::string& name) const { return folder.path() + "/" + name; }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+  // The task of the files a and b, b with the held-out prompts.
+  std::unique_ptr<Task> task(const std::string& params = "") const {
+    return task_of("dataset",
+                   R"({"path": ")" + path("a") + R"(", "held_out_path": ")" + path("b") + '"' + params + '}');
+  }
+  // Why the file `a` with this text is refused, without its folder.
+  std::string refusal(const std::string& text, const std::string& params = "") const {
+    write("a", text);
+    write("b", R"({"prompt": "held out", "truth": "7"})");
+    try {
+      task(params);
+    } catch (const ConfigError& error) {
+      std::string what = error.what();
+      for (size_t at; (at = what.find(folder.path() + '/')) != std::string::npos;)
+        what.erase(at, folder.path().size() + 1);
+      return what;
+    }
+    return "accepted";
+  }
+};
+
+const std::string kGood = "{\"prompt\": \"p\", \"truth\": \"t\"}\n";
+
+}  // namespace
+
+TEST_CASE("dataset: each split draws the prompts of its file") {
+  Files files;
+  CHECK(files.refusal("\xef\xbb\xbf" + kGood + "\r\n\n{\"prompt\": \"q\", \"truth\": 12, \"id\": [1]}") == "accepted");
+  const auto task = files.task();
+  std::set<std::string> train;
+  Rng rng(1);
+  for (int i = 0; i < 50; ++i) {
+    const Prompt prompt = task->draw(rng, Split::train);
+    train.insert(prompt.text + "=" + prompt.truth);
+    CHECK(task->draw(rng, Split::held_out).text == "held out");
+  }
+  CHECK(train == std::set<std::string>{"p=t", "q=12"});
+}
+
+TEST_CASE("dataset: keys have other names, and a demonstration may be longer than the truth") {
+  Files files;
+  files.write("a", R"({"question": "3+4?", "answer": "3+4 is 7 #### 7", "solution": "That is 7."})");
+  files.write("b", R"({"question": "\u00e9", "answer": 1})");
+  const auto task =
+      files.task(R"(, "prompt": "question", "truth": "answer", "demonstration": "solution", "match": "last_number")");
+  Rng rng(1);
+  const Prompt prompt = task->draw(rng, Split::train);
+  CHECK(prompt.demonstration == "That is 7.");
+  CHECK(task->score(prompt, "6, or rather 7.00").right);
+  CHECK_FALSE(task->score(prompt, "7, or rather 6").right);
+  CHECK_FALSE(task->score(prompt, "seven").right);
+  CHECK(task->score(prompt, std::string(5000, 'x') + " 7").right);
+  CHECK(task->alphabet().find("\xc3\xa9") != std::string::npos);
+  CHECK(task->max_prompt_length() == 4);
+  CHECK(task->max_answer_length() == 10);
+}
+
+TEST_CASE("dataset: a bad line is refused with its file, line and reason") {
+  Files files;
+  CHECK(files.refusal(kGood + "{\"prompt\": }").starts_with("a:2:12: not valid JSON: "));
+  CHECK(files.refusal(kGood + "\n[1]") == "a:3: is [1], expected an object {\"prompt\": ..., \"truth\": ...}");
+  CHECK(files.refusal("{\"prompt\": \"p\"}") == "a:1: has no \"truth\", which is required");
+  CHECK(files.refusal("{\"prompt\": 3, \"truth\": 3}") == "a:1: \"prompt\" is 3, expected a text");
+  CHECK(files.refusal("{\"prompt\": \"p\", \"truth\": 0.5}") ==
+        "a:1: \"truth\" is 0.5, expected a text or a whole number");
+  CHECK(files.refusal("{\"prompt\": \" \", \"truth\": 3}") == "a:1: \"prompt\" is empty");
+  CHECK(files.refusal(kGood + kGood) == "a:2: the prompt \"p\" is also in line 1, expected each prompt once");
+  CHECK(files.refusal(kGood + "{\"prompt\": \"held out\", \"truth\": 1}") ==
+        "b:1: the prompt \"held out\" is also in task.params.path, expected other prompts");
+  CHECK(files.refusal("{\"prompt\": \"\xff\", \"truth\": 1}").starts_with("a:1:13: not valid JSON: "));
+  CHECK(files.refusal("{\"prompt\": \"" + std::string(1 << 20, 'x') + "\", \"truth\": 1}") ==
+        "a:1: has 1048602 bytes, expected at most 1048576");
+  CHECK(files.refusal("{\"prompt\": \"p\", \"truth\": 1, \"truth\": 2}").starts_with("a:1: truth: "));
+  CHECK(files.refusal("{\"prompt\": \"p\", \"truth\": \"t\", \"demonstration\": \"u\"}") ==
+        "a:1: the demonstration \"u\" is not right for the truth \"t\"");
+  CHECK(files.refusal(kGood, R"(, "match": "number")") ==
+        "a:1: the truth \"t\" is no number, which task.params.match \"number\" needs; use \"exact\"");
+}
+
+TEST_CASE("dataset: a file that is missing or empty, and a split without prompts, are refused") {
+  Files files;
+  CHECK(files.refusal("") == "task.params.path: a has no prompts");
+  CHECK(files.refusal(" \n\n") == "task.params.path: a has no prompts");
+  CHECK_THROWS_WITH_AS(task_of("dataset"), "task.params.path: \"\" is empty, expected the path of a JSON Lines file",
+                       ConfigError);
+  CHECK_THROWS_AS(task_of("dataset", R"({"path": "/nonexistent"})"), ConfigError);
+  CHECK_THROWS_AS(task_of("dataset", R"({"path": "/"})"), ConfigError);
+  files.write("a", kGood);
+  REQUIRE(split_of("p") == Split::train);
+  CHECK_THROWS_WITH_AS(task_of("dataset", R"({"path": ")" + files.path("a") + "\"}"),
+                       ("task.params.path: " + files.path("a") +
+                        " gives 1 prompts for training and 0 held-out ones, expected at least 1 of each; add prompts "
+                        "or set task.params.held_out_path")
+                           .c_str(),
+                       ConfigError);
+}
+
+TEST_CASE("answer_match: numbers") {
+  CHECK(number_in("-3") == -3);
+  CHECK(number_in("+0.50") == 0.5);
+  CHECK(number_in(".5") == 0.5);
+  CHECK(number_in("1,234,567.5") == 1234567.5);
+  for (const char* text : {"", "-", ".", "3.", "1,23", "1234,567", "1e3", "0x1", "nan", "inf", "--3", "- 3", "3 "})
+    CHECK_MESSAGE(!number_in(text), text);
+  CHECK(!number_in(std::string(400, '9')));
+}
+
+TEST_CASE("answer_match: the last number of a text") {
+  CHECK(last_number_in("6 * 7 = 42.") == 42);
+  CHECK(last_number_in("8-3") == 3);
+  CHECK(last_number_in("x = -3, done") == -3);
+  CHECK(last_number_in("$1,234.50!") == 1234.5);
+  CHECK(last_number_in("1,2,3") == 3);
+  CHECK(last_number_in("7 " + std::string(400, '9')) == 7);
+  CHECK(!last_number_in("no number"));
+  CHECK(!last_number_in(""));
+}
