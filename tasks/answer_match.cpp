@@ -1,5 +1,6 @@
 #include "tasks/answer_match.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>

@@ -21,9 +21,7 @@ def exact(items):
 
 def with_parts(items):
     """Scores with parts of the reward."""
-    return [
-        {"reward": 0.25, "right": True, "parts": {"format": 1, "length": len(item["answer"])}} for item in items
-    ]
+    return [{"reward": 0.25, "right": True, "parts": {"format": 1, "length": len(item["answer"])}} for item in items]
 
 
 def talks(items):
