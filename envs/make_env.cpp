@@ -11,6 +11,7 @@
 #include "envs/env_table.h"
 #include "envs/grid_world.h"
 #include "envs/mountain_car.h"
+#include "envs/mujoco/make_mujoco_env.h"
 #include "envs/pendulum.h"
 #include "envs/synthetic.h"
 #include "envs/token_reach.h"
@@ -50,9 +51,10 @@ std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation
   for (const EnvEntry& entry : table())
     if (config.id == entry.id) return entry.make(entry.id, config, evaluation_params).env;
   if (is_python_id(config.id)) return make_python_env(config, evaluation_params);
+  if (is_mujoco_id(config.id)) return make_mujoco_env(config, evaluation_params).env;
   if (const size_t colon = config.id.find(':'); colon != std::string::npos)
     throw ConfigError("env.id: \"" + printable(config.id) +
-                      "\" begins with an unknown scheme, expected one of: " + python_schemes());
+                      "\" begins with an unknown scheme, expected one of: " + python_schemes() + ", mujoco:ID");
   const std::string near = nearest_environment(config.id);
   throw ConfigError("env.id: \"" + config.id + "\" is unknown, " +
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
@@ -78,7 +80,7 @@ std::string nearest_environment(const std::string& id) {
 std::unique_ptr<Env> make_env(const EnvConfig& config) { return make(config, "{}"); }
 
 void require_environment_of(const std::string& run, const std::string& id) {
-  if (is_python_id(id)) return;  // making it finds out whether this machine has it
+  if (is_python_id(id) || is_mujoco_id(id)) return;  // making it finds out whether this machine has it
   if (std::ranges::any_of(table(), [&](const EnvEntry& entry) { return entry.id == id; })) return;
   throw ConfigError(run + ": the run needs the environment \"" + printable(id) +
                     "\", which this program does not have; use a program built from the same sources as the run's");

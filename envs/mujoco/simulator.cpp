@@ -1,0 +1,100 @@
+#include "envs/mujoco/simulator.h"
+
+#include <mujoco/mujoco.h>
+
+#include <cstdio>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+const mjModel* own(const MujocoModel* model) { return reinterpret_cast<const mjModel*>(model); }
+mjModel* own(MujocoModel* model) { return reinterpret_cast<mjModel*>(model); }
+const mjData* own(const MujocoData* data) { return reinterpret_cast<const mjData*>(data); }
+mjData* own(MujocoData* data) { return reinterpret_cast<mjData*>(data); }
+
+// MuJoCo's own handler writes MUJOCO_LOG.TXT into the current folder, and ends the process after an error.
+void on_message(const mjLogMessage* message) {
+  if (message->level == mjLOG_ERROR) throw std::runtime_error(std::string("MuJoCo: ") + message->subject);
+}
+
+MujocoModel* load_model(const char* file, char* error, int size) {
+  return reinterpret_cast<MujocoModel*>(mj_loadXML(file, nullptr, error, size));
+}
+
+void delete_model(MujocoModel* model) { mj_deleteModel(own(model)); }
+
+MujocoSizes sizes(const MujocoModel* model) {
+  const mjModel* m = own(model);
+  return {.nq = static_cast<int>(m->nq),
+          .nv = static_cast<int>(m->nv),
+          .nu = static_cast<int>(m->nu),
+          .nbody = static_cast<int>(m->nbody),
+          .state = static_cast<int>(mj_stateSize(m, mjSTATE_INTEGRATION)),
+          .timestep = m->opt.timestep,
+          .qpos0 = m->qpos0,
+          .body_mass = m->body_mass,
+          .control_range = m->actuator_ctrlrange};
+}
+
+int body(const MujocoModel* model, const char* name) { return mj_name2id(own(model), mjOBJ_BODY, name); }
+
+MujocoData* make_data(const MujocoModel* model) { return reinterpret_cast<MujocoData*>(mj_makeData(own(model))); }
+
+void delete_data(MujocoData* data) { mj_deleteData(own(data)); }
+
+MujocoFields fields(const MujocoData* data) {
+  const mjData* d = own(data);
+  return {.qpos = d->qpos,
+          .qvel = d->qvel,
+          .ctrl = d->ctrl,
+          .xpos = d->xpos,
+          .xipos = d->xipos,
+          .site_xpos = d->site_xpos,
+          .cinert = d->cinert,
+          .cvel = d->cvel,
+          .cfrc_ext = d->cfrc_ext,
+          .qfrc_actuator = d->qfrc_actuator,
+          .qfrc_constraint = d->qfrc_constraint};
+}
+
+void reset(const MujocoModel* model, MujocoData* data) { mj_resetData(own(model), own(data)); }
+
+void forward(const MujocoModel* model, MujocoData* data) { mj_forward(own(model), own(data)); }
+
+void step(const MujocoModel* model, MujocoData* data, int count, double* before) {
+  for (int k = 0; k < count; ++k) {
+    if (k + 1 == count) mj_getState(own(model), own(data), before, mjSTATE_INTEGRATION);
+    mj_step(own(model), own(data));
+  }
+  mj_rnePostConstraint(own(model), own(data));
+}
+
+void get_state(const MujocoModel* model, const MujocoData* data, double* state) {
+  mj_getState(own(model), own(data), state, mjSTATE_INTEGRATION);
+}
+
+void set_state(const MujocoModel* model, MujocoData* data, const double* state) {
+  mj_setState(own(model), own(data), state, mjSTATE_INTEGRATION);
+}
+
+constexpr MujocoFunctions kFunctions = {load_model, delete_model, sizes,   body, make_data, delete_data,
+                                        fields,     reset,        forward, step, get_state, set_state};
+
+}  // namespace
+
+}  // namespace troupe
+
+extern "C" [[gnu::visibility("default")]] const troupe::MujocoFunctions* troupe_mujoco_functions(char* error,
+                                                                                                  int size) {
+  if (mj_version() != mjVERSION_HEADER) {
+    std::snprintf(error, static_cast<size_t>(size),
+                  "libmujoco has version number %d, but troupe was built with the headers of %d; run "
+                  "tools/fetch_mujoco and build again",
+                  mj_version(), mjVERSION_HEADER);
+    return nullptr;
+  }
+  mju_setLogHandler(troupe::on_message);
+  return &troupe::kFunctions;
+}
