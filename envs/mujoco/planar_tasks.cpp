@@ -112,8 +112,7 @@ MadeTask make_swimmer(const Model& model, EnvParams& params) {
 
 MadeTask make_hopper(const Model& model, EnvParams& params) {
   return std::make_unique<Walker>(
-      model, params,
-      Walker::Healthy{.z = {0.7, Interval::kUnlimited}, .angle = {-0.2, 0.2}, .has_state = true});
+      model, params, Walker::Healthy{.z = {0.7, Interval::kUnlimited}, .angle = {-0.2, 0.2}, .has_state = true});
 }
 
 MadeTask make_walker2d(const Model& model, EnvParams& params) {

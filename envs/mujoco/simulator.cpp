@@ -87,7 +87,7 @@ constexpr MujocoFunctions kFunctions = {load_model, delete_model, sizes,   body,
 }  // namespace troupe
 
 extern "C" [[gnu::visibility("default")]] const troupe::MujocoFunctions* troupe_mujoco_functions(char* error,
-                                                                                                  int size) {
+                                                                                                 int size) {
   if (mj_version() != mjVERSION_HEADER) {
     std::snprintf(error, static_cast<size_t>(size),
                   "libmujoco has version number %d, but troupe was built with the headers of %d; run "

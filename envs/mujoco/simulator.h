@@ -13,10 +13,10 @@ struct MujocoSizes {
   int nv = 0;  // velocities
   int nu = 0;  // actuators
   int nbody = 0;
-  int state = 0;                         // numbers in a saved state
-  double timestep = 0;                   // seconds
-  const double* qpos0 = nullptr;         // [nq]
-  const double* body_mass = nullptr;     // [nbody]
+  int state = 0;                          // numbers in a saved state
+  double timestep = 0;                    // seconds
+  const double* qpos0 = nullptr;          // [nq]
+  const double* body_mass = nullptr;      // [nbody]
   const double* control_range = nullptr;  // [nu, 2]
 };
 
@@ -55,8 +55,8 @@ struct MujocoFunctions {
   void (*set_state)(const MujocoModel* model, MujocoData* data, const double* state);
 };
 
-// The only symbol of the library: null, and a line of at most `size` bytes in `error`, when libmujoco is not the version
-// that the library was compiled for.
+// The only symbol of the library: null, and a line of at most `size` bytes in `error`, when libmujoco is not the
+// version that the library was compiled for.
 using MujocoEntry = const MujocoFunctions* (*)(char* error, int size);
 constexpr const char* kMujocoEntry = "troupe_mujoco_functions";
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kControlHelp = "weight of the squared controls, which is a cost";
 constexpr const char* kContactHelp = "weight of the squared contact forces, which is a cost";
-constexpr int kPlace = 2;  // x and y, which may be left out of the observation
+constexpr int kPlace = 2;   // x and y, which may be left out of the observation
 constexpr int kForces = 6;  // of a body: torque and force
 
 class Ant final : public MujocoTask {
@@ -22,8 +22,8 @@ class Ant final : public MujocoTask {
         control_weight_(read_weight(params, "ctrl_cost_weight", 0.5, kControlHelp)),
         contact_weight_(read_weight(params, "contact_cost_weight", 5e-4, kContactHelp)),
         healthy_reward_(read_weight(params, "healthy_reward", 1.0, "reward of each step in a healthy state")),
-        body_(static_cast<int>(params.integer("main_body", 1, 1, model.sizes().nbody - 1,
-                                              "number of the body whose speed is rewarded"))),
+        body_(static_cast<int>(
+            params.integer("main_body", 1, 1, model.sizes().nbody - 1, "number of the body whose speed is rewarded"))),
         ends_(read_termination(params)),
         z_(Interval::read(params, "healthy_z", {0.2, 1.0}, "limit of the healthy height, in metres")),
         force_(Interval::read(params, "contact_force", {-1, 1}, "limit to which each contact force is clipped")),

@@ -1,7 +1,7 @@
 #pragma once
-// What makes a MuJoCo model a task: its initial states, observations, rewards and ends, as in Gymnasium's version 5. The
-// arithmetic has the order and the precision of Gymnasium's, so that both give equal numbers. A task is constant and
-// shared by all rows; any thread.
+// What makes a MuJoCo model a task: its initial states, observations, rewards and ends, as in Gymnasium's version 5.
+// The arithmetic has the order and the precision of Gymnasium's, so that both give equal numbers. A task is constant
+// and shared by all rows; any thread.
 
 #include <cstdint>
 #include <memory>

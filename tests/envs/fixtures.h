@@ -2,11 +2,15 @@
 // Drives an environment in tests: random allowed actions, and the results of a step as comparable bytes.
 
 #include <string>
+#include <vector>
 
 #include "envs/make_env.h"
 #include "runtime/base/rng.h"
 
 namespace troupe::test {
+
+// The environments that conformance_test.cpp covers; each program with that file defines it.
+std::vector<std::string> conformance_ids();
 
 // Parameters that make an environment small enough for a test.
 inline EnvConfig small_config(const std::string& id, int64_t rows, int64_t chunk = 0) {
@@ -15,6 +19,7 @@ inline EnvConfig small_config(const std::string& id, int64_t rows, int64_t chunk
   config.rows = rows;
   config.chunk = chunk;
   if (id == "Synthetic") config.params = R"({"image_height": 6, "image_width": 5, "episode_length": 30})";
+  if (id.starts_with("mujoco:")) config.params = R"({"max_episode_steps": 60})";
   if (id == "GridWorld") config.params = R"({"size": 5, "slip": 0.1, "max_episode_steps": 30})";
   return config;
 }
