@@ -5,7 +5,7 @@ namespace troupe {
 void describe(EnvConfig& c, Fields& fields) {
   const Section s(fields, "env", "envs");
   s.add(c.id, "id", matching("^[A-Za-z0-9_./:-]{1,250}$", "an environment id like CartPole-v1"),
-        "the environment: one that `troupe envs` lists, gym:ID of Gymnasium, or py:MODULE:CALLABLE",
+        "the environment: one that `troupe envs` lists, mujoco:ID, gym:ID of Gymnasium, or py:MODULE:CALLABLE",
         {.elsewhere = kWords<"env_id">});
   s.add_object(c.params, "params", "the environment's own parameters; keyword arguments of an environment in Python");
   s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together by one group of a worker",

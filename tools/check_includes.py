@@ -37,6 +37,7 @@ RULES = [
     (r"spdlog/|fmt/", r"runtime/base/log\.cpp$", "the log library stays behind runtime/base/log.h"),
     (r"pybind11/", r"python/src/", "Python stays in python/"),
     (r"pcre2\.h", r"text/split_pattern\.cpp$", "regular expressions stay behind text/split_pattern.h"),
+    (r"mujoco/", r"envs/mujoco/simulator\.cpp$", "MuJoCo stays in libtroupe_mujoco.so"),
     (r"utf8proc\.h", r"text/normalizer\.cpp$", "Unicode data stays behind text/normalizer.h"),
     (r"doctest/", r"tests/support/", "include tests/support/test.h"),
 ]

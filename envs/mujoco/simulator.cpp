@@ -65,7 +65,7 @@ void forward(const MujocoModel* model, MujocoData* data) { mj_forward(own(model)
 
 void step(const MujocoModel* model, MujocoData* data, int count, double* before) {
   for (int k = 0; k < count; ++k) {
-    if (k + 1 == count) mj_getState(own(model), own(data), before, mjSTATE_INTEGRATION);
+    if (k + 1 == count && before != nullptr) mj_getState(own(model), own(data), before, mjSTATE_INTEGRATION);
     mj_step(own(model), own(data));
   }
   mj_rnePostConstraint(own(model), own(data));

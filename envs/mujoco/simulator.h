@@ -48,7 +48,7 @@ struct MujocoFunctions {
   void (*reset)(const MujocoModel* model, MujocoData* data);  // to the state of a new data
   void (*forward)(const MujocoModel* model, MujocoData* data);
   // `count` time steps, then the forces on the bodies (cfrc_ext). Writes the state before the last time step to
-  // `before`, [sizes.state].
+  // `before`, [sizes.state], unless that is null.
   void (*step)(const MujocoModel* model, MujocoData* data, int count, double* before);
   // The state that determines all following steps (mjSTATE_INTEGRATION), [sizes.state].
   void (*get_state)(const MujocoModel* model, const MujocoData* data, double* state);

@@ -123,3 +123,18 @@ TEST_CASE("bench bridge: environments in Python, compared with a loop in Python"
     check_between(result.at(rows).at("loop_steps_per_second"), 100, 1e9);
   }
 }
+
+TEST_CASE("bench mujoco: environments of MuJoCo, compared with a loop around MuJoCo and with Gymnasium") {
+  if (test::run_command({test::built_program("troupe"), "envs", "mujoco:Hopper-v5"}).exit_code != 0) {
+    MESSAGE("skipped: tools/fetch_mujoco has not been run");
+    return;
+  }
+  const json result = bench("mujoco");
+  for (const char* name : {"HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5"}) {
+    check_between(result.at(name).at("steps_per_second"), 10, 1e9);
+    check_between(result.at(name).at("loop_steps_per_second"), 10, 1e9);
+    check_between(result.at(name).at("ratio_to_loop"), 0, 10);
+    if (!result.at(name).at("ratio_to_gymnasium").is_null())
+      check_between(result.at(name).at("ratio_to_gymnasium"), 0, 100);
+  }
+}

@@ -60,6 +60,28 @@ class InstalledPrograms(unittest.TestCase):
         source = pathlib.Path(__file__).resolve().parents[2] / "envs/bridge/env_server.py"
         self.assertEqual((self.prefix / "share/troupe/env_server.py").read_bytes(), source.read_bytes())
 
+    def mujoco_refusal(self):
+        refused = self.troupe("envs", "mujoco:Hopper-v5")
+        self.assertEqual(refused.returncode, 2)
+        self.assertEqual(refused.stderr.count("\n"), 1, refused.stderr)
+        self.assertIn("run tools/fetch_mujoco and build again", refused.stderr)
+        return refused.stderr
+
+    @unittest.skipUnless(os.path.exists(os.path.join(BUILD, "libtroupe_mujoco.so")), "tools/fetch_mujoco has not been run")
+    def test_the_installed_copy_has_mujoco_and_refuses_another_version(self):
+        shown = self.troupe("envs", "mujoco:Hopper-v5")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("state float32 [11]", shown.stdout)
+        (library,) = self.prefix.glob("lib/troupe/libmujoco.so.*")
+        library.unlink()
+        self.assertIn("cannot be loaded: ", self.mujoco_refusal())
+        source = pathlib.Path(self.folder.name, "other.c")
+        source.write_text("int mj_version(void) { return 2003007; }")
+        subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-o", library, source], check=True)
+        self.assertIn("libmujoco has version number 2003007, but troupe was built with the headers of ", self.mujoco_refusal())
+        (self.prefix / "lib/troupe/libtroupe_mujoco.so").unlink()
+        self.assertIn("this build of troupe has no MuJoCo", self.mujoco_refusal())
+
     def test_the_installed_config_files_are_complete(self):
         source = pathlib.Path(__file__).resolve().parents[2] / "configs"
         installed = self.prefix / "share/troupe/configs"

@@ -37,6 +37,10 @@ BenchReport bench_logprob(double seconds);
 // after the other. Needs Gymnasium in python3.
 BenchReport bench_bridge(double seconds);
 
+// Steps per second of 32 rows of environments mujoco:ID, compared with a loop that only calls MuJoCo, and with
+// Gymnasium's if python3 has gymnasium[mujoco]. Needs MuJoCo (tools/fetch_mujoco).
+BenchReport bench_mujoco(double seconds);
+
 // GFLOP/s of the matrix products of language models, compared with LibTorch's and with multiply-adds in registers.
 BenchReport bench_gemm(double seconds);
 // Tokens per second of a decoder that answers prompts, and of one that learns from answers, compared with what the

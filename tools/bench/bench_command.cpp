@@ -47,6 +47,7 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "surrogate") return bench_surrogate(seconds);
   if (what == "logprob") return bench_logprob(seconds);
   if (what == "bridge") return bench_bridge(seconds);
+  if (what == "mujoco") return bench_mujoco(seconds);
   if (what == "gemm") return bench_gemm(seconds);
   if (what == "generate") return bench_generate(seconds);
   if (what == "lm_train") return bench_lm_train(seconds);

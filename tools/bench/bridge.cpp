@@ -1,19 +1,15 @@
 // `troupe bench bridge`: environments in Python, compared with a loop in Python around the same environments.
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
 #include "envs/make_env.h"
-#include "runtime/base/child_process.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/gymnasium_loop.h"
 #include "tools/bench/support.h"
 
 namespace troupe {
@@ -21,56 +17,6 @@ namespace {
 
 constexpr const char* kEnvironment = "CartPole-v1";
 constexpr int64_t kTable = 512;  // steps after which the actions repeat
-
-// The loop that it is compared with: what a program in Python does at least. For each double that it reads, it runs for
-// that many seconds, and answers with its steps per second.
-constexpr const char* kLoop = R"(
-import socket, struct, sys, time
-import gymnasium
-connection, rows = socket.socket(fileno=3), int(sys.argv[1])
-envs = [gymnasium.make(sys.argv[2]) for _ in range(rows)]
-for i, env in enumerate(envs):
-    env.reset(seed=i)
-table = [[(t * 2654435761 + i * 40503 >> 7) & 1 for i in range(rows)] for t in range(512)]
-while request := connection.recv(8):
-    seconds, steps, start = struct.unpack("<d", request)[0], 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        for actions in table[:64]:
-            for env, action in zip(envs, actions):
-                _, _, terminated, truncated, _ = env.step(action)
-                if terminated or truncated:
-                    env.reset()
-        steps += 64 * rows
-        table = table[64:] + table[:64]
-    connection.sendall(struct.pack("<d", steps / (time.perf_counter() - start)))
-)";
-
-class Loop {
- public:
-  explicit Loop(int64_t rows) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw std::runtime_error("socketpair failed");
-    socket_ = Descriptor(ends[0]);
-    const Descriptor other(ends[1]);
-    process_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{EnvConfig().python, "-c", kLoop, std::to_string(rows), kEnvironment},
-        std::span(&ends[1], 1));
-  }
-
-  double steps_per_second(double seconds) {
-    double rate = 0;
-    if (send(socket_.number(), &seconds, sizeof seconds, MSG_NOSIGNAL) != sizeof seconds ||
-        recv(socket_.number(), &rate, sizeof rate, MSG_WAITALL) != sizeof rate) {
-      process_->kill();
-      throw std::runtime_error("the loop in Python " + process_->state() + ": " + process_->last_line());
-    }
-    return rate;
-  }
-
- private:
-  Descriptor socket_;
-  std::unique_ptr<ChildProcess> process_;
-};
 
 class Bridge {
  public:
@@ -111,7 +57,7 @@ class Bridge {
 nlohmann::ordered_json compare(int64_t rows, double seconds) {
   constexpr int kTurns = 9;
   const double turn = std::max(0.02, seconds / (2 * kTurns));
-  Loop loop(rows);
+  GymnasiumLoop loop(kEnvironment, "{}", rows);
   Bridge bridge(rows);
   std::vector<double> of_loop, of_bridge, ratios;
   loop.steps_per_second(turn);

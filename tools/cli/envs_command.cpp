@@ -10,6 +10,7 @@
 #include "actors/config/config.h"
 #include "envs/bridge/make_python_env.h"
 #include "envs/make_env.h"
+#include "envs/mujoco/make_mujoco_env.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/output.h"
 #include "runtime/base/suggest.h"
@@ -133,6 +134,14 @@ std::string unknown_environment(const std::string& id) {
          (near.empty() ? "`troupe envs` lists them" : "did you mean " + near + '?');
 }
 
+int print_one(const EnvInfo& info, bool json) {
+  if (json)
+    std::cout << Json::array({as_json(info)}).dump(2) << '\n';
+  else
+    print_text(info, false);
+  return 0;
+}
+
 // An environment in Python, which is asked for what it observes and does.
 int show_python_env(const Options& options) {
   EnvConfig config;
@@ -140,14 +149,25 @@ int show_python_env(const Options& options) {
   config.rows = 1;
   EnvInfo info{.id = options.id, .description = "written in Python; env.params are its keyword arguments"};
   info.spec = options.overrides.empty() ? make_env(config)->spec() : spec_with(options.id, options.overrides);
-  if (options.json)
-    std::cout << Json::array({as_json(info)}).dump(2) << '\n';
-  else
-    print_text(info, false);
-  return 0;
+  return print_one(info, options.json);
+}
+
+// An environment of MuJoCo, with its parameters.
+int show_mujoco_env(const Options& options) {
+  EnvConfig config;
+  config.id = options.id;
+  config.rows = 1;
+  const MadeEnv made = make_mujoco_env(config, "{}");
+  EnvInfo info{.id = options.id,
+               .description = mujoco_description(options.id),
+               .params = made.params,
+               .parameters = made.parameters};
+  info.spec = options.overrides.empty() ? made.env->spec() : spec_with(options.id, options.overrides);
+  return print_one(info, options.json);
 }
 
 int list_envs(const Options& options) {
+  if (is_mujoco_id(options.id)) return show_mujoco_env(options);
   if (options.id.find(':') != std::string::npos) return show_python_env(options);
   Json all = Json::array();
   std::vector<std::string> errors;
@@ -165,8 +185,12 @@ int list_envs(const Options& options) {
   }
   if (!found) throw ConfigError(unknown_environment(options.id));
   if (options.json) std::cout << all.dump(2) << '\n';
-  if (!options.json && options.id.empty())
+  if (!options.json && options.id.empty()) {
     std::cout << "Also environments in Python: " << python_schemes() << " (docs/python_environments.md)\n";
+    std::string ids;
+    for (const std::string& id : mujoco_ids()) ids += (ids.empty() ? "" : " ") + id;
+    std::cout << wrapped("Also of MuJoCo (docs/mujoco.md):", ids, 4, kListColumns);
+  }
   std::cout.flush();
   for (const std::string& error : errors) print_error("troupe: " + error);
   return errors.empty() ? 0 : kExitUserMistake;
@@ -182,6 +206,7 @@ Command envs_command() {
               "  troupe envs GridWorld\n"
               "  troupe envs GridWorld --set env.params.observation=image\n"
               "  troupe envs gym:CartPole-v1\n"
+              "  troupe envs mujoco:Hopper-v5\n"
               "  troupe envs --json\n",
           .exit_codes = {{0, "the environments were listed"},
                          {1, "the list could not be written"},

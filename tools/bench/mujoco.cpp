@@ -1,0 +1,187 @@
+// `troupe bench mujoco`: environments mujoco:ID, compared with a loop around the same library, and with Gymnasium.
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "envs/make_env.h"
+#include "envs/mujoco/library.h"
+#include "envs/mujoco/tasks.h"
+#include "runtime/base/rng.h"
+#include "runtime/stats/console.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/gymnasium_loop.h"
+#include "tools/bench/support.h"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kRows = 32;
+constexpr size_t kTable = 512;     // steps after which the actions repeat
+constexpr int kStepsPerLook = 16;  // of every row, between two looks at the clock
+constexpr int64_t kEpisode = 1000;
+
+// The episodes have 1000 steps for each of the three, so that all simulate the same motions.
+struct Case {
+  const char* name;
+  const char* params;
+};
+constexpr const char* kEndless = R"({"terminate_when_unhealthy": false})";
+constexpr Case kCases[] = {{"HalfCheetah-v5", "{}"},
+                           {"Hopper-v5", kEndless},
+                           {"Walker2d-v5", kEndless},
+                           {"Ant-v5", kEndless},
+                           {"Humanoid-v5", kEndless}};
+
+std::vector<Array> random_actions(const ActionSpec& spec) {
+  std::vector<Array> table;
+  Rng rng(1);
+  for (size_t t = 0; t < kTable; ++t) {
+    Array& actions = table.emplace_back(DType::f32, spec.shape().prepended(kRows));
+    size_t a = 0;
+    for (float& number : actions.mutable_view<float>()) {
+      const size_t dimension = a++ % spec.low.size();
+      number = rng.uniform(spec.low[dimension], spec.high[dimension]);
+    }
+  }
+  return table;
+}
+
+class Native {
+ public:
+  explicit Native(const Case& which) {
+    EnvConfig config;
+    config.id = std::string("mujoco:") + which.name;
+    config.params = which.params;
+    config.rows = kRows;
+    env_ = make_env(config);
+    step_ = EnvStep::allocate(env_->spec(), kRows);
+    env_->reset(1, 0, step_);
+    actions_ = random_actions(env_->spec().action);
+  }
+
+  const std::vector<Array>& actions() const { return actions_; }
+  void step() {
+    env_->step(actions_[at_++ % kTable], step_);
+    if (!step_.errors.empty()) throw std::runtime_error(step_.errors.front());
+  }
+
+ private:
+  std::unique_ptr<Env> env_;
+  EnvStep step_;
+  std::vector<Array> actions_;
+  size_t at_ = 0;
+};
+
+// Calls MuJoCo and does nothing else: no observations, rewards or ends of episodes.
+class BareLoop {
+ public:
+  BareLoop(const MujocoTaskEntry& entry, const std::vector<Array>& actions)
+      : model_(std::string("mujoco:") + entry.name, entry.model), frame_skip_(entry.frame_skip), actions_(actions) {
+    for (int64_t i = 0; i < kRows; ++i) {
+      rows_.emplace_back(model_.functions().make_data(model_.get()), model_.functions().delete_data);
+      controls_.push_back(model_.functions().fields(rows_.back().get()).ctrl);
+    }
+  }
+
+  void step() {
+    const MujocoFunctions& mujoco = model_.functions();
+    const float* action = actions_[at_++ % kTable].view<float>().data();
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      for (int a = 0; a < model_.sizes().nu; ++a) controls_[i][a] = static_cast<double>(*action++);
+      mujoco.step(model_.get(), rows_[i].get(), frame_skip_, nullptr);
+      if (at_ % kEpisode != 0) continue;
+      mujoco.reset(model_.get(), rows_[i].get());
+      mujoco.forward(model_.get(), rows_[i].get());
+    }
+  }
+
+ private:
+  Model model_;
+  int frame_skip_;
+  const std::vector<Array>& actions_;
+  std::vector<std::unique_ptr<MujocoData, void (*)(MujocoData*)>> rows_;
+  std::vector<double*> controls_;
+  size_t at_ = 0;
+};
+
+template <class Stepped>
+double steps_per_second(Stepped& stepped, double seconds) {
+  const BenchClock::time_point start = BenchClock::now();
+  int64_t steps = 0;
+  while (seconds_since(start) < seconds) {
+    for (int k = 0; k < kStepsPerLook; ++k) stepped.step();
+    steps += kStepsPerLook * kRows;
+  }
+  return static_cast<double>(steps) / seconds_since(start);
+}
+
+// Null if python3 cannot make the environment.
+std::unique_ptr<GymnasiumLoop> gymnasium_loop(const Case& which) {
+  try {
+    auto loop = std::make_unique<GymnasiumLoop>(which.name, which.params, kRows);
+    loop->steps_per_second(0.01);
+    return loop;
+  } catch (const std::runtime_error&) {
+    return nullptr;
+  }
+}
+
+const MujocoTaskEntry& entry_of(const Case& which) {
+  return *std::ranges::find_if(
+      mujoco_tasks(), [&](const MujocoTaskEntry& entry) { return std::string_view(entry.name) == which.name; });
+}
+
+nlohmann::ordered_json compare(const Case& which, double seconds) {
+  constexpr int kTurns = 9;
+  const double turn = std::max(0.01, seconds / (3 * kTurns));
+  Native native(which);
+  BareLoop bare(entry_of(which), native.actions());
+  const std::unique_ptr<GymnasiumLoop> gymnasium = gymnasium_loop(which);
+  std::vector<double> of_native, of_bare, of_gymnasium, to_bare, to_gymnasium;
+  steps_per_second(native, turn);
+  steps_per_second(bare, turn);
+  for (int t = 0; t < kTurns; ++t) {
+    of_native.push_back(steps_per_second(native, turn));
+    of_bare.push_back(steps_per_second(bare, turn));
+    to_bare.push_back(of_native.back() / of_bare.back());
+    if (gymnasium == nullptr) continue;
+    of_gymnasium.push_back(gymnasium->steps_per_second(turn));
+    to_gymnasium.push_back(of_native.back() / of_gymnasium.back());
+  }
+  nlohmann::ordered_json json{{"steps_per_second", median(of_native)},
+                              {"loop_steps_per_second", median(of_bare)},
+                              {"ratio_to_loop", median(to_bare)},
+                              {"gymnasium_steps_per_second", nullptr},
+                              {"ratio_to_gymnasium", nullptr}};
+  if (gymnasium != nullptr) {
+    json["gymnasium_steps_per_second"] = median(of_gymnasium);
+    json["ratio_to_gymnasium"] = median(to_gymnasium);
+  }
+  return json;
+}
+
+}  // namespace
+
+BenchReport bench_mujoco(double seconds) {
+  nlohmann::ordered_json json{{"rows", kRows}};
+  std::vector<std::string> lines{std::to_string(kRows) + " rows in one thread, random actions"};
+  bool has_gymnasium = true;
+  for (const Case& which : kCases) {
+    const nlohmann::ordered_json result = compare(which, seconds / std::size(kCases));
+    json[which.name] = result;
+    std::string line = std::string(which.name) + "  " + format_number(result["steps_per_second"], 0) + " steps/s, " +
+                       format_number(result["ratio_to_loop"], 3) + " of a loop that only calls MuJoCo";
+    has_gymnasium = has_gymnasium && !result["ratio_to_gymnasium"].is_null();
+    if (!result["ratio_to_gymnasium"].is_null())
+      line += ", " + format_number(result["ratio_to_gymnasium"], 2) + " of Gymnasium";
+    lines.push_back(line);
+  }
+  if (!has_gymnasium) lines.emplace_back("not compared with Gymnasium: python3 cannot make its environments of MuJoCo");
+  return {json.dump(), lines};
+}
+
+}  // namespace troupe
