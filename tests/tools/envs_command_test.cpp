@@ -32,7 +32,8 @@ TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
       {{"envs", "GridWorld", "--set", "trainer.epochs=5"},
        "--set: trainer.epochs=5: expected env.params.KEY=VALUE, env.chunk=VALUE or env.python=VALUE"},
       {{"envs", "ray:CartPole"},
-       "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, py:MODULE:CALLABLE, mujoco:ID"},
+       "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, py:MODULE:CALLABLE, "
+       "mujoco:ID"},
   });
   const auto list = nlohmann::json::parse(run_troupe({"envs", "--json"}).out);
   CHECK(list.at(0).at("id") == "CartPole-v1");

@@ -231,8 +231,9 @@ TEST_CASE("python_env: ids that cannot be right are refused before anything star
     config.python = "no-such-python";
     return refusal_of(config);
   };
-  CHECK(refused("ray:CartPole") ==
-        "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, py:MODULE:CALLABLE, mujoco:ID");
+  CHECK(
+      refused("ray:CartPole") ==
+      "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, py:MODULE:CALLABLE, mujoco:ID");
   CHECK(refused("py:module") ==
         "env.id: \"py:module\" names no callable, expected py:MODULE:CALLABLE or py:FILE.py:CALLABLE");
   CHECK(refused("gym:") == "env.id: \"gym:\" names no environment, expected gym:ID");
