@@ -1,5 +1,5 @@
 # cmake --install build/release --prefix DIR: the programs into DIR/bin, the config files into DIR/share/troupe/configs, the
-# server of environments in Python into DIR/share/troupe.
+# server of environments in Python into DIR/share/troupe, and MuJoCo, if the build has it, into DIR/lib/troupe and DIR/share/troupe/mujoco.
 # LibTorch is not copied: the programs load it from where the build found it, so that folder has to stay.
 
 include(GNUInstallDirs)
@@ -14,3 +14,9 @@ install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe/configs O
 install(FILES envs/bridge/env_server.py tasks/verifier_server.py DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+if(TARGET troupe_mujoco)
+  install(TARGETS troupe_mujoco LIBRARY DESTINATION lib/troupe)
+  install(FILES $<TARGET_PROPERTY:mujoco,IMPORTED_LOCATION> DESTINATION lib/troupe)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/.mujoco/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe/mujoco)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/.mujoco/licenses/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/mujoco)
+endif()

@@ -11,7 +11,7 @@ set_property(SOURCE mujoco/arm_tasks.cpp mujoco/pendulum_tasks.cpp mujoco/planar
 # CONFIGURE_DEPENDS: a build after tools/fetch_mujoco finds the new files.
 file(GLOB TROUPE_LIBMUJOCO CONFIGURE_DEPENDS ${TROUPE_MUJOCO_DIR}/lib/libmujoco.so.*)
 if(TROUPE_LIBMUJOCO)
-  add_library(mujoco SHARED IMPORTED)
+  add_library(mujoco SHARED IMPORTED GLOBAL)
   set_target_properties(mujoco PROPERTIES IMPORTED_LOCATION ${TROUPE_LIBMUJOCO}
     INTERFACE_INCLUDE_DIRECTORIES ${TROUPE_MUJOCO_DIR}/include)
   add_library(troupe_mujoco MODULE mujoco/simulator.cpp)
@@ -21,10 +21,6 @@ if(TROUPE_LIBMUJOCO)
   set_target_properties(troupe_mujoco PROPERTIES CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
     INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH OFF)
   add_dependencies(troupe_envs troupe_mujoco)
-  install(TARGETS troupe_mujoco LIBRARY DESTINATION lib/troupe)
-  install(FILES ${TROUPE_LIBMUJOCO} DESTINATION lib/troupe)
-  install(DIRECTORY ${TROUPE_MUJOCO_DIR}/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe/mujoco)
-  install(DIRECTORY ${TROUPE_MUJOCO_DIR}/licenses/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/mujoco)
 else()
   message(STATUS "troupe: no environments mujoco:ID (tools/fetch_mujoco has not been run)")
 endif()

@@ -37,7 +37,7 @@ BenchReport bench_logprob(double seconds);
 // after the other. Needs Gymnasium in python3.
 BenchReport bench_bridge(double seconds);
 
-// Steps per second of 32 rows of environments mujoco:ID, compared with a loop that only calls MuJoCo, and with
+// Steps per CPU-second of 32 rows of environments mujoco:ID, compared with a loop that only calls MuJoCo, and with
 // Gymnasium's if python3 has gymnasium[mujoco]. Needs MuJoCo (tools/fetch_mujoco).
 BenchReport bench_mujoco(double seconds);
 

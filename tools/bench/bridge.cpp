@@ -60,10 +60,10 @@ nlohmann::ordered_json compare(int64_t rows, double seconds) {
   GymnasiumLoop loop(kEnvironment, "{}", rows);
   Bridge bridge(rows);
   std::vector<double> of_loop, of_bridge, ratios;
-  loop.steps_per_second(turn);
+  loop.run(turn);
   bridge.steps_per_second(turn);
   for (int t = 0; t < kTurns; ++t) {
-    of_loop.push_back(loop.steps_per_second(turn));
+    of_loop.push_back(loop.run(turn).steps_per_second);
     of_bridge.push_back(bridge.steps_per_second(turn));
     ratios.push_back(of_bridge.back() / of_loop.back());
   }

@@ -13,7 +13,8 @@ namespace troupe {
 
 namespace {
 
-// For each double that it reads, it runs for that many seconds, and answers with its steps per second.
+// For each double that it reads, it runs for that many seconds, and answers with its steps per second, and per second
+// of its own time on the processor.
 constexpr const char* kLoop = R"(
 import json, socket, struct, sys, time
 import gymnasium
@@ -28,7 +29,7 @@ else:
     space.seed(1)
     table = [[space.sample() for _ in range(rows)] for _ in range(512)]
 while request := connection.recv(8):
-    seconds, steps, start = struct.unpack("<d", request)[0], 0, time.perf_counter()
+    seconds, steps, start, cpu = struct.unpack("<d", request)[0], 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - start < seconds:
         for actions in table[:16]:
             for env, action in zip(envs, actions):
@@ -37,7 +38,7 @@ while request := connection.recv(8):
                     env.reset()
         steps += 16 * rows
         table = table[16:] + table[:16]
-    connection.sendall(struct.pack("<d", steps / (time.perf_counter() - start)))
+    connection.sendall(struct.pack("<2d", steps / (time.perf_counter() - start), steps / (time.process_time() - cpu)))
 )";
 
 }  // namespace
@@ -52,14 +53,14 @@ GymnasiumLoop::GymnasiumLoop(const std::string& id, const std::string& arguments
       std::span(&ends[1], 1));
 }
 
-double GymnasiumLoop::steps_per_second(double seconds) {
-  double rate = 0;
+LoopSpeed GymnasiumLoop::run(double seconds) {
+  LoopSpeed speed;
   if (send(socket_.number(), &seconds, sizeof seconds, MSG_NOSIGNAL) != sizeof seconds ||
-      recv(socket_.number(), &rate, sizeof rate, MSG_WAITALL) != sizeof rate) {
+      recv(socket_.number(), &speed, sizeof speed, MSG_WAITALL) != sizeof speed) {
     process_->kill();
     throw std::runtime_error("the loop in Python " + process_->state() + ": " + process_->last_line());
   }
-  return rate;
+  return speed;
 }
 
 }  // namespace troupe

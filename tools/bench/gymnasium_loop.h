@@ -11,6 +11,11 @@
 
 namespace troupe {
 
+struct LoopSpeed {
+  double steps_per_second = 0;
+  double steps_per_cpu_second = 0;  // of the process's own time on the processor
+};
+
 class GymnasiumLoop {
  public:
   // Starts python3 with `rows` environments made by gymnasium.make(id, **arguments); `arguments` is a JSON object.
@@ -18,7 +23,7 @@ class GymnasiumLoop {
 
   // Steps the environments one after the other for `seconds`. Throws std::runtime_error when the process has ended,
   // for example because Gymnasium is missing.
-  double steps_per_second(double seconds);
+  LoopSpeed run(double seconds);
 
  private:
   Descriptor socket_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <memory>
 #include <stdexcept>
 
@@ -108,19 +109,26 @@ class BareLoop {
   size_t at_ = 0;
 };
 
+// Of this thread's own time on the processor, so that other programs affect the figures less.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 // Of `count` steps of every row.
 template <class Stepped>
-double steps_per_second(Stepped& stepped, int64_t count) {
-  const BenchClock::time_point start = BenchClock::now();
+double steps_per_cpu_second(Stepped& stepped, int64_t count) {
+  const double start = cpu_seconds();
   for (int64_t k = 0; k < count; ++k) stepped.step();
-  return static_cast<double>(count * kRows) / seconds_since(start);
+  return static_cast<double>(count * kRows) / (cpu_seconds() - start);
 }
 
 // Null if python3 cannot make the environment.
 std::unique_ptr<GymnasiumLoop> gymnasium_loop(const Case& which) {
   try {
     auto loop = std::make_unique<GymnasiumLoop>(which.name, which.params, kRows);
-    loop->steps_per_second(0.01);
+    loop->run(0.01);
     return loop;
   } catch (const std::runtime_error&) {
     return nullptr;
@@ -139,24 +147,24 @@ nlohmann::ordered_json compare(const Case& which, double seconds) {
   BareLoop bare(entry_of(which), native.actions());
   const std::unique_ptr<GymnasiumLoop> gymnasium = gymnasium_loop(which);
   std::vector<double> of_native, of_bare, of_gymnasium, to_bare, to_gymnasium;
-  const double first = steps_per_second(native, kWarmUp);
-  steps_per_second(bare, kWarmUp);
+  const double first = steps_per_cpu_second(native, kWarmUp);
+  steps_per_cpu_second(bare, kWarmUp);
   const int64_t steps = std::max<int64_t>(1, std::llround(first * turn / kRows));
   for (int t = 0; t < kTurns; ++t) {
-    of_native.push_back(steps_per_second(native, steps));
-    of_bare.push_back(steps_per_second(bare, steps));
+    of_native.push_back(steps_per_cpu_second(native, steps));
+    of_bare.push_back(steps_per_cpu_second(bare, steps));
     to_bare.push_back(of_native.back() / of_bare.back());
     if (gymnasium == nullptr) continue;
-    of_gymnasium.push_back(gymnasium->steps_per_second(turn));
+    of_gymnasium.push_back(gymnasium->run(turn).steps_per_cpu_second);
     to_gymnasium.push_back(of_native.back() / of_gymnasium.back());
   }
-  nlohmann::ordered_json json{{"steps_per_second", median(of_native)},
-                              {"loop_steps_per_second", median(of_bare)},
+  nlohmann::ordered_json json{{"steps_per_cpu_second", median(of_native)},
+                              {"loop_steps_per_cpu_second", median(of_bare)},
                               {"ratio_to_loop", median(to_bare)},
-                              {"gymnasium_steps_per_second", nullptr},
+                              {"gymnasium_steps_per_cpu_second", nullptr},
                               {"ratio_to_gymnasium", nullptr}};
   if (gymnasium != nullptr) {
-    json["gymnasium_steps_per_second"] = median(of_gymnasium);
+    json["gymnasium_steps_per_cpu_second"] = median(of_gymnasium);
     json["ratio_to_gymnasium"] = median(to_gymnasium);
   }
   return json;
@@ -171,8 +179,9 @@ BenchReport bench_mujoco(double seconds) {
   for (const Case& which : kCases) {
     const nlohmann::ordered_json result = compare(which, seconds / std::size(kCases));
     json[which.name] = result;
-    std::string line = std::string(which.name) + "  " + format_number(result["steps_per_second"], 0) + " steps/s, " +
-                       format_number(result["ratio_to_loop"], 3) + " of a loop that only calls MuJoCo";
+    std::string line = std::string(which.name) + "  " + format_number(result["steps_per_cpu_second"], 0) +
+                       " steps per CPU-second, " + format_number(result["ratio_to_loop"], 3) +
+                       " of a loop that only calls MuJoCo";
     has_gymnasium = has_gymnasium && !result["ratio_to_gymnasium"].is_null();
     if (!result["ratio_to_gymnasium"].is_null())
       line += ", " + format_number(result["ratio_to_gymnasium"], 2) + " of Gymnasium";
