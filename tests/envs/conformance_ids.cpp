@@ -8,4 +8,6 @@ std::vector<std::string> conformance_ids() {
   return ids;
 }
 
+uint64_t conformance_steps() { return 600; }
+
 }  // namespace troupe::test

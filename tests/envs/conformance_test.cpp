@@ -11,7 +11,7 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr uint64_t kSteps = 600;
+const uint64_t kSteps = conformance_steps();
 
 void for_every_env(const std::function<void(const std::string&)>& body) {
   for (const std::string& id : conformance_ids()) {

@@ -11,6 +11,8 @@ namespace troupe::test {
 
 // The environments that conformance_test.cpp covers; each program with that file defines it.
 std::vector<std::string> conformance_ids();
+// The steps of its longer cases, enough for several episodes.
+uint64_t conformance_steps();
 
 // Parameters that make an environment small enough for a test.
 inline EnvConfig small_config(const std::string& id, int64_t rows, int64_t chunk = 0) {
