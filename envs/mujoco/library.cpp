@@ -46,7 +46,7 @@ const MujocoFunctions* open(const std::string& id) {
     refuse(id, "this build of troupe has no MuJoCo; run tools/fetch_mujoco and build again");
   // Lazily, so that a libmujoco of another version is refused by its number and not by the first function it lacks.
   void* library = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr)
+  if (library == nullptr)  // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc's dlerror() is per thread
     refuse(id, "cannot be loaded: " + printable(dlerror(), kErrorShown) + "; run tools/fetch_mujoco and build again");
   const auto entry = reinterpret_cast<MujocoEntry>(dlsym(library, kMujocoEntry));
   if (entry == nullptr) refuse(id, file.string() + " is not of this build of troupe; build again");
