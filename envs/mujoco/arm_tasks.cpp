@@ -26,7 +26,7 @@ double uniform(Rng& rng, double low, double high) { return low + (high - low) * 
 
 class Reacher final : public MujocoTask {
  public:
-  Reacher(const Model& model, EnvParams& params)
+  Reacher(const SimulationModel& model, EnvParams& params)
       : fingertip_(model.body("fingertip")),
         target_(model.body("target")),
         distance_weight_(read_weight(params, "reward_dist_weight", 1, "weight of the distance to the target")),
@@ -68,7 +68,7 @@ class Reacher final : public MujocoTask {
 
 class Pusher final : public MujocoTask {
  public:
-  Pusher(const Model& model, EnvParams& params)
+  Pusher(const SimulationModel& model, EnvParams& params)
       : tip_(model.body("tips_arm")),
         object_(model.body("object")),
         goal_(model.body("goal")),
@@ -113,7 +113,11 @@ class Pusher final : public MujocoTask {
 
 }  // namespace
 
-MadeTask make_reacher(const Model& model, EnvParams& params) { return std::make_unique<Reacher>(model, params); }
-MadeTask make_pusher(const Model& model, EnvParams& params) { return std::make_unique<Pusher>(model, params); }
+MadeTask make_reacher(const SimulationModel& model, EnvParams& params) {
+  return std::make_unique<Reacher>(model, params);
+}
+MadeTask make_pusher(const SimulationModel& model, EnvParams& params) {
+  return std::make_unique<Pusher>(model, params);
+}
 
 }  // namespace troupe

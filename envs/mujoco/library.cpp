@@ -66,7 +66,7 @@ const MujocoFunctions& mujoco_functions(const std::string& id) {
   return *functions;
 }
 
-Model::Model(const std::string& id, const std::string& file)
+SimulationModel::SimulationModel(const std::string& id, const std::string& file)
     : functions_(mujoco_functions(id)), model_(nullptr, functions_.delete_model) {
   char error[kErrorBytes] = "";
   const fs::path path = find_files().models / file;
@@ -75,13 +75,13 @@ Model::Model(const std::string& id, const std::string& file)
   sizes_ = functions_.sizes(model_.get());
 }
 
-int Model::body(const char* name) const {
+int SimulationModel::body(const char* name) const {
   const int number = functions_.body(model_.get(), name);
   TROUPE_CHECK(number >= 0, name);
   return number;
 }
 
-Simulation::Simulation(std::shared_ptr<const Model> model)
+Simulation::Simulation(std::shared_ptr<const SimulationModel> model)
     : model_(std::move(model)),
       data_(model_->functions().make_data(model_->get()), model_->functions().delete_data),
       before_(static_cast<size_t>(model_->sizes().state)) {

@@ -2,8 +2,10 @@
 // libtroupe_mujoco.so and the models, found and opened when an environment asks for them, and owners of MuJoCo's
 // objects. Any thread; one thread at a time for each Simulation.
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "envs/mujoco/simulator.h"
@@ -15,10 +17,10 @@ namespace troupe {
 const MujocoFunctions& mujoco_functions(const std::string& id);
 
 // A model file of Gymnasium's, compiled by MuJoCo.
-class Model {
+class SimulationModel {
  public:
   // `file` is a name such as "hopper.xml". Throws ConfigError that begins with the environment's `id`.
-  Model(const std::string& id, const std::string& file);
+  SimulationModel(const std::string& id, const std::string& file);
 
   const MujocoFunctions& functions() const { return functions_; }
   const MujocoModel* get() const { return model_.get(); }
@@ -36,9 +38,9 @@ class Model {
 class Simulation {
  public:
   // Throws std::runtime_error if memory is short.
-  explicit Simulation(std::shared_ptr<const Model> model);
+  explicit Simulation(std::shared_ptr<const SimulationModel> model);
 
-  const Model& model() const { return *model_; }
+  const SimulationModel& model() const { return *model_; }
   const MujocoFields& fields() const { return fields_; }
 
   // Starts from `qpos` [nq] and `qvel` [nv] at time 0.
@@ -55,7 +57,7 @@ class Simulation {
   // again after restore().
   enum class Last : uint8_t { forward = 0, step = 1 };
 
-  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const SimulationModel> model_;
   std::unique_ptr<MujocoData, void (*)(MujocoData*)> data_;
   MujocoFields fields_;
   std::vector<double> before_;  // the state before what was computed last

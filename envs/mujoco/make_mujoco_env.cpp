@@ -51,7 +51,7 @@ MadeEnv make_mujoco_env(const EnvConfig& config, const std::string& evaluation_p
   require_rows(config.rows);
   EnvParams params(config.params, evaluation_params);
   MujocoRow::Options options;
-  options.model = std::make_shared<const Model>(config.id, entry.model);
+  options.model = std::make_shared<const SimulationModel>(config.id, entry.model);
   options.task = entry.make(*options.model, params);
   options.frame_skip = static_cast<int>(
       params.integer("frame_skip", entry.frame_skip, 1, 1000, "time steps of the simulation in one step"));

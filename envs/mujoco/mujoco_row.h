@@ -14,7 +14,7 @@ namespace troupe {
 class MujocoRow {
  public:
   struct Options {
-    std::shared_ptr<const Model> model;
+    std::shared_ptr<const SimulationModel> model;
     std::shared_ptr<const MujocoTask> task;
     int frame_skip = 1;  // time steps of the simulation in one step
 

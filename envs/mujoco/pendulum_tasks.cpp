@@ -11,7 +11,7 @@ namespace {
 
 class InvertedPendulum final : public MujocoTask {
  public:
-  InvertedPendulum(const Model&, EnvParams& params) : noise_(read_noise(params, 0.01)) {}
+  InvertedPendulum(const SimulationModel&, EnvParams& params) : noise_(read_noise(params, 0.01)) {}
 
   int64_t observation_size(const MujocoSizes&) const override { return 4; }
 
@@ -36,7 +36,7 @@ class InvertedPendulum final : public MujocoTask {
 
 class InvertedDoublePendulum final : public MujocoTask {
  public:
-  InvertedDoublePendulum(const Model&, EnvParams& params)
+  InvertedDoublePendulum(const SimulationModel&, EnvParams& params)
       : healthy_reward_(read_weight(params, "healthy_reward", 10.0, "reward of each step in which the poles stand")),
         noise_(read_noise(params, 0.1)) {}
 
@@ -71,10 +71,10 @@ class InvertedDoublePendulum final : public MujocoTask {
 
 }  // namespace
 
-MadeTask make_inverted_pendulum(const Model& model, EnvParams& params) {
+MadeTask make_inverted_pendulum(const SimulationModel& model, EnvParams& params) {
   return std::make_unique<InvertedPendulum>(model, params);
 }
-MadeTask make_inverted_double_pendulum(const Model& model, EnvParams& params) {
+MadeTask make_inverted_double_pendulum(const SimulationModel& model, EnvParams& params) {
   return std::make_unique<InvertedDoublePendulum>(model, params);
 }
 

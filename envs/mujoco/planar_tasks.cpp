@@ -20,7 +20,7 @@ class Runner : public MujocoTask {
     bool normal_noise;  // whether the noise of the velocities is normal, not uniform
   };
 
-  Runner(const Model& model, EnvParams& params, const Defaults& defaults)
+  Runner(const SimulationModel& model, EnvParams& params, const Defaults& defaults)
       : sizes_(model.sizes()),
         forward_weight_(read_weight(params, "forward_reward_weight", 1.0, kForwardHelp)),
         control_weight_(read_weight(params, "ctrl_cost_weight", defaults.control_weight, kControlHelp)),
@@ -61,7 +61,7 @@ class Walker : public Runner {
     bool has_state = false;  // whether all numbers of the state but the first two are limited
   };
 
-  Walker(const Model& model, EnvParams& params, const Healthy& healthy)
+  Walker(const SimulationModel& model, EnvParams& params, const Healthy& healthy)
       : Runner(model, params, {.control_weight = 1e-3, .noise = 5e-3, .positions = 1, .normal_noise = false}),
         healthy_reward_(read_weight(params, "healthy_reward", 1.0, "reward of each step in a healthy state")),
         ends_(read_termination(params)),
@@ -100,22 +100,22 @@ class Walker : public Runner {
 
 }  // namespace
 
-MadeTask make_half_cheetah(const Model& model, EnvParams& params) {
+MadeTask make_half_cheetah(const SimulationModel& model, EnvParams& params) {
   return std::make_unique<Runner>(
       model, params, Runner::Defaults{.control_weight = 0.1, .noise = 0.1, .positions = 1, .normal_noise = true});
 }
 
-MadeTask make_swimmer(const Model& model, EnvParams& params) {
+MadeTask make_swimmer(const SimulationModel& model, EnvParams& params) {
   return std::make_unique<Runner>(
       model, params, Runner::Defaults{.control_weight = 1e-4, .noise = 0.1, .positions = 2, .normal_noise = false});
 }
 
-MadeTask make_hopper(const Model& model, EnvParams& params) {
+MadeTask make_hopper(const SimulationModel& model, EnvParams& params) {
   return std::make_unique<Walker>(
       model, params, Walker::Healthy{.z = {0.7, Interval::kUnlimited}, .angle = {-0.2, 0.2}, .has_state = true});
 }
 
-MadeTask make_walker2d(const Model& model, EnvParams& params) {
+MadeTask make_walker2d(const SimulationModel& model, EnvParams& params) {
   return std::make_unique<Walker>(model, params, Walker::Healthy{.z = {0.8, 2.0}, .angle = {-1.0, 1.0}});
 }
 

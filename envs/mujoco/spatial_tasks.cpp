@@ -16,7 +16,7 @@ constexpr int kForces = 6;  // of a body: torque and force
 
 class Ant final : public MujocoTask {
  public:
-  Ant(const Model& model, EnvParams& params)
+  Ant(const SimulationModel& model, EnvParams& params)
       : sizes_(model.sizes()),
         forward_weight_(read_weight(params, "forward_reward_weight", 1.0, "weight of the speed")),
         control_weight_(read_weight(params, "ctrl_cost_weight", 0.5, kControlHelp)),
@@ -88,7 +88,7 @@ class Ant final : public MujocoTask {
 // What Humanoid and HumanoidStandup share: initial states and observations.
 class HumanoidBody : public MujocoTask {
  public:
-  HumanoidBody(const Model& model, EnvParams& params)
+  HumanoidBody(const SimulationModel& model, EnvParams& params)
       : sizes_(model.sizes()),
         control_weight_(read_weight(params, "ctrl_cost_weight", 0.1, kControlHelp)),
         noise_(read_noise(params, 1e-2)),
@@ -141,7 +141,7 @@ class HumanoidBody : public MujocoTask {
 
 class Humanoid final : public HumanoidBody {
  public:
-  Humanoid(const Model& model, EnvParams& params)
+  Humanoid(const SimulationModel& model, EnvParams& params)
       : HumanoidBody(model, params),
         forward_weight_(read_weight(params, "forward_reward_weight", 1.25, "weight of the speed")),
         contact_weight_(read_weight(params, "contact_cost_weight", 5e-7, kContactHelp)),
@@ -175,7 +175,7 @@ class Humanoid final : public HumanoidBody {
 
 class HumanoidStandup final : public HumanoidBody {
  public:
-  HumanoidStandup(const Model& model, EnvParams& params)
+  HumanoidStandup(const SimulationModel& model, EnvParams& params)
       : HumanoidBody(model, params),
         impact_weight_(read_weight(params, "impact_cost_weight", 5e-7, kContactHelp)),
         impact_most_(read_weight(params, "impact_cost_max", 10.0, "limit of the cost of the contact forces")) {}
@@ -193,9 +193,11 @@ class HumanoidStandup final : public HumanoidBody {
 
 }  // namespace
 
-MadeTask make_ant(const Model& model, EnvParams& params) { return std::make_unique<Ant>(model, params); }
-MadeTask make_humanoid(const Model& model, EnvParams& params) { return std::make_unique<Humanoid>(model, params); }
-MadeTask make_humanoid_standup(const Model& model, EnvParams& params) {
+MadeTask make_ant(const SimulationModel& model, EnvParams& params) { return std::make_unique<Ant>(model, params); }
+MadeTask make_humanoid(const SimulationModel& model, EnvParams& params) {
+  return std::make_unique<Humanoid>(model, params);
+}
+MadeTask make_humanoid_standup(const SimulationModel& model, EnvParams& params) {
   return std::make_unique<HumanoidStandup>(model, params);
 }
 

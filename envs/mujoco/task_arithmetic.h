@@ -2,9 +2,10 @@
 // What several tasks compute, in the order and precision of NumPy, and the parameters that they share. Any thread.
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "envs/params.h"

@@ -101,7 +101,7 @@ class BareLoop {
   }
 
  private:
-  Model model_;
+  SimulationModel model_;
   int frame_skip_;
   const std::vector<Array>& actions_;
   std::vector<std::unique_ptr<MujocoData, void (*)(MujocoData*)>> rows_;
