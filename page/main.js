@@ -42,7 +42,7 @@ function showHeader() {
   byId("figures").replaceChildren(...kFigures.map(([name, text]) =>
     element("div", {}, element("dt", {}, /** @type {string} */ (name)), element("dd", {}, /** @type {any} */ (text)(s)))));
   const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
-  byId("verdict").replaceChildren(...(what ? [element("b", {}, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
+  byId("verdict").replaceChildren(...(what ? [element("b", what === "none" ? {} : { class: "limit" }, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
 }
 
 let asked = false;

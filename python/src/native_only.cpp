@@ -1,0 +1,26 @@
+// Takes the place of envs/bridge/ and envs/mujoco/ in the Python package, where Gymnasium itself makes such
+// environments.
+
+#include "envs/bridge/make_python_env.h"
+#include "envs/mujoco/make_mujoco_env.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+namespace {
+
+[[noreturn]] void refuse(const std::string& id) {
+  throw ConfigError("env.id: \"" + id +
+                    "\" is not one of the environments here, which are those that need no other library: use "
+                    "gymnasium.make or gymnasium.make_vec");
+}
+
+}  // namespace
+
+bool is_python_id(const std::string& id) { return id.starts_with("gym:") || id.starts_with("py:"); }
+std::string python_schemes() { return "gym:ID, py:MODULE:CALLABLE"; }
+std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string&) { refuse(config.id); }
+
+bool is_mujoco_id(const std::string& id) { return id.starts_with("mujoco:"); }
+MadeEnv make_mujoco_env(const EnvConfig& config, const std::string&) { refuse(config.id); }
+
+}  // namespace troupe
