@@ -3,8 +3,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include <caf/actor_system.hpp>
@@ -64,6 +67,19 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
+// In a login over SSH: the command that makes a port of the loopback interface reachable from the machine that the user
+// sits at. Empty elsewhere.
+std::string tunnel_command(const Address& address) {
+  const char* connection = std::getenv("SSH_CONNECTION");  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  if (connection == nullptr || address.host != "127.0.0.1") return "";
+  std::istringstream fields(connection);
+  std::string client, client_port, server, server_port;
+  fields >> client >> client_port >> server >> server_port;
+  if (server_port.empty()) return "";
+  const std::string port = std::to_string(address.port);
+  return "ssh -N -L " + port + ':' + address.text() + (server_port == "22" ? "" : " -p " + server_port) + ' ' + server;
+}
+
 // Prints the run folder and the addresses, and writes them to endpoints.json for programs.
 void announce(RunFolder& folder, const Address& workers, const Address& stats) {
   const std::string connect = address_for_others(workers, host_name());
@@ -71,6 +87,9 @@ void announce(RunFolder& folder, const Address& workers, const Address& stats) {
   print_line("workers    troupe worker --connect " + connect);
   print_line("inference  troupe inference --connect " + connect);
   print_line("statistics " + address_for_others(stats, host_name()));
+  print_line("dashboard  http://" + address_for_others(stats, host_name()) + '/');
+  if (const std::string tunnel = tunnel_command(stats); !tunnel.empty())
+    print_line("           from your machine first: " + tunnel);
   folder.write_endpoints(
       nlohmann::json{{"pid", getpid()}, {"workers", workers.text()}, {"stats", stats.text()}}.dump(2));
 }
