@@ -17,6 +17,7 @@ using nlohmann::ordered_json;
 constexpr size_t kMaxTopicBytes = 256;
 constexpr size_t kMaxTopics = 100;
 constexpr uint64_t kMaxLast = 100'000;
+constexpr uint64_t kKeptOf[] = {1, 16, 256};  // one snapshot of so many, by part of the history
 
 // Text from a peer may not be UTF-8. Invalid bytes are replaced, because dump() would throw otherwise.
 std::string dump(const ordered_json& message) { return message.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -135,18 +136,31 @@ bool StatsHistory::add(const std::string& snapshot) {
   if (!value.is_object()) return false;
   std::string text = dump(value);
   newest_->value = json::parse(text);
-  bytes_ += text.size();
-  entries_.push_back({++sequence_, std::move(text)});
-  while (entries_.size() > max_snapshots_ || (bytes_ > max_bytes_ && entries_.size() > 1)) {
-    bytes_ -= entries_.front().text.size();
-    entries_.pop_front();
-  }
+  keep(0, {++sequence_, std::move(text)});
   return true;
+}
+
+void StatsHistory::keep(size_t part, Entry entry) {
+  auto& [entries, bytes] = parts_[part];
+  bytes += entry.text.size();
+  entries.push_back(std::move(entry));
+  while (entries.size() > max_snapshots_ || (bytes > max_bytes_ && entries.size() > 1)) {
+    Entry oldest = std::move(entries.front());
+    entries.pop_front();
+    bytes -= oldest.text.size();
+    if (part + 1 < parts_.size() && oldest.sequence % kKeptOf[part + 1] == 0) keep(part + 1, std::move(oldest));
+  }
+}
+
+size_t StatsHistory::size() const {
+  size_t sum = 0;
+  for (const Part& part : parts_) sum += part.entries.size();
+  return sum;
 }
 
 std::string StatsHistory::latest_message() const {
   return R"({"type":"stats","sequence":)" + std::to_string(sequence_) + R"(,"stats":)" +
-         (entries_.empty() ? "null" : entries_.back().text) + '}';
+         (sequence_ == 0 ? "null" : newest().text) + '}';
 }
 
 std::string StatsHistory::topic_message(const std::string& topic) const {
@@ -155,7 +169,7 @@ std::string StatsHistory::topic_message(const std::string& topic) const {
 }
 
 bool StatsHistory::has_topic(const std::string& topic) const {
-  return entries_.empty() || find_topic(newest_->value, topic) != nullptr;
+  return sequence_ == 0 || find_topic(newest_->value, topic) != nullptr;
 }
 
 std::string StatsHistory::value_of(const Entry& entry, const StatsRequest& request) {
@@ -174,15 +188,18 @@ std::string StatsHistory::metrics(std::span<const ExportedMetric> metrics, bool 
 std::string StatsHistory::history_message(const StatsRequest& request, size_t max_bytes) const {
   std::deque<std::string> items;
   size_t bytes = 0;
-  for (auto entry = entries_.rbegin(); entry != entries_.rend() && items.size() < request.last; ++entry) {
-    if (request.before > 0 && entry->sequence >= request.before) continue;
-    std::string item = '[' + std::to_string(entry->sequence) + ',' + value_of(*entry, request) + ']';
-    if (bytes + item.size() + 1 > max_bytes) break;
-    bytes += item.size() + 1;
-    items.push_front(std::move(item));
-  }
+  bool full = false;
+  for (const Part& part : parts_)
+    for (auto entry = part.entries.rbegin(); entry != part.entries.rend() && !full; ++entry) {
+      if (request.before > 0 && entry->sequence >= request.before) continue;
+      std::string item = '[' + std::to_string(entry->sequence) + ',' + value_of(*entry, request) + ']';
+      full = items.size() >= request.last || bytes + item.size() + 1 > max_bytes;
+      if (full) break;
+      bytes += item.size() + 1;
+      items.push_front(std::move(item));
+    }
   std::string message = R"({"type":"history","topic":)" + dump(request.topic) + R"(,"available":)" +
-                        std::to_string(entries_.size()) + R"(,"points":[)";
+                        std::to_string(size()) + R"(,"points":[)";
   for (size_t i = 0; i < items.size(); ++i) message += (i > 0 ? "," : "") + items[i];
   return message + "]}";
 }

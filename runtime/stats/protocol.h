@@ -2,6 +2,7 @@
 // What the stats socket says and understands, without the socket: messages are JSON objects, one per line
 // (docs/protocol.md). Pure functions and a plain class; StatsHistory is for one thread at a time.
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -42,7 +43,8 @@ std::string error_message(const std::string& reason);
 std::string subscribed_message(const std::string& topic);
 std::string pong_message();
 
-// The newest snapshots, bounded in number and bytes.
+// The newest snapshots, and of older ones every 16th, then every 256th. Each of the three parts is bounded in number
+// and bytes, so that a run of days is known from its start.
 class StatsHistory {
  public:
   StatsHistory(size_t max_snapshots, size_t max_bytes);
@@ -50,7 +52,7 @@ class StatsHistory {
 
   // Keeps a snapshot, a JSON object. False, and nothing is kept, when it is none.
   bool add(const std::string& snapshot);
-  size_t size() const { return entries_.size(); }
+  size_t size() const;
   // The `stats` message of the newest snapshot; before the first, one whose "stats" is null.
   std::string latest_message() const;
   // The `topic` message of the newest snapshot.
@@ -71,11 +73,17 @@ class StatsHistory {
   // What a request for history asks of a snapshot, JSON text.
   static std::string value_of(const Entry& entry, const StatsRequest& request);
 
-  size_t max_snapshots_;
-  size_t max_bytes_;
-  size_t bytes_ = 0;
-  uint64_t sequence_ = 0;  // of the newest; the first has 1
-  std::deque<Entry> entries_;
+  struct Part {
+    std::deque<Entry> entries;
+    size_t bytes = 0;
+  };
+  void keep(size_t part, Entry entry);
+  const Entry& newest() const { return parts_.front().entries.back(); }
+
+  size_t max_snapshots_;       // of a part
+  size_t max_bytes_;           // of a part
+  uint64_t sequence_ = 0;      // of the newest; the first has 1
+  std::array<Part, 3> parts_;  // the newest snapshots first
   std::unique_ptr<Parsed> newest_;
 };
 

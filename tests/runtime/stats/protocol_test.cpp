@@ -128,6 +128,27 @@ TEST_CASE("stats_history: number and bytes of snapshots are limited, and the new
         R"({"type":"history","topic":"n","available":3,"points":[[8,8],[9,9],[10,10]]})");
 }
 
+TEST_CASE("stats_history: older snapshots become sparser, and stay in order") {
+  StatsHistory history(32, 100'000);
+  for (int i = 1; i <= 20'000; ++i) history.add("{\"n\":" + std::to_string(i) + "}");
+  CHECK(history.size() == 3 * 32);
+  StatsRequest request;
+  request.topic = "n";
+  request.last = 1000;
+  const json points = json::parse(history.history_message(request, 100'000))["points"];
+  REQUIRE(points.size() == 96);
+  for (size_t i = 0; i < points.size(); ++i) {
+    CHECK(points[i][0] == points[i][1]);
+    const int step = i < 32 ? 256 : i < 64 ? 16 : 1;
+    CHECK(points[i][0].get<int>() % step == 0);
+    if (i > 0) CHECK(points[i][0] > points[i - 1][0]);
+  }
+  CHECK(points.back()[0] == 20'000);
+  request.before = 19'000;
+  request.last = 2;
+  CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == "[[18688,18688],[18944,18944]]");
+}
+
 TEST_CASE("stats_history: `last`, `before` and the size limit of a reply restrict the history") {
   StatsHistory history(100, 10'000);
   for (int i = 1; i <= 10; ++i) history.add("{\"n\":" + std::to_string(10 * i) + "}");
