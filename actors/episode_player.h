@@ -52,7 +52,7 @@ struct EpisodeSummary {
 
 class EpisodePlayer {
  public:
-  // Resets `env`, which must have at most `episodes` rows. `seed` seeds all environments.
+  // Resets `env`. If it has more rows than `episodes`, only the first ones count. `seed` seeds all environments.
   // `state_size` as in Recurrence.
   EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes, int64_t state_size = 0);
 

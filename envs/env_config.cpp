@@ -5,7 +5,9 @@ namespace troupe {
 void describe(EnvConfig& c, Fields& fields) {
   const Section s(fields, "env", "envs");
   s.add(c.id, "id", matching("^[A-Za-z0-9_./:-]{1,250}$", "an environment id like CartPole-v1"),
-        "the environment: one that `troupe envs` lists, mujoco:ID, gym:ID of Gymnasium, or py:MODULE:CALLABLE",
+        "the environment: one that `troupe envs` lists, mujoco:ID, gym:ID of Gymnasium, envpool:ID, zoo:MODULE of "
+        "PettingZoo, "
+        "py:MODULE:CALLABLE, or lib:FILE.so",
         {.elsewhere = kWords<"env_id">});
   s.add_object(c.params, "params", "the environment's own parameters; keyword arguments of an environment in Python");
   s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together by one group of a worker",
@@ -18,6 +20,9 @@ void describe(EnvConfig& c, Fields& fields) {
         "rewards are multiplied by this before training uses them; reports show unscaled returns");
   s.add(c.max_abs_reward, "max_abs_reward", between(0, 1e9),
         "scaled rewards are clipped to this magnitude; 0 = no clipping");
+  s.add(c.normalize_actions, "normalize_actions", anything(),
+        "policies use actions in [-1, 1], which are mapped linearly to the bounds of the environment; only for "
+        "continuous actions");
   s.add(c.python, "python", anything(), "interpreter of environments in Python: a name in PATH, or a path",
         {.change = Change::at_resume});
   s.add(c.processes, "processes", between(1, 1024),

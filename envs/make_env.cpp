@@ -6,12 +6,14 @@
 
 #include "envs/acrobot.h"
 #include "envs/bridge/make_python_env.h"
+#include "envs/c_abi/library_env.h"
 #include "envs/cart_pole.h"
 #include "envs/corridor.h"
 #include "envs/env_table.h"
 #include "envs/grid_world.h"
 #include "envs/mountain_car.h"
 #include "envs/mujoco/make_mujoco_env.h"
+#include "envs/normalized_actions.h"
 #include "envs/pendulum.h"
 #include "envs/synthetic.h"
 #include "envs/token_reach.h"
@@ -47,17 +49,23 @@ std::string without_version(const std::string& id) {
   return version ? id.substr(0, mark - 1) : id;
 }
 
-std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation_params) {
+std::unique_ptr<Env> make_with_bounds(const EnvConfig& config, const std::string& evaluation_params) {
   for (const EnvEntry& entry : table())
     if (config.id == entry.id) return entry.make(entry.id, config, evaluation_params).env;
   if (is_python_id(config.id)) return make_python_env(config, evaluation_params);
   if (is_mujoco_id(config.id)) return make_mujoco_env(config, evaluation_params).env;
+  if (is_library_id(config.id)) return make_library_env(config, evaluation_params);
   if (const size_t colon = config.id.find(':'); colon != std::string::npos)
-    throw ConfigError("env.id: \"" + printable(config.id) +
-                      "\" begins with an unknown scheme, expected one of: " + python_schemes() + ", mujoco:ID");
+    throw ConfigError("env.id: \"" + printable(config.id) + "\" begins with an unknown scheme, expected one of: " +
+                      python_schemes() + ", mujoco:ID, " + kLibraryForm);
   const std::string near = nearest_environment(config.id);
   throw ConfigError("env.id: \"" + config.id + "\" is unknown, " +
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
+}
+
+std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation_params) {
+  std::unique_ptr<Env> env = make_with_bounds(config, evaluation_params);
+  return config.normalize_actions ? with_normalized_actions(std::move(env)) : std::move(env);
 }
 
 // Whether both environments have the same actions and observations, so that one policy fits both.
@@ -79,8 +87,20 @@ std::string nearest_environment(const std::string& id) {
 
 std::unique_ptr<Env> make_env(const EnvConfig& config) { return make(config, "{}"); }
 
+int64_t rows_per_world(const EnvConfig& config, const std::string& evaluation_params) {
+  return is_python_id(config.id) ? python_rows_per_world(config, evaluation_params) : 1;
+}
+
+void require_whole_worlds(const EnvConfig& config) {
+  const int64_t agents = rows_per_world(config);
+  if (config.rows % agents != 0)
+    throw ConfigError("env.rows: " + std::to_string(config.rows) + " is not right, expected a multiple of " +
+                      std::to_string(agents) + ", the number of agents of " + config.id);
+}
+
 void require_environment_of(const std::string& run, const std::string& id) {
-  if (is_python_id(id) || is_mujoco_id(id)) return;  // making it finds out whether this machine has it
+  if (is_python_id(id) || is_mujoco_id(id) || is_library_id(id))
+    return;  // making it finds out whether this machine has it
   if (std::ranges::any_of(table(), [&](const EnvEntry& entry) { return entry.id == id; })) return;
   throw ConfigError(run + ": the run needs the environment \"" + printable(id) +
                     "\", which this program does not have; use a program built from the same sources as the run's");
@@ -89,7 +109,8 @@ void require_environment_of(const std::string& run, const std::string& id) {
 std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows) {
   EnvConfig of_run = config, of_evaluation = config;
   of_run.rows = 1;
-  of_evaluation.rows = rows;
+  const int64_t agents = rows_per_world(config, evaluation_params);
+  of_evaluation.rows = (rows + agents - 1) / agents * agents;
   std::unique_ptr<Env> env = make(of_evaluation, evaluation_params);
   if (!fits_same_policy(env->spec(), make_env(of_run)->spec()))
     throw ConfigError("evaluation.env_params: " + printable(evaluation_params, 200) +

@@ -16,11 +16,17 @@ namespace troupe {
 // (with the nearest known one) or a parameter is invalid (beginning with its path).
 std::unique_ptr<Env> make_env(const EnvConfig& config);
 
+// The number of neighbouring rows that are agents of one world, 1 for most environments. env.rows has to be a multiple
+// of it. Throws as make_env() does.
+int64_t rows_per_world(const EnvConfig& config, const std::string& evaluation_params = "{}");
+// Throws ConfigError unless env.rows is such a multiple.
+void require_whole_worlds(const EnvConfig& config);
+
 // Throws ConfigError unless this program has the environment `id`, which the run at the address `run` needs.
 void require_environment_of(const std::string& run, const std::string& id);
 
-// Like make_env(), for an evaluation: with `rows` sub-environments, and with `evaluation_params`
-// (evaluation.env_params) overriding parts of env.params. Also throws ConfigError when the run's policy does not fit
+// Like make_env(), for an evaluation: with `rows` sub-environments (more if the agents of a world are rows: then whole
+// worlds), and with `evaluation_params` (evaluation.env_params) overriding parts of env.params. Also throws ConfigError when the run's policy does not fit
 // the resulting environment.
 std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows);
 

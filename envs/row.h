@@ -65,6 +65,12 @@ class RowWriter {
     return {reinterpret_cast<T*>(field.data) + row_ * field.elements, field.elements};
   }
 
+  // The buffers of all observations, in the order of the spec, for code that knows their dtypes and sizes.
+  void addresses(std::vector<void*>& out) const {
+    out.clear();
+    for (size_t k = 0; k < count_; ++k) out.push_back(fields_[k].row(row_));
+  }
+
  private:
   [[noreturn]] void refuse(size_t index, DType wanted) const;
 

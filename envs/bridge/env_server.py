@@ -1,7 +1,7 @@
 """Environment server: the process in which troupe runs environments that are written in Python.
 
 troupe starts it as `PYTHON env_server.py DESCRIPTOR`, where DESCRIPTOR is one end of a socket pair. It needs Python 3.9
-and numpy, and Gymnasium for ids that begin with "gym:". The other side is envs/bridge/server_process.h.
+and numpy, and the library that the scheme of the id names. The other side is envs/bridge/server_process.h.
 
 A message on the socket is the byte "j", four bytes with a length, and as many bytes of JSON. The first one asks for the
 spaces of the environment. The second one brings a block of shared memory and two eventfds. From then on, each request
@@ -12,6 +12,7 @@ arrays of a step are in the block.
 import gc
 import importlib
 import importlib.util
+import inspect
 import json
 import math
 import mmap
@@ -104,19 +105,118 @@ def find_callable(target):
     return found
 
 
-def maker_of(env_id, params):
-    """A function that makes one environment."""
-    scheme, _, target = env_id.partition(":")
-    if scheme == "py":
+def import_library(name):
+    """The module `name`. Its absence is a mistake of the user; an absent module that it needs is not."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        if error.name not in (None, name):
+            raise
+        raise Refused("no_" + name, f"{name} is not installed") from error
+
+
+def takes_number_of_rows(make):
+    try:
+        return "num_envs" in inspect.signature(make).parameters
+    except (TypeError, ValueError):  # some callables in C have no signature
+        return False
+
+
+def parallel_maker(target, params):
+    """A function that makes one PettingZoo parallel environment."""
+    if ":" in target:
         make = find_callable(target)
         return lambda: make(**params)
+    import_library("pettingzoo")
+    names = [target, "pettingzoo." + target]
+    for name in reversed(names):
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+                raise
+            continue
+        if not hasattr(module, "parallel_env"):
+            raise Refused("id", f"{name} has no parallel_env, so it is no parallel environment")
+        return lambda: module.parallel_env(**params)
+    raise Refused("id", f"there is no module {names[1]} or {names[0]}" + similar_modules(target))
+
+
+def similar_modules(target):
+    """The names of PettingZoo's modules that are similar, as the end of a message."""
+    import difflib
+    import pkgutil
+
+    folder, _, name = target.rpartition(".")
     try:
-        import gymnasium
-    except ImportError as error:
-        if error.name not in (None, "gymnasium"):
-            raise
-        raise Refused("no_gymnasium", "gymnasium is not installed") from error
+        package = importlib.import_module("pettingzoo." + folder if folder else "pettingzoo")
+    except ImportError:
+        return ""
+    known = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    near = difflib.get_close_matches(name, known, 1)
+    return f", did you mean {folder + '.' if folder else ''}{near[0]}?" if near else ""
+
+
+def maker_of(env_id, params, rows):
+    """A function that makes one environment; a vector environment has `rows` rows."""
+    scheme, _, target = env_id.partition(":")
+    if scheme == "envpool":
+        return pool_maker(import_library("envpool"), target, params, rows)
+    if scheme == "zoo":
+        return parallel_maker(target, params)
+    if scheme == "py":
+        make = find_callable(target)
+        if takes_number_of_rows(make):
+            if "num_envs" in params:
+                raise Refused("params", f"num_envs is {params['num_envs']}, expected none: env.rows sets it")
+            params = {**params, "num_envs": rows}
+        return lambda: make(**params)
+    gymnasium = import_library("gymnasium")
     return lambda: gymnasium.make(target, **params)
+
+
+class Pool:
+    """Environments of EnvPool. Their seeds are arguments of envpool.make, so a reset with seeds makes them anew."""
+
+    def __init__(self, make):
+        self.make = make
+        self._use(make())
+
+    def _use(self, pool):
+        self.pool = pool
+        self.step, self.num_envs = pool.step, int(pool.config["num_envs"])
+        self.single_observation_space = getattr(pool, "single_observation_space", pool.observation_space)
+        self.single_action_space = getattr(pool, "single_action_space", pool.action_space)
+        self.max_episode_steps = pool.config.get("max_episode_steps", 0)
+        self.metadata = {"autoreset_mode": "NextStep", **(getattr(pool, "metadata", None) or {})}
+
+    def reset(self, seed=None, options=None):
+        if seed is not None:
+            self.close()
+            self._use(self.make(seed=[each or 0 for each in seed]))
+        return self.pool.reset()
+
+    def close(self):
+        if hasattr(self.pool, "close"):
+            self.pool.close()
+
+
+def pool_maker(envpool, target, params, rows):
+    import difflib
+
+    known = list(envpool.list_all_envs())
+    if target not in known:
+        near = difflib.get_close_matches(target, known, 1)
+        raise Refused("id", "EnvPool has no environment of this name" + (f", did you mean {near[0]}?" if near else ""))
+    for name in ("num_envs", "batch_size", "env_type", "seed"):
+        if name in params:
+            raise Refused("params", f"{name} is {params[name]!r}, expected none: troupe sets it")
+    given = {"num_threads": 1, **params, "env_type": "gymnasium", "num_envs": rows}
+    pool = Pool(lambda **seed: envpool.make(target, **given, **seed))
+    first = [pool]
+    if pool.pool.config.get("max_num_players", 1) > 1:
+        raise Refused("make", f"{target} has several players, expected one")
+    return lambda: first.pop() if first else Pool(pool.make)
 
 
 # ---- spaces
@@ -192,7 +292,10 @@ class Leaf:
 
     def write(self, view, i, observation):
         """Writes its part of an observation of row i. Raises ValueError if it does not fit the space."""
-        value = np.asarray(self.take(observation))
+        self.write_value(view, i, self.take(observation))
+
+    def write_value(self, view, i, value):
+        value = np.asarray(value)
         if value.shape != self.source:
             raise ValueError(
                 f"observation {self.name} has shape {list(value.shape)}, its space has {list(self.source)}"
@@ -281,31 +384,45 @@ class Actions:
         return lambda numbers: list(numbers.reshape(shape).astype(dtype) + start)
 
 
-class Spaces:
-    """What an environment observes and does, as JSON and as writers."""
+def mode_of(env):
+    """How a vector environment starts the next episode of a row: "NextStep", "SameStep" or "Disabled"."""
+    mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+    name = str(getattr(mode, "value", mode)).replace("_", "").lower()
+    modes = {"nextstep": "NextStep", "samestep": "SameStep", "disabled": "Disabled"}
+    if name not in modes:
+        given = "no" if mode is None else f"the unknown value {mode!r} as"
+        raise Refused(
+            "make",
+            f'the vector environment {type(env).__name__} has {given} metadata["autoreset_mode"], expected one of '
+            f"gymnasium.vector.AutoresetMode: {', '.join(modes.values())}",
+        )
+    return modes[name]
 
-    def __init__(self, env):
-        for name in ("observation_space", "action_space", "reset", "step"):
-            if not hasattr(env, name):
-                raise Refused(
-                    "make", f"{type(env).__name__} has no {name}, expected an environment as Gymnasium has them"
-                )
-        if hasattr(env, "single_observation_space"):
-            raise Refused(
-                "make",
-                f"{type(env).__name__} is a vector environment, expected a single one: troupe makes "
-                "env.rows of them",
-            )
-        self.actions = Actions(env.action_space)
-        space = env.observation_space
-        self.leaves = leaves_of(space)
+
+def require_members(env, names):
+    for name in names:
+        if not hasattr(env, name):
+            raise Refused("make", f"{type(env).__name__} has no {name}, expected an environment as Gymnasium has them")
+
+
+class Spaces:
+    """What a row observes and does, as JSON and as writers."""
+
+    def __init__(self, observation_space, action_space, limit=0):
+        self.actions = Actions(action_space)
+        self.leaves = leaves_of(observation_space)
         self.mask = None
-        if kind_of(space) == "Dict" and "action_mask" in space.spaces and self.actions.kind != "continuous":
+        masked = kind_of(observation_space) == "Dict" and "action_mask" in observation_space.spaces
+        if masked and self.actions.kind != "continuous":
             self.mask = lambda observation: observation["action_mask"]
             self.leaves = [leaf for leaf in self.leaves if leaf.path[0] != "action_mask"]
         if not self.leaves:
             raise Refused("space", "the observation space has no arrays besides the mask, expected at least one")
-        self.limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+        names = [leaf.name for leaf in self.leaves]
+        for name in names:
+            if names.count(name) > 1:
+                raise Refused("space", f"two parts of the observation have the name {name}, expected different names")
+        self.limit = int(limit or 0)
 
     def describe(self):
         return {
@@ -317,11 +434,13 @@ class Spaces:
                 "high": self.actions.high,
                 "masked": self.mask is not None,
             },
-            "max_episode_steps": int(self.limit or 0),
+            "max_episode_steps": self.limit,
         }
 
     def write_mask(self, view, i, observation):
-        mask = self.mask(observation)
+        self.write_mask_value(view, i, self.mask(observation))
+
+    def write_mask_value(self, view, i, mask):
         if isinstance(mask, (tuple, list)):
             mask = np.concatenate([np.ravel(part) for part in mask])
         mask = np.ravel(np.asarray(mask))
@@ -336,24 +455,31 @@ def success_of(info):
     return info.get("success") if value is None else value
 
 
+def first_action(spaces, mask=None):
+    """Numbers of an action that is allowed, [A]. `mask` is [M], or none."""
+    actions = spaces.actions
+    if actions.kind == "continuous":
+        return np.array(actions.low, np.float32)
+    numbers = np.zeros(len(actions.bins), np.int32)
+    at = 0
+    for a, size in enumerate(actions.bins if mask is not None else []):
+        numbers[a] = int(np.argmax(mask[at : at + size]))
+        at += size
+    return numbers
+
+
 def reports_success(env, spaces):
     """Whether the infos of a reset or of a first step contain the success of an episode."""
     observation, info = env.reset(seed=0)
     if (getattr(env, "metadata", None) or {}).get("reports_success") or success_of(info) is not None:
         return True
-    numbers = np.zeros((1, max(1, len(spaces.actions.bins), len(spaces.actions.low))))
-    if spaces.actions.kind == "continuous":
-        numbers[0] = spaces.actions.low
-    elif spaces.mask is not None:
+    mask = None
+    if spaces.mask is not None:
         view = np.zeros((1, spaces.actions.masked_size()), np.uint8)
         spaces.write_mask(view, 0, observation)
-        at = 0
-        for a, size in enumerate(spaces.actions.bins):
-            numbers[0, a] = int(view[0, at : at + size].argmax())
-            at += size
-    numbers = numbers.astype(np.float32 if spaces.actions.kind == "continuous" else np.int32)
+        mask = view[0]
     try:
-        result = env.step(spaces.actions.converter()(numbers)[0])
+        result = env.step(spaces.actions.converter()(first_action(spaces, mask)[None])[0])
     except Exception:  # an environment may fail now and then; a run reports it
         return False
     if len(result) != 5:
@@ -373,18 +499,16 @@ def close(env):
         env.close()
 
 
-class Rows:
-    """The rows of this server and their shared memory."""
+class Block:
+    """The shared memory of the rows of this server, and the errors of a step."""
 
-    def __init__(self, make, spare, spaces, layout, block):
-        self.make, self.spare, self.spaces = make, spare, spaces
+    def __init__(self, spaces, layout, memory):
+        self.spaces = spaces
         self.count, self.chunk = layout["rows"], layout["chunk"]
-        self.envs = [None] * self.count
-        self.steps = [None] * self.count
         arrays = {}
         for entry in layout["arrays"]:
             size = math.prod(entry["shape"])
-            array = np.frombuffer(block, dtype=entry["dtype"], count=size, offset=entry["offset"])
+            array = np.frombuffer(memory, dtype=entry["dtype"], count=size, offset=entry["offset"])
             arrays[entry["name"]] = array.reshape(entry["shape"])
         self.header = memoryview(arrays["header"])
         self.commands, self.actions, self.seeds = arrays["command"], arrays["actions"], arrays["seed"]
@@ -397,15 +521,6 @@ class Rows:
         self.finals = [arrays[f"final_observations/{k}"] for k in range(len(spaces.leaves))]
         self.convert = spaces.actions.converter()
         self.errors = []
-        leaf = spaces.leaves[0]
-        # The common case, one Box of rank 1 without a mask, is written without a loop over the parts of an observation.
-        single = len(spaces.leaves) == 1 and leaf.kind == "Box" and not leaf.path and self.mask is None
-        self.plain = single and len(leaf.source) == 1 and self.chunk == 1
-        if self.plain:
-            self.row_views = [memoryview(row) for row in self.observations[0]]
-            first = self.actions[:, 0]
-            discrete = self.convert is Actions.to_ints
-            self.take_actions = first[:, 0].tolist if discrete else lambda: self.convert(first)
 
     def write(self, i, observation, views):
         for leaf, view in zip(self.spaces.leaves, views):
@@ -418,6 +533,28 @@ class Rows:
 
     def fail(self, i, error):
         self.errors.append([i, text_of(error), lines_of(error, 30)])
+
+    def render(self, i):
+        return ""
+
+
+class Rows(Block):
+    """Rows that are environments of their own."""
+
+    def __init__(self, make, spare, spaces, layout, memory):
+        super().__init__(spaces, layout, memory)
+        self.make, self.spare = make, spare
+        self.envs = [None] * self.count
+        self.steps = [None] * self.count
+        leaf = spaces.leaves[0]
+        # The common case, one Box of rank 1 without a mask, is written without a loop over the parts of an observation.
+        single = len(spaces.leaves) == 1 and leaf.kind == "Box" and not leaf.path and self.mask is None
+        self.plain = single and len(leaf.source) == 1 and self.chunk == 1
+        if self.plain:
+            self.row_views = [memoryview(row) for row in self.observations[0]]
+            first = self.actions[:, 0]
+            discrete = self.convert is Actions.to_ints
+            self.take_actions = first[:, 0].tolist if discrete else lambda: self.convert(first)
 
     def start(self, i, command):
         """Begins an episode in row i, and makes its environment first if there is none or `command` asks for it."""
@@ -509,6 +646,284 @@ class Rows:
                 close(env)
 
 
+def close_quietly(env):
+    try:
+        close(env)
+    except Exception as error:
+        print("close():", text_of(error))
+
+
+class SharedRows(Block):
+    """Rows that cannot be stepped one by one. A row that executes no step, because its episode is over or because it
+    cannot start yet, gets executed 0; its observation is then the one to act on next."""
+
+    def __init__(self, spaces, layout, memory):
+        super().__init__(spaces, layout, memory)
+        self.default = first_action(spaces)
+
+    def numbers_of(self, i, command):
+        """The action of row i as numbers, [A]. A row without a policy takes one that is allowed."""
+        if command == STEP:
+            return self.actions[i, 0]
+        return self.default if self.mask is None else first_action(self.spaces, self.mask[i])
+
+    def allow_all(self, i):
+        """For an observation that no action follows: a mask may allow nothing after the end of an episode."""
+        if self.mask is not None:
+            self.mask[i] = 1
+
+    def keep_last(self, i):
+        """The observation of row i is the last one of its episode."""
+        for final, observation in zip(self.finals, self.observations):
+            final[i] = observation[i]
+        self.allow_all(i)
+
+    def end(self, i, terminated, truncated, success):
+        self.terminated[i], self.truncated[i] = bool(terminated), bool(truncated and not terminated)
+        self.success[i] = bool(success)
+
+    def fail_all(self, rows, error):
+        """All of these rows fail because of the same exception, which is reported with one traceback."""
+        for k, i in enumerate(rows):
+            self.errors.append([i, text_of(error), lines_of(error, 30) if k == 0 else []])
+
+
+def value_of_row(infos, name, i):
+    """The value that the infos of a vector environment have for row i; none if there is none."""
+    values, given = infos.get(name), infos.get("_" + name)
+    if values is None or (given is not None and not given[i]):
+        return None
+    return values[i] if np.ndim(values) > 0 else values
+
+
+class VectorRows(SharedRows):
+    """Rows of one gymnasium.vector.VectorEnv."""
+
+    def __init__(self, make, env, spaces, layout, memory):
+        super().__init__(spaces, layout, memory)
+        self.make, self.env, self.mode = make, env, mode_of(env)
+        self.over = np.zeros(self.count, bool)  # rows whose episode the last step ended, if the next one restarts them
+        self.one_seed = False  # whether reset() takes no list of seeds
+        self.fresh = True  # whether no episode has begun since the environment was made
+
+    def step(self, all_rows):
+        self.errors = []
+        commands = [STEP] * self.count if all_rows else self.commands.tolist()
+        try:
+            if STEP in commands:
+                self.step_all(commands)
+            else:
+                self.start_all(commands)
+        except (Exception, SystemExit) as error:
+            self.errors = []
+            self.fail_all([i for i, command in enumerate(commands) if command != SKIP], error)
+        return self.errors
+
+    def start_all(self, commands):
+        if REBUILD in commands and not self.fresh and self.env is not None:
+            close_quietly(self.env)
+            self.env = None
+        if self.env is None:
+            self.env, self.fresh = self.make(), True
+        some = self.mode == "Disabled" and not self.fresh
+        self.fresh = False
+        observation = self.reset(commands, np.array([c != SKIP for c in commands]) if some else None)
+        self.over[:] = False
+        self.write_rows(range(self.count) if not some else np.flatnonzero(self.commands), observation)
+
+    def reset(self, commands, rows=None):
+        """Resets the environment, or these rows of it, [N] bool. Returns the observations."""
+        seeded = (START_SEEDED, REBUILD)
+        seeds = [int(self.seeds[i]) if c in seeded else None for i, c in enumerate(commands)]
+        given = {} if rows is None else {"options": {"reset_mask": rows}}
+        if all(seed is None for seed in seeds):
+            return self.env.reset(**given)[0]
+        if not self.one_seed:
+            try:
+                return self.env.reset(seed=seeds, **given)[0]
+            except Exception as error:
+                try:
+                    observation = self.env.reset(seed=next(s for s in seeds if s is not None), **given)[0]
+                except Exception:
+                    raise error from None
+                self.one_seed = True
+                return observation
+        return self.env.reset(seed=next(s for s in seeds if s is not None), **given)[0]
+
+    def batch_of_actions(self, commands):
+        numbers = self.actions[:, 0]
+        if any(command != STEP for command in commands):
+            numbers = np.stack([self.numbers_of(i, command) for i, command in enumerate(commands)])
+        actions = np.asarray(self.convert(numbers))
+        dtype = getattr(self.spaces.actions, "dtype", np.int64)
+        return actions.astype(dtype).reshape((self.count, *self.spaces.actions.shape))
+
+    def write_rows(self, rows, batch):
+        """Writes these rows of a batch of observations, [N, ...] each. Rows that do not fit their space fail."""
+        failed = {}
+        for leaf, view in zip(self.spaces.leaves, self.observations):
+            values = leaf.take(batch)
+            if leaf.kind in ("Box", "MultiBinary") and np.shape(values) == (self.count, *leaf.source):
+                chosen = slice(None) if len(rows) == self.count else np.asarray(rows)
+                view[chosen] = np.asarray(values).reshape(view.shape)[chosen]
+                continue
+            if len(values) != self.count:
+                raise ValueError(f"observation {leaf.name} has {len(values)} rows, expected {self.count}")
+            for i in rows:
+                try:
+                    leaf.write_value(view, i, values[i])
+                except ValueError as error:
+                    failed.setdefault(int(i), error)
+        if self.mask is not None:
+            masks = self.spaces.mask(batch)
+            for i in rows:
+                mask = [part[i] for part in masks] if isinstance(masks, tuple) else masks[i]
+                self.spaces.write_mask_value(self.mask, i, mask)
+        for i, error in failed.items():
+            if self.commands[i] != SKIP:
+                self.fail(i, error)
+
+    def step_all(self, commands):
+        observation, rewards, terminated, truncated, infos = self.env.step(self.batch_of_actions(commands))
+        for name, values in (("rewards", rewards), ("terminated", terminated), ("truncated", truncated)):
+            if np.shape(values) != (self.count,):
+                raise ValueError(f"{name} has shape {list(np.shape(values))}, expected [{self.count}]")
+        terminated, truncated = np.asarray(terminated, bool), np.asarray(truncated, bool)
+        done = terminated | truncated
+        self.write_rows(range(self.count), observation)
+        # A row that is to start does so where an episode has just begun.
+        begun = self.over if self.mode == "NextStep" else done
+        for i, command in enumerate(commands):
+            if command == SKIP:
+                continue
+            if command != STEP:
+                self.executed[i] = int(begun[i] or self.mode == "Disabled")
+            elif self.mode == "NextStep" and self.over[i]:
+                self.executed[i] = 0
+            else:
+                self.rewards[i] = rewards[i]
+                if done[i]:
+                    self.finish(i, terminated[i], truncated[i], infos)
+        if self.mode == "NextStep":
+            self.over = done
+        elif self.mode == "Disabled":
+            again = done | np.array([command not in (STEP, SKIP) for command in commands])
+            if again.any():
+                self.write_rows(np.flatnonzero(again), self.reset(commands, again))
+
+    def finish(self, i, terminated, truncated, infos):
+        if self.mode == "SameStep":
+            finals = infos.get("final_obs")
+            if finals is None:
+                raise ValueError('the infos of a step that ended an episode have no "final_obs"')
+            for leaf, view in zip(self.spaces.leaves, self.finals):
+                # An array of observations, or arrays [N, ...] in the structure of an observation.
+                one_by_one = isinstance(finals, np.ndarray) and finals.dtype == object
+                leaf.write_value(view, i, leaf.take(finals[i]) if one_by_one else leaf.take(finals)[i])
+            infos = infos.get("final_info", infos)
+        else:
+            self.keep_last(i)
+        values = {name: value_of_row(infos, name, i) for name in ("is_success", "success")}
+        self.end(i, terminated, truncated, success_of(values))
+
+    def close(self):
+        if self.env is not None:
+            close_quietly(self.env)
+
+
+class World:
+    """One PettingZoo parallel environment, whose agents are rows from `first` on."""
+
+    def __init__(self, make, env, rows, first):
+        self.make, self.env, self.rows, self.first = make, env, rows, first
+        self.agents = list(env.possible_agents) if env is not None else []
+
+    def index(self, agent):
+        return self.first + self.agents.index(agent)
+
+    def start(self, commands):
+        """Begins an episode of all agents. `commands` are those of its rows."""
+        if self.env is None or REBUILD in commands:
+            if self.env is not None:
+                close_quietly(self.env)
+            self.env = None
+            self.env = self.make()
+            self.agents = list(self.env.possible_agents)
+        seeded = [k for k, command in enumerate(commands) if command in (START_SEEDED, REBUILD)]
+        seed = {"seed": int(self.rows.seeds[self.first + seeded[0]])} if seeded else {}
+        self.begin(self.env.reset(**seed)[0])
+
+    def begin(self, observations):
+        for agent in self.agents:
+            i = self.index(agent)
+            if agent in observations:
+                self.rows.write_next(i, observations[agent])
+            else:
+                self.blank(i)
+
+    def blank(self, i):
+        for view in self.rows.observations:
+            view[i] = 0
+        self.rows.allow_all(i)
+
+    def step(self, commands):
+        rows, before = self.rows, list(self.env.agents)
+        numbers = [rows.numbers_of(self.first + k, command) for k, command in enumerate(commands)]
+        actions = dict(zip(self.agents, rows.convert(np.stack(numbers))))
+        result = self.env.step({agent: actions[agent] for agent in before})
+        over = not self.env.agents
+        for k, agent in enumerate(self.agents):
+            i = self.first + k
+            if agent not in before or commands[k] != STEP:
+                rows.executed[i] = int(over and commands[k] != STEP)
+                if not over and agent in result[0]:
+                    rows.write_next(i, result[0][agent])  # the mask of a row without a policy
+                continue
+            self.take(i, agent, result)
+        if over:
+            self.begin(self.env.reset()[0])
+
+    def take(self, i, agent, result):
+        rows, (observations, rewards, terminated, truncated, infos) = self.rows, result
+        rows.rewards[i] = rewards.get(agent, 0.0)
+        if agent in observations:
+            rows.write_next(i, observations[agent])
+        ended, gone = terminated.get(agent, False), agent not in self.env.agents
+        if ended or truncated.get(agent, False) or gone:
+            rows.keep_last(i)
+            rows.end(i, ended, not ended, success_of(infos.get(agent) or {}))
+
+
+class ZooRows(SharedRows):
+    """Rows that are the agents of PettingZoo parallel environments."""
+
+    def __init__(self, make, env, spaces, layout, memory):
+        super().__init__(spaces, layout, memory)
+        self.agents = len(env.possible_agents)
+        self.worlds = [World(make, None, self, first) for first in range(0, self.count, self.agents)]
+        self.worlds[0] = World(make, env, self, 0)
+
+    def step(self, all_rows):
+        self.errors = []
+        commands = [STEP] * self.count if all_rows else self.commands.tolist()
+        for world in self.worlds:
+            chosen = range(world.first, world.first + self.agents)
+            mine = [commands[i] for i in chosen]
+            try:
+                if STEP in mine:
+                    world.step(mine)
+                elif any(command != SKIP for command in mine):
+                    world.start(mine)
+            except (Exception, SystemExit) as error:
+                self.fail_all([i for i in chosen if commands[i] != SKIP], error)
+        return self.errors
+
+    def close(self):
+        for world in self.worlds:
+            if world.env is not None:
+                close_quietly(world.env)
+
+
 # ---- the socket
 
 
@@ -543,18 +958,83 @@ class Connection:
         self.socket.sendall(b"j" + struct.pack("<I", len(data)) + data)
 
 
+def single_description(env):
+    """The spaces of an environment and the class of its rows."""
+    require_members(env, ("observation_space", "action_space", "reset", "step"))
+    limit = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    return Spaces(env.observation_space, env.action_space, limit), Rows
+
+
+def vector_description(env, rows):
+    require_members(env, ("single_action_space", "num_envs", "reset", "step"))
+    mode_of(env)
+    if int(env.num_envs) != rows:
+        raise Refused(
+            "make",
+            f"the vector environment {type(env).__name__} has {env.num_envs} rows, expected {rows}; give the callable "
+            "a parameter num_envs, which troupe sets",
+        )
+    limit = getattr(env, "max_episode_steps", None) or getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    return Spaces(env.single_observation_space, env.single_action_space, limit), VectorRows
+
+
+def parallel_description(env):
+    for name in ("possible_agents", "observation_space", "action_space", "reset", "step"):
+        if not hasattr(env, name):
+            raise Refused(
+                "make", f"{type(env).__name__} has no {name}, expected a parallel environment as PettingZoo has them"
+            )
+    agents = list(env.possible_agents)
+    if not agents:
+        raise Refused("make", f"{type(env).__name__} has no possible_agents, expected at least one")
+    spaces = [Spaces(env.observation_space(agent), env.action_space(agent)) for agent in agents]
+    for agent, other in zip(agents, spaces):
+        for part, text in (("observations", "observation"), ("action", "action")):
+            if other.describe()[part] != spaces[0].describe()[part]:
+                raise Refused(
+                    "space",
+                    f"the agents {agents[0]} and {agent} have different {text} spaces, expected the same for all "
+                    "agents, because they share one policy; wrappers of the package supersuit can pad them",
+                )
+    return spaces[0], ZooRows
+
+
+def reports_success_of(env, spaces, kind):
+    if kind is Rows:
+        return reports_success(env, spaces)
+    if (getattr(env, "metadata", None) or {}).get("reports_success"):
+        return True
+    env.reset(seed=[0] if isinstance(env, Pool) else 0)
+    try:
+        action = spaces.actions.converter()(first_action(spaces)[None])
+        if kind is ZooRows:
+            infos = env.step({agent: action[0] for agent in env.agents})[4]
+            return any(success_of(info) is not None for info in infos.values())
+        return success_of(env.step(np.asarray(action))[4]) is not None
+    except Exception:  # as above
+        return False
+
+
 def describe(request):
-    """The answer to the first request, and what is needed for the second: make, a first environment, its spaces."""
+    """The answer to the first request, and what is needed for the second: make, a first environment, its spaces, the
+    class of its rows."""
     if np is None:
         return {"error": {"kind": "no_numpy", "text": "numpy is not installed", "traceback": []}}, None
     try:
-        make = maker_of(request["id"], request["params"])
+        make = maker_of(request["id"], request["params"], request["rows"])
         env = make()
-        spaces = Spaces(env)
+        if request["id"].startswith("zoo:"):
+            spaces, kind = parallel_description(env)
+        elif hasattr(env, "single_observation_space"):
+            spaces, kind = vector_description(env, request["rows"])
+        else:
+            spaces, kind = single_description(env)
         answer = spaces.describe()
+        answer["shared"] = kind is not Rows
+        answer["agents"] = len(env.possible_agents) if kind is ZooRows else 1
         if request["probe"]:
-            answer["reports_success"] = reports_success(env, spaces)
-        return {"spaces": answer}, (make, env, spaces)
+            answer["reports_success"] = reports_success_of(env, spaces, kind)
+        return {"spaces": answer}, (make, env, spaces, kind)
     except Refused as error:
         return {"error": {"kind": error.kind, "text": printable(str(error)), "traceback": []}}, None
     except (Exception, SystemExit) as error:
@@ -597,11 +1077,11 @@ def main():
     connection.send_json(answer)
     if made is None:
         return
-    make, env, spaces = made
+    make, env, spaces, kind = made
     layout = connection.read_request()
     file, requested, replied = connection.files
     block = mmap.mmap(file, layout["bytes"])
-    rows = Rows(make, env, spaces, layout, block)
+    rows = kind(make, env, spaces, layout, block)
     gc.collect()
     gc.freeze()  # modules and spaces live as long as the process
     serve(connection, rows, requested, replied)

@@ -18,7 +18,8 @@ struct Scheme {
   const char* form;
 };
 
-constexpr Scheme kSchemes[] = {{"gym:", "gym:ID"}, {"py:", "py:MODULE:CALLABLE"}};
+constexpr Scheme kSchemes[] = {
+    {"gym:", "gym:ID"}, {"envpool:", "envpool:ID"}, {"zoo:", "zoo:MODULE"}, {"py:", "py:MODULE:CALLABLE"}};
 
 Json object_of(const std::string& text, const std::string& path) {
   Json object = parse_strict(text, path);
@@ -39,7 +40,15 @@ void require_target(const std::string& id) {
   if (id.starts_with("py:") && (target.find(':') == std::string::npos || target.ends_with(':')))
     throw ConfigError("env.id: \"" + printable(id) +
                       "\" names no callable, expected py:MODULE:CALLABLE or py:FILE.py:CALLABLE");
-  if (target.empty()) throw ConfigError("env.id: \"" + printable(id) + "\" names no environment, expected gym:ID");
+  const auto scheme = std::ranges::find_if(kSchemes, [&](const Scheme& each) { return id.starts_with(each.prefix); });
+  if (target.empty())
+    throw ConfigError("env.id: \"" + printable(id) + "\" names no environment, expected " + scheme->form);
+}
+
+PythonTarget target_of(const EnvConfig& config, const std::string& evaluation_params) {
+  require_target(config.id);
+  if (config.python.empty()) throw ConfigError("env.python: \"\" is empty, expected the name or path of a program");
+  return {config.id, arguments_of(config, evaluation_params), config.python, config.step_timeout};
 }
 
 }  // namespace
@@ -56,12 +65,17 @@ std::string python_schemes() {
 
 std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string& evaluation_params) {
   require_rows(config.rows);
-  require_target(config.id);
-  if (config.python.empty()) throw ConfigError("env.python: \"\" is empty, expected the name or path of a program");
-  const PythonTarget target{config.id, arguments_of(config, evaluation_params), config.python, config.step_timeout};
+  const PythonTarget target = target_of(config, evaluation_params);
   PythonSpec spec = python_spec(target);
   apply_chunk(spec.spec, config);
+  if (spec.shared && spec.spec.action.chunk > 1)
+    throw ConfigError("env.chunk: " + std::to_string(config.chunk) + " with " + config.id +
+                      ", whose rows take their steps together; expected 0 or 1");
   return std::make_unique<PythonEnv>(target, std::move(spec), config.rows, config.processes);
+}
+
+int64_t python_rows_per_world(const EnvConfig& config, const std::string& evaluation_params) {
+  return python_spec(target_of(config, evaluation_params)).agents;
 }
 
 }  // namespace troupe

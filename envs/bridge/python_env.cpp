@@ -45,14 +45,17 @@ PythonEnv::PythonEnv(PythonTarget target, PythonSpec spec, int64_t rows, int64_t
     : target_(std::move(target)),
       spec_(std::move(spec.spec)),
       spaces_(std::move(spec.text)),
+      shared_(spec.shared),
+      agents_(spec.agents),
       buffers_(spec_, rows),
       rows_(static_cast<size_t>(rows)) {
   TROUPE_CHECK(rows >= 1 && processes >= 1, spec_.id, rows, processes);
-  const int64_t count = std::min(rows, processes);
+  const int64_t worlds = std::max<int64_t>(1, rows / agents_);
+  const int64_t count = std::min(worlds, processes);
   for (int64_t p = 0; p < count; ++p) {
     groups_.emplace_back();
-    groups_.back().begin = rows * p / count;
-    groups_.back().end = rows * (p + 1) / count;
+    groups_.back().begin = worlds * p / count * agents_;
+    groups_.back().end = worlds * (p + 1) / count * agents_;
   }
 }
 
@@ -71,6 +74,7 @@ RowCommand PythonEnv::start_command(const Row& row) const {
 }
 
 void PythonEnv::reset(uint64_t seed, uint64_t first_row, EnvStep& out) {
+  TROUPE_CHECK(rows() % agents_ == 0, spec_.id, "rows:", rows(), "agents:", agents_);
   buffers_.bind(spec_, out);
   failed_.clear();
   for (int64_t i = 0; i < rows(); ++i) {
@@ -175,7 +179,7 @@ void PythonEnv::start_servers() {
     if (!group.asked || group.server) continue;
     guarded(group, [&] {
       if (!group.block) group.block = std::make_unique<StepBlock>(spec_, group.end - group.begin);
-      group.server = std::make_unique<ServerProcess>(target_, /*probe=*/false);
+      group.server = std::make_unique<ServerProcess>(target_, group.end - group.begin, Probe::no);
       starting.push_back(&group);
     });
   }
@@ -222,6 +226,7 @@ void PythonEnv::collect(Group& group, std::vector<ServerRowError> errors) {
 void PythonEnv::collect_row(int64_t i, const Group& group) {
   Row& each = row(i);
   try {
+    if (group.block->executed[i - group.begin] == 0) return collect_void(i, group);
     if (each.command == RowCommand::step) {
       take_result(i, group);
     } else {
@@ -234,6 +239,15 @@ void PythonEnv::collect_row(int64_t i, const Group& group) {
   } catch (const std::exception& error) {
     fail(i, error.what(), /*rebuild=*/false);
   }
+}
+
+// Row i executed nothing: the next episode has just begun, or the row waits for others.
+void PythonEnv::collect_void(int64_t i, const Group& group) {
+  buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
+  if (row(i).command == RowCommand::step)
+    take_observation(i, group);
+  else
+    buffers_.blank(i);
 }
 
 // Throws std::runtime_error for an observation that is not finite and for a mask without choices.
@@ -298,7 +312,7 @@ void PythonEnv::lose(Group& group, const std::string& text) {
 
 // Begins new episodes in the rows that have failed. A row that fails again is tried at the next step.
 void PythonEnv::restart_failed() {
-  if (failed_.empty()) return;
+  if (failed_.empty() || shared_) return;  // rows that share an environment start in the next step
   for (Row& each : rows_) each.command = RowCommand::skip;
   for (const int64_t i : failed_) row(i).command = start_command(row(i));
   run_round();

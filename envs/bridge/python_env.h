@@ -68,6 +68,7 @@ class PythonEnv final : public Env {
   bool write_commands(Group& group);
   void collect(Group& group, std::vector<ServerRowError> errors);
   void collect_row(int64_t i, const Group& group);
+  void collect_void(int64_t i, const Group& group);
   void take_observation(int64_t i, const Group& group);
   void take_result(int64_t i, const Group& group);
   void fail(int64_t i, const std::string& text, bool rebuild);
@@ -78,6 +79,8 @@ class PythonEnv final : public Env {
   PythonTarget target_;
   EnvSpec spec_;
   std::string spaces_;
+  bool shared_;  // whether the rows of a process cannot be stepped and started one by one
+  int64_t agents_;
   StepBuffers buffers_;
   std::vector<Row> rows_;
   std::vector<Group> groups_;

@@ -21,6 +21,13 @@ constexpr size_t kLongestError = 400;
 
 std::string quoted(const std::string& text) { return '"' + printable(text, 200) + '"'; }
 
+// The package that ids of a scheme need, after a blank.
+std::string library_of(const std::string& scheme) {
+  if (scheme == "gym") return " gymnasium";
+  if (scheme == "zoo") return " pettingzoo";
+  return scheme == "envpool" ? " envpool" : "";
+}
+
 [[noreturn]] void refuse(const PythonTarget& target, const Json& error) {
   const auto kind = error.at("kind").get<std::string>();
   const std::string text = printable(error.at("text").get<std::string>(), kLongestError);
@@ -30,8 +37,10 @@ std::string quoted(const std::string& text) { return '"' + printable(text, 200) 
                        " needs it; install it with `" + printable(target.python, 200) + " -m pip install " + packages +
                        "`, or set env.python to an interpreter that has it");
   };
-  if (kind == "no_numpy") throw missing(target.id.starts_with("gym:") ? "numpy gymnasium" : "numpy");
-  if (kind == "no_gymnasium") throw missing("gymnasium");
+  const std::string scheme = target.id.substr(0, target.id.find(':'));
+  if (kind == "no_numpy") throw missing("numpy" + library_of(scheme));
+  if (kind.starts_with("no_")) throw missing(kind.substr(3));
+  if (kind == "params") throw ConfigError("env.params: " + text);
   throw ConfigError("env.id: " + quoted(target.id) + (kind == "make" ? " cannot be made: " : ": ") + text);
 }
 
@@ -71,12 +80,14 @@ EnvSpec read_spec(const std::string& id, const Json& spaces) {
 
 PythonSpec ask(const PythonTarget& target) {
   try {
-    ServerProcess server(target, /*probe=*/true);
+    ServerProcess server(target, /*rows=*/1, Probe::yes);
     const Json answer = server.spaces();
     PythonSpec result;
     result.text = spaces_text(target, answer);
     result.spec = read_spec(target.id, answer.at("spaces"));
     result.spec.reports_success = answer.at("spaces").at("reports_success").get<bool>();
+    result.agents = answer.at("spaces").at("agents").get<int64_t>();
+    result.shared = answer.at("spaces").at("shared").get<bool>();
     check_spec(result.spec);
     return result;
   } catch (const IoError& error) {

@@ -14,6 +14,9 @@ struct PythonSpec {
   EnvSpec spec;
   // As the server describes the spaces. Each later server has to describe them in the same way.
   std::string text;
+  // Whether the rows of a process cannot be stepped and started one by one, as in a vector environment.
+  bool shared = false;
+  int64_t agents = 1;  // neighbouring rows that act in one world
 };
 
 // The spec of an environment. Starts a process for it, which ends before the return; the result is kept, so that the

@@ -33,7 +33,7 @@ constexpr size_t kMostFiles = 3;  // that go with one message
 
 }  // namespace
 
-ServerProcess::ServerProcess(const PythonTarget& target, bool probe) : target_(target) {
+ServerProcess::ServerProcess(const PythonTarget& target, int64_t rows, Probe probe) : target_(target) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw IoError(target.id, "no socket for its process", errno);
@@ -42,7 +42,10 @@ ServerProcess::ServerProcess(const PythonTarget& target, bool probe) : target_(t
   process_ = std::make_unique<ChildProcess>(
       std::vector<std::string>{target.python, "-u", server_file("env_server.py", "envs/bridge"), "3"},
       std::span(&ends[1], 1), [this](std::string_view line) { on_line(line); });
-  send_json({{"id", target.id}, {"params", nlohmann::ordered_json::parse(target.params)}, {"probe", probe}});
+  send_json({{"id", target.id},
+             {"params", nlohmann::ordered_json::parse(target.params)},
+             {"rows", rows},
+             {"probe", probe == Probe::yes}});
 }
 
 ServerProcess::~ServerProcess() {

@@ -30,6 +30,9 @@ struct PythonTarget {
   std::chrono::milliseconds timeout;
 };
 
+// Whether a server has to find out by a reset and a step if the environment reports success.
+enum class Probe : bool { no, yes };
+
 // The process is lost, and so are the states of its rows. what() is one line.
 class ServerGone : public std::runtime_error {
  public:
@@ -45,10 +48,9 @@ struct ServerRowError {
 
 class ServerProcess {
  public:
-  // Starts the process, and asks for the spaces of the environment. With `probe` it finds out by a reset and a step
-  // whether the environment reports success. Does not wait for the answer. Throws IoError when the interpreter is
-  // missing.
-  ServerProcess(const PythonTarget& target, bool probe);
+  // Starts the process for `rows` rows, and asks for the spaces of the environment. Does not wait for the answer.
+  // Throws IoError when the interpreter is missing.
+  ServerProcess(const PythonTarget& target, int64_t rows, Probe probe);
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
   ~ServerProcess();

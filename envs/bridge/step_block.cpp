@@ -95,7 +95,8 @@ void StepBlock::clear_results() {
   for (uint8_t* flags : {terminated, truncated, success})
     if (std::any_of(flags, flags + rows_, [](uint8_t flag) { return flag != 0; }))
       std::fill_n(flags, rows_, uint8_t{0});
-  if (chunk_ > 1 || executed[0] == 0) std::fill_n(executed, rows_, 1);
+  if (std::any_of(executed, executed + rows_, [](int32_t steps) { return steps != 1; }))
+    std::fill_n(executed, rows_, 1);
 }
 
 }  // namespace troupe

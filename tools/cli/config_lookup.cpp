@@ -69,6 +69,7 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   EnvConfig one_row = config.env;
   one_row.rows = 1;
   std::unique_ptr<Env> env = make_env(one_row);
+  require_whole_worlds(config.env);
   make_evaluation_env(config.env, config.evaluation.env_params, 1);
   check_fit(config, env->spec());
   return env;

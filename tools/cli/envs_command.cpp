@@ -186,7 +186,8 @@ int list_envs(const Options& options) {
   if (!found) throw ConfigError(unknown_environment(options.id));
   if (options.json) std::cout << all.dump(2) << '\n';
   if (!options.json && options.id.empty()) {
-    std::cout << "Also environments in Python: " << python_schemes() << " (docs/python_environments.md)\n";
+    std::cout << "Also environments in Python: " << python_schemes() << " (docs/python_environments.md)\n"
+              << "and in C: lib:FILE.so (docs/environments.md)\n";
     std::string ids;
     for (const std::string& id : mujoco_ids()) ids += (ids.empty() ? "" : " ") + id;
     std::cout << wrapped("Also of MuJoCo (docs/mujoco.md):", ids, 4, kListColumns);

@@ -77,12 +77,12 @@ std::string title(int64_t episode, int64_t episodes, int64_t steps, double score
 // Plays until all episodes are over (true) or the user stops (false).
 bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
   EnvConfig one = run.context->config.env;
-  one.rows = 1;
+  one.rows = rows_per_world(one);
   const std::unique_ptr<Env> env = run.context->make_env(one);
   const std::unique_ptr<Policy> policy = run.context->make_evaluation_policy();
   policy->load(*run.weights);
-  EnvStep step = EnvStep::allocate(env->spec(), 1);
-  LikelyActions actions(run.context->recurrence.state_size, 1);
+  EnvStep step = EnvStep::allocate(env->spec(), one.rows);
+  LikelyActions actions(run.context->recurrence.state_size, one.rows);
   env->reset(derive_key(run.context->config.seed, "play"), 0, step);
   for (int64_t episode = 1; episode <= episodes; ++episode) {
     double score = 0;
