@@ -696,6 +696,19 @@ def value_of_row(infos, name, i):
     return values[i] if np.ndim(values) > 0 else values
 
 
+def reset_vector(env, seeds, **given):
+    """Resets a vector environment. One whose reset() takes no list of seeds gets the first one. Returns observations."""
+    if all(seed is None for seed in seeds):
+        return env.reset(**given)[0]
+    try:
+        return env.reset(seed=seeds, **given)[0]
+    except Exception as error:
+        try:
+            return env.reset(seed=next(seed for seed in seeds if seed is not None), **given)[0]
+        except Exception:
+            raise error from None
+
+
 class VectorRows(SharedRows):
     """Rows of one gymnasium.vector.VectorEnv."""
 
@@ -703,7 +716,6 @@ class VectorRows(SharedRows):
         super().__init__(spaces, layout, memory)
         self.make, self.env, self.mode = make, env, mode_of(env)
         self.over = np.zeros(self.count, bool)  # rows whose episode the last step ended, if the next one restarts them
-        self.one_seed = False  # whether reset() takes no list of seeds
         self.fresh = True  # whether no episode has begun since the environment was made
 
     def step(self, all_rows):
@@ -736,19 +748,7 @@ class VectorRows(SharedRows):
         seeded = (START_SEEDED, REBUILD)
         seeds = [int(self.seeds[i]) if c in seeded else None for i, c in enumerate(commands)]
         given = {} if rows is None else {"options": {"reset_mask": rows}}
-        if all(seed is None for seed in seeds):
-            return self.env.reset(**given)[0]
-        if not self.one_seed:
-            try:
-                return self.env.reset(seed=seeds, **given)[0]
-            except Exception as error:
-                try:
-                    observation = self.env.reset(seed=next(s for s in seeds if s is not None), **given)[0]
-                except Exception:
-                    raise error from None
-                self.one_seed = True
-                return observation
-        return self.env.reset(seed=next(s for s in seeds if s is not None), **given)[0]
+        return reset_vector(self.env, seeds, **given)
 
     def batch_of_actions(self, commands):
         numbers = self.actions[:, 0]
@@ -1004,7 +1004,7 @@ def reports_success_of(env, spaces, kind):
         return reports_success(env, spaces)
     if (getattr(env, "metadata", None) or {}).get("reports_success"):
         return True
-    env.reset(seed=[0] if isinstance(env, Pool) else 0)
+    reset_vector(env, [0]) if kind is VectorRows else env.reset(seed=0)
     try:
         action = spaces.actions.converter()(first_action(spaces)[None])
         if kind is ZooRows:

@@ -180,7 +180,7 @@ TEST_CASE("python_env: what cannot be made is refused with one line") {
             "was killed by signal 11 (Segmentation fault); the last line of its output: about to crash"},
            {"Missing", "{}", "environments.py has no Missing"},
            {"NotCallable", "{}", "NotCallable cannot be called, expected a function or class"},
-           {"Vector", "{}", "Vector is a vector environment, expected a single one"},
+           {"Vector", "{}", "Vector has no single_action_space, expected an environment"},
            {"Box", R"({"low": 0, "high": 1, "shape": [1]})", "Box has no observation_space, expected an environment"},
            {"with_spaces", R"({"observation": "graph"})", "observation observation: a Graph space is not supported"},
            {"with_spaces", R"({"observation": "complex"})",
@@ -231,11 +231,12 @@ TEST_CASE("python_env: ids that cannot be right are refused before anything star
     config.python = "no-such-python";
     return refusal_of(config);
   };
-  CHECK(
-      refused("ray:CartPole") ==
-      "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, py:MODULE:CALLABLE, mujoco:ID");
+  CHECK(refused("ray:CartPole") ==
+        "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, envpool:ID, "
+        "zoo:MODULE, py:MODULE:CALLABLE, mujoco:ID, lib:FILE.so");
   CHECK(refused("py:module") ==
         "env.id: \"py:module\" names no callable, expected py:MODULE:CALLABLE or py:FILE.py:CALLABLE");
+  CHECK(refused("zoo:") == "env.id: \"zoo:\" names no environment, expected zoo:MODULE");
   CHECK(refused("gym:") == "env.id: \"gym:\" names no environment, expected gym:ID");
 }
 

@@ -1,0 +1,126 @@
+"""Vector environments, a fake EnvPool and PettingZoo parallel environments for the tests. They need numpy only."""
+
+import os
+import signal
+
+import numpy as np
+from environments import Box, Dict, Discrete, MultiBinary, Walk
+
+
+class Vector:
+    """Walks in one vector environment. Row i observes its position, its step and its number of resets."""
+
+    def __init__(self, num_envs, mode="NextStep", length=3, what="", dense=False, masked=False):
+        self.walks = [Walk(length + i % 2, truncates=i % 2 == 1) for i in range(num_envs)]
+        self.num_envs, self.mode, self.what, self.dense, self.masked = num_envs, mode, what, dense, masked
+        self.single_observation_space = Walk().observation_space
+        if masked:
+            self.single_observation_space = Dict(state=Walk().observation_space, action_mask=MultiBinary(2))
+        self.single_action_space = Discrete(2)
+        self.metadata = {"autoreset_mode": mode} if mode else {}
+        self.over = np.zeros(num_envs, bool)
+        self.t = 0
+
+    def observations(self):
+        state = np.stack([walk.observation() for walk in self.walks])
+        # Nothing is allowed after the end of an episode.
+        return {"state": state, "action_mask": np.stack([~self.over, ~self.over], 1)} if self.masked else state
+
+    def reset(self, seed=None, options=None):
+        chosen = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        for i, walk in enumerate(self.walks):
+            if chosen[i]:
+                walk.reset(seed=None if seed is None else seed[i])
+        self.over &= ~chosen
+        return self.observations(), {}
+
+    def step(self, actions):
+        assert actions.shape == (self.num_envs,) and actions.dtype == np.int64
+        self.t += 1
+        if self.what == "raise" and self.t == 2:
+            raise ValueError("bad batch")
+        results = [self.advance(i, int(action)) for i, action in enumerate(actions)]
+        rewards, terminated, truncated = (np.array([r[k] for r in results]) for k in range(3))
+        ended = terminated | truncated
+        success = np.array([walk.position > 0 for walk in self.walks])
+        infos = {"is_success": success, "_is_success": ended}
+        self.over = ended
+        if self.mode == "SameStep" and ended.any():
+            finals = [walk.observation() if over else None for walk, over in zip(self.walks, ended)]
+            if self.dense:
+                finals = np.stack([np.zeros(3) if final is None else final for final in finals])
+            else:
+                finals = np.array([*finals, None], object)[:-1]
+            infos = {"final_obs": finals, "_final_obs": ended, "final_info": infos, "_final_info": ended}
+            for walk, over in zip(self.walks, ended):
+                if over:
+                    walk.reset()
+            self.over = np.zeros(self.num_envs, bool)
+        observations = self.observations()
+        if self.what == "nan" and self.t == 2:
+            observations[0, 0] = np.nan
+        return observations, rewards, terminated, truncated, infos
+
+    def advance(self, i, action):
+        if self.over[i] and self.mode == "NextStep":
+            self.walks[i].reset()
+            return 0.0, False, False
+        assert not self.over[i], "a step after the end"
+        return self.walks[i].step(action)[1:4]
+
+
+def fixed_size(mode="NextStep"):
+    return Vector(4, mode)
+
+
+class Parallel:
+    """Agents a, b, c walk; agent k leaves after `length` + k steps."""
+
+    metadata = {"reports_success": True}
+
+    def __init__(self, length=2, what="", agents=3):
+        self.possible_agents = list("abcdefgh"[:agents])
+        self.agents, self.length, self.what, self.resets = [], length, what, 0
+
+    def observation_space(self, agent):
+        dims = 2 if self.what == "spaces" and agent == "b" else 3
+        return Box(-np.inf, np.inf, (dims,))
+
+    def action_space(self, agent):
+        return Discrete(3 if self.what == "actions" and agent == "c" else 2)
+
+    def observe(self, agent):
+        return np.array([self.positions[agent], self.t, self.resets], np.float32)
+
+    def reset(self, seed=None, options=None):
+        if seed is not None:
+            self.random = np.random.default_rng(seed)
+        self.agents, self.t = list(self.possible_agents), 0
+        self.resets += 1
+        self.positions = {agent: float(self.random.normal()) for agent in self.agents}
+        return {agent: self.observe(agent) for agent in self.agents}, {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        assert sorted(actions) == sorted(self.agents), (actions, self.agents)
+        self.t += 1
+        if self.what == "raise" and self.t == 2:
+            raise ValueError("bad world")
+        if self.what == "kill" and self.t == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        acted = self.agents
+        for agent in acted:
+            self.positions[agent] += 2 * actions[agent] - 1
+        ended = {a: self.t >= self.length + self.possible_agents.index(a) for a in acted}
+        self.agents = [agent for agent in acted if not ended[agent]]
+        observations = {agent: self.observe(agent) for agent in acted}
+        if self.what == "nan" and self.t == 1 and self.resets == 1:
+            observations["a"][0] = np.nan
+        rewards = {agent: float(actions[agent]) for agent in acted}
+        last = self.possible_agents[-1]
+        terminated = {agent: ended[agent] and agent != last for agent in acted}
+        truncated = {agent: ended[agent] and agent == last for agent in acted}
+        return observations, rewards, terminated, truncated, {agent: {"is_success": agent == "b"} for agent in acted}
+
+
+def no_agents():
+    return Parallel(agents=0)

@@ -1,0 +1,293 @@
+// Environments in Python whose rows are stepped together: vector environments, EnvPool, PettingZoo.
+
+#include <signal.h>
+
+#include "envs/bridge/python_env.h"
+#include "tests/envs/bridge/python_fixtures.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+EnvConfig shared_config(const std::string& scheme, const std::string& name, int64_t rows,
+                        const std::string& params = "{}", int64_t processes = 1) {
+  EnvConfig config = python_config(name, rows, params, processes);
+  config.id = scheme + ":tests/envs/bridge/shared_environments.py:" + name;
+  return config;
+}
+
+EnvConfig vector_config(const std::string& mode, int64_t rows, const std::string& more = "", int64_t processes = 1) {
+  return shared_config("py", "Vector", rows, R"({"mode": ")" + mode + "\"" + more + "}", processes);
+}
+
+EnvConfig zoo_config(int64_t rows, const std::string& params = "{}", int64_t processes = 1) {
+  return shared_config("zoo", "Parallel", rows, params, processes);
+}
+
+// Of the rows with odd numbers, the episodes of `length` + 1 steps end by truncation.
+void check_episodes(const EnvConfig& config, bool void_steps) {
+  Stepping run(config);
+  CHECK(run.env->spec().reports_success);
+  for (int episode = 1; episode <= 3; ++episode) {
+    for (int t = 1; t <= 3; ++t) {
+      CHECK(run.observed(0, 1) == t - 1);
+      CHECK(run.observed(0, 2) == episode);
+      run.act(1);
+      CHECK(run.failed(0) == Failed::no);
+      CHECK(run.executed(0) == 1);
+    }
+    CHECK(run.terminated(0));
+    CHECK(run.last_observed(0, 1) == 3);
+    CHECK(run.last_observed(0, 0) == run.reward(0));
+    CHECK(run.success(0) == (run.reward(0) > 0));
+    CHECK(run.step.errors.empty());
+    if (!void_steps) continue;
+    CHECK(run.observed(0, 1) == 3);
+    run.act(1);
+    CHECK(run.failed(0) == Failed::idle);
+    CHECK(run.executed(0) == 0);
+    CHECK(run.reward(0) == 0);
+    CHECK(!run.terminated(0));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("vector environments: the three modes of autoreset give the same episodes") {
+  if (!can_use("numpy")) return;
+  check_episodes(vector_config("NextStep", 3), true);
+  check_episodes(vector_config("SameStep", 3), false);
+  check_episodes(vector_config("SameStep", 3, R"(, "dense": true)"), false);
+  check_episodes(vector_config("Disabled", 3), false);
+}
+
+TEST_CASE("vector environments: results depend neither on the number of rows nor on that of processes") {
+  if (!can_use("numpy")) return;
+  for (const char* mode : {"NextStep", "SameStep", "Disabled"}) {
+    CAPTURE(mode);
+    Stepping all(vector_config(mode, 6)), split(vector_config(mode, 6, "", 3)), last(vector_config(mode, 2), 1, 4);
+    for (int t = 0; t < 12; ++t) {
+      for (Stepping* each : {&all, &split, &last}) each->act(1);
+      REQUIRE(all_bytes(all.step) == all_bytes(split.step));
+      for (int64_t i = 0; i < 2; ++i) REQUIRE(row_bytes(all.step, 4 + i) == row_bytes(last.step, i));
+    }
+  }
+}
+
+TEST_CASE("vector environments: a truncated episode keeps its last observation and is not terminated") {
+  if (!can_use("numpy")) return;
+  for (const char* mode : {"NextStep", "SameStep", "Disabled"}) {
+    Stepping run(vector_config(mode, 2));
+    for (int t = 0; t < 4; ++t) run.act(0);
+    CHECK(run.truncated(1));
+    CHECK(!run.terminated(1));
+    CHECK(run.last_observed(1, 1) == 4);
+  }
+}
+
+TEST_CASE("vector environments: a mask that allows nothing after the end of an episode does no harm") {
+  if (!can_use("numpy")) return;
+  for (const char* mode : {"NextStep", "Disabled"}) {
+    Stepping run(vector_config(mode, 2, R"(, "masked": true)"));
+    CHECK(run.env->spec().action.masked);
+    for (int t = 0; t < 12; ++t) {
+      run.act(1);
+      CHECK(run.step.errors.empty());
+    }
+  }
+}
+
+TEST_CASE("vector environments: an exception fails all rows, and the next step makes the environment anew") {
+  if (!can_use("numpy")) return;
+  Stepping run(vector_config("NextStep", 2, R"(, "what": "raise")"));
+  run.act(1);
+  run.act(1);
+  REQUIRE(run.step.errors.size() == 2);
+  CHECK(run.step.errors[1].starts_with("row 1: ValueError: bad batch (/"));
+  run.act(1);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(run.failed(i) == Failed::idle);
+    CHECK(run.observed(i, 1) == 0);
+    CHECK(run.observed(i, 2) == 1);
+  }
+  run.act(1);
+  CHECK(run.failed() == Failed::no);
+}
+
+TEST_CASE("vector environments: a row that fails waits for the end of its episode, or is reset alone if it can be") {
+  if (!can_use("numpy")) return;
+  Stepping run(vector_config("NextStep", 2, R"(, "what": "nan")"));
+  run.act(1);
+  run.act(1);
+  CHECK(run.step.errors == std::vector<std::string>{"row 0: observation observation is not finite"});
+  CHECK(run.failed(1) == Failed::no);
+  for (int t = 0; t < 2; ++t) {  // its episode ends, and the next one begins
+    run.act(1);
+    CHECK(run.failed(0) == Failed::idle);
+  }
+  CHECK(run.observed(0, 2) == 2);
+  run.act(1);
+  CHECK(run.failed(0) == Failed::no);
+
+  Stepping alone(vector_config("Disabled", 2, R"(, "what": "nan")"));
+  for (int t = 0; t < 3; ++t) alone.act(1);
+  CHECK(alone.failed(0) == Failed::idle);
+  CHECK(alone.observed(0, 1) == 0);
+  CHECK(alone.observed(0, 2) == 2);
+  CHECK(alone.failed(1) == Failed::no);
+  CHECK(alone.observed(1, 1) == 3);
+}
+
+TEST_CASE("vector environments: a row that is inactive takes no part, and joins at the next episode") {
+  if (!can_use("numpy")) return;
+  Stepping run(vector_config("SameStep", 2));
+  run.env->set_active(0, false);
+  run.act(1);
+  CHECK(run.failed(0) == Failed::idle);
+  CHECK(run.failed(1) == Failed::no);
+  run.env->set_active(0, true);
+  run.act(1);
+  CHECK(run.failed(0) == Failed::idle);
+  run.act(1);
+  CHECK(run.observed(0, 2) == 2);
+  run.act(1);
+  CHECK(run.failed(0) == Failed::no);
+}
+
+TEST_CASE("vector environments: what does not say enough is refused with one line") {
+  if (!can_use("numpy")) return;
+  CHECK(refusal_of(vector_config("", 2)).ends_with(
+      "cannot be made: the vector environment Vector has no metadata[\"autoreset_mode\"], expected one of "
+      "gymnasium.vector.AutoresetMode: NextStep, SameStep, Disabled"));
+  CHECK(refusal_of(vector_config("Later", 2)).find("has the unknown value 'Later' as metadata[\"autoreset_mode\"]") !=
+        std::string::npos);
+  CHECK(refusal_of(shared_config("py", "fixed_size", 4)).find("has 4 rows, expected 1; give the callable a parameter "
+                                                             "num_envs") != std::string::npos);
+  CHECK(refusal_of(vector_config("SameStep", 2, R"(, "num_envs": 3)")) ==
+        "env.params: num_envs is 3, expected none: env.rows sets it");
+  EnvConfig chunks = vector_config("SameStep", 2);
+  chunks.chunk = 2;
+  CHECK(refusal_of(chunks) ==
+        "env.chunk: 2 with " + chunks.id + ", whose rows take their steps together; expected 0 or 1");
+}
+
+TEST_CASE("zoo: the agents of a world are rows, and those that leave early are idle until all have left") {
+  if (!can_use("numpy")) return;
+  Stepping run(zoo_config(6));
+  CHECK(run.env->spec().reports_success);
+  for (int episode = 1; episode <= 2; ++episode) {
+    for (size_t i = 0; i < 6; ++i) CHECK(run.observed(i, 2) == episode);
+    for (int t = 1; t <= 4; ++t) {
+      run.act(1);
+      for (size_t i = 0; i < 6; ++i) {
+        const int length = 2 + static_cast<int>(i % 3);
+        CAPTURE(i);
+        CAPTURE(t);
+        CHECK(run.failed(i) == (t > length ? Failed::idle : Failed::no));
+        CHECK(run.executed(i) == (t > length ? 0 : 1));
+        CHECK(run.terminated(i) == (t == length && i % 3 != 2));
+        CHECK(run.truncated(i) == (t == length && i % 3 == 2));
+        if (t == length) CHECK(run.last_observed(i, 1) == t);
+        if (t == length) CHECK(run.success(i) == (i % 3 == 1));
+      }
+    }
+  }
+  CHECK(run.step.errors.empty());
+}
+
+TEST_CASE("zoo: results depend neither on the number of rows nor on that of processes") {
+  if (!can_use("numpy")) return;
+  Stepping all(zoo_config(9)), split(zoo_config(9, "{}", 2)), last(zoo_config(3), 1, 6);
+  for (int t = 0; t < 9; ++t) {
+    for (Stepping* each : {&all, &split, &last}) each->act(t % 2);
+    REQUIRE(all_bytes(all.step) == all_bytes(split.step));
+    for (int64_t i = 0; i < 3; ++i) REQUIRE(row_bytes(all.step, 6 + i) == row_bytes(last.step, i));
+  }
+}
+
+TEST_CASE("zoo: an exception or a crash fails the rows of its world, which begins again") {
+  if (!can_use("numpy")) return;
+  for (const char* what : {"raise", "kill"}) {
+    CAPTURE(what);
+    Stepping run(zoo_config(3, R"({"length": 4, "what": ")" + std::string(what) + "\"}"));
+    run.act(1);
+    run.act(1);
+    CHECK(run.step.errors.size() == 3);
+    run.act(1);
+    for (size_t i = 0; i < 3; ++i) {
+      CHECK(run.failed(i) == Failed::idle);
+      CHECK(run.observed(i, 1) == 0);
+    }
+    run.act(1);
+    for (size_t i = 0; i < 3; ++i) CHECK(run.failed(i) == Failed::no);
+  }
+}
+
+TEST_CASE("zoo: an agent that fails alone returns with the next world") {
+  if (!can_use("numpy")) return;
+  Stepping run(zoo_config(3, R"({"what": "nan"})"));
+  run.act(1);
+  CHECK(run.step.errors == std::vector<std::string>{"row 0: observation observation is not finite"});
+  for (int t = 2; t <= 4; ++t) {
+    run.act(1);
+    CHECK(run.failed(0) == Failed::idle);
+  }
+  CHECK(run.observed(0, 2) == 2);
+  run.act(1);
+  CHECK(run.failed(0) == Failed::no);
+}
+
+TEST_CASE("zoo: what cannot share one policy is refused by name, and rows have to be whole worlds") {
+  if (!can_use("numpy")) return;
+  CHECK(refusal_of(zoo_config(3, R"({"what": "spaces"})"))
+            .find("the agents a and b have different observation spaces, expected the same") != std::string::npos);
+  CHECK(refusal_of(zoo_config(3, R"({"what": "actions"})"))
+            .find("the agents a and c have different action spaces, expected the same") != std::string::npos);
+  CHECK(refusal_of(shared_config("zoo", "no_agents", 3)).find("no possible_agents") != std::string::npos);
+  CHECK(rows_per_world(zoo_config(3)) == 3);
+  CHECK_THROWS_WITH_AS(require_whole_worlds(zoo_config(4)),
+                       doctest::Contains("env.rows: 4 is not right, expected a multiple of 3, the number of agents"),
+                       ConfigError);
+  CHECK(make_evaluation_env(zoo_config(3), "{}", 4)->rows() == 6);
+}
+
+TEST_CASE("zoo: an unknown module of PettingZoo is refused with what is near") {
+  if (!can_use("numpy")) return;
+  EnvConfig config = zoo_config(2);
+  config.id = "zoo:butterfly.pistonbal_v6";
+  const std::string text = refusal_of(config);
+  if (!can_use("pettingzoo")) {
+    CHECK(text.find("-m pip install pettingzoo`") != std::string::npos);
+    return;
+  }
+  CHECK(text.find("there is no module pettingzoo.butterfly.pistonbal_v6") != std::string::npos);
+  CHECK(text.find("did you mean butterfly.pistonball_v6?") != std::string::npos);
+}
+
+TEST_CASE("envpool: episodes follow each other with one void step, and seeds repeat them") {
+  if (!can_use("numpy")) return;
+  EnvConfig config = python_config("Walk", 3);
+  config.id = "envpool:CartPole-v1";
+  if (!can_use("envpool")) {
+    CHECK(refusal_of(config).find("-m pip install envpool`") != std::string::npos);
+    return;
+  }
+  CHECK(make_env(config)->spec().max_episode_steps == 500);
+  Stepping first(config, 5), second(config, 5), other(config, 6);
+  CHECK(all_bytes(first.step) == all_bytes(second.step));
+  CHECK(all_bytes(first.step) != all_bytes(other.step));
+  int ended = 0, idle = 0;
+  for (int t = 0; t < 60; ++t) {
+    first.act(1);
+    second.act(1);
+    REQUIRE(all_bytes(first.step) == all_bytes(second.step));
+    ended += first.terminated(0);
+    idle += first.failed(0) == Failed::idle;
+    CHECK(first.step.errors.empty());
+  }
+  CHECK(ended >= 4);
+  CHECK(std::abs(ended - idle) <= 1);
+  config.id = "envpool:CartPoel-v1";
+  CHECK(refusal_of(config).find("did you mean CartPole-v1?") != std::string::npos);
+}
