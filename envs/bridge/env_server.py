@@ -280,6 +280,8 @@ class Leaf:
                 f"{where}: a {self.kind} space is not supported, expected Box, Discrete, "
                 "MultiDiscrete, MultiBinary, Dict or Tuple",
             )
+        if 0 in self.source:
+            raise Refused("space", f"{where} has the shape {list(self.source)}, expected extents of at least 1")
         self.shape = self.source or (1,)
         if self.kind in ("Discrete", "MultiDiscrete"):
             self.shape = (sum(self.sizes),)

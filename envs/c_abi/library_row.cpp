@@ -7,10 +7,20 @@
 
 namespace troupe {
 
+namespace {
+
+// A text of the library as one line without control characters.
+std::string line_of(std::string text) {
+  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return printable(text, 250);
+}
+
+}  // namespace
+
 void LibraryObject::require(int result, const char* function) const {
   if (result == 0) return;
   const char* error = library_->error != nullptr ? library_->error(env_.get()) : nullptr;
-  if (error != nullptr && *error != '\0') throw std::runtime_error(printable(error, 250));
+  if (error != nullptr && *error != '\0') throw std::runtime_error(line_of(error));
   throw std::runtime_error(std::string(function) + " returned " + std::to_string(result));
 }
 
@@ -18,7 +28,7 @@ void LibraryObject::create() {
   std::array<char, 256> error{};
   env_.reset(library_->create(params_.c_str(), error.data(), error.size()));
   error.back() = '\0';
-  if (!env_) throw std::runtime_error("troupe_env_create failed: " + printable(error.data(), 250));
+  if (!env_) throw std::runtime_error("troupe_env_create failed: " + line_of(error.data()));
 }
 
 void LibraryObject::reset(uint64_t seed) {

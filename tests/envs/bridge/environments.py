@@ -43,6 +43,14 @@ class Graph:
     pass
 
 
+class Sequence:
+    pass
+
+
+class Text:
+    pass
+
+
 class Walk:
     """A random walk from the seed; ends at step `length`, truncated when `truncates`."""
 
@@ -198,6 +206,12 @@ def with_spaces(observation="box", action="discrete"):
     spaces = {
         "box": Box(-1, 1, (3,)),
         "graph": Graph(),
+        "sequence": Sequence(),
+        "text": Dict(a=Tuple(Text())),
+        "empty": Dict(),
+        "mask": Dict(action_mask=MultiBinary(2)),
+        "collision": Dict(**{"a/b": Discrete(2), "a": Dict(b=Discrete(2))}),
+        "nothing": Box(-1, 1, (0,)),
         "complex": Box(-1, 1, (3,), np.complex64),
         "discrete": Discrete(2),
         "infinite": Box(-np.inf, 1, (2,)),
@@ -210,6 +224,53 @@ def with_spaces(observation="box", action="discrete"):
 
 class Vector(Walk):
     single_observation_space = Box(-1, 1, (3,))
+
+
+class Odd(Walk):
+    """Spaces without dimensions, and numbers that do not begin at 0. The action comes back in the observation."""
+
+    def __init__(self):
+        super().__init__(length=100)
+        self.action_space = Box(-1, 1, (), np.float64)
+        self.observation_space = Tuple(Dict(scalar=Box(-1, 1, ()), deep=Tuple(Discrete(2, start=-3))), Box(0, 9, (), np.uint8))
+        self.got = np.float64(0)
+
+    def observation(self):
+        assert np.shape(self.got) == () and self.got.dtype == np.float64
+        return ({"scalar": np.float32(self.got), "deep": (-2,)}, 7)
+
+    def step(self, action):
+        self.got = action
+        return self.observation(), 0, False, False, {}
+
+
+class Grid(Walk):
+    """Two by two choices from 5 on; observes them in the same space."""
+
+    def __init__(self):
+        super().__init__(length=100)
+        self.action_space = MultiDiscrete([[2, 3], [2, 2]])
+        self.action_space.start = np.full((2, 2), 5)
+        self.observation_space = self.action_space
+        self.got = np.full((2, 2), 5)
+
+    def observation(self):
+        return self.got
+
+    def step(self, action):
+        self.got = action
+        return self.got, 0, False, False, {}
+
+
+class NothingAllowed(Walk):
+    """Allows no action at step 2."""
+
+    def __init__(self):
+        super().__init__(length=100)
+        self.observation_space = Dict(state=self.observation_space, action_mask=MultiBinary(2))
+
+    def observation(self):
+        return {"state": super().observation(), "action_mask": np.full(2, self.t != 2)}
 
 
 class Drawn(Walk):

@@ -51,6 +51,37 @@ TEST_CASE("python_env: observations of every kind arrive") {
   }
 }
 
+TEST_CASE("python_env: spaces without dimensions and with other first numbers arrive") {
+  if (!can_use("numpy")) return;
+  Stepping run(python_config("Odd", 1));
+  const EnvSpec& spec = run.env->spec();
+  REQUIRE(spec.observations.size() == 3);
+  CHECK(spec.observations[0].name == "0/scalar");
+  CHECK(spec.observations[1].name == "0/deep/0");
+  CHECK(spec.observations[2].name == "1");
+  CHECK(spec.observations[2].dtype == DType::u8);
+  run.env->step(Array::of<float>({1, 1, 1}, {0.5f}), run.step);
+  CHECK(run.step.errors.empty());
+  CHECK(run.observed(0, 0, 0) == 0.5f);
+  CHECK(run.step.observations.at("0/deep/0").at(0) == Array::of<float>({2}, {0, 1}));
+  CHECK(run.step.observations.at("1").at(0) == Array::of<uint8_t>({1}, {7}));
+
+  Stepping grid(python_config("Grid", 1));
+  CHECK(grid.env->spec().action.bins == std::vector<int32_t>{2, 3, 2, 2});
+  grid.env->step(Array::of<int32_t>({1, 1, 4}, {1, 2, 0, 1}), grid.step);
+  CHECK(grid.step.observations[0].second.at(0) == Array::of<float>({9}, {0, 1, 0, 0, 1, 1, 0, 0, 1}));
+}
+
+TEST_CASE("python_env: a mask that allows no action fails its row") {
+  if (!can_use("numpy")) return;
+  Stepping run(python_config("NothingAllowed", 1));
+  run.act(0);
+  run.act(0);
+  CHECK(run.step.errors == std::vector<std::string>{"row 0: the action mask allows no action"});
+  CHECK(run.failed() == Failed::now);
+  CHECK(run.observed(0, 1) == 0);
+}
+
 TEST_CASE("python_env: a masked action and one out of range fail their row only, and the mask follows the state") {
   if (!can_use("numpy")) return;
   Stepping run(python_config("Spaces", 1));
