@@ -42,6 +42,7 @@ void check_without_environment(const RunConfig& c, const RunConfig& d) {
   unused("env.chunk", c.env.chunk, d.env.chunk);
   unused("env.reward_scale", c.env.reward_scale, d.env.reward_scale);
   unused("env.max_abs_reward", c.env.max_abs_reward, d.env.max_abs_reward);
+  unused("env.normalize_actions", c.env.normalize_actions, d.env.normalize_actions);
   unused("rollout.length", c.rollout.length, d.rollout.length);
   unused("inference.batch_size", c.inference.batch_size, d.inference.batch_size);
   unused("inference.timeout_us", c.inference.timeout, d.inference.timeout);

@@ -262,6 +262,27 @@ class Grid(Walk):
         return self.got, 0, False, False, {}
 
 
+class Unreliable(Walk):
+    """Fails in all ways, about once in 500 steps, and prints."""
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        fault = self.random.integers(4000)
+        if fault == 0:
+            os._exit(3)
+        elif fault == 1:
+            sys.exit("leaving")
+        elif fault < 4:
+            raise ValueError("bad step")
+        elif fault < 6:
+            reward = np.nan
+        elif fault < 8:
+            observation = np.zeros(7, np.float32)
+        if fault % 50 == 0:
+            print("printed at step", self.t)
+        return observation, reward, terminated, truncated, info
+
+
 class NothingAllowed(Walk):
     """Allows no action at step 2."""
 
