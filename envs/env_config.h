@@ -18,7 +18,7 @@ struct EnvConfig {
   int64_t chunk = 0;  // environment steps executed per action; 0 = the environment's default (1 for most)
   // Rewards are multiplied by this before training uses them; reports show unscaled returns.
   double reward_scale = 1.0;
-  double max_abs_reward = 0.0;  // scaled rewards are clipped to this magnitude; 0 = no clipping
+  double max_abs_reward = 0.0;     // scaled rewards are clipped to this magnitude; 0 = no clipping
   bool normalize_actions = false;  // policies use [-1, 1], mapped to the bounds of continuous actions
   // Of environments in Python (ids that begin with gym:, envpool:, zoo: or py:).
   std::string python = "python3";                  // the interpreter: a name in PATH, or a path

@@ -26,8 +26,8 @@ void require_whole_worlds(const EnvConfig& config);
 void require_environment_of(const std::string& run, const std::string& id);
 
 // Like make_env(), for an evaluation: with `rows` sub-environments (more if the agents of a world are rows: then whole
-// worlds), and with `evaluation_params` (evaluation.env_params) overriding parts of env.params. Also throws ConfigError when the run's policy does not fit
-// the resulting environment.
+// worlds), and with `evaluation_params` (evaluation.env_params) overriding parts of env.params. Also throws ConfigError
+// when the run's policy does not fit the resulting environment.
 std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows);
 
 // The known id that is most similar to `id`, or empty.

@@ -49,7 +49,7 @@ class NormalizedActions final : public Env {
  private:
   std::unique_ptr<Env> env_;
   EnvSpec spec_;
-  Array mapped_;                  // [N, K, A] float32
+  Array mapped_;                   // [N, K, A] float32
   std::vector<float> low_, high_;  // [A] of the environment
 };
 

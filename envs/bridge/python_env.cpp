@@ -226,8 +226,10 @@ void PythonEnv::collect(Group& group, std::vector<ServerRowError> errors) {
 void PythonEnv::collect_row(int64_t i, const Group& group) {
   Row& each = row(i);
   try {
-    if (group.block->executed[i - group.begin] == 0) return collect_void(i, group);
-    if (each.command == RowCommand::step) {
+    if (group.block->executed[i - group.begin] == 0) {  // its next episode has just begun, or it waits for other rows
+      buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
+      each.command == RowCommand::step ? take_observation(i, group) : buffers_.blank(i);
+    } else if (each.command == RowCommand::step) {
       take_result(i, group);
     } else {
       each.seeded = true;
@@ -239,15 +241,6 @@ void PythonEnv::collect_row(int64_t i, const Group& group) {
   } catch (const std::exception& error) {
     fail(i, error.what(), /*rebuild=*/false);
   }
-}
-
-// Row i executed nothing: the next episode has just begun, or the row waits for others.
-void PythonEnv::collect_void(int64_t i, const Group& group) {
-  buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
-  if (row(i).command == RowCommand::step)
-    take_observation(i, group);
-  else
-    buffers_.blank(i);
 }
 
 // Throws std::runtime_error for an observation that is not finite and for a mask without choices.

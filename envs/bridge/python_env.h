@@ -68,7 +68,6 @@ class PythonEnv final : public Env {
   bool write_commands(Group& group);
   void collect(Group& group, std::vector<ServerRowError> errors);
   void collect_row(int64_t i, const Group& group);
-  void collect_void(int64_t i, const Group& group);
   void take_observation(int64_t i, const Group& group);
   void take_result(int64_t i, const Group& group);
   void fail(int64_t i, const std::string& text, bool rebuild);

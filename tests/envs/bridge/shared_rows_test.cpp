@@ -157,13 +157,15 @@ TEST_CASE("vector environments: a row that is inactive takes no part, and joins 
 
 TEST_CASE("vector environments: what does not say enough is refused with one line") {
   if (!can_use("numpy")) return;
-  CHECK(refusal_of(vector_config("", 2)).ends_with(
-      "cannot be made: the vector environment Vector has no metadata[\"autoreset_mode\"], expected one of "
-      "gymnasium.vector.AutoresetMode: NextStep, SameStep, Disabled"));
+  CHECK(refusal_of(vector_config("", 2))
+            .ends_with(
+                "cannot be made: the vector environment Vector has no metadata[\"autoreset_mode\"], expected one of "
+                "gymnasium.vector.AutoresetMode: NextStep, SameStep, Disabled"));
   CHECK(refusal_of(vector_config("Later", 2)).find("has the unknown value 'Later' as metadata[\"autoreset_mode\"]") !=
         std::string::npos);
-  CHECK(refusal_of(shared_config("py", "fixed_size", 4)).find("has 4 rows, expected 1; give the callable a parameter "
-                                                             "num_envs") != std::string::npos);
+  CHECK(refusal_of(shared_config("py", "fixed_size", 4))
+            .find("has 4 rows, expected 1; give the callable a parameter "
+                  "num_envs") != std::string::npos);
   CHECK(refusal_of(vector_config("SameStep", 2, R"(, "num_envs": 3)")) ==
         "env.params: num_envs is 3, expected none: env.rows sets it");
   EnvConfig chunks = vector_config("SameStep", 2);

@@ -143,8 +143,7 @@ TEST_CASE("library_env: a library that cannot be used is refused with one line")
   CHECK(refused("lib:") == "env.id: \"lib:\": no file is named, expected lib:FILE.so");
   CHECK(refused("lib:no/such.so").starts_with("env.id: \"lib:no/such.so\": there is no file /"));
   std::ofstream(folder / "text.so") << "not a library";
-  CHECK(refused("lib:" + folder / "text.so").find("the file cannot be loaded: ") !=
-        std::string::npos);
+  CHECK(refused("lib:" + folder / "text.so").find("the file cannot be loaded: ") != std::string::npos);
 }
 
 TEST_CASE("normalize_actions: -1, 0 and 1 are the low bound, the middle and the high bound") {
