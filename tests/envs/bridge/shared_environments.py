@@ -124,3 +124,17 @@ class Parallel:
 
 def no_agents():
     return Parallel(agents=0)
+
+
+def cart_poles(num_envs, mode):
+    import gymnasium
+
+    make = [lambda: gymnasium.make("CartPole-v1")] * num_envs
+    return gymnasium.vector.SyncVectorEnv(make, autoreset_mode=gymnasium.vector.AutoresetMode(mode))
+
+
+def cart_poles_of_gymnasium(num_envs):
+    """Has a reset() that takes one seed for all rows."""
+    import gymnasium
+
+    return gymnasium.make_vec("CartPole-v1", num_envs=num_envs, vectorization_mode="vector_entry_point")

@@ -75,6 +75,34 @@ TEST_CASE("vector environments: results depend neither on the number of rows nor
   }
 }
 
+TEST_CASE("vector environments: those of Gymnasium give the same bytes as its single environments") {
+  if (!can_use("gymnasium")) return;
+  Stepping single(python_config("gym:CartPole-v1", 3));
+  for (const char* mode : {"SameStep", "Disabled", "NextStep"}) {
+    CAPTURE(mode);
+    Stepping vector(shared_config("py", "cart_poles", 3, R"({"mode": ")" + std::string(mode) + "\"}"));
+    single.env->reset(1, 0, single.step);
+    int finished = 0;
+    for (int t = 0; t < 60; ++t) {
+      vector.act(1);
+      if (vector.failed(0) == Failed::idle) continue;  // only in NextStep
+      single.act(1);
+      CHECK(single.reward() == vector.reward());
+      CHECK(single.terminated() == vector.terminated());
+      for (size_t k = 0; k < 4; ++k)
+        REQUIRE((vector.terminated() ? single.last_observed(0, k) == vector.last_observed(0, k)
+                                     : single.observed(0, k) == vector.observed(0, k)));
+      if (std::string(mode) != "NextStep") REQUIRE(row_bytes(single.step, 0) == row_bytes(vector.step, 0));
+      finished += vector.terminated();
+    }
+    CHECK(finished >= 3);
+  }
+  EnvConfig one_seed = shared_config("py", "cart_poles_of_gymnasium", 4);
+  Stepping first(one_seed), second(one_seed);
+  CHECK(all_bytes(first.step) == all_bytes(second.step));
+  CHECK(first.observed(0, 0) != first.observed(1, 0));
+}
+
 TEST_CASE("vector environments: a truncated episode keeps its last observation and is not terminated") {
   if (!can_use("numpy")) return;
   for (const char* mode : {"NextStep", "SameStep", "Disabled"}) {
