@@ -1,7 +1,8 @@
-// Takes the place of envs/bridge/ and envs/mujoco/ in the Python package, where Gymnasium itself makes such
-// environments.
+// Takes the place of envs/bridge/, envs/c_abi/ and envs/mujoco/ in the Python package, where Gymnasium itself makes
+// such environments.
 
 #include "envs/bridge/make_python_env.h"
+#include "envs/c_abi/library_env.h"
 #include "envs/mujoco/make_mujoco_env.h"
 #include "runtime/base/errors.h"
 
@@ -16,11 +17,16 @@ namespace {
 
 }  // namespace
 
-bool is_python_id(const std::string& id) { return id.starts_with("gym:") || id.starts_with("py:"); }
-std::string python_schemes() { return "gym:ID, py:MODULE:CALLABLE"; }
+// Every id with a scheme.
+bool is_python_id(const std::string& id) { return id.find(':') != std::string::npos; }
+std::string python_schemes() { return ""; }
 std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string&) { refuse(config.id); }
+int64_t python_rows_per_world(const EnvConfig& config, const std::string&) { refuse(config.id); }
 
-bool is_mujoco_id(const std::string& id) { return id.starts_with("mujoco:"); }
+bool is_mujoco_id(const std::string&) { return false; }
 MadeEnv make_mujoco_env(const EnvConfig& config, const std::string&) { refuse(config.id); }
+
+bool is_library_id(const std::string&) { return false; }
+std::unique_ptr<Env> make_library_env(const EnvConfig& config, const std::string&) { refuse(config.id); }
 
 }  // namespace troupe
