@@ -16,7 +16,23 @@ import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 STYLES = ["vendor/uPlot.min.css", "page.css"]
-SCRIPTS = ["vendor/uPlot.iife.min.js", "format.js", "connection.js", "store.js", "charts.js", "learning.js", "flow.js", "views.js", "main.js"]
+# They share one scope, in this order.
+SCRIPTS = ["vendor/uPlot.iife.min.js"] + [name + ".js" for name in "format connection store charts learning flow views main".split()]
+POLICY = (
+    "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
+)
+CPP = """#include "tools/cli/dashboard_page.h"
+
+namespace troupe {{
+namespace {{
+constexpr unsigned char kPage[] = {{
+{bytes}}};
+}}  // namespace
+
+std::string_view dashboard_page() {{ return {{reinterpret_cast<const char*>(kPage), sizeof kPage}}; }}
+
+}}  // namespace troupe
+"""
 
 
 def joined(names: list[str]) -> str:
@@ -33,7 +49,7 @@ def page() -> str:
     """The whole page, HTML."""
     style, script = joined(STYLES), "'use strict';\n" + joined(SCRIPTS)
     # Styles are also set on elements, which hashes do not cover.
-    policy = f"default-src 'none'; script-src {hash_of(script)}; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
+    policy = POLICY.format(script=hash_of(script))
     html = (HERE / "index.html").read_text()
     for name, text in (("policy", policy), ("style", style), ("script", script)):
         assert html.count("{{" + name + "}}") == 1, name
@@ -45,11 +61,7 @@ def cpp(html: str) -> str:
     """A C++ source with dashboard_page()."""
     data = gzip.compress(html.encode(), 9, mtime=0)
     lines = [", ".join(str(byte) for byte in data[i : i + 32]) for i in range(0, len(data), 32)]
-    return (
-        '#include "tools/cli/dashboard_page.h"\n\nnamespace troupe {\nnamespace {\nconstexpr unsigned char kPage[] = {\n'
-        + ",\n".join(lines)
-        + "};\n}  // namespace\n\nstd::string_view dashboard_page() { return {reinterpret_cast<const char*>(kPage), sizeof kPage}; }\n\n}  // namespace troupe\n"
-    )
+    return CPP.format(bytes=",\n".join(lines))
 
 
 def main() -> None:

@@ -17,7 +17,9 @@ def _spec_of(config):
     settings = [f"env.params.{key}={json.dumps(value)}" for key, value in env["params"].items()]
     if env.get("chunk"):
         settings.append(f"env.chunk={env['chunk']}")
-    if env["id"].startswith(("gym:", "py:")):
+    if env.get("normalize_actions"):
+        settings.append("env.normalize_actions=true")
+    if ":" in env["id"]:
         settings.append(f"env.python={json.dumps(env['python'])}")
     return describe_env(env["id"], settings)
 
