@@ -19,7 +19,8 @@ STYLES = ["vendor/uPlot.min.css", "page.css"]
 # They share one scope, in this order.
 SCRIPTS = ["vendor/uPlot.iife.min.js"] + [name + ".js" for name in "format connection store charts learning flow views main".split()]
 POLICY = (
-    "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src {script}; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
 )
 CPP = """#include "tools/cli/dashboard_page.h"
 

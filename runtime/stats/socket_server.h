@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -85,8 +86,8 @@ class StatsSocket::Server {
 // request can make it a WebSocket (socket_websocket.cpp), which carries the same messages, one in each frame.
 class StatsSocket::Server::Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Server& server, tcp::socket socket);
-  ~Session();
+  Session(Server& server, tcp::socket socket)
+      : server_(&server), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
 
   void start();
   // Tells the client why, and closes once it has read that, or did not in time.
@@ -99,34 +100,35 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
 
  private:
   enum class Mode : uint8_t { undecided, http, lines, websocket };
-  struct WebSocket;
+  // The frames of a WebSocket. Boost.Beast, which makes them, takes long to compile, so it is in socket_websocket.cpp.
+  struct Frames {
+    virtual ~Frames() = default;
+    // Calls written() at the end.
+    virtual void write(Message message) = 0;
+    // Closes the WebSocket, then the session.
+    virtual void end() = 0;
+  };
+  class WebSocket;
 
   void read();
   void received(size_t bytes);
-  void client_ended();
   void decide();
   void begin_lines();
-  void greet();
   void handle_http();
   void handle_lines();
-  void handle_line(std::string_view line);
-  // The WebSocket: accepts it; pings it; reads a message; writes one; closes it with a reason.
-  void accept_websocket(std::string head);
-  void watch_websocket();
-  void read_message();
-  void write_message();
-  void end_websocket();
-  void handle(const StatsRequest& request);
+  void handle(std::string_view line);
+  void begin_websocket(std::string head);
   void send(Message message);
   void fail(const std::string& reason);
   void write();
-  void written();
-  void set_deadline(std::chrono::milliseconds time, void (Session::*action)());
+  void written(boost::system::error_code error);
+  void flush();
+  void set_deadline(std::chrono::milliseconds time, std::function<void()> action);
   void line_deadline();
 
   Server* server_;
   tcp::socket socket_;
-  std::unique_ptr<WebSocket> websocket_;  // over socket_
+  std::unique_ptr<Frames> websocket_;  // over socket_
   boost::asio::steady_timer timer_;
   uint64_t timer_generation_ = 0;
   Mode mode_ = Mode::undecided;

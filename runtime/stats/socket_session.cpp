@@ -19,19 +19,19 @@ constexpr double kSnapshotsPerRequest = 200;  // this much history counts as one
 }  // namespace
 
 void StatsSocket::Server::Session::start() {
-  set_deadline(server_->options_.detect_timeout, &Session::begin_lines);
+  set_deadline(server_->options_.detect_timeout, [this] { begin_lines(); });
   read();
 }
 
 void StatsSocket::Server::Session::read() {
   socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](error_code error, size_t bytes) {
     if (!self->socket_.is_open()) return;  // closed since this operation completed
-    if (error == asio::error::eof)
-      self->client_ended();
-    else if (error)
-      self->close();
-    else
-      self->received(bytes);
+    if (!error) return self->received(bytes);
+    if (error != asio::error::eof || self->sent_all_) return self->close();
+    // The client has shut down its side of the connection. It still gets the answers to its requests; without any
+    // request it gets `hello` and the newest snapshot.
+    if (self->mode_ == Mode::undecided && !self->closing_) self->begin_lines();
+    self->finish(false);
   });
 }
 
@@ -43,14 +43,6 @@ void StatsSocket::Server::Session::received(size_t bytes) {
     if (mode_ == Mode::lines) handle_lines();
   }
   if (socket_.is_open() && !websocket_) read();
-}
-
-// The client has shut down its side of the connection. It still gets the answers to its requests; without any request
-// it gets `hello` and the newest snapshot.
-void StatsSocket::Server::Session::client_ended() {
-  if (sent_all_) return close();
-  if (mode_ == Mode::undecided && !closing_) begin_lines();
-  finish(false);
 }
 
 // HTTP begins with a method in capitals, which no JSON request does.
@@ -69,17 +61,13 @@ void StatsSocket::Server::Session::decide() {
   }
   if (mode_ == Mode::lines || line_timer_on_) return;
   line_timer_on_ = true;
-  set_deadline(server_->options_.line_timeout, &Session::line_deadline);
+  set_deadline(server_->options_.line_timeout, [this] { line_deadline(); });
 }
 
 void StatsSocket::Server::Session::begin_lines() {
-  mode_ = Mode::lines;
+  mode_ = websocket_ ? Mode::websocket : Mode::lines;
   line_timer_on_ = false;
   ++timer_generation_;
-  greet();
-}
-
-void StatsSocket::Server::Session::greet() {
   send(server_->hello_);
   if (server_->history_.size() > 0) send(line_of(server_->history_.latest_message()));
 }
@@ -91,7 +79,7 @@ void StatsSocket::Server::Session::handle_http() {
   std::string head = received_.substr(0, end);
   if (end != std::string::npos && asks_for_websocket(head)) {
     const std::string refused = refuse_websocket(head, server_->pages_.own_hosts);
-    if (refused.empty()) return accept_websocket(std::move(head));
+    if (refused.empty()) return begin_websocket(std::move(head));
     ++server_->errors_;
     send(std::make_shared<const std::string>(refused));
     return finish(true);
@@ -108,7 +96,7 @@ void StatsSocket::Server::Session::handle_lines() {
   for (size_t end; !closing_ && (end = received_.find('\n', begin)) != std::string::npos; begin = end + 1) {
     std::string_view line = std::string_view(received_).substr(begin, end - begin);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    handle_line(line);
+    handle(line);
     line_timer_on_ = false;
   }
   if (closing_) return received_.clear();
@@ -118,36 +106,33 @@ void StatsSocket::Server::Session::handle_lines() {
   if (received_.empty())
     ++timer_generation_;
   else if (!line_timer_on_)
-    set_deadline(server_->options_.line_timeout, &Session::line_deadline);
+    set_deadline(server_->options_.line_timeout, [this] { line_deadline(); });
   line_timer_on_ = !received_.empty();
 }
 
-void StatsSocket::Server::Session::handle_line(std::string_view line) {
+void StatsSocket::Server::Session::handle(std::string_view line) {
+  StatsHistory& history = server_->history_;
   try {
     if (line.size() > server_->options_.max_line_bytes)
       throw RequestError("line longer than " + std::to_string(server_->options_.max_line_bytes) + " bytes");
-    handle(parse_stats_request(line));
+    const StatsRequest request = parse_stats_request(line);
+    const bool is_history = request.kind == StatsRequest::Kind::history;
+    const double snapshots = is_history ? static_cast<double>(std::min<uint64_t>(request.last, history.size())) : 0;
+    if (!requests_.take(1 + snapshots / kSnapshotsPerRequest, Clock::now())) throw RequestError("too many requests");
+    if (!request.topic.empty() && !history.has_topic(request.topic))
+      throw RequestError("no topic \"" + request.topic + "\" in the newest snapshot");
+    if (is_history) {
+      send(line_of(history.history_message(request, server_->options_.max_queued_bytes / 2)));
+    } else if (request.kind == StatsRequest::Kind::subscribe) {
+      topic_ = request.topic;
+      send(line_of(subscribed_message(topic_)));
+    } else if (request.kind == StatsRequest::Kind::metrics) {
+      send(line_of(metrics_message(server_->options_.metrics)));
+    } else {
+      send(line_of(pong_message()));
+    }
   } catch (const RequestError& error) {
     fail(error.what());
-  }
-}
-
-void StatsSocket::Server::Session::handle(const StatsRequest& request) {
-  StatsHistory& history = server_->history_;
-  const bool is_history = request.kind == StatsRequest::Kind::history;
-  const double snapshots = is_history ? static_cast<double>(std::min<uint64_t>(request.last, history.size())) : 0;
-  if (!requests_.take(1 + snapshots / kSnapshotsPerRequest, Clock::now())) throw RequestError("too many requests");
-  if (!request.topic.empty() && !history.has_topic(request.topic))
-    throw RequestError("no topic \"" + request.topic + "\" in the newest snapshot");
-  if (is_history) {
-    send(line_of(history.history_message(request, server_->options_.max_queued_bytes / 2)));
-  } else if (request.kind == StatsRequest::Kind::subscribe) {
-    topic_ = request.topic;
-    send(line_of(subscribed_message(topic_)));
-  } else if (request.kind == StatsRequest::Kind::metrics) {
-    send(line_of(metrics_message(server_->options_.metrics)));
-  } else {
-    send(line_of(pong_message()));
   }
 }
 
@@ -188,25 +173,29 @@ void StatsSocket::Server::Session::finish(bool linger) {
   linger_ = linger_ && linger;
   closing_ = true;
   received_.clear();
-  set_deadline(server_->options_.linger_timeout, &Session::close);
-  if (queue_.empty()) written();
+  set_deadline(server_->options_.linger_timeout, [this] { close(); });
+  if (queue_.empty()) flush();
 }
 
 void StatsSocket::Server::Session::write() {
-  if (websocket_) return write_message();
-  asio::async_write(socket_, asio::buffer(*queue_.front()),
-                    [self = shared_from_this(), message = queue_.front()](error_code error, size_t) {
-                      if (error || !self->socket_.is_open()) return self->close();
-                      self->queue_.pop_front();
-                      self->queued_bytes_ -= std::min(self->queued_bytes_, message->size());
-                      self->written();
-                    });
+  if (websocket_) return websocket_->write(queue_.front());
+  asio::async_write(
+      socket_, asio::buffer(*queue_.front()),
+      [self = shared_from_this(), message = queue_.front()](error_code error, size_t) { self->written(error); });
 }
 
-void StatsSocket::Server::Session::written() {
+// The first message of the queue has been sent.
+void StatsSocket::Server::Session::written(error_code error) {
+  if (error || !socket_.is_open()) return close();
+  queued_bytes_ -= std::min(queued_bytes_, queue_.front()->size());
+  queue_.pop_front();
+  flush();
+}
+
+void StatsSocket::Server::Session::flush() {
   if (!queue_.empty()) return write();
   if (!closing_ || sent_all_) return;
-  if (websocket_) return end_websocket();
+  if (websocket_) return websocket_->end();
   if (!linger_) return close();
   // Closing with unread bytes would reset the connection, and the client could lose the answer. So the session reads
   // until the client closes.
@@ -224,11 +213,12 @@ void StatsSocket::Server::Session::close() {
   server_->remove(shared_from_this());
 }
 
-void StatsSocket::Server::Session::set_deadline(std::chrono::milliseconds time, void (Session::*action)()) {
+void StatsSocket::Server::Session::set_deadline(std::chrono::milliseconds time, std::function<void()> action) {
   timer_.expires_after(time);
-  timer_.async_wait([self = shared_from_this(), action, generation = ++timer_generation_](error_code error) {
-    if (!error && generation == self->timer_generation_ && self->socket_.is_open()) ((*self).*action)();
-  });
+  timer_.async_wait(
+      [self = shared_from_this(), action = std::move(action), generation = ++timer_generation_](error_code error) {
+        if (!error && generation == self->timer_generation_ && self->socket_.is_open()) action();
+      });
 }
 
 void StatsSocket::Server::Session::line_deadline() {
