@@ -8,6 +8,7 @@
 #include "actors/token_run.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "models/lm/lm_config.h"
+#include "models/lm/lora.h"
 #include "models/networks/inputs.h"
 #include "models/recurrence.h"
 #include "models/weights/model_weights.h"
@@ -116,14 +117,16 @@ MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
 }
 
 // Weights, gradients, two moments and a packed copy of the trainer; a snapshot; and weights and a packed copy of every
-// generator.
+// generator. With adapters, the frozen weights once, and a packed copy of the trainer and of every generator.
 MemoryNeed of_language_model(const RunConfig& config) {
   const std::shared_ptr<const TokenRun> run = make_token_run(config);
   const LmShape shape =
       lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
-  const double copies = 6 + 2 * count(config.inference.count);
-  return {"model.decoder", config.model.decoder, "weights, gradients, moments and copies of the model",
-          count(lm_parameter_count(shape)) * kFloat * copies};
+  const bool adapters = lora_from_config(config.model.lora, "model.lora").used();
+  const double copies = adapters ? 2 + count(config.inference.count) : 6 + 2 * count(config.inference.count);
+  const bool read = !config.model.path.empty();
+  return {read ? "model.path" : "model.decoder", read ? config.model.path : config.model.decoder,
+          "weights, gradients, moments and copies of the model", count(lm_parameter_count(shape)) * kFloat * copies};
 }
 
 MemoryNeed of_history(const RunConfig& config) {

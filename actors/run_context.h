@@ -19,6 +19,8 @@
 
 namespace troupe {
 
+struct LmModel;
+
 struct RunContext {
   RunConfig config;
   std::shared_ptr<const TokenRun> tokens;  // of a token run; null = a run on an environment, which has all that follows
@@ -27,6 +29,7 @@ struct RunContext {
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
   // Makes an environment of `rows` rows for an evaluation. Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;
+  std::shared_ptr<const LmModel> language_model;  // of a token run, in processes that compute with it
   // Signature of the run's model; the inference host sends it to the run. Empty in a process that only hosts workers.
   std::shared_ptr<const Signature> signature;
   // Empty in a process that only hosts workers.

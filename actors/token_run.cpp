@@ -20,9 +20,29 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const RunConfig& config, const Tas
   return made;
 }
 
+// The token that ends an answer: the first one; others that a model may write instead.
+std::vector<int32_t> end_tokens_of(const Tokenizer& tokenizer, ChatTemplate chat) {
+  std::vector<int32_t> result;
+  const std::string own(end_of_answer(chat));
+  if (!own.empty()) {
+    for (const std::string& token : {std::string("<|im_start|>"), own})
+      if (!tokenizer.id_of(token))
+        throw ConfigError("tokenizer.chat_template: chatml needs the token " + token +
+                          ", which the tokenizer lacks; use none");
+    result.push_back(*tokenizer.id_of(own));
+  }
+  const std::optional<int32_t> end = tokenizer.eos();
+  if (result.empty() && !end)
+    throw ConfigError("tokenizer.eos: the tokenizer has no token that ends an answer; name one");
+  if (end && (result.empty() || *end != result.front())) result.push_back(*end);
+  return result;
+}
+
 }  // namespace
 
-std::vector<int32_t> TokenRun::encode(const Prompt& prompt) const { return tokenizer->encode_prompt(prompt.text); }
+std::vector<int32_t> TokenRun::encode(const Prompt& prompt) const {
+  return tokenizer->encode_prompt(prompt_text(chat, prompt.text));
+}
 
 std::string TokenRun::decode(std::span<const int32_t> answer) const {
   return tokenizer->decode(answer, SpecialTokens::skip);
@@ -36,11 +56,10 @@ std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config) {
   auto run = std::make_shared<TokenRun>();
   run->task = make_task(config.task);
   run->tokenizer = tokenizer_of(config, *run->task);
-  const std::optional<int32_t> end = run->tokenizer->eos();
-  if (!end) throw ConfigError("tokenizer.eos: the tokenizer has no token that ends an answer; name one");
-  run->end_tokens = {*end};
+  run->chat = chat_template_of(config.tokenizer.chat_template);
+  run->end_tokens = end_tokens_of(*run->tokenizer, run->chat);
   // A token has at least one byte, so a text has at most as many tokens as bytes.
-  run->prompt_tokens = static_cast<int64_t>(run->task->max_prompt_length()) + 1;
+  run->prompt_tokens = static_cast<int64_t>(run->task->max_prompt_length() + prompt_text(run->chat, "").size()) + 1;
   const int64_t longest = static_cast<int64_t>(run->task->max_answer_length()) + 1;
   run->answer_tokens = config.generation.max_tokens > 0 ? config.generation.max_tokens : longest;
   return run;

@@ -10,6 +10,7 @@
 #include "actors/config/run_config.h"
 #include "actors/generation_scheduler.h"
 #include "tasks/task.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace troupe {
@@ -20,6 +21,7 @@ struct TokenRun {
   int64_t prompt_tokens = 0;  // of the longest prompt
   int64_t answer_tokens = 0;  // of the longest answer
   std::vector<int32_t> end_tokens;
+  ChatTemplate chat = ChatTemplate::none;
 
   // The ids of a prompt, as the model gets it.
   std::vector<int32_t> encode(const Prompt& prompt) const;

@@ -16,6 +16,8 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
     require_effect(path, value, fallback, false, other, instead);
   };
   unused("model.decoder", c.model.decoder, d.model.decoder);
+  unused("model.path", c.model.path, d.model.path);
+  unused("model.lora", c.model.lora, d.model.lora);
   unused("task.name", c.task.name, d.task.name);
   unused("task.params", c.task.params, d.task.params);
   unused("tokenizer.kind", c.tokenizer.kind, d.tokenizer.kind);

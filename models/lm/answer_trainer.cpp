@@ -9,22 +9,26 @@
 
 namespace troupe {
 
-AnswerTrainer::AnswerTrainer(const LmShape& shape, const TrainerConfig& trainer, const AlgorithmChoice& choice,
+AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer, const AlgorithmChoice& choice,
                              const AnswerTrainerOptions& options)
-    : shape_(shape),
+    : model_(model),
+      shape_(model.shape),
       options_(options),
-      weights_(lm_signature(shape)),
+      weights_(lm_signature(model)),
       optimizer_(trainer, weights_),
       gradients_(weights_.trained().size()),
       parallel_(options.threads),
-      decoder_(shape, parallel_),
+      decoder_(model.shape, parallel_),
       token_log_probs_(decoder_, parallel_),
       loss_(choice, static_cast<double>(options.answer_tokens)) {
-  draw_lm_weights(shape, derive_key(options.seed, "model"), weights_);
-  use_weights();
+  begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
+  decoder_.load(decoder_weights(model_, weights_));
 }
 
-void AnswerTrainer::use_weights() { decoder_.load(decoder_weights(shape_, weights_)); }
+void AnswerTrainer::use_weights() {
+  const DecoderWeights weights = decoder_weights(model_, weights_);
+  model_.lora.used() ? decoder_.load_adapters(weights) : decoder_.load(weights);
+}
 
 void AnswerTrainer::load_weights(const std::map<std::string, Array>& model) {
   weights_.load(model);
@@ -99,7 +103,7 @@ LossReport AnswerTrainer::accumulate(const AnswerBatch& batch, std::span<const f
                                            .kept = {},
                                            .offsets = packed.offsets},
                                           totals, settings, {d_log_probs_, d_entropy_});
-  const DecoderGradients gradients = decoder_gradients(shape_, weights_, gradients_);
+  const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_);
   token_log_probs_.backward(hidden_.span(), chosen, d_log_probs_, d_entropy_, d_hidden_.span(), gradients);
   decoder_.backward(packed.inputs(), activations_, d_hidden_.span(), gradients);
   return report;

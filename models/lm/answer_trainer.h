@@ -12,6 +12,7 @@
 #include "models/learning/trainer_config.h"
 #include "models/lm/answer_batch.h"
 #include "models/lm/decoder.h"
+#include "models/lm/lm_model.h"
 #include "models/lm/token_log_probs.h"
 #include "models/lm/token_loss.h"
 
@@ -27,7 +28,7 @@ struct AnswerTrainerOptions {
 
 class AnswerTrainer {
  public:
-  AnswerTrainer(const LmShape& shape, const TrainerConfig& trainer, const AlgorithmChoice& choice,
+  AnswerTrainer(const LmModel& model, const TrainerConfig& trainer, const AlgorithmChoice& choice,
                 const AnswerTrainerOptions& options);
 
   const WeightBlock& weights() const { return weights_; }
@@ -50,6 +51,7 @@ class AnswerTrainer {
                         const TokenCounts& totals, const LossSettings& settings);
   void use_weights();
 
+  LmModel model_;
   LmShape shape_;
   AnswerTrainerOptions options_;
   WeightBlock weights_;

@@ -25,6 +25,19 @@ void Decoder::load(const DecoderWeights& weights) {
   output_.pack({&weights_.output, 1}, shape_.hidden, parallel_);
 }
 
+void Decoder::load_adapters(const DecoderWeights& weights) {
+  TROUPE_CHECK(weights.layers.size() == layers_.size(), weights.layers.size(), layers_.size());
+  TROUPE_CHECK(weights.embedding.data() == weights_.embedding.data(), "load() comes first");
+  weights_ = weights;
+  use_adapters(true);
+}
+
+void Decoder::use_adapters(bool used) {
+  const LayerTensors<const float> none;
+  for (size_t i = 0; i < layers_.size(); ++i)
+    layers_[i].load_adapters(shape_, used ? weights_.layers[i] : none, parallel_);
+}
+
 void Decoder::embed(const LmBatch& batch, float* x) {
   TROUPE_CHECK(!weights_.layers.empty(), "load() comes first");
   for_parts(batch.tokens(), rows_per_part(shape_.hidden), parallel_, [&](int64_t from, int64_t to) {
@@ -104,6 +117,7 @@ void Decoder::backward(const LmBatch& batch, Activations& activations, std::span
     if (activations.recompute) layers_[i].compute(pass, x, activations.cells[at], activations.layers[at]);
     layers_[i].backward(pass, x, activations.cells[at], activations.layers[at], d_.data(), gradients.layers[i]);
   }
+  if (gradients.embedding.empty()) return;
   const LmKernels& kernels = lm_kernels();
   for_parts(hidden, columns_per_part(tokens), parallel_, [&](int64_t from, int64_t to) {
     for (int64_t i = 0; i < tokens; ++i)
@@ -127,6 +141,7 @@ void Decoder::logits_backward(std::span<const float> hidden, std::span<const flo
   const MatrixView d{d_logits.data(), rows, shape_.vocabulary, shape_.vocabulary};
   multiply_rows(d, {weights_.output.data(), shape_.vocabulary, shape_.hidden, shape_.hidden}, d_hidden.data(),
                 shape_.hidden, false, parallel_);
+  if (gradients.output.empty()) return;
   add_outer_products(d, {hidden.data(), rows, shape_.hidden, shape_.hidden}, gradients.output.data(), parallel_);
 }
 

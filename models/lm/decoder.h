@@ -47,14 +47,19 @@ class Decoder {
   // Uses these weights from now on. Their memory must stay valid and unchanged until the next load().
   void load(const DecoderWeights& weights);
 
+  // The same for weights that differ from those of the last load() in the adapters alone, in less time.
+  void load_adapters(const DecoderWeights& weights);
+  // Whether adapters count; the decoder without them is the frozen model.
+  void use_adapters(bool used);
+
   // Computes the batch's tokens and stores their keys and values. hidden: [P, hidden] after the last norm.
   void forward(const LmBatch& batch, KvStore& store, std::span<float> hidden);
 
   // The same with activations for backward(). Token i has cell i: the sequences' own ranges follow each other from cell
   // 0 on with own_before 0; a prefix is the cells of a sequence before.
   void forward_training(const LmBatch& batch, Activations& activations, std::span<float> hidden);
-  // Adds the gradients of all parameters but the output layer. The batch and the activations are those of the last
-  // forward_training(). d_hidden: [P, hidden].
+  // Adds the gradients of all parameters but the output layer, except those that are empty. The batch and the
+  // activations are those of the last forward_training(). d_hidden: [P, hidden].
   void backward(const LmBatch& batch, Activations& activations, std::span<const float> d_hidden,
                 const DecoderGradients& gradients);
 

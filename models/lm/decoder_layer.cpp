@@ -21,6 +21,14 @@ void DecoderLayer::load(const LmShape& shape, const LayerTensors<const float>& w
   output_.pack({&weights.output, 1}, shape.query_width(), parallel);
   gate_up_.pack(gate_up, shape.hidden, parallel);
   down_.pack({&weights.down, 1}, shape.intermediate, parallel);
+  load_adapters(shape, weights, parallel);
+}
+
+void DecoderLayer::load_adapters(const LmShape& shape, const LayerTensors<const float>& weights,
+                                 ParallelFor& parallel) {
+  weights_.lora = weights.lora;
+  for (size_t i = 0; i < kLmLinears; ++i)
+    adapters_[i].load(weights.lora[i], size_of(shape, static_cast<LmLinear>(i)).inputs, parallel);
 }
 
 // Biases, norms and rotation of queries and keys; stores keys and values.
@@ -69,17 +77,26 @@ void DecoderLayer::compute(const LayerPass& pass, const float* x, KvLayer& cells
     a.head_inverse.resize(tokens * (shape.heads + shape.kv_heads));
   }
   norm_rows(shape, x, weights_.input_norm, tokens, a.inverse.data(), s.normed.data(), pass.parallel);
-  multiply_packed({s.normed.data(), tokens, hidden, hidden}, qkv_, a.qkv.data(), qkv, pass.parallel);
+  const MatrixView normed{s.normed.data(), tokens, hidden, hidden};
+  const auto adapt = [&](LmLinear linear, const MatrixView& in, float* out, int64_t stride) {
+    adapter(linear).add(in, out, stride, s.lora, pass.parallel);
+  };
+  multiply_packed(normed, qkv_, a.qkv.data(), qkv, pass.parallel);
+  adapt(LmLinear::query, normed, a.qkv.data(), qkv);
+  adapt(LmLinear::key, normed, a.qkv.data() + shape.query_width(), qkv);
+  adapt(LmLinear::value, normed, a.qkv.data() + shape.query_width() + shape.kv_width(), qkv);
   finish_heads(pass, cells, a);
   attend(shape, pass.batch.sequences, a.qkv.data(), qkv, cells, a.attended.data(), a.attention, pass.parallel);
-  multiply_packed({a.attended.data(), tokens, shape.query_width(), shape.query_width()}, output_, a.middle.data(),
-                  hidden, pass.parallel);
+  const MatrixView attended{a.attended.data(), tokens, shape.query_width(), shape.query_width()};
+  multiply_packed(attended, output_, a.middle.data(), hidden, pass.parallel);
+  adapt(LmLinear::output, attended, a.middle.data(), hidden);
   for_parts(tokens, rows_per_part(hidden), pass.parallel, [&](int64_t from, int64_t to) {
     kernels.add(x + from * hidden, (to - from) * hidden, a.middle.data() + from * hidden);
   });
   norm_rows(shape, a.middle.data(), weights_.post_norm, tokens, a.post_inverse.data(), s.normed.data(), pass.parallel);
-  multiply_packed({s.normed.data(), tokens, hidden, hidden}, gate_up_, a.gate_up.data(), gate_up_.outputs(),
-                  pass.parallel);
+  multiply_packed(normed, gate_up_, a.gate_up.data(), gate_up_.outputs(), pass.parallel);
+  adapt(LmLinear::gate, normed, a.gate_up.data(), gate_up_.outputs());
+  adapt(LmLinear::up, normed, a.gate_up.data() + shape.intermediate, gate_up_.outputs());
 }
 
 void DecoderLayer::finish(const LayerPass& pass, const LayerActivations& a, float* out) const {
@@ -93,7 +110,9 @@ void DecoderLayer::finish(const LayerPass& pass, const LayerActivations& a, floa
       kernels.swiglu(gate, gate + width, width, activation.data() + i * width);
     }
   });
-  multiply_packed({activation.data(), tokens, width, width}, down_, out, hidden, pass.parallel);
+  const MatrixView inputs{activation.data(), tokens, width, width};
+  multiply_packed(inputs, down_, out, hidden, pass.parallel);
+  adapter(LmLinear::down).add(inputs, out, hidden, pass.scratch.lora, pass.parallel);
   for_parts(tokens, rows_per_part(hidden), pass.parallel, [&](int64_t from, int64_t to) {
     kernels.add(a.middle.data() + from * hidden, (to - from) * hidden, out + from * hidden);
   });

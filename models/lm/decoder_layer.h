@@ -9,6 +9,7 @@
 #include "models/lm/batch.h"
 #include "models/lm/decoder_tensors.h"
 #include "models/lm/kv_store.h"
+#include "models/lm/lora_linear.h"
 #include "models/lm/matrix_product.h"
 #include "models/lm/rope_table.h"
 
@@ -33,6 +34,7 @@ struct LayerActivations {
 struct LayerScratch {
   FloatBuffer normed;      // [P, hidden]
   FloatBuffer activation;  // [P, intermediate]
+  LoraScratch lora;
   // Gradients.
   FloatBuffer d_normed;      // [P, hidden]
   FloatBuffer d_attended;    // [P, heads * head_dim]
@@ -56,6 +58,9 @@ class DecoderLayer {
   // Packs the weights. They stay in use until the next load().
   void load(const LmShape& shape, const LayerTensors<const float>& weights, ParallelFor& parallel);
 
+  // Packs the adapters of these weights, whose other tensors are those of the last load().
+  void load_adapters(const LmShape& shape, const LayerTensors<const float>& weights, ParallelFor& parallel);
+
   // Everything up to the SwiGLU's inputs: fills `a` and the cells of the batch's tokens. x: [P, hidden].
   void compute(const LayerPass& pass, const float* x, KvLayer& cells, LayerActivations& a) const;
   // The layer's output from what compute() has filled in. out: [P, hidden], may be its x.
@@ -67,6 +72,7 @@ class DecoderLayer {
                 const LayerTensors<float>& gradients) const;
 
  private:
+  const LoraLinear& adapter(LmLinear linear) const { return adapters_[static_cast<size_t>(linear)]; }
   void finish_heads(const LayerPass& pass, KvLayer& cells, LayerActivations& a) const;
   void backward_swiglu(const LayerPass& pass, const LayerActivations& a, float* d,
                        const LayerTensors<float>& gradients) const;
@@ -78,6 +84,7 @@ class DecoderLayer {
 
   LayerTensors<const float> weights_;
   PackedWeights qkv_, output_, gate_up_, down_;
+  std::array<LoraLinear, kLmLinears> adapters_;  // by LmLinear
 };
 
 }  // namespace troupe

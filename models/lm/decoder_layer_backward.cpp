@@ -8,10 +8,16 @@ namespace {
 
 // sums += the rows of x, in their order. x: [rows, sums.size()], rows `stride` apart.
 void add_rows(const float* x, int64_t stride, int64_t rows, std::span<float> sums, ParallelFor& parallel) {
+  if (sums.empty()) return;
   const LmKernels& kernels = lm_kernels();
   for_parts(static_cast<int64_t>(sums.size()), columns_per_part(rows), parallel, [&](int64_t from, int64_t to) {
     for (int64_t i = 0; i < rows; ++i) kernels.add(x + i * stride + from, to - from, sums.data() + from);
   });
+}
+
+// Adds the gradient of a matrix, unless the matrix is frozen.
+void add_weight_gradient(const MatrixView& dy, const MatrixView& x, std::span<float> gradient, ParallelFor& parallel) {
+  if (!gradient.empty()) add_outer_products(dy, x, gradient.data(), parallel);
 }
 
 }  // namespace
@@ -31,6 +37,7 @@ void DecoderLayer::backward_swiglu(const LayerPass& pass, const LayerActivations
   const MatrixView d_view{d, tokens, hidden, hidden};
   multiply_rows(d_view, {weights_.down.data(), hidden, width, width}, s.d_activation.data(), width, false,
                 pass.parallel);
+  adapter(LmLinear::down).add_input_gradient(d_view, s.d_activation.data(), s.lora, pass.parallel);
   for_parts(tokens, rows_per_part(width), pass.parallel, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       const float *gate = a.gate_up.data() + i * 2 * width, *up = gate + width;
@@ -39,16 +46,22 @@ void DecoderLayer::backward_swiglu(const LayerPass& pass, const LayerActivations
       kernels.swiglu_backward(gate, up, s.d_activation.data() + i * width, width, d_gate, d_gate + width);
     }
   });
-  add_outer_products(d_view, {s.activation.data(), tokens, width, width}, gradients.down.data(), pass.parallel);
+  const auto add_gradients = [&](LmLinear linear, const MatrixView& dy, const MatrixView& x, std::span<float> own) {
+    add_weight_gradient(dy, x, own, pass.parallel);
+    adapter(linear).add_weight_gradients(dy, x, gradients.adapter(linear), s.lora, pass.parallel);
+  };
+  add_gradients(LmLinear::down, d_view, {s.activation.data(), tokens, width, width}, gradients.down);
   norm_rows_again(shape, a.middle.data(), weights_.post_norm, tokens, a.post_inverse.data(), s.normed.data(),
                   pass.parallel);
   const MatrixView normed{s.normed.data(), tokens, hidden, hidden};
   const MatrixView d_gate{s.d_gate_up.data(), tokens, width, 2 * width};
   const MatrixView d_up{s.d_gate_up.data() + width, tokens, width, 2 * width};
-  add_outer_products(d_gate, normed, gradients.gate.data(), pass.parallel);
-  add_outer_products(d_up, normed, gradients.up.data(), pass.parallel);
+  add_gradients(LmLinear::gate, d_gate, normed, gradients.gate);
+  add_gradients(LmLinear::up, d_up, normed, gradients.up);
   multiply_rows(d_gate, {weights_.gate.data(), width, hidden, hidden}, s.d_normed.data(), hidden, false, pass.parallel);
   multiply_rows(d_up, {weights_.up.data(), width, hidden, hidden}, s.d_normed.data(), hidden, true, pass.parallel);
+  adapter(LmLinear::gate).add_input_gradient(d_gate, s.d_normed.data(), s.lora, pass.parallel);
+  adapter(LmLinear::up).add_input_gradient(d_up, s.d_normed.data(), s.lora, pass.parallel);
   norm_rows_backward(shape, a.middle.data(), weights_.post_norm, a.post_inverse.data(), s.d_normed.data(), tokens, true,
                      d, gradients.post_norm, pass.parallel);
 }
@@ -64,7 +77,11 @@ void DecoderLayer::backward_attention(const LayerPass& pass, const KvLayer& cell
   const MatrixView d_view{d, tokens, hidden, hidden};
   multiply_rows(d_view, {weights_.output.data(), hidden, width, width}, s.d_attended.data(), width, false,
                 pass.parallel);
-  add_outer_products(d_view, {a.attended.data(), tokens, width, width}, gradients.output.data(), pass.parallel);
+  const MatrixView attended{a.attended.data(), tokens, width, width};
+  adapter(LmLinear::output).add_input_gradient(d_view, s.d_attended.data(), s.lora, pass.parallel);
+  add_weight_gradient(d_view, attended, gradients.output, pass.parallel);
+  adapter(LmLinear::output)
+      .add_weight_gradients(d_view, attended, gradients.adapter(LmLinear::output), s.lora, pass.parallel);
   attend_backward(shape, pass.batch.sequences, cells, a.attention,
                   {.queries = a.qkv.data(),
                    .query_stride = qkv_.outputs(),
@@ -93,7 +110,7 @@ void DecoderLayer::backward_heads(const LayerPass& pass, const LayerActivations&
   if (!shape.qk_norm) return;
   const auto inputs = [&](int64_t token, int64_t head) { return a.unrotated.data() + (token * heads + head) * dim; };
   const auto inverse = [&](int64_t token, int64_t head) { return a.head_inverse.data()[token * heads + head]; };
-  pass.parallel.run(2, [&](int64_t keys) {
+  pass.parallel.run(gradients.query_norm.empty() ? 0 : 2, [&](int64_t keys) {
     const std::span<float> d_weight = keys == 1 ? gradients.key_norm : gradients.query_norm;
     for (int64_t token = 0; token < tokens; ++token)
       for (int64_t head = keys == 1 ? shape.heads : 0; head < (keys == 1 ? heads : shape.heads); ++head)
@@ -119,20 +136,23 @@ void DecoderLayer::backward_inputs(const LayerPass& pass, const float* x, const 
   norm_rows_again(shape, x, weights_.input_norm, tokens, a.inverse.data(), s.normed.data(), pass.parallel);
   const MatrixView normed{s.normed.data(), tokens, hidden, hidden};
   struct Part {
+    LmLinear linear;
     std::span<const float> weight;
     std::span<float> d_weight, d_bias;
     int64_t width;
   };
-  const Part parts[] = {{weights_.query, gradients.query, gradients.query_bias, shape.query_width()},
-                        {weights_.key, gradients.key, gradients.key_bias, shape.kv_width()},
-                        {weights_.value, gradients.value, gradients.value_bias, shape.kv_width()}};
+  const Part parts[] = {{LmLinear::query, weights_.query, gradients.query, gradients.query_bias, shape.query_width()},
+                        {LmLinear::key, weights_.key, gradients.key, gradients.key_bias, shape.kv_width()},
+                        {LmLinear::value, weights_.value, gradients.value, gradients.value_bias, shape.kv_width()}};
   const float* d_part = s.d_qkv.data();
   for (const Part& part : parts) {
     const MatrixView d_out{d_part, tokens, part.width, qkv};
-    add_outer_products(d_out, normed, part.d_weight.data(), pass.parallel);
+    add_weight_gradient(d_out, normed, part.d_weight, pass.parallel);
+    adapter(part.linear).add_weight_gradients(d_out, normed, gradients.adapter(part.linear), s.lora, pass.parallel);
     if (shape.qkv_bias) add_rows(d_part, qkv, tokens, part.d_bias, pass.parallel);
     multiply_rows(d_out, {part.weight.data(), part.width, hidden, hidden}, s.d_normed.data(), hidden,
                   /*added=*/&part != parts, pass.parallel);
+    adapter(part.linear).add_input_gradient(d_out, s.d_normed.data(), s.lora, pass.parallel);
     d_part += part.width;
   }
   norm_rows_backward(shape, x, weights_.input_norm, a.inverse.data(), s.d_normed.data(), tokens, true, d,

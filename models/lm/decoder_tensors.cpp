@@ -54,6 +54,33 @@ DecoderTensors<T> bind_decoder(const LmShape& shape, const std::function<std::sp
   return result;
 }
 
+template <class T>
+void bind_lora(const LmShape& shape, const LoraConfig& lora,
+               const std::function<std::span<T>(const std::string& name)>& find, DecoderTensors<T>& tensors) {
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    for (size_t i = 0; i < kLmLinears; ++i) {
+      const auto linear = static_cast<LmLinear>(i);
+      if (!lora.has(linear)) continue;
+      const auto [inputs, outputs] = size_of(shape, linear);
+      const std::string prefix = linear_prefix(layer, linear);
+      const std::span<T> a = find(prefix + "lora_A.weight"), b = find(prefix + "lora_B.weight");
+      TROUPE_CHECK(static_cast<int64_t>(a.size()) == lora.rank * inputs, prefix, a.size());
+      TROUPE_CHECK(static_cast<int64_t>(b.size()) == lora.rank * outputs, prefix, b.size());
+      tensors.layers[static_cast<size_t>(layer)].lora[i] = {a, b, lora.scale()};
+    }
+  }
+}
+
+DecoderGradients no_gradients(const LmShape& shape) {
+  DecoderGradients result;
+  result.layers.resize(static_cast<size_t>(shape.layers));
+  return result;
+}
+
+template void bind_lora(const LmShape&, const LoraConfig&,
+                        const std::function<std::span<const float>(const std::string&)>&, DecoderTensors<const float>&);
+template void bind_lora(const LmShape&, const LoraConfig&, const std::function<std::span<float>(const std::string&)>&,
+                        DecoderTensors<float>&);
 template DecoderTensors<const float> bind_decoder(const LmShape&,
                                                   const std::function<std::span<const float>(const std::string&)>&);
 template DecoderTensors<float> bind_decoder(const LmShape&, const std::function<std::span<float>(const std::string&)>&);

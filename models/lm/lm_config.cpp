@@ -29,4 +29,45 @@ LmShape lm_shape_of(const ModelConfig& config, int64_t vocabulary, int64_t posit
   return shape;
 }
 
+namespace {
+
+const char* class_of(LmFamily family) {
+  switch (family) {
+    case LmFamily::llama: return "LlamaForCausalLM";
+    case LmFamily::qwen2: return "Qwen2ForCausalLM";
+    case LmFamily::qwen3: return "Qwen3ForCausalLM";
+  }
+  TROUPE_CHECK(false, "family", static_cast<int>(family));
+  return "";
+}
+
+}  // namespace
+
+std::string lm_config_text(const LmShape& shape, std::string_view extra) {
+  Json config{{"architectures", Json::array({class_of(shape.family)})},
+              {"model_type", std::string(name_of(shape.family))},
+              {"vocab_size", shape.vocabulary},
+              {"hidden_size", shape.hidden},
+              {"num_hidden_layers", shape.layers},
+              {"num_attention_heads", shape.heads},
+              {"num_key_value_heads", shape.kv_heads},
+              {"head_dim", shape.head_dim},
+              {"intermediate_size", shape.intermediate},
+              {"max_position_embeddings", shape.max_positions},
+              {"rms_norm_eps", shape.rms_eps},
+              {"rope_theta", shape.rope_theta},
+              {"tie_word_embeddings", shape.tied_embeddings},
+              {"hidden_act", "silu"},
+              {"attention_bias", false},
+              {"torch_dtype", "float32"}};
+  if (shape.rope_scaling == RopeScaling::llama3)
+    config["rope_scaling"] = {{"rope_type", "llama3"},
+                              {"factor", shape.rope_factor},
+                              {"low_freq_factor", shape.rope_low_freq_factor},
+                              {"high_freq_factor", shape.rope_high_freq_factor},
+                              {"original_max_position_embeddings", shape.rope_original_positions}};
+  config.update(parse_strict(extra, "config.json"));
+  return config.dump();
+}
+
 }  // namespace troupe

@@ -21,7 +21,7 @@ constexpr int64_t kDrawnLogits = 1 << 15;  // of one thread's part: enough to ou
 
 class LmGenerator final : public Generator {
  public:
-  LmGenerator(const LmShape& shape, const LmGeneratorOptions& options);
+  LmGenerator(const LmModel& model, const LmGeneratorOptions& options);
 
   std::shared_ptr<const Signature> signature() const override { return weights_.signature(); }
   void load(const WeightSnapshot& weights) override;
@@ -34,6 +34,7 @@ class LmGenerator final : public Generator {
   int64_t sample(std::span<const float> logits, double uniform) const;
   DrawnToken draw(std::span<const float> logits, const TokenDraw& draw) const;
 
+  LmModel model_;
   LmShape shape_;
   LmGeneratorOptions options_;
   WeightBlock weights_;
@@ -46,22 +47,24 @@ class LmGenerator final : public Generator {
   std::vector<LmSequence> sequences_;
 };
 
-LmGenerator::LmGenerator(const LmShape& shape, const LmGeneratorOptions& options)
-    : shape_(shape),
+LmGenerator::LmGenerator(const LmModel& model, const LmGeneratorOptions& options)
+    : model_(model),
+      shape_(model.shape),
       options_(options),
-      weights_(lm_signature(shape)),
+      weights_(lm_signature(model)),
       parallel_(options.threads),
-      decoder_(shape, parallel_),
-      store_(shape, options.prompt_slots * options.prompt_tokens + options.answer_slots * options.answer_tokens) {
-  if (options.prompt_tokens + options.answer_tokens > shape.max_positions)
+      decoder_(shape_, parallel_),
+      store_(shape_, options.prompt_slots * options.prompt_tokens + options.answer_slots * options.answer_tokens) {
+  if (options.prompt_tokens + options.answer_tokens > shape_.max_positions)
     throw ConfigError("a prompt of " + std::to_string(options.prompt_tokens) + " tokens and an answer of " +
                       std::to_string(options.answer_tokens) + " exceed the model's " +
-                      std::to_string(shape.max_positions) + " positions");
+                      std::to_string(shape_.max_positions) + " positions");
 }
 
 void LmGenerator::load(const WeightSnapshot& weights) {
   weights_.load(weights);
-  decoder_.load(decoder_weights(shape_, weights_));
+  const DecoderWeights tensors = decoder_weights(model_, weights_);
+  loaded_&& model_.lora.used() ? decoder_.load_adapters(tensors) : decoder_.load(tensors);
   loaded_ = true;
 }
 
@@ -173,8 +176,8 @@ std::vector<DrawnToken> LmGenerator::compute(std::span<const GeneratorPart> part
 
 }  // namespace
 
-std::unique_ptr<Generator> make_lm_generator(const LmShape& shape, const LmGeneratorOptions& options) {
-  return std::make_unique<LmGenerator>(shape, options);
+std::unique_ptr<Generator> make_lm_generator(const LmModel& model, const LmGeneratorOptions& options) {
+  return std::make_unique<LmGenerator>(model, options);
 }
 
 }  // namespace troupe

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "models/generator.h"
-#include "models/lm/lm_shape.h"
+#include "models/lm/lm_model.h"
 
 namespace troupe {
 
@@ -19,6 +19,6 @@ struct LmGeneratorOptions {
 
 // Serves nothing before the first load(). Throws ConfigError when a prompt and an answer together are longer than the
 // positions of the model.
-std::unique_ptr<Generator> make_lm_generator(const LmShape& shape, const LmGeneratorOptions& options);
+std::unique_ptr<Generator> make_lm_generator(const LmModel& model, const LmGeneratorOptions& options);
 
 }  // namespace troupe

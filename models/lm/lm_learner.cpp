@@ -17,10 +17,10 @@ namespace {
 
 class LmLearner final : public Learner {
  public:
-  LmLearner(const LearnerConfig& config, const LmShape& shape, const AnswerTrainerOptions& options)
+  LmLearner(const LearnerConfig& config, const LmModel& model, const AnswerTrainerOptions& options)
       : config_(config),
         choice_(choose_algorithm(config.algorithm)),
-        trainer_(shape, config.trainer, choice_, options),
+        trainer_(model, config.trainer, choice_, options),
         kl_coef_(config.algorithm.kl_coef) {}
 
   std::shared_ptr<const Signature> signature() const override { return trainer_.weights().signature(); }
@@ -131,9 +131,9 @@ void LmLearner::load(const LearnerState& state) {
 
 }  // namespace
 
-std::unique_ptr<Learner> make_lm_learner(const LearnerConfig& config, const LmShape& shape,
+std::unique_ptr<Learner> make_lm_learner(const LearnerConfig& config, const LmModel& model,
                                          const AnswerTrainerOptions& options) {
-  return std::make_unique<LmLearner>(config, shape, options);
+  return std::make_unique<LmLearner>(config, model, options);
 }
 
 }  // namespace troupe

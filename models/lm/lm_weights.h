@@ -6,21 +6,25 @@
 #include <span>
 
 #include "models/lm/decoder_tensors.h"
-#include "models/lm/lm_shape.h"
-#include "models/weights/weight_block.h"
+#include "models/lm/lm_model.h"
 
 namespace troupe {
 
-// The parameters under the names of Hugging Face's checkpoints, all in the group `policy`.
-Signature lm_signature(const LmShape& shape);
+// The tensors that the learner trains and sends, all in the group `policy`: the parameters under the names of Hugging
+// Face's checkpoints, or with LoRA the adapters and an empty buffer "frozen.HASH", so that weights fit only a model
+// with the same frozen weights.
+Signature lm_signature(const LmModel& model);
 
 // Random first values: norms 1, biases 0, matrices normal with a standard deviation of 0.02. Each tensor depends on the
 // seed and its name alone.
 void draw_lm_weights(const LmShape& shape, uint64_t seed, WeightBlock& weights);
+// The first weights of a run: those of model.path, random ones, or adapters that change nothing (B = 0, and A uniform
+// within 1 / sqrt(inputs) of 0, as in PEFT). Throws ConfigError for files that cannot be read.
+void begin_lm_weights(const LmModel& model, uint64_t seed, WeightBlock& weights);
 
-DecoderWeights decoder_weights(const LmShape& shape, const WeightBlock& weights);
+DecoderWeights decoder_weights(const LmModel& model, const WeightBlock& weights);
 
-// Views of `gradients`, which is laid out as the block's trained parameters.
-DecoderGradients decoder_gradients(const LmShape& shape, const WeightBlock& weights, std::span<float> gradients);
+// Views of `gradients`, which is laid out as the block's trained parameters. Frozen weights have none.
+DecoderGradients decoder_gradients(const LmModel& model, const WeightBlock& weights, std::span<float> gradients);
 
 }  // namespace troupe

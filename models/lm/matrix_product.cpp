@@ -72,7 +72,7 @@ void PackedWeights::pack(std::span<const std::span<const float>> matrices, int64
 }
 
 void multiply_packed(const MatrixView& x, const PackedWeights& weights, float* y, int64_t y_stride,
-                     ParallelFor& parallel) {
+                     ParallelFor& parallel, bool added) {
   TROUPE_CHECK(x.columns == weights.inputs(), "columns", x.columns, "inputs", weights.inputs());
   run_product({.a = x.data,
                .a_row_stride = x.stride,
@@ -82,7 +82,8 @@ void multiply_packed(const MatrixView& x, const PackedWeights& weights, float* y
                .n = weights.outputs(),
                .k = x.columns,
                .c = y,
-               .c_stride = y_stride},
+               .c_stride = y_stride,
+               .continued = added},
               parallel);
 }
 

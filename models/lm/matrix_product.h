@@ -37,9 +37,10 @@ class PackedWeights {
   int64_t inputs_ = 0, outputs_ = 0;
 };
 
-// y = x W^T. x: [rows, inputs]; y: [rows, outputs], rows y_stride apart.
+// y = x W^T, or y += x W^T, which continues the chain of each number. x: [rows, inputs]; y: [rows, outputs], rows
+// y_stride apart.
 void multiply_packed(const MatrixView& x, const PackedWeights& weights, float* y, int64_t y_stride,
-                     ParallelFor& parallel);
+                     ParallelFor& parallel, bool added = false);
 
 // dx = dy W, or dx += dy W. dy: [rows, outputs]; w: [outputs, inputs]; dx: [rows, inputs], rows dx_stride apart.
 void multiply_rows(const MatrixView& dy, const MatrixView& w, float* dx, int64_t dx_stride, bool added,

@@ -30,7 +30,7 @@ void norm_rows_backward(const LmShape& shape, const float* x, std::span<const fl
                         ParallelFor& parallel) {
   const LmKernels& kernels = lm_kernels();
   const int64_t width = shape.hidden;
-  for_parts(width, columns_per_part(rows), parallel, [&](int64_t from, int64_t to) {
+  for_parts(d_weight.empty() ? 0 : width, columns_per_part(rows), parallel, [&](int64_t from, int64_t to) {
     for (int64_t i = 0; i < rows; ++i)
       kernels.rms_weight_backward(x + i * width + from, inverse[i], d_out + i * width + from, to - from,
                                   d_weight.data() + from);

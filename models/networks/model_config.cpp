@@ -23,6 +23,12 @@ void describe(ModelConfig& c, Fields& fields) {
   s.add_object(c.net, "net", "kind net: encoders by observation, trunk, core and value_trunk (docs/models.md)");
   s.add_object(c.decoder, "decoder",
                "kind decoder: the shape of the language model, with the keys of a config.json of transformers");
+  s.add(c.path, "path", anything(),
+        "kind decoder: folder of a pre-trained model: config.json and model.safetensors of transformers "
+        "(docs/checkpoints_of_language_models.md); empty = random first weights",
+        {.elsewhere = kWords<"model_name_or_path", "pretrained">});
+  s.add_object(c.lora, "lora",
+               "kind decoder: train low-rank adapters of a pre-trained model alone: rank, alpha and targets");
   s.add(c.sequence, "sequence", between(0, 65536),
         "recurrent core: length of the sequences of consecutive steps it is trained on, a divisor of rollout.length; "
         "0 = the largest divisor from 8 to 32, or all of a shorter rollout",

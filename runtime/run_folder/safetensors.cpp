@@ -143,23 +143,33 @@ std::map<std::string, std::string> parse_metadata(const json& header) {
   return metadata;
 }
 
-// The text of the header; afterwards `bytes` is the rest of the file.
-std::string_view split_header(std::string_view& bytes) {
+// The length of the header of a file of `size` bytes that begins with `bytes`.
+uint64_t header_length(std::string_view bytes, uint64_t size) {
   if (bytes.size() < kLengthBytes)
     fail("truncated: " + std::to_string(bytes.size()) + " bytes, the header's length takes 8");
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
-  bytes.remove_prefix(kLengthBytes);
   if (length > kMaxSafetensorsHeader)
     fail("the header claims " + std::to_string(length) + " bytes, at most " + std::to_string(kMaxSafetensorsHeader) +
          " are allowed");
-  if (length > bytes.size())
-    fail("truncated: the header claims " + std::to_string(length) + " bytes, " + std::to_string(bytes.size()) +
+  if (length > size - kLengthBytes)
+    fail("truncated: the header claims " + std::to_string(length) + " bytes, " + std::to_string(size - kLengthBytes) +
          " are there");
-  const std::string_view header = bytes.substr(0, length);
-  bytes.remove_prefix(length);
-  if (!header.starts_with('{')) fail("the header does not begin with {");
-  return header;
+  return length;
+}
+
+json parse_header(std::string_view text) {
+  if (!text.starts_with('{')) fail("the header does not begin with {");
+  return parse_strict(text, "bad header");
+}
+
+template <class Function>
+auto reading(const std::string& source, const Function& function) {
+  try {
+    return function();
+  } catch (const std::runtime_error& error) {
+    throw IoError(source, std::string("not a valid safetensors file: ") + error.what());
+  }
 }
 
 }  // namespace
@@ -200,9 +210,10 @@ std::vector<std::string_view> safetensors_parts(const std::map<std::string, Arra
 }
 
 Safetensors parse_safetensors(std::string_view bytes, const std::string& source) {
-  try {
-    const std::string_view text = split_header(bytes);
-    const json header = parse_strict(text, "bad header");
+  return reading(source, [&] {
+    const uint64_t length = header_length(bytes, bytes.size());
+    const json header = parse_header(bytes.substr(kLengthBytes, length));
+    bytes.remove_prefix(kLengthBytes + length);
     Safetensors result;
     result.metadata = parse_metadata(header);
     for (const Entry& entry : parse_entries(header, bytes.size())) {
@@ -211,9 +222,22 @@ Safetensors parse_safetensors(std::string_view bytes, const std::string& source)
       result.tensors.emplace(entry.name, std::move(array));
     }
     return result;
-  } catch (const std::runtime_error& error) {
-    throw IoError(source, std::string("not a valid safetensors file: ") + error.what());
-  }
+  });
+}
+
+std::vector<SafetensorsEntry> read_safetensors_entries(const ReadFile& file, const std::string& source) {
+  const std::string begin = file.read(0, kLengthBytes);
+  const uint64_t length = reading(source, [&] { return header_length(begin, file.size()); });
+  const std::string text = file.read(kLengthBytes, length);
+  return reading(source, [&] {
+    const uint64_t data = kLengthBytes + length;
+    const json header = parse_header(text);
+    parse_metadata(header);
+    std::vector<SafetensorsEntry> result;
+    for (const Entry& entry : parse_entries(header, file.size() - data))
+      result.push_back({entry.name, entry.dtype, entry.shape, data + entry.begin, entry.end - entry.begin});
+    return result;
+  });
 }
 
 void write_safetensors(Disk& disk, const std::string& path, const std::map<std::string, Array>& tensors,

@@ -38,6 +38,19 @@ std::vector<std::string_view> safetensors_parts(const std::map<std::string, Arra
 // leave gaps or lie outside, a dtype or a shape that is not supported.
 Safetensors parse_safetensors(std::string_view bytes, const std::string& source);
 
+// A tensor of a file whose bytes are not read yet.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  uint64_t offset = 0;  // of its first byte in the file
+  uint64_t bytes = 0;
+};
+
+// The tensors that the header of an open file describes, in the order of their bytes. As strict as parse_safetensors(),
+// and throws likewise; only the header is read, so files of any size are accepted.
+std::vector<SafetensorsEntry> read_safetensors_entries(const ReadFile& file, const std::string& source);
+
 // Writes a file atomically.
 void write_safetensors(Disk& disk, const std::string& path, const std::map<std::string, Array>& tensors,
                        const std::map<std::string, std::string>& metadata = {});

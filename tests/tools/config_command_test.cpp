@@ -179,7 +179,13 @@ TEST_CASE("troupe: config accepts every file of configs/ by its name") {
     if (in_python && !test::python_has("gymnasium")) continue;
     std::vector<std::string> words{"config", name.string()};
     if (in_python) words.insert(words.end(), {"--set", "env.python=" + test::test_python()});
-    CHECK(run_troupe(words).exit_code == 0);
+    const CommandResult result = run_troupe(words);
+    if (result.err.find("tools/fetch_smollm2") == std::string::npos) {
+      CHECK(result.exit_code == 0);
+    } else {  // this machine does not have the model of the file
+      CHECK(result.exit_code == 2);
+      CHECK(lines_of(result.err).size() == 1);
+    }
     ++files;
   }
   CHECK(files >= 1);

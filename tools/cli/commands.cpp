@@ -17,6 +17,7 @@ namespace troupe {
   line(spawn_command);        \
   line(eval_command);         \
   line(play_command);         \
+  line(export_command);       \
   line(envs_command);         \
   line(config_command);       \
   line(metrics_command);      \

@@ -10,6 +10,7 @@
 #include "envs/make_env.h"
 #include "models/environment_rules.h"
 #include "models/lm/lm_config.h"
+#include "models/lm/lm_model.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
@@ -75,10 +76,27 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   return env;
 }
 
+// Fills the settings that a token run takes from the folder of a pre-trained model.
+void use_pretrained(RunConfig& config) {
+  resolve_model_path(config.model);
+  if (!config.model.path.empty() && config.tokenizer.kind == "bpe" && config.tokenizer.path.empty())
+    config.tokenizer.path = config.model.path;
+}
+
 // Refuses a task, a tokenizer and a model that do not fit each other.
 void check_tokens(const RunConfig& config) {
   const std::shared_ptr<const TokenRun> run = make_token_run(config);
-  lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
+  const int64_t vocabulary = run->tokenizer->vocabulary_size();
+  const LmShape shape = lm_shape_of(config.model, vocabulary, run->prompt_tokens + run->answer_tokens);
+  const LoraConfig lora = lora_from_config(config.model.lora, "model.lora");
+  if (config.model.path.empty()) {
+    if (!lora.used()) return;
+    throw ConfigError("model.lora: " + printable(config.model.lora) +
+                      " needs pre-trained weights, and model.path is empty; set model.path");
+  }
+  if (config.tokenizer.kind == "char" && shape.vocabulary != vocabulary)
+    throw ConfigError("tokenizer.kind: \"char\" has " + std::to_string(vocabulary) +
+                      " tokens, the model in model.path " + std::to_string(shape.vocabulary) + "; use \"bpe\"");
 }
 
 // Checks all that training requires of the environment.
@@ -91,8 +109,9 @@ void check_environment(const RunConfig& config) {
 }
 
 // The first mistake in a config, beginning with the field; empty if there is none.
-std::string mistake_in(const RunConfig& config) {
+std::string mistake_in(RunConfig& config) {
   try {
+    if (is_token_run(config)) use_pretrained(config);
     check_names(config.algorithm);
     validate(config);
     check_algorithm(config.algorithm, config.trainer.micro_batch);
@@ -242,7 +261,7 @@ EnvSpec environment_of(const RunConfig& config) {
 RunConfig load_run_config(const std::string& name, const std::vector<std::string>& overrides,
                           std::optional<uint64_t> seed) {
   const std::string path = find_config(name);
-  const RunConfig of_file = load_config(path);
+  RunConfig of_file = load_config(path);
   RunConfig config = of_file;
   for (const std::string& assignment : overrides) apply_override(config, assignment);
   if (seed) config.seed = *seed;

@@ -11,6 +11,7 @@
 #include "models/lm/lm_config.h"
 #include "models/lm/lm_generator.h"
 #include "models/lm/lm_learner.h"
+#include "models/lm/lm_model.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
@@ -25,8 +26,10 @@ namespace {
 constexpr int64_t kWarmupPrompts = 64;  // held-out prompts of a check
 constexpr int64_t kWarmupChecks = 5;    // steps between two checks, until the first right answer; then one
 
-LmShape shape_of(const RunConfig& config, const TokenRun& tokens) {
-  return lm_shape_of(config.model, tokens.tokenizer->vocabulary_size(), tokens.prompt_tokens + tokens.answer_tokens);
+std::shared_ptr<const LmModel> model_of(const RunConfig& config, const TokenRun& tokens) {
+  const int64_t positions = tokens.prompt_tokens + tokens.answer_tokens;
+  return std::make_shared<LmModel>(
+      load_lm_model(config.model, lm_shape_of(config.model, tokens.tokenizer->vocabulary_size(), positions)));
 }
 
 AnswerTrainerOptions trainer_options(const RunConfig& config, const TokenRun& tokens) {
@@ -75,20 +78,20 @@ void add_tokens(RunContext& context) {
 void add_generators(RunContext& context) {
   add_tokens(context);
   const RunConfig& config = context.config;
-  const LmShape shape = shape_of(config, *context.tokens);
+  const std::shared_ptr<const LmModel> model = model_of(config, *context.tokens);
+  context.language_model = model;
   const LmGeneratorOptions options{.prompt_slots = config.generation.prompt_slots,
                                    .prompt_tokens = context.tokens->prompt_tokens,
                                    .answer_slots = config.generation.answer_slots,
                                    .answer_tokens = context.tokens->answer_tokens,
                                    .temperature = config.generation.temperature,
                                    .threads = static_cast<int>(config.inference.threads)};
-  context.signature = std::make_shared<const Signature>(lm_signature(shape));
-  context.make_generator = [shape, options] { return make_lm_generator(shape, options); };
+  context.signature = std::make_shared<const Signature>(lm_signature(*model));
+  context.make_generator = [model, options] { return make_lm_generator(*model, options); };
 }
 
 std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
-  return make_lm_learner(context.config, shape_of(context.config, *context.tokens),
-                         trainer_options(context.config, *context.tokens));
+  return make_lm_learner(context.config, *context.language_model, trainer_options(context.config, *context.tokens));
 }
 
 void warm_up(const RunContext& context, Learner& learner) {
@@ -98,8 +101,7 @@ void warm_up(const RunContext& context, Learner& learner) {
   AlgorithmConfig supervised;
   supervised.surrogate = "reinforce";  // with an advantage of 1 for every token: maximum likelihood
   const AlgorithmChoice choice = choose_algorithm(supervised);
-  AnswerTrainer trainer(shape_of(config, *context.tokens), config.trainer, choice,
-                        trainer_options(config, *context.tokens));
+  AnswerTrainer trainer(*context.language_model, config.trainer, choice, trainer_options(config, *context.tokens));
   const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(std::make_shared<RunContext>(context));
   const uint64_t key = derive_key(config.seed, "warm-up");
   double right = 0;

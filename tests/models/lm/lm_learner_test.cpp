@@ -8,7 +8,7 @@
 #include "models/lm/lm_generator.h"
 #include "runtime/base/errors.h"
 #include "tests/models/lm/answers.h"
-#include "tests/models/lm/tiny_models.h"
+#include "tests/models/lm/lora_models.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -112,6 +112,34 @@ TEST_CASE("lm_learner: answers trained with the weights that sampled them have a
         CHECK(report.metrics.at("grad_norm") > 0.0);
       }
     }
+}
+
+TEST_CASE(
+    "lm_learner: adapters are trained with a ratio of exactly 1, also after new weights, and nothing else is sent") {
+  for (const LmFamily family : kFamilies) {
+    const LmModel model = lora_model(tiny_shape(family, 3), 4, 8);
+    const auto learner = make_lm_learner(config_of(2), model, {.seed = 2, .answer_tokens = 13, .threads = 2});
+    const auto generator = make_lm_generator(model, slots(1.0, 1));
+    for (uint64_t update = 0; update < 3; ++update) {
+      const WeightsPtr weights = learner->snapshot({1, update});
+      CHECK(weights->signature->tensors.size() == static_cast<size_t>(14 * model.shape.layers + 1));
+      generator->load(*weights);
+      const auto staged = learner->stage(whole(sampled_rollout(model.shape, *generator, 5)));
+      const UpdateReport report = learner->update(*staged, 0);
+      CHECK(report.metrics.at("ratio_min") == 1.0);
+      CHECK(report.metrics.at("ratio_max") == 1.0);
+      CHECK(report.metrics.at("grad_norm") > 0.0);
+    }
+  }
+}
+
+TEST_CASE("lm_learner: weights of adapters of another frozen model are refused") {
+  const LmModel model = lora_model(tiny_shape(LmFamily::llama, 3), 4, 8);
+  LmModel other = model;
+  other.frozen = std::make_shared<FrozenWeights>(WeightBlock(lm_signature(model.shape)), "fedcba9876543210");
+  const auto learner = make_lm_learner(config_of(2), model, {.seed = 2, .answer_tokens = 13});
+  const auto generator = make_lm_generator(other, slots(1.0, 1));
+  CHECK_THROWS_AS(generator->load(*learner->snapshot({1, 0})), ConfigError);
 }
 
 TEST_CASE("lm_learner: another temperature, or other weights, give other ratios") {

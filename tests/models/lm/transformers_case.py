@@ -35,26 +35,32 @@ CASES = {
     "llama3": (LlamaForCausalLM, LlamaConfig, {"rope_scaling": LLAMA3, "rope_theta": 500000.0}),
     "qwen2": (Qwen2ForCausalLM, Qwen2Config, {"rope_theta": 1000000.0}),
     "qwen2_tied": (Qwen2ForCausalLM, Qwen2Config, {"tie_word_embeddings": True}),
+    "llama_bf16": (LlamaForCausalLM, LlamaConfig, {}),
+    "qwen2_sharded_f16": (Qwen2ForCausalLM, Qwen2Config, {}),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config, {"head_dim": 20}),
     "qwen3_default": (Qwen3ForCausalLM, Qwen3Config, {}),
 }
 
 
-def write_case(folder, make_model, make_config, settings, seed):
+DTYPES = {"llama_bf16": torch.bfloat16, "qwen2_sharded_f16": torch.float16}
+
+
+def write_case(folder, make_model, make_config, settings, dtype, seed):
     torch.manual_seed(seed)
     model = make_model(make_config(**{**SIZES, **settings})).float().eval()
     with torch.no_grad():
         for parameter in model.parameters():  # norms and biases too, which are 1 and 0 in a new model
             parameter.add_(0.1 * torch.randn_like(parameter))
+            parameter.copy_(parameter.to(dtype))
         ids = torch.randint(SIZES["vocab_size"], (1, 100))
         logits = model(input_ids=ids).logits[0]
-    model.save_pretrained(folder)
+    model.to(dtype).save_pretrained(folder, max_shard_size="20KB" if "sharded" in folder else "1GB")
     save_file({"ids": ids[0].int(), "logits": logits.float().contiguous()}, os.path.join(folder, "expected.safetensors"))
 
 
 def main():
     for seed, (name, (make_model, make_config, settings)) in enumerate(CASES.items()):
-        write_case(os.path.join(sys.argv[1], name), make_model, make_config, settings, seed)
+        write_case(os.path.join(sys.argv[1], name), make_model, make_config, settings, DTYPES.get(name, torch.float32), seed)
 
 
 if __name__ == "__main__":

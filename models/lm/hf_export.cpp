@@ -1,0 +1,87 @@
+#include "models/lm/hf_export.h"
+
+#include <filesystem>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "models/lm/lm_config.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
+#include "runtime/run_folder/safetensors.h"
+
+namespace troupe {
+namespace {
+
+constexpr int kIndent = 2;
+
+// out = w + scale b a. w: [outputs, inputs].
+Array merged(const LinearSize& size, const LoraConfig& lora, std::span<const float> w, std::span<const float> a,
+             std::span<const float> b) {
+  Array result = Array::uninitialized(DType::f32, {size.outputs, size.inputs});
+  const std::span<float> out = result.mutable_view<float>();
+  std::vector<double> row(static_cast<size_t>(size.inputs));
+  for (int64_t i = 0; i < size.outputs; ++i) {
+    const auto at = static_cast<size_t>(i * size.inputs);
+    for (size_t j = 0; j < row.size(); ++j) row[j] = w[at + j];
+    for (int64_t k = 0; k < lora.rank; ++k) {
+      const double factor = static_cast<double>(lora.scale()) * b[static_cast<size_t>(i * lora.rank + k)];
+      for (size_t j = 0; j < row.size(); ++j) row[j] += factor * a[static_cast<size_t>(k) * row.size() + j];
+    }
+    for (size_t j = 0; j < row.size(); ++j) out[at + j] = static_cast<float>(row[j]);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::map<std::string, Array> merge_adapters(const LmModel& model, const std::map<std::string, Array>& adapters) {
+  std::map<std::string, Array> result = model.frozen->weights.save();
+  for (int64_t layer = 0; layer < model.shape.layers; ++layer) {
+    for (size_t i = 0; i < kLmLinears; ++i) {
+      const auto linear = static_cast<LmLinear>(i);
+      if (!model.lora.has(linear)) continue;
+      const std::string prefix = linear_prefix(layer, linear);
+      Array& weight = result.at(prefix + "weight");
+      weight = merged(size_of(model.shape, linear), model.lora, weight.view<float>(),
+                      adapters.at(prefix + "lora_A.weight").view<float>(),
+                      adapters.at(prefix + "lora_B.weight").view<float>());
+    }
+  }
+  return result;
+}
+
+void write_hf_model(Disk& disk, const std::string& folder, const LmShape& shape, const SpecialIds& ids,
+                    const std::map<std::string, Array>& tensors) {
+  write_safetensors(disk, folder + "/model.safetensors", tensors, {{"format", "pt"}});
+  Json extra = Json::object();
+  for (const auto& [key, id] :
+       {std::pair{"bos_token_id", ids.bos}, {"eos_token_id", ids.eos}, {"pad_token_id", ids.pad}})
+    if (id >= 0) extra[key] = id;
+  const Json config = parse_strict(lm_config_text(shape, extra.dump()), "config.json");
+  disk.write_atomic(folder + "/config.json", config.dump(kIndent) + '\n');
+}
+
+void write_peft_adapters(Disk& disk, const std::string& folder, const LmModel& model,
+                         const std::map<std::string, Array>& adapters) {
+  std::map<std::string, Array> named;
+  for (const LmTensor& tensor : lora_tensors(model.shape, model.lora))
+    named["base_model.model." + tensor.name] = adapters.at(tensor.name);
+  write_safetensors(disk, folder + "/adapter_model.safetensors", named, {{"format", "pt"}});
+  Json targets = Json::array();
+  for (size_t i = 0; i < kLmLinears; ++i)
+    if (model.lora.targets[i]) targets.push_back(std::string(kLoraTargets[i]));
+  const Json config{{"peft_type", "LORA"},
+                    {"task_type", "CAUSAL_LM"},
+                    {"base_model_name_or_path", std::filesystem::absolute(model.path).string()},
+                    {"r", model.lora.rank},
+                    {"lora_alpha", model.lora.alpha},
+                    {"lora_dropout", 0.0},
+                    {"target_modules", targets},
+                    {"bias", "none"},
+                    {"fan_in_fan_out", false},
+                    {"inference_mode", true}};
+  disk.write_atomic(folder + "/adapter_config.json", config.dump(kIndent) + '\n');
+}
+
+}  // namespace troupe

@@ -1,0 +1,169 @@
+#include "models/lm/hf_folder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr uint64_t kMostIndexBytes = 64 << 20;
+constexpr uint64_t kChunkBytes = 8 << 20;  // read at once
+
+std::string text_of(const SafetensorsEntry& entry) {
+  return std::string(name_of(entry.dtype)) + ' ' + entry.shape.text();
+}
+
+template <class T>
+void convert(const std::string& bytes, float* to) {
+  for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
+    T x;
+    std::memcpy(&x, bytes.data() + i * sizeof(T), sizeof(T));
+    if constexpr (std::is_same_v<T, float>)
+      to[i] = x;
+    else
+      to[i] = to_float(x);
+  }
+}
+
+void convert(DType dtype, const std::string& bytes, float* to) {
+  switch (dtype) {
+    case DType::f32: return convert<float>(bytes, to);
+    case DType::f16: return convert<Float16>(bytes, to);
+    case DType::bf16: return convert<BFloat16>(bytes, to);
+    default: TROUPE_CHECK(false, static_cast<int>(dtype));
+  }
+}
+
+// Tensors that transformers ignores too: buffers of old versions, and an output layer where the embedding is used.
+bool is_ignored(const std::string& name, const LmShape& shape) {
+  return name.ends_with(".rotary_emb.inv_freq") || (shape.tied_embeddings && name == "lm_head.weight");
+}
+
+}  // namespace
+
+void HfFolder::refuse(const std::string& what) const { throw ConfigError(setting_ + ": " + what); }
+
+HfFolder::HfFolder(const Disk& disk, const std::string& folder, const std::string& setting)
+    : disk_(disk), folder_(folder), setting_(setting) {
+  if (!disk_.exists(folder_)) {
+    const bool smollm2 = folder_.find("smollm2") != std::string::npos;
+    refuse(printable(folder_, 200) + ": there is no such folder, expected one with config.json and model.safetensors" +
+           (smollm2 ? "; tools/fetch_smollm2 makes that of SmolLM2-135M" : ""));
+  }
+  const std::string path = folder_ + "/config.json";
+  shape_ = lm_shape_from_config(read_text("config.json", kMaxReadBytes), setting_ + ": " + printable(path, 200));
+  try {
+    read_headers();
+  } catch (const IoError& error) {
+    refuse(error.what());
+  }
+  check_tensors();
+}
+
+std::string HfFolder::read_text(const std::string& file, uint64_t most) const {
+  try {
+    return disk_.read(folder_ + '/' + file, most);
+  } catch (const IoError& error) {
+    refuse(error.what());
+  }
+}
+
+// Tensor -> shard. Empty if the weights are in one file.
+std::map<std::string, std::string> HfFolder::read_index() const {
+  std::map<std::string, std::string> result;
+  if (disk_.exists(folder_ + '/' + kWeights)) return result;
+  if (!disk_.exists(folder_ + '/' + kIndex))
+    refuse(printable(folder_, 200) + ": has no weights, expected " + kWeights + " or " + kIndex);
+  const std::string source = setting_ + ": " + printable(folder_, 200) + '/' + kIndex;
+  const Json index = parse_strict(read_text(kIndex, kMostIndexBytes), source);
+  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
+    throw ConfigError(source + ": has no object weight_map, expected one that names the file of each tensor");
+  for (const auto& [name, file] : index["weight_map"].items()) {
+    const std::string text = file.is_string() ? file.get<std::string>() : "";
+    if (text.empty() || text.find('/') != std::string::npos)
+      throw ConfigError(source + ": weight_map." + printable(name) + ": " + printable(file.dump()) +
+                        ", expected the name of a file in the folder");
+    result[name] = text;
+  }
+  if (result.empty()) throw ConfigError(source + ": weight_map is empty, expected the file of each tensor");
+  return result;
+}
+
+void HfFolder::read_headers() {
+  const std::map<std::string, std::string> index = read_index();
+  if (index.empty()) return add_shard(kWeights, index);
+  std::set<std::string> shards;
+  for (const auto& [name, file] : index) shards.insert(file);
+  for (const std::string& shard : shards) add_shard(shard, index);
+  for (const auto& [name, file] : index)
+    if (!tensors_.contains(name))
+      refuse(folder_ + '/' + file + ": has no tensor " + printable(name) + ", which " + kIndex + " says is in it");
+}
+
+void HfFolder::add_shard(const std::string& name, const std::map<std::string, std::string>& index) {
+  const std::string path = folder_ + '/' + name;
+  for (SafetensorsEntry& entry : read_safetensors_entries(*disk_.open_read(path), path)) {
+    const auto listed = index.find(entry.name);
+    if (!index.empty() && (listed == index.end() || listed->second != name))
+      refuse(path + ": tensor " + printable(entry.name) + " is in this file, but " + kIndex + " names " +
+             (listed == index.end() ? "no file" : listed->second) + " for it");
+    const std::string tensor = entry.name;
+    tensors_[tensor] = {path, std::move(entry)};
+  }
+}
+
+void HfFolder::check_tensors() const {
+  std::set<std::string> known;
+  for (const LmTensor& tensor : lm_tensors(shape_)) {
+    known.insert(tensor.name);
+    const auto found = tensors_.find(tensor.name);
+    if (found == tensors_.end())
+      refuse(folder_ + ": tensor " + tensor.name + " is missing, config.json expects it with the shape " +
+             tensor.shape.text());
+    const auto& [file, entry] = found->second;
+    const std::string what = file + ": tensor " + entry.name + " is " + text_of(entry) + ", expected ";
+    if (!(entry.shape == tensor.shape)) refuse(what + "the shape " + tensor.shape.text() + " of config.json");
+    if (entry.dtype != DType::f32 && entry.dtype != DType::f16 && entry.dtype != DType::bf16)
+      refuse(what + "float32, float16 or bfloat16");
+  }
+  for (const auto& [name, source] : tensors_)
+    if (!known.contains(name) && !is_ignored(name, shape_))
+      refuse(source.file + ": tensor " + printable(name) + ' ' + text_of(source.entry) +
+             " is not one of the model that config.json describes (model_type " + std::string(name_of(shape_.family)) +
+             ")");
+}
+
+void HfFolder::read(const std::function<std::span<float>(const std::string& name)>& place) const try {
+  std::map<std::string, std::unique_ptr<ReadFile>> files;
+  for (const LmTensor& tensor : lm_tensors(shape_)) {
+    const auto& [path, entry] = tensors_.at(tensor.name);
+    std::unique_ptr<ReadFile>& file = files[path];
+    if (!file) file = disk_.open_read(path);
+    const std::span<float> to = place(tensor.name);
+    TROUPE_CHECK(static_cast<int64_t>(to.size()) == tensor.shape.elements(), tensor.name, to.size());
+    for (uint64_t done = 0; done < entry.bytes; done += kChunkBytes) {
+      const uint64_t count = std::min(kChunkBytes, entry.bytes - done);
+      const std::string bytes = file->read(entry.offset + done, count);
+      if (bytes.size() != count)
+        refuse(path + ": truncated: tensor " + entry.name + " has " + std::to_string(done + bytes.size()) + " of its " +
+               std::to_string(entry.bytes) + " bytes");
+      convert(entry.dtype, bytes, to.data() + done / size_of(entry.dtype));
+    }
+    if (!std::ranges::all_of(to, [](float x) { return std::isfinite(x); }))
+      refuse(path + ": tensor " + entry.name + " holds a number that is not finite");
+  }
+} catch (const IoError& error) {
+  refuse(error.what());
+}
+
+}  // namespace troupe

@@ -1,0 +1,49 @@
+#pragma once
+// HfFolder: a pre-trained decoder in a folder as Hugging Face's transformers writes it: config.json, and either
+// model.safetensors or model.safetensors.index.json with the shards that it names. Tensors are float32, float16 or
+// bfloat16. Blocks on the disk; any thread.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+#include "models/lm/lm_shape.h"
+#include "runtime/base/file.h"
+#include "runtime/run_folder/safetensors.h"
+
+namespace troupe {
+
+class HfFolder {
+ public:
+  // Reads config.json and the headers of all shards, and checks that the tensors are those of the shape: none missing,
+  // none unknown, each of its shape and a dtype that is read. Throws ConfigError that begins with `setting`, the file
+  // and the tensor, with what is there and what is expected.
+  HfFolder(const Disk& disk, const std::string& folder, const std::string& setting = "model.path");
+
+  const LmShape& shape() const { return shape_; }
+
+  // Fills place(name) with the numbers of each tensor of lm_tensors(shape()). Throws ConfigError as above for a number
+  // that is not finite or a file that became shorter.
+  void read(const std::function<std::span<float>(const std::string& name)>& place) const;
+
+ private:
+  struct Source {
+    std::string file;  // its path
+    SafetensorsEntry entry;
+  };
+  [[noreturn]] void refuse(const std::string& what) const;
+  std::string read_text(const std::string& file, uint64_t most) const;
+  std::map<std::string, std::string> read_index() const;
+  void read_headers();
+  void add_shard(const std::string& name, const std::map<std::string, std::string>& index);
+  void check_tensors() const;
+
+  const Disk& disk_;
+  std::string folder_, setting_;
+  LmShape shape_;
+  std::map<std::string, Source> tensors_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,63 @@
+#include "models/lm/lm_model.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "models/lm/hf_folder.h"
+#include "models/lm/lm_config.h"
+#include "models/lm/lm_weights.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+namespace {
+
+std::string with_home(const std::string& path) {
+  const char* home = std::getenv("HOME");
+  return home != nullptr && (path == "~" || path.starts_with("~/")) ? home + path.substr(1) : path;
+}
+
+std::shared_ptr<const FrozenWeights> load_frozen(const HfFolder& folder) {
+  auto result = std::make_shared<FrozenWeights>(WeightBlock(lm_signature(folder.shape())));
+  folder.read([&](const std::string& name) { return result->weights.floats(name); });
+  const std::span<const float> all = result->weights.parameters();
+  char text[24];
+  std::snprintf(text, sizeof text, "%016llx",
+                static_cast<unsigned long long>(checksum_of(all.data(), all.size_bytes())));
+  result->hash = text;
+  return result;
+}
+
+void require_same_shape(const LmShape& of_config, const HfFolder& folder) {
+  if (of_config == folder.shape()) return;
+  throw ConfigError("model.decoder: " + lm_config_text(of_config) +
+                    " is not the model in model.path: " + lm_config_text(folder.shape()) + "; remove model.decoder");
+}
+
+}  // namespace
+
+void resolve_model_path(ModelConfig& config) {
+  if (config.path.empty()) return;
+  config.path = with_home(config.path);
+  const HfFolder folder(posix_disk(), config.path);
+  if (config.decoder == ModelConfig().decoder)
+    config.decoder = lm_config_text(folder.shape());
+  else
+    require_same_shape(lm_shape_from_config(config.decoder, "model.decoder"), folder);
+}
+
+LmModel load_lm_model(const ModelConfig& config, const LmShape& shape) {
+  LmModel model(shape);
+  model.path = config.path;
+  model.lora = lora_from_config(config.lora, "model.lora");
+  if (!model.lora.used()) return model;
+  if (config.path.empty())
+    throw ConfigError("model.lora: " + printable(config.lora) +
+                      " needs pre-trained weights, and model.path is empty; set model.path");
+  const HfFolder folder(posix_disk(), config.path);
+  require_same_shape(shape, folder);
+  model.frozen = load_frozen(folder);
+  return model;
+}
+
+}  // namespace troupe

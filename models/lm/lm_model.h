@@ -1,0 +1,39 @@
+#pragma once
+// LmModel: what the learner and all generators of a run share: the shape, where the first weights come from, and with
+// LoRA the frozen weights. Constant once made; any thread.
+
+#include <memory>
+#include <string>
+
+#include "models/lm/lm_shape.h"
+#include "models/lm/lora.h"
+#include "models/networks/model_config.h"
+#include "models/weights/weight_block.h"
+
+namespace troupe {
+
+// Weights that are not trained.
+struct FrozenWeights {
+  WeightBlock weights;
+  std::string hash;  // XXH3 of the weights, 16 hexadecimal digits
+};
+
+struct LmModel {
+  // A model that begins with random weights. Implicit: a shape is all that such a model has.
+  LmModel(const LmShape& of = {}) : shape(of) {}  // NOLINT(google-explicit-constructor)
+
+  LmShape shape;
+  std::string path;  // the folder of the first weights (models/lm/hf_folder.h); empty = random
+  LoraConfig lora;
+  std::shared_ptr<const FrozenWeights> frozen;  // only with lora
+};
+
+// Fills what a config leaves to model.path: model.path begins with ~ = the home folder; model.decoder {} = that of the
+// folder's config.json. Throws ConfigError beginning with model.path when the folder is not a model that can be read,
+// or is not the model that model.decoder describes.
+void resolve_model_path(ModelConfig& config);
+
+// The model of a run with this shape. Reads the frozen weights of a run with adapters. Throws ConfigError.
+LmModel load_lm_model(const ModelConfig& config, const LmShape& shape);
+
+}  // namespace troupe

@@ -1,0 +1,139 @@
+// `troupe export`: writes the language model of a run as files that transformers and PEFT load.
+
+#include <filesystem>
+
+#include "models/lm/hf_export.h"
+#include "models/weights/initial_weights.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/output.h"
+#include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
+#include "text/write_tokenizer.h"
+#include "tools/cli/chosen_checkpoint.h"
+#include "tools/cli/command.h"
+#include "tools/cli/config_lookup.h"
+#include "tools/cli/flag_values.h"
+#include "tools/cli/launch.h"
+#include "tools/cli/token_context.h"
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostTokenizerBytes = 64 << 20;
+
+struct ExportOptions {
+  std::string run_dir;
+  std::string folder;
+  std::string checkpoint = "newest";
+  bool merge = false;
+};
+
+ExportOptions read_export(Flags& flags) {
+  ExportOptions options;
+  flags.argument("RUN", options.run_dir, any_text, "folder of the run");
+  flags.required_option("--hf", kFolderType, options.folder, any_text, "folder to write: a new or an empty one");
+  flags.toggle("--merge", options.merge, "add the adapters of a run with model.lora to the weights they belong to");
+  flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
+               "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
+  flags.read();
+  return options;
+}
+
+// The files of the tokenizer: those that the run read, or those of a char tokenizer.
+void write_tokenizer(const RunConfig& config, const TokenRun& tokens, const std::string& folder) {
+  if (const auto* chars = dynamic_cast<const CharTokenizer*>(tokens.tokenizer.get()))
+    return write_tokenizer_json(*chars, posix_disk(), folder);
+  const fs::path given = config.tokenizer.path;
+  const fs::path from = fs::is_directory(given) ? given : given.parent_path();
+  const std::string file = fs::is_directory(given) ? (given / "tokenizer.json").string() : given.string();
+  posix_disk().write_atomic(folder + "/tokenizer.json", posix_disk().read(file, kMostTokenizerBytes));
+  for (const char* name :
+       {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "generation_config.json"})
+    if (const std::string path = from / name; posix_disk().exists(path))
+      posix_disk().write_atomic(folder + '/' + name, posix_disk().read(path));
+}
+
+SpecialIds special_ids(const Tokenizer& tokenizer) {
+  return {
+      .bos = tokenizer.bos().value_or(-1), .eos = tokenizer.eos().value_or(-1), .pad = tokenizer.pad().value_or(-1)};
+}
+
+void require_new_folder(const std::string& folder) {
+  std::error_code failed;
+  if (!fs::exists(folder, failed)) return;
+  if (!fs::is_directory(folder, failed))
+    throw ConfigError("--hf: " + printable(folder, 200) + ": is not a folder, expected a new or an empty one");
+  if (!fs::is_empty(folder, failed))
+    throw ConfigError("--hf: " + printable(folder, 200) + ": is not empty, expected a new or an empty folder");
+}
+
+// Everything is written beside the folder first, so that a folder of that name is complete.
+void write_folder(const ExportOptions& options, const RunContext& context,
+                  const std::map<std::string, Array>& tensors) {
+  Disk& disk = posix_disk();
+  const fs::path target = fs::absolute(options.folder).lexically_normal();
+  const std::string folder = (target.has_filename() ? target : target.parent_path()).string();
+  const std::string parts = folder + ".incomplete";
+  disk.remove(parts);
+  disk.make_directory(parts);
+  const LmModel& model = *context.language_model;
+  const SpecialIds ids = special_ids(*context.tokens->tokenizer);
+  if (!model.lora.used())
+    write_hf_model(disk, parts, model.shape, ids, tensors);
+  else if (options.merge)
+    write_hf_model(disk, parts, model.shape, ids, merge_adapters(model, tensors));
+  else
+    write_peft_adapters(disk, parts, model, tensors);
+  write_tokenizer(context.config, *context.tokens, parts);
+  if (disk.exists(folder)) disk.remove(folder);
+  disk.rename(parts, folder);
+}
+
+void run_export(const ExportOptions& options) {
+  require_run_folder(options.run_dir);
+  require_new_folder(options.folder);
+  RunContext context;
+  context.config = load_stored_config(options.run_dir + "/config.json");
+  if (!is_token_run(context.config))
+    throw ConfigError(printable(options.run_dir, 200) + ": model.kind is \"" + context.config.model.kind +
+                      "\", only runs with \"decoder\" can be exported");
+  add_generators(context);
+  if (options.merge && !context.language_model->lora.used())
+    throw ConfigError("--merge: has no effect, the run has no model.lora; remove it");
+  const auto [checkpoint, path] =
+      load_checkpoint(options.run_dir, context.config, options.checkpoint, context.signature->total_bytes());
+  try {
+    check_initial_weights(*context.signature, checkpoint.model);
+  } catch (const ConfigError& misfit) {
+    throw ConfigError(path + ": " + misfit.what());
+  }
+  try {
+    write_folder(options, context, checkpoint.model);
+  } catch (const IoError& refused) {
+    throw ConfigError("--hf: " + std::string(refused.what()));
+  }
+  const bool adapters = context.language_model->lora.used() && !options.merge;
+  print_line(options.folder + ": the " + (adapters ? "adapters" : "model") + " of " + printable(options.run_dir, 200) +
+             " after " + format_counted(checkpoint.version.number, "update"));
+}
+
+}  // namespace
+
+Command export_command() {
+  return {.name = "export",
+          .summary = "write the language model of a run as files that transformers and PEFT load",
+          .examples =
+              "  troupe export runs/reverse --hf models/reverse\n"
+              "  troupe export runs/smollm2_chain_sum --hf models/adapters\n"
+              "  troupe export runs/smollm2_chain_sum --hf models/merged --merge --checkpoint best\n",
+          .exit_codes = {{0, "the folder is complete"},
+                         {2,
+                          "a mistake in the command, a run folder that cannot be used, or a folder that cannot be "
+                          "written"}},
+          .parse = read_then_run<read_export, run_export>};
+}
+
+}  // namespace troupe
