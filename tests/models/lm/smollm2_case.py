@@ -2,7 +2,7 @@
 """Writes what transformers computes with a pre-trained model, for transformers_test.cpp.
 
 smollm2_case.py MODEL FILE: token ids [T] of two texts with 24 greedy tokens each behind their prompts, the lengths of the prompts, and
-the logits [T, V], as the tensors ids_N, prompt_N and logits_N of FILE.
+the logits [T, V] computed in float64, as the tensors ids_N, prompt_N and logits_N of FILE.
 """
 
 import sys
@@ -21,11 +21,13 @@ def main():
     for number, text in enumerate(TEXTS):
         prompt = tokenizer(text, return_tensors="pt")
         ids = model.generate(**prompt, max_new_tokens=24, do_sample=False)
-        with torch.no_grad():
-            logits = model(ids).logits[0]
         tensors[f"ids_{number}"] = ids[0].int()
         tensors[f"prompt_{number}"] = torch.tensor([prompt.input_ids.shape[1]], dtype=torch.int32)
-        tensors[f"logits_{number}"] = logits.contiguous()
+    model.double()
+    for number in range(len(TEXTS)):
+        with torch.no_grad():
+            logits = model(tensors[f"ids_{number}"][None].long()).logits[0]
+        tensors[f"logits_{number}"] = logits.float().contiguous()
     save_file(tensors, sys.argv[2])
 
 

@@ -85,9 +85,13 @@ TEST_CASE("decoder: SmolLM2 has the logits and the greedy tokens of transformers
     const auto prompt = static_cast<size_t>(expected.tensors.at("prompt_" + number).view<int32_t>()[0]);
     const std::vector<float> is = logits_of(model, {ids.begin(), ids.end()});
     REQUIRE(is.size() == should.size());
-    float worst = 0;
-    for (size_t i = 0; i < is.size(); ++i) worst = std::max(worst, std::abs(is[i] - should[i]));
-    CHECK(worst < 1e-4f);
+    // The logits reach 38, so a bound relative to them: the float32 of transformers is as far from float64 as ours.
+    float worst = 0, largest = 0;
+    for (size_t i = 0; i < is.size(); ++i) {
+      worst = std::max(worst, std::abs(is[i] - should[i]));
+      largest = std::max(largest, std::abs(should[i]));
+    }
+    CHECK(worst < 1e-5f * largest);
     const size_t vocabulary = is.size() / ids.size();
     CHECK(ids.size() > prompt);
     for (size_t t = prompt; t < ids.size(); ++t) {

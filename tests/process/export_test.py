@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Trains small language models, also from an exported one and with adapters, and loads what `troupe export` writes with transformers
+and PEFT: export_test.py BUILD_DIR. Skips what needs a package that is missing."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TROUPE = os.path.join(os.path.abspath(sys.argv.pop(1)), "troupe")
+RUN = {
+    "task": {"name": "reverse", "params": {"digits": 3}},
+    "warmup": {"steps": 30},
+    "generation": {"answers": 4},
+    "algorithm": {"advantage": "rloo"},
+    "trainer": {"super_batch": 16, "minibatches": 1, "epochs": 1, "policy_lr": 3e-3},
+    "evaluation": {"episodes": 4},
+    "stop": {"env_steps": 64},
+}
+SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48}
+LORA = {"rank": 4, "alpha": 8, "targets": ["q_proj", "v_proj", "o_proj", "gate_proj", "down_proj"]}
+FAMILIES = ("llama", "qwen2", "qwen3")
+
+
+def missing(*packages):
+    absent = [name for name in packages if importlib.util.find_spec(name) is None]
+    return f"the package {absent[0]} is not installed" if absent else ""
+
+
+class Export(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        for family in FAMILIES:
+            cls.train(family, {"kind": "decoder", "decoder": {"model_type": family, "head_dim": 16, **SHAPE}})
+            cls.troupe("export", family, "--hf", f"{family}_hf")
+        cls.train("adapters", {"kind": "decoder", "path": "qwen3_hf", "lora": LORA})
+        cls.troupe("export", "adapters", "--hf", "adapters_hf")
+        cls.troupe("export", "adapters", "--hf", "merged_hf", "--merge")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def run_troupe(cls, *words):
+        return subprocess.run([TROUPE, *words], cwd=cls.folder, capture_output=True, text=True, timeout=120)
+
+    @classmethod
+    def troupe(cls, *words):
+        result = cls.run_troupe(*words)
+        if result.returncode != 0:
+            raise AssertionError(f"troupe {' '.join(words)}: {result.stderr}")
+        return result.stdout
+
+    @classmethod
+    def train(cls, name, model):
+        (cls.folder / f"{name}.json").write_text(json.dumps({**RUN, "model": model}))
+        cls.troupe("train", f"{name}.json", "--run", name)
+
+    def refused(self, *words):
+        result = self.run_troupe(*words)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        return result.stderr
+
+    def played(self, run):
+        """Prompts and their most likely answers, as troupe computes them."""
+        lines = self.troupe("play", run, "--episodes", "6").splitlines()
+        return [line.removesuffix("  (wrong)").split(" ", 1) for line in lines]
+
+    def check_answers(self, run, model, tokenizer):
+        pairs = self.played(run)
+        self.assertEqual(len(pairs), 6)
+        for prompt, answer in pairs:
+            ids = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
+            out = model.generate(**ids, max_new_tokens=4, do_sample=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=0)
+            self.assertEqual(tokenizer.decode(out[0][ids.input_ids.shape[1] :], skip_special_tokens=True), answer)
+
+    @unittest.skipIf(missing("transformers", "torch"), missing("transformers", "torch"))
+    def test_transformers_gives_the_same_answers(self):
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        for run, folder in [*((family, f"{family}_hf") for family in FAMILIES), ("adapters", "merged_hf")]:
+            with self.subTest(run=run):
+                path = self.folder / folder
+                self.check_answers(run, AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path))
+
+    @unittest.skipIf(missing("transformers", "torch", "peft"), missing("transformers", "torch", "peft"))
+    def test_peft_loads_the_adapters(self):
+        import torch
+        from peft import PeftModel
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        base = AutoModelForCausalLM.from_pretrained(self.folder / "qwen3_hf")
+        tokenizer = AutoTokenizer.from_pretrained(self.folder / "adapters_hf")
+        ids = torch.arange(2, 12)[None]
+        with torch.no_grad():
+            frozen = base(ids).logits
+            adapted = PeftModel.from_pretrained(base, self.folder / "adapters_hf")
+            logits = adapted(ids).logits
+            merged = AutoModelForCausalLM.from_pretrained(self.folder / "merged_hf")(ids).logits
+        self.assertGreater((logits - frozen).abs().max().item(), 1e-2)
+        self.assertLess((logits - merged).abs().max().item(), 1e-4)
+        self.check_answers("adapters", adapted, tokenizer)
+
+    def test_a_folder_that_holds_something_is_left_alone(self):
+        before = {path.name: path.read_bytes() for path in (self.folder / "llama_hf").iterdir()}
+        error = self.refused("export", "llama", "--hf", "llama_hf")
+        self.assertIn("--hf: llama_hf: is not empty, expected a new or an empty folder", error)
+        self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "llama_hf").iterdir()}, before)
+
+    def test_what_has_no_effect_or_does_not_fit_is_refused(self):
+        self.assertIn("--merge: has no effect", self.refused("export", "llama", "--hf", "new", "--merge"))
+        adapters = ("train", "adapters.json", "--run", "other", "--set")
+        self.assertIn("model.path: nowhere: there is no such folder", self.refused(*adapters, "model.path=nowhere"))
+        self.assertIn("needs pre-trained weights", self.refused(*adapters, "model.path="))
+        self.assertIn("tokenizer.kind", self.refused(*adapters, 'task.name="chain_sum"', "--set", "task.params={}"))
+        self.assertFalse((self.folder / "other").exists())
+
+    def test_a_run_with_adapters_resumes_and_its_checkpoints_are_small(self):
+        more = self.troupe("train", "adapters.json", "--run", "adapters", "--set", "stop.env_steps=96")
+        self.assertIn("resuming at update", more)
+        newest = max((self.folder / "adapters/checkpoints").iterdir())
+        names = (newest / "model.safetensors").read_bytes()[:4000]
+        self.assertIn(b"lora_A", names)
+        self.assertIn(b"frozen.", names)
+        self.assertNotIn(b"embed_tokens", names)
+
+
+if __name__ == "__main__":
+    unittest.main()
