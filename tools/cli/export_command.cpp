@@ -70,13 +70,14 @@ void require_new_folder(const std::string& folder) {
     throw ConfigError("--hf: " + printable(folder, 200) + ": is not empty, expected a new or an empty folder");
 }
 
-// Everything is written beside the folder first, so that a folder of that name is complete.
+// Everything is written beside the folder first, so that a folder of that name is complete. What a killed export left
+// there is replaced.
 void write_folder(const ExportOptions& options, const RunContext& context,
                   const std::map<std::string, Array>& tensors) {
   Disk& disk = posix_disk();
   const fs::path target = fs::absolute(options.folder).lexically_normal();
   const std::string folder = (target.has_filename() ? target : target.parent_path()).string();
-  const std::string parts = folder + ".incomplete";
+  const std::string parts = temporary_name(folder);
   disk.remove(parts);
   disk.make_directory(parts);
   const LmModel& model = *context.language_model;
