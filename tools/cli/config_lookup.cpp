@@ -85,15 +85,14 @@ void use_pretrained(RunConfig& config) {
 
 // Refuses a task, a tokenizer and a model that do not fit each other.
 void check_tokens(const RunConfig& config) {
+  const LoraConfig lora = lora_from_config(config.model.lora, "model.lora");
+  if (lora.used() && config.model.path.empty())
+    throw ConfigError("model.lora: " + printable(config.model.lora) +
+                      " needs pre-trained weights, and model.path is empty; set model.path");
   const std::shared_ptr<const TokenRun> run = make_token_run(config);
   const int64_t vocabulary = run->tokenizer->vocabulary_size();
   const LmShape shape = lm_shape_of(config.model, vocabulary, run->prompt_tokens + run->answer_tokens);
-  const LoraConfig lora = lora_from_config(config.model.lora, "model.lora");
-  if (config.model.path.empty()) {
-    if (!lora.used()) return;
-    throw ConfigError("model.lora: " + printable(config.model.lora) +
-                      " needs pre-trained weights, and model.path is empty; set model.path");
-  }
+  if (config.model.path.empty()) return;
   if (config.tokenizer.kind == "char" && shape.vocabulary != vocabulary)
     throw ConfigError("tokenizer.kind: \"char\" has " + std::to_string(vocabulary) +
                       " tokens, the model in model.path " + std::to_string(shape.vocabulary) + "; use \"bpe\"");
