@@ -138,11 +138,17 @@ void check_no_list_item(const Fields& fields, const std::string& path) {
 // The JSON value of an override: a string field takes a bare word, the others need JSON.
 Json override_value(const Field& field, const std::string& text, const std::string& where) {
   const bool bare_word = std::holds_alternative<std::string*>(field.value) && !text.starts_with('"');
-  if (bare_word) return Json(text);
   try {
+    if (bare_word) {
+      Json word(text);
+      static_cast<void>(word.dump());  // throws for bytes that are not UTF-8
+      return word;
+    }
     return parse_strict(text, where);
   } catch (const InexactNumber&) {
     throw;
+  } catch (const Json::exception&) {
+    refuse(where, printable(text) + " is not UTF-8, expected " + expected(field.setting));
   } catch (const ConfigError&) {
     refuse(where, (text.empty() ? "no value" : printable(text) + " is not a JSON value") + ", expected " +
                       expected(field.setting));

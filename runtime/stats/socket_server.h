@@ -117,7 +117,7 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
   void handle_http();
   void handle_lines();
   void handle(std::string_view line);
-  void begin_websocket(std::string head);
+  void begin_websocket(const std::string& head);
   void send(Message message);
   void fail(const std::string& reason);
   void write();

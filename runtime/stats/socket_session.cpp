@@ -49,16 +49,11 @@ void StatsSocket::Server::Session::received(size_t bytes) {
 void StatsSocket::Server::Session::decide() {
   const bool capital = received_[0] >= 'A' && received_[0] <= 'Z';
   const size_t line_end = received_.find('\n');
-  if (!capital) {
+  const bool complete = line_end != std::string::npos;
+  if (capital && complete && is_http_request_line(std::string_view(received_).substr(0, line_end)))
+    mode_ = Mode::http;
+  else if (!capital || complete || received_.size() > server_->options_.max_line_bytes)
     begin_lines();
-  } else if (line_end != std::string::npos) {
-    if (is_http_request_line(std::string_view(received_).substr(0, line_end)))
-      mode_ = Mode::http;
-    else
-      begin_lines();
-  } else if (received_.size() > server_->options_.max_line_bytes) {
-    begin_lines();
-  }
   if (mode_ == Mode::lines || line_timer_on_) return;
   line_timer_on_ = true;
   set_deadline(server_->options_.line_timeout, [this] { line_deadline(); });
@@ -76,10 +71,10 @@ void StatsSocket::Server::Session::handle_http() {
   size_t end = received_.find("\r\n\r\n");
   if (end == std::string::npos) end = received_.find("\n\n");
   if (end == std::string::npos && received_.size() <= server_->options_.max_line_bytes) return;
-  std::string head = received_.substr(0, end);
+  const std::string head = received_.substr(0, end);
   if (end != std::string::npos && asks_for_websocket(head)) {
     const std::string refused = refuse_websocket(head, server_->pages_.own_hosts);
-    if (refused.empty()) return begin_websocket(std::move(head));
+    if (refused.empty()) return begin_websocket(head);
     ++server_->errors_;
     send(std::make_shared<const std::string>(refused));
     return finish(true);
@@ -201,13 +196,13 @@ void StatsSocket::Server::Session::flush() {
   // until the client closes.
   sent_all_ = true;
   error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  static_cast<void>(socket_.shutdown(tcp::socket::shutdown_send, ignored));
 }
 
 void StatsSocket::Server::Session::close() {
   if (std::exchange(closed_, true)) return;
   error_code ignored;
-  socket_.close(ignored);  // Beast may have closed it already
+  static_cast<void>(socket_.close(ignored));  // Beast may have closed it already
   timer_.cancel();
   closing_ = true;
   server_->remove(shared_from_this());

@@ -38,7 +38,7 @@ class StatsSocket::Server::Session::WebSocket : public Frames {
     stream_.async_accept(request_, [this, self = session_.shared_from_this()](error_code failed) {
       if (failed || session_.closing_) return session_.close();
       session_.begin_lines();
-      session_.set_deadline(session_.server_->options_.line_timeout, [this] { watch(); });
+      if (!session_.closing_) session_.set_deadline(session_.server_->options_.line_timeout, [this] { watch(); });
       read();
     });
   }
@@ -86,7 +86,7 @@ class StatsSocket::Server::Session::WebSocket : public Frames {
   bool ending_ = false;
 };
 
-void StatsSocket::Server::Session::begin_websocket(std::string head) {
+void StatsSocket::Server::Session::begin_websocket(const std::string& head) {
   received_.clear();
   auto websocket = std::make_unique<WebSocket>(*this);
   WebSocket& made = *websocket;

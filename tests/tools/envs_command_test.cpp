@@ -30,10 +30,11 @@ TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
        "--set: env.params.sise: unknown key, did you mean env.params.size?"},
       {{"envs", "--set", "env.params.size=5"}, "--set: needs an ENVIRONMENT"},
       {{"envs", "GridWorld", "--set", "trainer.epochs=5"},
-       "--set: trainer.epochs=5: expected env.params.KEY=VALUE, env.chunk=VALUE or env.python=VALUE"},
+       "--set: trainer.epochs=5: expected env.params.KEY=VALUE, env.chunk=VALUE, env.python=VALUE "
+       "or env.normalize_actions=VALUE"},
       {{"envs", "ray:CartPole"},
-       "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, py:MODULE:CALLABLE, "
-       "mujoco:ID"},
+       "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, envpool:ID, "
+       "zoo:MODULE, py:MODULE:CALLABLE, mujoco:ID, lib:FILE.so"},
   });
   const auto list = nlohmann::json::parse(run_troupe({"envs", "--json"}).out);
   CHECK(list.at(0).at("id") == "CartPole-v1");

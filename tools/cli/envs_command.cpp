@@ -36,8 +36,8 @@ Options read_flags(Flags& flags) {
                           "print only this one, with the meaning of each parameter");
   flags.repeatable(
       "--set", "PATH=VALUE", options.overrides,
-      "print the observations and actions of ENVIRONMENT with this value of env.params.KEY, env.chunk or env.python; "
-      "repeatable");
+      "print the observations and actions of ENVIRONMENT with this value of env.params.KEY, env.chunk, env.python or "
+      "env.normalize_actions; repeatable");
   flags.toggle("--json", options.json, "print one JSON array");
   flags.read();
   if (flags.given("--set") && options.id.empty()) refuse_flag("--set", "needs an ENVIRONMENT");
@@ -115,9 +115,10 @@ EnvSpec spec_with(const std::string& id, const std::vector<std::string>& overrid
   config.env.id = id;
   for (const std::string& assignment : overrides) {
     const auto sets = [&](std::string_view path) { return assignment.starts_with(path); };
-    if (!sets("env.params.") && !sets("env.chunk=") && !sets("env.python="))
-      refuse_flag("--set",
-                  printable(assignment) + ": expected env.params.KEY=VALUE, env.chunk=VALUE or env.python=VALUE");
+    if (!sets("env.params.") && !sets("env.chunk=") && !sets("env.python=") && !sets("env.normalize_actions="))
+      refuse_flag("--set", printable(assignment) +
+                               ": expected env.params.KEY=VALUE, env.chunk=VALUE, env.python=VALUE or "
+                               "env.normalize_actions=VALUE");
     apply_override(config, assignment);
   }
   config.env.rows = 1;

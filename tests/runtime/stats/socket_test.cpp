@@ -100,7 +100,8 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: the error about a port in use has the 
 TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that sends nothing gets hello, then each snapshot") {
   StatsClient client(server);
   CHECK(client.message() ==
-        json::parse(R"({"type":"hello","protocol":2,"program":"troupe","run":"demo","config":{"seed":5}})"));
+        json::parse(
+            R"({"type":"hello","protocol":2,"program":"troupe","run":"demo","config":{"seed":5},"defaults":{}})"));
   for (int i = 1; i <= 3; ++i) {
     server.publish(kSnapshot);
     const json stats = client.message();
