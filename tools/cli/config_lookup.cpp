@@ -91,11 +91,13 @@ void check_tokens(const RunConfig& config) {
                       " needs pre-trained weights, and model.path is empty; set model.path");
   const std::shared_ptr<const TokenRun> run = make_token_run(config);
   const int64_t vocabulary = run->tokenizer->vocabulary_size();
-  const LmShape shape = lm_shape_of(config.model, vocabulary, run->prompt_tokens + run->answer_tokens);
-  if (config.model.path.empty()) return;
-  if (config.tokenizer.kind == "char" && shape.vocabulary != vocabulary)
-    throw ConfigError("tokenizer.kind: \"char\" has " + std::to_string(vocabulary) +
-                      " tokens, the model in model.path " + std::to_string(shape.vocabulary) + "; use \"bpe\"");
+  if (!config.model.path.empty() && config.tokenizer.kind == "char") {
+    const int64_t of_model = lm_shape_from_config(config.model.decoder, "model.decoder").vocabulary;
+    if (of_model != vocabulary)
+      throw ConfigError("tokenizer.kind: \"char\" has " + std::to_string(vocabulary) +
+                        " tokens, the model in model.path " + std::to_string(of_model) + "; use \"bpe\"");
+  }
+  lm_shape_of(config.model, vocabulary, run->prompt_tokens + run->answer_tokens);
 }
 
 // Checks all that training requires of the environment.

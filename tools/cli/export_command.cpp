@@ -129,7 +129,7 @@ Command export_command() {
           .examples =
               "  troupe export runs/reverse --hf models/reverse\n"
               "  troupe export runs/smollm2_chain_sum --hf models/adapters\n"
-              "  troupe export runs/smollm2_chain_sum --hf models/merged --merge --checkpoint best\n",
+              "  troupe export runs/smollm2_chain_sum --hf models/merged --merge\n",
           .exit_codes = {{0, "the folder is complete"},
                          {2,
                           "a mistake in the command, a run folder that cannot be used, or a folder that cannot be "
