@@ -196,13 +196,13 @@ void StatsSocket::Server::Session::flush() {
   // until the client closes.
   sent_all_ = true;
   error_code ignored;
-  static_cast<void>(socket_.shutdown(tcp::socket::shutdown_send, ignored));
+  ignored = socket_.shutdown(tcp::socket::shutdown_send, ignored);
 }
 
 void StatsSocket::Server::Session::close() {
   if (std::exchange(closed_, true)) return;
   error_code ignored;
-  static_cast<void>(socket_.close(ignored));  // Beast may have closed it already
+  ignored = socket_.close(ignored);  // Beast may have closed it already
   timer_.cancel();
   closing_ = true;
   server_->remove(shared_from_this());
