@@ -6,6 +6,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/answer_core.h"
+#include "actors/answer_worker.h"
+#include "actors/generation.h"
 #include "actors/inference.h"
 #include "actors/prefetcher.h"
 #include "actors/replay_buffer.h"
@@ -29,6 +32,17 @@ inline InferenceState* inference_of(caf::abstract_actor* a) {
 }
 inline WorkerState* worker_of(caf::abstract_actor* a) {
   return state_of<WorkerActor::stateful_pointer<WorkerState>>(a);
+}
+inline GenerationState* generation_of(caf::abstract_actor* a) {
+  return state_of<InferenceActor::stateful_pointer<GenerationState>>(a);
+}
+inline AnswerWorkerState* answer_worker_of(caf::abstract_actor* a) {
+  return state_of<WorkerActor::stateful_pointer<AnswerWorkerState>>(a);
+}
+// The number of a worker of either kind of run.
+inline uint64_t worker_number(caf::abstract_actor* a) {
+  if (const WorkerState* worker = worker_of(a)) return worker->core->report().worker;
+  return answer_worker_of(a)->core->report().worker;
 }
 inline TrainerState* trainer_of(caf::abstract_actor* a) {
   return state_of<TrainerActor::stateful_pointer<TrainerState>>(a);

@@ -116,8 +116,9 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     worker_of_[sender] = hello->worker;
   } else if (const auto* message = content_of<RolloutMessage>(element)) {
     const Rollout& rollout = *message->rollout;
-    uint64_t samples = 0;
-    for (const uint8_t valid : rollout.valid.view<uint8_t>()) samples += valid;
+    uint64_t samples = static_cast<uint64_t>(rollout.answers.count());
+    if (rollout.answers.empty())
+      for (const uint8_t valid : rollout.valid.view<uint8_t>()) samples += valid;
     WorkerAccount& account = workers_[rollout.worker];
     if (account.joined) {  // samples of a worker that is gone were counted as lost when it left
       replay_.arrived += samples;
@@ -129,7 +130,10 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     if (next_sequence_[rollout.worker]++ != rollout.sequence)
       world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " is out of order");
     if (++pushed_[rollout.worker] > credits_[rollout.worker]) world_.violate(who + " pushes without a credit");
-    world_.check_rollout(rollout, published_);
+    if (is_token_run(world_.scenario.config))
+      check_answers(world_, rollout, published_);
+    else
+      world_.check_rollout(rollout, published_);
   } else if (const auto* report = content_of<WorkerReport>(element)) {
     if (workers_[report->worker].joined) workers_[report->worker].partial = report->partial;
   } else if (const auto* update = content_of<UpdateMessage>(element)) {
@@ -152,14 +156,22 @@ void Checker::replay_takes(caf::mailbox_element& element) {
   }
 }
 
+void Checker::take_request(caf::actor_id inference, caf::actor_id client, uint64_t request, uint32_t group) {
+  if (client == 0) return;  // its connection is lost, so it gets no answer
+  InferenceAccount& account = inference_[inference];
+  account.open[{client, group}] = {request, client};
+  // A worker of a token run asks again when an answer is late.
+  if (++account.asked[{client, request}] > 1 && !is_token_run(world_.scenario.config))
+    world_.violate(name_of(inference) + " is asked request " + std::to_string(request) + " twice");
+}
+
 void Checker::inference_takes(caf::actor_id id, caf::mailbox_element& element) {
   InferenceAccount& account = inference_[id];
   if (const auto* request = content_of<ActRequest>(element)) {
-    const caf::actor_id client = sender_of(element);
-    if (client == 0) return;  // its connection is lost, so it gets no answer
-    account.open[{client, request->group}] = {request->id, client};
-    if (!account.asked.emplace(client, request->id).second)
-      world_.violate(name_of(id) + " is asked request " + std::to_string(request->id) + " twice");
+    take_request(id, sender_of(element), request->id, request->group);
+  } else if (const auto* generate = content_of<GenerateRequest>(element)) {
+    take_request(id, sender_of(element), generate->id, generate->group);
+    note_request(world_, *generate, process_);
   } else if (const auto* weights = content_of<WeightsMessage>(element)) {
     const PolicyVersion version = weights->weights->version;
     if (account.any && version <= account.received)
@@ -171,15 +183,29 @@ void Checker::inference_takes(caf::actor_id id, caf::mailbox_element& element) {
   }
 }
 
+std::string Checker::answered(InferenceAccount& account, caf::actor_id inference, caf::actor_id client,
+                              uint64_t request) {
+  const std::string who = name_of(inference) + ", request " + std::to_string(request);
+  const auto asked = account.asked.find({client, request});
+  if (asked == account.asked.end())
+    world_.violate(who + ": is answered but was never sent");
+  else if (++account.answered[{client, request}] > asked->second)
+    world_.violate(who + ": is answered twice");
+  std::erase_if(account.open,
+                [&](const auto& entry) { return entry.second.client == client && entry.second.id == request; });
+  return who;
+}
+
+void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const GenerateReply& reply) {
+  const auto it = inference_.find(inference);
+  if (it != inference_.end()) answered(it->second, inference, client, reply.id);
+}
+
 void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply) {
   const auto it = inference_.find(inference);
   if (it == inference_.end()) return;
   InferenceAccount& account = it->second;
-  const std::string who = name_of(inference) + ", request " + std::to_string(reply.id);
-  if (!account.asked.contains({client, reply.id})) world_.violate(who + ": is answered but was never sent");
-  if (!account.answered.emplace(client, reply.id).second) world_.violate(who + ": is answered twice");
-  std::erase_if(account.open,
-                [&](const auto& entry) { return entry.second.client == client && entry.second.id == reply.id; });
+  const std::string who = answered(account, inference, client, reply.id);
   PolicyVersion& last = account.said[client];
   if (reply.version < last) world_.violate(who + ": version " + reply.version.text() + " after " + last.text());
   last = reply.version;
@@ -188,9 +214,11 @@ void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const A
 void Checker::worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& element) {
   if (const auto* reply = content_of<ActReply>(element)) {
     if (inference_.contains(sender_of(element))) answer_sent(sender_of(element), actor.id(), *reply);
+  } else if (const auto* answers = content_of<GenerateReply>(element)) {
+    if (inference_.contains(sender_of(element))) answer_sent(sender_of(element), actor.id(), *answers);
   } else if (const auto* credits = content_of<Credits>(element)) {
     // Worker numbers start again in a new process; messages in flight to a worker of the old one do not count.
-    if (know(actor).process == process_) credits_[worker_of(&actor)->core->report().worker] += credits->count;
+    if (know(actor).process == process_) credits_[worker_number(&actor)] += credits->count;
   }
 }
 
@@ -203,8 +231,8 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
   if (waiting > kMailboxBound)
     world_.violate(name_of(actor.id()) + " has " + std::to_string(waiting) + " messages waiting");
   if (known.kind == "replay") replay_takes(*element);
-  if (known.kind == "inference") inference_takes(actor.id(), *element);
-  if (known.kind == "worker") worker_takes(actor, *element);
+  if (known.is_inference()) inference_takes(actor.id(), *element);
+  if (known.is_worker()) worker_takes(actor, *element);
   if (known.kind == "publisher") {
     if (const auto* weights = content_of<WeightsMessage>(*element)) {
       const PolicyVersion version = weights->weights->version;

@@ -26,6 +26,9 @@ struct KnownActor {
   bool in_order = false;  // it ended by itself, not because of a fault
   bool initialized = false;
   uint64_t process = 0;  // the trainer's process that ran when it was first seen
+
+  bool is_worker() const { return kind == "worker" || kind == "answer worker"; }
+  bool is_inference() const { return kind == "inference" || kind == "generation"; }
 };
 
 class Checker {
@@ -39,6 +42,7 @@ class Checker {
   void after(caf::scheduled_actor& actor);
   // An answer was sent to a client behind a link.
   void answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply);
+  void answer_sent(caf::actor_id inference, caf::actor_id client, const GenerateReply& reply);
   // No message is in flight and all actors only wait for timers.
   void quiet();
   // A point of the curves or another report: its return must be the mean over the last episodes in the rollouts that
@@ -64,9 +68,9 @@ class Checker {
     caf::actor_id client = 0;
   };
   struct InferenceAccount {
-    std::map<std::pair<uint64_t, uint32_t>, Request> open;         // by sender and group
-    std::set<std::pair<caf::actor_id, uint64_t>> asked, answered;  // client, request
-    std::map<caf::actor_id, PolicyVersion> said;                   // the last version sent to each client
+    std::map<std::pair<uint64_t, uint32_t>, Request> open;                   // by sender and group
+    std::map<std::pair<caf::actor_id, uint64_t>, uint64_t> asked, answered;  // how often, by client and request
+    std::map<caf::actor_id, PolicyVersion> said;                             // the last version sent to each client
     PolicyVersion received;
     bool any = false;
   };
@@ -83,6 +87,10 @@ class Checker {
 
   void replay_takes(caf::mailbox_element& element);
   void inference_takes(caf::actor_id id, caf::mailbox_element& element);
+  void take_request(caf::actor_id inference, caf::actor_id client, uint64_t request, uint32_t group);
+  // Returns a name of the answer for messages.
+  std::string answered(InferenceAccount& account, caf::actor_id inference, caf::actor_id client, uint64_t request);
+  void check_pending(caf::actor_id inference, size_t pending, const std::optional<PolicyVersion>& version);
   void worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& element);
   void worker_left(uint64_t worker, bool in_order);
   void silent_workers_left();

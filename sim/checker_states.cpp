@@ -51,7 +51,9 @@ void Checker::check_replay(const ReplayState& state) {
   if (state.store->credits_outstanding() > most)
     world_.violate(std::to_string(state.store->credits_outstanding()) + " credits are outstanding, but at most " +
                    std::to_string(most) + " are allowed");
-  const auto rollout = static_cast<uint64_t>(config.rollout.length * config.env.rows);
+  const bool tokens = is_token_run(config);
+  const auto rollout =
+      static_cast<uint64_t>(tokens ? config.generation.answers : config.rollout.length * config.env.rows);
   const auto batch = static_cast<uint64_t>(config.trainer.super_batch + config.rollout.length);
   if (ledger.waiting > std::max(state.store->capacity(), batch + rollout) + 3 * batch)
     world_.violate("replay holds " + std::to_string(ledger.waiting) + " samples, but its capacity is " +
@@ -79,7 +81,7 @@ void Checker::after(caf::scheduled_actor& actor) {
   known.initialized = true;
   if (!known.alive) {
     if (known.in_order) check_stop_order(known);
-    if (known.kind == "inference") inference_.erase(actor.id());
+    if (known.is_inference()) inference_.erase(actor.id());
     if (known.kind == "replay") silent_workers_left();
     return;
   }
@@ -97,24 +99,33 @@ void Checker::after(caf::scheduled_actor& actor) {
   }
 }
 
+// What an inference actor has and owes while no message is in flight.
+void Checker::check_pending(caf::actor_id id, size_t pending, const std::optional<PolicyVersion>& version) {
+  // An answer whose client ended before it arrived still counts as open here.
+  const auto& open = inference_[id].open;
+  const auto owed = static_cast<size_t>(std::ranges::count_if(open, [this](const auto& entry) {
+    const auto client = actors_.find(entry.second.client);
+    return client != actors_.end() && client->second.alive;
+  }));
+  if (pending < owed || pending > open.size())
+    world_.violate(name_of(id) + " owes " + std::to_string(owed) + " of " + std::to_string(open.size()) +
+                   " answers but has requests pending: " + std::to_string(pending));
+  if (version && last_published_ && *version != *last_published_)
+    world_.violate(name_of(id) + " uses version " + version->text() + " while no message is in flight and version " +
+                   last_published_->text() + " is published");
+}
+
 void Checker::quiet() {
   for (auto& [id, known] : actors_) {
     const auto pointer = known.alive ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
     if (!pointer || !known.initialized) continue;
-    if (known.kind == "inference") {
-      const InferenceState& state = *inference_of(pointer->get());
-      // An answer whose client ended before it arrived still counts as open here.
-      const auto& open = inference_[id].open;
-      const auto owed = static_cast<size_t>(std::ranges::count_if(open, [this](const auto& entry) {
-        const auto client = actors_.find(entry.second.client);
-        return client != actors_.end() && client->second.alive;
-      }));
-      if (state.pending.size() < owed || state.pending.size() > open.size())
-        world_.violate(name_of(id) + " owes " + std::to_string(owed) + " of " + std::to_string(open.size()) +
-                       " answers but has requests pending: " + std::to_string(state.pending.size()));
-      if (state.version && last_published_ && *state.version != *last_published_)
-        world_.violate(name_of(id) + " uses version " + state.version->text() +
-                       " while no message is in flight and version " + last_published_->text() + " is published");
+    if (const InferenceState* state = inference_of(pointer->get()))
+      check_pending(id, state->pending.size(), state->version);
+    if (const GenerationState* state = generation_of(pointer->get())) {
+      check_pending(id, state->pending.size(), state->version);
+      if (state->version && !state->pending.empty())
+        world_.violate(name_of(id) + " has " + std::to_string(state->pending.size()) +
+                       " requests, but computes nothing");
     }
     if (known.kind == "replay") {
       const ReplayState& state = *replay_of(pointer->get());
@@ -161,6 +172,14 @@ std::string Checker::dump() {
     if (const auto* s = inference_of(pointer->get()))
       text += (s->version ? " version " + s->version->text() : " no weights") + ", pending " +
               std::to_string(s->pending.size());
+    if (const auto* s = generation_of(pointer->get()))
+      text += (s->version ? " version " + s->version->text() : " no weights") + ", pending " +
+              std::to_string(s->pending.size()) + (s->stepping ? ", computes" : "");
+    if (const auto* s = answer_worker_of(pointer->get()); s != nullptr && s->core) {
+      const WorkerReport report = s->core->report();
+      text += " id " + std::to_string(report.worker) + ", requests " + std::to_string(report.requests) + ", retries " +
+              std::to_string(report.retries) + ", last error " + report.last_error;
+    }
     if (const auto* s = worker_of(pointer->get()); s != nullptr && s->core) {
       const WorkerReport report = s->core->report();
       text += " id " + std::to_string(report.worker) + ", credits " + std::to_string(s->core->credits()) +

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "algorithms/common/algorithm_choice.h"
 #include "models/rollout_units.h"
@@ -10,6 +11,8 @@
 namespace troupe::sim {
 
 namespace {
+
+constexpr const char* kOrigin = "origin";  // the tensor that contains the number of the weights the run started from
 
 float unit(uint64_t bits) {
   return static_cast<float>(static_cast<double>(bits >> 40) / static_cast<double>(1 << 23) - 1.0);
@@ -21,17 +24,6 @@ uint64_t hash_of(PolicyVersion version, int64_t observation, uint64_t what) {
 
 int64_t code_of(PolicyVersion version) {
   return (static_cast<int64_t>(version.epoch) << 32) | static_cast<int64_t>(version.number);
-}
-
-constexpr const char* kOrigin = "origin";  // the tensor that contains the number of the weights the run started from
-
-std::shared_ptr<const Signature> fake_signature() {
-  static const auto signature =
-      std::make_shared<const Signature>(Signature{{{TensorGroup::policy, "a", {3}, DType::i64},
-                                                   {TensorGroup::policy, "b", {17}, DType::i64},
-                                                   {TensorGroup::policy, kOrigin, {1}, DType::i64},
-                                                   {TensorGroup::buffer, "c", {1}, DType::i64}}});
-  return signature;
 }
 
 // The observation numbers in a block of observations. Reports a row that mixes two observations.
@@ -53,16 +45,7 @@ class FakePolicy final : public Policy {
   void load(const WeightSnapshot& weights) override {
     if (world_.running_kind == "inference" && world_.fault(world_.scenario.load_fails))
       throw std::runtime_error("no memory for the weights");
-    for (size_t i = 0; i < signature_->tensors.size(); ++i) {
-      const Array tensor = weights.tensor(i);
-      const bool says_origin = signature_->tensors[i].name == kOrigin;
-      const int64_t expected = says_origin ? world_.scenario.given_weights : code_of(weights.version);
-      for (const int64_t number : tensor.view<int64_t>())
-        if (number != expected)
-          return world_.violate("weights " + weights.version.text() +
-                                (says_origin ? " do not come from the weights given to the run"
-                                             : " contain tensors of several versions"));
-    }
+    check_weights(world_, weights);
     version_ = weights.version;
   }
 
@@ -152,11 +135,52 @@ class FakePolicy final : public Policy {
   PolicyVersion version_;
 };
 
+// The marks `trained` of the samples of a part of a batch.
+std::vector<bool*> trained_steps(World& world, const RolloutUnits& part) {
+  std::vector<bool*> result;
+  for (const int64_t step : steps_of(part)) {
+    const auto i = static_cast<size_t>(step);
+    if (part.rollout->valid.view<uint8_t>()[i] == 0) continue;
+    if (Transition* transition = world.find(part.rollout->observations.at("id").view<int64_t>()[2 * i]))
+      result.push_back(&transition->trained);
+  }
+  return result;
+}
+
+std::vector<bool*> trained_answers(World& world, const RolloutUnits& part) {
+  std::vector<bool*> result;
+  for (DrawnRecord* record : answers_of(world, part)) result.push_back(&record->trained);
+  return result;
+}
+
 struct FakeStaged final : StagedBatch {
   SuperBatch batch;
 };
 
 }  // namespace
+
+std::shared_ptr<const Signature> fake_signature() {
+  static const auto signature =
+      std::make_shared<const Signature>(Signature{{{TensorGroup::policy, "a", {3}, DType::i64},
+                                                   {TensorGroup::policy, "b", {17}, DType::i64},
+                                                   {TensorGroup::policy, kOrigin, {1}, DType::i64},
+                                                   {TensorGroup::buffer, "c", {1}, DType::i64}}});
+  return signature;
+}
+
+void check_weights(World& world, const WeightSnapshot& weights) {
+  const Signature& signature = *fake_signature();
+  for (size_t i = 0; i < signature.tensors.size(); ++i) {
+    const Array tensor = weights.tensor(i);
+    const bool says_origin = signature.tensors[i].name == kOrigin;
+    const int64_t expected = says_origin ? world.scenario.given_weights : code_of(weights.version);
+    for (const int64_t number : tensor.view<int64_t>())
+      if (number != expected)
+        return world.violate(
+            "weights " + weights.version.text() +
+            (says_origin ? " do not come from the weights given to the run" : " contain tensors of several versions"));
+  }
+}
 
 float value_of(PolicyVersion version, int64_t observation) { return unit(hash_of(version, observation, 1)); }
 float log_prob_of(PolicyVersion version, int64_t observation) { return unit(hash_of(version, observation, 2)) - 1.0f; }
@@ -307,7 +331,8 @@ UpdateReport FakeLearner::update(StagedBatch& staged, double) {
   if (batch.index != updates_)
     world_.violate("update " + std::to_string(updates_) + " uses batch " + std::to_string(batch.index));
   world_.epoch = epoch_;
-  world_.check_use(batch);
+  const bool tokens = is_token_run(world_.scenario.config);
+  tokens ? check_answer_use(world_, batch) : world_.check_use(batch);
   UpdateReport report;
   const bool skipped = world_.fault(world_.scenario.update_skipped);
   const bool empty = !skipped && updates_ % 5 == 3;  // nothing to train on
@@ -315,14 +340,8 @@ UpdateReport FakeLearner::update(StagedBatch& staged, double) {
   ++updates_;
   uint64_t first_time = 0;
   for (const RolloutUnits& part : batch.parts)
-    for (const int64_t step : steps_of(part)) {
-      const auto i = static_cast<size_t>(step);
-      if (part.rollout->valid.view<uint8_t>()[i] == 0) continue;
-      Transition* transition = world_.find(part.rollout->observations.at("id").view<int64_t>()[2 * i]);
-      if (transition == nullptr || skipped || transition->trained) continue;
-      transition->trained = true;
-      ++first_time;
-    }
+    for (bool* trained : tokens ? trained_answers(world_, part) : trained_steps(world_, part))
+      if (!skipped && !std::exchange(*trained, true)) ++first_time;
   world_.update_samples_trained.push_back(first_time);
   return report;
 }

@@ -16,6 +16,7 @@
 #include "envs/env.h"
 #include "models/policy.h"
 #include "runtime/base/rng.h"
+#include "sim/fake_tokens.h"
 #include "sim/scenario.h"
 
 namespace troupe::sim {
@@ -46,6 +47,7 @@ float parameter_of(PolicyVersion version, int64_t observation, size_t index);
 constexpr int32_t kActions = 8;
 
 EnvSpec fake_spec();
+std::shared_ptr<const Signature> fake_signature();
 
 class World {
  public:
@@ -72,8 +74,9 @@ class World {
   Rng rng;
   bool faults_on = true;
   std::optional<std::string> violation;
-  std::vector<Transition> transitions;                   // by observation number
-  uint64_t produced = 0;                                 // valid steps of all workers' environments
+  TokenWorld tokens;                    // of a token run
+  std::vector<Transition> transitions;  // by observation number
+  uint64_t produced = 0;                // valid steps of all workers' environments, or answers that workers have scored
   std::map<int64_t, int64_t> expected_next;              // (environment, row) -> first observation of its next rollout
   std::map<int64_t, std::pair<int64_t, int64_t>> place;  // first observation of an environment -> (environment, row)
   uint32_t environments = 0;
@@ -108,6 +111,9 @@ class FakeEnv final : public Env {
   std::vector<bool> active_, broken_;
   std::vector<int64_t> failures_;  // consecutive failures
 };
+
+// Checks that the tensors of a snapshot belong together and come from the weights that the run was given.
+void check_weights(World& world, const WeightSnapshot& weights);
 
 std::unique_ptr<Policy> fake_policy(World& world);
 

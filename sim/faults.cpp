@@ -19,7 +19,7 @@ constexpr uint64_t kQuietEvents = 4'000;  // no new faults after this many event
 
 bool of_node(SimulatedRun& run, const KnownActor& known) {
   if (known.kind == "worker host") return true;
-  if (known.kind != "worker") return false;
+  if (!known.is_worker()) return false;
   for (const WorkerProcess& node : run.nodes) {
     const auto host = caf::actor_cast<caf::strong_actor_ptr>(node.host);
     if (!host || node.host_ended) continue;
@@ -89,7 +89,6 @@ void inject_faults(SimulatedRun& run) {
   }
   run.world.faults_on = run.outcome.events < kQuietEvents;
   if (!run.world.faults_on || run.outcome.faults >= s.max_faults) return;
-  const auto is = [](const char* kind) { return [kind](const KnownActor& known) { return known.kind == kind; }; };
   const auto counted = [&](bool happened) {
     run.outcome.faults += happened;
     run.idle_seconds = 0;
@@ -98,13 +97,12 @@ void inject_faults(SimulatedRun& run) {
     counted(happened);
     run.disturbed |= happened;
   };
-  if (run.chance(s.kill_worker)) disturbing(kill_one(run, is("worker")));
-  if (run.chance(s.kill_inference)) counted(kill_one(run, is("inference")));
+  if (run.chance(s.kill_worker)) disturbing(kill_one(run, &KnownActor::is_worker));
+  if (run.chance(s.kill_inference)) counted(kill_one(run, &KnownActor::is_inference));
   if (run.endings < s.max_endings) {
     if (run.chance(s.kill_essential)) {
       const auto essential = [&](const KnownActor& known) {
-        return known.kind != "worker" && known.kind != "inference" && known.kind != "worker host" &&
-               known.kind != "supervisor";
+        return !known.is_worker() && !known.is_inference() && known.kind != "worker host" && known.kind != "supervisor";
       };
       if (kill_one(run, essential)) {
         run.cause = true;
@@ -147,7 +145,7 @@ void inject_faults(SimulatedRun& run) {
   if (run.chance(s.kill_node) && !node.host_ended) {
     run.event("a worker process is killed");
     for (const auto& actor : alive(run, [&](const KnownActor& known) {
-           return known.address == node.host.address() || (known.kind == "worker" && of_node(run, known));
+           return known.address == node.host.address() || (known.is_worker() && of_node(run, known));
          }))
       kill(run, actor, "of a node");
     cut(run, node, false);

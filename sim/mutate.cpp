@@ -8,7 +8,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/generation.h"
 #include "actors/inference.h"
+#include "sim/actor_states.h"
 
 namespace troupe::sim {
 
@@ -19,9 +21,52 @@ T* mutable_content(caf::mailbox_element& element) {
   return element.content().match_elements<T>() ? &element.content().get_mutable_as<T>(0) : nullptr;
 }
 
+// Without the last answer of its group.
+std::shared_ptr<Rollout> split(const Rollout& whole) {
+  auto part = std::make_shared<Rollout>(whole);
+  Answers& a = part->answers;
+  const int64_t count = a.count() - 1, tokens = a.offsets.view<int64_t>()[static_cast<size_t>(count)];
+  a.offsets = a.offsets.slice(0, count + 1);
+  for (Array* array : {&a.tokens, &a.log_probs, &a.version}) *array = array->slice(0, tokens);
+  for (Array* array : {&a.group, &a.rewards, &a.right, &a.finish}) *array = array->slice(0, count);
+  const auto version = a.version.view<int64_t>();
+  part->oldest = static_cast<uint64_t>(std::ranges::min(version));
+  part->newest = static_cast<uint64_t>(std::ranges::max(version));
+  part->samples = part->env_steps = static_cast<uint64_t>(count);
+  return part;
+}
+
+void mutate_reply(Mutation m, GenerateReply& reply) {
+  if (m != Mutation::token_restamped || reply.fault != Fault::none) return;
+  reply.version = reply.version.clone();
+  const auto version = reply.version.mutable_view<int64_t>();
+  const auto offsets = reply.offsets.view<int64_t>();
+  for (size_t a = 0; a + 1 < offsets.size(); ++a)
+    std::ranges::fill(
+        version.subspan(static_cast<size_t>(offsets[a]), static_cast<size_t>(offsets[a + 1] - offsets[a])),
+        version[static_cast<size_t>(offsets[a + 1] - 1)]);
+}
+
+void mutate_answers(SimulatedRun& run, RolloutMessage& message) {
+  const Mutation m = run.scenario().mutation;
+  const RolloutPtr whole = message.rollout;
+  if (m == Mutation::group_split && whole->answers.count() > 1) message.rollout = split(*whole);
+  if (m == Mutation::group_repeated && run.last_answers && run.last_answers->worker == whole->worker &&
+      run.last_answers->epoch == whole->epoch) {
+    auto changed = std::make_shared<Rollout>(*run.last_answers);
+    changed->sequence = whole->sequence;
+    message.rollout = changed;
+  }
+  run.last_answers = whole;
+}
+
 }  // namespace
 
 void forget_request(SimulatedRun& run, caf::scheduled_actor& actor) {
+  if (GenerationState* state = generation_of(&actor)) {
+    if (!state->pending.empty() && run.chance(0.2)) state->scheduler->forget(state->pending.begin()->first);
+    return;
+  }
   auto* inference = dynamic_cast<std::remove_pointer_t<InferenceActor::stateful_pointer<InferenceState>>*>(&actor);
   if (inference == nullptr || inference->state.pending.empty() || !run.chance(0.2)) return;
   InferenceState& state = inference->state;
@@ -36,7 +81,7 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
   if (kind == "publisher") {
     if (auto* weights = mutable_content<WeightsMessage>(element)) run.old_weights.push_back(weights->weights);
   }
-  if (kind == "inference") {
+  if (kind == "inference" || kind == "generation") {
     if (auto* request = mutable_content<ActRequest>(element);
         request != nullptr && m == Mutation::state_kept && request->rows > 0) {
       const Array now = request->state;
@@ -79,7 +124,11 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (m == Mutation::credit_extra) credits->count += 3;
     }
   }
-  if (kind == "replay") {
+  if (kind == "answer worker")
+    if (auto* reply = mutable_content<GenerateReply>(element)) mutate_reply(m, *reply);
+  if (kind == "replay" && is_token_run(run.scenario().config)) {
+    if (auto* message = mutable_content<RolloutMessage>(element)) mutate_answers(run, *message);
+  } else if (kind == "replay") {
     if (auto* message = mutable_content<RolloutMessage>(element)) {
       auto changed = std::make_shared<Rollout>(*message->rollout);
       if (m == Mutation::rollout_twice && run.chance(0.2)) again();

@@ -32,6 +32,8 @@ void spawn_hosts(SimulatedRun& run) {
                                                              const caf::type_erased_tuple& content) {
         if (from && content.match_elements<ActReply>())
           run.checker.answer_sent(from->id(), proxy, content.get_as<ActReply>(0));
+        if (from && content.match_elements<GenerateReply>())
+          run.checker.answer_sent(from->id(), proxy, content.get_as<GenerateReply>(0));
       });
       node.links.push_back(link);
       return caf::actor_cast<JoinService>(
@@ -178,7 +180,7 @@ void end_process(SimulatedRun& run) {
   for (WorkerProcess& node : run.nodes) cut(run, node, false);
   if (!run.crashed) drain(run);
   const auto left =
-      alive(run, [&](const KnownActor& known) { return known.kind != "worker host" && known.kind != "worker"; });
+      alive(run, [&](const KnownActor& known) { return known.kind != "worker host" && !known.is_worker(); });
   if (!left.empty()) run.world.violate("actors outlive the run:" + run.checker.dump());
   run.done = !run.crashed && run.run_outcome.error.empty() && run.run_outcome.reason != "interrupted";
   if (run.endings < run.scenario().max_endings) ++run.endings;

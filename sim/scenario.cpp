@@ -46,6 +46,11 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::warm_start_counted, "warm_start_counted",
      "a run that is given weights keeps the counts of the run that they come from"},
     {Mutation::best_removed, "best_removed", "the checkpoint with the best evaluation is deleted"},
+    {Mutation::token_restamped, "token_restamped", "all tokens of an answer get the version of its end", true},
+    {Mutation::slot_shared, "slot_shared", "two answers use the same slot of keys and values", true},
+    {Mutation::group_split, "group_split", "a group of answers loses its last one", true},
+    {Mutation::group_repeated, "group_repeated", "a worker pushes the answers of the previous group again", true},
+    {Mutation::request_unended, "request_unended", "a generator stops working on a request", true},
 };
 
 class Draw {
@@ -59,6 +64,41 @@ class Draw {
  private:
   Rng rng_;
 };
+
+void draw_limits(Draw& draw, RunConfig& c) {
+  c.stop.env_steps = 0;
+  c.stop.updates = draw.between(2, 16);
+  c.evaluation.every_updates = draw.between(0, 3);
+  c.evaluation.episodes = draw.between(1, 4);
+  if (!is_token_run(c)) c.evaluation.rows = draw.between(1, 2);
+  c.checkpoint.every_updates = draw.between(0, 3);
+  c.checkpoint.keep = draw.between(0, 2);
+  c.stats.interval = std::chrono::milliseconds(draw.between(1, 20) * 100);
+}
+
+RunConfig draw_token_config(Draw& draw, uint64_t seed) {
+  RunConfig c;
+  c.name = "simulation";
+  c.seed = seed;
+  c.model.kind = "decoder";
+  c.workers.count = draw.between(0, 3);
+  c.workers.groups = draw.between(1, 3);
+  c.inference.count = draw.between(1, 2);
+  c.generation.answers = draw.between(1, 4);
+  c.generation.max_tokens = draw.between(1, 10);
+  c.generation.prompt_slots = draw.between(1, 4);
+  c.generation.answer_slots = draw.between(1, 8);
+  c.generation.prefill_tokens = draw.between(1, 8);
+  c.replay.mode = draw.chance(0.2) ? "reuse" : "consume_once";
+  c.replay.max_policy_lag = draw.between(c.replay.mode == "reuse" ? 1 : 0, 3);
+  if (c.replay.mode == "reuse") c.replay.max_reuse = draw.between(1, 3);
+  c.trainer.super_batch = c.generation.answers * draw.between(1, 4);
+  c.trainer.minibatches = 1;
+  c.trainer.max_skipped = draw.between(3, 5);
+  c.algorithm.advantage = draw.chance(0.5) ? "grpo" : "rloo";
+  draw_limits(draw, c);
+  return c;
+}
 
 RunConfig draw_config(Draw& draw, uint64_t seed) {
   RunConfig c;
@@ -82,14 +122,7 @@ RunConfig draw_config(Draw& draw, uint64_t seed) {
   c.algorithm.advantage = draw.chance(0.4) ? "vtrace" : "gae";
   c.algorithm.gamma = 0.9;
   c.algorithm.bootstrap_on_truncation = draw.chance(0.8);
-  c.stop.env_steps = 0;
-  c.stop.updates = draw.between(2, 16);
-  c.evaluation.every_updates = draw.between(0, 3);
-  c.evaluation.episodes = draw.between(1, 4);
-  c.evaluation.rows = draw.between(1, 2);
-  c.checkpoint.every_updates = draw.between(0, 3);
-  c.checkpoint.keep = draw.between(0, 2);
-  c.stats.interval = std::chrono::milliseconds(draw.between(1, 20) * 100);
+  draw_limits(draw, c);
   return c;
 }
 
@@ -167,19 +200,51 @@ void draw_weights(Draw& draw, Scenario& s) {
   if (draw.chance(0.4)) s.config.checkpoint.keep_best = draw.between(1, 2);
 }
 
+std::string text_of_tokens(const RunConfig& c) {
+  return "tokens, answers " + std::to_string(c.generation.answers) + " of " + std::to_string(c.generation.max_tokens) +
+         " slots " + std::to_string(c.generation.prompt_slots) + "/" + std::to_string(c.generation.answer_slots) +
+         " prefill " + std::to_string(c.generation.prefill_tokens);
+}
+
+std::string text_of_steps(const RunConfig& c) {
+  return "rows " + std::to_string(c.env.rows) + " T " + std::to_string(c.rollout.length) + " batch " +
+         std::to_string(c.inference.batch_size) + "/" + std::to_string(c.inference.max_batch) + " draws " +
+         c.replay.draw + "s";
+}
+
+RunKind drawn_kind(uint64_t seed, Mutation mutation) {
+  for (const MutationInfo& info : kMutations)
+    if (info.mutation == mutation) return info.tokens ? RunKind::tokens : RunKind::control;
+  return Draw(seed, "kind").chance(1.0 / 3) ? RunKind::tokens : RunKind::control;
+}
+
+// What only runs on environments have.
+void draw_control(Scenario& s) {
+  Draw replay(s.seed, "replay");
+  draw_replay(replay, s.config);
+  Draw more(s.seed, "quarantine");
+  draw_quarantine(more, s);
+  Draw recurrence(s.seed, "recurrence");
+  draw_recurrence(recurrence, s);
+  Draw estimator(s.seed, "estimator");
+  draw_estimator(estimator, s.config);
+  Draw penalty(s.seed, "penalty");
+  draw_penalty(penalty, s.config);
+  Draw units(s.seed, "units");
+  draw_units(units, s);
+}
+
 }  // namespace
 
 std::span<const MutationInfo> mutations() { return kMutations; }
 
 std::string Scenario::text() const {
   const RunConfig& c = config;
-  return "workers " + std::to_string(c.workers.count) + "+" + std::to_string(nodes) + " groups " +
-         std::to_string(c.workers.groups) + " rows " + std::to_string(c.env.rows) + " T " +
-         std::to_string(c.rollout.length) + " inference " + std::to_string(c.inference.count) + " batch " +
-         std::to_string(c.inference.batch_size) + "/" + std::to_string(c.inference.max_batch) + " " + c.replay.mode +
-         " lag " + std::to_string(c.replay.max_policy_lag) + " reuse " + std::to_string(c.replay.max_reuse) +
-         " capacity " + std::to_string(c.replay.capacity) + " draws " + c.replay.draw + "s super_batch " +
-         std::to_string(c.trainer.super_batch) + " " + c.algorithm.advantage + " updates " +
+  return (is_token_run(c) ? text_of_tokens(c) : text_of_steps(c)) + " workers " + std::to_string(c.workers.count) +
+         "+" + std::to_string(nodes) + " groups " + std::to_string(c.workers.groups) + " inference " +
+         std::to_string(c.inference.count) + " " + c.replay.mode + " lag " + std::to_string(c.replay.max_policy_lag) +
+         " reuse " + std::to_string(c.replay.max_reuse) + " capacity " + std::to_string(c.replay.capacity) +
+         " super_batch " + std::to_string(c.trainer.super_batch) + " " + c.algorithm.advantage + " updates " +
          std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) + " quarantine " +
          std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +
          (c.checkpoint.keep_best > 0 ? " best " + std::to_string(c.checkpoint.keep_best) : "") +
@@ -187,28 +252,19 @@ std::string Scenario::text() const {
          (recurrence.state_size > 0 ? " recurrent, states every " + std::to_string(recurrence.sequence) : "");
 }
 
-Scenario draw_scenario(uint64_t seed, Mutation mutation) {
+Scenario draw_scenario(uint64_t seed, Mutation mutation, RunKind kind) {
+  if (kind == RunKind::drawn) kind = drawn_kind(seed, mutation);
+  const bool tokens = kind == RunKind::tokens;
   Draw draw(seed);
   for (;;) {
     Scenario s;
     s.seed = seed;
     s.mutation = mutation;
-    s.config = draw_config(draw, seed);
+    s.config = tokens ? draw_token_config(draw, seed) : draw_config(draw, seed);
     s.nodes = draw.between(0, 2);
     s.schedule = static_cast<Schedule>(draw.between(0, 2));
     draw_faults(draw, s);
-    Draw replay(seed, "replay");
-    draw_replay(replay, s.config);
-    Draw more(seed, "quarantine");
-    draw_quarantine(more, s);
-    Draw recurrence(seed, "recurrence");
-    draw_recurrence(recurrence, s);
-    Draw estimator(seed, "estimator");
-    draw_estimator(estimator, s.config);
-    Draw penalty(seed, "penalty");
-    draw_penalty(penalty, s.config);
-    Draw units(seed, "units");
-    draw_units(units, s);
+    if (!tokens) draw_control(s);
     Draw weights(seed, "weights");
     draw_weights(weights, s);
     if (s.config.workers.count + s.nodes == 0) continue;

@@ -47,18 +47,28 @@ enum class Mutation : uint8_t {
   warm_start_lost,
   warm_start_counted,
   best_removed,
+  // Of token runs.
+  token_restamped,
+  slot_shared,
+  group_split,
+  group_repeated,
+  request_unended,
 };
 
 struct MutationInfo {
   Mutation mutation;
   std::string_view name;
   std::string_view what;
+  bool tokens = false;  // of token runs
 };
 
 // All mutations except `none`.
 std::span<const MutationInfo> mutations();
 
 enum class Schedule : uint8_t { uniform, mostly_in_order, priorities };
+
+// The kind of run: drawn from the seed (one of three is a token run), or given.
+enum class RunKind : uint8_t { drawn, control, tokens };
 
 struct Scenario {
   uint64_t seed = 0;
@@ -81,7 +91,8 @@ struct Scenario {
   std::string text() const;
 };
 
-// The scenario of a seed. It always satisfies the config reader's rules between settings.
-Scenario draw_scenario(uint64_t seed, Mutation mutation = Mutation::none);
+// The scenario of a seed. It always satisfies the config reader's rules between settings. A mutation decides the kind
+// of the run.
+Scenario draw_scenario(uint64_t seed, Mutation mutation = Mutation::none, RunKind kind = RunKind::drawn);
 
 }  // namespace troupe::sim

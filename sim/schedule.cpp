@@ -48,7 +48,9 @@ void run_job(SimulatedRun& run, size_t index) {
   run.note(known.kind, known.ordinal, element);
   run.checker.before(*actor, element);
   run.scheduler->try_run_once();
-  if (run.scenario().mutation == Mutation::request_lost && known.alive) forget_request(run, *actor);
+  const Mutation mutation = run.scenario().mutation;
+  if ((mutation == Mutation::request_lost || mutation == Mutation::request_unended) && known.alive)
+    forget_request(run, *actor);
   run.checker.after(*actor);
   if (run.world.seconds_to_pass > 0) {
     run.clock().current_time +=

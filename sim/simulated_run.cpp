@@ -26,8 +26,8 @@ uint64_t hash_text(const char* text) {
 
 }  // namespace
 
-SimulatedRun::SimulatedRun(uint64_t seed, Mutation mutation, const std::function<void(const std::string&)>& trace)
-    : world(draw_scenario(seed, mutation)), checker(world), rng(derive_key(seed, "schedule")), trace(trace) {
+SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const std::string&)>& trace)
+    : world(drawn), checker(world), rng(derive_key(drawn.seed, "schedule")), trace(trace) {
   register_messages(system_config);
   configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
   system = std::make_unique<caf::actor_system>(system_config);
@@ -37,11 +37,13 @@ SimulatedRun::SimulatedRun(uint64_t seed, Mutation mutation, const std::function
   running_at_rest = system->registry().running();
   auto made = std::make_shared<RunContext>();
   made->config = as_the_actors_see_it(scenario());
+  if (is_token_run(made->config)) made->tokens = fake_token_run(world);
   made->spec = fake_spec();
   made->recurrence = scenario().recurrence;
   made->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };
   made->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
   made->make_policy = [this] { return fake_policy(world); };
+  made->make_generator = [this] { return fake_generator(world); };
   made->threads = false;
   context = made;
   nodes.resize(static_cast<size_t>(scenario().nodes));

@@ -40,7 +40,7 @@ struct WorkerProcess {
 };
 
 struct SimulatedRun {
-  SimulatedRun(uint64_t seed, Mutation mutation, const std::function<void(const std::string&)>& trace);
+  SimulatedRun(const Scenario& scenario, const std::function<void(const std::string&)>& trace);
 
   const Scenario& scenario() const { return world.scenario; }
   caf::detail::test_actor_clock& clock() { return scheduler->clock(); }
@@ -80,6 +80,7 @@ struct SimulatedRun {
   std::vector<WeightsPtr> old_weights;
   std::map<std::pair<uint64_t, uint32_t>, Array> last_states;  // by worker and group
   std::shared_ptr<const SuperBatch> last_batch;
+  RolloutPtr last_answers;
   caf::actor leaked;
 };
 

@@ -39,8 +39,8 @@ Outcome run_to_the_end(SimulatedRun& run) {
 
 }  // namespace
 
-Outcome simulate(uint64_t seed, Mutation mutation, const std::function<void(const std::string&)>& trace) {
-  SimulatedRun run(seed, mutation, trace);
+Outcome simulate(uint64_t seed, Mutation mutation, const std::function<void(const std::string&)>& trace, RunKind kind) {
+  SimulatedRun run(draw_scenario(seed, mutation, kind), trace);
   return run_to_the_end(run);
 }
 

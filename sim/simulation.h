@@ -25,6 +25,6 @@ struct Outcome {
 
 // Runs the simulation of a seed. `trace` gets one line per event; nullptr = none.
 Outcome simulate(uint64_t seed, Mutation mutation = Mutation::none,
-                 const std::function<void(const std::string&)>& trace = nullptr);
+                 const std::function<void(const std::string&)>& trace = nullptr, RunKind kind = RunKind::drawn);
 
 }  // namespace troupe::sim

@@ -69,7 +69,7 @@ TEST_CASE("simulation: seeds that failed once do not fail again") {
   const std::vector<uint64_t> seeds = seeds_that_failed();
   REQUIRE(!seeds.empty());
   for (const uint64_t seed : seeds) {
-    const Outcome outcome = simulate(seed);
+    const Outcome outcome = simulate(seed, Mutation::none, nullptr, RunKind::control);
     CHECK_MESSAGE(!outcome.violation, describe(seed, outcome));
   }
 }
@@ -135,6 +135,11 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"best_removed", "one of the best evaluations is gone"},
       {"state_shifted", "has the state after"},
       {"state_kept", "has the state after"},
+      {"token_restamped", "but was drawn by version"},
+      {"slot_shared", "slot"},
+      {"group_split", "answers of its group"},
+      {"group_repeated", "arrived before"},
+      {"request_unended", "but computes nothing"},
       {"start_forgotten", "wrong mark for the start of an episode"},
   };
   for (const MutationInfo& info : mutations()) {

@@ -1,0 +1,161 @@
+// The checks of answers: when they arrive at replay, and when an update uses them.
+
+#include <algorithm>
+#include <set>
+
+#include "models/rollout_units.h"
+#include "sim/fakes.h"
+#include "text/char_tokenizer.h"
+
+namespace troupe::sim {
+
+namespace {
+
+// One answer of a rollout.
+struct Answer {
+  const Rollout& rollout;
+  size_t index = 0;
+  std::string who;
+
+  size_t begin() const { return static_cast<size_t>(rollout.answers.offsets.view<int64_t>()[index]); }
+  size_t end() const { return static_cast<size_t>(rollout.answers.offsets.view<int64_t>()[index + 1]); }
+  float log_prob(size_t token) const { return rollout.answers.log_probs.view<float>()[token]; }
+  PolicyVersion version(size_t token) const {
+    return {rollout.epoch, static_cast<uint64_t>(rollout.answers.version.view<int64_t>()[token])};
+  }
+};
+
+// The tokens of an answer are those that were drawn for it, in order, with the versions that drew them.
+void check_tokens(World& world, const Answer& answer, const std::map<uint64_t, bool>& published) {
+  const auto tokens = answer.rollout.answers.tokens.view<int32_t>();
+  const DrawnRecord* first = world.tokens.find(answer.log_prob(answer.begin()));
+  for (size_t t = answer.begin(); t < answer.end(); ++t) {
+    const std::string at = answer.who + ", token " + std::to_string(t - answer.begin());
+    DrawnRecord* record = world.tokens.find(answer.log_prob(t));
+    if (record == nullptr) return world.violate(at + ": was never drawn");
+    if (record->key != first->key || record->index != static_cast<int64_t>(t - answer.begin()) ||
+        record->token != tokens[t] || record->generator != first->generator)
+      return world.violate(at + ": was not drawn for this place of the answer");
+    if (record->version != answer.version(t))
+      return world.violate(at + ": has version " + answer.version(t).text() + ", but was drawn by version " +
+                           record->version.text());
+    if (!published.contains(record->version.number))
+      return world.violate(at + ": version " + record->version.text() + " was never published");
+    if (t > answer.begin() && record->version < answer.version(t - 1))
+      return world.violate(at + ": the version goes backwards");
+    if (std::exchange(record->arrived, true)) return world.violate(at + ": arrived before");
+  }
+}
+
+void check_finish(World& world, const Answer& answer) {
+  const auto tokens = answer.rollout.answers.tokens.view<int32_t>();
+  const auto ended = [&](size_t t) { return tokens[t] == CharTokenizer::kEos; };
+  for (size_t t = answer.begin(); t + 1 < answer.end(); ++t)
+    if (ended(t)) return world.violate(answer.who + " goes on after its end token");
+  const auto length = static_cast<int64_t>(answer.end() - answer.begin());
+  const Finish right = ended(answer.end() - 1) ? Finish::stop : Finish::length;
+  if (right == Finish::length && length != world.scenario.config.generation.max_tokens)
+    return world.violate(answer.who + " ends after " + std::to_string(length) + " tokens without an end token");
+  if (answer.rollout.answers.finish.view<uint8_t>()[answer.index] != static_cast<uint8_t>(right))
+    world.violate(answer.who + " has a wrong reason for its end");
+}
+
+// All answers of one request, each once and in order.
+void check_group(World& world, const Rollout& r, const std::string& who) {
+  const Answers& a = r.answers;
+  const DrawnRecord* first = world.tokens.find(a.log_probs.view<float>().front());
+  if (first == nullptr) return;  // already reported
+  const AskedGroup& asked = *world.tokens.asked.at(first->key);
+  const auto n = static_cast<int64_t>(asked.keys.size());
+  if (a.groups() != 1 || a.count() != n)
+    return world.violate(who + " holds " + std::to_string(a.count()) + " of the " + std::to_string(n) +
+                         " answers of its group");
+  if (asked.worker != r.worker || !std::ranges::equal(a.prompts.view<int32_t>(), asked.prompt))
+    return world.violate(who + " holds answers to another prompt");
+  for (size_t i = 0; i < asked.keys.size(); ++i) {
+    const DrawnRecord* record =
+        world.tokens.find(a.log_probs.view<float>()[static_cast<size_t>(a.offsets.view<int64_t>()[i])]);
+    if (record->key != asked.keys[i])
+      return world.violate(who + ": answer " + std::to_string(i) + " belongs to another group");
+    if (record->generator != first->generator) return world.violate(who + " mixes answers of two generators");
+  }
+}
+
+// Checks the lag of an answer that update `batch` uses.
+void check_lag(World& world, const Answer& answer, const SuperBatch& batch) {
+  const auto bound = static_cast<uint64_t>(world.scenario.config.replay.max_policy_lag);
+  for (size_t t = answer.begin(); t < answer.end(); ++t)
+    if (lag_between(answer.version(t), {world.epoch, batch.index}) > bound)
+      return world.violate(answer.who + ", version " + answer.version(t).text() + ", is used by update " +
+                           std::to_string(batch.index) + " of epoch " + std::to_string(world.epoch) + ": lag above " +
+                           std::to_string(bound));
+}
+
+}  // namespace
+
+void note_request(World& world, const GenerateRequest& request, uint64_t process) {
+  const auto prompt = request.prompt.view<int32_t>();
+  auto group = std::make_shared<AskedGroup>(AskedGroup{request.worker, process, {prompt.begin(), prompt.end()}, {}});
+  for (const int64_t key : request.keys.view<int64_t>()) group->keys.push_back(static_cast<uint64_t>(key));
+  for (const uint64_t key : group->keys) {
+    const auto [it, added] = world.tokens.asked.try_emplace(key, group);
+    if (!added && (it->second->prompt != group->prompt || it->second->worker != group->worker))
+      world.violate("two requests have answers with the same key");
+  }
+}
+
+std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part) {
+  std::vector<DrawnRecord*> result;
+  const Answers& a = part.rollout->answers;
+  for (int64_t i = 0; i < a.count(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (std::ranges::find(part.indices, a.group.view<int32_t>()[at]) == part.indices.end()) continue;
+    if (DrawnRecord* record =
+            world.tokens.find(a.log_probs.view<float>()[static_cast<size_t>(a.offsets.view<int64_t>()[at])]))
+      result.push_back(record);
+  }
+  return result;
+}
+
+void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool>& published) {
+  const std::string who = "rollout " + std::to_string(r.sequence) + " of worker " + std::to_string(r.worker);
+  const Answers& a = r.answers;
+  if (a.empty()) return world.violate(who + " holds no answers");
+  const auto count = static_cast<uint64_t>(a.count());
+  if (r.samples != count || r.env_steps != count)
+    return world.violate(who + " claims " + std::to_string(r.samples) + " samples but contains " +
+                         std::to_string(count));
+  for (size_t i = 0; i < count && !world.violation; ++i) {
+    const Answer answer{r, i, who + ", answer " + std::to_string(i)};
+    check_tokens(world, answer, published);
+    check_finish(world, answer);
+  }
+  if (!world.violation) check_group(world, r, who);
+  const auto version = a.version.view<int64_t>();
+  if (static_cast<uint64_t>(std::ranges::min(version)) != r.oldest ||
+      static_cast<uint64_t>(std::ranges::max(version)) != r.newest)
+    world.violate(who + ": oldest and newest are not those of its tokens");
+}
+
+void check_answer_use(World& world, const SuperBatch& batch) {
+  const bool once = world.scenario.config.replay.mode == "consume_once";
+  const auto limit = once ? 1u : static_cast<uint32_t>(world.scenario.config.replay.max_reuse);
+  uint64_t samples = 0;
+  std::set<const DrawnRecord*> seen;
+  for (const RolloutUnits& part : batch.parts) {
+    if (part.kind != UnitKind::group) return world.violate("a batch of a token run is not made of groups");
+    for (size_t i = 0; i < static_cast<size_t>(part.rollout->answers.count()); ++i)
+      check_lag(world, {*part.rollout, i, "answer " + std::to_string(i)}, batch);
+    for (DrawnRecord* record : answers_of(world, part)) {
+      ++samples;
+      if (!seen.insert(record).second) world.violate("an answer occurs twice in a batch");
+      if (++record->uses > limit) world.violate("an answer is used by more than " + std::to_string(limit) + " updates");
+    }
+  }
+  const auto super_batch = static_cast<uint64_t>(world.scenario.config.trainer.super_batch);
+  if (samples != batch.samples || samples != super_batch)
+    world.violate("a batch of " + std::to_string(samples) + " answers claims " + std::to_string(batch.samples) +
+                  ", expected " + std::to_string(super_batch));
+}
+
+}  // namespace troupe::sim

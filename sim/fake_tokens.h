@@ -1,0 +1,66 @@
+#pragma once
+// The task, the tokenizer and the generator of a simulated token run. Every token that a FakeGenerator draws has a
+// unique number, which is its log-probability with the sign changed. So a token, a version or an answer in the wrong
+// place is detected. One thread.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/messages.h"
+#include "actors/token_run.h"
+#include "models/generator.h"
+#include "models/policy.h"
+#include "runtime/base/version.h"
+
+namespace troupe::sim {
+
+class World;
+
+// One token that was drawn for an answer.
+struct DrawnRecord {
+  uint64_t key = 0;
+  int64_t index = 0;
+  PolicyVersion version;  // of the weights that drew it
+  int32_t token = 0;
+  uint64_t generator = 0;
+  bool arrived = false;  // in a rollout that replay received
+  // Of the first token of an answer:
+  bool trained = false;  // in an update that succeeded
+  uint32_t uses = 0;     // number of updates that used it
+};
+
+// A request for a group of answers.
+struct AskedGroup {
+  uint64_t worker = 0;
+  uint64_t process = 0;  // the trainer's process in which it was asked for
+  std::vector<int32_t> prompt;
+  std::vector<uint64_t> keys;
+};
+
+struct TokenWorld {
+  std::vector<DrawnRecord> drawn{1};
+  std::map<uint64_t, std::shared_ptr<const AskedGroup>> asked;  // by the key of each answer
+  uint64_t generators = 0;
+
+  // The token with this log-probability, or nullptr.
+  DrawnRecord* find(float log_prob);
+};
+
+// The first tokens of the answers in the selected groups, one per answer.
+std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part);
+
+std::shared_ptr<const TokenRun> fake_token_run(World& world);
+std::unique_ptr<Generator> fake_generator(World& world);
+
+// An inference actor takes a request.
+void note_request(World& world, const GenerateRequest& request, uint64_t process);
+// A rollout arrives at replay: checks every answer against the tokens that were drawn.
+void check_answers(World& world, const Rollout& rollout, const std::map<uint64_t, bool>& published);
+// An update is about to use this batch.
+void check_answer_use(World& world, const SuperBatch& batch);
+
+}  // namespace troupe::sim
