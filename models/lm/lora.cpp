@@ -28,7 +28,8 @@ void read_targets(const Json& value, const std::string& path, LoraConfig& lora) 
   const std::string expected = "a list of some of " + target_list();
   if (!value.is_array() || value.empty()) refuse(path, value, expected);
   for (const Json& item : value) {
-    const auto found = std::ranges::find_if(kLoraTargets, [&](std::string_view name) { return item == name; });
+    const std::string name = item.is_string() ? item.get<std::string>() : "";
+    const auto found = std::ranges::find(kLoraTargets, name);
     if (found == kLoraTargets.end()) refuse(path, item, expected);
     bool& target = lora.targets[static_cast<size_t>(found - kLoraTargets.begin())];
     if (target) refuse(path, item, "each layer once");
