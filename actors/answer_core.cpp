@@ -26,7 +26,8 @@ AnswerCore::AnswerCore(const RunConfig& config, std::shared_ptr<const TokenRun> 
   for (size_t g = 0; g < groups_.size(); ++g) groups_[g].id = static_cast<uint32_t>(g);
 }
 
-void AnswerCore::add_credits(uint32_t count) {
+void AnswerCore::add_credits(uint32_t count, uint32_t epoch) {
+  epoch_ = epoch;
   credits_ += count;
   for (Group& group : groups_)
     if (credits_ > 0 && !group.waits) start(group);
@@ -34,7 +35,7 @@ void AnswerCore::add_credits(uint32_t count) {
 
 void AnswerCore::start(Group& group) {
   --credits_;
-  const uint64_t key = derive_key(config_.seed, "prompt", worker_, next_prompt_++);
+  const uint64_t key = derive_key(derive_key(config_.seed, "prompt", epoch_, worker_), "prompt", next_prompt_++);
   Rng rng(key);
   group.prompt = tokens_->task->draw(rng, Split::train);
   std::vector<int64_t> keys;

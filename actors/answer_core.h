@@ -26,7 +26,8 @@ class AnswerCore {
  public:
   AnswerCore(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, uint64_t worker, AnswerPort& port);
 
-  void add_credits(uint32_t count);
+  // The prompts that are drawn depend on the epoch of the run, so that a resumed run draws others.
+  void add_credits(uint32_t count, uint32_t epoch = 0);
   // Takes the answer to a group's request. An answer that does not fit the request counts as one that failed; the
   // result is then why.
   std::optional<std::string> on_reply(const GenerateReply& reply);
@@ -68,6 +69,7 @@ class AnswerCore {
   AnswerPort& port_;
   std::vector<Group> groups_;
   uint32_t credits_ = 0;
+  uint32_t epoch_ = 0;
   uint64_t next_request_ = 1;
   uint64_t next_prompt_ = 0;
   uint64_t sequence_ = 0;

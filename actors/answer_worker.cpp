@@ -115,7 +115,7 @@ WorkerActor::behavior_type answer_worker(Self self, RunContextPtr context, uint6
       [](const ActReply&) {},  // of another kind of run
       [self, worker](const GenerateReply& reply) { on_reply(self, worker, reply); },
       [self, worker](const Part& part) { on_part(self, worker, part); },
-      [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
+      [self](const Credits& credits) { self->state.core->add_credits(credits.count, credits.epoch); },
       [self, context, worker](begin_atom) {
         auto& st = self->state;
         self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});

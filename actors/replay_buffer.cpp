@@ -25,13 +25,13 @@ constexpr size_t kErrorBytes = 1000;  // length to which the error of an environ
 void grant(Self self) {
   if (self->state.training_ended) return;
   for (const CreditGrant& granted : self->state.store->grant())
-    self->send(self->state.workers.at(granted.worker), Credits{granted.count});
+    self->send(self->state.workers.at(granted.worker), Credits{granted.count, self->state.store->version().epoch});
 }
 
 void serve(Self self) {
   auto& st = self->state;
   if (st.prefetcher) {
-    if (std::optional<SuperBatch> batch = st.store->sample()) {
+    if (std::optional<SuperBatch> batch = st.store->sample(self->clock().now().time_since_epoch())) {
       LagCounts& lags = st.lags.emplace_back();
       for (const auto& [lag, samples] : st.store->last_lags()) lags[lag] += samples;
       auto to = caf::actor_cast<PrefetcherActor>(st.prefetcher);
@@ -65,6 +65,7 @@ void report(Self self, std::optional<UpdateMessage> update = std::nullopt) {
   report.workers_total = st.seen.size();
   report.uncounted = st.store->uncounted_at_most();
   report.reuse = st.store->mean_reuse();
+  report.answers = st.store->answer_figures();
   report.lags = std::exchange(st.lags, {});
   report.episodes = st.store->take_episodes();
   report.update = std::move(update);
@@ -262,7 +263,10 @@ void on_stop(Self self) {
 // As the config says; in a token run, the groups of answers.
 ReplayConfig replay_config(const RunContext& context) {
   ReplayConfig config = context.config.replay;
-  if (context.tokens) config.draw = "group";
+  if (context.tokens)
+    config.draw = "group";
+  else
+    config.late = "drop";
   return config;
 }
 

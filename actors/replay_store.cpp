@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "actors/config/replay_capacity.h"
-#include "actors/messages.h"
-#include "actors/state_bytes.h"
 #include "runtime/base/errors.h"
 #include "runtime/stats/snapshot.h"
 
@@ -19,6 +17,19 @@ constexpr uint64_t kPlannedUses = 64;
 // Updates after which replay may hold one more super-batch. At first it holds at most two. Otherwise a run with a large
 // lag cap would make most of its samples with its first weights, or pass stop.env_steps before it has trained.
 constexpr uint64_t kUpdatesPerSuperBatch = 4;
+
+// replay.filter_groups leaves out this many super-batches in a row at most.
+constexpr uint64_t kMostFiltered = 10;
+
+// Tokens of the answers of a unit; 0 if it is not a group.
+uint64_t answer_tokens(const Rollout& rollout, const RolloutUnit& unit) {
+  if (rollout.answers.empty()) return 0;
+  const auto [first, last] = std::ranges::equal_range(rollout.answers.group.view<int32_t>(), unit.index);
+  const auto offsets = rollout.answers.offsets.view<int64_t>();
+  const auto begin = rollout.answers.group.view<int32_t>().begin();
+  return static_cast<uint64_t>(offsets[static_cast<size_t>(last - begin)] -
+                               offsets[static_cast<size_t>(first - begin)]);
+}
 
 }  // namespace
 
@@ -43,7 +54,7 @@ ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, Polic
 void ReplayStore::join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout) {
   TROUPE_CHECK(groups > 0 && samples_per_rollout > 0, worker, groups, samples_per_rollout);
   leave(worker);
-  workers_[worker] = Worker{groups, samples_per_rollout, 0, {}, false};
+  workers_[worker] = Worker{groups, samples_per_rollout, 0, {}, false, {}};
 }
 
 void ReplayStore::count(uint64_t samples, uint64_t env_steps, const Episodes& episodes) {
@@ -152,6 +163,7 @@ std::vector<CreditGrant> ReplayStore::grant() {
       auto& [id, worker] = *it;
       if (worker.credits >= worker.groups * kCreditsPerGroup || !may_grant(worker.samples_per_rollout)) continue;
       ++worker.credits;
+      worker.dues.insert(*applied_number() + static_cast<uint64_t>(config_.max_policy_lag));
       renewal_uses_ -= std::min(renewal_uses_, worker.samples_per_rollout * planned_uses());
       ++granted[id];
       last_granted_ = id;
@@ -170,22 +182,58 @@ bool ReplayStore::push(RolloutPtr rollout) {
   std::vector<PartialRollout>& partial = it->second.partial;
   const auto reported = std::ranges::find(partial, rollout->group, &PartialRollout::group);
   if (reported != partial.end()) partial.erase(reported);
-  if (it->second.credits > 0) --it->second.credits;
+  take_credit(it->second, *rollout);
   count(rollout->samples, rollout->env_steps, rollout->episodes);
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (stored_samples_ + rollout->samples > capacity_ && stored_samples_ >= super_batch_) {
     ledger_.dropped_full += rollout->samples;
     return false;
   }
+  if (filters(*rollout)) {
+    ledger_.filtered += rollout->samples;
+    filtered_in_a_row_ += rollout->samples;
+    return true;
+  }
+  store(rollout);
+  return true;
+}
+
+void ReplayStore::store(const RolloutPtr& rollout) {
   ledger_.waiting += rollout->samples;
   auto stored = std::make_shared<Stored>();
   stored->rollout = rollout;
   for (const RolloutUnit& unit : units_of(*rollout, kind_)) {
-    units_.push_back({stored, stored->entries.size()});
     stored->entries.push_back({unit});
     stored_samples_ += unit.samples;
+    const auto oldest = [](const Unit& other) { return other.get().oldest; };
+    const auto place =
+        config_.late == "wait" ? std::ranges::upper_bound(units_, unit.oldest, {}, oldest) : units_.end();
+    units_.insert(place, {stored, stored->entries.size() - 1});
   }
-  return true;
+}
+
+// Which of the worker's credits a rollout was made with is not known, but its weights are no older than that credit
+// requires. So the credit with the latest due that fits is taken.
+void ReplayStore::take_credit(Worker& worker, const Rollout& rollout) {
+  if (worker.credits == 0) return;
+  --worker.credits;
+  const auto later = worker.dues.upper_bound(rollout.oldest + static_cast<uint64_t>(config_.max_policy_lag));
+  worker.dues.erase(later == worker.dues.begin() ? later : std::prev(later));
+}
+
+bool ReplayStore::must_wait() const {
+  if (config_.late != "wait" || config_.mode != "consume_once") return false;
+  return std::ranges::any_of(workers_, [&](const auto& entry) {
+    const std::multiset<uint64_t>& dues = entry.second.dues;
+    return !dues.empty() && *dues.begin() <= version_.number;
+  });
+}
+
+bool ReplayStore::filters(const Rollout& rollout) const {
+  if (!config_.filter_groups || rollout.answers.empty() || filtered_in_a_row_ >= kMostFiltered * super_batch_)
+    return false;
+  const auto rewards = rollout.answers.rewards.view<float>();
+  return std::ranges::all_of(rewards, [&](float reward) { return reward == rewards.front(); });
 }
 
 uint64_t ReplayStore::lag_at_next(const Unit& unit) const {
@@ -204,6 +252,10 @@ void ReplayStore::drop_stale() {
   const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
   std::erase_if(units_, [&](const Unit& unit) {
     if (lag_at_next(unit) <= bound) return false;
+    if (!unit.get().trained && unit.get().in_flight == 0) {
+      answers_.dropped += unit.get().samples;
+      answers_.dropped_tokens += answer_tokens(*unit.stored->rollout, unit.get());
+    }
     retire(unit.get(), ledger_.dropped_stale);
     return true;
   });
@@ -266,13 +318,20 @@ SuperBatch ReplayStore::hand_out(const std::vector<Unit>& units) {
   for (RolloutUnits& part : batch.parts) std::ranges::sort(part.indices);
   if (config_.mode == "reuse") renewal_uses_ = std::min(renewal_uses_ + batch.samples, capacity_ * planned_uses());
   handed_[batch.index] = units;
+  filtered_in_a_row_ = 0;
   ++version_.number;
   return batch;
 }
 
-std::optional<SuperBatch> ReplayStore::sample() {
+std::optional<SuperBatch> ReplayStore::sample(std::chrono::nanoseconds now) {
   drop_stale();
   if (stored_samples_ < super_batch_) return std::nullopt;
+  if (must_wait()) {
+    if (!waits_since_) waits_since_ = now;
+    return std::nullopt;
+  }
+  if (waits_since_) answers_.late_wait_seconds += std::chrono::duration<double>(now - *waits_since_).count();
+  waits_since_.reset();
   if (config_.mode == "consume_once") return hand_out(draw_oldest());
   SuperBatch batch = hand_out(draw_uniform());
   const auto max_uses = static_cast<uint32_t>(config_.max_reuse);
@@ -300,6 +359,8 @@ void ReplayStore::trained(uint64_t index) {
     uses_total_ += entry.samples;
     if (entry.trained) continue;
     entry.trained = true;
+    answers_.trained += entry.samples;
+    answers_.trained_tokens += answer_tokens(*unit.stored->rollout, entry);
     ledger_.waiting -= entry.samples;
     ledger_.trained += entry.samples;
   }
@@ -311,47 +372,6 @@ void ReplayStore::failed(uint64_t index) {
     if (entry.trained || entry.stored || entry.in_flight > 0) continue;
     ledger_.waiting -= entry.samples;
     ledger_.lost_in_crash += entry.samples;
-  }
-}
-
-std::string ReplayStore::save() const {
-  TROUPE_CHECK(credits_outstanding() == 0 && handed_.empty(), credits_outstanding(), handed_.size());
-  std::vector<StoredPtr> stored;  // each rollout once, in the order of their first units
-  std::map<const Stored*, uint64_t> position;
-  std::vector<std::pair<uint64_t, uint64_t>> units;
-  for (const Unit& unit : units_) {
-    const auto [it, added] = position.try_emplace(unit.stored.get(), stored.size());
-    if (added) stored.push_back(unit.stored);
-    units.emplace_back(it->second, unit.entry);
-  }
-  std::vector<RolloutMessage> rollouts;
-  std::vector<std::vector<Entry>> entries;
-  for (const StoredPtr& one : stored) {
-    rollouts.push_back({one->rollout});
-    entries.push_back(one->entries);
-  }
-  return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, env_steps_, uses_total_, renewal_uses_,
-                  stored_samples_, rollouts, entries, units);
-}
-
-void ReplayStore::load(const std::string& bytes) {
-  uint64_t key = 0, position = 0;
-  std::vector<RolloutMessage> rollouts;
-  std::vector<std::vector<Entry>> entries;
-  std::vector<std::pair<uint64_t, uint64_t>> units;
-  trained_before_ = 0;
-  from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, env_steps_, uses_total_, renewal_uses_,
-             stored_samples_, rollouts, entries, units);
-  rng_ = Rng::at(key, position);
-  std::vector<StoredPtr> stored;
-  for (size_t i = 0; i < rollouts.size(); ++i) {
-    stored.push_back(std::make_shared<Stored>());
-    *stored.back() = {rollouts[i].rollout, entries.at(i)};
-  }
-  units_.clear();
-  for (const auto& [rollout, entry] : units) {
-    TROUPE_CHECK(entry < entries.at(rollout).size(), rollout, entry);
-    units_.push_back({stored.at(rollout), entry});
   }
 }
 

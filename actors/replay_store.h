@@ -14,23 +14,32 @@
 //   kPlannedUses at most), and evicts the oldest samples for it. Each sample is thus used about max_reuse times, and
 //   new samples keep arriving.
 //
+// - consume_once with replay.late "wait": each credit has a last update that may use its samples (its due: the version
+// that all inference actors served when it was granted, plus max_policy_lag). No super-batch is handed out that would
+// make a promised rollout too late, and units are drawn in the order of their due. Because credits are granted only
+// while all samples up to each due fit into the updates up to it, nothing is dropped as stale unless an inference actor
+// begins with older weights than the others serve.
+//
 // Samples whose policy lag exceeds max_policy_lag when a super-batch is drawn are dropped, so no update in either mode
 // trains on older ones.
 //
 // Rollouts are divided into units of any number of samples, which are drawn, evicted and dropped as a whole
 // (models/rollout_units.h). The store does not depend on what a unit is.
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/config/run_config.h"
+#include "actors/messages.h"
 #include "models/rollout_units.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/ledger.h"
@@ -75,8 +84,9 @@ class ReplayStore {
   // Takes a rollout against one of its worker's credits. False when it is refused: its samples are booked as
   // dropped_full, or, of a worker that is not known (it left, or was cut off), were booked as lost when it left.
   bool push(RolloutPtr rollout);
-  // The next super-batch, when there are enough samples that are fresh enough for the update that would use it.
-  std::optional<SuperBatch> sample();
+  // The next super-batch, when there are enough samples that are fresh enough for the update that would use it, and it
+  // need not wait for late answers. `now` measures this wait.
+  std::optional<SuperBatch> sample(std::chrono::nanoseconds now = {});
   // The update with that index used its batch, or lost it (every optimizer step was skipped).
   void trained(uint64_t index);
   void failed(uint64_t index);
@@ -109,6 +119,8 @@ class ReplayStore {
   std::optional<uint64_t> applied_number() const;
   // Lags of the samples of the last super-batch: one entry per unit, with its number of samples.
   const std::vector<std::pair<uint64_t, uint32_t>>& last_lags() const { return last_lags_; }
+  // Of a token run.
+  const AnswerFigures& answer_figures() const { return answers_; }
   // Updates that trained on a sample, averaged over the samples that any has; unknown before the first.
   double mean_reuse() const;
   // That the next super-batch is for; no weights are newer.
@@ -140,11 +152,17 @@ class ReplayStore {
     uint64_t samples_per_rollout = 0;
     uint32_t credits = 0;
     std::vector<PartialRollout> partial;
-    bool last_report = false;  // `partial` is final
+    bool last_report = false;      // `partial` is final
+    std::multiset<uint64_t> dues;  // of the credits: the last update that may use what is made with each
   };
 
   void count(uint64_t samples, uint64_t env_steps, const Episodes& episodes);
   bool may_grant(uint64_t samples) const;
+  void take_credit(Worker& worker, const Rollout& rollout);
+  bool must_wait() const;
+  // Whether the rollout is a group of answers that is left out of training.
+  bool filters(const Rollout& rollout) const;
+  void store(const RolloutPtr& rollout);
   uint64_t room() const;
   uint64_t planned_uses() const;
   uint64_t lag_at_next(const Unit& unit) const;
@@ -177,6 +195,9 @@ class ReplayStore {
   uint64_t uses_total_ = 0;      // samples of all updates since trained_before_ was counted, each time they were used
   uint64_t trained_before_ = 0;  // samples that earlier starts of the run trained on
   bool closed_ = false;
+  AnswerFigures answers_;
+  std::optional<std::chrono::nanoseconds> waits_since_;  // for late answers
+  uint64_t filtered_in_a_row_ = 0;                       // samples since the last super-batch
   uint64_t renewal_uses_ = 0;  // "reuse": sample uses for which a full buffer has not yet admitted new samples
   uint64_t last_env_step_ = std::numeric_limits<uint64_t>::max();
   uint64_t steps_per_sample_ = 1;

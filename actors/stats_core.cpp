@@ -16,6 +16,8 @@ constexpr size_t kLatencyWindow = 8192;
 
 double seconds(StatsCore::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
+double ratio(uint64_t sum, uint64_t count) { return static_cast<double>(sum) / static_cast<double>(count); }
+
 template <class T>
 double percentile(const std::deque<T>& values, double p) {
   if (values.empty()) return kUnknown;
@@ -109,6 +111,10 @@ void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   now_.workers_total = report.workers_total;
   now_.uncounted_at_most = report.uncounted;
   now_.reuse = report.reuse;
+  const AnswerFigures& answers = report.answers;
+  if (answers.trained > 0) now_.trained_length = ratio(answers.trained_tokens, answers.trained);
+  if (answers.dropped > 0) now_.dropped_length = ratio(answers.dropped_tokens, answers.dropped);
+  now_.late_wait_seconds = answers.late_wait_seconds;
   now_.training_ended |= report.training_ended;
   for (const LagCounts& lags : report.lags) lags_.push_back(lags);
   while (lags_.size() > kLagBatches) lags_.pop_front();

@@ -99,8 +99,9 @@ void note_request(World& world, const GenerateRequest& request, uint64_t process
   for (const int64_t key : request.keys.view<int64_t>()) group->keys.push_back(static_cast<uint64_t>(key));
   for (const uint64_t key : group->keys) {
     const auto [it, added] = world.tokens.asked.try_emplace(key, group);
+    if (!added && it->second->process != process) return world.violate("a resumed run draws the same prompts again");
     if (!added && (it->second->prompt != group->prompt || it->second->worker != group->worker))
-      world.violate("two requests have answers with the same key");
+      return world.violate("two requests have answers with the same key");
   }
 }
 

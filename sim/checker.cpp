@@ -122,6 +122,9 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     WorkerAccount& account = workers_[rollout.worker];
     if (account.joined) {  // samples of a worker that is gone were counted as lost when it left
       replay_.arrived += samples;
+      const auto rewards = rollout.answers.empty() ? std::span<const float>() : rollout.answers.rewards.view<float>();
+      const auto same = [&](float reward) { return reward == rewards.front(); };
+      if (std::ranges::all_of(rewards, same)) replay_.without_spread += rewards.size();
       count(rollout.env_steps, rollout.episodes);
     }
     const auto reported = std::ranges::find(account.partial, rollout.group, &PartialRollout::group);

@@ -80,6 +80,7 @@ class Checker {
     bool training_ended = false;
     bool inexact = false;  // a worker crashed, or sent no last report
     uint64_t produced_before = 0;
+    uint64_t without_spread = 0;           // answers of groups in which all have the same reward
     uint64_t number = 0;                   // the process's first version
     std::map<uint64_t, uint64_t> batches;  // samples by index, not yet trained
     uint64_t next_batch = 0;
@@ -96,6 +97,7 @@ class Checker {
   void silent_workers_left();
   void count(uint64_t env_steps, const Episodes& episodes);
   void check_replay(const ReplayState& state);
+  void check_groups(const Ledger& ledger);
   void check_stop_order(const KnownActor& ended);
   std::string name_of(caf::actor_id id);
 

@@ -44,6 +44,7 @@ void Checker::check_replay(const ReplayState& state) {
   if (ledger.dropped_stale < last_ledger_.dropped_stale || ledger.dropped_full < last_ledger_.dropped_full ||
       ledger.lost_in_crash < last_ledger_.lost_in_crash || ledger.left_over < last_ledger_.left_over)
     world_.violate("a count of the ledger decreased: " + ledger.text());
+  check_groups(ledger);
   last_ledger_ = ledger;
   uint64_t joined = 0;
   for (const auto& [worker, account] : workers_) joined += account.joined;
@@ -58,6 +59,23 @@ void Checker::check_replay(const ReplayState& state) {
   if (ledger.waiting > std::max(state.store->capacity(), batch + rollout) + 3 * batch)
     world_.violate("replay holds " + std::to_string(ledger.waiting) + " samples, but its capacity is " +
                    std::to_string(state.store->capacity()));
+}
+
+// Groups that replay left out or dropped.
+void Checker::check_groups(const Ledger& ledger) {
+  const RunConfig& config = world_.scenario.config;
+  const uint64_t filtered = ledger.filtered - replay_.base.filtered;
+  const uint64_t most = config.replay.filter_groups ? replay_.without_spread : 0;
+  // After 10 super-batches in a row, groups without spread are trained.
+  const bool all = most <= 10 * static_cast<uint64_t>(config.trainer.super_batch) && ledger.dropped_full == 0;
+  if (filtered > most || (all && filtered < most))
+    world_.violate(std::to_string(filtered) + " answers are filtered, but " + std::to_string(most) +
+                   " belong to groups without spread");
+  const auto generators = std::ranges::count_if(
+      actors_, [this](const auto& entry) { return entry.second.is_inference() && entry.second.process == process_; });
+  const bool waits = is_token_run(config) && config.replay.mode == "consume_once" && config.replay.late == "wait";
+  if (waits && generators <= 1 && ledger.dropped_stale > last_ledger_.dropped_stale)
+    world_.violate("a late answer is dropped, although updates wait for it: " + ledger.text());
 }
 
 // Checks that the actors of one stop stage end before those of the next.

@@ -36,10 +36,10 @@ class FakeTask final : public Task {
   World& world_;
 };
 
-// An answer has at least one character before its end.
+// An answer has at least one character before its end. One of four answers is long.
 int32_t token_of(uint64_t key, int64_t index, PolicyVersion version) {
   const uint64_t bits = mix(mix(key, static_cast<uint64_t>(index)), mix(version.epoch, version.number));
-  if (index > 0 && bits % 6 == 0) return CharTokenizer::kEos;
+  if (index > 0 && bits % (key % 4 == 0 ? 30 : 3) == 0) return CharTokenizer::kEos;
   return CharTokenizer::kFirstCharacter + static_cast<int32_t>((bits >> 8) % kAlphabet.size());
 }
 

@@ -124,6 +124,8 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (m == Mutation::credit_extra) credits->count += 3;
     }
   }
+  if (kind == "answer worker" && m == Mutation::epoch_ignored)
+    if (auto* credits = mutable_content<Credits>(element)) credits->epoch = 0;
   if (kind == "answer worker")
     if (auto* reply = mutable_content<GenerateReply>(element)) mutate_reply(m, *reply);
   if (kind == "replay" && is_token_run(run.scenario().config)) {

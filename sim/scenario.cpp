@@ -51,6 +51,8 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::group_split, "group_split", "a group of answers loses its last one", true},
     {Mutation::group_repeated, "group_repeated", "a worker pushes the answers of the previous group again", true},
     {Mutation::request_unended, "request_unended", "a generator stops working on a request", true},
+    {Mutation::late_dropped, "late_dropped", "updates do not wait for late answers, although they should", true},
+    {Mutation::epoch_ignored, "epoch_ignored", "a resumed run draws the same prompts again", true},
 };
 
 class Draw {
@@ -83,9 +85,9 @@ RunConfig draw_token_config(Draw& draw, uint64_t seed) {
   c.model.kind = "decoder";
   c.workers.count = draw.between(0, 3);
   c.workers.groups = draw.between(1, 3);
-  c.inference.count = draw.between(1, 2);
+  c.inference.count = draw.chance(0.7) ? 1 : 2;
   c.generation.answers = draw.between(1, 4);
-  c.generation.max_tokens = draw.between(1, 10);
+  c.generation.max_tokens = draw.chance(0.5) ? draw.between(1, 8) : draw.between(9, 30);
   c.generation.prompt_slots = draw.between(1, 4);
   c.generation.answer_slots = draw.between(1, 8);
   c.generation.prefill_tokens = draw.between(1, 8);
@@ -96,6 +98,8 @@ RunConfig draw_token_config(Draw& draw, uint64_t seed) {
   c.trainer.minibatches = 1;
   c.trainer.max_skipped = draw.between(3, 5);
   c.algorithm.advantage = draw.chance(0.5) ? "grpo" : "rloo";
+  if (c.replay.mode == "consume_once" && draw.chance(0.4)) c.replay.late = "drop";
+  c.replay.filter_groups = c.generation.answers > 1 && draw.chance(0.4);
   draw_limits(draw, c);
   return c;
 }
@@ -203,7 +207,8 @@ void draw_weights(Draw& draw, Scenario& s) {
 std::string text_of_tokens(const RunConfig& c) {
   return "tokens, answers " + std::to_string(c.generation.answers) + " of " + std::to_string(c.generation.max_tokens) +
          " slots " + std::to_string(c.generation.prompt_slots) + "/" + std::to_string(c.generation.answer_slots) +
-         " prefill " + std::to_string(c.generation.prefill_tokens);
+         " prefill " + std::to_string(c.generation.prefill_tokens) + " late " + c.replay.late +
+         (c.replay.filter_groups ? " filters" : "");
 }
 
 std::string text_of_steps(const RunConfig& c) {

@@ -53,6 +53,8 @@ enum class Mutation : uint8_t {
   group_split,
   group_repeated,
   request_unended,
+  late_dropped,
+  epoch_ignored,
 };
 
 struct MutationInfo {

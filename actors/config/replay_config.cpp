@@ -23,6 +23,15 @@ void describe(ReplayConfig& c, Fields& fields) {
   s.add(c.max_reuse, "max_reuse", between(1, 1e6),
         "mode reuse: most updates that use one sample; a full buffer takes new samples as fast as updates use up old "
         "ones, as if this were at most 64");
+  s.add(c.late, "late", one_of(kWords<"wait", "drop">),
+        "token runs, mode consume_once: what happens with answers that take so long that they could exceed "
+        "max_policy_lag. wait: the last update that may use them waits for them, so that long answers are not lost; "
+        "drop: updates do not wait, and groups that exceed max_policy_lag are dropped");
+  s.add(c.filter_groups, "filter_groups", anything(),
+        "token runs: leaves out groups whose answers all have the same reward, which have no advantage with estimators "
+        "that compare answers of a group; after 10 super-batches of such answers in a row, they are trained like "
+        "others, so that a run always ends",
+        {.elsewhere = kWords<"dynamic_sampling", "dynamic_filtering">});
 }
 
 }  // namespace troupe

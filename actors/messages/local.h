@@ -78,6 +78,13 @@ struct UpdateMessage {
 // Samples of one super-batch by their lag.
 using LagCounts = std::map<uint64_t, uint64_t>;
 
+// The answers of a token run that this start of the run has trained on or dropped as stale.
+struct AnswerFigures {
+  uint64_t trained = 0, trained_tokens = 0;
+  uint64_t dropped = 0, dropped_tokens = 0;
+  double late_wait_seconds = 0;  // that updates waited for answers under way, see replay.late
+};
+
 // The counts of replay at one moment. It sends a report after every rollout and update, whenever a worker joins or
 // leaves, and every 500 ms.
 struct ReplayReport {
@@ -87,6 +94,7 @@ struct ReplayReport {
   uint64_t workers_total = 0;  // ever connected
   uint64_t uncounted = 0;      // see ReplayStore::uncounted_at_most()
   double reuse = 0;
+  AnswerFigures answers;
   bool training_ended = false;
   // Since the report before:
   std::vector<LagCounts> lags;          // of the super-batches handed out

@@ -13,10 +13,11 @@ struct Ledger {
   uint64_t dropped_full = 0;   // no room
   uint64_t lost_in_crash = 0;  // lost because a process, an actor, an environment or an update failed
   uint64_t left_over = 0;      // in rollouts that were under way when their worker stopped in order or training ended
+  uint64_t filtered = 0;       // answers left out before training: their group has no spread of rewards
   uint64_t waiting = 0;        // in replay, or in a batch that is being prepared or trained on
 
   bool balances() const {
-    return produced == trained + dropped_stale + dropped_full + lost_in_crash + left_over + waiting;
+    return produced == trained + dropped_stale + dropped_full + lost_in_crash + left_over + filtered + waiting;
   }
   std::string text() const;
   friend bool operator==(const Ledger&, const Ledger&) = default;

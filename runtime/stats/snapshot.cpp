@@ -43,7 +43,7 @@ void collect(const std::string& path, const ordered_json& value, std::map<std::s
 void forget_times(StatsSnapshot& s) {
   for (double* time : {&s.elapsed_seconds, &s.eta_seconds, &s.env_steps_per_second, &s.env_steps_per_second_60s,
                        &s.seconds_to_first_update, &s.updates_per_second, &s.trainer_wait_fraction, &s.inference_p50_ms,
-                       &s.inference_p99_ms})
+                       &s.inference_p99_ms, &s.late_wait_seconds})
     *time = kUnknown;
   s.rss_bytes = 0;
 }

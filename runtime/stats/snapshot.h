@@ -44,6 +44,10 @@ struct StatsSnapshot {
   Ledger ledger;
   uint64_t uncounted_at_most = 0;  // samples that crashed workers may have made beyond those in the ledger
 
+  double trained_length = kUnknown;  // mean tokens of the answers that were trained, of this start
+  double dropped_length = kUnknown;  // likewise of those dropped as stale
+  double late_wait_seconds = 0;      // that updates waited for late answers
+
   uint64_t inference_up = 0;         // inference actors that serve, in this process and others
   uint64_t inference_own = 0;        // configured in this process; not in the JSON
   double batch_size_p50 = kUnknown;  // rows

@@ -96,7 +96,7 @@ constexpr std::array kFields = {
                   "the lag cap `replay.max_policy_lag`, which no trained sample exceeds", of<&S::lag_bound>},
     SnapshotField{kLedger, "ledger.produced", "samples_produced_total", "samples", kAlways,
                   "over all starts: arrived at the replay buffer in a rollout, or were in an unfinished rollout when "
-                  "their worker ended; always the sum of the next six entries",
+                  "their worker ended; always the sum of the other entries `ledger.`",
                   of_ledger<&Ledger::produced>},
     SnapshotField{kLedger, "ledger.trained", "samples_total{state=trained}", "samples", kAlways,
                   "were in the super-batch of at least one update that did not fail; includes those that the update "
@@ -117,12 +117,29 @@ constexpr std::array kFields = {
                   "were in an unfinished rollout of a worker that was stopped, or had not been used by an update when "
                   "training ended",
                   of_ledger<&Ledger::left_over>},
+    SnapshotField{kLedger, "ledger.filtered", "samples_total{state=filtered}", "samples", kAlways,
+                  "token runs: were left out before training because all answers of their group have the same reward "
+                  "(`replay.filter_groups`)",
+                  of_ledger<&Ledger::filtered>},
     SnapshotField{kLedger, "ledger.waiting", "samples_waiting", "samples", kAlways,
                   "are in the replay buffer or in the trainer now, and no update has used them yet",
                   of_ledger<&Ledger::waiting>},
     SnapshotField{kLedger, "uncounted_at_most", "samples_uncounted", "samples", kAlways,
                   "over all starts: the most samples that crashed workers may have made and that no count includes",
                   of<&S::uncounted_at_most>},
+    SnapshotField{kLedger, "answers.trained_length", "answers_trained_length_tokens", "tokens",
+                  "token runs, after the first update",
+                  "mean length of the answers that updates trained on, since the start of the process; compare it with "
+                  "`answers.dropped_length`",
+                  of<&S::trained_length>},
+    SnapshotField{kLedger, "answers.dropped_length", "answers_dropped_length_tokens", "tokens",
+                  "token runs, once an answer was dropped",
+                  "mean length of the answers in `ledger.dropped_stale`, since the start of the process",
+                  of<&S::dropped_length>},
+    SnapshotField{kLedger, "answers.late_wait_seconds", "answers_late_wait_seconds_total", "s", kTimed,
+                  "time that updates waited for answers which would otherwise have exceeded the lag cap (`replay.late` "
+                  "`wait`), since the start of the process",
+                  of<&S::late_wait_seconds>},
     SnapshotField{kInference, "batch.size_p50", "batch_size_p50_rows", "rows", kServed,
                   "median batch size of the latest forward passes", of<&S::batch_size_p50>},
     SnapshotField{kInference, "batch.full", "batches_total{reason=full}", "forward passes", kAlways,

@@ -140,6 +140,8 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"group_split", "answers of its group"},
       {"group_repeated", "arrived before"},
       {"request_unended", "but computes nothing"},
+      {"late_dropped", "a late answer is dropped"},
+      {"epoch_ignored", "draws the same prompts again"},
       {"start_forgotten", "wrong mark for the start of an episode"},
   };
   for (const MutationInfo& info : mutations()) {

@@ -108,7 +108,8 @@ bool balances(const Json& ledger) {
   const auto count = [&](const char* key) { return ledger.at(key).get<uint64_t>(); };
   const uint64_t produced = count("produced");
   return produced > 0 && produced == count("trained") + count("dropped_stale") + count("dropped_full") +
-                                         count("lost_in_crash") + count("left_over") + count("waiting");
+                                         count("lost_in_crash") + count("left_over") + count("filtered") +
+                                         count("waiting");
 }
 
 TrainProcess::TrainProcess(const std::string& folder, const Words& more, std::optional<rlim_t> limit_file_size)

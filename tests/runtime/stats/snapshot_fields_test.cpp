@@ -15,11 +15,27 @@ namespace {
 // A snapshot in which every figure has a value.
 StatsSnapshot complete() {
   StatsSnapshot s;
-  for (double* value :
-       {&s.elapsed_seconds, &s.progress, &s.eta_seconds, &s.env_steps_per_second, &s.env_steps_per_second_60s,
-        &s.seconds_to_first_update, &s.updates_per_second, &s.reuse, &s.trainer_wait_fraction, &s.lag_p50, &s.lag_p95,
-        &s.lag_max, &s.batch_size_p50, &s.inference_p50_ms, &s.inference_p99_ms, &s.return_mean, &s.return_std,
-        &s.length_mean, &s.success_rate})
+  for (double* value : {&s.elapsed_seconds,
+                        &s.progress,
+                        &s.eta_seconds,
+                        &s.env_steps_per_second,
+                        &s.env_steps_per_second_60s,
+                        &s.seconds_to_first_update,
+                        &s.updates_per_second,
+                        &s.reuse,
+                        &s.trainer_wait_fraction,
+                        &s.lag_p50,
+                        &s.lag_p95,
+                        &s.lag_max,
+                        &s.batch_size_p50,
+                        &s.inference_p50_ms,
+                        &s.inference_p99_ms,
+                        &s.return_mean,
+                        &s.return_std,
+                        &s.length_mean,
+                        &s.success_rate,
+                        &s.trained_length,
+                        &s.dropped_length})
     *value = 0.5;
   s.rss_bytes = 1000;
   s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.5};
