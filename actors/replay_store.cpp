@@ -31,6 +31,13 @@ uint64_t answer_tokens(const Rollout& rollout, const RolloutUnit& unit) {
                                offsets[static_cast<size_t>(first - begin)]);
 }
 
+// Whether the rollout is a group of answers that all have the same reward.
+bool without_spread(const Rollout& rollout) {
+  if (rollout.answers.empty()) return false;
+  const auto rewards = rollout.answers.rewards.view<float>();
+  return std::ranges::all_of(rewards, [&](float reward) { return reward == rewards.front(); });
+}
+
 }  // namespace
 
 ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed,
@@ -189,7 +196,7 @@ bool ReplayStore::push(RolloutPtr rollout) {
     ledger_.dropped_full += rollout->samples;
     return false;
   }
-  if (filters(*rollout)) {
+  if (config_.filter_groups && filtered_in_a_row_ < kMostFiltered * super_batch_ && without_spread(*rollout)) {
     ledger_.filtered += rollout->samples;
     filtered_in_a_row_ += rollout->samples;
     return true;
@@ -227,13 +234,6 @@ bool ReplayStore::must_wait() const {
     const std::multiset<uint64_t>& dues = entry.second.dues;
     return !dues.empty() && *dues.begin() <= version_.number;
   });
-}
-
-bool ReplayStore::filters(const Rollout& rollout) const {
-  if (!config_.filter_groups || rollout.answers.empty() || filtered_in_a_row_ >= kMostFiltered * super_batch_)
-    return false;
-  const auto rewards = rollout.answers.rewards.view<float>();
-  return std::ranges::all_of(rewards, [&](float reward) { return reward == rewards.front(); });
 }
 
 uint64_t ReplayStore::lag_at_next(const Unit& unit) const {

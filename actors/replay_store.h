@@ -160,8 +160,6 @@ class ReplayStore {
   bool may_grant(uint64_t samples) const;
   void take_credit(Worker& worker, const Rollout& rollout);
   bool must_wait() const;
-  // Whether the rollout is a group of answers that is left out of training.
-  bool filters(const Rollout& rollout) const;
   void store(const RolloutPtr& rollout);
   uint64_t room() const;
   uint64_t planned_uses() const;

@@ -114,7 +114,7 @@ TEST_CASE_FIXTURE(WebSocketFixture, "websocket: an invalid request is answered w
 
 TEST_CASE_FIXTURE(WebSocketFixture, "websocket: a request without its headers is refused") {
   for (const std::string absent : {"Connection: Upgrade\r\n", "Sec-WebSocket-Version: 13\r\n",
-                                    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"}) {
+                                   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"}) {
     std::string request = kUpgrade;
     request.erase(request.find(absent), std::string(absent).size());
     StatsClient client(server);
