@@ -21,14 +21,15 @@ constexpr uint64_t kUpdatesPerSuperBatch = 4;
 // replay.filter_groups leaves out this many super-batches in a row at most.
 constexpr uint64_t kMostFiltered = 10;
 
-// Tokens of the answers of a unit; 0 if it is not a group.
-uint64_t answer_tokens(const Rollout& rollout, const RolloutUnit& unit) {
-  if (rollout.answers.empty()) return 0;
+// Adds the answers of a unit, and their tokens; nothing if it is not a group of answers.
+void count_answers(const Rollout& rollout, const RolloutUnit& unit, uint64_t& answers, uint64_t& tokens) {
+  if (rollout.answers.empty()) return;
+  answers += unit.samples;
   const auto [first, last] = std::ranges::equal_range(rollout.answers.group.view<int32_t>(), unit.index);
   const auto offsets = rollout.answers.offsets.view<int64_t>();
   const auto begin = rollout.answers.group.view<int32_t>().begin();
-  return static_cast<uint64_t>(offsets[static_cast<size_t>(last - begin)] -
-                               offsets[static_cast<size_t>(first - begin)]);
+  tokens +=
+      static_cast<uint64_t>(offsets[static_cast<size_t>(last - begin)] - offsets[static_cast<size_t>(first - begin)]);
 }
 
 // Whether the rollout is a group of answers that all have the same reward.
@@ -252,10 +253,8 @@ void ReplayStore::drop_stale() {
   const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
   std::erase_if(units_, [&](const Unit& unit) {
     if (lag_at_next(unit) <= bound) return false;
-    if (!unit.get().trained && unit.get().in_flight == 0) {
-      answers_.dropped += unit.get().samples;
-      answers_.dropped_tokens += answer_tokens(*unit.stored->rollout, unit.get());
-    }
+    if (!unit.get().trained && unit.get().in_flight == 0)
+      count_answers(*unit.stored->rollout, unit.get(), answers_.dropped, answers_.dropped_tokens);
     retire(unit.get(), ledger_.dropped_stale);
     return true;
   });
@@ -359,8 +358,7 @@ void ReplayStore::trained(uint64_t index) {
     uses_total_ += entry.samples;
     if (entry.trained) continue;
     entry.trained = true;
-    answers_.trained += entry.samples;
-    answers_.trained_tokens += answer_tokens(*unit.stored->rollout, entry);
+    count_answers(*unit.stored->rollout, entry, answers_.trained, answers_.trained_tokens);
     ledger_.waiting -= entry.samples;
     ledger_.trained += entry.samples;
   }

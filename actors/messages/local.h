@@ -83,6 +83,10 @@ struct AnswerFigures {
   uint64_t trained = 0, trained_tokens = 0;
   uint64_t dropped = 0, dropped_tokens = 0;
   double late_wait_seconds = 0;  // that updates waited for answers under way, see replay.late
+
+  template <class I> friend typename I::result_type inspect(I& f, AnswerFigures& x) {
+    return f(x.trained, x.trained_tokens, x.dropped, x.dropped_tokens, x.late_wait_seconds);
+  }
 };
 
 // The counts of replay at one moment. It sends a report after every rollout and update, whenever a worker joins or

@@ -129,13 +129,12 @@ constexpr std::array kFields = {
                   of<&S::uncounted_at_most>},
     SnapshotField{kLedger, "answers.trained_length", "answers_trained_length_tokens", "tokens",
                   "token runs, after the first update",
-                  "mean length of the answers that updates trained on, since the start of the process; compare it with "
-                  "`answers.dropped_length`",
+                  "mean length of the answers that updates trained on, since the start of the process (deterministic "
+                  "runs: of the run); compare it with `answers.dropped_length`",
                   of<&S::trained_length>},
     SnapshotField{kLedger, "answers.dropped_length", "answers_dropped_length_tokens", "tokens",
                   "token runs, once an answer was dropped",
-                  "mean length of the answers in `ledger.dropped_stale`, since the start of the process",
-                  of<&S::dropped_length>},
+                  "mean length of the answers in `ledger.dropped_stale`, over the same time", of<&S::dropped_length>},
     SnapshotField{kLedger, "answers.late_wait_seconds", "answers_late_wait_seconds_total", "s", kTimed,
                   "time that updates waited for answers which would otherwise have exceeded the lag cap (`replay.late` "
                   "`wait`), since the start of the process",
