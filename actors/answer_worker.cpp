@@ -17,7 +17,7 @@ namespace troupe {
 
 namespace {
 
-using Self = WorkerActor::stateful_pointer<AnswerWorkerState>;
+using Self = SelfPointer<WorkerActor, AnswerWorkerState>;
 
 constexpr std::chrono::seconds kBeat{1};
 
@@ -56,6 +56,7 @@ void report(Self self, bool last = false) {
   WorkerReport report = st.core->report();
   report.last = last;
   report.rss_bytes = resident_bytes();
+  report.busy_us = self->busy_us();
   report.last_error.resize(std::min(report.last_error.size(), kMostErrorBytes));
   self->send(st.peers.replay, report);
   self->send(st.peers.stats, std::move(report));

@@ -25,7 +25,7 @@ struct AnswerWorkerState {
   PartAssembler parts;  // of replies of `peers.inference`
 };
 
-WorkerActor::behavior_type answer_worker(WorkerActor::stateful_pointer<AnswerWorkerState> self, RunContextPtr context,
+WorkerActor::behavior_type answer_worker(SelfPointer<WorkerActor, AnswerWorkerState> self, RunContextPtr context,
                                          uint64_t worker, WorkerPeers peers);
 
 }  // namespace troupe

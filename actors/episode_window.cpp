@@ -1,5 +1,6 @@
 #include "actors/episode_window.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <vector>
@@ -30,6 +31,14 @@ EpisodeWindow::Summary EpisodeWindow::summary() const {
   const double mean = sum / count;
   for (const Episode& episode : newest_) squares += (episode.episode_return - mean) * (episode.episode_return - mean);
   return {mean, std::sqrt(squares / count), lengths / count, successes / count};
+}
+
+double EpisodeWindow::newest_return_mean() const {
+  if (newest_.empty()) return kUnknown;
+  const size_t count = std::min(newest_.size(), std::max<size_t>(limit_ / 4, 1));
+  double sum = 0;
+  for (size_t i = newest_.size() - count; i < newest_.size(); ++i) sum += newest_[i].episode_return;
+  return sum / static_cast<double>(count);
 }
 
 std::string EpisodeWindow::save() const {

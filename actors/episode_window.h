@@ -21,6 +21,9 @@ class EpisodeWindow {
     double return_mean, return_std, length_mean, success_rate;
   };
   Summary summary() const;
+  bool full() const { return newest_.size() >= limit_; }
+  // Mean return over the newest quarter of the window; unknown without episodes.
+  double newest_return_mean() const;
 
   // Saves the episodes as bytes and restores them. load() throws std::runtime_error for invalid bytes.
   std::string save() const;

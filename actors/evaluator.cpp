@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-using Self = EvaluatorActor::stateful_pointer<EvaluatorState>;
+using Self = SelfPointer<EvaluatorActor, EvaluatorState>;
 using Asker = caf::typed_actor<caf::reacts_to<Evaluation>>;
 
 constexpr int kStepsPerSlice = 64;

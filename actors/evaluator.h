@@ -21,7 +21,7 @@ struct EvaluatorState {
   caf::strong_actor_ptr asker, next_asker;  // who gets the result
 };
 
-EvaluatorActor::behavior_type evaluator(EvaluatorActor::stateful_pointer<EvaluatorState> self, RunContextPtr context,
+EvaluatorActor::behavior_type evaluator(SelfPointer<EvaluatorActor, EvaluatorState> self, RunContextPtr context,
                                         StatsActor stats);
 
 }  // namespace troupe

@@ -16,7 +16,7 @@ namespace troupe {
 
 namespace {
 
-using Self = InferenceActor::stateful_pointer<GenerationState>;
+using Self = SelfPointer<InferenceActor, GenerationState>;
 
 constexpr std::chrono::milliseconds kReportInterval{500};
 constexpr size_t kMostLatencies = 4096;  // between two reports
@@ -182,6 +182,7 @@ void report(Self self) {
   InferenceReport report = st.report;
   report.inference_index = st.inference_index;
   if (st.version) report.version = *st.version;
+  report.busy_us = self->busy_us();
   report.batch_rows = array_of(std::exchange(st.batch_rows, {}));
   report.latency_us = array_of(std::exchange(st.latency_us, {}));
   self->send(st.peers.stats, std::move(report));

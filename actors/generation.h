@@ -43,8 +43,7 @@ struct GenerationState {
   std::vector<float> latency_us;
 };
 
-InferenceActor::behavior_type generation_actor(InferenceActor::stateful_pointer<GenerationState> self,
-                                               RunContextPtr context, InferenceIndex inference_index,
-                                               InferencePeers peers);
+InferenceActor::behavior_type generation_actor(SelfPointer<InferenceActor, GenerationState> self, RunContextPtr context,
+                                               InferenceIndex inference_index, InferencePeers peers);
 
 }  // namespace troupe

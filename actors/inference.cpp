@@ -17,7 +17,7 @@ namespace troupe {
 
 namespace {
 
-using Self = InferenceActor::stateful_pointer<InferenceState>;
+using Self = SelfPointer<InferenceActor, InferenceState>;
 using Clock = RequestBatcher::Clock;
 using Pending = InferenceState::Pending;
 
@@ -298,6 +298,7 @@ void report(Self self) {
   InferenceReport report = st.report;
   report.inference_index = st.inference_index;
   if (st.version) report.version = *st.version;
+  report.busy_us = self->busy_us();
   report.batch_rows = Array::of<int32_t>({static_cast<int64_t>(st.batch_rows.size())}, st.batch_rows);
   report.latency_us = Array::of<float>({static_cast<int64_t>(st.latency_us.size())}, st.latency_us);
   st.batch_rows.clear();

@@ -59,8 +59,7 @@ struct InferenceState {
   std::vector<float> latency_us;
 };
 
-InferenceActor::behavior_type inference_actor(InferenceActor::stateful_pointer<InferenceState> self,
-                                              RunContextPtr context, InferenceIndex inference_index,
-                                              InferencePeers peers);
+InferenceActor::behavior_type inference_actor(SelfPointer<InferenceActor, InferenceState> self, RunContextPtr context,
+                                              InferenceIndex inference_index, InferencePeers peers);
 
 }  // namespace troupe

@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-using Self = InferenceHostActor::stateful_pointer<InferenceHostState>;
+using Self = SelfPointer<InferenceHostActor, InferenceHostState>;
 
 // Ends the actors of the present membership. The inference actor answers pending requests with an error.
 void stop_serving(Self self, const std::string& why) {

@@ -44,7 +44,7 @@ struct InferenceHostState {
   int fruitless = 0;
 };
 
-InferenceHostActor::behavior_type inference_host(InferenceHostActor::stateful_pointer<InferenceHostState> self,
+InferenceHostActor::behavior_type inference_host(SelfPointer<InferenceHostActor, InferenceHostState> self,
                                                  InferenceHostDependencies dependencies);
 
 }  // namespace troupe

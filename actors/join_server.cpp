@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-JoinServerActor::behavior_type join_server(JoinServerActor::stateful_pointer<JoinServerState> self) {
+JoinServerActor::behavior_type join_server(SelfPointer<JoinServerActor, JoinServerState> self) {
   guard(self);
   return {
       [self](const JoinRequest& request) -> caf::result<Welcome> {

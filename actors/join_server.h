@@ -18,6 +18,6 @@ struct JoinServerState {
 using JoinServerActor = JoinService::extend<caf::reacts_to<begin_atom, caf::actor>>;
 
 // begin_atom brings the handle of the supervisor and is sent once. An exit message ends the join server.
-JoinServerActor::behavior_type join_server(JoinServerActor::stateful_pointer<JoinServerState> self);
+JoinServerActor::behavior_type join_server(SelfPointer<JoinServerActor, JoinServerState> self);
 
 }  // namespace troupe

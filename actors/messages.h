@@ -14,6 +14,7 @@
 #include "actors/messages/inference.h"
 #include "actors/messages/local.h"
 #include "actors/messages/weights.h"
+#include "runtime/caf/measured.h"
 
 // -- atoms
 

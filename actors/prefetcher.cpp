@@ -10,7 +10,7 @@ namespace troupe {
 
 namespace {
 
-using Self = PrefetcherActor::stateful_pointer<PrefetcherState>;
+using Self = SelfPointer<PrefetcherActor, PrefetcherState>;
 
 using StagedHolder = caf::typed_actor<caf::reacts_to<StagedMessage>>;
 
@@ -19,7 +19,8 @@ using StagedHolder = caf::typed_actor<caf::reacts_to<StagedMessage>>;
 void pump(Self self) {
   auto& st = self->state;
   if (st.staged && st.trainer) {
-    self->send(caf::actor_cast<StagedHolder>(st.trainer), StagedMessage{std::move(st.staged), st.env_steps});
+    self->send(caf::actor_cast<StagedHolder>(st.trainer),
+               StagedMessage{std::move(st.staged), st.env_steps, st.stage_seconds});
     st.staged = nullptr;
     st.trainer = nullptr;
   }
@@ -47,7 +48,9 @@ PrefetcherActor::behavior_type prefetcher(Self self, RunContextPtr context, std:
         if (!st.threads_set) context->use_threads(1);
         st.threads_set = true;
         st.asked = false;
+        const auto begin = self->clock().now();
         st.staged = st.learner->stage(*message.batch);
+        st.stage_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
         st.env_steps = message.batch->env_steps;
         pump(self);
       },

@@ -17,13 +17,13 @@ struct PrefetcherState {
   caf::strong_actor_ptr trainer;        // waits for a batch; null if it does not
   std::shared_ptr<StagedBatch> staged;  // ready for it
   uint64_t env_steps = 0;               // of the staged batch
+  double stage_seconds = 0;             // that its preparation took
   bool asked = false;                   // a batch was requested from replay
   bool threads_set = false;
   bool deterministic = false;
 };
 
-PrefetcherActor::behavior_type prefetcher(PrefetcherActor::stateful_pointer<PrefetcherState> self,
-                                          RunContextPtr context, std::shared_ptr<const Learner> learner,
-                                          ReplayActor replay);
+PrefetcherActor::behavior_type prefetcher(SelfPointer<PrefetcherActor, PrefetcherState> self, RunContextPtr context,
+                                          std::shared_ptr<const Learner> learner, ReplayActor replay);
 
 }  // namespace troupe

@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-using Self = PublisherActor::stateful_pointer<PublisherState>;
+using Self = SelfPointer<PublisherActor, PublisherState>;
 
 constexpr int kMaxFailures = 3;
 

@@ -34,7 +34,7 @@ struct PublisherState {
   int failures = 0;                      // consecutive failed transfers that no single receiver caused
 };
 
-PublisherActor::behavior_type publisher(PublisherActor::stateful_pointer<PublisherState> self,
+PublisherActor::behavior_type publisher(SelfPointer<PublisherActor, PublisherState> self,
                                         PublisherDependencies dependencies);
 
 }  // namespace troupe

@@ -6,7 +6,7 @@ namespace troupe {
 
 namespace {
 
-uint64_t behind(PolicyVersion published, const std::optional<PolicyVersion>& applied) {
+uint64_t versions_behind(PolicyVersion published, const std::optional<PolicyVersion>& applied) {
   return applied ? published.number - std::min(published.number, applied->number) : 0;
 }
 
@@ -29,6 +29,10 @@ ReceiverTable::Receiver* ReceiverTable::find(InferenceIndex inference_index) {
 void ReceiverTable::add(const InferenceReport& report) {
   Receiver* receiver = find(report.inference_index);
   if (receiver == nullptr) return;
+  // No more than 10 s at a time, whatever another process reports: reports come every 500 ms.
+  constexpr uint64_t kMostBusyUs = 10'000'000;
+  if (const uint64_t before = receiver->report.busy_us; report.busy_us > before)
+    busy_us_ += std::min(report.busy_us - before, kMostBusyUs);
   receiver->report = report;
   receiver->report.batch_rows = receiver->report.latency_us = {};
 }
@@ -59,7 +63,7 @@ void ReceiverTable::fill(StatsSnapshot& s, PolicyVersion published) const {
     s.rows_served[name] = receiver.report.rows;
     if (!receiver.applied || receiver.gone) continue;
     ++s.inference_up;
-    s.weights_behind[name] = behind(published, receiver.applied);
+    s.weights_behind[name] = versions_behind(published, receiver.applied);
   }
   s.batches_full = sum.full;
   s.batches_timeout = sum.timeout;
@@ -67,13 +71,13 @@ void ReceiverTable::fill(StatsSnapshot& s, PolicyVersion published) const {
   s.batches_failed = sum.failed;
 }
 
-std::vector<std::string> ReceiverTable::alarms(PolicyVersion published) {
+std::vector<std::string> ReceiverTable::behind(PolicyVersion published) {
   std::vector<std::string> lines;
   for (auto& [inference_index, receiver] : receivers_) {
-    const uint64_t now = behind(published, receiver.applied);
+    const uint64_t now = versions_behind(published, receiver.applied);
     const bool falls_back = now > receiver.behind_before || (now > 0 && receiver.applied == receiver.applied_before);
     receiver.strikes = falls_back && !receiver.gone ? receiver.strikes + 1 : 0;
-    if (receiver.strikes == kAlarmLooks)
+    if (receiver.strikes >= kLooks)
       lines.push_back("inference " + std::to_string(inference_index) + " falls behind: it applied version " +
                       receiver.applied->text() + ", " + std::to_string(now) + " before the newest");
     receiver.behind_before = now;
@@ -84,7 +88,10 @@ std::vector<std::string> ReceiverTable::alarms(PolicyVersion published) {
 
 ReceiverTable::Saved ReceiverTable::save() const {
   Saved receivers;
-  for (const auto& [inference_index, receiver] : receivers_) receivers.emplace_back(receiver.report, receiver.gone);
+  for (const auto& [inference_index, receiver] : receivers_) {
+    receivers.emplace_back(receiver.report, receiver.gone);
+    receivers.back().first.busy_us = 0;
+  }
   return receivers;
 }
 

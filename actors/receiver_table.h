@@ -20,7 +20,7 @@ class ReceiverTable {
   static constexpr size_t kGone = 100, kMost = 1000;
   // The name under which the rows of the others are reported.
   static constexpr const char* kEarlier = "earlier inference actors";
-  static constexpr int kAlarmLooks = 2;
+  static constexpr int kLooks = 2;
 
   // In a deterministic run every receiver keeps its entry: they are its state.
   explicit ReceiverTable(bool deterministic) : deterministic_(deterministic) {}
@@ -30,12 +30,13 @@ class ReceiverTable {
   void add(const Applied& applied);
   void add(const ReceiverGone& gone);
 
+  // Microseconds in handlers of all receivers since the table exists.
+  uint64_t busy_us() const { return busy_us_; }
   // Batches, rows and weights of all receivers.
   void fill(StatsSnapshot& snapshot, PolicyVersion published) const;
-  // Call once an interval. Returns one line for each receiver that falls behind: for kAlarmLooks checks in a row it was
-  // further behind than before, or behind without having applied anything. The line is repeated only after the receiver
-  // had caught up.
-  std::vector<std::string> alarms(PolicyVersion published);
+  // Call once an interval. Returns one line for each receiver that falls behind: for kLooks checks in a row it was
+  // further behind than before, or behind without having applied anything.
+  std::vector<std::string> behind(PolicyVersion published);
 
   // Each report, and whether that receiver is gone.
   using Saved = std::vector<std::pair<InferenceReport, bool>>;
@@ -55,6 +56,7 @@ class ReceiverTable {
   Receiver* find(InferenceIndex inference_index);
 
   bool deterministic_;
+  uint64_t busy_us_ = 0;
   std::map<InferenceIndex, Receiver> receivers_;
   // The sums of those without an entry, with the highest of their indices.
   std::optional<InferenceReport> earlier_;

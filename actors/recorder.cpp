@@ -41,7 +41,7 @@ void attempt(Report report) {
 
 }  // namespace
 
-RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, RunContextPtr context,
+RecorderActor::behavior_type recorder(SelfPointer<RecorderActor, RecorderState> self, RunContextPtr context,
                                       std::shared_ptr<RunSink> sink,
                                       caf::typed_actor<caf::reacts_to<CheckpointWritten>> supervisor) {
   guard(self);

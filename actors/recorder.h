@@ -29,7 +29,7 @@ struct RecorderState {
   std::map<std::string, std::string> states;  // for the next checkpoint
 };
 
-RecorderActor::behavior_type recorder(RecorderActor::stateful_pointer<RecorderState> self, RunContextPtr context,
+RecorderActor::behavior_type recorder(SelfPointer<RecorderActor, RecorderState> self, RunContextPtr context,
                                       std::shared_ptr<RunSink> sink,
                                       caf::typed_actor<caf::reacts_to<CheckpointWritten>> supervisor);
 

@@ -15,7 +15,7 @@ namespace troupe {
 
 namespace {
 
-using Self = ReplayActor::stateful_pointer<ReplayState>;
+using Self = SelfPointer<ReplayActor, ReplayState>;
 
 constexpr std::chrono::milliseconds kRecountInterval{500};
 // The last checkpoint waits for the final counts. If that takes longer than this, it is also written at once.
@@ -65,6 +65,7 @@ void report(Self self, std::optional<UpdateMessage> update = std::nullopt) {
   report.workers_total = st.seen.size();
   report.uncounted = st.store->uncounted_at_most();
   report.reuse = st.store->mean_reuse();
+  report.busy_us = self->busy_us();
   report.answers = st.store->answer_figures();
   report.lags = std::exchange(st.lags, {});
   report.episodes = st.store->take_episodes();

@@ -54,7 +54,7 @@ struct ReplayStart {
   double time_progress = 0;  // 0..1 of stop.seconds at the end of the last start, see actors/run_progress.h
 };
 
-ReplayActor::behavior_type replay_buffer(ReplayActor::stateful_pointer<ReplayState> self, RunContextPtr context,
+ReplayActor::behavior_type replay_buffer(SelfPointer<ReplayActor, ReplayState> self, RunContextPtr context,
                                          const ReplayStart& start, StatsActor stats,
                                          caf::typed_actor<caf::reacts_to<SamplingFailed>> supervisor);
 

@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-using Self = StatsActor::stateful_pointer<StatsState>;
+using Self = SelfPointer<StatsActor, StatsState>;
 
 // Sends a point of the curves.
 void record(Self self, const RecorderActor& recorder) {
@@ -89,7 +89,7 @@ StatsActor::behavior_type stats_actor(Self self, RunContextPtr context, Recorder
           if (core.rose()) record(self, recorder);
           show(self, recorder);
         }
-        for (const std::string& line : core.alarms()) log_warn("stats", line);
+        for (const std::string& line : core.take_alarm_lines()) log_warn("stats", line);
         beat_after(self, *context, interval);
       },
       [self](const SaveMessage& save) {

@@ -20,7 +20,7 @@ struct StatsState {
 };
 
 // `start` is where a resumed run stands.
-StatsActor::behavior_type stats_actor(StatsActor::stateful_pointer<StatsState> self, RunContextPtr context,
+StatsActor::behavior_type stats_actor(SelfPointer<StatsActor, StatsState> self, RunContextPtr context,
                                       RecorderActor recorder, ReplayStart start);
 
 }  // namespace troupe

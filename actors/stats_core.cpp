@@ -100,10 +100,6 @@ void StatsCore::add(const Applied& applied) { receivers_.add(applied); }
 
 void StatsCore::add(const ReceiverGone& gone) { receivers_.add(gone); }
 
-std::vector<std::string> StatsCore::alarms() {
-  return now_.training_ended ? std::vector<std::string>{} : receivers_.alarms(published_);
-}
-
 void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   now_.ledger = report.ledger;
   now_.env_steps = report.env_steps;
@@ -114,6 +110,7 @@ void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   const AnswerFigures& answers = report.answers;
   if (answers.trained > 0) now_.trained_length = ratio(answers.trained_tokens, answers.trained);
   if (answers.dropped > 0) now_.dropped_length = ratio(answers.dropped_tokens, answers.dropped);
+  busy_.replay = report.busy_us;
   now_.late_wait_seconds = answers.late_wait_seconds;
   now_.training_ended |= report.training_ended;
   for (const LagCounts& lags : report.lags) lags_.push_back(lags);
@@ -131,8 +128,18 @@ void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
   published_ = update.version;
   wait_seconds_ += update.wait_seconds;
   update_seconds_ += update.update_seconds;
+  busy_.trainer += static_cast<uint64_t>(1e6 * update.update_seconds);
+  busy_.prefetcher += static_cast<uint64_t>(1e6 * update.stage_seconds);
   for (LearnerFigures* figures : {&point_figures_, &view_figures_}) figures->add(update.report->metrics);
   now_.skipped_steps += update.report->skipped;
+  const EpisodeWindow::Summary returns = episodes_.full() ? episodes_.summary() : EpisodeWindow(0).summary();
+  alarms_.add({.number = now_.updates,
+               .metrics = update.report->metrics,
+               .skipped_steps = update.report->skipped > 0,
+               .progress = progress(seconds(now - training_started_)),
+               .return_mean = returns.return_mean,
+               .return_std = returns.return_std,
+               .newest_return_mean = episodes_.full() ? episodes_.newest_return_mean() : kUnknown});
 }
 
 void StatsCore::add(const Evaluation& evaluation) {
@@ -158,6 +165,11 @@ StatsSnapshot StatsCore::take_point(Clock::time_point now) {
 StatsSnapshot StatsCore::take_view(Clock::time_point now) {
   StatsSnapshot result = snapshot(now);
   result.learner = view_figures_.take();
+  if (!now_.training_ended) {
+    const bool compare = !config_.deterministic;  // a resumed run does not know which weights receivers had applied
+    alarms_.look(result, compare ? receivers_.behind(published_) : std::vector<std::string>{}, now);
+    result.alarms = alarms_.raised();
+  }
   return result;
 }
 
@@ -189,6 +201,25 @@ void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
   s.updates_per_second = update_rate_.over(now, kShort);
 }
 
+void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
+  // Updates are counted when they end, so within 10 s more of their time may be counted than has passed.
+  const auto share = [&](Rate& rate, uint64_t busy_us, uint64_t actors) {
+    rate.add(now, busy_us);
+    const double result = rate.over(now, kShort) / 1e6 / static_cast<double>(actors);
+    return std::isfinite(result) ? std::min(result, 1.0) : kUnknown;
+  };
+  s.busy.workers = share(workers_busy_, workers_.busy_us(), s.workers_up);
+  s.busy.stepping = share(stepping_busy_, workers_.step_us(), s.workers_up);
+  s.busy.inference = share(inference_busy_, receivers_.busy_us(), s.inference_up);
+  s.busy.replay = share(replay_busy_, busy_.replay, 1);
+  s.busy.prefetcher = share(prefetcher_busy_, busy_.prefetcher, 1);
+  s.busy.trainer = share(trainer_busy_, busy_.trainer, 1);
+  const MachineTicks ticks = machine_ticks();
+  machine_busy_.add(now, ticks.busy);
+  machine_total_.add(now, ticks.total);
+  s.busy.machine = machine_busy_.over(now, kShort) / machine_total_.over(now, kShort);
+}
+
 void StatsCore::fill_inference(StatsSnapshot& s) const {
   s.batch_size_p50 = percentile(batch_rows_, 0.5);
   s.inference_p50_ms = percentile(latency_us_, 0.5) / 1000;
@@ -210,6 +241,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   fill_progress(s, now);
   fill_inference(s);
   fill_workers(s, now);
+  if (!config_.deterministic) fill_busy(s, now);
   LagCounts lags;
   for (const LagCounts& of_batch : lags_)
     for (const auto& [lag, samples] : of_batch) lags[lag] += samples;
@@ -222,6 +254,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   s.return_std = episodes.return_std;
   s.length_mean = episodes.length_mean;
   if (reports_success_) s.success_rate = episodes.success_rate;
+  s.alarms = alarms_.raised();
   s.rss_bytes = resident_bytes();
   if (config_.deterministic) forget_times(s);
   return s;
@@ -241,7 +274,7 @@ std::string StatsCore::save(Clock::time_point now) const {
       e.updates, e.episodes, WireDouble(e.return_mean), WireDouble(e.return_std), WireDouble(e.length_mean),
       WireDouble(e.success_rate), points_, point_env_steps_, point_figures_, view_figures_, episodes_.save(),
       std::vector<LagCounts>(lags_.begin(), lags_.end()), std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()),
-      workers_.save(now), receivers_.save(), published_, reported_);
+      workers_.save(now), receivers_.save(), published_, reported_, alarms_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -257,7 +290,7 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.uncounted_at_most, now_.episodes,
              now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluated, e.updates, e.episodes,
              return_mean, return_std, length_mean, success_rate, points_, point_env_steps_, point_figures_,
-             view_figures_, episodes, lags, batch_rows, workers, receivers, published_, reported_);
+             view_figures_, episodes, lags, batch_rows, workers, receivers, published_, reported_, alarms_);
   episodes_.load(episodes);
   now_.reuse = reuse;
   e.return_mean = return_mean;

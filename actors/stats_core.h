@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/alarm_watch.h"
 #include "actors/curve_points.h"
 #include "actors/episode_window.h"
 #include "actors/learner_figures.h"
@@ -50,8 +51,8 @@ class StatsCore {
   StatsSnapshot take_point(Clock::time_point now);
   StatsSnapshot take_view(Clock::time_point now);
   StatsTotals totals(Clock::time_point now) const;
-  // As ReceiverTable::alarms(); none once training has ended.
-  std::vector<std::string> alarms();
+  // One line for each alarm that was raised or lowered since the last call.
+  std::vector<std::string> take_alarm_lines() { return alarms_.take_lines(); }
   static constexpr size_t kLagBatches = 100;  // lag percentiles are over the samples of that many super-batches
 
   // Deterministic runs have no clock: a view is due every stats.every_updates updates, once.
@@ -62,6 +63,10 @@ class StatsCore {
   void load(const std::string& bytes, Clock::time_point now);
 
  private:
+  // Sums of microseconds, of all actors of a kind.
+  struct BusyTimes {
+    uint64_t replay = 0, prefetcher = 0, trainer = 0;
+  };
   struct Rate {  // (time, count) pairs of the last minute
     std::deque<std::pair<Clock::time_point, uint64_t>> points;
     void add(Clock::time_point now, uint64_t count);
@@ -70,6 +75,7 @@ class StatsCore {
 
   StatsSnapshot snapshot(Clock::time_point now);
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
+  void fill_busy(StatsSnapshot& s, Clock::time_point now);
   void fill_inference(StatsSnapshot& s) const;
   void fill_workers(StatsSnapshot& s, Clock::time_point now) const;
   double progress(double seconds_of_training) const;
@@ -84,8 +90,12 @@ class StatsCore {
   uint64_t point_env_steps_;  // of the last point
   LearnerFigures point_figures_, view_figures_;
   EpisodeWindow episodes_;
+  AlarmWatch alarms_;
   std::deque<LagCounts> lags_;
   Rate env_rate_, update_rate_;
+  BusyTimes busy_;
+  Rate workers_busy_, stepping_busy_, inference_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;
+  Rate machine_busy_, machine_total_;
   std::deque<int32_t> batch_rows_;
   std::deque<float> latency_us_;
   WorkerTable workers_;

@@ -97,7 +97,7 @@ struct SupervisorState {
   bool evaluated = false;
 };
 
-using SupervisorSelf = SupervisorActor::stateful_pointer<SupervisorState>;
+using SupervisorSelf = SelfPointer<SupervisorActor, SupervisorState>;
 
 SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr context, RunDependencies dependencies);
 

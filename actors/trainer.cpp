@@ -18,7 +18,7 @@ namespace troupe {
 
 namespace {
 
-using Self = TrainerActor::stateful_pointer<TrainerState>;
+using Self = SelfPointer<TrainerActor, TrainerState>;
 
 constexpr const char* kTimeIsUp = "stop.seconds reached";
 
@@ -176,6 +176,7 @@ void update(Self self, const StagedMessage& message) {
                            message.batch->samples,
                            seconds(self->clock().now() - begun),
                            seconds(begun - st.asked),
+                           message.stage_seconds,
                            report};
   self->send(st.peers.replay, done);
 

@@ -44,7 +44,7 @@ struct TrainerState {
   uint64_t resumed_at = 0;            // update of the checkpoint from which this process resumed
 };
 
-TrainerActor::behavior_type trainer(TrainerActor::stateful_pointer<TrainerState> self, RunContextPtr context,
+TrainerActor::behavior_type trainer(SelfPointer<TrainerActor, TrainerState> self, RunContextPtr context,
                                     std::shared_ptr<Learner> learner, const ReplayStart& start, TrainerPeers peers);
 
 }  // namespace troupe

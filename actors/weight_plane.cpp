@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-using Self = WeightPlaneActor::stateful_pointer<WeightPlaneState>;
+using Self = SelfPointer<WeightPlaneActor, WeightPlaneState>;
 using std::chrono::milliseconds;
 
 // If all actors share one thread, receivers cannot answer while this actor blocks. Instead of blocking, it gives them

@@ -25,7 +25,7 @@ struct WeightPlaneState {
   std::shared_ptr<WeightSender> sender;
 };
 
-WeightPlaneActor::behavior_type weight_plane(WeightPlaneActor::stateful_pointer<WeightPlaneState> self,
+WeightPlaneActor::behavior_type weight_plane(SelfPointer<WeightPlaneActor, WeightPlaneState> self,
                                              RunContextPtr context, std::shared_ptr<const Signature> signature,
                                              PlaneDriver driver);
 

@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-using Self = WeightReceiverActor::stateful_pointer<WeightReceiverState>;
+using Self = SelfPointer<WeightReceiverActor, WeightReceiverState>;
 using Did = ReceiverStep::Did;
 
 constexpr std::chrono::milliseconds kLook{2};  // polling interval without threads

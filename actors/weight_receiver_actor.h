@@ -25,8 +25,9 @@ struct WeightReceiverState {
 };
 
 // With `threads` false the actor never blocks: it polls on a timer.
-WeightReceiverActor::behavior_type weight_receiver_actor(
-    WeightReceiverActor::stateful_pointer<WeightReceiverState> self, std::shared_ptr<WeightReceiver> receiver,
-    InferenceIndex inference_index, WeightReceiverPeers peers, bool threads);
+WeightReceiverActor::behavior_type weight_receiver_actor(SelfPointer<WeightReceiverActor, WeightReceiverState> self,
+                                                         std::shared_ptr<WeightReceiver> receiver,
+                                                         InferenceIndex inference_index, WeightReceiverPeers peers,
+                                                         bool threads);
 
 }  // namespace troupe

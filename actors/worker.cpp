@@ -18,7 +18,7 @@ namespace troupe {
 
 namespace {
 
-using Self = WorkerActor::stateful_pointer<WorkerState>;
+using Self = SelfPointer<WorkerActor, WorkerState>;
 
 constexpr std::chrono::seconds kBeat{1};
 constexpr std::chrono::seconds kBetweenFailureLines{60};
@@ -76,6 +76,7 @@ void report(Self self, bool last = false) {
   WorkerReport report = self->state.core->report();
   report.last = last;
   report.rss_bytes = resident_bytes();
+  report.busy_us = self->busy_us();
   send_report(self, std::move(report));
 }
 

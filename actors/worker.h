@@ -34,7 +34,7 @@ struct WorkerState {
   std::chrono::steady_clock::time_point next_silence_line = {}, next_forward_line = {};
 };
 
-WorkerActor::behavior_type rollout_worker(WorkerActor::stateful_pointer<WorkerState> self, RunContextPtr context,
+WorkerActor::behavior_type rollout_worker(SelfPointer<WorkerActor, WorkerState> self, RunContextPtr context,
                                           uint64_t worker, WorkerPeers peers);
 
 }  // namespace troupe

@@ -243,7 +243,9 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   if (full) next = std::make_unique<RolloutWriter>(group.env->spec(), length, rows, recurrence_);
   group.step.observations = full ? next->observations_at(0) : writer.observations_at(t + 1);
   group.step.action_mask = full ? next->action_mask_at(0) : writer.action_mask_at(t + 1);
+  const auto begin = std::chrono::steady_clock::now();
   group.env->step(reply.actions, group.step);
+  stepping_ += std::chrono::steady_clock::now() - begin;
   allow_all_where_void(group.step);
   writer.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
   if (keep_tasks_) writer.keep_tasks(t, group.tasks);
@@ -356,6 +358,7 @@ std::optional<std::string> WorkerCore::failing() const {
 
 WorkerReport WorkerCore::report() const {
   WorkerReport result = report_;
+  result.step_us = static_cast<uint64_t>(stepping_.count() / 1000);
   for (const auto& group : groups_) {
     result.quarantined += static_cast<uint64_t>(group->quarantined);
     for (const RolloutWriter* writer : {group->closing.get(), group->running ? group->current.get() : nullptr})

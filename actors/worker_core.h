@@ -146,6 +146,7 @@ class WorkerCore {
   bool keep_observations_ = false;  // rollouts carry final and last observations
   bool keep_parameters_ = false;    // rollouts carry the parameters of the behaviour policy
   WorkerReport report_;
+  std::chrono::nanoseconds stepping_{0};  // in steps of the environments
 };
 
 }  // namespace troupe

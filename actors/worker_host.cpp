@@ -7,7 +7,7 @@ namespace troupe {
 
 namespace {
 
-using Self = WorkerHostActor::stateful_pointer<WorkerHostState>;
+using Self = SelfPointer<WorkerHostActor, WorkerHostState>;
 
 void stop_worker(Self self, const std::string& why) {
   auto& st = self->state;

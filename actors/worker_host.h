@@ -23,7 +23,7 @@ struct WorkerHostState {
 
 // `make_context` turns the run's config into environments. `on_end` is called once, with an empty text when the run
 // ended normally, else with a one-line error.
-WorkerHostActor::behavior_type worker_host(WorkerHostActor::stateful_pointer<WorkerHostState> self, RunAddress run,
+WorkerHostActor::behavior_type worker_host(SelfPointer<WorkerHostActor, WorkerHostState> self, RunAddress run,
                                            std::function<RunContextPtr(const std::string&)> make_context,
                                            std::function<void(const std::string&)> on_end);
 

@@ -38,9 +38,23 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   // Every report repeats the worker's last error, so an old one must not replace a newer one of another worker.
   const bool new_error = kept.last_error != seen.report.last_error || kept.env_failures > seen.report.env_failures;
   if (new_error && !kept.last_error.empty()) last_error_ = kept.last_error;
+  add_times(kept, seen, now);
   seen.report = std::move(kept);
   seen.at = now;
   return std::nullopt;
+}
+
+// A report of another process may contain any number, so no worker adds more time than has passed since its report
+// before, and the first report adds none.
+void WorkerTable::add_times(const WorkerReport& report, const Seen& before, Clock::time_point now) {
+  if (before.at == Clock::time_point()) return;
+  const auto passed = std::chrono::duration_cast<std::chrono::microseconds>(now - before.at).count();
+  const auto added = [&](uint64_t WorkerReport::* time) {
+    const uint64_t total = report.*time, earlier = before.report.*time;
+    return total > earlier ? std::min(total - earlier, static_cast<uint64_t>(passed)) : 0;
+  };
+  busy_us_ += added(&WorkerReport::busy_us);
+  step_us_ += added(&WorkerReport::step_us);
 }
 
 // The part of a worker's counts that base_ already includes, when the worker reports for the first time or after a
@@ -96,7 +110,8 @@ WorkerTable::Saved WorkerTable::save(Clock::time_point now) const {
   Saved reports;
   for (const auto& [id, seen] : workers_) {
     reports.emplace_back(seen.report, (now - seen.at).count());
-    reports.back().first.rss_bytes = 0;
+    WorkerReport& report = reports.back().first;
+    report.rss_bytes = report.busy_us = report.step_us = 0;
   }
   return reports;
 }

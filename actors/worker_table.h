@@ -32,6 +32,9 @@ class WorkerTable {
   uint64_t retries() const { return total(&Counts::retries); }
   // Rows in quarantine now.
   uint64_t quarantined(Clock::time_point now) const;
+  // Microseconds of all workers since the table exists: in handlers and, of these, in steps.
+  uint64_t busy_us() const { return busy_us_; }
+  uint64_t step_us() const { return step_us_; }
   // The newest error of any worker.
   const std::string& last_error() const { return last_error_; }
 
@@ -57,6 +60,7 @@ class WorkerTable {
   static Counts counts_of(const WorkerReport& report);
   static uint64_t open(const Counts& counts, const Counts& closed, uint64_t Counts::* count);
   Counts closed_of(const WorkerReport& report) const;
+  void add_times(const WorkerReport& report, const Seen& before, Clock::time_point now);
   void set_silent_apart(Clock::time_point now);
   uint64_t total(uint64_t Counts::* count) const;
 
@@ -67,6 +71,7 @@ class WorkerTable {
   std::optional<uint64_t> closed_;     // the highest number whose counts are closed
   Clock::time_point set_apart_at_;     // last search for silent workers
   std::string last_error_;
+  uint64_t busy_us_ = 0, step_us_ = 0;
 };
 
 }  // namespace troupe

@@ -7,13 +7,19 @@ const kLedger = [
   { path: "ledger.dropped_full", label: "dropped: no room", fill: "--c5" },
   { path: "ledger.lost_in_crash", label: "lost in a crash", fill: "--bad" },
   { path: "ledger.left_over", label: "left over at the end", fill: "--faint" },
+  { path: "ledger.filtered", label: "filtered: no spread of rewards", fill: "--c4" },
 ];
 
-/** @param {string} title @param {[string, string][]} lines @param {boolean} limit */
-function station(title, lines, limit) {
+/** @param {string} title @param {number | null} busy share of time @param {[string, string][]} lines @param {boolean} limit */
+function station(title, busy, lines, limit) {
   const rows = lines.map(([name, value]) => element("tr", {}, element("th", { scope: "row" }, name), element("td", { class: "number" }, value)));
   const card = element("section", { class: limit ? "card limit" : "card", "aria-label": title }, element("h3", {}, title));
   if (limit) card.append(element("p", {}, element("b", {}, "limits the run")));
+  if (typeof busy === "number") {
+    const text = "busy " + formatted(busy, "0 to 1") + " of the last 10 s";
+    card.append(element("div", { class: "busy", role: "img", "aria-label": text, title: text }, element("i", { style: `width: ${100 * busy}%` })));
+    rows.unshift(element("tr", {}, element("th", { scope: "row" }, "busy"), element("td", { class: "number" }, formatted(busy, "0 to 1"))));
+  }
   card.append(element("table", {}, element("tbody", {}, ...rows)));
   return element("li", {}, card);
 }
@@ -37,14 +43,14 @@ class FlowView {
     const share = (/** @type {number} */ i) => sum > 0 ? formatted(batches[i] / sum, "0 to 1") : "\u2013";
     const behind = Object.values(at(s, "weights_behind") || {}).map(Number);
     this.list.replaceChildren(
-      station("Workers", [["up", `${value("workers.up")} of ${value("workers.total")}`], ["env steps/s", value("env_steps_per_second")],
-                          ["rows set aside", value("quarantined")]], /sampl|env|worker/.test(what)),
-      station("Inference", [["actors", value("inference.up")], ["request, median", value("inference.p50_ms") + " ms"], ["99th percentile", value("inference.p99_ms") + " ms"],
+      station("Workers", at(s, "busy.workers"), [["up", `${value("workers.up")} of ${value("workers.total")}`], ["env steps/s", value("env_steps_per_second")],
+                          ["in environment steps", value("busy.stepping", "0 to 1")], ["rows set aside", value("quarantined")]], /sampl|env|worker/.test(what)),
+      station("Inference", at(s, "busy.inference"), [["actors", value("inference.up")], ["request, median", value("inference.p50_ms") + " ms"], ["99th percentile", value("inference.p99_ms") + " ms"],
                             ["rows in a batch", value("batch.size_p50")], ["batches full", share(0)], ["at the deadline", share(1)], ["all waiting", share(2)]], /inference/.test(what)),
-      station("Replay buffer", [["samples waiting", value("ledger.waiting")], ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))]], /replay|lag/.test(what)),
-      station("Trainer", [["updates/s", value("updates_per_second")], ["waits for data", value("trainer_wait_fraction", "0 to 1")], ["updates per sample", value("reuse")],
-                          ["steps skipped", value("skipped_steps")]], /train/.test(what)),
-      station("Weights", [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? formatted(Math.max(...behind)) : "\u2013"]], /weight/.test(what)));
+      station("Replay buffer", at(s, "busy.replay"), [["samples waiting", value("ledger.waiting")], ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))]], /replay|lag/.test(what)),
+      station("Trainer", at(s, "busy.trainer"), [["updates/s", value("updates_per_second")], ["waits for data", value("trainer_wait_fraction", "0 to 1")], ["updates per sample", value("reuse")],
+                          ["steps skipped", value("skipped_steps")], ["preparing batches", value("busy.prefetcher", "0 to 1")], ["processors of the machine", value("busy.machine", "0 to 1")]], /train/.test(what)),
+      station("Weights", null, [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? formatted(Math.max(...behind)) : "\u2013"]], /weight/.test(what)));
     this.showLag(s);
     this.showLedger(s);
   }

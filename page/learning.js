@@ -15,6 +15,7 @@ const kCharts = [
   { title: "Policy loss", curves: [{ path: "learner.policy_loss", label: "policy" }] },
   { title: "Value loss", curves: [{ path: "learner.value_loss", label: "value" }] },
   { title: "Explained variance", curves: [{ path: "learner.explained_variance", label: "values" }] },
+  { title: "Busy shares of time", unit: "0 to 1", curves: [{ path: "busy.workers", label: "workers" }, { path: "busy.inference", label: "inference" }, { path: "busy.trainer", label: "trainer" }, { path: "busy.machine", label: "processors" }] },
   { title: "Gradient norm", curves: [{ path: "learner.grad_norm", label: "before the clip" }] },
   { title: "Learning rates", curves: [{ path: "learner.policy_lr", label: "policy" }, { path: "learner.value_lr", label: "value" }] },
 ];

@@ -42,7 +42,16 @@ function showHeader() {
   byId("figures").replaceChildren(...kFigures.map(([name, text]) =>
     element("div", {}, element("dt", {}, /** @type {string} */ (name)), element("dd", {}, /** @type {any} */ (text)(s)))));
   const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
+  showAlarms(s);
   byId("verdict").replaceChildren(...(what ? [element("b", what === "none" ? {} : { class: "limit" }, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
+}
+
+/** The alarms that are raised, errors first. @param {any} s */
+function showAlarms(s) {
+  const texts = at(s, "alarm_texts") || {};
+  const alarms = Object.entries(at(s, "alarms") || {}).sort((a, b) => Number(b[1]) - Number(a[1]));
+  byId("alarms").replaceChildren(...alarms.map(([name, level]) =>
+    element("li", level === 2 ? { class: "error" } : {}, element("b", {}, (level === 2 ? "Error: " : "Warning: ") + name), " " + (texts[name] || ""))));
 }
 
 let asked = false;

@@ -66,6 +66,10 @@ class EventsView {
     if (changed("quarantined")) this.add(`Rows set aside after failures: ${text("quarantined")}.`);
     if (changed("last_error") && at(s, "last_error")) this.add("Error: " + at(s, "last_error"));
     if (changed("bottleneck.what") && at(s, "bottleneck.what")) this.add(`Bottleneck: ${at(s, "bottleneck.what")}.`);
+    const alarms = at(s, "alarms") || {}, alarmsBefore = at(before, "alarms") || {};
+    for (const name of Object.keys(alarms))
+      if (!(name in alarmsBefore)) this.add(`Alarm ${name} (${alarms[name] === 2 ? "error" : "warning"}): ${(at(s, "alarm_texts") || {})[name] || ""}`);
+    for (const name of Object.keys(alarmsBefore)) if (!(name in alarms)) this.add(`Alarm ${name} is over.`);
     if (changed("training_ended") && at(s, "training_ended")) this.add("Training has ended.");
   }
 }

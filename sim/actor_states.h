@@ -24,34 +24,28 @@ auto* state_of(caf::abstract_actor* actor) {
   auto* typed = dynamic_cast<std::remove_pointer_t<Pointer>*>(actor);
   return typed == nullptr ? nullptr : &typed->state;
 }
-inline ReplayState* replay_of(caf::abstract_actor* a) {
-  return state_of<ReplayActor::stateful_pointer<ReplayState>>(a);
-}
+inline ReplayState* replay_of(caf::abstract_actor* a) { return state_of<SelfPointer<ReplayActor, ReplayState>>(a); }
 inline InferenceState* inference_of(caf::abstract_actor* a) {
-  return state_of<InferenceActor::stateful_pointer<InferenceState>>(a);
+  return state_of<SelfPointer<InferenceActor, InferenceState>>(a);
 }
-inline WorkerState* worker_of(caf::abstract_actor* a) {
-  return state_of<WorkerActor::stateful_pointer<WorkerState>>(a);
-}
+inline WorkerState* worker_of(caf::abstract_actor* a) { return state_of<SelfPointer<WorkerActor, WorkerState>>(a); }
 inline GenerationState* generation_of(caf::abstract_actor* a) {
-  return state_of<InferenceActor::stateful_pointer<GenerationState>>(a);
+  return state_of<SelfPointer<InferenceActor, GenerationState>>(a);
 }
 inline AnswerWorkerState* answer_worker_of(caf::abstract_actor* a) {
-  return state_of<WorkerActor::stateful_pointer<AnswerWorkerState>>(a);
+  return state_of<SelfPointer<WorkerActor, AnswerWorkerState>>(a);
 }
 // The number of a worker of either kind of run.
 inline uint64_t worker_number(caf::abstract_actor* a) {
   if (const WorkerState* worker = worker_of(a)) return worker->core->report().worker;
   return answer_worker_of(a)->core->report().worker;
 }
-inline TrainerState* trainer_of(caf::abstract_actor* a) {
-  return state_of<TrainerActor::stateful_pointer<TrainerState>>(a);
-}
+inline TrainerState* trainer_of(caf::abstract_actor* a) { return state_of<SelfPointer<TrainerActor, TrainerState>>(a); }
 inline PrefetcherState* prefetcher_of(caf::abstract_actor* a) {
-  return state_of<PrefetcherActor::stateful_pointer<PrefetcherState>>(a);
+  return state_of<SelfPointer<PrefetcherActor, PrefetcherState>>(a);
 }
 inline SupervisorState* supervisor_of(caf::abstract_actor* a) {
-  return state_of<SupervisorActor::stateful_pointer<SupervisorState>>(a);
+  return state_of<SelfPointer<SupervisorActor, SupervisorState>>(a);
 }
 
 }  // namespace troupe::sim

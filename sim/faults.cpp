@@ -24,7 +24,7 @@ bool of_node(SimulatedRun& run, const KnownActor& known) {
     const auto host = caf::actor_cast<caf::strong_actor_ptr>(node.host);
     if (!host || node.host_ended) continue;
     const auto* typed =
-        dynamic_cast<std::remove_pointer_t<WorkerHostActor::stateful_pointer<WorkerHostState>>*>(host->get());
+        dynamic_cast<std::remove_pointer_t<SelfPointer<WorkerHostActor, WorkerHostState>>*>(host->get());
     if (typed != nullptr && run.checker.actors().contains(host->id()) && run.checker.actors()[host->id()].initialized &&
         typed->state.worker && typed->state.worker.address() == known.address)
       return true;

@@ -67,7 +67,7 @@ void forget_request(SimulatedRun& run, caf::scheduled_actor& actor) {
     if (!state->pending.empty() && run.chance(0.2)) state->scheduler->forget(state->pending.begin()->first);
     return;
   }
-  auto* inference = dynamic_cast<std::remove_pointer_t<InferenceActor::stateful_pointer<InferenceState>>*>(&actor);
+  auto* inference = dynamic_cast<std::remove_pointer_t<SelfPointer<InferenceActor, InferenceState>>*>(&actor);
   if (inference == nullptr || inference->state.pending.empty() || !run.chance(0.2)) return;
   InferenceState& state = inference->state;
   for (const uint64_t ticket : state.batcher->forget(state.pending.begin()->second.id.worker))

@@ -62,7 +62,8 @@ struct BatchMessage {
 
 struct StagedMessage {
   std::shared_ptr<StagedBatch> batch;
-  uint64_t env_steps = 0;  // as in SuperBatch
+  uint64_t env_steps = 0;    // as in SuperBatch
+  double stage_seconds = 0;  // that the preparation took
 };
 
 struct UpdateMessage {
@@ -72,6 +73,7 @@ struct UpdateMessage {
   uint64_t samples = 0;
   double update_seconds = 0;
   double wait_seconds = 0;
+  double stage_seconds = 0;  // of its super-batch, while the update before ran
   std::shared_ptr<const UpdateReport> report;
 };
 
@@ -98,6 +100,7 @@ struct ReplayReport {
   uint64_t workers_total = 0;  // ever connected
   uint64_t uncounted = 0;      // see ReplayStore::uncounted_at_most()
   double reuse = 0;
+  uint64_t busy_us = 0;  // time in handlers, of this start
   AnswerFigures answers;
   bool training_ended = false;
   // Since the report before:

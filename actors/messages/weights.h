@@ -68,13 +68,14 @@ struct InferenceReport {
   uint64_t full = 0;
   uint64_t timeout = 0;
   uint64_t all_waiting = 0;
-  uint64_t failed = 0;  // batches whose forward threw
-  Array batch_rows;     // [n] int32 of the batches since the last report
-  Array latency_us;     // [n] float32 from the oldest request's arrival to the reply
+  uint64_t failed = 0;   // batches whose forward threw
+  uint64_t busy_us = 0;  // time in handlers, cumulative like the counts
+  Array batch_rows;      // [n] int32 of the batches since the last report
+  Array latency_us;      // [n] float32 from the oldest request's arrival to the reply
 
   template <class I> friend typename I::result_type inspect(I& f, InferenceReport& x) {
     return f(caf::meta::type_name("InferenceReport"), x.inference_index, x.version, x.batches, x.rows, x.full,
-             x.timeout, x.all_waiting, x.failed, x.batch_rows, x.latency_us);
+             x.timeout, x.all_waiting, x.failed, x.busy_us, x.batch_rows, x.latency_us);
   }
 };
 

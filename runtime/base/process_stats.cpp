@@ -27,6 +27,18 @@ uint64_t peak_resident_bytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;  // KiB on Linux
 }
 
+MachineTicks machine_ticks() {
+  std::FILE* file = std::fopen("/proc/stat", "r");
+  if (file == nullptr) return {};
+  unsigned long long user = 0, nice = 0, system = 0, idle = 0, waiting = 0, irq = 0, soft = 0, steal = 0;
+  const int read = std::fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle,
+                               &waiting, &irq, &soft, &steal);
+  std::fclose(file);
+  if (read != 8) return {};
+  const uint64_t busy = user + nice + system + irq + soft + steal;
+  return {busy, busy + idle + waiting};
+}
+
 std::chrono::steady_clock::duration process_age() {
   std::ifstream stat("/proc/self/stat"), up("/proc/uptime");
   std::string line;

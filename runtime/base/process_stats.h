@@ -10,6 +10,13 @@ namespace troupe {
 uint64_t resident_bytes();
 uint64_t peak_resident_bytes();
 
+// Processor time of the whole machine since it started, in ticks, of all its processors; zeros if the system does not
+// report it.
+struct MachineTicks {
+  uint64_t busy = 0, total = 0;
+};
+MachineTicks machine_ticks();
+
 // The time since the operating system started this process (in steps of 10 ms), which is before the loading of
 // libraries and main(); zero if the system does not report it.
 std::chrono::steady_clock::duration process_age();

@@ -142,6 +142,18 @@ std::string evaluation_line(const StatsSnapshot& s) {
          ", success " + format_percent(e.success_rate);
 }
 
+// Empty unless an alarm is raised. Errors come first.
+std::string alarms_line(const StatsSnapshot& s) {
+  std::string errors, warnings;
+  for (const auto& [name, alarm] : s.alarms) {
+    std::string& list = alarm.level == AlarmLevel::error ? errors : warnings;
+    list += (list.empty() ? "" : ", ") + name;
+  }
+  if (errors.empty() && warnings.empty()) return "";
+  return "  alarms     " + (errors.empty() ? "" : "ERROR " + errors) +
+         (errors.empty() || warnings.empty() ? "" : "; ") + warnings;
+}
+
 std::string bottleneck_line(const StatsSnapshot& s) {
   const Bottleneck verdict = find_bottleneck(s);
   return verdict.what.empty() ? "" : "  bottleneck " + text_of({verdict.what, verdict.why, ""});
@@ -159,10 +171,10 @@ struct BlockLine {
 };
 
 std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& s, size_t width) {
-  return {{0, head_line(run, s, width)}, {1, steps_line(s)},    {4, workers_line(s)},  {5, failures_line(s)},
-          {11, inference_line(s)},       {12, batches_line(s)}, {3, training_line(s)}, {6, lag_line(s)},
-          {8, weights_line(s)},          {2, return_line(s)},   {9, learning_line(s)}, {7, evaluation_line(s)},
-          {1, bottleneck_line(s)},       {10, advice_line(s)}};
+  return {{0, head_line(run, s, width)}, {1, steps_line(s)},      {4, workers_line(s)},  {5, failures_line(s)},
+          {11, inference_line(s)},       {12, batches_line(s)},   {3, training_line(s)}, {6, lag_line(s)},
+          {8, weights_line(s)},          {2, return_line(s)},     {9, learning_line(s)}, {7, evaluation_line(s)},
+          {1, alarms_line(s)},           {1, bottleneck_line(s)}, {10, advice_line(s)}};
 }
 
 // An item of the line for files, with a shorter form. Those with the highest rank are left out first, those with rank 0
@@ -196,6 +208,7 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, "env failures", failures));
   if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, "lost", s.ledger.lost_in_crash));
   if (const std::string what = find_bottleneck(s).what; !what.empty()) items.push_back(same(0, "bottleneck: " + what));
+  if (!s.alarms.empty()) items.push_back(counted(1, "alarms", s.alarms.size()));
   items.push_back(counted(0, "workers", s.workers_up));
   items.push_back(same(4, "ETA " + format_seconds(s.eta_seconds)));
   items.push_back({0, lag + format_figure(s.lag_p95, 0) + of + format_short(s.lag_bound),

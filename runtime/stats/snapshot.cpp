@@ -46,6 +46,7 @@ void forget_times(StatsSnapshot& s) {
                        &s.inference_p99_ms, &s.late_wait_seconds})
     *time = kUnknown;
   s.rss_bytes = 0;
+  s.busy = {};
 }
 
 std::string to_json(const StatsSnapshot& snapshot) { return dump(json_of(snapshot)); }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/stats/alarms.h"
 #include "runtime/stats/ledger.h"
 
 namespace troupe {
@@ -23,6 +24,17 @@ struct EvaluationResult {
   double success_rate = kUnknown;  // unknown where the environment does not report success
 };
 
+// Shares of time that actors spent in their handlers over the last 10 s, 0 to 1, on average over actors of a kind.
+struct BusyShares {
+  double workers = kUnknown;
+  double stepping = kUnknown;  // of the workers' time: in steps of environments
+  double inference = kUnknown;
+  double replay = kUnknown;
+  double prefetcher = kUnknown;  // preparing super-batches
+  double trainer = kUnknown;     // in updates
+  double machine = kUnknown;     // of all processors of the trainer's machine, whoever used them
+};
+
 struct StatsSnapshot {
   double elapsed_seconds = 0;  // over all starts of the run
   double progress = kUnknown;  // 0..1 of the first stop criterion to be met; 0 without one
@@ -36,6 +48,8 @@ struct StatsSnapshot {
   double updates_per_second = kUnknown;
   double reuse = kUnknown;                  // updates per trained sample
   double trainer_wait_fraction = kUnknown;  // of the trainer's time, waiting for data
+
+  BusyShares busy;
 
   double lag_p50 = kUnknown;  // updates between a sample's weights and its use
   double lag_p95 = kUnknown;
@@ -76,6 +90,7 @@ struct StatsSnapshot {
   uint64_t skipped_steps = 0;                      // optimizer steps that were not finite
   std::string last_error;                          // of an environment or a request
   uint64_t rss_bytes = 0;                          // 0 = unknown
+  std::map<std::string, Alarm> alarms;             // those raised now, by name
   std::optional<EvaluationResult> evaluation;      // the last one
 };
 

@@ -22,6 +22,10 @@ template <uint64_t Ledger::* member>
 Json of_ledger(const S& s) {
   return s.ledger.*member;
 }
+template <double BusyShares::* member>
+Json of_busy(const S& s) {
+  return s.busy.*member;
+}
 template <auto member>
 Json of_eval(const S& s) {
   return s.evaluation ? Json((*s.evaluation).*member) : Json();
@@ -31,15 +35,29 @@ Json of_bottleneck(const S& s) {
   return find_bottleneck(s).*member;
 }
 
+Json alarm_levels(const S& s) {
+  Json result = Json::object();
+  for (const auto& [name, alarm] : s.alarms) result[name] = static_cast<int>(alarm.level);
+  return result;
+}
+
+Json alarm_texts(const S& s) {
+  Json result = Json::object();
+  for (const auto& [name, alarm] : s.alarms) result[name] = alarm.text;
+  return result;
+}
+
 Json memory(const S& s) { return s.rss_bytes > 0 ? Json(s.rss_bytes) : Json(); }
 
 constexpr const char* kProgress = "Progress and speed";
+constexpr const char* kBusy = "Shares of time";
 constexpr const char* kLag = "Policy lag";
 constexpr const char* kLedger = "Sample ledger";
 constexpr const char* kInference = "Inference";
 constexpr const char* kEpisodes = "Episodes";
 constexpr const char* kLearner = "Learner";
 constexpr const char* kWorkers = "Workers and failures";
+constexpr const char* kAlarms = "Alarms";
 constexpr const char* kEval = "Evaluation";
 
 constexpr const char* kAlways = "always";
@@ -84,6 +102,27 @@ constexpr std::array kFields = {
     SnapshotField{kProgress, "trainer_wait_fraction", "trainer_wait_ratio", "0 to 1", kTrainedTimed,
                   "share of the trainer's time spent waiting for data, since the start of the process",
                   of<&S::trainer_wait_fraction>},
+    SnapshotField{kBusy, "busy.workers", "busy_ratio{actor=workers}", "0 to 1", kTimed,
+                  "share of the last 10 s that a worker spent in handlers, on average; the rest it waited for actions, "
+                  "or for permission to sample (`replay.max_policy_lag`)",
+                  of_busy<&BusyShares::workers>},
+    SnapshotField{kBusy, "busy.stepping", "busy_ratio{actor=environments}", "0 to 1", kTimed,
+                  "share of the last 10 s that a worker spent in steps of its environments, on average",
+                  of_busy<&BusyShares::stepping>},
+    SnapshotField{kBusy, "busy.inference", "busy_ratio{actor=inference}", "0 to 1", kTimed,
+                  "the same of the inference actors, in handlers: forward passes, and applying weights",
+                  of_busy<&BusyShares::inference>},
+    SnapshotField{kBusy, "busy.replay", "busy_ratio{actor=replay}", "0 to 1", kTimed, "the same of the replay buffer",
+                  of_busy<&BusyShares::replay>},
+    SnapshotField{kBusy, "busy.prefetcher", "busy_ratio{actor=prefetcher}", "0 to 1", kTimed,
+                  "share of the last 10 s in which the next super-batch was prepared",
+                  of_busy<&BusyShares::prefetcher>},
+    SnapshotField{kBusy, "busy.trainer", "busy_ratio{actor=trainer}", "0 to 1", kTimed,
+                  "share of the last 10 s that the trainer spent in updates", of_busy<&BusyShares::trainer>},
+    SnapshotField{kBusy, "busy.machine", "busy_ratio{actor=machine}", "0 to 1", kTimed,
+                  "share of the last 10 s in which the processors of the trainer's machine were busy, on average, "
+                  "with any program",
+                  of_busy<&BusyShares::machine>},
     SnapshotField{kLag, "lag.p50", "lag_p50_updates", "updates", kTrained,
                   "median policy lag over the samples of the last 100 super-batches: updates between the policy that "
                   "chose the action and the one trained on the sample; with `replay.draw` `column`, each sample counts "
@@ -202,6 +241,10 @@ constexpr std::array kFields = {
                   "newest error of an environment or a request; empty without one", of<&S::last_error>},
     SnapshotField{kWorkers, "rss_bytes", "resident_memory_bytes", "bytes", kTimed,
                   "resident memory of the trainer's process", memory},
+    SnapshotField{kAlarms, "alarms", "alarm_level{alarm=*}", "1 = warning, 2 = error", kAlways,
+                  "the alarms that are raised now, by name; none is raised: an empty object", alarm_levels},
+    SnapshotField{kAlarms, "alarm_texts", "", "text", kAlways,
+                  "what was measured when each of these alarms was raised, and what to do", alarm_texts},
     SnapshotField{kEval, "eval.updates", "evaluation_updates", "updates", kEvaluated,
                   "which policy the last evaluation played: the one after this many updates",
                   of_eval<&EvaluationResult::updates>},

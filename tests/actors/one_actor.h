@@ -124,7 +124,7 @@ class OneActor {
   template <class State, class Actor>
   State& state_of(const Actor& actor) {
     auto* pointer = caf::actor_cast<caf::strong_actor_ptr>(actor)->get();
-    return dynamic_cast<typename Actor::template stateful_pointer<State>>(pointer)->state;
+    return dynamic_cast<SelfPointer<Actor, State>>(pointer)->state;
   }
 
   sim::World world;

@@ -170,7 +170,7 @@ struct Run {
   template <class State, class Actor>
   State& state_of(const Actor& actor) {
     auto* pointer = caf::actor_cast<caf::strong_actor_ptr>(actor)->get();
-    return dynamic_cast<typename Actor::template stateful_pointer<State>>(pointer)->state;
+    return dynamic_cast<SelfPointer<Actor, State>>(pointer)->state;
   }
   SupervisorState& state() { return state_of<SupervisorState>(root); }
 

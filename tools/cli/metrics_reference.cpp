@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "models/learning/metrics.h"
+#include "runtime/stats/alarms.h"
 #include "runtime/stats/snapshot_fields.h"
 #include "tools/cli/markdown.h"
 
@@ -36,6 +37,18 @@ ratio of a token: its probability under the trained policy divided by that under
 [algorithms/metrics.md](algorithms/metrics.md) has the formulas, and the names that the Python functions use.
 )";
 
+constexpr std::string_view kAlarms = R"(
+## List of alarms
+
+A run watches its own figures and raises an alarm when one of these conditions has held for long enough: the first ones are checked after each
+update, those from `receiver_behind` on with each report. It is lowered when the condition has not held for as many updates or reports, and at
+least 5. Alarms are in the log, in the console, on the [dashboard](dashboard.md), and in the figures `alarms` and `alarm_texts`. They change
+nothing in the run. The bottleneck is not an alarm: [reading_a_run.md](reading_a_run.md) explains its verdict.
+
+| alarm | level | condition | for | what to do |
+| --- | --- | --- | --- | --- |
+)";
+
 struct GroupText {
   std::string_view group, text;
 };
@@ -45,6 +58,8 @@ constexpr std::array kGroupTexts = {
     GroupText{"Sample ledger",
               "What happened to every sample. [How to read it](reading_a_run.md#sample-ledger), and "
               "[why some samples may be in no count](run_folder.md#samples-that-nobody-counted)."},
+    GroupText{"Shares of time", "Of the actors' time; waiting is the rest."},
+    GroupText{"Alarms", "[What raises them](#list-of-alarms)."},
     GroupText{"Inference", "[What to do about the batches](reading_a_run.md#sampling)."},
     GroupText{"Advantages and value targets",
               "Of all samples of the super-batch. Absent if an update finds nothing to train on."},
@@ -100,12 +115,20 @@ void add_updates(std::string& page) {
   }
 }
 
+void add_alarms(std::string& page) {
+  page += kAlarms;
+  for (const AlarmRule& rule : alarm_rules())
+    page += "| " + code(rule.name) + " | " + std::string(text_of(rule.level)) + " | " + cell(rule.condition) + " | " +
+            std::to_string(rule.hold) + " | " + cell(rule.advice) + " |\n";
+}
+
 }  // namespace
 
 std::string metrics_reference() {
   std::string page(kIntroduction);
   add_fields(page);
   add_updates(page);
+  add_alarms(page);
   return page;
 }
 

@@ -35,7 +35,14 @@ StatsSnapshot complete() {
                         &s.length_mean,
                         &s.success_rate,
                         &s.trained_length,
-                        &s.dropped_length})
+                        &s.dropped_length,
+                        &s.busy.workers,
+                        &s.busy.stepping,
+                        &s.busy.inference,
+                        &s.busy.replay,
+                        &s.busy.prefetcher,
+                        &s.busy.trainer,
+                        &s.busy.machine})
     *value = 0.5;
   s.rss_bytes = 1000;
   s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.5};

@@ -1,0 +1,141 @@
+#include "actors/alarm_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "runtime/base/text_format.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr size_t kKlWindow = 200, kLeastKl = 20;
+constexpr uint64_t kFirstUpdates = 30;  // in which values are not expected to be good
+constexpr std::chrono::seconds kMinute{60};
+constexpr size_t kMinutes = 10;
+constexpr double kLeastGrowth = 100e6;
+
+double figure(const std::map<std::string, double>& metrics, const char* name) {
+  const auto found = metrics.find(name);
+  return found == metrics.end() ? kUnknown : found->second;
+}
+
+double median(std::vector<WireDouble> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::ranges::nth_element(sorted, middle);
+  return *middle;
+}
+
+std::string says(const std::string& name, double value) { return name + " is " + format_figure(value, 4); }
+
+}  // namespace
+
+// A condition on a figure that is unknown does not hold.
+void AlarmWatch::check(std::string_view name, bool holds, uint64_t update, const std::string& measured) {
+  const AlarmRule& rule = alarm_rule(name);
+  Streak& streak = streaks_[std::string(name)];
+  streak.holds = holds ? streak.holds + 1 : 0;
+  streak.clear = holds ? 0 : streak.clear + 1;
+  const auto raised = raised_.find(std::string(name));
+  if (raised == raised_.end()) {
+    if (streak.holds < rule.hold) return;
+    const Alarm alarm{rule.level, update, measured + ": " + std::string(rule.advice)};
+    lines_.push_back("alarm " + std::string(name) + " (" + std::string(text_of(rule.level)) + ") at update " +
+                     std::to_string(update) + ": " + alarm.text);
+    raised_.emplace(name, alarm);
+  } else if (streak.clear >= std::max(rule.hold, kLeastClear)) {
+    lines_.push_back("alarm " + std::string(name) + " is over at update " + std::to_string(update));
+    raised_.erase(raised);
+  }
+}
+
+void AlarmWatch::check_policy(const Update& u) {
+  const double kl = figure(u.metrics, "kl"), entropy = figure(u.metrics, "entropy");
+  const double log_std = figure(u.metrics, "log_std");
+  const double usual = kl_.size() >= kLeastKl ? median(kl_) : 0;
+  check("kl_high", kl > std::max(0.1, 5 * usual), u.number, says("learner.kl", kl));
+  check("kl_extreme", kl > std::max(1.0, 20 * usual), u.number, says("learner.kl", kl));
+  if (std::isfinite(kl)) kl_.push_back(kl);
+  if (kl_.size() > kKlWindow) kl_.erase(kl_.begin());
+
+  const bool discrete = std::isfinite(entropy) && !std::isfinite(log_std);
+  if (discrete && !std::isfinite(first_entropy_)) first_entropy_ = entropy;
+  const std::string from = " of " + format_figure(first_entropy_, 4) + " at first";
+  check("entropy_low", discrete && entropy < 0.02 * first_entropy_ && u.progress < 0.5, u.number,
+        says("learner.entropy", entropy) + from);
+  check("entropy_dead", discrete && entropy < 1e-3 * first_entropy_, u.number, says("learner.entropy", entropy) + from);
+  check("noise_low", log_std < -4, u.number, says("learner.log_std", log_std));
+  check("noise_high", log_std > 1.5, u.number, says("learner.log_std", log_std));
+}
+
+void AlarmWatch::check_returns(const Update& u) {
+  if (std::isfinite(u.return_mean)) {
+    if (!std::isfinite(first_return_)) first_return_ = u.return_mean;
+    if (!(best_return_ >= u.return_mean)) best_return_ = u.return_mean;
+  }
+  const double gain = best_return_ - first_return_, lost = best_return_ - u.newest_return_mean;
+  const bool gained = gain > 0 && gain > 2 * u.return_std;
+  const std::string measured = "the newest episodes return " + format_figure(u.newest_return_mean, 3) +
+                               ", the best window returned " + format_figure(best_return_, 3);
+  check("return_drop", gained && lost > 0.5 * gain, u.number, measured);
+  check("return_collapse", gained && lost > 0.75 * gain, u.number, measured);
+}
+
+void AlarmWatch::add(const Update& u) {
+  const std::string skipped = "an update left out optimizer steps";
+  check("steps_skipped", u.skipped_steps, u.number, skipped);
+  check("non_finite", u.skipped_steps, u.number, skipped);
+  check_policy(u);
+  const auto above = [&](std::string_view name, const char* metric, double limit) {
+    check(name, figure(u.metrics, metric) > limit, u.number,
+          says(std::string("learner.") + metric, figure(u.metrics, metric)));
+  };
+  above("clip_high", "clip_fraction", 0.5);
+  above("dead_gradients", "dead_gradient_fraction", 0.5);
+  const double ess = figure(u.metrics, "ess"), explained = figure(u.metrics, "explained_variance");
+  check("ess_low", ess < 0.2, u.number, says("learner.ess", ess));
+  const double mean = figure(u.metrics, "return_mean"), std = figure(u.metrics, "return_std");
+  check("value_useless", explained <= 0 && u.number > kFirstUpdates && std > 0.02 * std::abs(mean), u.number,
+        says("learner.explained_variance", explained));
+  check_returns(u);
+}
+
+void AlarmWatch::check_drops(const StatsSnapshot& s, Clock::time_point now) {
+  const Point newest{now, s.ledger.produced, s.ledger.dropped_stale + s.ledger.dropped_full};
+  samples_.push_back(newest);
+  while (samples_.size() > 2 && now - samples_[1].at >= kMinute) samples_.pop_front();
+  const uint64_t produced = newest.produced - samples_.front().produced;
+  const uint64_t dropped = newest.dropped - std::min(newest.dropped, samples_.front().dropped);
+  const double share = produced == 0 ? 0 : static_cast<double>(dropped) / static_cast<double>(produced);
+  check("samples_dropped", share > 0.05, s.updates, format_percent(share) + " of the samples were dropped");
+}
+
+void AlarmWatch::check_memory(const StatsSnapshot& s, Clock::time_point now) {
+  if (s.rss_bytes == 0 || (!memory_.empty() && now - memory_.back().first < kMinute)) return;
+  memory_.emplace_back(now, s.rss_bytes);
+  if (memory_.size() > kMinutes + 1) memory_.pop_front();
+  const double grown = static_cast<double>(memory_.back().second) - static_cast<double>(memory_.front().second);
+  const auto shrinks = [](const auto& a, const auto& b) { return a.second >= b.second; };
+  const bool grows = memory_.size() > kMinutes && std::ranges::adjacent_find(memory_, shrinks) == memory_.end() &&
+                     grown > std::max(kLeastGrowth, 0.1 * static_cast<double>(memory_.front().second));
+  check("memory_grows", grows, s.updates,
+        "memory grew from " + format_bytes(memory_.front().second) + " to " + format_bytes(memory_.back().second));
+}
+
+void AlarmWatch::look(const StatsSnapshot& s, const std::vector<std::string>& behind, Clock::time_point now) {
+  check("receiver_behind", !behind.empty(), s.updates, behind.empty() ? "" : behind.front());
+  check("rows_quarantined", s.quarantined > 0, s.updates, format_count(s.quarantined) + " rows are left out");
+  if (!std::isfinite(s.elapsed_seconds)) return;
+  check_drops(s, now);
+  check_memory(s, now);
+  check("no_episode", s.episodes == 0 && s.elapsed_seconds > 120 && s.env_steps > 100'000, s.updates,
+        "no episode has finished in " + format_count(s.env_steps) + " environment steps");
+  const double rate = s.env_steps_per_second_60s;
+  if (std::isfinite(rate) && s.elapsed_seconds > 60) best_rate_ = std::max(best_rate_, rate);
+  check("slower", rate < 0.7 * best_rate_, s.updates,
+        format_figure(rate, 0) + " environment steps per second, " + format_figure(best_rate_, 0) + " before");
+}
+
+}  // namespace troupe

@@ -1,0 +1,80 @@
+#pragma once
+// AlarmWatch: raises and lowers the alarms of runtime/stats/alarms.h from what stats learns of a run. Its memory is
+// bounded. Owned by stats; one thread.
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/caf/inspect.h"
+#include "runtime/stats/alarms.h"
+#include "runtime/stats/snapshot.h"
+
+namespace troupe {
+
+class AlarmWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // What one update leaves behind.
+  struct Update {
+    uint64_t number = 0;
+    const std::map<std::string, double>& metrics;
+    bool skipped_steps = false;
+    double progress = kUnknown;  // of the run, 0 to 1
+    // Returns over the statistics window, and over its newest quarter; unknown before the window is full.
+    double return_mean = kUnknown, return_std = kUnknown, newest_return_mean = kUnknown;
+  };
+  void add(const Update& update);
+
+  // Call with each report. `behind` has one line for each inference actor that falls behind. Times count only if the
+  // snapshot has them, so that a deterministic run is not changed by them.
+  void look(const StatsSnapshot& snapshot, const std::vector<std::string>& behind, Clock::time_point now);
+
+  // Those raised now, by name.
+  const std::map<std::string, Alarm>& raised() const { return raised_; }
+  // One line for each alarm raised or lowered since the last call.
+  std::vector<std::string> take_lines() { return std::exchange(lines_, {}); }
+
+  // All that add() knows, as a state for inspect().
+  template <class I> friend typename I::result_type inspect(I& f, AlarmWatch& x) {
+    return f(x.streaks_, x.raised_, x.kl_, x.first_entropy_, x.first_return_, x.best_return_);
+  }
+
+ private:
+  struct Streak {
+    uint32_t holds = 0, clear = 0;
+    template <class I> friend typename I::result_type inspect(I& f, Streak& x) { return f(x.holds, x.clear); }
+  };
+  struct Point {
+    Clock::time_point at;
+    uint64_t produced = 0, dropped = 0;
+  };
+
+  void check(std::string_view name, bool holds, uint64_t update, const std::string& measured);
+  void check_policy(const Update& update);
+  void check_returns(const Update& update);
+  void check_drops(const StatsSnapshot& snapshot, Clock::time_point now);
+  void check_memory(const StatsSnapshot& snapshot, Clock::time_point now);
+
+  std::map<std::string, Streak> streaks_;
+  std::map<std::string, Alarm> raised_;
+  std::vector<std::string> lines_;
+  std::vector<WireDouble> kl_;  // of the last kKlWindow updates, the oldest first
+  WireDouble first_entropy_ = kUnknown, first_return_ = kUnknown, best_return_ = kUnknown;
+  std::deque<Point> samples_;  // of the last minute
+  std::deque<std::pair<Clock::time_point, uint64_t>> memory_;
+  double best_rate_ = 0;
+};
+
+template <class I> typename I::result_type inspect(I& f, Alarm& x) {
+  auto level = static_cast<uint8_t>(x.level);
+  typename I::result_type result = f(level, x.since_update, x.text);
+  x.level = static_cast<AlarmLevel>(level);
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,84 @@
+#include "runtime/stats/alarms.h"
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr AlarmLevel kWarning = AlarmLevel::warning, kError = AlarmLevel::error;
+
+constexpr std::array kRules = {
+    AlarmRule{"steps_skipped", kWarning, 1, "an update left out an optimizer step that was not finite",
+              "look at the size of the rewards (env.reward_scale), and lower the learning rates"},
+    AlarmRule{
+        "non_finite", kError, 3, "updates left out optimizer steps that were not finite",
+        "stop the run, lower trainer.policy_lr and trainer.value_lr, or scale the rewards, and begin again from an "
+        "earlier checkpoint"},
+    AlarmRule{"kl_high", kWarning, 3, "learner.kl is above 0.1 and above 5 times its median of the last 200 updates",
+              "lower trainer.policy_lr or trainer.epochs, or set algorithm.target_kl"},
+    AlarmRule{"kl_extreme", kError, 2, "learner.kl is above 1 and above 20 times its median of the last 200 updates",
+              "the policy has jumped far away from the one that acted: lower trainer.policy_lr and begin again from an "
+              "earlier checkpoint"},
+    AlarmRule{"clip_high", kWarning, 5, "learner.clip_fraction is above 0.5",
+              "updates are too large for the clip range: lower trainer.policy_lr or trainer.epochs"},
+    AlarmRule{"dead_gradients", kWarning, 5, "learner.dead_gradient_fraction is above 0.5",
+              "most samples have no gradient: lower trainer.epochs, trainer.policy_lr or replay.max_policy_lag"},
+    AlarmRule{"ess_low", kWarning, 5, "learner.ess is below 0.2",
+              "a few samples decide the updates: lower trainer.policy_lr or replay.max_policy_lag"},
+    AlarmRule{"entropy_low", kWarning, 10,
+              "discrete actions: learner.entropy is below 2 % of its first value in the first half of the run",
+              "the policy no longer explores: raise algorithm.entropy_coef"},
+    AlarmRule{"entropy_dead", kError, 5, "discrete actions: learner.entropy is below 0.1 % of its first value",
+              "the policy always takes the same actions: raise algorithm.entropy_coef or lower trainer.policy_lr, and "
+              "begin again from an earlier checkpoint"},
+    AlarmRule{"noise_low", kWarning, 5, "continuous actions: learner.log_std is below -4",
+              "the policy no longer explores: raise algorithm.entropy_coef"},
+    AlarmRule{"noise_high", kWarning, 5, "continuous actions: learner.log_std is above 1.5",
+              "the noise of the actions grows instead of learning: lower algorithm.entropy_coef"},
+    AlarmRule{"value_useless", kWarning, 20,
+              "learner.explained_variance is 0 or less after the first 30 updates, and the value targets vary by more "
+              "than 2 % of their mean",
+              "the values do not help the advantages: raise trainer.value_lr, or set model.normalize_returns"},
+    AlarmRule{
+        "return_drop", kWarning, 5,
+        "the newest quarter of the statistics window returns so much less than the best window that more than half "
+        "of what the run has gained is lost; counts once it has gained 2 standard deviations",
+        "if it does not recover by itself, lower the learning rates"},
+    AlarmRule{
+        "return_collapse", kError, 10, "the same, with more than three quarters of the gain",
+        "resume from the best checkpoint (checkpoint.keep_best) with lower learning rates; look at what changed in "
+        "the environment"},
+    AlarmRule{"receiver_behind", kWarning, 1,
+              "an inference actor applies weights more slowly than the trainer publishes them, or none at all",
+              "look at its process and its connection"},
+    AlarmRule{"samples_dropped", kWarning, 3, "more than 5 % of the samples of the last 60 s were dropped",
+              "raise replay.max_policy_lag, or use fewer workers"},
+    AlarmRule{"rows_quarantined", kWarning, 2, "rows of environments are left out because their steps fail",
+              "look at last_error"},
+    AlarmRule{"no_episode", kWarning, 2,
+              "no episode has finished, although the run has sampled for 120 s and made 100000 environment steps",
+              "returns are unknown until one ends: set env.max_steps"},
+    AlarmRule{"slower", kWarning, 30, "env_steps_per_second_60s is below 70 % of its best",
+              "something else uses the processors, or the environment has become slower"},
+    AlarmRule{"memory_grows", kWarning, 2,
+              "the memory of the trainer's process has grown in each of the last 10 minutes, by 100 MB and 10 % in all",
+              "an environment or a callback may leak memory"},
+};
+
+}  // namespace
+
+std::span<const AlarmRule> alarm_rules() { return kRules; }
+
+const AlarmRule& alarm_rule(std::string_view name) {
+  const auto* const found = std::ranges::find(kRules, name, &AlarmRule::name);
+  TROUPE_CHECK(found != kRules.end(), "no such alarm", name);
+  return *found;
+}
+
+std::string_view text_of(AlarmLevel level) { return level == AlarmLevel::error ? "error" : "warning"; }
+
+}  // namespace troupe

@@ -1,0 +1,43 @@
+#pragma once
+// The alarms of a run: what each one means, when it is raised, and what to do. docs/metrics.md lists them. The
+// conditions are in actors/alarm_watch.cpp. Plain data; any thread.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe {
+
+enum class AlarmLevel : uint8_t {
+  warning = 1,  // look at it
+  error = 2,    // the run is probably lost, unless something is changed
+};
+
+struct AlarmRule {
+  std::string_view name;
+  AlarmLevel level;
+  // Updates or looks in a row for which the condition must hold before the alarm is raised. It is lowered when the
+  // condition did not hold for as many, and at least kLeastClear.
+  uint32_t hold;
+  std::string_view condition;
+  std::string_view advice;
+};
+
+constexpr uint32_t kLeastClear = 5;
+
+// Those checked after each update, then those checked with each report.
+std::span<const AlarmRule> alarm_rules();
+// Throws InvariantError for a name that is not in the table.
+const AlarmRule& alarm_rule(std::string_view name);
+
+// An alarm that is raised now.
+struct Alarm {
+  AlarmLevel level = AlarmLevel::warning;
+  uint64_t since_update = 0;
+  std::string text;  // what was measured, and the advice, in one line
+};
+
+std::string_view text_of(AlarmLevel level);
+
+}  // namespace troupe

@@ -1,0 +1,212 @@
+#include "actors/alarm_watch.h"
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "actors/state_bytes.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+using Metrics = std::map<std::string, double>;
+
+// Figures of a run that learns.
+Metrics healthy() {
+  return {{"kl", 0.01},        {"clip_fraction", 0.1}, {"dead_gradient_fraction", 0.1},
+          {"ess", 0.95},       {"entropy", 1},         {"explained_variance", 0.8},
+          {"return_mean", 10}, {"return_std", 5}};
+}
+
+struct Run {
+  AlarmWatch watch;
+  uint64_t number = 0;
+
+  // The given number of updates with these figures.
+  void updates(int count, const Metrics& metrics, bool skipped = false, double newest_return = 200,
+               double progress = 0.2) {
+    for (int i = 0; i < count; ++i)
+      watch.add({.number = ++number,
+                 .metrics = metrics,
+                 .skipped_steps = skipped,
+                 .progress = progress,
+                 .return_mean = number < 10 ? 20.0 : 200.0,
+                 .return_std = 30,
+                 .newest_return_mean = newest_return});
+  }
+  bool raised(const std::string& name) const { return watch.raised().contains(name); }
+};
+
+Metrics with(const std::string& name, double value) {
+  Metrics metrics = healthy();
+  metrics[name] = value;
+  return metrics;
+}
+
+// A report after so many seconds, with nothing wrong.
+StatsSnapshot report(double seconds) {
+  StatsSnapshot s;
+  s.elapsed_seconds = seconds;
+  s.env_steps = static_cast<uint64_t>(1000 * seconds);
+  s.env_steps_per_second_60s = 1000;
+  s.episodes = 5;
+  s.ledger.produced = s.env_steps;
+  s.rss_bytes = 1'000'000'000;
+  return s;
+}
+
+// Reports once a second; `change` makes each of them show what is tested.
+AlarmWatch reports(int count, const std::function<void(StatsSnapshot&, int)>& change,
+                   const std::vector<std::string>& behind = {}) {
+  AlarmWatch watch;
+  for (int i = 0; i < count; ++i) {
+    StatsSnapshot s = report(i);
+    change(s, i);
+    watch.look(s, behind, AlarmWatch::Clock::time_point(std::chrono::seconds(i)));
+  }
+  return watch;
+}
+
+}  // namespace
+
+TEST_CASE("alarm_watch: a run that learns raises no alarm") {
+  Run run;
+  run.updates(500, healthy());
+  CHECK(run.watch.raised().empty());
+  CHECK(run.watch.take_lines().empty());
+  CHECK(reports(1000, [](StatsSnapshot&, int) {}).raised().empty());
+}
+
+TEST_CASE("alarm_watch: each condition on an update raises its alarm after as many updates as the table says") {
+  struct Case {
+    std::string name;
+    Metrics metrics;
+    bool skipped = false;
+    double newest_return = 200;
+  };
+  const auto noise = [&](double log_std) {
+    Metrics metrics = healthy();
+    metrics["log_std"] = log_std;
+    return metrics;
+  };
+  const std::vector<Case> cases = {{"steps_skipped", healthy(), true},
+                                   {"non_finite", healthy(), true},
+                                   {"kl_high", with("kl", 0.11)},
+                                   {"kl_extreme", with("kl", 1.1)},
+                                   {"clip_high", with("clip_fraction", 0.51)},
+                                   {"dead_gradients", with("dead_gradient_fraction", 0.51)},
+                                   {"ess_low", with("ess", 0.19)},
+                                   {"entropy_low", with("entropy", 0.019)},
+                                   {"entropy_dead", with("entropy", 0.0009)},
+                                   {"noise_low", noise(-4.1)},
+                                   {"noise_high", noise(1.6)},
+                                   {"value_useless", with("explained_variance", 0)},
+                                   {"return_drop", healthy(), false, 100},
+                                   {"return_collapse", healthy(), false, 60}};
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    Run run;
+    run.updates(50, healthy());
+    const int hold = static_cast<int>(alarm_rule(c.name).hold);
+    run.updates(hold - 1, c.metrics, c.skipped, c.newest_return);
+    CHECK_FALSE(run.raised(c.name));
+    run.updates(1, c.metrics, c.skipped, c.newest_return);
+    REQUIRE(run.raised(c.name));
+    CHECK(run.watch.raised().at(c.name).since_update == run.number);
+    CHECK(run.watch.raised().at(c.name).text.ends_with(alarm_rule(c.name).advice));
+    // It is over when the figures have been good for long enough.
+    run.updates(std::max(hold, static_cast<int>(kLeastClear)) - 1, healthy());
+    CHECK(run.raised(c.name));
+    run.updates(1, healthy());
+    CHECK_FALSE(run.raised(c.name));
+  }
+}
+
+TEST_CASE("alarm_watch: a KL that is large in the whole run is the usual one") {
+  Run run;
+  run.updates(2, with("kl", 0.09));
+  run.updates(100, with("kl", 0.09));
+  run.updates(20, with("kl", 0.4));
+  CHECK_FALSE(run.raised("kl_high"));
+  run.updates(3, with("kl", 0.5));
+  CHECK(run.raised("kl_high"));
+}
+
+TEST_CASE("alarm_watch: figures that are unknown raise nothing") {
+  Run run;
+  Metrics metrics = healthy();
+  for (auto& [name, value] : metrics) value = std::nan("");
+  run.updates(100, metrics, false, std::nan(""));
+  CHECK(run.watch.raised().empty());
+  run.updates(100, {}, false, std::nan(""));
+  CHECK(run.watch.raised().empty());
+}
+
+TEST_CASE("alarm_watch: returns that have not risen by more than their spread cannot collapse") {
+  AlarmWatch watch;
+  for (uint64_t i = 1; i < 200; ++i)
+    watch.add({.number = i,
+               .metrics = {},
+               .return_mean = i % 2 == 0 ? 10.0 : 20.0,
+               .return_std = 30,
+               .newest_return_mean = -50});
+  CHECK(watch.raised().empty());
+}
+
+TEST_CASE("alarm_watch: low entropy near the end of a run is no alarm") {
+  Run run;
+  run.updates(50, healthy());
+  run.updates(50, with("entropy", 0.019), false, 200, 0.9);
+  CHECK(run.watch.raised().empty());
+}
+
+TEST_CASE("alarm_watch: each condition on a report raises its alarm") {
+  CHECK(reports(1, [](StatsSnapshot&, int) {}, {"inference 3 falls behind"}).raised().contains("receiver_behind"));
+  CHECK(reports(2, [](StatsSnapshot& s, int) { s.quarantined = 1; }).raised().contains("rows_quarantined"));
+  CHECK(reports(130, [](StatsSnapshot& s, int) { s.episodes = 0; }).raised().contains("no_episode"));
+  CHECK_FALSE(reports(100, [](StatsSnapshot& s, int) { s.episodes = 0; }).raised().contains("no_episode"));
+  const auto drops = [](double share) {
+    return reports(100, [&](StatsSnapshot& s, int) {
+      s.ledger.dropped_stale = static_cast<uint64_t>(share * static_cast<double>(s.ledger.produced));
+    });
+  };
+  CHECK(drops(0.06).raised().contains("samples_dropped"));
+  CHECK_FALSE(drops(0.04).raised().contains("samples_dropped"));
+  const auto slow = [](double rate) {
+    return reports(200, [&](StatsSnapshot& s, int i) {
+      if (i > 100) s.env_steps_per_second_60s = rate;
+    });
+  };
+  CHECK(slow(690).raised().contains("slower"));
+  CHECK_FALSE(slow(710).raised().contains("slower"));
+  const auto growth = [](uint64_t bytes_a_minute) {
+    return reports(1300,
+                   [&](StatsSnapshot& s, int i) { s.rss_bytes += bytes_a_minute * static_cast<uint64_t>(i) / 60; });
+  };
+  CHECK(growth(20'000'000).raised().contains("memory_grows"));
+  CHECK_FALSE(growth(9'000'000).raised().contains("memory_grows"));
+}
+
+TEST_CASE("alarm_watch: every rule of the table is checked") {
+  Run run;
+  run.updates(1, healthy());
+  run.watch.look(report(1), {}, {});
+  const std::string state = to_bytes(run.watch);
+  for (const AlarmRule& rule : alarm_rules()) CHECK(state.find(std::string(rule.name)) != std::string::npos);
+}
+
+TEST_CASE("alarm_watch: the state of a deterministic run is the same after saving and loading") {
+  Run run, resumed;
+  run.updates(60, healthy());
+  run.updates(2, with("kl", 3));
+  const std::string state = to_bytes(run.watch);
+  from_bytes(state, "stats", resumed.watch);
+  resumed.number = run.number;
+  CHECK(to_bytes(resumed.watch) == state);
+  for (Run* each : {&run, &resumed}) each->updates(1, with("kl", 3));
+  CHECK(to_bytes(resumed.watch) == to_bytes(run.watch));
+  CHECK(resumed.raised("kl_high"));
+}
