@@ -208,8 +208,11 @@ void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
     const double result = rate.over(now, kShort) / 1e6 / static_cast<double>(actors);
     return std::isfinite(result) ? std::min(result, 1.0) : kUnknown;
   };
-  s.busy.workers = share(workers_busy_, workers_.busy_us(), s.workers_up);
-  s.busy.stepping = share(stepping_busy_, workers_.step_us(), s.workers_up);
+  const WorkerTable::Times& workers = workers_.times();
+  s.busy.workers = share(workers_busy_, workers.busy, s.workers_up);
+  s.busy.stepping = share(stepping_busy_, workers.step, s.workers_up);
+  s.busy.credit_wait = share(credit_wait_, workers.credit_wait, s.workers_up);
+  s.busy.action_wait = share(action_wait_, workers.action_wait, s.workers_up);
   s.busy.inference = share(inference_busy_, receivers_.busy_us(), s.inference_up);
   s.busy.replay = share(replay_busy_, busy_.replay, 1);
   s.busy.prefetcher = share(prefetcher_busy_, busy_.prefetcher, 1);

@@ -95,7 +95,7 @@ class StatsCore {
   Rate env_rate_, update_rate_;
   BusyTimes busy_;
   Rate workers_busy_, stepping_busy_, inference_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;
-  Rate machine_busy_, machine_total_;
+  Rate credit_wait_, action_wait_, machine_busy_, machine_total_;
   std::deque<int32_t> batch_rows_;
   std::deque<float> latency_us_;
   WorkerTable workers_;

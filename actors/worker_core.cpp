@@ -17,6 +17,14 @@ namespace {
 constexpr std::chrono::milliseconds kFirstRetry{10};
 constexpr std::chrono::milliseconds kLongestRetry{1000};
 
+using WallClock = std::chrono::steady_clock;
+
+// Adds the time since `since`, and ends it.
+void end_wait(std::optional<WallClock::time_point>& since, std::chrono::nanoseconds& sum) {
+  if (since) sum += WallClock::now() - *since;
+  since.reset();
+}
+
 // Allows all actions of rows that failed. Their actions are not executed, but the policy needs at least one that is
 // allowed.
 void allow_all_where_void(EnvStep& step) {
@@ -77,6 +85,7 @@ void WorkerCore::begin() {
     note_errors(group->step);
     allow_all_where_void(group->step);
     std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());
+    group->without_credit = WallClock::now();
   }
 }
 
@@ -88,6 +97,7 @@ void WorkerCore::add_credits(uint32_t count) {
 
 void WorkerCore::start_rollout(Group& group) {
   --credits_;
+  end_wait(group.without_credit, credit_wait_);
   group.running = true;
   group.t = 0;
   ask(group, /*with_actions=*/true, /*with_last=*/false);
@@ -134,6 +144,7 @@ void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
 void WorkerCore::send(Group& group) {
   group.request.id = next_request_++;
   group.outstanding = group.request.id;
+  if (!group.asked) group.asked = WallClock::now();
   group.beats_waiting = 0;
   ++report_.requests;
   port_.ask(group.request);
@@ -184,12 +195,14 @@ std::optional<std::string> WorkerCore::on_reply(const ActReply& reply) {
   }
   group.attempts = group.failed_attempts = 0;
   group.outstanding = 0;
+  end_wait(group.asked, action_wait_);
   take_values(group, reply);
   if (group.request.rows > 0) {
     step(group, reply);
   } else if (credits_ > 0) {
     start_rollout(group);
   } else {
+    group.without_credit = WallClock::now();
     port_.pause(group.id);
   }
   return std::nullopt;
@@ -243,9 +256,9 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   if (full) next = std::make_unique<RolloutWriter>(group.env->spec(), length, rows, recurrence_);
   group.step.observations = full ? next->observations_at(0) : writer.observations_at(t + 1);
   group.step.action_mask = full ? next->action_mask_at(0) : writer.action_mask_at(t + 1);
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = WallClock::now();
   group.env->step(reply.actions, group.step);
-  stepping_ += std::chrono::steady_clock::now() - begin;
+  stepping_ += WallClock::now() - begin;
   allow_all_where_void(group.step);
   writer.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
   if (keep_tasks_) writer.keep_tasks(t, group.tasks);
@@ -358,7 +371,16 @@ std::optional<std::string> WorkerCore::failing() const {
 
 WorkerReport WorkerCore::report() const {
   WorkerReport result = report_;
-  result.step_us = static_cast<uint64_t>(stepping_.count() / 1000);
+  std::chrono::nanoseconds credit_wait = credit_wait_, action_wait = action_wait_;
+  for (const auto& group : groups_) {  // waits that have not ended
+    auto without_credit = group->without_credit, asked = group->asked;
+    end_wait(without_credit, credit_wait);
+    end_wait(asked, action_wait);
+  }
+  const auto microseconds = [](std::chrono::nanoseconds time) { return static_cast<uint64_t>(time.count() / 1000); };
+  result.step_us = microseconds(stepping_);
+  result.credit_wait_us = microseconds(credit_wait) / groups_.size();
+  result.action_wait_us = microseconds(action_wait) / groups_.size();
   for (const auto& group : groups_) {
     result.quarantined += static_cast<uint64_t>(group->quarantined);
     for (const RolloutWriter* writer : {group->closing.get(), group->running ? group->current.get() : nullptr})

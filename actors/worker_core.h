@@ -116,6 +116,8 @@ class WorkerCore {
     uint32_t failed_attempts = 0;    // those whose forward failed
     uint32_t beats_waiting = 0;      // since it was asked last
     uint32_t beats_silent = 0;       // spent waiting since the last answer
+    // When it began to wait for a credit, or for an answer.
+    std::optional<std::chrono::steady_clock::time_point> without_credit, asked;
   };
 
   void first_rollout(Group& group);
@@ -146,7 +148,8 @@ class WorkerCore {
   bool keep_observations_ = false;  // rollouts carry final and last observations
   bool keep_parameters_ = false;    // rollouts carry the parameters of the behaviour policy
   WorkerReport report_;
-  std::chrono::nanoseconds stepping_{0};  // in steps of the environments
+  // In steps of the environments, and of all groups together: waiting for credits, and for answers.
+  std::chrono::nanoseconds stepping_{0}, credit_wait_{0}, action_wait_{0};
 };
 
 }  // namespace troupe

@@ -53,8 +53,10 @@ void WorkerTable::add_times(const WorkerReport& report, const Seen& before, Cloc
     const uint64_t total = report.*time, earlier = before.report.*time;
     return total > earlier ? std::min(total - earlier, static_cast<uint64_t>(passed)) : 0;
   };
-  busy_us_ += added(&WorkerReport::busy_us);
-  step_us_ += added(&WorkerReport::step_us);
+  times_.busy += added(&WorkerReport::busy_us);
+  times_.step += added(&WorkerReport::step_us);
+  times_.credit_wait += added(&WorkerReport::credit_wait_us);
+  times_.action_wait += added(&WorkerReport::action_wait_us);
 }
 
 // The part of a worker's counts that base_ already includes, when the worker reports for the first time or after a
@@ -111,7 +113,7 @@ WorkerTable::Saved WorkerTable::save(Clock::time_point now) const {
   for (const auto& [id, seen] : workers_) {
     reports.emplace_back(seen.report, (now - seen.at).count());
     WorkerReport& report = reports.back().first;
-    report.rss_bytes = report.busy_us = report.step_us = 0;
+    report.rss_bytes = report.busy_us = report.step_us = report.credit_wait_us = report.action_wait_us = 0;
   }
   return reports;
 }

@@ -32,9 +32,11 @@ class WorkerTable {
   uint64_t retries() const { return total(&Counts::retries); }
   // Rows in quarantine now.
   uint64_t quarantined(Clock::time_point now) const;
-  // Microseconds of all workers since the table exists: in handlers and, of these, in steps.
-  uint64_t busy_us() const { return busy_us_; }
-  uint64_t step_us() const { return step_us_; }
+  // Microseconds of all workers since the table exists, as in WorkerReport.
+  struct Times {
+    uint64_t busy = 0, step = 0, credit_wait = 0, action_wait = 0;
+  };
+  const Times& times() const { return times_; }
   // The newest error of any worker.
   const std::string& last_error() const { return last_error_; }
 
@@ -71,7 +73,7 @@ class WorkerTable {
   std::optional<uint64_t> closed_;     // the highest number whose counts are closed
   Clock::time_point set_apart_at_;     // last search for silent workers
   std::string last_error_;
-  uint64_t busy_us_ = 0, step_us_ = 0;
+  Times times_;
 };
 
 }  // namespace troupe

@@ -79,11 +79,14 @@ struct WorkerReport {
   uint64_t rss_bytes = 0;
   uint64_t busy_us = 0;  // time in handlers, cumulative
   uint64_t step_us = 0;  // of it, in steps of environments or in scoring answers
+  // Time of a group, on average: waiting for a credit, and for the answer to a request.
+  uint64_t credit_wait_us = 0;
+  uint64_t action_wait_us = 0;
   std::string last_error;
 
   template <class I> friend typename I::result_type inspect(I& f, WorkerReport& x) {
     return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.last, x.requests, x.retries,
-             x.env_failures, x.quarantined, x.rss_bytes, x.busy_us, x.step_us, x.last_error);
+             x.env_failures, x.quarantined, x.rss_bytes, x.busy_us, x.step_us, x.credit_wait_us, x.action_wait_us, x.last_error);
   }
 };
 

@@ -1,6 +1,8 @@
 #include "runtime/stats/bottleneck.h"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "runtime/base/text_format.h"
 
@@ -8,6 +10,9 @@ namespace troupe {
 
 namespace {
 
+constexpr double kBusy = 0.85;          // share of time from which an actor counts as always busy
+constexpr double kSaturated = 0.95;     // the same of the processors
+constexpr double kMuchCredit = 0.2;     // share of time without a credit from which the lag cap holds sampling back
 constexpr double kBusyTrainer = 0.1;    // wait fraction below which the trainer limits the run
 constexpr double kHungryTrainer = 0.3;  // wait fraction above which sampling does
 constexpr double kMuchDropped = 0.05;   // of the samples produced
@@ -56,6 +61,74 @@ Bottleneck missing_processes(const StatsSnapshot& s) {
   return {};
 }
 
+// Speed if a part that was busy for `share` of the time could do twice as much, and the others still had to do theirs
+// within theirs: at most twice, and at most what the busiest of the others allows.
+double gain_of_doubling(std::initializer_list<double> others) {
+  double most = 0.5;
+  for (const double share : others) most = std::max(most, std::isfinite(share) ? share : 0.0);
+  return 1 / most - 1;
+}
+
+std::string with_gain(const std::string& advice, const std::string& change, double gain) {
+  if (!(gain >= 0.05)) return advice;
+  return advice + "; " + change + ": about +" + format_percent(gain);
+}
+
+Bottleneck verdict(const std::string& what, const std::string& why, const std::string& advice,
+                   const std::string& change, double gain) {
+  return {what, why, with_gain(advice, change, gain), gain};
+}
+
+bool knows_shares(const StatsSnapshot& s) {
+  return std::isfinite(s.busy.trainer) && std::isfinite(s.busy.workers) && std::isfinite(s.busy.inference);
+}
+
+std::string busy_text(const std::string& who, double share) {
+  return who + " busy " + format_percent(share) + " of the time";
+}
+
+// Sampling limits the run: which part of it?
+Bottleneck sampling_by_shares(const StatsSnapshot& s) {
+  const BusyShares& b = s.busy;
+  const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
+  const std::string workers_advice = b.machine > kSaturated ? "more machines, or fewer threads" : "more workers";
+  if (b.workers >= kBusy && b.workers >= b.inference) {
+    const bool steps = b.stepping > 0.5 * b.workers;
+    return verdict(steps ? "environment steps" : "workers",
+                   busy_text("workers are", b.workers) + (steps ? ", " + format_percent(b.stepping) + " in steps" : ""),
+                   workers_advice, "twice as many",
+                   b.machine > kSaturated ? kUnknown : gain_of_doubling({b.trainer, b.inference, b.machine}));
+  }
+  if (b.inference >= kBusy)
+    return verdict("inference", busy_text("inference actors are", b.inference),
+                   2 * s.batches_full > batches ? "more inference actors, or a larger batch_size"
+                                                : "more inference actors, or a smaller model",
+                   "twice as fast", gain_of_doubling({b.trainer, b.workers}));
+  if (b.machine > kSaturated)
+    return {"processors", busy_text("all processors are", b.machine),
+            "more machines, or fewer workers and threads than processors"};
+  if (2 * s.batches_timeout > batches)
+    return {"batch deadline", "most batches wait for inference.timeout_us",
+            "a smaller batch_size or timeout_us, or more workers"};
+  return verdict("few environments", "groups wait " + format_percent(b.action_wait) + " of the time for actions",
+                 "more workers or groups", "twice as many", gain_of_doubling({b.trainer, b.workers, b.inference}));
+}
+
+Bottleneck by_shares(const StatsSnapshot& s) {
+  const BusyShares& b = s.busy;
+  if (b.trainer >= kBusy)
+    return verdict("training", busy_text("the trainer is", b.trainer), "fewer epochs, or a faster device",
+                   "updates in half the time", gain_of_doubling({b.workers, b.inference, b.prefetcher}));
+  if (b.prefetcher >= kBusy)
+    return {"batch preparation", busy_text("the prefetcher is", b.prefetcher), "a smaller super_batch or more reuse"};
+  if (b.credit_wait > kMuchCredit)
+    return verdict(
+        "lag cap",
+        "the trainer waits " + format_percent(1 - b.trainer) + " of the time, workers " + format_percent(b.credit_wait),
+        "a larger replay.max_policy_lag", "without the cap", 1 / std::max({b.trainer, 1 - b.credit_wait, 0.1}) - 1);
+  return sampling_by_shares(s);
+}
+
 }  // namespace
 
 uint64_t env_failures_of(const StatsSnapshot& s) {
@@ -74,7 +147,14 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   waste                   many samples are dropped
 //   not known yet           the first update is not complete
 //   unknown                 a deterministic run, which reports no times
-//   sampling, training, none   by the trainer's wait fraction
+//   by the shares of time that each part was busy in the last 10 s:
+//     training            the trainer is always busy
+//     batch preparation   the prefetcher is
+//     lag cap             the trainer waits for samples while workers wait for credits, because of max_policy_lag
+//     environment steps, workers, inference, processors   one of these is always busy
+//     batch deadline      batches leave on inference.timeout_us
+//     few environments    nothing is always busy: requests are too few to fill the time
+//   sampling, training, none   by the trainer's wait fraction since the start, before the shares are known
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.training_ended) return {};
   if (environments_fail(s)) return {"environments fail", failures_text(s), ""};
@@ -93,6 +173,7 @@ Bottleneck find_bottleneck(const StatsSnapshot& s) {
     if (s.updates == 0) return {"not known yet", "the first update is not complete", ""};
     return {"unknown", "a deterministic run does one thing at a time", ""};
   }
+  if (knows_shares(s)) return by_shares(s);
   const std::string waits = "the trainer waits " + format_percent(s.trainer_wait_fraction) + " of the time";
   if (s.trainer_wait_fraction > kHungryTrainer) return {"sampling", waits, sampling_advice(s)};
   if (s.trainer_wait_fraction < kBusyTrainer)

@@ -28,6 +28,8 @@ struct EvaluationResult {
 struct BusyShares {
   double workers = kUnknown;
   double stepping = kUnknown;  // of the workers' time: in steps of environments
+  // Of the time of a group of environments, waiting: for a credit, and for actions.
+  double credit_wait = kUnknown, action_wait = kUnknown;
   double inference = kUnknown;
   double replay = kUnknown;
   double prefetcher = kUnknown;  // preparing super-batches

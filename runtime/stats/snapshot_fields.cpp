@@ -109,6 +109,13 @@ constexpr std::array kFields = {
     SnapshotField{kBusy, "busy.stepping", "busy_ratio{actor=environments}", "0 to 1", kTimed,
                   "share of the last 10 s that a worker spent in steps of its environments, on average",
                   of_busy<&BusyShares::stepping>},
+    SnapshotField{kBusy, "busy.credit_wait", "busy_ratio{actor=waits_for_credit}", "0 to 1", kTimed,
+                  "share of the last 10 s that a group of environments could not begin a rollout, because its samples "
+                  "might exceed `replay.max_policy_lag`, on average",
+                  of_busy<&BusyShares::credit_wait>},
+    SnapshotField{kBusy, "busy.action_wait", "busy_ratio{actor=waits_for_actions}", "0 to 1", kTimed,
+                  "share of the last 10 s that a group of environments waited for actions, on average",
+                  of_busy<&BusyShares::action_wait>},
     SnapshotField{kBusy, "busy.inference", "busy_ratio{actor=inference}", "0 to 1", kTimed,
                   "the same of the inference actors, in handlers: forward passes, and applying weights",
                   of_busy<&BusyShares::inference>},

@@ -328,6 +328,63 @@ TEST_CASE("console: the bottleneck is what limits the run") {
   CHECK(text_of(find_bottleneck(fresh)) == "not known yet: the first rollouts are not complete");
 }
 
+TEST_CASE("console: the bottleneck is the part that is busy all the time") {
+  struct Case {
+    BusyShares busy;
+    std::string what;
+    double gain;
+    uint64_t timeouts = 0;
+  };
+  const std::vector<Case> cases = {
+      {{.workers = 0.5, .stepping = 0.4, .inference = 0.2, .prefetcher = 0.2, .trainer = 0.97, .machine = 0.6},
+       "training",
+       1},
+      {{.workers = 0.8, .stepping = 0.4, .inference = 0.2, .prefetcher = 0.2, .trainer = 0.97, .machine = 1},
+       "training",
+       0.25},
+      {{.workers = 0.5, .stepping = 0.4, .inference = 0.2, .prefetcher = 0.95, .trainer = 0.6, .machine = 0.6},
+       "batch preparation",
+       kUnknown},
+      {{.workers = 0.4, .credit_wait = 0.5, .inference = 0.2, .prefetcher = 0.1, .trainer = 0.5, .machine = 0.6},
+       "lag cap",
+       1},
+      {{.workers = 0.95, .stepping = 0.9, .inference = 0.2, .prefetcher = 0.1, .trainer = 0.25, .machine = 0.4},
+       "environment steps",
+       1},
+      {{.workers = 0.95, .stepping = 0.9, .inference = 0.2, .prefetcher = 0.1, .trainer = 0.8, .machine = 0.4},
+       "environment steps",
+       0.25},
+      {{.workers = 0.95, .stepping = 0.2, .inference = 0.2, .prefetcher = 0.1, .trainer = 0.3, .machine = 1},
+       "workers",
+       kUnknown},
+      {{.workers = 0.3, .stepping = 0.2, .inference = 0.95, .prefetcher = 0.1, .trainer = 0.3, .machine = 0.5},
+       "inference",
+       1},
+      {{.workers = 0.6, .stepping = 0.5, .inference = 0.6, .prefetcher = 0.1, .trainer = 0.6, .machine = 1},
+       "processors",
+       kUnknown},
+      {{.workers = 0.2, .stepping = 0.1, .inference = 0.1, .prefetcher = 0.1, .trainer = 0.1, .machine = 0.2},
+       "batch deadline",
+       kUnknown,
+       1000},
+      {{.workers = 0.2, .stepping = 0.1, .inference = 0.1, .prefetcher = 0.1, .trainer = 0.1, .machine = 0.2},
+       "few environments",
+       1},
+  };
+  for (const Case& c : cases) {
+    StatsSnapshot s = running();
+    s.busy = c.busy;
+    s.batches_timeout = c.timeouts;
+    const Bottleneck verdict = find_bottleneck(s);
+    CAPTURE(text_of(verdict));
+    CHECK(verdict.what == c.what);
+    CHECK((std::abs(verdict.gain - c.gain) < 1e-9 || (std::isnan(verdict.gain) && std::isnan(c.gain))));
+    CHECK(13 + verdict.what.size() + 2 + verdict.why.size() <= 80);
+    CHECK(13 + verdict.advice.size() <= 80);
+    CHECK(verdict.what.size() <= 34);
+  }
+}
+
 TEST_CASE("console: the bottleneck names the processes that a run waits for") {
   const auto verdict = [](uint64_t workers, uint64_t joined, uint64_t inference, uint64_t own) {
     StatsSnapshot s = joined > 0 ? running() : StatsSnapshot{};

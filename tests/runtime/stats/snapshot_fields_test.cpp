@@ -38,6 +38,8 @@ StatsSnapshot complete() {
                         &s.dropped_length,
                         &s.busy.workers,
                         &s.busy.stepping,
+                        &s.busy.credit_wait,
+                        &s.busy.action_wait,
                         &s.busy.inference,
                         &s.busy.replay,
                         &s.busy.prefetcher,
