@@ -86,7 +86,8 @@ struct WorkerReport {
 
   template <class I> friend typename I::result_type inspect(I& f, WorkerReport& x) {
     return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.last, x.requests, x.retries,
-             x.env_failures, x.quarantined, x.rss_bytes, x.busy_us, x.step_us, x.credit_wait_us, x.action_wait_us, x.last_error);
+             x.env_failures, x.quarantined, x.rss_bytes, x.busy_us, x.step_us, x.credit_wait_us, x.action_wait_us,
+             x.last_error);
   }
 };
 

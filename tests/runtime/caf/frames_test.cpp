@@ -100,10 +100,11 @@ std::vector<caf::message> examples() {
       caf::make_message(WorkerHello{1, 2, 3}),
       caf::make_message(RolloutMessage{rollout}),
       caf::make_message(Part{PartOf::reply, 1, 2, 3, Array(DType::u8, {4})}),
-      caf::make_message(WorkerReport{1, 2, {{1, 3, 4, {numbers, numbers, numbers}}}, true, 5, 6, 7, 8, 9, "broken"}),
+      caf::make_message(
+          WorkerReport{1, 2, {{1, 3, 4, {numbers, numbers, numbers}}}, true, 5, 6, 7, 8, 9, 10, 11, 12, 13, "broken"}),
       caf::make_message(EnvironmentsFailing{1, "broken"}),
       caf::make_message(Applied{1, {2, 3}}),
-      caf::make_message(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, numbers, numbers}),
+      caf::make_message(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, 10, numbers, numbers}),
       caf::make_message(ActRequest{1, 2, 3, 4, named, numbers, numbers, named}),
       caf::make_message(
           ActReply{1, 2, {3, 4}, numbers, numbers, numbers, numbers, numbers, Fault::forward_failed, "why"}),
