@@ -330,7 +330,8 @@ TEST_CASE("override: each wrong assignment gives its exact one-line error and ch
       {"trainer.lr=3e-4", "--set: trainer.lr: unknown key, did you mean trainer.policy_lr and trainer.value_lr?"},
       {"clip_range=0.2", "--set: clip_range: unknown key, did you mean algorithm.clip_low and algorithm.clip_high?"},
       {"replay={}",
-       "--set: replay: is a section, set one of its keys: mode, draw, capacity, max_policy_lag, max_reuse"},
+       "--set: replay: is a section, set one of its keys: mode, draw, capacity, max_policy_lag, max_reuse, late, "
+       "filter_groups"},
       {"replay.mode=\"fifo\"", "--set: replay.mode: \"fifo\" is unknown, expected one of: consume_once, reuse"},
       {"name=a=b",
        "--set: name: \"a=b\" is not allowed, expected up to 100 of A-Z a-z 0-9 . _ -, the first not . or -"},
@@ -483,7 +484,7 @@ TEST_CASE("names: similar spelling does not suggest a setting of another section
   const auto advice = [&](const std::string& path) {
     return unknown_key(fields, path, foreign_names()).substr(path.size() + std::string(": unknown key, ").size());
   };
-  CHECK(advice("replay.epoch") == "replay has: mode, draw, capacity, max_policy_lag, max_reuse");
+  CHECK(advice("replay.epoch") == "replay has: mode, draw, capacity, max_policy_lag, max_reuse, late, filter_groups");
   CHECK(advice("stop.gama") == "stop has: env_steps, updates, seconds, eval_return");
   CHECK(advice("env.xyzzy.size").starts_with("env has: id, params, rows"));
   CHECK(advice("rollout.rows") == "rollout has: length");  // although there are env.rows and evaluation.rows
