@@ -151,15 +151,18 @@ TEST_CASE("messages: rollouts round-trip with every member") {
 
 TEST_CASE("messages: reports and small messages round-trip") {
   Fixture f;
-  const WorkerReport worker =
-      f.round_trip(WorkerReport{1, 2, {{1, 3, 4, {odd_floats(), Array(), Array()}}}, true, 5, 6, 7, 8, 9, "e"});
+  const WorkerReport worker = f.round_trip(
+      WorkerReport{1, 2, {{1, 3, 4, {odd_floats(), Array(), Array()}}}, true, 5, 6, 7, 8, 9, 10, 11, 12, 13, "e"});
   CHECK(worker.last);
   REQUIRE(worker.partial.size() == 1);
   CHECK(worker.partial[0].env_steps == 4);
   CHECK(worker.partial[0].episodes.returns == odd_floats());
   CHECK(worker.rss_bytes == 9);
+  CHECK(worker.busy_us == 10);
+  CHECK(worker.action_wait_us == 13);
   CHECK(worker.last_error == "e");
-  CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, Array(), odd_floats()}).latency_us == odd_floats());
+  CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, 10, Array(), odd_floats()}).latency_us ==
+        odd_floats());
   CHECK(f.round_trip(Applied{1, {2, 3}}).version == PolicyVersion{2, 3});
   CHECK(f.round_trip(ReceiverGone{7}).inference_index == 7);
   CHECK(f.round_trip(Expelled{7, "late"}).why == "late");
