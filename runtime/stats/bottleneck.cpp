@@ -71,7 +71,7 @@ double gain_of_doubling(std::initializer_list<double> others) {
 
 std::string with_gain(const std::string& advice, const std::string& change, double gain) {
   if (!(gain >= 0.05)) return advice;
-  return advice + "; " + change + ": about +" + format_percent(gain);
+  return advice + "; " + change + ": +" + format_percent(gain);
 }
 
 Bottleneck verdict(const std::string& what, const std::string& why, const std::string& advice,
@@ -101,8 +101,8 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   }
   if (b.inference >= kBusy)
     return verdict("inference", busy_text("inference actors are", b.inference),
-                   2 * s.batches_full > batches ? "more inference actors, or a larger batch_size"
-                                                : "more inference actors, or a smaller model",
+                   2 * s.batches_full > batches ? "more inference actors or a larger batch_size"
+                                                : "more inference actors or a smaller model",
                    "twice as fast", gain_of_doubling({b.trainer, b.workers}));
   if (b.machine > kSaturated)
     return {"processors", busy_text("all processors are", b.machine),
@@ -118,7 +118,7 @@ Bottleneck by_shares(const StatsSnapshot& s) {
   const BusyShares& b = s.busy;
   if (b.trainer >= kBusy)
     return verdict("training", busy_text("the trainer is", b.trainer), "fewer epochs, or a faster device",
-                   "updates in half the time", gain_of_doubling({b.workers, b.inference, b.prefetcher}));
+                   "twice as fast", gain_of_doubling({b.workers, b.inference, b.prefetcher}));
   if (b.prefetcher >= kBusy)
     return {"batch preparation", busy_text("the prefetcher is", b.prefetcher), "a smaller super_batch or more reuse"};
   if (b.credit_wait > kMuchCredit)
