@@ -195,7 +195,7 @@ TEST_CASE("inference: after the last inference process is killed the run prints 
     const size_t last = out.rfind("bottleneck: ");
     return last != std::string::npos && out.compare(last, 44, "bottleneck: waiting for an inference process") == 0;
   }));
-  CHECK(metrics_of(run.folder()).at("inference").at("up") == 0);
+  CHECK(eventually([&] { return metrics_of(run.folder()).at("inference").at("up") == 0; }));
   for (const std::string& text : {run.process().err(), text_of(run.folder() + "/log.txt")}) {
     CHECK(text.find("GLHF") == std::string::npos);
     CHECK(text.find("/pair.cc") == std::string::npos);
