@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/answer_figures.h"
 #include "actors/config/replay_capacity.h"
 #include "runtime/base/errors.h"
 #include "runtime/stats/snapshot.h"
@@ -20,24 +21,6 @@ constexpr uint64_t kUpdatesPerSuperBatch = 4;
 
 // replay.filter_groups leaves out this many super-batches in a row at most.
 constexpr uint64_t kMostFiltered = 10;
-
-// Adds the answers of a unit, and their tokens; nothing if it is not a group of answers.
-void count_answers(const Rollout& rollout, const RolloutUnit& unit, uint64_t& answers, uint64_t& tokens) {
-  if (rollout.answers.empty()) return;
-  answers += unit.samples;
-  const auto [first, last] = std::ranges::equal_range(rollout.answers.group.view<int32_t>(), unit.index);
-  const auto offsets = rollout.answers.offsets.view<int64_t>();
-  const auto begin = rollout.answers.group.view<int32_t>().begin();
-  tokens +=
-      static_cast<uint64_t>(offsets[static_cast<size_t>(last - begin)] - offsets[static_cast<size_t>(first - begin)]);
-}
-
-// Whether the rollout is a group of answers that all have the same reward.
-bool without_spread(const Rollout& rollout) {
-  if (rollout.answers.empty()) return false;
-  const auto rewards = rollout.answers.rewards.view<float>();
-  return std::ranges::all_of(rewards, [&](float reward) { return reward == rewards.front(); });
-}
 
 }  // namespace
 
@@ -192,6 +175,7 @@ bool ReplayStore::push(RolloutPtr rollout) {
   if (reported != partial.end()) partial.erase(reported);
   take_credit(it->second, *rollout);
   count(rollout->samples, rollout->env_steps, rollout->episodes);
+  count_produced(*rollout, answers_);
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (stored_samples_ + rollout->samples > capacity_ && stored_samples_ >= super_batch_) {
     ledger_.dropped_full += rollout->samples;

@@ -73,6 +73,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       receivers_(config.deterministic),
       published_(start.version) {
   now_.inference_own = static_cast<uint64_t>(config.inference.count);
+  now_.counts_answers = is_token_run(config);
   now_.lag_bound = static_cast<uint64_t>(config.replay.max_policy_lag);
   now_.updates = start.version.number;
   now_.env_steps = start.env_steps;
@@ -107,7 +108,8 @@ void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   now_.workers_total = report.workers_total;
   now_.uncounted_at_most = report.uncounted;
   now_.reuse = report.reuse;
-  const AnswerFigures& answers = report.answers;
+  const AnswerFigures& answers = answers_ = report.answers;
+  if (answers.produced > 0) now_.cut_fraction = ratio(answers.cut, answers.produced);
   if (answers.trained > 0) now_.trained_length = ratio(answers.trained_tokens, answers.trained);
   if (answers.dropped > 0) now_.dropped_length = ratio(answers.dropped_tokens, answers.dropped);
   busy_.replay = report.busy_us;
@@ -201,6 +203,13 @@ void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
   s.updates_per_second = update_rate_.over(now, kShort);
 }
 
+void StatsCore::fill_tokens(StatsSnapshot& s, Clock::time_point now) {
+  tokens_rate_.add(now, answers_.produced_tokens);
+  trained_tokens_rate_.add(now, answers_.trained_tokens);
+  s.answer_tokens_per_second = tokens_rate_.over(now, kShort);
+  s.trained_tokens_per_second = trained_tokens_rate_.over(now, kShort);
+}
+
 void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
   // Updates are counted when they end, so within 10 s more of their time may be counted than has passed.
   const auto share = [&](Rate& rate, uint64_t busy_us, uint64_t actors) {
@@ -242,6 +251,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   env_rate_.add(now, s.env_steps);
   update_rate_.add(now, s.updates);
   fill_progress(s, now);
+  if (now_.counts_answers) fill_tokens(s, now);
   fill_inference(s);
   fill_workers(s, now);
   if (!config_.deterministic) fill_busy(s, now);

@@ -76,6 +76,7 @@ class StatsCore {
   StatsSnapshot snapshot(Clock::time_point now);
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
   void fill_busy(StatsSnapshot& s, Clock::time_point now);
+  void fill_tokens(StatsSnapshot& s, Clock::time_point now);
   void fill_inference(StatsSnapshot& s) const;
   void fill_workers(StatsSnapshot& s, Clock::time_point now) const;
   double progress(double seconds_of_training) const;
@@ -92,7 +93,8 @@ class StatsCore {
   EpisodeWindow episodes_;
   AlarmWatch alarms_;
   std::deque<LagCounts> lags_;
-  Rate env_rate_, update_rate_;
+  AnswerFigures answers_;
+  Rate env_rate_, update_rate_, tokens_rate_, trained_tokens_rate_;
   BusyTimes busy_;
   Rate workers_busy_, stepping_busy_, inference_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;
   Rate credit_wait_, action_wait_, machine_busy_, machine_total_;

@@ -82,12 +82,15 @@ using LagCounts = std::map<uint64_t, uint64_t>;
 
 // The answers of a token run that this start of the run has trained on or dropped as stale.
 struct AnswerFigures {
+  uint64_t produced = 0, produced_tokens = 0;
+  uint64_t cut = 0;  // of those produced, that reached generation.max_tokens
   uint64_t trained = 0, trained_tokens = 0;
   uint64_t dropped = 0, dropped_tokens = 0;
   double late_wait_seconds = 0;  // that updates waited for answers under way, see replay.late
 
   template <class I> friend typename I::result_type inspect(I& f, AnswerFigures& x) {
-    return f(x.trained, x.trained_tokens, x.dropped, x.dropped_tokens, x.late_wait_seconds);
+    return f(x.produced, x.produced_tokens, x.cut, x.trained, x.trained_tokens, x.dropped, x.dropped_tokens,
+             x.late_wait_seconds);
   }
 };
 

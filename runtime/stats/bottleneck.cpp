@@ -94,10 +94,13 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   const std::string workers_advice = b.machine > kSaturated ? "more machines, or fewer threads" : "more workers";
   if (b.workers >= kBusy && b.workers >= b.inference) {
     const bool steps = b.stepping > 0.5 * b.workers;
-    return verdict(steps ? "environment steps" : "workers",
-                   busy_text("workers are", b.workers) + (steps ? ", " + format_percent(b.stepping) + " in steps" : ""),
-                   workers_advice, "twice as many",
-                   b.machine > kSaturated ? kUnknown : gain_of_doubling({b.trainer, b.inference, b.machine}));
+    const std::string work = s.counts_answers ? "scoring answers" : "environment steps";
+    return verdict(
+        steps ? work : "workers",
+        busy_text("workers are", b.workers) +
+            (steps ? ", " + format_percent(b.stepping) + (s.counts_answers ? " in scores" : " in steps") : ""),
+        workers_advice, "twice as many",
+        b.machine > kSaturated ? kUnknown : gain_of_doubling({b.trainer, b.inference, b.machine}));
   }
   if (b.inference >= kBusy)
     return verdict("inference", busy_text("inference actors are", b.inference),

@@ -73,6 +73,9 @@ std::string head_line(const std::string& run, const StatsSnapshot& s, size_t wid
 }
 
 std::string steps_line(const StatsSnapshot& s) {
+  if (s.counts_answers)
+    return "  answers    " + format_short(s.env_steps) + "  " + rate(s.env_steps_per_second) + "/s  tokens " +
+           rate(s.answer_tokens_per_second) + "/s, trained " + rate(s.trained_tokens_per_second) + "/s";
   return "  steps      " + format_short(s.env_steps) + " env-steps  " + rate(s.env_steps_per_second) +
          "/s (60 s: " + rate(s.env_steps_per_second_60s) + "/s)";
 }
@@ -123,6 +126,11 @@ std::string weights_line(const StatsSnapshot& s) {
 }
 
 std::string return_line(const StatsSnapshot& s) {
+  if (s.counts_answers) {
+    if (!std::isfinite(s.return_mean)) return "  reward     no answer is complete yet";
+    return "  reward     " + format_figure(s.return_mean, 3) + "  right " + format_percent(s.success_rate) +
+           "  length " + format_figure(s.length_mean, 1) + "  cut off " + format_percent(s.cut_fraction);
+  }
   if (!std::isfinite(s.return_mean)) return "  return     no episode is complete yet";
   return "  return     " + return_figure(s.return_mean, s.return_mean) + " +- " +
          return_figure(s.return_std, s.return_mean) + "  length " + format_figure(s.length_mean, 0) + "  success " +
@@ -137,6 +145,9 @@ std::string learning_line(const StatsSnapshot& s) {
 std::string evaluation_line(const StatsSnapshot& s) {
   if (!s.evaluation) return "";
   const EvaluationResult& e = *s.evaluation;
+  if (s.counts_answers)
+    return "  evaluation at update " + format_short(e.updates) + ": pass@1 " + format_percent(e.success_rate) + " of " +
+           format_short(e.episodes) + " prompts";
   return "  evaluation at update " + format_short(e.updates) + ": return " +
          return_figure(e.return_mean, e.return_mean) + " +- " + return_figure(e.return_std, e.return_mean) +
          ", success " + format_percent(e.success_rate);
@@ -192,18 +203,22 @@ LineItem counted(int rank, const std::string& name, uint64_t count) {
 std::vector<LineItem> line_items(const StatsSnapshot& s) {
   const auto same = [](int rank, const std::string& text) { return LineItem{rank, text, text}; };
   const auto steps = [&](auto format) {
-    return "steps " + format(s.env_steps) + " (" + rate(s.env_steps_per_second, format) + "/s)";
+    return (s.counts_answers ? "answers " : "steps ") + format(s.env_steps) + " (" +
+           rate(s.env_steps_per_second, format) + "/s)";
   };
+  const std::string return_name = s.counts_answers ? "reward " : "return ";
   const std::string updates_rate = "(" + format_figure(s.updates_per_second, 1) + "/s)";
   const std::string lag = "lag p95 ", of = " of ";
-  std::vector<LineItem> items = {
-      same(2, format_seconds(s.elapsed_seconds)),
-      same(3, format_percent(s.progress)),
-      {0, steps(format_short), steps(format_compact)},
-      counted(0, "updates", s.updates),
-      {6, updates_rate, updates_rate, true},
-      {0, "return " + return_figure(s.return_mean, s.return_mean), "return " + format_compact_figure(s.return_mean)}};
-  if (std::isfinite(s.success_rate)) items.push_back(same(5, "success " + format_percent(s.success_rate)));
+  std::vector<LineItem> items = {same(2, format_seconds(s.elapsed_seconds)),
+                                 same(3, format_percent(s.progress)),
+                                 {0, steps(format_short), steps(format_compact)},
+                                 counted(0, "updates", s.updates),
+                                 {6, updates_rate, updates_rate, true},
+                                 {0, return_name + return_figure(s.return_mean, s.return_mean),
+                                  return_name + format_compact_figure(s.return_mean)}};
+  if (std::isfinite(s.success_rate))
+    items.push_back(same(5, (s.counts_answers ? "right " : "success ") + format_percent(s.success_rate)));
+  if (s.counts_answers) items.push_back(same(4, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
   items.push_back(same(7, "KL " + small_figure(learner_metric(s, "kl"))));
   if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, "env failures", failures));
   if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, "lost", s.ledger.lost_in_crash));

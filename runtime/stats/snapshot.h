@@ -60,9 +60,14 @@ struct StatsSnapshot {
   Ledger ledger;
   uint64_t uncounted_at_most = 0;  // samples that crashed workers may have made beyond those in the ledger
 
-  double trained_length = kUnknown;  // mean tokens of the answers that were trained, of this start
-  double dropped_length = kUnknown;  // likewise of those dropped as stale
-  double late_wait_seconds = 0;      // that updates waited for late answers
+  // Token runs, of this start.
+  bool counts_answers = false;                  // a sample and an environment step are an answer; not in the JSON
+  double answer_tokens_per_second = kUnknown;   // of answers that arrived at replay, over the last 10 s
+  double trained_tokens_per_second = kUnknown;  // of answers that updates have used
+  double cut_fraction = kUnknown;               // of the answers, those that reached the largest number of tokens
+  double trained_length = kUnknown;             // mean tokens of the answers that were trained
+  double dropped_length = kUnknown;             // likewise of those dropped as stale
+  double late_wait_seconds = 0;                 // that updates waited for late answers
 
   uint64_t inference_up = 0;         // inference actors that serve, in this process and others
   uint64_t inference_own = 0;        // configured in this process; not in the JSON

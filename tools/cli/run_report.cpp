@@ -42,7 +42,9 @@ std::string success_text(double rate) {
   return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
 }
 
-std::string evaluation_text(const Evaluation& e) {
+std::string evaluation_text(const Evaluation& e, bool answers) {
+  if (answers)
+    return "evaluation: pass@1 " + format_number(e.success_rate, 3) + " over " + format_counted(e.episodes, "prompt");
   return "evaluation: return " + format_number(e.return_mean, 2) + " +- " + format_number(e.return_std, 2) +
          success_text(e.success_rate) + " over " + format_counted(e.episodes, "episode");
 }
@@ -208,15 +210,17 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
   const double run_seconds = start_.totals.elapsed_seconds + wall_seconds;
   attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, run_seconds)); });
   begin_closing_lines();
-  close_with(reason_of(outcome) + " after " + format_counted(last_.env_steps, "environment step") + ", " +
+  close_with(reason_of(outcome) + " after " +
+             format_counted(last_.env_steps, is_token_run(config_) ? "answer" : "environment step") + ", " +
              format_counted(outcome.version.number, "update") + ", " + format_seconds(run_seconds));
   // The command prints the error that ended the run.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
-  if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation));
+  if (outcome.evaluation && outcome.evaluation->error.empty())
+    close_with(evaluation_text(*outcome.evaluation, is_token_run(config_)));
   if (!folder_.ranking().empty()) {
     const CheckpointScore& best = folder_.ranking().front();
-    close_with("best checkpoint: after " + format_counted(best.updates, "update") + ", return " +
-               format_number(best.return_mean, 2));
+    close_with("best checkpoint: after " + format_counted(best.updates, "update") +
+               (is_token_run(config_) ? ", reward " : ", return ") + format_number(best.return_mean, 2));
   }
   print_line("Run folder: " + folder_.path(), console_);
   return refused;

@@ -385,6 +385,33 @@ TEST_CASE("console: the bottleneck is the part that is busy all the time") {
   }
 }
 
+TEST_CASE("console: a token run counts answers and tokens") {
+  StatsSnapshot s = running();
+  s.counts_answers = true;
+  s.answer_tokens_per_second = 20480;
+  s.trained_tokens_per_second = 19000;
+  s.cut_fraction = 0.02;
+  s.evaluation = EvaluationResult{.updates = 40, .episodes = 200, .success_rate = 0.97};
+  const std::string line = console_line(s);
+  std::string block;
+  for (const std::string& each : console_block("reverse", s, 100)) block += each + '\n';
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  CAPTURE(line);
+  CAPTURE(block);
+  for (const char* absent : {"steps ", "return", "success"}) {
+    CHECK_FALSE(has(line, absent));
+    CHECK_FALSE(has(block, absent));
+  }
+  CHECK(has(line, "  answers "));
+  CHECK(has(line, "  reward "));
+  CHECK(has(line, "  tokens 20,480/s"));
+  CHECK(has(block, "tokens 20,480/s, trained 19,000/s"));
+  CHECK(has(block, "cut off 2 %"));
+  CHECK(has(block, "pass@1 97 % of 200 prompts"));
+}
+
 TEST_CASE("console: the bottleneck names the processes that a run waits for") {
   const auto verdict = [](uint64_t workers, uint64_t joined, uint64_t inference, uint64_t own) {
     StatsSnapshot s = joined > 0 ? running() : StatsSnapshot{};
