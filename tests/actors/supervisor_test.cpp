@@ -40,7 +40,7 @@ struct SilentHostState {
   std::vector<uint64_t> numbers;  // its worker number after each join
 };
 
-SilentHost::behavior_type silent_host(SilentHost::stateful_pointer<SilentHostState> self, SupervisorActor run) {
+SilentHost::behavior_type silent_host(SelfPointer<SilentHost, SilentHostState> self, SupervisorActor run) {
   return {
       [self, run](begin_atom) {
         self->request(run, 10s, JoinRequest{kProtocolVersion, "worker", "test", 1})
