@@ -62,9 +62,11 @@ MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
   for (const TensorSpec& tensor : signature.tensors)
     bytes += count(tensor.shape.elements()) * count(size_of(tensor.dtype));
   const ModelConfig& model = config.model;
-  const bool mlp = model.kind == "mlp";
-  return {mlp ? "model.hidden" : "model.net", mlp ? setting_text(model.hidden) : model.net,
-          "weights, gradients, moments and copies of the model", bytes * (6 + count(config.inference.count))};
+  const auto [setting, value] = model.kind == "mlp" ? std::pair{"model.hidden", setting_text(model.hidden)}
+                                : model.kind == kTokenTransformerKind ? std::pair{"model.decoder", model.decoder}
+                                                                      : std::pair{"model.net", model.net};
+  return {setting, value, "weights, gradients, moments and copies of the model",
+          bytes * (6 + count(config.inference.count))};
 }
 
 // A super-batch in replay and staged, and the activations that the network keeps for a backward on the CPU.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/networks/net_layout.h"
+#include "models/networks/token_transformer_layout.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 #include "runtime/config/setting_rules.h"
@@ -67,6 +68,8 @@ void require_same_meaning(const ModelConfig& source, const ModelConfig& now, con
   require_same("model.activation", source.activation, now.activation);
   if (now.normalize_observations) require_same("model.observation_clip", source.observation_clip, now.observation_clip);
   if (now.kind == "net") require_same_net(source, now, env);
+  if (now.kind == kTokenTransformerKind && token_transformer_shape(source, env) != token_transformer_shape(now, env))
+    require_same("model.decoder", source.decoder, now.decoder);
 }
 
 void require_same_observations(const EnvSpec& source, const EnvSpec& now) {

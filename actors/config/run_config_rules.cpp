@@ -217,13 +217,17 @@ void check_stop(const RunConfig& c) {
            "updates never reach the learning rate: " + end + "; use at most " + text(updates));
 }
 
+void require_cpu(const RunConfig& c, const std::string& why) {
+  if (c.trainer.device != "cpu") refuse("trainer.device", c.trainer.device, why + "; use \"cpu\"");
+  for (const auto& [path, device] :
+       {std::pair{"inference.device", c.inference.device}, {"evaluation.device", c.evaluation.device}})
+    if (device.starts_with("cuda")) refuse(path, device, why + "; use \"auto\" or \"cpu\"");
+}
+
 void check_deterministic(const RunConfig& c) {
   if (!c.deterministic) return;
   const std::string with = "cannot go with deterministic true; ";
-  if (c.trainer.device != "cpu") refuse("trainer.device", c.trainer.device, with + "use \"cpu\"");
-  for (const auto& [path, device] :
-       {std::pair{"inference.device", c.inference.device}, {"evaluation.device", c.evaluation.device}})
-    if (device.starts_with("cuda")) refuse(path, device, with + "use \"auto\" or \"cpu\"");
+  require_cpu(c, "cannot go with deterministic true");
   if (c.stop.seconds > 0) refuse("stop.seconds", c.stop.seconds, with + "use stop.env_steps or stop.updates");
   if (c.trainer.threads > 1) refuse("trainer.threads", c.trainer.threads, with + "use 1");
   if (c.inference.threads > 1) refuse("inference.threads", c.inference.threads, with + "use 1");
@@ -253,6 +257,8 @@ void validate(const RunConfig& config) {
   check_scales(config);
   check_stop(config);
   check_deterministic(config);
+  if (config.model.kind == kTokenTransformerKind)
+    require_cpu(config, "cannot go with model.kind \"token_transformer\", which computes on the CPU only");
   check_network(config.network);
 }
 

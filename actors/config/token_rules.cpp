@@ -15,7 +15,8 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   const auto unused = [&](const char* path, const auto& value, const auto& fallback) {
     require_effect(path, value, fallback, false, other, instead);
   };
-  unused("model.decoder", c.model.decoder, d.model.decoder);
+  require_effect("model.decoder", c.model.decoder, d.model.decoder, c.model.kind == kTokenTransformerKind, other,
+                 "set model.kind to \"decoder\" or \"token_transformer\"");
   unused("model.path", c.model.path, d.model.path);
   unused("model.lora", c.model.lora, d.model.lora);
   unused("task.name", c.task.name, d.task.name);

@@ -39,15 +39,15 @@ void check_kl(const AlgorithmConfig& a, const AlgorithmConfig& d, int64_t epochs
 }
 
 void check_model(const ModelConfig& m, const ModelConfig& d) {
-  const bool mlp = m.kind == "mlp";
+  const bool mlp = m.kind == "mlp", layered = mlp || m.kind == kTokenTransformerKind;
   const std::string kind = with("model.kind", m.kind);
-  require_effect("model.hidden", m.hidden, d.hidden, mlp, kind, "describe the layers in model.net");
+  require_effect("model.hidden", m.hidden, d.hidden, layered, kind, "describe the layers in model.net");
   require_effect("model.shared_trunk", m.shared_trunk, d.shared_trunk, mlp,
-                 kind + ", whose trunk is shared unless model.net has a value_trunk", "");
+                 kind + (layered ? "" : ", whose trunk is shared unless model.net has a value_trunk"), "");
   if (m.kind != "net" && m.net != d.net)
     throw ConfigError("model.net: has no effect with " + kind + "; set model.kind to \"net\", or model.net to {}");
   const std::string no_layers = "model.hidden []", add_layers = "give model.hidden at least one layer";
-  require_effect("model.activation", m.activation, d.activation, !mlp || !m.hidden.empty(), no_layers, add_layers);
+  require_effect("model.activation", m.activation, d.activation, !layered || !m.hidden.empty(), no_layers, add_layers);
   require_effect("model.shared_trunk", m.shared_trunk, d.shared_trunk, !m.hidden.empty(), no_layers, add_layers);
   require_effect("model.log_std_end", m.log_std_end, d.log_std_end, m.log_std == "scheduled",
                  with("model.log_std", m.log_std), "set model.log_std to \"scheduled\"");

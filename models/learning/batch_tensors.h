@@ -11,8 +11,9 @@ struct BatchTensors {
   std::vector<at::Tensor> inputs;            // each [B, ...]
   std::vector<at::Tensor> bootstrap_inputs;  // each [C, ...]
   // With recurrent state; else undefined.
-  at::Tensor states;  // [K, S] float32 before the first steps of the chunks
-  at::Tensor starts;  // [B] uint8: an episode begins with this sample
+  at::Tensor states;   // [K, S] float32 before the first steps of the chunks
+  at::Tensor starts;   // [B] uint8: an episode begins with this sample
+  at::Tensor actions;  // [B, D] int32 with an autoregressive network; else undefined
 };
 
 }  // namespace troupe

@@ -44,8 +44,8 @@ NetworkOutput ChunkForward::run(const BatchTensors& batch, const Chunks& chunks,
   const std::vector<int64_t> samples = samples_of(chunks, which, begin, end);
   const at::Tensor index = index_tensor(samples, replica_.device.device());
   const at::Tensor starts = batch.starts.index_select(0, index).to(at::kBool);
-  const NetworkInput input = {gather_.gather(batch.inputs, index), state,
-                              starts.view({end - begin, static_cast<int64_t>(which.size())})};
+  const NetworkInput input = {
+      gather_.gather(batch.inputs, index), state, starts.view({end - begin, static_cast<int64_t>(which.size())}), {}};
   return replica_.network->forward(input, backward_follows);
 }
 

@@ -36,7 +36,8 @@ void HostForm::begin(StagedUpdate& batch) {
   const FeatureScaling scaling = replica_.scaling();
   replica_.encoder.scale(scaling, samples.inputs);
   replica_.encoder.scale(scaling, samples.bootstrap_inputs);
-  tensors_ = {replica_.tensors_of(samples.inputs), replica_.tensors_of(samples.bootstrap_inputs), {}, {}};
+  tensors_ = {replica_.tensors_of(samples.inputs), replica_.tensors_of(samples.bootstrap_inputs), {}, {}, {}};
+  if (replica_.layout.autoregressive) tensors_.actions = tensor_view(samples.actions).flatten(1);
   if (batch.chunks.steps == 0) return;
   tensors_.states = tensor_view(batch.chunks.states);
   tensors_.starts = tensor_view(batch.chunks.starts);

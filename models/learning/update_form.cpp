@@ -25,6 +25,7 @@ UpdateForm::UpdateForm(Replica& replica, const AlgorithmChoice& choice, Gradient
     : replica_(replica),
       reducer_(reducer),
       gather_(replica.device.device()),
+      action_gather_(replica.device.device()),
       chunk_forward_(replica, gather_),
       minibatch_(replica.head),
       ratios_per_sample_(choice.per_decision ? replica.head.decisions() : 1) {}
@@ -42,8 +43,7 @@ CurrentNetwork UpdateForm::current_network() {
 
 void UpdateForm::use_samples(CurrentNetwork& network) {
   network.evaluate = [this](std::span<const int64_t> samples, bool probabilities) {
-    const NetworkInput input = {gather_.gather(tensors().inputs, samples), {}, {}};
-    return evaluate(samples, replica_.network->forward(input, false), probabilities);
+    return evaluate(samples, replica_.network->forward(input_of(samples), false), probabilities);
   };
   // The tensor behind the span lives until the next call.
   network.bootstrap_values = [this, values = at::Tensor()](int64_t begin, int64_t end) mutable {
@@ -52,6 +52,14 @@ void UpdateForm::use_samples(CurrentNetwork& network) {
     values = replica_.network->values(input).cpu();
     return floats_of(values);
   };
+}
+
+// Without recurrent state.
+NetworkInput UpdateForm::input_of(std::span<const int64_t> samples) {
+  NetworkInput input;
+  input.observations = gather_.gather(tensors().inputs, samples);
+  if (tensors().actions.defined()) input.actions = action_gather_.gather({tensors().actions}, samples).front();
+  return input;
 }
 
 // All samples are computed in one pass over the chunks, because a sample's state depends on the samples before it.
@@ -79,7 +87,9 @@ StepReport UpdateForm::step(const UpdateSettings& settings, SampleRange minibatc
     if (!accumulate(settings, part, totals.all)) break;
   if (reducer_.ranks() > 1) spoil_gradients();
   reducer_.reduce(replica_.device.gradients(), totals.own.samples);
-  return apply(settings, totals.all);
+  const StepReport report = apply(settings, totals.all);
+  replica_.network->weights_changed();
+  return report;
 }
 
 LossTotals UpdateForm::count(SampleRange minibatch) {
@@ -96,8 +106,7 @@ LossTotals UpdateForm::count(SampleRange minibatch) {
 // Forward and backward of some samples of a minibatch; false when the network's outputs are not finite.
 bool UpdateForm::accumulate(const UpdateSettings& settings, SampleRange part, const LossTotals& totals) {
   if (batch_->chunks.steps > 0) return accumulate_chunks(settings, part.indices, totals);
-  const NetworkInput input = {gather_.gather(tensors().inputs, part.indices), {}, {}};
-  const NetworkOutput output = replica_.network->forward(input, true);
+  const NetworkOutput output = replica_.network->forward(input_of(part.indices), true);
   const std::optional<OutputGradients> gradients = add_loss(settings, part, totals, output.policy, output.values);
   if (gradients) backward(settings, gradients->policy, gradients->values);
   return gradients.has_value();

@@ -95,7 +95,7 @@ class UpdateForm {
 
   Replica& replica_;
   GradientReducer& reducer_;
-  SampleGather gather_;
+  SampleGather gather_, action_gather_;
   ChunkForward chunk_forward_;
   Minibatch minibatch_;
   StagedUpdate* batch_ = nullptr;
@@ -103,6 +103,7 @@ class UpdateForm {
 
  private:
   void use_samples(CurrentNetwork& network);
+  NetworkInput input_of(std::span<const int64_t> samples);
   void use_chunks(CurrentNetwork& network);
   bool accumulate(const UpdateSettings& settings, SampleRange part, const LossTotals& totals);
   bool accumulate_chunks(const UpdateSettings& settings, std::span<const int64_t> chunks, const LossTotals& totals);

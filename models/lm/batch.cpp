@@ -15,8 +15,13 @@ std::vector<TokenPlace> token_places(const LmBatch& batch) {
 }
 
 int64_t check_batch(const LmBatch& batch, const LmShape& shape, int64_t cells) {
-  for (const int32_t id : batch.ids)
-    TROUPE_CHECK(id >= 0 && id < shape.vocabulary, "token id", id, "vocabulary", shape.vocabulary);
+  int64_t given = 0;
+  for (const int32_t id : batch.ids) {
+    given += id == kGivenInput;
+    TROUPE_CHECK(id == kGivenInput || (id >= 0 && id < shape.vocabulary), "token id", id, "vocabulary",
+                 shape.vocabulary);
+  }
+  TROUPE_CHECK(static_cast<int64_t>(batch.given.size()) == given * shape.hidden, "given", batch.given.size(), given);
   int64_t tokens = 0, positions = 0;
   for (const LmSequence& s : batch.sequences) {
     TROUPE_CHECK(s.tokens >= 1 && s.own_begin >= 0 && s.own_before >= 0, s.tokens, s.own_begin, s.own_before);

@@ -26,9 +26,13 @@ struct LmSequence {
   int64_t keys_of(int64_t i) const { return prefix_size() + own_before + i + 1; }
 };
 
+// The id of a token whose input vector is given.
+inline constexpr int32_t kGivenInput = -1;
+
 struct LmBatch {
   std::span<const int32_t> ids;           // [P]
   std::span<const LmSequence> sequences;  // their tokens together are P
+  std::span<const float> given = {};      // [tokens with id kGivenInput, hidden] their input vectors, in order
 
   int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
 };
@@ -42,8 +46,8 @@ struct TokenPlace {
 // The place of every token of the batch, [P].
 std::vector<TokenPlace> token_places(const LmBatch& batch);
 
-// Throws InvariantError unless every id is in the vocabulary, the sequences hold the tokens, and every cell is below
-// `cells`. Returns the largest position + 1.
+// Throws InvariantError unless every id is in the vocabulary or its input is given, the sequences hold the tokens, and
+// every cell is below `cells`. Returns the largest position + 1.
 int64_t check_batch(const LmBatch& batch, const LmShape& shape, int64_t cells);
 
 }  // namespace troupe

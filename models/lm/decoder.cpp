@@ -41,10 +41,19 @@ void Decoder::use_adapters(bool used) {
 void Decoder::embed(const LmBatch& batch, float* x) {
   TROUPE_CHECK(!weights_.layers.empty(), "load() comes first");
   for_parts(batch.tokens(), rows_per_part(shape_.hidden), parallel_, [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i)
-      std::copy_n(weights_.embedding.data() + batch.ids[static_cast<size_t>(i)] * shape_.hidden, shape_.hidden,
-                  x + i * shape_.hidden);
+    for (int64_t i = from; i < to; ++i) {
+      const int32_t id = batch.ids[static_cast<size_t>(i)];
+      if (id != kGivenInput)
+        std::copy_n(weights_.embedding.data() + id * shape_.hidden, shape_.hidden, x + i * shape_.hidden);
+    }
   });
+  const float* given = batch.given.data();
+  if (batch.given.empty()) return;
+  for (int64_t i = 0; i < batch.tokens(); ++i) {
+    if (batch.ids[static_cast<size_t>(i)] != kGivenInput) continue;
+    std::copy_n(given, shape_.hidden, x + i * shape_.hidden);
+    given += shape_.hidden;
+  }
 }
 
 void Decoder::forward(const LmBatch& batch, KvStore& store, std::span<float> hidden) {
@@ -101,7 +110,7 @@ void Decoder::forward_training(const LmBatch& batch, Activations& activations, s
 }
 
 void Decoder::backward(const LmBatch& batch, Activations& activations, std::span<const float> d_hidden,
-                       const DecoderGradients& gradients) {
+                       const DecoderGradients& gradients, std::span<float> d_given) {
   const int64_t tokens = batch.tokens(), hidden = shape_.hidden;
   TROUPE_CHECK(static_cast<int64_t>(d_hidden.size()) == tokens * hidden, d_hidden.size(), tokens);
   TROUPE_CHECK(activations.inputs.size() == layers_.size() + 1 && activations.inverse.size() == tokens,
@@ -117,12 +126,26 @@ void Decoder::backward(const LmBatch& batch, Activations& activations, std::span
     if (activations.recompute) layers_[i].compute(pass, x, activations.cells[at], activations.layers[at]);
     layers_[i].backward(pass, x, activations.cells[at], activations.layers[at], d_.data(), gradients.layers[i]);
   }
+  embed_backward(batch, gradients, d_given);
+}
+
+// From the gradient of the first layer's input, d_.
+void Decoder::embed_backward(const LmBatch& batch, const DecoderGradients& gradients, std::span<float> d_given) {
+  const int64_t tokens = batch.tokens(), hidden = shape_.hidden;
+  if (!d_given.empty()) {
+    TROUPE_CHECK(d_given.size() == batch.given.size(), d_given.size(), batch.given.size());
+    float* out = d_given.data();
+    for (int64_t i = 0; i < tokens; ++i)
+      if (batch.ids[static_cast<size_t>(i)] == kGivenInput) out = std::copy_n(d_.data() + i * hidden, hidden, out);
+  }
   if (gradients.embedding.empty()) return;
   const LmKernels& kernels = lm_kernels();
   for_parts(hidden, columns_per_part(tokens), parallel_, [&](int64_t from, int64_t to) {
-    for (int64_t i = 0; i < tokens; ++i)
-      kernels.add(d_.data() + i * hidden + from, to - from,
-                  gradients.embedding.data() + batch.ids[static_cast<size_t>(i)] * hidden + from);
+    for (int64_t i = 0; i < tokens; ++i) {
+      const int32_t id = batch.ids[static_cast<size_t>(i)];
+      if (id != kGivenInput)
+        kernels.add(d_.data() + i * hidden + from, to - from, gradients.embedding.data() + id * hidden + from);
+    }
   });
 }
 

@@ -59,9 +59,10 @@ class Decoder {
   // 0 on with own_before 0; a prefix is the cells of a sequence before.
   void forward_training(const LmBatch& batch, Activations& activations, std::span<float> hidden);
   // Adds the gradients of all parameters but the output layer, except those that are empty. The batch and the
-  // activations are those of the last forward_training(). d_hidden: [P, hidden].
+  // activations are those of the last forward_training(). d_hidden: [P, hidden]. d_given: written, laid out as the
+  // batch's given inputs, or empty.
   void backward(const LmBatch& batch, Activations& activations, std::span<const float> d_hidden,
-                const DecoderGradients& gradients);
+                const DecoderGradients& gradients, std::span<float> d_given = {});
 
   // Logits of rows of `hidden`. hidden: [R, hidden]; logits: [R, vocabulary].
   void logits(std::span<const float> hidden, std::span<float> logits);
@@ -72,6 +73,7 @@ class Decoder {
 
  private:
   void embed(const LmBatch& batch, float* x);
+  void embed_backward(const LmBatch& batch, const DecoderGradients& gradients, std::span<float> d_given);
   void check_training(const LmBatch& batch) const;
 
   LmShape shape_;

@@ -5,6 +5,7 @@
 #include "models/networks/net.h"
 #include "models/networks/network.h"
 #include "models/networks/network_kinds.h"
+#include "models/networks/token_transformer.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -19,6 +20,11 @@ std::unique_ptr<Network> make_net(const ModelConfig& config, const EnvSpec& env,
   return std::make_unique<Net>(net_plan(config, env), config, weights);
 }
 
+std::unique_ptr<Network> make_token_transformer(const ModelConfig& config, const EnvSpec& env,
+                                                const DeviceWeights& weights) {
+  return std::make_unique<TokenTransformer>(config, env, weights);
+}
+
 struct ComputedKind {
   std::string_view name;
   std::unique_ptr<Network> (*make)(const ModelConfig&, const EnvSpec&, const DeviceWeights&);
@@ -27,6 +33,7 @@ struct ComputedKind {
 constexpr ComputedKind kComputed[] = {
     {"mlp", make_mlp},
     {"net", make_net},
+    {kTokenTransformerKind, make_token_transformer},
 };
 static_assert(std::ranges::equal(kComputed, kNetworkKinds, {}, &ComputedKind::name, &NetworkKind::name),
               "the kinds of networks here are those of network_kinds.h, in its order");

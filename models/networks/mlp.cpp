@@ -2,152 +2,43 @@
 
 #include <ATen/ATen.h>
 
-#include "models/heads/vector_math.h"
-
 namespace troupe {
 
-namespace {
-
-// Grows or shrinks a reused buffer; memory is kept.
-void shape_like(at::Tensor& buffer, int64_t rows, int64_t columns, const at::Tensor& like) {
-  if (!buffer.defined())
-    buffer = at::empty({rows, columns}, like.options());
-  else if (buffer.size(0) != rows)
-    buffer.resize_({rows, columns});
-}
-
-}  // namespace
-
-Mlp::Mlp(const ModelConfig& config, const DeviceWeights& weights)
-    : activation_(find_activation(config.activation)), shared_(config.shared_trunk) {
+Mlp::Mlp(const ModelConfig& config, const DeviceWeights& weights) : shared_(config.shared_trunk) {
+  const Activation activation = find_activation(config.activation);
   const size_t layers = config.hidden.size();
   if (shared_) {
-    trunk_ = make_trunk(weights, "trunk", layers);
+    trunk_ = MlpStack(weights, "trunk", layers, activation);
   } else {
-    policy_ = make_trunk(weights, "policy", layers);
-    value_ = make_trunk(weights, "value", layers);
+    policy_ = MlpStack(weights, "policy", layers, activation);
+    value_ = MlpStack(weights, "value", layers, activation);
   }
-  policy_.push_back(make_layer(weights, "policy.head", false));
-  value_.push_back(make_layer(weights, "value.head", false));
-}
-
-Mlp::Layer Mlp::make_layer(const DeviceWeights& weights, const std::string& name, bool activated) const {
-  Layer layer;
-  layer.weight = weights.parameter(name + ".weight");
-  layer.transposed = layer.weight.t();
-  layer.bias = weights.parameter(name + ".bias");
-  if (weights.has_gradients()) {
-    layer.weight_gradient = weights.gradient(name + ".weight");
-    layer.bias_gradient = weights.gradient(name + ".bias");
-  }
-  layer.activated = activated;
-  return layer;
-}
-
-Mlp::Stack Mlp::make_trunk(const DeviceWeights& weights, const std::string& prefix, size_t layers) const {
-  Stack result;
-  for (size_t i = 0; i < layers; ++i) result.push_back(make_layer(weights, prefix + '.' + std::to_string(i), true));
-  return result;
+  policy_.add(weights, "policy.head", false);
+  value_.add(weights, "value.head", false);
 }
 
 NetworkOutput Mlp::forward(const NetworkInput& input, bool /*backward_follows*/) {
   const c10::InferenceMode guard;
   const at::Tensor& inputs = input.observations.front();
-  const at::Tensor x = shared_ ? run(trunk_, inputs) : inputs;
-  return {run(policy_, x), run(value_, x), {}};
+  const at::Tensor x = shared_ ? trunk_.run(inputs) : inputs;
+  return {policy_.run(x), value_.run(x), {}};
 }
 
 at::Tensor Mlp::values(const NetworkInput& input) {
   const c10::InferenceMode guard;
   const at::Tensor& inputs = input.observations.front();
-  return run(value_, shared_ ? run(trunk_, inputs) : inputs);
-}
-
-at::Tensor Mlp::run(Stack& stack, at::Tensor x) const {
-  for (Layer& layer : stack) {
-    layer.input = x;
-    const bool keep_sums = layer.activated && (activation_ == Activation::gelu || activation_ == Activation::silu);
-    at::Tensor& sums = keep_sums ? layer.sums : layer.output;
-    shape_like(sums, x.size(0), layer.weight.size(0), x);
-    at::addmm_out(sums, layer.bias, x, layer.transposed);
-    if (layer.activated) activate(layer);
-    x = layer.output;
-  }
-  return x;
-}
-
-void Mlp::activate(Layer& layer) const {
-  switch (activation_) {
-    case Activation::tanh:
-      if (layer.output.is_cpu())
-        tanh_in_place(layer.output.mutable_data_ptr<float>(), layer.output.numel());
-      else
-        layer.output.tanh_();
-      return;
-    case Activation::relu: layer.output.relu_(); return;
-    case Activation::elu: at::elu_(layer.output); return;
-    case Activation::gelu:
-      shape_like(layer.output, layer.sums.size(0), layer.sums.size(1), layer.sums);
-      at::gelu_out(layer.output, layer.sums);
-      return;
-    case Activation::silu:
-      shape_like(layer.output, layer.sums.size(0), layer.sums.size(1), layer.sums);
-      at::silu_out(layer.output, layer.sums);
-      return;
-  }
-}
-
-// dL/dsums from dL/doutput. May overwrite `output` of the layer, which nothing needs afterwards.
-at::Tensor Mlp::activation_gradient(Layer& layer, const at::Tensor& gradient) const {
-  at::Tensor& out = layer.output;
-  switch (activation_) {
-    case Activation::tanh: return at::tanh_backward_out(out, gradient, out);
-    case Activation::relu: return at::threshold_backward_out(out, gradient, out, 0);
-    case Activation::elu: return at::elu_backward_out(out, gradient, 1, 1, 1, /*is_result=*/true, out);
-    case Activation::gelu: return at::gelu_backward_out(out, gradient, layer.sums);
-    case Activation::silu: return at::silu_backward_out(out, gradient, layer.sums);
-  }
-  return {};
+  return value_.run(shared_ ? trunk_.run(inputs) : inputs);
 }
 
 void Mlp::backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) {
   const c10::InferenceMode guard;
   at::Tensor top;
-  if (value_gradients.defined()) top = run_back(value_, value_gradients, shared_);
+  if (value_gradients.defined()) top = value_.run_back(value_gradients, shared_);
   if (policy_gradients.defined()) {
-    const at::Tensor from_policy = run_back(policy_, policy_gradients, shared_);
+    const at::Tensor from_policy = policy_.run_back(policy_gradients, shared_);
     if (shared_) top = top.defined() ? top.add_(from_policy) : from_policy;
   }
-  if (shared_ && !trunk_.empty() && top.defined()) run_back(trunk_, top, false);
-}
-
-// dL/dW += gradient^T input. With few inputs the transposed product is computed: MKL takes five times as long for a
-// result with few columns as for one with few rows.
-void Mlp::add_weight_gradient(Layer& layer, const at::Tensor& gradient) const {
-  constexpr int64_t kFewInputs = 32;
-  const int64_t inputs = layer.weight.size(1), outputs = layer.weight.size(0);
-  if (inputs >= kFewInputs || outputs <= inputs) {
-    at::addmm_out(layer.weight_gradient, layer.weight_gradient, gradient.t(), layer.input);
-    return;
-  }
-  shape_like(layer.transposed_gradient, inputs, outputs, gradient);
-  at::mm_out(layer.transposed_gradient, layer.input.t(), gradient);
-  layer.weight_gradient.add_(layer.transposed_gradient.t());
-}
-
-at::Tensor Mlp::run_back(Stack& stack, at::Tensor gradient, bool need_input_gradient) const {
-  for (size_t i = stack.size(); i-- > 0;) {
-    Layer& layer = stack[i];
-    // The next layer's weight gradient read this output as its input: activation_gradient() may now overwrite it.
-    if (layer.activated) gradient = activation_gradient(layer, gradient);
-    add_weight_gradient(layer, gradient);
-    layer.bias_gradient.add_(gradient.sum(0));
-    if (i == 0 && !need_input_gradient) return {};
-    shape_like(layer.input_gradient, gradient.size(0), layer.weight.size(1), gradient);
-    at::mm_out(layer.input_gradient, gradient, layer.weight);
-    gradient = layer.input_gradient;
-  }
-  return gradient;
+  if (shared_ && !trunk_.empty() && top.defined()) trunk_.run_back(top, false);
 }
 
 }  // namespace troupe

@@ -17,12 +17,15 @@ constexpr auto kModelKinds = [] {
 void describe(ModelConfig& c, Fields& fields) {
   const Section s(fields, "model", "models/networks");
   s.add(c.kind, "kind", one_of(kModelKinds),
-        "the network: mlp, what model.net describes, or for a task the language model of model.decoder");
+        "the network: mlp, what model.net describes, a transformer that makes the decisions of an action one after "
+        "another, "
+        "or for a task the language model of model.decoder");
   s.add(c.hidden, "hidden", between(1, kMostUnits), "units of each hidden layer; [] = a linear model",
         {.elsewhere = kWords<"net_arch", "fcnet_hiddens">});
   s.add_object(c.net, "net", "kind net: encoders by observation, trunk, core and value_trunk (docs/models.md)");
   s.add_object(c.decoder, "decoder",
-               "kind decoder: the shape of the language model, with the keys of a config.json of transformers");
+               "kinds decoder and token_transformer: the shape of the transformer, with the keys of a config.json of "
+               "transformers");
   s.add(c.path, "path", anything(),
         "kind decoder: folder of a pre-trained model: config.json and model.safetensors of transformers "
         "(docs/checkpoints_of_language_models.md); empty = random first weights",

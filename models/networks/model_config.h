@@ -15,13 +15,16 @@ inline constexpr int64_t kMostUnits = 65536;
 
 // The model.kind of token runs.
 inline constexpr std::string_view kDecoderKind = "decoder";
+// That of policies that make decisions one after another.
+inline constexpr std::string_view kTokenTransformerKind = "token_transformer";
 
 struct ModelConfig {
-  std::string kind = "mlp";                // or "net", "decoder"
-  std::vector<int64_t> hidden = {64, 64};  // "mlp" only
+  std::string kind = "mlp";                // or "net", "token_transformer", "decoder"
+  std::vector<int64_t> hidden = {64, 64};  // "mlp" and "token_transformer" only
   // "net" only: JSON object with encoders, trunk and core; its keys are checked by models/networks/net_layout.h.
   std::string net = "{}";
-  // "decoder" only: JSON object with the shape of a language model; its keys are checked by models/lm/lm_config.h.
+  // "decoder" and "token_transformer" only: JSON object with the shape of a decoder; its keys are checked by
+  // models/lm/lm_config.h and models/networks/token_transformer_layout.h.
   std::string decoder = "{}";
   // "decoder" only: folder of a pre-trained model in the layout of transformers; empty = random first weights.
   std::string path;

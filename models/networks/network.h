@@ -21,6 +21,9 @@ struct NetworkInput {
   std::vector<at::Tensor> observations;  // one per input of the layout, each [B, ...]
   at::Tensor state;                      // [C, S] float32 before the first step; undefined without recurrent state
   at::Tensor starts;  // [L, C] bool: an episode begins with this step, so the state is zero before it; undefined = none
+  // [B, D] int32 with an autoregressive network, which gives the outputs for each decision after those before it. Those
+  // that were not executed may be any number.
+  at::Tensor actions;
 };
 
 struct NetworkOutput {
@@ -34,11 +37,22 @@ class Network {
   virtual ~Network() = default;
   // The results stay valid, and with `backward_follows` backward() may be called, until the next forward() or values().
   virtual NetworkOutput forward(const NetworkInput& input, bool backward_follows) = 0;
+  // Draws the actions [B, D] of some samples from outputs [B, P], of which later decisions may be wrong still.
+  using Draw = std::function<at::Tensor(const at::Tensor& outputs)>;
+  // The same for samples whose actions are not there yet: calls `draw` with the outputs, and with those for each
+  // decision in turn if the network is autoregressive. No backward() follows.
+  virtual NetworkOutput act(const NetworkInput& input, const Draw& draw) {
+    NetworkOutput output = forward(input, false);
+    draw(output.policy);
+    return output;
+  }
   // [B, 1] only the values, which may cost less.
   virtual at::Tensor values(const NetworkInput& input) = 0;
   // Adds to the gradients of the parameters, from dL/dpolicy and dL/dvalues of the last forward(). An undefined
   // gradient counts as zeros.
   virtual void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) = 0;
+  // The parameters have changed since the last pass. Called before the next one, and before the first.
+  virtual void weights_changed() {}
 };
 
 // A network that can be made any number of times.

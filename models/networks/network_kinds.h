@@ -12,6 +12,7 @@
 #include "models/networks/model_config.h"
 #include "models/networks/net_layout.h"
 #include "models/networks/network_layout.h"
+#include "models/networks/token_transformer_layout.h"
 
 namespace troupe {
 
@@ -23,6 +24,7 @@ struct NetworkKind {
 inline constexpr NetworkKind kNetworkKinds[] = {
     {"mlp", mlp_layout},
     {"net", net_layout},
+    {kTokenTransformerKind, token_transformer_layout},
 };
 
 // Their names, for the setting.

@@ -42,8 +42,9 @@ struct NetworkLayout {
   // The last layer of the value function, of one output: a learner that changes the units of values rescales it.
   LinearTensors value_head;
   std::vector<NetworkInputSpec> inputs;
-  int64_t state_size = 0;  // numbers of recurrent state per row; 0 = none
-  int64_t units = 0;       // outputs of all layers together, per sample: what a forward keeps for its backward
+  int64_t state_size = 0;       // numbers of recurrent state per row; 0 = none
+  bool autoregressive = false;  // the outputs for a decision depend on the decisions before it
+  int64_t units = 0;            // outputs of all layers together, per sample: what a forward keeps for its backward
 };
 
 // The layout of model.kind. Throws ConfigError naming the setting that does not fit.

@@ -38,11 +38,8 @@ class NetworkPolicy final : public Policy {
     const int64_t rows = input.seeds.size();
     TROUPE_CHECK(inputs.front().dim(0) == rows && input.deterministic.size() == rows, inputs.front().shape().text(),
                  input.deterministic.shape().text(), rows);
-    const NetworkInput network_input = {replica_.tensors_of(inputs), state_of(input.state, rows),
-                                        starts_of(input, rows)};
-    const NetworkOutput output = replica_.network->forward(network_input, false);
-    const at::Tensor outputs = output.policy.cpu();
-
+    const NetworkInput network_input = {
+        replica_.tensors_of(inputs), state_of(input.state, rows), starts_of(input, rows), {}};
     ActOutput result;
     result.actions = Array::uninitialized(env_.action.dtype(), env_.action.shape().prepended(rows));
     result.log_probs = Array::uninitialized(DType::f32, {rows, replica_.head.decisions()});
@@ -51,12 +48,19 @@ class NetworkPolicy final : public Policy {
       actions.continuous = result.actions.mutable_view<float>();
     else
       actions.discrete = result.actions.mutable_view<int32_t>();
-    const HeadInput head = head_input(rows, outputs, input.action_mask);
-    replica_.head.sample(head, input.seeds.view<int64_t>(), input.deterministic.view<uint8_t>(), actions,
-                         result.log_probs.mutable_view<float>());
+    // Decisions are drawn in order, each from its own number of the row's stream, so those before the one that an
+    // autoregressive network has just computed are drawn again as they were.
+    at::Tensor outputs;
+    const NetworkOutput output = replica_.network->act(network_input, [&](const at::Tensor& computed) {
+      outputs = computed.cpu();
+      replica_.head.sample(head_input(rows, outputs, input.action_mask), input.seeds.view<int64_t>(),
+                           input.deterministic.view<uint8_t>(), actions, result.log_probs.mutable_view<float>());
+      return tensor_view(result.actions).view({rows, replica_.head.decisions()});
+    });
     if (input.with_parameters) {
       result.policy_parameters = Array::uninitialized(DType::f32, {rows, replica_.head.parameter_count()});
-      replica_.head.parameters(head, result.policy_parameters.mutable_view<float>());
+      replica_.head.parameters(head_input(rows, outputs, input.action_mask),
+                               result.policy_parameters.mutable_view<float>());
     }
     result.values = in_reward_units(output.values.cpu());
     if (state_size_ > 0) {
@@ -70,7 +74,7 @@ class NetworkPolicy final : public Policy {
   Array values(const Arrays& observations, const Array& state) override {
     require_weights();
     const std::vector<Array> inputs = encode(observations);
-    const NetworkInput input = {replica_.tensors_of(inputs), state_of(state, inputs.front().dim(0)), {}};
+    const NetworkInput input = {replica_.tensors_of(inputs), state_of(state, inputs.front().dim(0)), {}, {}};
     return in_reward_units(replica_.network->values(input).cpu());
   }
 

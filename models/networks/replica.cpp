@@ -38,19 +38,22 @@ Replica::Replica(const LearnerConfig& run, const EnvSpec& env, const NetworkDefi
 void Replica::require_weights() {
   if (has_weights) return;
   draw_weights(layout, config, seed, weights);
-  device.upload();
-  has_weights = true;
+  follow_weights();
 }
 
 void Replica::load(const WeightSnapshot& snapshot) {
   weights.load(snapshot);
-  device.upload();
-  has_weights = true;
+  follow_weights();
 }
 
 void Replica::load(const std::map<std::string, Array>& tensors) {
   weights.load(tensors);
+  follow_weights();
+}
+
+void Replica::follow_weights() {
   device.upload();
+  network->weights_changed();
   has_weights = true;
 }
 

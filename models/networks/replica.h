@@ -37,6 +37,9 @@ struct Replica {
   void load(const WeightSnapshot& snapshot);
   void load(const std::map<std::string, Array>& tensors);
 
+  // The host weights have changed: uploads them.
+  void follow_weights();
+
   // How the current weights normalise observations.
   FeatureScaling scaling() const;
   // [D] of continuous actions, else empty.

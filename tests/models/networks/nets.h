@@ -1,5 +1,5 @@
 #pragma once
-// Networks of model.kind "net" for test environments, with random weights and inputs.
+// Networks for test environments, with random weights and inputs.
 
 #include <ATen/CPUGeneratorImpl.h>
 

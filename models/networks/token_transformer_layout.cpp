@@ -1,0 +1,79 @@
+#include "models/networks/token_transformer_layout.h"
+
+#include <cmath>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "models/heads/heads.h"
+#include "models/networks/mlp_layout.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr const char* kSetting = "model.decoder";
+
+void require_value(const char* key, int64_t value, int64_t wanted, const std::string& what) {
+  if (value != wanted)
+    throw ConfigError(std::string(kSetting) + ": " + key + ": " + std::to_string(value) + ", but " + what + " " +
+                      std::to_string(wanted) + "; remove it");
+}
+
+double gain_of(const LmTensor& tensor, const ModelConfig& config, const LmShape& shape) {
+  if (tensor.shape.rank() == 1) return 0.0;
+  if (tensor.name == "lm_head.weight") return config.policy_gain;
+  const bool adds = tensor.name.ends_with("o_proj.weight") || tensor.name.ends_with("down_proj.weight");
+  return adds ? 1.0 / std::sqrt(2.0 * static_cast<double>(shape.layers)) : 1.0;
+}
+
+}  // namespace
+
+LmShape token_transformer_shape(const ModelConfig& config, const EnvSpec& env) {
+  if (env.action.kind == ActionKind::continuous)
+    throw ConfigError("model.kind: \"token_transformer\" decides among tokens, but the actions of " + env.id +
+                      " are continuous; use \"mlp\" or \"net\"");
+  const Head head(env.action);
+  Json object = parse_strict(config.decoder, kSetting);
+  const auto fill = [&](const char* key, const Json& value) {
+    if (!object.contains(key)) object[key] = value;
+  };
+  fill("model_type", "llama");
+  fill("vocab_size", head.outputs());
+  fill("max_position_embeddings", head.decisions());
+  fill("tie_word_embeddings", false);
+  const LmShape shape = lm_shape_from_config(object.dump(), kSetting);
+  require_value("vocab_size", shape.vocabulary, head.outputs(), "the number of bins of all decisions is");
+  require_value("max_position_embeddings", shape.max_positions, head.decisions(), "the number of decisions is");
+  if (shape.tied_embeddings)
+    throw ConfigError(std::string(kSetting) +
+                      ": tie_word_embeddings: true, but model.kind \"token_transformer\" needs false");
+  return shape;
+}
+
+NetworkLayout token_transformer_layout(const ModelConfig& config, const EnvSpec& env) {
+  const LmShape shape = token_transformer_shape(config, env);
+  NetworkLayout layout;
+  layout.autoregressive = true;
+  const int64_t features = add_all_observations(layout, env);
+  const int64_t top = add_mlp_trunk(layout, "policy", config, features, TensorGroup::policy);
+  add_linear(layout, "policy.input", shape.hidden, top, TensorGroup::policy, 1.0);
+  for (const LmTensor& tensor : lm_tensors(shape)) {
+    NetworkTensor added{.name = kTokenDecoderPrefix + tensor.name, .shape = tensor.shape};
+    added.gain = gain_of(tensor, config, shape);
+    added.start = tensor.name.ends_with("norm.weight") ? 1.0 : 0.0;
+    layout.tensors.push_back(std::move(added));
+  }
+  // Of each token: the inputs and results of every layer's matrix products.
+  const int64_t of_token =
+      shape.layers * (6 * shape.hidden + 2 * shape.query_width() + 2 * shape.kv_width() + 3 * shape.intermediate) +
+      shape.vocabulary;
+  layout.units += Head(env.action).decisions() * of_token;
+  const int64_t value_top = add_mlp_trunk(layout, "value", config, features, TensorGroup::value);
+  layout.value_head = add_linear(layout, "value.head", 1, value_top, TensorGroup::value, 1.0);
+  return layout;
+}
+
+}  // namespace troupe

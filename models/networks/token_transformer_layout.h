@@ -1,0 +1,27 @@
+#pragma once
+// The layout of model.kind "token_transformer": a decoder transformer that decides token by token. A decision is a
+// token of its own vocabulary: bin b of decision d is token (outputs of the decisions before d) + b. The first input is
+// a vector made from the observations, the following ones are the tokens of the decisions before. No LibTorch. Plain
+// functions; any thread.
+//
+//   observations to the first input: policy.<i>.weight|bias (model.hidden), policy.input.weight|bias
+//   decoder:                         policy.model.*, policy.lm_head.weight (names as in Hugging Face's checkpoints)
+//   value function:                  value.<i>.weight|bias (model.hidden), value.head.weight|bias
+
+#include "models/lm/lm_shape.h"
+#include "models/networks/network_layout.h"
+
+namespace troupe {
+
+inline constexpr const char* kTokenDecoderPrefix = "policy.";
+
+// The decoder that model.decoder describes for the decisions of the environment. Throws ConfigError that begins with
+// the setting: for continuous actions, and for a vocab_size, max_position_embeddings or tied embeddings that do not
+// fit.
+LmShape token_transformer_shape(const ModelConfig& config, const EnvSpec& env);
+
+// First values: orthogonal matrices with a gain of 1, sqrt(2) in the layers of model.hidden, policy_gain in the output
+// layer, and 1 / sqrt(2 layers) where a layer adds to its input; norms 1, biases 0.
+NetworkLayout token_transformer_layout(const ModelConfig& config, const EnvSpec& env);
+
+}  // namespace troupe
