@@ -381,8 +381,12 @@ TEST_CASE("learner: it accepts every name that a config file accepts") {
       CAPTURE(field.path);
       CAPTURE(choice);
       if (choice == kDecoderKind) continue;  // of token runs, which have another learner
+      const bool tokens = choice == kTokenTransformerKind;
+      config.model.decoder = tokens ? R"({"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+                                          "intermediate_size": 8})"
+                                    : "{}";
       **name = choice;
-      CHECK_NOTHROW(make_learner(config, continuous_spec()));
+      CHECK_NOTHROW(make_learner(config, tokens ? discrete_spec() : continuous_spec()));
     }
     **name = kept;
   }
