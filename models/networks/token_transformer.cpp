@@ -69,6 +69,14 @@ int32_t TokenTransformer::token(const int32_t* actions, int64_t decision) const 
   return static_cast<int32_t>(first + std::clamp<int64_t>(actions[decision], 0, bins - 1));
 }
 
+// The input that belongs to a decision: what was observed, and the decision before.
+void TokenTransformer::write_input(const float* observed, const int32_t* actions, int64_t decision, float* out) const {
+  std::copy_n(observed, shape_.hidden, out);
+  if (decision == 0) return;
+  const float* row = tensors_.embedding.data() + token(actions, decision - 1) * shape_.hidden;
+  lm_kernels().add(row, shape_.hidden, out);
+}
+
 void TokenTransformer::decide(int64_t decision, const float* hidden, int64_t samples, int64_t rows_between,
                               float* outputs) {
   multiply_packed({hidden, samples, shape_.hidden, rows_between * shape_.hidden}, heads_[static_cast<size_t>(decision)],
@@ -82,15 +90,17 @@ NetworkOutput TokenTransformer::forward(const NetworkInput& input, bool /*backwa
   const auto count = static_cast<int64_t>(decisions_.size());
   samples_ = observations.size(0);
   TROUPE_CHECK(input.actions.defined() && input.actions.numel() == samples_ * count, "actions of", samples_, "samples");
-  const auto* actions = input.actions.const_data_ptr<int32_t>();
-  given_ = input_.run(observations);
-  given_size_ = static_cast<size_t>(given_.numel());
-  ids_.clear();
+  actions_ = input.actions;
+  const auto* actions = actions_.const_data_ptr<int32_t>();
+  const at::Tensor observed = input_.run(observations);
+  inputs_.resize(samples_ * count * shape_.hidden);
+  ids_.assign(static_cast<size_t>(samples_ * count), kGivenInput);
   sequences_.clear();
   for (int64_t i = 0; i < samples_; ++i) {
     sequences_.push_back({.tokens = count, .own_begin = i * count});
-    ids_.push_back(kGivenInput);
-    for (int64_t d = 0; d + 1 < count; ++d) ids_.push_back(token(actions + i * count, d));
+    for (int64_t d = 0; d < count; ++d)
+      write_input(observed.const_data_ptr<float>() + i * shape_.hidden, actions + i * count, d,
+                  inputs_.data() + (i * count + d) * shape_.hidden);
   }
   hidden_.resize(samples_ * count * shape_.hidden);
   decoder_.forward_training(batch(), activations_, hidden_.span());
@@ -105,22 +115,25 @@ NetworkOutput TokenTransformer::act(const NetworkInput& input, const Draw& draw)
   const at::Tensor& observations = input.observations.front();
   const int64_t samples = observations.size(0);
   const auto count = static_cast<int64_t>(decisions_.size());
-  given_ = input_.run(observations);
+  const at::Tensor observed = input_.run(observations);
   if (cells_ == nullptr || cells_->layers.front().cells() < samples * count)
     cells_ = std::make_unique<KvStore>(shape_, samples * count);
   hidden_.resize(samples * shape_.hidden);
   float* outputs = shaped(outputs_, samples, shape_.vocabulary).zero_().mutable_data_ptr<float>();
   ids_.assign(static_cast<size_t>(samples), kGivenInput);
-  given_size_ = static_cast<size_t>(given_.numel());
+  inputs_.resize(samples * shape_.hidden);
+  at::Tensor actions;
   for (int64_t d = 0; d < count; ++d) {
+    const int32_t* drawn = d > 0 ? actions.const_data_ptr<int32_t>() : nullptr;
     sequences_.clear();
-    for (int64_t i = 0; i < samples; ++i) sequences_.push_back({.tokens = 1, .own_begin = i * count, .own_before = d});
+    for (int64_t i = 0; i < samples; ++i) {
+      sequences_.push_back({.tokens = 1, .own_begin = i * count, .own_before = d});
+      write_input(observed.const_data_ptr<float>() + i * shape_.hidden, drawn + i * count, d,
+                  inputs_.data() + i * shape_.hidden);
+    }
     decoder_.forward(batch(), *cells_, hidden_.span());
     decide(d, hidden_.data(), samples, 1, outputs);
-    const at::Tensor actions = draw(outputs_);
-    const auto* drawn = actions.const_data_ptr<int32_t>();
-    for (int64_t i = 0; i < samples; ++i) ids_[static_cast<size_t>(i)] = token(drawn + i * count, d);
-    given_size_ = 0;
+    actions = draw(outputs_);
   }
   return {outputs_, value_.run(observations), {}};
 }
@@ -145,9 +158,20 @@ void TokenTransformer::backward(const at::Tensor& policy_gradients, const at::Te
     multiply_rows(gradient, weights, d_hidden_.data() + d * shape_.hidden, count * shape_.hidden, false, parallel_);
     add_outer_products(gradient, hidden, gradients_.output.data() + first * shape_.hidden, parallel_);
   }
-  const at::Tensor& d_given = shaped(d_given_, samples_, shape_.hidden);
-  decoder_.backward(batch(), activations_, d_hidden_.span(), gradients_, memory_of(d_given));
-  input_.run_back(d_given, false);
+  d_inputs_.resize(inputs_.size());
+  decoder_.backward(batch(), activations_, d_hidden_.span(), gradients_, d_inputs_.span());
+  const at::Tensor& d_observed = shaped(d_observed_, samples_, shape_.hidden).zero_();
+  const LmKernels& kernels = lm_kernels();
+  const auto* actions = actions_.const_data_ptr<int32_t>();
+  for (int64_t i = 0; i < samples_; ++i)
+    for (int64_t d = 0; d < count; ++d) {
+      const float* gradient = d_inputs_.data() + (i * count + d) * shape_.hidden;
+      kernels.add(gradient, shape_.hidden, d_observed.mutable_data_ptr<float>() + i * shape_.hidden);
+      if (d > 0)
+        kernels.add(gradient, shape_.hidden,
+                    gradients_.embedding.data() + token(actions + i * count, d - 1) * shape_.hidden);
+    }
+  input_.run_back(d_observed, false);
 }
 
 }  // namespace troupe

@@ -36,7 +36,8 @@ class TokenTransformer final : public Network {
   int32_t token(const int32_t* actions, int64_t decision) const;
   // The logits of one decision from every `rows_between`-th row of `hidden`.
   void decide(int64_t decision, const float* hidden, int64_t samples, int64_t rows_between, float* outputs);
-  LmBatch batch() const { return {ids_, sequences_, {given_.const_data_ptr<float>(), given_size_}}; }
+  void write_input(const float* observed, const int32_t* actions, int64_t decision, float* out) const;
+  LmBatch batch() const { return {ids_, sequences_, inputs_.span()}; }
 
   LmShape shape_;
   std::vector<Head::Decision> decisions_;
@@ -49,13 +50,13 @@ class TokenTransformer final : public Network {
   bool packed_ = false;
   // Of the last forward().
   int64_t samples_ = 0;
-  at::Tensor given_;  // [B, hidden]
-  size_t given_size_ = 0;
+  at::Tensor actions_;  // [B, D] int32
+  FloatBuffer inputs_;  // [B * D, hidden]; in act() [B, hidden]
   std::vector<int32_t> ids_;
   std::vector<LmSequence> sequences_;
   Activations activations_;
-  FloatBuffer hidden_, d_hidden_;
-  at::Tensor outputs_, d_given_;
+  FloatBuffer hidden_, d_hidden_, d_inputs_;
+  at::Tensor outputs_, d_observed_;
   std::unique_ptr<KvStore> cells_;  // of act()
 };
 

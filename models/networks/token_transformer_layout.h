@@ -1,10 +1,10 @@
 #pragma once
 // The layout of model.kind "token_transformer": a decoder transformer that decides token by token. A decision is a
-// token of its own vocabulary: bin b of decision d is token (outputs of the decisions before d) + b. The first input is
-// a vector made from the observations, the following ones are the tokens of the decisions before. No LibTorch. Plain
+// token of its own vocabulary: bin b of decision d is token (outputs of the decisions before d) + b. The input for a
+// decision is a vector made from the observations, plus the embedding of the decision before. No LibTorch. Plain
 // functions; any thread.
 //
-//   observations to the first input: policy.<i>.weight|bias (model.hidden), policy.input.weight|bias
+//   observations to that vector:     policy.<i>.weight|bias (model.hidden), policy.input.weight|bias
 //   decoder:                         policy.model.*, policy.lm_head.weight (names as in Hugging Face's checkpoints)
 //   value function:                  value.<i>.weight|bias (model.hidden), value.head.weight|bias
 

@@ -94,10 +94,11 @@ struct Reference {
 
 Reference reference(const TensorMap& p, const LmShape& shape, const Head& head, const torch::Tensor& observations,
                     const torch::Tensor& actions) {
-  std::vector<torch::Tensor> inputs = {linear(p, "policy.input", linear(p, "policy.0", observations).tanh())};
+  const torch::Tensor observed = linear(p, "policy.input", linear(p, "policy.0", observations).tanh());
+  std::vector<torch::Tensor> inputs = {observed};
   for (int64_t d = 0; d + 1 < head.decisions(); ++d)
-    inputs.push_back(torch::embedding(p.at("policy.model.embed_tokens.weight"),
-                                      actions.select(1, d).to(torch::kLong) + head.layout()[d].first));
+    inputs.push_back(observed + torch::embedding(p.at("policy.model.embed_tokens.weight"),
+                                                 actions.select(1, d).to(torch::kLong) + head.layout()[d].first));
   torch::Tensor x = torch::stack(inputs, 1);
   for (int64_t i = 0; i < shape.layers; ++i) x = layer(p, shape, "policy." + lm_layer_prefix(i), x);
   const torch::Tensor logits =
