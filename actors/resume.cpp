@@ -12,6 +12,10 @@ namespace {
 constexpr const char* kWindow = "stats.window";
 constexpr const char* kElapsed = "stats.elapsed_seconds";
 constexpr double kMostElapsedSeconds = 1e10;  // 300 years
+// Only of runs with a warm-up.
+constexpr const char* kWarmupSteps = "warmup.steps";
+constexpr const char* kWarmupSeconds = "warmup.seconds";
+constexpr const char* kWarmupPassAt1 = "warmup.pass_at_1";
 
 // Every count that a checkpoint holds, with its name.
 template <class AnyLedger, class AnyTotals, class AnyCount, class Function>
@@ -33,11 +37,27 @@ void for_each_count(AnyLedger& ledger, AnyTotals& totals, AnyCount& uncounted, F
 }
 
 // The scalar of that name, 0 without one. Throws ConfigError when it is not in [0, most].
-double saved_time(const Checkpoint& checkpoint, const std::string& name, double most) {
+double saved_number(const Checkpoint& checkpoint, const std::string& name, double most) {
   const auto found = checkpoint.scalars.find(name);
   const double value = found == checkpoint.scalars.end() ? 0 : found->second;
   if (!(value >= 0 && value <= most)) throw ConfigError("its scalar " + name + " is out of range");
   return value;
+}
+
+void put_warmup(Checkpoint& checkpoint, const WarmupResult& warmup) {
+  if (warmup.steps == 0) return;
+  checkpoint.scalars[kWarmupSteps] = static_cast<double>(warmup.steps);
+  checkpoint.scalars[kWarmupSeconds] = warmup.seconds;
+  if (std::isfinite(warmup.pass_at_1)) checkpoint.scalars[kWarmupPassAt1] = warmup.pass_at_1;
+}
+
+WarmupResult saved_warmup(const Checkpoint& checkpoint) {
+  WarmupResult warmup;
+  if (!checkpoint.scalars.contains(kWarmupSteps)) return warmup;
+  warmup.steps = saved_count(checkpoint, kWarmupSteps);
+  warmup.seconds = saved_number(checkpoint, kWarmupSeconds, kMostElapsedSeconds);
+  if (checkpoint.scalars.contains(kWarmupPassAt1)) warmup.pass_at_1 = saved_number(checkpoint, kWarmupPassAt1, 1);
+  return warmup;
 }
 
 }  // namespace
@@ -46,6 +66,7 @@ void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message) {
   for_each_count(message.ledger, message.totals, message.uncounted,
                  [&](const char* name, uint64_t count) { checkpoint.scalars[name] = static_cast<double>(count); });
   checkpoint.scalars[kElapsed] = message.totals.elapsed_seconds;
+  put_warmup(checkpoint, message.totals.warmup);
   if (!message.totals.window.empty()) checkpoint.extras[kWindow] = message.totals.window;
 }
 
@@ -87,8 +108,9 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
     if (checkpoint.scalars.contains(name)) count = saved_count(checkpoint, name);
   });
   if (!start.ledger.balances()) throw ConfigError("its ledger does not balance: " + start.ledger.text());
-  start.totals.elapsed_seconds = saved_time(checkpoint, kElapsed, kMostElapsedSeconds);
-  start.time_progress = saved_time(checkpoint, kTimeProgress, 1);
+  start.totals.elapsed_seconds = saved_number(checkpoint, kElapsed, kMostElapsedSeconds);
+  start.totals.warmup = saved_warmup(checkpoint);
+  start.time_progress = saved_number(checkpoint, kTimeProgress, 1);
   if (const auto it = checkpoint.extras.find(kWindow); it != checkpoint.extras.end()) start.totals.window = it->second;
   return start;
 }

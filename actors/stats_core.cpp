@@ -181,6 +181,7 @@ StatsTotals StatsCore::totals(Clock::time_point now) const {
   totals.env_failures = workers_.env_failures();
   totals.request_retries = workers_.retries();
   totals.skipped_steps = now_.skipped_steps;
+  totals.warmup = start_.totals.warmup;
   if (config_.deterministic) return totals;  // its checkpoints depend neither on time nor on the number of starts
   totals.elapsed_seconds = start_.totals.elapsed_seconds + seconds(now - started_);
   totals.starts = start_.totals.starts + 1;

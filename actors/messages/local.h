@@ -112,6 +112,13 @@ struct ReplayReport {
   std::optional<UpdateMessage> update;  // the one that is counted with this report
 };
 
+// What the warm-up of a token run on demonstrations did; 0 steps without one.
+struct WarmupResult {
+  uint64_t steps = 0;
+  double seconds = 0;
+  double pass_at_1 = kUnknown;  // of held-out prompts at its end; unknown with warmup.pass_at_1 0
+};
+
 // Totals over all starts of a run that replay does not count. Checkpoints contain them.
 struct StatsTotals {
   double elapsed_seconds = 0;
@@ -120,6 +127,7 @@ struct StatsTotals {
   uint64_t request_retries = 0;
   uint64_t skipped_steps = 0;
   uint64_t starts = 0;
+  WarmupResult warmup;
   std::string window;  // the last stats.window episodes, as bytes
 };
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 namespace troupe::test {
 
@@ -112,8 +113,25 @@ bool balances(const Json& ledger) {
                                          count("waiting");
 }
 
+Words token_train_line(const std::string& folder, const Words& more) {
+  std::ofstream(folder + "/tokens.json") << R"({
+    "task": {"name": "reverse", "params": {"digits": 2}},
+    "model": {"kind": "decoder", "decoder": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+                                              "num_key_value_heads": 2, "intermediate_size": 48}},
+    "workers": {"groups": 8}, "generation": {"answers": 4, "answer_slots": 32}, "algorithm": {"advantage": "grpo"},
+    "trainer": {"super_batch": 64, "minibatches": 1, "epochs": 1, "policy_lr": 1e-3, "lr_warmup": 0},
+    "stats": {"interval_ms": 100}, "evaluation": {"episodes": 20}, "stop": {"env_steps": 0, "updates": 20}
+  })";
+  Words words{"troupe", "train", folder + "/tokens.json", "--run", folder + "/run"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 TrainProcess::TrainProcess(const std::string& folder, const Words& more, std::optional<rlim_t> limit_file_size)
-    : folder_(folder), process_(train_line(folder, more), limit_file_size) {
+    : TrainProcess(folder, {train_line(folder, more), limit_file_size}) {}
+
+TrainProcess::TrainProcess(const std::string& folder, const Line& line)
+    : folder_(folder), process_(line.words, line.limit_file_size) {
   Json endpoints;
   const auto begun = [&] {
     endpoints = json_of(folder_ + "/endpoints.json");

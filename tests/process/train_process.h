@@ -55,10 +55,27 @@ class TrainProcess {
   std::optional<int> interrupt();
   Json summary() const { return json_of(folder_ + "/summary.json"); }
 
+ protected:
+  // Of another command line, whose run folder is `folder`.
+  struct Line {
+    Words words;
+    std::optional<rlim_t> limit_file_size;
+  };
+  TrainProcess(const std::string& folder, const Line& line);
+
  private:
   std::string folder_;
   Process process_;
   std::string workers_at_, stats_at_;
+};
+
+// `troupe train FOLDER/tokens.json --run FOLDER/run`: a small language model learns to reverse two digits. Writes that
+// file, without a warm-up, and adds the words `more`.
+Words token_train_line(const std::string& folder, const Words& more = {});
+class TokenTrainProcess : public TrainProcess {
+ public:
+  explicit TokenTrainProcess(const std::string& folder, const Words& more = {})
+      : TrainProcess(folder + "/run", {token_train_line(folder, more), {}}) {}
 };
 
 // A `troupe node` process that accepts connections.

@@ -27,9 +27,10 @@ double wall_clock() {
 }
 
 // The evaluation as JSON, in which nlohmann writes NaN and infinities as null.
-Json evaluation_of(const Evaluation& e) {
+Json evaluation_of(const Evaluation& e, bool answers) {
   Json result{{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
               {"success_rate", e.success_rate}, {"length_mean", e.length_mean}, {"updates", e.version.number}};
+  if (answers) result["pass_at_1"] = e.success_rate;
   if (!e.error.empty()) result["error"] = e.error;
   return result;
 }
@@ -176,7 +177,9 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   const uint64_t new_steps = last_.env_steps - std::min(last_.env_steps, start_.env_steps);
   summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
   summary["updates"] = outcome.version.number;
-  summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation) : Json(nullptr);
+  summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation, is_token_run(config_)) : Json(nullptr);
+  if (const WarmupResult& warmup = start_.totals.warmup; warmup.steps > 0)
+    summary["warmup"] = {{"steps", warmup.steps}, {"seconds", warmup.seconds}, {"pass_at_1", warmup.pass_at_1}};
   if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());
   summary["episodes"] = {
       {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};

@@ -94,9 +94,9 @@ std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
   return make_lm_learner(context.config, *context.language_model, trainer_options(context.config, *context.tokens));
 }
 
-void warm_up(const RunContext& context, Learner& learner) {
+WarmupResult warm_up(const RunContext& context, Learner& learner) {
   const RunConfig& config = context.config;
-  if (config.warmup.steps == 0) return;
+  if (config.warmup.steps == 0) return {};
   const auto begun = std::chrono::steady_clock::now();
   AlgorithmConfig supervised;
   supervised.surrogate = "reinforce";  // with an advantage of 1 for every token: maximum likelihood
@@ -126,6 +126,10 @@ void warm_up(const RunContext& context, Learner& learner) {
                            (config.warmup.pass_at_1 > 0 ? ", pass@1 " + format_number(right, 2) : "");
   log_info("train", line);
   print_line(line);
+  // A deterministic run's checkpoints do not depend on time.
+  return {.steps = static_cast<uint64_t>(step),
+          .seconds = config.deterministic ? 0 : seconds,
+          .pass_at_1 = config.warmup.pass_at_1 > 0 ? right : kUnknown};
 }
 
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count) {

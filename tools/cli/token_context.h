@@ -18,7 +18,7 @@ std::unique_ptr<Learner> token_learner_of(const RunContext& context);
 
 // Trains a model on demonstrations of the task as warmup.* says, prints its course, and begins the learner with the
 // result. Does nothing with warmup.steps 0.
-void warm_up(const RunContext& context, Learner& learner);
+WarmupResult warm_up(const RunContext& context, Learner& learner);
 
 // Prints `count` held-out prompts with the most likely answers of these weights.
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count);

@@ -200,7 +200,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   if (beginning.resume) tell_moved_schedules(config, changes);
   if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, initial);
-  if (!beginning.resume && context.tokens) warm_up(context, learner);
+  if (!beginning.resume && context.tokens) beginning.start.totals.warmup = warm_up(context, learner);
   tell_sequence(config, context.recurrence);
   begin_files(folder, config, context, beginning);
   return beginning.start;

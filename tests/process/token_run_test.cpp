@@ -1,0 +1,125 @@
+// Runs that train a language model on a task, with real processes: from start to end, killed and resumed, with workers
+// and inference in other processes.
+#include <signal.h>
+
+#include "tests/process/train_process.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+const Words kEndless = set({"stop.updates=1000000", "checkpoint.every_updates=5"});
+
+void check_balanced(const TrainProcess& run) {
+  const Json summary = run.summary();
+  REQUIRE(summary.is_object());
+  CHECK_MESSAGE(balances(summary.at("ledger")), summary.at("ledger").dump());
+}
+
+}  // namespace
+
+TEST_CASE("token run: its summary has the pass@1 of the warm-up and of the end, and its records the ratio of tokens") {
+  TempFolder folder;
+  TokenTrainProcess run(folder.path(), set({"warmup.steps=200", "warmup.pass_at_1=0.2", "replay.max_policy_lag=0",
+                                            "stats.every_updates=1"}));
+  REQUIRE(run.process().wait().value_or(-1) == 0);
+  CHECK(run.process().err() == "");
+  check_balanced(run);
+  const Json summary = run.summary();
+  CHECK(summary.at("reason") == "stop.updates");
+  CHECK(summary.at("env_steps") == 20 * 64);
+  CHECK(summary.at("updates") == 20);
+  CHECK(summary.at("warmup").at("steps") > 0);
+  CHECK(summary.at("warmup").at("seconds") > 0);
+  CHECK(summary.at("warmup").at("pass_at_1") >= 0.2);
+  CHECK(summary.at("eval").at("episodes") == 20);
+  CHECK(summary.at("eval").at("pass_at_1") == summary.at("eval").at("success_rate"));
+  CHECK(has(run.process().out(), "stop.updates after 1,280 answers, 20 updates"));
+  CHECK(has(run.process().out(), "evaluation: pass@1 "));
+  const std::vector<Json> records = lines_of(run.folder());
+  REQUIRE(!records.empty());
+  for (const Json& record : records) {
+    const Json& answers = record.at("answers");
+    if (record.at("updates") > 0) {
+      CHECK(answers.at("trained_length") > 0);
+      CHECK(record.at("learner").at("ratio_max") == 1.0);  // exactly, at lag 0 in the first epoch
+      CHECK(record.at("learner").at("ratio_min") == 1.0);
+    }
+    CHECK(record.at("ledger").at("dropped_stale") == 0);
+  }
+}
+
+TEST_CASE("token run: killed and interrupted, it resumes where its last checkpoint was") {
+  TempFolder folder;
+  uint64_t updates = 0;
+  {
+    TokenTrainProcess run(folder.path(), kEndless + set({"warmup.steps=20"}));
+    REQUIRE(eventually([&] { return !checkpoints_of(run.folder()).empty(); }));
+    run.process().signal(SIGKILL);
+    CHECK(run.process().wait().value_or(-1) == 128 + SIGKILL);
+    updates = checkpoints_of(run.folder()).back();
+  }
+  {
+    TokenTrainProcess run(folder.path(), kEndless + set({"warmup.steps=20"}));
+    REQUIRE(run.makes_updates(3));
+    CHECK(run.interrupt().value_or(-1) == 130);
+    CHECK(has(run.process().out(), "resuming at update " + std::to_string(updates)));
+    CHECK_FALSE(has(run.process().out(), "warm-up"));
+    check_balanced(run);
+    CHECK(run.summary().at("warmup").at("steps") == 20);
+    updates = checkpoints_of(run.folder()).back();
+    CHECK(run.summary().at("updates") == updates);
+  }
+  TokenTrainProcess run(folder.path(), set({"warmup.steps=20", "stop.updates=" + std::to_string(updates + 10),
+                                            "checkpoint.every_updates=5"}));
+  REQUIRE(run.process().wait().value_or(-1) == 0);
+  CHECK(run.summary().at("updates") == updates + 10);
+  check_balanced(run);
+}
+
+TEST_CASE("token run: killed in its warm-up, it begins again with the same warm-up") {
+  TempFolder folder;
+  const Words line = set({"warmup.steps=2000", "warmup.pass_at_1=0"});
+  Process killed(token_train_line(folder.path(), line));
+  REQUIRE(eventually([&] { return log_has(folder / "run", "process "); }));
+  killed.signal(SIGKILL);
+  CHECK(killed.wait().value_or(-1) == 128 + SIGKILL);
+  CHECK(checkpoints_of(folder / "run").empty());
+  TokenTrainProcess run(folder.path(), line + set({"warmup.steps=30"}));
+  REQUIRE(run.process().wait().value_or(-1) == 0);
+  CHECK(run.summary().at("warmup").at("steps") == 30);
+  CHECK(run.summary().at("warmup").at("pass_at_1").is_null());
+  check_balanced(run);
+}
+
+TEST_CASE("token run: workers and inference in other processes are killed and replaced, and the ledger balances") {
+  TempFolder folder;
+  TokenTrainProcess run(folder.path(),
+                        kEndless + set({"workers.count=0", "inference.count=0", "replay.max_policy_lag=4"}));
+  const auto start_inference = [&] {
+    return std::make_unique<Process>(Words{"troupe", "inference", "--connect", run.workers_at()});
+  };
+  auto worker = start_worker(run.workers_at());
+  auto inference = start_inference();
+  REQUIRE(run.makes_updates(3));
+  const double megabytes = static_cast<double>(worker->peak_resident_bytes()) / 1e6;
+  MESSAGE("a worker of a token run needs " << megabytes << " MB (target 25)");
+  if (!test::kSanitized) CHECK(megabytes < 2 * 25);
+  for (int round = 0; round < 2; ++round) {
+    worker->signal(SIGKILL);
+    CHECK(worker->wait().value_or(-1) == 128 + SIGKILL);
+    worker = start_worker(run.workers_at());
+    REQUIRE(run.makes_updates(2));
+    inference->signal(SIGKILL);
+    CHECK(inference->wait().value_or(-1) == 128 + SIGKILL);
+    inference = start_inference();
+    REQUIRE(run.makes_updates(2));
+  }
+  CHECK(run.interrupt().value_or(-1) == 130);
+  check_balanced(run);
+  CHECK(worker->wait().value_or(-1) == 0);
+  CHECK(inference->wait().value_or(-1) == 0);
+}
