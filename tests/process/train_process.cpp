@@ -128,7 +128,7 @@ Words token_train_line(const std::string& folder, const Words& more) {
 }
 
 TrainProcess::TrainProcess(const std::string& folder, const Words& more, std::optional<rlim_t> limit_file_size)
-    : TrainProcess(folder, {train_line(folder, more), limit_file_size}) {}
+    : TrainProcess(folder, Line{train_line(folder, more), limit_file_size}) {}
 
 TrainProcess::TrainProcess(const std::string& folder, const Line& line)
     : folder_(folder), process_(line.words, line.limit_file_size) {

@@ -75,7 +75,7 @@ Words token_train_line(const std::string& folder, const Words& more = {});
 class TokenTrainProcess : public TrainProcess {
  public:
   explicit TokenTrainProcess(const std::string& folder, const Words& more = {})
-      : TrainProcess(folder + "/run", {token_train_line(folder, more), {}}) {}
+      : TrainProcess(folder + "/run", Line{token_train_line(folder, more), {}}) {}
 };
 
 // A `troupe node` process that accepts connections.
