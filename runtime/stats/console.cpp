@@ -218,7 +218,7 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
                                   return_name + format_compact_figure(s.return_mean)}};
   if (std::isfinite(s.success_rate))
     items.push_back(same(5, (s.counts_answers ? "right " : "success ") + format_percent(s.success_rate)));
-  if (s.counts_answers) items.push_back(same(4, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
+  if (s.counts_answers) items.push_back(same(3, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
   items.push_back(same(7, "KL " + small_figure(learner_metric(s, "kl"))));
   if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, "env failures", failures));
   if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, "lost", s.ledger.lost_in_crash));

@@ -174,10 +174,10 @@ constexpr std::array kFields = {
                   "over all starts: the most samples that crashed workers may have made and that no count includes",
                   of<&S::uncounted_at_most>},
     SnapshotField{kLedger, "answers.tokens_per_second", "answers_tokens_per_second", "1/s",
-                  "token runs, not deterministic ones", "tokens of the answers that reached replay in the last 10 s",
+                  "token runs, not in deterministic runs", "tokens of the answers that reached replay in the last 10 s",
                   of<&S::answer_tokens_per_second>},
     SnapshotField{kLedger, "answers.trained_tokens_per_second", "answers_trained_tokens_per_second", "1/s",
-                  "token runs, not deterministic ones", "tokens of the answers that updates used in the last 10 s",
+                  "token runs, not in deterministic runs", "tokens of the answers that updates used in the last 10 s",
                   of<&S::trained_tokens_per_second>},
     SnapshotField{kLedger, "answers.cut_fraction", "answers_cut_ratio", "0 to 1", "token runs, after the first answer",
                   "share of the answers that reached `generation.max_tokens` before they ended, since the start of the "

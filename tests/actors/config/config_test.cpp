@@ -436,7 +436,7 @@ TEST_CASE("names: if model.kind is the name of a network part, the error says wh
       {"cnn", convolutions},
       {"conv", convolutions},
       {"nature", R"(expected "net", with {"encoders": {"*": {"kind": "nature"}}} in model.net)"},
-      {"rnn", "expected one of: mlp, net, decoder"},
+      {"rnn", "expected one of: mlp, net, token_transformer, decoder"},
   };
   for (const auto& [kind, advice] : cases) {
     const std::string error = ": model.kind: \"" + kind + "\" is unknown, " + advice;

@@ -388,6 +388,7 @@ TEST_CASE("console: the bottleneck is the part that is busy all the time") {
 TEST_CASE("console: a token run counts answers and tokens") {
   StatsSnapshot s = running();
   s.counts_answers = true;
+  s.ledger.lost_in_crash = 0;
   s.answer_tokens_per_second = 20480;
   s.trained_tokens_per_second = 19000;
   s.cut_fraction = 0.02;
