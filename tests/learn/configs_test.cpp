@@ -131,6 +131,10 @@ TEST_CASE("configs: token_reach reaches the target") {
   check_learns({.config = "token_reach", .score = "success_rate", .least = 0.95});
 }
 
+TEST_CASE("configs: token_transformer reaches the target with decisions made one after another") {
+  check_learns({.config = "token_transformer", .score = "success_rate", .least = 0.9, .seeds = 3});
+}
+
 TEST_CASE("configs: chunked_continuous learns from reused chunks of actions") {
   const Json summary = check_learns({.config = "chunked_continuous", .least = 90});
   CHECK(summary.at("lag").at("max") > 1.0);
@@ -164,19 +168,10 @@ TEST_CASE("configs: synthetic with faults counts them, continues, and accounts f
 }
 
 TEST_CASE("configs: every file has a test in this file") {
-  const std::set<std::string> tested = {"cartpole",
-                                        "cartpole_no_velocity",
-                                        "grid_world_image",
-                                        "cartpole_vtrace",
-                                        "acrobot",
-                                        "pendulum",
-                                        "mountain_car_continuous",
-                                        "grid_world",
-                                        "token_reach",
-                                        "synthetic",
-                                        "chunked_continuous",
-                                        "multi_token",
-                                        "vtrace_async"};
+  const std::set<std::string> tested = {
+      "cartpole",  "cartpole_no_velocity",    "grid_world_image", "cartpole_vtrace", "acrobot",
+      "pendulum",  "mountain_car_continuous", "grid_world",       "token_reach",     "token_transformer",
+      "synthetic", "chunked_continuous",      "multi_token",      "vtrace_async"};
   std::set<std::string> present;
   for (const auto& entry : std::filesystem::directory_iterator("configs"))
     if (!entry.is_directory()) present.insert(entry.path().stem().string());  // algorithms/ has a separate test
