@@ -13,7 +13,7 @@ namespace {
 using Misfit = std::optional<std::string>;
 
 // Limit for names, shapes and counts.
-constexpr size_t kNamesBytes = size_t{1} << 20;
+constexpr size_t kAnswerNamesBytes = size_t{1} << 20;
 
 Misfit check(const char* name, const Array& array, DType dtype, int64_t count) {
   if (array.dtype() == dtype && array.shape() == Shape{count}) return std::nullopt;
@@ -109,13 +109,13 @@ Misfit misfit(const RunConfig& config, const TokenRun& tokens, PolicyVersion new
 
 size_t most_bytes_of_request(const RunConfig& config, const TokenRun& tokens) {
   return static_cast<size_t>(tokens.prompt_tokens) * sizeof(int32_t) +
-         static_cast<size_t>(config.generation.answers) * sizeof(int64_t) + kNamesBytes;
+         static_cast<size_t>(config.generation.answers) * sizeof(int64_t) + kAnswerNamesBytes;
 }
 
 size_t most_bytes_of_reply(const RunConfig& config, const TokenRun& tokens) {
   constexpr size_t kTokenBytes = sizeof(int32_t) + sizeof(float) + sizeof(int64_t), kAnswerBytes = 32;
   const size_t answer = static_cast<size_t>(tokens.answer_tokens) * kTokenBytes + kAnswerBytes;
-  return static_cast<size_t>(config.generation.answers) * answer + kNamesBytes;
+  return static_cast<size_t>(config.generation.answers) * answer + kAnswerNamesBytes;
 }
 
 size_t most_bytes_of_rollout(const RunConfig& config, const TokenRun& tokens) {

@@ -8,13 +8,8 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds kFirstRetry{10};
-constexpr std::chrono::milliseconds kLongestRetry{1000};
-
-template <class T>
-Array array_of(const std::vector<T>& values) {
-  return Array::of<T>({static_cast<int64_t>(values.size())}, std::span<const T>(values));
-}
+constexpr std::chrono::milliseconds kFirstAnswerRetry{10};
+constexpr std::chrono::milliseconds kLongestAnswerRetry{1000};
 
 }  // namespace
 
@@ -44,8 +39,8 @@ void AnswerCore::start(Group& group) {
   group.request = {.id = next_request_++,
                    .worker = worker_,
                    .group = group.id,
-                   .prompt = array_of(tokens_->encode(group.prompt)),
-                   .keys = array_of(keys)};
+                   .prompt = Array::of(tokens_->encode(group.prompt)),
+                   .keys = Array::of(keys)};
   group.waits = true;
   group.failed_attempts = 0;
   send(group);
@@ -63,8 +58,8 @@ bool AnswerCore::awaits(const GenerateReply& reply) const {
 
 void AnswerCore::fail(Group& group, const std::string& error) {
   report_.last_error = "inference failed: " + error;
-  const auto delay = kFirstRetry * (1 << std::min<uint32_t>(group.failed_attempts++, 7));
-  port_.retry_later(group.id, std::min(delay, kLongestRetry));
+  const auto delay = kFirstAnswerRetry * (1 << std::min<uint32_t>(group.failed_attempts++, 7));
+  port_.retry_later(group.id, std::min(delay, kLongestAnswerRetry));
 }
 
 std::optional<std::string> AnswerCore::on_reply(const GenerateReply& reply) {
@@ -108,16 +103,16 @@ RolloutPtr AnswerCore::score(const Group& group, const GenerateReply& reply) {
     lengths.push_back(static_cast<int32_t>(answer.size()));
   }
   rollout->answers = {.prompts = group.request.prompt,
-                      .prompt_offsets = array_of(std::vector<int64_t>{0, group.request.prompt.size()}),
+                      .prompt_offsets = Array::of(std::vector<int64_t>{0, group.request.prompt.size()}),
                       .tokens = reply.tokens,
                       .offsets = reply.offsets,
                       .group = Array(DType::i32, {count}),
                       .log_probs = reply.log_probs,
                       .version = reply.version,
-                      .rewards = array_of(rewards),
-                      .right = array_of(right),
+                      .rewards = Array::of(rewards),
+                      .right = Array::of(right),
                       .finish = reply.finish};
-  rollout->episodes = {rollout->answers.rewards, array_of(lengths), rollout->answers.right};
+  rollout->episodes = {rollout->answers.rewards, Array::of(lengths), rollout->answers.right};
   report_.env_steps += static_cast<uint64_t>(count);
   return rollout;
 }

@@ -17,15 +17,15 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<WorkerActor, AnswerWorkerState>;
+using AnswerWorkerSelf = SelfPointer<WorkerActor, AnswerWorkerState>;
 
-constexpr std::chrono::seconds kBeat{1};
+constexpr std::chrono::seconds kAnswerBeat{1};
 
 }  // namespace
 
 class AnswerPortToActors final : public AnswerPort {
  public:
-  AnswerPortToActors(Self self, size_t chunk_bytes) : self_(self), chunk_bytes_(chunk_bytes) {}
+  AnswerPortToActors(AnswerWorkerSelf self, size_t chunk_bytes) : self_(self), chunk_bytes_(chunk_bytes) {}
 
   void ask(GenerateRequest request) override {
     if (self_->state.peers.inference) deliver(self_->state.peers.inference, std::move(request));
@@ -41,7 +41,7 @@ class AnswerPortToActors final : public AnswerPort {
     send_in_parts(self_, service, std::move(message), chunk_bytes_, streams_);
   }
 
-  Self self_;
+  AnswerWorkerSelf self_;
   size_t chunk_bytes_;
   uint64_t streams_ = 0;
 };
@@ -51,7 +51,7 @@ AnswerWorkerState::~AnswerWorkerState() = default;
 
 namespace {
 
-void report(Self self, bool last = false) {
+void report(AnswerWorkerSelf self, bool last = false) {
   auto& st = self->state;
   WorkerReport report = st.core->report();
   report.last = last;
@@ -62,7 +62,7 @@ void report(Self self, bool last = false) {
   self->send(st.peers.stats, std::move(report));
 }
 
-void on_reply(Self self, uint64_t worker, const GenerateReply& reply) {
+void on_reply(AnswerWorkerSelf self, uint64_t worker, const GenerateReply& reply) {
   auto& st = self->state;
   if (reply.fault == Fault::bad_message && st.core->awaits(reply)) {
     report(self, /*last=*/true);
@@ -72,7 +72,7 @@ void on_reply(Self self, uint64_t worker, const GenerateReply& reply) {
     log_warn("worker " + std::to_string(worker), "a reply does not fit its request: " + *why);
 }
 
-void on_part(Self self, uint64_t worker, const Part& part) {
+void on_part(AnswerWorkerSelf self, uint64_t worker, const Part& part) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender || !st.peers.inference || sender->address() != st.peers.inference.address()) return;
@@ -85,7 +85,7 @@ void on_part(Self self, uint64_t worker, const Part& part) {
   }
 }
 
-void replace_inference(Self self, const InferenceService& inference) {
+void replace_inference(AnswerWorkerSelf self, const InferenceService& inference) {
   auto& st = self->state;
   if (st.peers.inference) st.parts.forget(st.peers.inference.address());
   st.peers.inference = inference;
@@ -95,7 +95,8 @@ void replace_inference(Self self, const InferenceService& inference) {
 
 }  // namespace
 
-WorkerActor::behavior_type answer_worker(Self self, RunContextPtr context, uint64_t worker, WorkerPeers peers) {
+WorkerActor::behavior_type answer_worker(AnswerWorkerSelf self, RunContextPtr context, uint64_t worker,
+                                         WorkerPeers peers) {
   guard(self);
   auto& st = self->state;
   st.peers = peers;
@@ -120,7 +121,7 @@ WorkerActor::behavior_type answer_worker(Self self, RunContextPtr context, uint6
       [self, context, worker](begin_atom) {
         auto& st = self->state;
         self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
-        beat_after(self, *context, kBeat);
+        beat_after(self, *context, kAnswerBeat);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },
       [](revive_atom, uint32_t, uint32_t) {},
@@ -130,7 +131,7 @@ WorkerActor::behavior_type answer_worker(Self self, RunContextPtr context, uint6
         report(self);
         if (const auto error = st.core->failing())
           self->send(st.peers.replay, EnvironmentsFailing{worker, error->substr(0, kMostErrorBytes)});
-        beat_after(self, *context, kBeat);
+        beat_after(self, *context, kAnswerBeat);
       },
       [](const SaveMessage&) {},
       [self](const InferenceReplaced& replaced) { replace_inference(self, replaced.inference); },

@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<EvaluatorActor, EvaluatorState>;
+using EvaluatorSelf = SelfPointer<EvaluatorActor, EvaluatorState>;
 using Asker = caf::typed_actor<caf::reacts_to<Evaluation>>;
 
 constexpr int kStepsPerSlice = 64;
@@ -49,9 +49,9 @@ Evaluation failed(const EvaluatorState& st, const std::string& error) {
   return result;
 }
 
-void finish(Self self, const Evaluation& result);
+void finish(EvaluatorSelf self, const Evaluation& result);
 
-void start(Self self) {
+void start(EvaluatorSelf self) {
   auto& st = self->state;
   st.job = std::exchange(st.waiting, {});
   st.asker = std::exchange(st.next_asker, nullptr);
@@ -63,7 +63,7 @@ void start(Self self) {
   }
 }
 
-void finish(Self self, const Evaluation& result) {
+void finish(EvaluatorSelf self, const Evaluation& result) {
   auto& st = self->state;
   st.job = {};
   self->send(st.stats, result);
@@ -71,7 +71,7 @@ void finish(Self self, const Evaluation& result) {
   if (st.waiting.weights) start(self);
 }
 
-void slice(Self self) {
+void slice(EvaluatorSelf self) {
   auto& st = self->state;
   if (!st.job.weights) return;
   try {
@@ -89,7 +89,7 @@ void slice(Self self) {
 
 }  // namespace
 
-EvaluatorActor::behavior_type evaluator(Self self, RunContextPtr context, StatsActor stats) {
+EvaluatorActor::behavior_type evaluator(EvaluatorSelf self, RunContextPtr context, StatsActor stats) {
   guard(self);
   self->state.context = context;
   self->state.stats = stats;

@@ -16,23 +16,18 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<InferenceActor, GenerationState>;
+using GenerationSelf = SelfPointer<InferenceActor, GenerationState>;
 
-constexpr std::chrono::milliseconds kReportInterval{500};
+constexpr std::chrono::milliseconds kGenerationReportInterval{500};
 constexpr size_t kMostLatencies = 4096;  // between two reports
 
-template <class T>
-Array array_of(const std::vector<T>& values) {
-  return Array::of<T>({static_cast<int64_t>(values.size())}, std::span<const T>(values));
-}
-
-void send_reply(Self self, const caf::strong_actor_ptr& client, GenerateReply reply) {
+void send_reply(GenerationSelf self, const caf::strong_actor_ptr& client, GenerateReply reply) {
   auto& st = self->state;
   send_in_parts(self, caf::actor_cast<ActClient>(client), std::move(reply),
                 static_cast<size_t>(st.context->config.network.chunk_bytes), st.streams);
 }
 
-void fail(Self self, const GenerationState::Pending& pending, Fault fault, const std::string& error) {
+void fail(GenerationSelf self, const GenerationState::Pending& pending, Fault fault, const std::string& error) {
   GenerateReply reply;
   reply.id = pending.request.id;
   reply.group = pending.request.group;
@@ -57,21 +52,21 @@ GenerateReply reply_of(const GenerateRequest& request, uint32_t epoch, const Gen
   reply.id = request.id;
   reply.group = request.group;
   reply.epoch = epoch;
-  reply.tokens = array_of(tokens);
-  reply.offsets = array_of(offsets);
-  reply.log_probs = array_of(log_probs);
-  reply.version = array_of(version);
-  reply.finish = array_of(finish);
+  reply.tokens = Array::of(tokens);
+  reply.offsets = Array::of(offsets);
+  reply.log_probs = Array::of(log_probs);
+  reply.version = Array::of(version);
+  reply.finish = Array::of(finish);
   return reply;
 }
 
-void continue_steps(Self self) {
+void continue_steps(GenerationSelf self) {
   auto& st = self->state;
   if (!st.version || st.scheduler->idle() || std::exchange(st.stepping, true)) return;
   self->send(self, due_atom_v, uint64_t{0});
 }
 
-void schedule(Self self, uint64_t ticket, const GenerateRequest& request) {
+void schedule(GenerationSelf self, uint64_t ticket, const GenerateRequest& request) {
   auto& st = self->state;
   const auto prompt = request.prompt.view<int32_t>();
   GenerationRequest asked{.ticket = ticket,
@@ -83,7 +78,7 @@ void schedule(Self self, uint64_t ticket, const GenerateRequest& request) {
   st.scheduler->add(std::move(asked));
 }
 
-void on_request(Self self, const GenerateRequest& request) {
+void on_request(GenerationSelf self, const GenerateRequest& request) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender) return;  // the connection is already lost
@@ -104,7 +99,7 @@ void on_request(Self self, const GenerateRequest& request) {
   continue_steps(self);
 }
 
-void on_part(Self self, const Part& part) {
+void on_part(GenerationSelf self, const Part& part) {
   auto& st = self->state;
   if (!self->current_sender()) return;
   GenerateRequest request;
@@ -119,7 +114,7 @@ void on_part(Self self, const Part& part) {
   on_request(self, request);
 }
 
-void on_down(Self self, const caf::down_msg& down) {
+void on_down(GenerationSelf self, const caf::down_msg& down) {
   auto& st = self->state;
   st.parts.forget(down.source);
   st.clients.erase(down.source);
@@ -130,7 +125,7 @@ void on_down(Self self, const caf::down_msg& down) {
   });
 }
 
-void step(Self self) {
+void step(GenerationSelf self) {
   auto& st = self->state;
   st.stepping = false;
   if (!st.version || st.scheduler->idle()) return;
@@ -161,7 +156,7 @@ void step(Self self) {
   continue_steps(self);
 }
 
-void load(Self self, const WeightSnapshot& weights) {
+void load(GenerationSelf self, const WeightSnapshot& weights) {
   auto& st = self->state;
   if (st.version && weights.version <= *st.version) return;
   st.generator->load(weights);
@@ -177,21 +172,21 @@ void load(Self self, const WeightSnapshot& weights) {
   continue_steps(self);
 }
 
-void report(Self self) {
+void report(GenerationSelf self) {
   auto& st = self->state;
   InferenceReport report = st.report;
   report.inference_index = st.inference_index;
   if (st.version) report.version = *st.version;
   report.busy_us = self->busy_us();
-  report.batch_rows = array_of(std::exchange(st.batch_rows, {}));
-  report.latency_us = array_of(std::exchange(st.latency_us, {}));
+  report.batch_rows = Array::of(std::exchange(st.batch_rows, {}));
+  report.latency_us = Array::of(std::exchange(st.latency_us, {}));
   self->send(st.peers.stats, std::move(report));
 }
 
 }  // namespace
 
-InferenceActor::behavior_type generation_actor(Self self, RunContextPtr context, InferenceIndex inference_index,
-                                               InferencePeers peers) {
+InferenceActor::behavior_type generation_actor(GenerationSelf self, RunContextPtr context,
+                                               InferenceIndex inference_index, InferencePeers peers) {
   guard(self);
   auto& st = self->state;
   st.context = context;
@@ -203,7 +198,7 @@ InferenceActor::behavior_type generation_actor(Self self, RunContextPtr context,
   st.parts = PartAssembler(most, 64 * most);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
-  beat_after(self, *context, kReportInterval);
+  beat_after(self, *context, kGenerationReportInterval);
   return {
       [](const ActRequest&) {},  // of another kind of run
       [self](const GenerateRequest& request) { on_request(self, request); },
@@ -213,7 +208,7 @@ InferenceActor::behavior_type generation_actor(Self self, RunContextPtr context,
       [self](due_atom, uint64_t) { step(self); },
       [self, context](beat_atom) {
         report(self);
-        beat_after(self, *context, kReportInterval);
+        beat_after(self, *context, kGenerationReportInterval);
       },
       [](const SaveMessage&) {},
       [self](const Stop&) {

@@ -17,7 +17,7 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<InferenceActor, InferenceState>;
+using InferenceSelf = SelfPointer<InferenceActor, InferenceState>;
 using Clock = RequestBatcher::Clock;
 using Pending = InferenceState::Pending;
 
@@ -100,13 +100,13 @@ Forward run_forward(Policy& policy, const RunContext& context, const std::vector
   return forward;
 }
 
-void send_reply(Self self, const Pending& pending, ActReply reply) {
+void send_reply(InferenceSelf self, const Pending& pending, ActReply reply) {
   auto& st = self->state;
   send_in_parts(self, caf::actor_cast<ActClient>(pending.client), std::move(reply),
                 static_cast<size_t>(st.context->config.network.chunk_bytes), st.streams);
 }
 
-void fail(Self self, const Pending& pending, Fault fault, const std::string& error) {
+void fail(InferenceSelf self, const Pending& pending, Fault fault, const std::string& error) {
   ActReply reply;
   reply.id = pending.request.id;
   reply.group = pending.request.group;
@@ -116,7 +116,7 @@ void fail(Self self, const Pending& pending, Fault fault, const std::string& err
   send_reply(self, pending, std::move(reply));
 }
 
-void answer(Self self, const std::vector<Pending>& batch, const Forward& forward) {
+void answer(InferenceSelf self, const std::vector<Pending>& batch, const Forward& forward) {
   int64_t row = 0, extra = 0;
   for (const Pending& pending : batch) {
     const auto rows = static_cast<int64_t>(pending.request.rows);
@@ -154,7 +154,7 @@ void note_batch(InferenceState& st, LeaveReason reason, int64_t rows, Clock::dur
 
 // Computes a batch and answers it. When that fails, each of its requests is computed alone, so that one that cannot be
 // computed does not fail those of other clients.
-void compute(Self self, const std::vector<Pending>& batch) {
+void compute(InferenceSelf self, const std::vector<Pending>& batch) {
   auto& st = self->state;
   std::optional<Forward> forward;
   try {
@@ -168,7 +168,7 @@ void compute(Self self, const std::vector<Pending>& batch) {
   for (const Pending& pending : batch) compute(self, {pending});
 }
 
-void run_batch(Self self, LeaveReason reason) {
+void run_batch(InferenceSelf self, LeaveReason reason) {
   auto& st = self->state;
   std::vector<Pending> batch;
   int64_t rows = 0;
@@ -184,7 +184,7 @@ void run_batch(Self self, LeaveReason reason) {
 }
 
 // Computes all batches that are due. Then schedules a message for the deadline of the oldest request that remains.
-void run_ready(Self self) {
+void run_ready(InferenceSelf self) {
   auto& st = self->state;
   if (!st.version) return;
   while (const std::optional<LeaveReason> reason = st.batcher->ready(self->clock().now())) run_batch(self, *reason);
@@ -195,7 +195,7 @@ void run_ready(Self self) {
 }
 
 // The client that sent the current message. A new one is monitored.
-InferenceState::Client& sending_client(Self self) {
+InferenceState::Client& sending_client(InferenceSelf self) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
   const auto [it, added] = st.clients.try_emplace(sender->address());
@@ -214,7 +214,7 @@ bool waits(const InferenceState& st, const InferenceState::Client& client) {
 // Frees what is held for clients that stay silent. The run relays the messages of workers in other processes, and CAF
 // does not report the loss of the connection behind the relay. A client that was only inside a long step becomes a new
 // client with its next request.
-void forget_silent(Self self) {
+void forget_silent(InferenceSelf self) {
   auto& st = self->state;
   const auto now = self->clock().now();
   std::erase_if(st.clients, [&](const auto& entry) {
@@ -229,7 +229,7 @@ void forget_silent(Self self) {
   run_ready(self);
 }
 
-void on_request(Self self, const ActRequest& request) {
+void on_request(InferenceSelf self, const ActRequest& request) {
   auto& st = self->state;
   if (!self->current_sender()) return;  // the connection is already lost: a reply would reach nobody
   InferenceState::Client& client = sending_client(self);
@@ -252,7 +252,7 @@ void on_request(Self self, const ActRequest& request) {
   run_ready(self);
 }
 
-void on_part(Self self, const Part& part) {
+void on_part(InferenceSelf self, const Part& part) {
   if (!self->current_sender()) return;  // the connection is already lost: a reply would reach nobody
   sending_client(self);                 // monitors it, so that its parts are freed when it ends
   ActRequest request;
@@ -269,7 +269,7 @@ void on_part(Self self, const Part& part) {
 }
 
 // A client can only pause its own requests. Actors of the run's process can also pause those of a worker that is gone.
-void on_pause(Self self, const Pause& pause) {
+void on_pause(InferenceSelf self, const Pause& pause) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender) return;  // the connection is already lost
@@ -283,7 +283,7 @@ void on_pause(Self self, const Pause& pause) {
   run_ready(self);
 }
 
-void on_down(Self self, const caf::down_msg& down) {
+void on_down(InferenceSelf self, const caf::down_msg& down) {
   auto& st = self->state;
   st.parts.forget(down.source);
   const auto it = st.clients.find(down.source);
@@ -293,7 +293,7 @@ void on_down(Self self, const caf::down_msg& down) {
   run_ready(self);
 }
 
-void report(Self self) {
+void report(InferenceSelf self) {
   auto& st = self->state;
   InferenceReport report = st.report;
   report.inference_index = st.inference_index;
@@ -308,7 +308,7 @@ void report(Self self) {
 
 }  // namespace
 
-InferenceActor::behavior_type inference_actor(Self self, RunContextPtr context, InferenceIndex inference_index,
+InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr context, InferenceIndex inference_index,
                                               InferencePeers peers) {
   guard(self);
   auto& st = self->state;

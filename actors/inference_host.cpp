@@ -9,10 +9,10 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<InferenceHostActor, InferenceHostState>;
+using InferenceHostSelf = SelfPointer<InferenceHostActor, InferenceHostState>;
 
 // Ends the actors of the present membership. The inference actor answers pending requests with an error.
-void stop_serving(Self self, const std::string& why) {
+void stop_serving(InferenceHostSelf self, const std::string& why) {
   auto& st = self->state;
   if (st.receiver) st.receiver->stop();
   if (st.inference) {
@@ -27,7 +27,7 @@ void stop_serving(Self self, const std::string& why) {
 }
 
 // Makes the receiver and the actors first and then asks the run for weights, so that none come too early.
-void start_serving(Self self, const Welcome& welcome) {
+void start_serving(InferenceHostSelf self, const Welcome& welcome) {
   auto& st = self->state;
   ServeRequest request{welcome.member, {}, {}, {}};
   RunContextPtr context;
@@ -53,14 +53,14 @@ void start_serving(Self self, const Welcome& welcome) {
   ask_server<void>(self, std::move(request), [] {});
 }
 
-void on_down(Self self, const caf::down_msg& down) {
+void on_down(InferenceHostSelf self, const caf::down_msg& down) {
   auto& st = self->state;
   if (on_server_down(self, down)) return;
   if (st.inference && down.source == st.inference.address())
     return join_again(self, "the inference actor ended (" + describe(down.reason) + ")");
 }
 
-void on_expelled(Self self, const Expelled& expelled) {
+void on_expelled(InferenceHostSelf self, const Expelled& expelled) {
   auto& st = self->state;
   if (expelled.inference_index != st.inference_index || !st.receiver) return;
   if (!st.serving && ++st.fruitless >= kMaxFruitless)
@@ -74,7 +74,7 @@ InferenceHostState::~InferenceHostState() {
   if (receiver) receiver->stop();
 }
 
-InferenceHostActor::behavior_type inference_host(Self self, InferenceHostDependencies dependencies) {
+InferenceHostActor::behavior_type inference_host(InferenceHostSelf self, InferenceHostDependencies dependencies) {
   guard_joining(self);
   auto& st = self->state;
   st.joining = {.run = std::move(dependencies.run),

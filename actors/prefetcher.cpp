@@ -10,13 +10,13 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<PrefetcherActor, PrefetcherState>;
+using PrefetcherSelf = SelfPointer<PrefetcherActor, PrefetcherState>;
 
 using StagedHolder = caf::typed_actor<caf::reacts_to<StagedMessage>>;
 
 // Hands over the staged batch and keeps exactly one batch requested. A deterministic run requests only the batch that
 // the trainer waits for, so that none is in transit when all actors are idle.
-void pump(Self self) {
+void pump(PrefetcherSelf self) {
   auto& st = self->state;
   if (st.staged && st.trainer) {
     self->send(caf::actor_cast<StagedHolder>(st.trainer),
@@ -32,8 +32,8 @@ void pump(Self self) {
 
 }  // namespace
 
-PrefetcherActor::behavior_type prefetcher(Self self, RunContextPtr context, std::shared_ptr<const Learner> learner,
-                                          ReplayActor replay) {
+PrefetcherActor::behavior_type prefetcher(PrefetcherSelf self, RunContextPtr context,
+                                          std::shared_ptr<const Learner> learner, ReplayActor replay) {
   guard(self);
   self->state.learner = std::move(learner);
   self->state.replay = replay;

@@ -13,19 +13,19 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<PublisherActor, PublisherState>;
+using PublisherSelf = SelfPointer<PublisherActor, PublisherState>;
 
 constexpr int kMaxFailures = 3;
 
 // Tells the weight plane to run a step if there is work.
-void drive(Self self) {
+void drive(PublisherSelf self) {
   auto& st = self->state;
   if (!st.sender || st.stepping || !st.sender->wait_for_work(std::chrono::milliseconds(0))) return;
   st.stepping = true;
   self->send(st.plane, next_atom_v);
 }
 
-void lose(Self self, InferenceIndex inference_index, const std::string& why) {
+void lose(PublisherSelf self, InferenceIndex inference_index, const std::string& why) {
   auto& st = self->state;
   if (st.remote.erase(inference_index) == 0) return;
   if (st.sender) st.sender->remove(inference_index);
@@ -33,12 +33,12 @@ void lose(Self self, InferenceIndex inference_index, const std::string& why) {
   self->send(st.dependencies.supervisor, ReceiverLost{inference_index, why});
 }
 
-void lose_all(Self self, const std::string& why) {
+void lose_all(PublisherSelf self, const std::string& why) {
   const std::set<InferenceIndex> all = self->state.remote;
   for (const InferenceIndex inference_index : all) lose(self, inference_index, why);
 }
 
-void on_step(Self self, const SenderStep& step) {
+void on_step(PublisherSelf self, const SenderStep& step) {
   auto& st = self->state;
   st.stepping = false;
   if (step.did == SenderStep::Did::delivered) st.failures = 0;
@@ -53,7 +53,7 @@ void on_step(Self self, const SenderStep& step) {
   drive(self);
 }
 
-void on_plane_down(Self self, const caf::error& reason) {
+void on_plane_down(PublisherSelf self, const caf::error& reason) {
   auto& st = self->state;
   log_warn("weights", "the weight plane ended: " + describe(reason));
   st.plane = nullptr;
@@ -62,7 +62,7 @@ void on_plane_down(Self self, const caf::error& reason) {
   lose_all(self, describe(reason));
 }
 
-void on_joined(Self self, const ReceiverJoined& joined) {
+void on_joined(PublisherSelf self, const ReceiverJoined& joined) {
   auto& st = self->state;
   if (!st.plane) {
     st.plane = spawn_on(self->system(), st.dependencies.context->threads, weight_plane, st.dependencies.context,
@@ -79,7 +79,7 @@ PublisherState::~PublisherState() {
   if (sender) sender->stop();
 }
 
-PublisherActor::behavior_type publisher(Self self, PublisherDependencies dependencies) {
+PublisherActor::behavior_type publisher(PublisherSelf self, PublisherDependencies dependencies) {
   guard(self);
   self->state.dependencies = std::move(dependencies);
   self->set_down_handler([self](const caf::down_msg& down) {

@@ -15,20 +15,20 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<ReplayActor, ReplayState>;
+using ReplaySelf = SelfPointer<ReplayActor, ReplayState>;
 
 constexpr std::chrono::milliseconds kRecountInterval{500};
 // The last checkpoint waits for the final counts. If that takes longer than this, it is also written at once.
 constexpr std::chrono::milliseconds kCheckpointWaits{300};
 constexpr size_t kErrorBytes = 1000;  // length to which the error of an environment is cut
 
-void grant(Self self) {
+void grant(ReplaySelf self) {
   if (self->state.training_ended) return;
   for (const CreditGrant& granted : self->state.store->grant())
     self->send(self->state.workers.at(granted.worker), Credits{granted.count, self->state.store->version().epoch});
 }
 
-void serve(Self self) {
+void serve(ReplaySelf self) {
   auto& st = self->state;
   if (st.prefetcher) {
     if (std::optional<SuperBatch> batch = st.store->sample(self->clock().now().time_since_epoch())) {
@@ -55,7 +55,7 @@ Ledger recounted_ledger(const ReplayStore& store) {
   return ledger;
 }
 
-void report(Self self, std::optional<UpdateMessage> update = std::nullopt) {
+void report(ReplaySelf self, std::optional<UpdateMessage> update = std::nullopt) {
   auto& st = self->state;
   ReplayReport report;
   report.ledger = balanced_ledger(*st.store);
@@ -75,7 +75,7 @@ void report(Self self, std::optional<UpdateMessage> update = std::nullopt) {
 
 // Adds the current counts. They include every update that the checkpoint contains, because the trainer sends the
 // checkpoint after its updates.
-void send_checkpoint(Self self, CheckpointMessage message) {
+void send_checkpoint(ReplaySelf self, CheckpointMessage message) {
   auto& st = self->state;
   message.ledger = recounted_ledger(*st.store);
   message.env_steps = st.store->env_steps();
@@ -84,7 +84,7 @@ void send_checkpoint(Self self, CheckpointMessage message) {
 }
 
 // Call it when no worker is left, so that the counts are final. They go into the last checkpoint and the last report.
-void close_counts(Self self) {
+void close_counts(ReplaySelf self) {
   auto& st = self->state;
   st.store->close();
   report(self);
@@ -94,7 +94,7 @@ void close_counts(Self self) {
 }
 
 // Call it when training has ended or the run stops. Waits at most kFarewell for the workers to end.
-void await_workers(Self self) {
+void await_workers(ReplaySelf self) {
   auto& st = self->state;
   if (st.store->closed()) return;
   if (st.workers.empty()) return close_counts(self);
@@ -102,7 +102,7 @@ void await_workers(Self self) {
   self->delayed_send(self, kCheckpointWaits, due_atom_v);
 }
 
-void on_due(Self self) {
+void on_due(ReplaySelf self) {
   auto& st = self->state;
   if (st.store->closed()) return;
   const auto now = self->clock().now();
@@ -132,7 +132,7 @@ Leave leave_of(const caf::error& reason) {
 }
 
 // Removes the worker with the address `source`, if there is one.
-void forget_worker(Self self, const caf::actor_addr& source, Leave how) {
+void forget_worker(ReplaySelf self, const caf::actor_addr& source, Leave how) {
   auto& st = self->state;
   const auto it = st.worker_of.find(source);
   if (it == st.worker_of.end()) return;
@@ -147,7 +147,7 @@ void forget_worker(Self self, const caf::actor_addr& source, Leave how) {
   }
 }
 
-void on_down(Self self, const caf::down_msg& down) {
+void on_down(ReplaySelf self, const caf::down_msg& down) {
   auto& st = self->state;
   const caf::actor_addr& source = down.source;
   st.parts.forget(source);
@@ -160,7 +160,7 @@ void on_down(Self self, const caf::down_msg& down) {
   serve(self);
 }
 
-void on_gone(Self self, const WorkerGone& gone) {
+void on_gone(ReplaySelf self, const WorkerGone& gone) {
   auto& st = self->state;
   st.gone_workers.insert(gone.worker);
   const auto worker = st.workers.find(gone.worker);
@@ -175,22 +175,22 @@ void on_gone(Self self, const WorkerGone& gone) {
 void drop(const std::string& what, const std::string& why) { log_warn("replay", what + " is dropped: " + why); }
 
 // Whether the current message comes from this worker.
-bool is_from(Self self, uint64_t worker) {
+bool is_from(ReplaySelf self, uint64_t worker) {
   if (!self->current_sender()) return false;
   const auto it = self->state.worker_of.find(self->current_sender()->address());
   return it != self->state.worker_of.end() && it->second == worker;
 }
 
 // Whether the number belongs to another actor than the sender of the current message.
-bool is_taken(Self self, const NumberHolders& holders, uint64_t number) {
-  return troupe::is_taken(holders, self->current_sender()->address(), number);
+bool is_number_taken(ReplaySelf self, const NumberHolders& holders, uint64_t number) {
+  return is_taken(holders, self->current_sender()->address(), number);
 }
 
-bool is_remote(Self self) { return self->current_sender()->node() != self->node(); }
+bool is_remote(ReplaySelf self) { return self->current_sender()->node() != self->node(); }
 
 // Ends the worker that sent the current message, because the message does not fit the run. Its partial rollouts are
 // lost. If replay only dropped the message, the worker's credits would never come back.
-void expel(Self self, uint64_t worker, const std::string& why) {
+void expel(ReplaySelf self, uint64_t worker, const std::string& why) {
   log_warn("replay", "worker " + std::to_string(worker) + " is expelled: " + why);
   const CreditHolder handle = self->state.workers.at(worker);
   self->send_exit(handle, make_error(Fault::bad_message, why));
@@ -199,19 +199,19 @@ void expel(Self self, uint64_t worker, const std::string& why) {
 }
 
 // Refuses a hello. The sender is told to end, because it would wait for credits for ever.
-void turn_away(Self self, uint64_t worker, const std::string& why) {
+void turn_away(ReplaySelf self, uint64_t worker, const std::string& why) {
   drop("the hello of worker " + std::to_string(worker), why);
   if (self->state.worker_of.contains(self->current_sender()->address())) return;  // it works under another number
   self->send_exit(caf::actor_cast<caf::actor>(self->current_sender()), make_error(Fault::bad_message, why));
 }
 
-void on_hello(Self self, const WorkerHello& hello) {
+void on_hello(ReplaySelf self, const WorkerHello& hello) {
   auto& st = self->state;
   if (!self->current_sender() || st.training_ended || st.stopping)
     return;  // the connection is already lost, or the run needs no more workers
   if (st.gone_workers.contains(hello.worker)) return;
   if (const auto why = misfit(st.context->config, hello)) return turn_away(self, hello.worker, *why);
-  if (is_taken(self, st.worker_of, hello.worker))
+  if (is_number_taken(self, st.worker_of, hello.worker))
     return turn_away(self, hello.worker, "its number belongs to another worker");
   auto worker = caf::actor_cast<CreditHolder>(self->current_sender());
   st.store->join(hello.worker, hello.groups, hello.samples_per_rollout);
@@ -233,7 +233,7 @@ void end_training(ReplayState& st) {
   if (!st.training_ended && !st.stopping) st.workers_at_end = st.workers.size();
 }
 
-void on_checkpoint(Self self, const CheckpointMessage& message) {
+void on_checkpoint(ReplaySelf self, const CheckpointMessage& message) {
   auto& st = self->state;
   if (!message.last) return send_checkpoint(self, message);
   end_training(st);
@@ -242,7 +242,7 @@ void on_checkpoint(Self self, const CheckpointMessage& message) {
   await_workers(self);
 }
 
-void on_update(Self self, const UpdateMessage& update) {
+void on_update(ReplaySelf self, const UpdateMessage& update) {
   auto& st = self->state;
   if (st.store->closed()) return;
   if (update.failed) {
@@ -253,7 +253,7 @@ void on_update(Self self, const UpdateMessage& update) {
   report(self, update);
 }
 
-void on_stop(Self self) {
+void on_stop(ReplaySelf self) {
   auto& st = self->state;
   end_training(st);
   st.stopping = true;
@@ -271,7 +271,7 @@ ReplayConfig replay_config(const RunContext& context) {
   return config;
 }
 
-void on_rollout(Self self, const RolloutMessage& message) {
+void on_rollout(ReplaySelf self, const RolloutMessage& message) {
   auto& st = self->state;
   const Rollout& rollout = *message.rollout;
   if (!is_from(self, rollout.worker)) return;  // the worker is gone, or another process uses its number
@@ -284,7 +284,7 @@ void on_rollout(Self self, const RolloutMessage& message) {
   report(self);
 }
 
-void on_report(Self self, const WorkerReport& report) {
+void on_report(ReplaySelf self, const WorkerReport& report) {
   auto& st = self->state;
   if (!is_from(self, report.worker)) return;
   if (is_remote(self))
@@ -294,12 +294,13 @@ void on_report(Self self, const WorkerReport& report) {
   st.sampling.stepped(report.worker, report.env_steps);
 }
 
-void on_applied(Self self, const Applied& applied) {
+void on_applied(ReplaySelf self, const Applied& applied) {
   auto& st = self->state;
   if (!self->current_sender() || st.gone.contains(applied.inference_index)) return;
   const std::string what =
       "version " + applied.version.text() + " of inference actor " + std::to_string(applied.inference_index);
-  if (is_taken(self, st.receiver_of, applied.inference_index)) return drop(what, "its number belongs to another one");
+  if (is_number_taken(self, st.receiver_of, applied.inference_index))
+    return drop(what, "its number belongs to another one");
   if (applied.version > st.store->version()) return drop(what, "this version has not been published yet");
   if (!st.store->applied(applied.inference_index, applied.version))
     return drop(what, "it is older than the one before");
@@ -308,7 +309,7 @@ void on_applied(Self self, const Applied& applied) {
   serve(self);
 }
 
-void on_part(Self self, const Part& part) {
+void on_part(ReplaySelf self, const Part& part) {
   auto& st = self->state;
   if (!self->current_sender()) return;  // the connection is already lost
   const auto sender = st.worker_of.find(self->current_sender()->address());
@@ -334,7 +335,8 @@ void on_part(Self self, const Part& part) {
 
 }  // namespace
 
-ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const ReplayStart& start, StatsActor stats,
+ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context, const ReplayStart& start,
+                                         StatsActor stats,
                                          caf::typed_actor<caf::reacts_to<SamplingFailed>> supervisor) {
   guard(self);
   auto& st = self->state;
@@ -367,7 +369,7 @@ ReplayActor::behavior_type replay_buffer(Self self, RunContextPtr context, const
       [self](const WorkerReport& report) { on_report(self, report); },
       [self, watch_sampling](const EnvironmentsFailing& failing) {
         // Accepted also from a worker that has not sent a hello, because its environments could not be made.
-        if (!self->current_sender() || is_taken(self, self->state.worker_of, failing.worker)) return;
+        if (!self->current_sender() || is_number_taken(self, self->state.worker_of, failing.worker)) return;
         self->state.sampling.failing(failing.worker, printable(failing.error, kErrorBytes), self->clock().now());
         watch_sampling();
       },

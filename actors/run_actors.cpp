@@ -15,51 +15,50 @@ namespace troupe {
 
 namespace {
 
-using Self = SupervisorSelf;
 using State = SupervisorState;
 
 // The handle of the supervisor for actors that send it only this message.
 template <class Message>
-caf::typed_actor<caf::reacts_to<Message>> told(Self self) {
+caf::typed_actor<caf::reacts_to<Message>> told(SupervisorSelf self) {
   return SupervisorActor(self);
 }
 
-void spawn_recorder(Self self) {
+void spawn_recorder(SupervisorSelf self) {
   auto& st = self->state;
   st.recorder = spawn_on(self->system(), st.context->threads, recorder, st.context, st.dependencies.sink,
                          told<CheckpointWritten>(self));
 }
 
-void spawn_stats(Self self) {
+void spawn_stats(SupervisorSelf self) {
   auto& st = self->state;
   st.stats = spawn_on(self->system(), false, stats_actor, st.context, st.recorder, st.dependencies.start);
 }
 
-void spawn_publisher(Self self) {
+void spawn_publisher(SupervisorSelf self) {
   auto& st = self->state;
   st.signature = st.dependencies.learner->signature();
   st.publisher = spawn_on(self->system(), false, publisher,
                           PublisherDependencies{st.context, st.signature, told<ReceiverLost>(self)});
 }
 
-void spawn_replay(Self self) {
+void spawn_replay(SupervisorSelf self) {
   auto& st = self->state;
   st.replay = spawn_on(self->system(), false, replay_buffer, st.context, st.dependencies.start, st.stats,
                        told<SamplingFailed>(self));
 }
 
-void spawn_prefetcher(Self self) {
+void spawn_prefetcher(SupervisorSelf self) {
   auto& st = self->state;
   st.prefetcher = spawn_on(self->system(), st.context->threads, prefetcher, st.context,
                            std::shared_ptr<const Learner>(st.dependencies.learner), st.replay);
 }
 
-void spawn_evaluator(Self self) {
+void spawn_evaluator(SupervisorSelf self) {
   auto& st = self->state;
   st.evaluator = spawn_on(self->system(), st.context->threads, evaluator, st.context, st.stats);
 }
 
-void spawn_trainer(Self self) {
+void spawn_trainer(SupervisorSelf self) {
   auto& st = self->state;
   st.trainer =
       spawn_on(self->system(), st.context->threads, trainer, st.context, st.dependencies.learner, st.dependencies.start,

@@ -11,16 +11,16 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<StatsActor, StatsState>;
+using StatsSelf = SelfPointer<StatsActor, StatsState>;
 
 // Sends a point of the curves.
-void record(Self self, const RecorderActor& recorder) {
+void record(StatsSelf self, const RecorderActor& recorder) {
   self->send(recorder,
              SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->take_point(self->clock().now())),
                              /*shown=*/false});
 }
 
-void show(Self self, const RecorderActor& recorder) {
+void show(StatsSelf self, const RecorderActor& recorder) {
   self->send(recorder,
              SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->take_view(self->clock().now())),
                              /*shown=*/true});
@@ -28,21 +28,21 @@ void show(Self self, const RecorderActor& recorder) {
 
 // Whether the sender of the current message is the worker or receiver with that number. A number belongs to the first
 // sender that uses it, until that one ends.
-bool is_from(Self self, NumberHolders& holders, uint64_t number) {
+bool is_from(StatsSelf self, NumberHolders& holders, uint64_t number) {
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender || is_taken(holders, sender->address(), number)) return false;
   if (holders.try_emplace(sender->address(), number).second) self->monitor(caf::actor_cast<caf::actor>(sender));
   return true;
 }
 
-void on_report(Self self, const WorkerReport& report) {
+void on_report(StatsSelf self, const WorkerReport& report) {
   auto& st = self->state;
   if (!is_from(self, st.worker_of, report.worker)) return;
   if (const auto why = st.core->add(report, self->clock().now()))
     log_warn("stats", "a report of worker " + std::to_string(report.worker) + " is dropped: " + *why);
 }
 
-void on_report(Self self, const InferenceReport& report) {
+void on_report(StatsSelf self, const InferenceReport& report) {
   auto& st = self->state;
   if (!is_from(self, st.receiver_of, report.inference_index)) return;
   if (const auto why = misfit(report)) return log_warn("stats", "a report of inference is dropped: " + *why);
@@ -51,7 +51,8 @@ void on_report(Self self, const InferenceReport& report) {
 
 }  // namespace
 
-StatsActor::behavior_type stats_actor(Self self, RunContextPtr context, RecorderActor recorder, ReplayStart start) {
+StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, RecorderActor recorder,
+                                      ReplayStart start) {
   guard(self);
   self->state.core = std::make_unique<StatsCore>(context->config, context->spec.reports_success,
                                                  context->started.value_or(self->clock().now()), start);

@@ -20,11 +20,10 @@ namespace troupe {
 
 namespace {
 
-using Self = SupervisorSelf;
 using Phase = SupervisorState::Phase;
 
 // Deterministic runs: no actor has a message left. They report, and then the trainer begins the next update.
-void on_idle(Self self) {
+void on_idle(SupervisorSelf self) {
   auto& st = self->state;
   TROUPE_CHECK(st.phase == Phase::running, "nothing is left to do, and the run has not ended");
   for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), beat_atom_v);
@@ -34,7 +33,7 @@ void on_idle(Self self) {
   self->delayed_send(st.trainer, 3 * kIdleStep, idle_atom_v);
 }
 
-void save(Self self) {
+void save(SupervisorSelf self) {
   auto& st = self->state;
   const SaveMessage message{st.recorder};
   for (const auto& [id, member] : members_by_id(st)) self->send(caf::actor_cast<WorkerActor>(member), message);
@@ -46,7 +45,7 @@ void save(Self self) {
 
 // Stops the trainer, so that the run ends with a checkpoint. In a deterministic run the actors are never idle again and
 // the trainer would wait for that for ever, so the run ends at once.
-void on_sampling_failed(Self self, const std::string& error) {
+void on_sampling_failed(SupervisorSelf self, const std::string& error) {
   auto& st = self->state;
   if (st.phase != Phase::running || !st.outcome.error.empty()) return;
   st.outcome.reason = "environments fail";
@@ -56,7 +55,7 @@ void on_sampling_failed(Self self, const std::string& error) {
   self->send(st.trainer, Stop{st.outcome.reason});
 }
 
-void on_training_ended(Self self, const TrainingEnded& ended) {
+void on_training_ended(SupervisorSelf self, const TrainingEnded& ended) {
   auto& st = self->state;
   if (st.phase != Phase::running) return;
   st.phase = Phase::ending;
@@ -69,7 +68,7 @@ void on_training_ended(Self self, const TrainingEnded& ended) {
   stop_when_complete(self);
 }
 
-void begin(Self self) {
+void begin(SupervisorSelf self) {
   spawn_run_actors(self);
   try {
     spawn_children(self);
@@ -81,7 +80,7 @@ void begin(Self self) {
 
 // Called after an exception in the supervisor. Ends every child at once, without a last checkpoint, and calls on_end
 // with the error.
-caf::error abandon(Self self, const std::exception_ptr& failure) {
+caf::error abandon(SupervisorSelf self, const std::exception_ptr& failure) {
   auto& st = self->state;
   const caf::error fault = fault_of_exception(failure);
   const std::string error = "the supervisor failed: " + describe(fault);
@@ -108,7 +107,7 @@ caf::error abandon(Self self, const std::exception_ptr& failure) {
 
 }  // namespace
 
-SupervisorActor::behavior_type supervisor(Self self, RunContextPtr context, RunDependencies dependencies) {
+SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr context, RunDependencies dependencies) {
   drop_strange_messages(self, self->name());
   self->set_exception_handler([self](std::exception_ptr& failure) { return abandon(self, failure); });
   self->state.context = context;

@@ -13,9 +13,7 @@ namespace troupe {
 
 namespace {
 
-using Self = SupervisorSelf;
-
-void spawn_worker(Self self, uint64_t id, const InferenceService& inference, const RestartLimit& restarts) {
+void spawn_worker(SupervisorSelf self, uint64_t id, const InferenceService& inference, const RestartLimit& restarts) {
   auto& st = self->state;
   WorkerActor actor = spawn_worker_on(self->system(), st.context, id, WorkerPeers{inference, st.replay, st.stats});
   self->monitor(actor);
@@ -26,7 +24,7 @@ void spawn_worker(Self self, uint64_t id, const InferenceService& inference, con
 using SavedInference = std::pair<InferenceIndex, std::vector<int64_t>>;
 using SavedWorker = std::pair<std::pair<uint64_t, InferenceIndex>, std::vector<int64_t>>;  // with its inference actor
 
-void spawn_children(Self self, const std::string& state) {
+void spawn_children(SupervisorSelf self, const std::string& state) {
   auto& st = self->state;
   std::vector<SavedInference> inference;
   std::map<uint64_t, SavedWorker> workers;
@@ -55,7 +53,7 @@ std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
   return result;
 }
 
-void spawn_inference(Self self, InferenceIndex inference_index, const RestartLimit& restarts) {
+void spawn_inference(SupervisorSelf self, InferenceIndex inference_index, const RestartLimit& restarts) {
   auto& st = self->state;
   InferenceActor actor = spawn_inference_on(self->system(), st.context, inference_index,
                                             InferencePeers{st.publisher, st.replay, st.stats});
@@ -63,13 +61,13 @@ void spawn_inference(Self self, InferenceIndex inference_index, const RestartLim
   st.inference[inference_index] = {actor, actor, {}, true, restarts};
 }
 
-InferenceService place_worker(Self self, uint64_t worker) {
+InferenceService place_worker(SupervisorSelf self, uint64_t worker) {
   auto& st = self->state;
   const std::optional<InferenceIndex> inference_index = st.placement.add_worker(worker);
   return inference_index ? st.inference.at(*inference_index).service : InferenceService{};
 }
 
-void tell(Self self, const std::vector<Placement::Move>& moves) {
+void tell(SupervisorSelf self, const std::vector<Placement::Move>& moves) {
   auto& st = self->state;
   const std::map<uint64_t, MemberActor> members = members_by_id(st);
   for (const Placement::Move& move : moves)
@@ -77,12 +75,12 @@ void tell(Self self, const std::vector<Placement::Move>& moves) {
       self->send(member->second, InferenceReplaced{st.inference.at(*move.inference_index).service});
 }
 
-void spawn_worker(Self self, const RestartLimit& restarts) {
+void spawn_worker(SupervisorSelf self, const RestartLimit& restarts) {
   const uint64_t id = self->state.next_worker++;
   spawn_worker(self, id, place_worker(self, id), restarts);
 }
 
-std::string save_children(Self self) {
+std::string save_children(SupervisorSelf self) {
   auto& st = self->state;
   const auto now = self->clock().now();
   std::vector<SavedInference> inference;
@@ -94,7 +92,7 @@ std::string save_children(Self self) {
   return to_bytes(st.next_inference_index, st.next_worker, inference, workers);
 }
 
-void spawn_children(Self self) {
+void spawn_children(SupervisorSelf self) {
   auto& st = self->state;
   if (const std::string* state = st.context->state_of("supervisor")) return spawn_children(self, *state);
   const RunConfig& config = st.context->config;
@@ -106,7 +104,7 @@ void spawn_children(Self self) {
   for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
 }
 
-void spawn_run_actors(Self self) {
+void spawn_run_actors(SupervisorSelf self) {
   for (const RunActor& actor : run_actors()) actor.spawn(self);
   for (const RunActor& actor : run_actors()) self->monitor(actor.handle(self->state));
 }

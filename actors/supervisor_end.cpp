@@ -16,22 +16,21 @@ namespace troupe {
 
 namespace {
 
-using Self = SupervisorSelf;
 using Phase = SupervisorState::Phase;
 
 template <class Handle>
-void wait_for(Self self, const Handle& child) {
+void wait_for(SupervisorSelf self, const Handle& child) {
   self->monitor(child);  // if the child has ended, its down message comes at once
   self->state.leaving.insert(child.address());
 }
 
 template <class Handle>
-void leave(Self self, const Handle& child) {
+void leave(SupervisorSelf self, const Handle& child) {
   wait_for(self, child);
   self->send(child, Stop{self->state.outcome.reason});
 }
 
-void leave(Self self, StopStage stage) {
+void leave(SupervisorSelf self, StopStage stage) {
   self->state.stop_stage = stage;
   for (const RunActor& actor : run_actors() | std::views::reverse) {
     if (actor.stage != stage) continue;
@@ -47,7 +46,7 @@ void leave(Self self, StopStage stage) {
 
 }  // namespace
 
-void stop_all(Self self) {
+void stop_all(SupervisorSelf self) {
   auto& st = self->state;
   if (st.phase == Phase::stopping) return;
   st.phase = Phase::stopping;
@@ -69,7 +68,7 @@ void stop_all(Self self) {
   leave(self, StopStage::first);
 }
 
-void on_left(Self self, const caf::actor_addr& child) {
+void on_left(SupervisorSelf self, const caf::actor_addr& child) {
   auto& st = self->state;
   st.leaving.erase(child);
   if (!st.leaving.empty()) return;
@@ -79,21 +78,21 @@ void on_left(Self self, const caf::actor_addr& child) {
   self->quit();
 }
 
-void stop_when_complete(Self self) {
+void stop_when_complete(SupervisorSelf self) {
   auto& st = self->state;
   const bool written = st.outcome.checkpoint_written || !st.outcome.checkpoint_error.empty();
   if (st.phase == Phase::ending && written && (st.evaluated || st.interrupted || !st.outcome.error.empty()))
     stop_all(self);
 }
 
-void fail(Self self, const std::string& error) {
+void fail(SupervisorSelf self, const std::string& error) {
   auto& st = self->state;
   log_info("supervisor", error);  // only info: the command prints it when the run has ended
   if (st.outcome.error.empty()) st.outcome.error = error;
   stop_all(self);
 }
 
-void on_farewell_over(Self self) {
+void on_farewell_over(SupervisorSelf self) {
   auto& st = self->state;
   const auto give_up = [&](const caf::actor_addr& child, const std::string& name) {
     if (!st.leaving.contains(child)) return;

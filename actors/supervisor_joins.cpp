@@ -16,14 +16,13 @@ namespace troupe {
 
 namespace {
 
-using Self = SupervisorSelf;
 using Phase = SupervisorState::Phase;
 
 bool is_loopback(const std::string& address) {
   return address == "::1" || address == "localhost" || address.starts_with("127.");
 }
 
-caf::result<Welcome> join_inference(Self self, const JoinRequest& request) {
+caf::result<Welcome> join_inference(SupervisorSelf self, const JoinRequest& request) {
   auto& st = self->state;
   if (!st.context->make_group_backend)
     return make_error(Fault::bad_message, "this run sends no weights to other processes");
@@ -35,7 +34,7 @@ caf::result<Welcome> join_inference(Self self, const JoinRequest& request) {
 
 }  // namespace
 
-caf::result<Welcome> join(Self self, const JoinRequest& request) {
+caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   auto& st = self->state;
   if (request.protocol != kProtocolVersion)
     return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the " +
@@ -57,7 +56,7 @@ caf::result<Welcome> join(Self self, const JoinRequest& request) {
   return Welcome{id, to_json(st.context->config), place_worker(self, id), st.replay, st.stats};
 }
 
-caf::result<void> serve(Self self, const ServeRequest& request) {
+caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {
   auto& st = self->state;
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
   if (request.inference_index >= st.next_inference_index || st.inference.contains(request.inference_index) ||
@@ -79,7 +78,7 @@ caf::result<void> serve(Self self, const ServeRequest& request) {
   return caf::unit;
 }
 
-void on_serving(Self self, InferenceIndex inference_index) {
+void on_serving(SupervisorSelf self, InferenceIndex inference_index) {
   auto& st = self->state;
   const auto it = st.inference.find(inference_index);
   if (it == st.inference.end() || it->second.serving || st.phase != Phase::running) return;

@@ -16,11 +16,10 @@ namespace troupe {
 
 namespace {
 
-using Self = SupervisorSelf;
 using Phase = SupervisorState::Phase;
 
 // Removes the receiver from admission and reports.
-void forget_inference(Self self, InferenceIndex inference_index) {
+void forget_inference(SupervisorSelf self, InferenceIndex inference_index) {
   auto& st = self->state;
   st.inference.erase(inference_index);
   self->send(st.replay, ReceiverGone{inference_index});
@@ -28,7 +27,7 @@ void forget_inference(Self self, InferenceIndex inference_index) {
 }
 
 // Restarts a child now or after `pause`.
-void restart(Self self, std::chrono::milliseconds pause, const RestartDue& due) {
+void restart(SupervisorSelf self, std::chrono::milliseconds pause, const RestartDue& due) {
   if (pause.count() == 0)
     self->send(self, due);
   else
@@ -45,7 +44,7 @@ std::string too_many(const std::string& what, const caf::error& reason) {
          std::to_string(RestartLimit::kWindow.count()) + " minutes, the last time with: " + describe(reason);
 }
 
-void replace_inference(Self self, InferenceIndex inference_index, const caf::error& reason) {
+void replace_inference(SupervisorSelf self, InferenceIndex inference_index, const caf::error& reason) {
   auto& st = self->state;
   const std::string what = "inference actor " + std::to_string(inference_index);
   RestartLimit restarts = st.inference.at(inference_index).restarts;
@@ -60,7 +59,7 @@ void replace_inference(Self self, InferenceIndex inference_index, const caf::err
 
 // An inference actor in another process may not notice the loss of a worker. Without these pauses its batches would
 // wait for requests of that worker.
-void excuse(Self self, uint64_t worker) {
+void excuse(SupervisorSelf self, uint64_t worker) {
   auto& st = self->state;
   const std::optional<InferenceIndex> inference_index = st.placement.inference_of(worker);
   if (!inference_index || st.inference.at(*inference_index).local) return;
@@ -70,7 +69,7 @@ void excuse(Self self, uint64_t worker) {
 
 // After too many restarts a worker is not restarted, and the run continues with the others. Without any other worker
 // the run ends: its own environments fail, and no worker of another process has joined.
-void replace_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
+void replace_worker(SupervisorSelf self, const SupervisorState::Member& ended, const caf::error& reason) {
   auto& st = self->state;
   const std::string what = "worker " + std::to_string(ended.id);
   RestartLimit restarts = ended.restarts;
@@ -85,7 +84,7 @@ void replace_worker(Self self, const SupervisorState::Member& ended, const caf::
   restart(self, *pause, {false, ended.id});
 }
 
-void forget_worker(Self self, const SupervisorState::Member& gone) {
+void forget_worker(SupervisorSelf self, const SupervisorState::Member& gone) {
   auto& st = self->state;
   excuse(self, gone.id);
   st.placement.remove_worker(gone.id);
@@ -93,7 +92,7 @@ void forget_worker(Self self, const SupervisorState::Member& gone) {
 }
 
 // The loss of a worker of another process never ends the run: its host joins again as soon as it can.
-void lose_worker(Self self, const SupervisorState::Member& ended, const caf::error& reason) {
+void lose_worker(SupervisorSelf self, const SupervisorState::Member& ended, const caf::error& reason) {
   auto& st = self->state;
   forget_worker(self, ended);
   if (ended.local) return replace_worker(self, ended, reason);
@@ -106,7 +105,7 @@ void lose_worker(Self self, const SupervisorState::Member& ended, const caf::err
 
 }  // namespace
 
-void lose_remote_inference(Self self, InferenceIndex inference_index, const std::string& why) {
+void lose_remote_inference(SupervisorSelf self, InferenceIndex inference_index, const std::string& why) {
   auto& st = self->state;
   const SupervisorState::Inference inference = st.inference.at(inference_index);
   log_warn("supervisor", "inference process " + std::to_string(inference_index) + " is gone (" + why + ")");
@@ -117,7 +116,7 @@ void lose_remote_inference(Self self, InferenceIndex inference_index, const std:
   forget_inference(self, inference_index);
 }
 
-void on_restart_due(Self self, const RestartDue& due) {
+void on_restart_due(SupervisorSelf self, const RestartDue& due) {
   auto& st = self->state;
   if (st.phase != Phase::running) return;
   auto resting = (due.inference ? st.resting_inference : st.resting_workers).extract(due.ended);
@@ -130,7 +129,7 @@ void on_restart_due(Self self, const RestartDue& due) {
 
 // CAF does not report the end of an actor if its process has reconnected, so replay would wait for the former worker's
 // rollouts.
-void forget_former_worker(Self self, const caf::actor_addr& host) {
+void forget_former_worker(SupervisorSelf self, const caf::actor_addr& host) {
   auto& st = self->state;
   const auto former = st.members.find(host);
   if (former == st.members.end()) return;
@@ -140,7 +139,7 @@ void forget_former_worker(Self self, const caf::actor_addr& host) {
   forget_worker(self, SupervisorState::Member(former->second));
 }
 
-void on_down(Self self, const caf::down_msg& down) {
+void on_down(SupervisorSelf self, const caf::down_msg& down) {
   auto& st = self->state;
   if (st.phase == Phase::stopping) return on_left(self, down.source);
   for (const RunActor& actor : run_actors())

@@ -18,26 +18,26 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<TrainerActor, TrainerState>;
+using TrainerSelf = SelfPointer<TrainerActor, TrainerState>;
 
 constexpr const char* kTimeIsUp = "stop.seconds reached";
 
-double seconds(TrainerState::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+double seconds_of(TrainerState::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-double elapsed(Self self) { return seconds(self->clock().now() - self->state.started); }
+double elapsed(TrainerSelf self) { return seconds_of(self->clock().now() - self->state.started); }
 
-double time_used(Self self) {
+double time_used(TrainerSelf self) {
   return time_progress(self->state.context->config.stop, elapsed(self), self->state.start);
 }
 
 // Progress of the run in [0, 1], for the schedules.
-double progress(Self self) {
+double progress(TrainerSelf self) {
   const auto& st = self->state;
   return run_progress(st.context->config.stop, st.env_steps, st.version.number, time_used(self));
 }
 
 // Why training must end now; empty if it continues.
-std::string limit_reached(Self self) {
+std::string limit_reached(TrainerSelf self) {
   auto& st = self->state;
   const StopConfig& stop = st.context->config.stop;
   if (stop.updates > 0 && st.version.number >= static_cast<uint64_t>(stop.updates)) return "stop.updates reached";
@@ -58,7 +58,7 @@ bool checkpoint_due(const TrainerState& st) {
          (config.checkpoint.keep_best > 0 && due(st.version.number, config.evaluation.every_updates));
 }
 
-void checkpoint(Self self, bool last) {
+void checkpoint(TrainerSelf self, bool last) {
   auto& st = self->state;
   LearnerState learner = st.learner->save();
   if (st.context->config.stop.seconds > 0) learner.scalars[kTimeProgress] = time_used(self);
@@ -69,7 +69,7 @@ void checkpoint(Self self, bool last) {
   self->send(st.peers.replay, std::move(message));
 }
 
-void end(Self self, const std::string& reason, const std::string& error = {}) {
+void end(TrainerSelf self, const std::string& reason, const std::string& error = {}) {
   auto& st = self->state;
   if (st.ended) return;
   st.ended = true;
@@ -78,7 +78,7 @@ void end(Self self, const std::string& reason, const std::string& error = {}) {
 }
 
 // Ends now or, in a deterministic run, when all actors are idle.
-void request_end(Self self, const std::string& reason, const std::string& error = {}) {
+void request_end(TrainerSelf self, const std::string& reason, const std::string& error = {}) {
   auto& st = self->state;
   if (!st.context->deterministic) return end(self, reason, error);
   if (!st.end_reason.empty()) return;
@@ -86,14 +86,14 @@ void request_end(Self self, const std::string& reason, const std::string& error 
   st.end_error = error;
 }
 
-void ask(Self self) {
+void ask(TrainerSelf self) {
   self->state.waiting = true;
   self->state.asked = self->clock().now();
   self->send(self->state.peers.prefetcher, next_atom_v);
 }
 
 // Starts an evaluation if one is due, and asks for the next super-batch.
-void go_on(Self self, WeightsPtr weights) {
+void go_on(TrainerSelf self, WeightsPtr weights) {
   auto& st = self->state;
   const RunConfig& config = st.context->config;
   if (due(st.version.number, config.evaluation.every_updates)) {
@@ -105,7 +105,7 @@ void go_on(Self self, WeightsPtr weights) {
 
 // All actors are idle. A checkpoint taken now contains no unfinished work, and an update that begins now does not
 // depend on earlier timing, so a resumed run continues as if it had never stopped.
-void on_idle(Self self) {
+void on_idle(TrainerSelf self) {
   auto& st = self->state;
   if (st.ended) return;
   if (st.waiting) request_end(self, "starved", "no super-batch is complete although every worker is idle");
@@ -127,7 +127,7 @@ void on_idle(Self self) {
 }
 
 // Warns once: a run may skip steps in every update.
-void warn_of_skipped(Self self, const UpdateReport& report) {
+void warn_of_skipped(TrainerSelf self, const UpdateReport& report) {
   auto& st = self->state;
   if (report.skipped == 0 || std::exchange(st.warned_of_skipped, true)) return;
   log_warn(
@@ -142,7 +142,7 @@ void warn_of_skipped(Self self, const UpdateReport& report) {
 }
 
 // Warns once: with short rollouts this may happen in every update.
-void warn_of_empty(Self self, const UpdateReport& report, uint64_t samples) {
+void warn_of_empty(TrainerSelf self, const UpdateReport& report, uint64_t samples) {
   auto& st = self->state;
   if (!report.empty() || std::exchange(st.warned_of_empty, true)) return;
   const bool drop = st.context->config.algorithm.incomplete == "drop";
@@ -155,7 +155,7 @@ void warn_of_empty(Self self, const UpdateReport& report, uint64_t samples) {
                ". Further updates like this are not reported");
 }
 
-void update(Self self, const StagedMessage& message) {
+void update(TrainerSelf self, const StagedMessage& message) {
   auto& st = self->state;
   st.waiting = false;
   const auto begun = self->clock().now();
@@ -174,8 +174,8 @@ void update(Self self, const StagedMessage& message) {
                            message.batch->index,
                            report->failed(),
                            message.batch->samples,
-                           seconds(self->clock().now() - begun),
-                           seconds(begun - st.asked),
+                           seconds_of(self->clock().now() - begun),
+                           seconds_of(begun - st.asked),
                            message.stage_seconds,
                            report};
   self->send(st.peers.replay, done);
@@ -200,7 +200,7 @@ void load(TrainerState& st, const std::string& bytes) {
 
 }  // namespace
 
-TrainerActor::behavior_type trainer(Self self, RunContextPtr context, std::shared_ptr<Learner> learner,
+TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std::shared_ptr<Learner> learner,
                                     const ReplayStart& start, TrainerPeers peers) {
   guard(self);
   auto& st = self->state;

@@ -14,14 +14,14 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<WeightPlaneActor, WeightPlaneState>;
+using PlaneActorSelf = SelfPointer<WeightPlaneActor, WeightPlaneState>;
 using std::chrono::milliseconds;
 
 // If all actors share one thread, receivers cannot answer while this actor blocks. Instead of blocking, it gives them
 // this much time of the actor clock between the sending of weights and the collection of their answers.
 constexpr milliseconds kAnswerTime{20};
 
-std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signature> signature,
+std::shared_ptr<WeightSender> make_sender(PlaneActorSelf self, std::shared_ptr<const Signature> signature,
                                           const std::string& address) {
   const RunContext& context = *self->state.context;
   TROUPE_CHECK(context.make_group_backend, "this process cannot make process groups");
@@ -34,7 +34,7 @@ std::shared_ptr<WeightSender> make_sender(Self self, std::shared_ptr<const Signa
                                         channel_options(context));
 }
 
-void on_joined(Self self, const std::shared_ptr<const Signature>& signature, const ReceiverJoined& joined) {
+void on_joined(PlaneActorSelf self, const std::shared_ptr<const Signature>& signature, const ReceiverJoined& joined) {
   auto& st = self->state;
   if (!st.sender) st.sender = make_sender(self, signature, joined.address);
   st.hosts[joined.inference_index] = joined.host;
@@ -44,7 +44,7 @@ void on_joined(Self self, const std::shared_ptr<const Signature>& signature, con
   self->send(st.driver, PlaneReady{st.sender});
 }
 
-void step(Self self) {
+void step(PlaneActorSelf self) {
   auto& st = self->state;
   if (!st.sender) return;
   const auto done = std::make_shared<const SenderStep>(st.sender->step());
@@ -68,7 +68,7 @@ ChannelOptions channel_options(const RunContext& context) {
   return options;
 }
 
-WeightPlaneActor::behavior_type weight_plane(Self self, RunContextPtr context,
+WeightPlaneActor::behavior_type weight_plane(PlaneActorSelf self, RunContextPtr context,
                                              std::shared_ptr<const Signature> signature, PlaneDriver driver) {
   guard(self);
   auto& st = self->state;

@@ -11,12 +11,12 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<WeightReceiverActor, WeightReceiverState>;
+using ReceiverSelf = SelfPointer<WeightReceiverActor, WeightReceiverState>;
 using Did = ReceiverStep::Did;
 
 constexpr std::chrono::milliseconds kLook{2};  // polling interval without threads
 
-void take(Self self, const ReceiverStep& step) {
+void take(ReceiverSelf self, const ReceiverStep& step) {
   auto& st = self->state;
   if (!step.error.empty()) log_warn("weights", step.error);
   if (step.did != Did::applied) return;
@@ -32,7 +32,7 @@ WeightReceiverState::~WeightReceiverState() {
   if (receiver) receiver->stop();
 }
 
-WeightReceiverActor::behavior_type weight_receiver_actor(Self self, std::shared_ptr<WeightReceiver> receiver,
+WeightReceiverActor::behavior_type weight_receiver_actor(ReceiverSelf self, std::shared_ptr<WeightReceiver> receiver,
                                                          InferenceIndex inference_index, WeightReceiverPeers peers,
                                                          bool threads) {
   guard(self);

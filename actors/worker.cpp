@@ -18,7 +18,7 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<WorkerActor, WorkerState>;
+using WorkerSelf = SelfPointer<WorkerActor, WorkerState>;
 
 constexpr std::chrono::seconds kBeat{1};
 constexpr std::chrono::seconds kBetweenFailureLines{60};
@@ -27,7 +27,7 @@ constexpr std::chrono::seconds kBetweenFailureLines{60};
 
 class WorkerPortToActors : public WorkerPort {
  public:
-  WorkerPortToActors(Self self, uint64_t worker, size_t chunk_bytes)
+  WorkerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes)
       : self_(self), worker_(worker), chunk_bytes_(chunk_bytes) {}
 
   void ask(ActRequest request) override {
@@ -50,7 +50,7 @@ class WorkerPortToActors : public WorkerPort {
     send_in_parts(self_, service, std::move(message), chunk_bytes_, streams_);
   }
 
-  Self self_;
+  WorkerSelf self_;
   uint64_t worker_;
   size_t chunk_bytes_;
   uint64_t streams_ = 0;
@@ -61,7 +61,7 @@ WorkerState::~WorkerState() = default;
 
 namespace {
 
-void send_report(Self self, WorkerReport report) {
+void send_report(WorkerSelf self, WorkerReport report) {
   auto& st = self->state;
   report.last_error.resize(std::min(report.last_error.size(), kMostErrorBytes));
   if (st.port)
@@ -72,7 +72,7 @@ void send_report(Self self, WorkerReport report) {
   self->send(st.peers.stats, std::move(report));
 }
 
-void report(Self self, bool last = false) {
+void report(WorkerSelf self, bool last = false) {
   WorkerReport report = self->state.core->report();
   report.last = last;
   report.rss_bytes = resident_bytes();
@@ -80,12 +80,12 @@ void report(Self self, bool last = false) {
   send_report(self, std::move(report));
 }
 
-void send_failing(Self self, uint64_t worker, const std::string& error) {
+void send_failing(WorkerSelf self, uint64_t worker, const std::string& error) {
   self->send(self->state.peers.replay, EnvironmentsFailing{worker, error.substr(0, kMostErrorBytes)});
 }
 
 // Logs the first failure of an environment, and later ones at most once in kBetweenFailureLines.
-void log_failures(Self self, const std::string& name) {
+void log_failures(WorkerSelf self, const std::string& name) {
   auto& st = self->state;
   const WorkerReport report = st.core->report();
   const auto now = self->clock().now();
@@ -95,10 +95,10 @@ void log_failures(Self self, const std::string& name) {
   st.failures_logged = report.env_failures;
 }
 
-bool is_of_run(Self self) { return self->state.peers.replay.node() == self->node(); }
+bool is_of_run(WorkerSelf self) { return self->state.peers.replay.node() == self->node(); }
 
 // A name by which a user can find the process.
-std::string name_of_inference(Self self, const caf::node_id& node) {
+std::string name_of_inference(WorkerSelf self, const caf::node_id& node) {
   if (node == self->node()) return "the inference actor of this process";
   return (node == self->state.peers.replay.node() ? "the inference actor of the run, " : "the inference ") +
          process_of(node);
@@ -106,7 +106,7 @@ std::string name_of_inference(Self self, const caf::node_id& node) {
 
 // Logs once when requests stay without an answer, at most once in kBetweenFailureLines, and once when answers come
 // again.
-void log_silence(Self self, const std::string& name) {
+void log_silence(WorkerSelf self, const std::string& name) {
   auto& st = self->state;
   const uint32_t beats = st.core->beats_without_answer();
   const auto now = self->clock().now();
@@ -125,14 +125,14 @@ void log_silence(Self self, const std::string& name) {
 
 // Ends the worker because inference refused its requests twice in a row: its environment differs from the run's. Asking
 // again cannot help, and a worker that keeps its credits can block all others.
-void end_refused(Self self, const ActReply& reply) {
+void end_refused(WorkerSelf self, const ActReply& reply) {
   report(self, /*last=*/true);
   self->quit(make_error(Fault::incompatible, "inference refuses its requests: " + reply.error +
                                                  " (is the environment the same as in the run's program?)"));
 }
 
 // Logs at most once in kBetweenFailureLines, because the worker asks again soon.
-void log_failed_forward(Self self, const std::string& name, const std::string& why) {
+void log_failed_forward(WorkerSelf self, const std::string& name, const std::string& why) {
   auto& st = self->state;
   const auto now = self->clock().now();
   if (now < st.next_forward_line) return;
@@ -142,21 +142,21 @@ void log_failed_forward(Self self, const std::string& name, const std::string& w
 
 // Ends the worker because inference has failed too often on one request. It counts as a worker whose environments fail,
 // because they make no step.
-void end_failed(Self self, uint64_t worker, const std::string& error) {
+void end_failed(WorkerSelf self, uint64_t worker, const std::string& error) {
   report(self, /*last=*/true);
   send_failing(self, worker, error);
   self->quit(make_error(Fault::forward_failed, error));
 }
 
 // Call it after report(): replay must first count the steps that were made.
-void report_failing(Self self, uint64_t worker) {
+void report_failing(WorkerSelf self, uint64_t worker) {
   if (const auto error = self->state.core->failing()) send_failing(self, worker, *error);
 }
 
 // Inference has sent an invalid message. If this worker is in the run's process and the inference actor is not, that
 // actor is told to end, and the supervisor logs its end. A worker in another process only logs it: it must not be able
 // to end inference actors.
-void refuse_inference(Self self, const std::string& name, const std::string& why) {
+void refuse_inference(WorkerSelf self, const std::string& name, const std::string& why) {
   const caf::strong_actor_ptr sender = self->current_sender();
   if (!sender) return;
   if (is_of_run(self) && sender->node() != self->node())
@@ -167,7 +167,7 @@ void refuse_inference(Self self, const std::string& name, const std::string& why
 
 // Handles a refused request; returns whether the worker has ended. In the run's process the worker's environment is the
 // run's own, so a refusal by another process is that process's fault.
-bool is_refused(Self self, const std::string& name, const ActReply& reply) {
+bool is_refused(WorkerSelf self, const std::string& name, const ActReply& reply) {
   if (reply.fault != Fault::bad_message || !self->state.core->awaits(reply)) return false;
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (is_of_run(self) && sender && sender->node() != self->node()) {
@@ -179,7 +179,8 @@ bool is_refused(Self self, const std::string& name, const ActReply& reply) {
   return true;
 }
 
-void on_reply(Self self, const RunContext& context, uint64_t worker, const std::string& name, const ActReply& reply) {
+void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const std::string& name,
+              const ActReply& reply) {
   if (is_refused(self, name, reply)) return;
   if (reply.fault != Fault::bad_message) self->state.refused = false;
   if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, "inference failed: " + reply.error);
@@ -196,7 +197,7 @@ void on_reply(Self self, const RunContext& context, uint64_t worker, const std::
   report_failing(self, worker);
 }
 
-void on_part(Self self, const RunContext& context, uint64_t worker, const std::string& name, const Part& part) {
+void on_part(WorkerSelf self, const RunContext& context, uint64_t worker, const std::string& name, const Part& part) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
   // The worker waits only for its current inference actor. Parts from a former one are too late.
@@ -213,7 +214,7 @@ void on_part(Self self, const RunContext& context, uint64_t worker, const std::s
   on_reply(self, context, worker, name, reply);
 }
 
-void replace_inference(Self self, uint64_t worker, const InferenceService& inference) {
+void replace_inference(WorkerSelf self, uint64_t worker, const InferenceService& inference) {
   auto& st = self->state;
   // The old one may still serve other workers, and its batches must not wait for this one.
   for (uint32_t group = 0; group < st.core->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
@@ -225,7 +226,7 @@ void replace_inference(Self self, uint64_t worker, const InferenceService& infer
 
 // Sends the last reports of a worker that ends with an error. It may have no core, if its environments could not be
 // made.
-void report_end(Self self, uint64_t worker, const caf::error& fault) {
+void report_end(WorkerSelf self, uint64_t worker, const caf::error& fault) {
   auto& st = self->state;
   if (fault_of(fault) == Fault::not_restored) return;
   WorkerReport report;
@@ -241,7 +242,7 @@ void report_end(Self self, uint64_t worker, const caf::error& fault) {
 
 }  // namespace
 
-WorkerActor::behavior_type rollout_worker(Self self, RunContextPtr context, uint64_t worker, WorkerPeers peers) {
+WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context, uint64_t worker, WorkerPeers peers) {
   self->set_exception_handler([self, worker](std::exception_ptr& pointer) {
     const caf::error fault = fault_of_exception(pointer);
     report_end(self, worker, fault);

@@ -7,9 +7,9 @@ namespace troupe {
 
 namespace {
 
-using Self = SelfPointer<WorkerHostActor, WorkerHostState>;
+using WorkerHostSelf = SelfPointer<WorkerHostActor, WorkerHostState>;
 
-void stop_worker(Self self, const std::string& why) {
+void stop_worker(WorkerHostSelf self, const std::string& why) {
   auto& st = self->state;
   if (!st.worker) return;
   self->demonitor(st.worker.address());
@@ -18,12 +18,12 @@ void stop_worker(Self self, const std::string& why) {
 }
 
 // Makes CAF send messages to an inference process through the run, which relays them: there is no direct connection.
-void reach_through_run(Self self, const InferenceService& inference) {
+void reach_through_run(WorkerHostSelf self, const InferenceService& inference) {
   const JoinService& server = self->state.joining.server;  // null if the host has left the run meanwhile
   if (inference && server) route_through(self->system(), server.node(), inference.node());
 }
 
-void start_worker(Self self, const Welcome& welcome) {
+void start_worker(WorkerHostSelf self, const Welcome& welcome) {
   auto& st = self->state;
   reach_through_run(self, welcome.inference);
   RunContextPtr context;
@@ -39,7 +39,7 @@ void start_worker(Self self, const Welcome& welcome) {
   joined(self, "worker " + std::to_string(welcome.member), context->config);
 }
 
-void on_down(Self self, const caf::down_msg& down) {
+void on_down(WorkerHostSelf self, const caf::down_msg& down) {
   auto& st = self->state;
   if (on_server_down(self, down)) return;
   if (st.worker && down.source == st.worker.address()) {
@@ -52,7 +52,7 @@ void on_down(Self self, const caf::down_msg& down) {
 
 }  // namespace
 
-WorkerHostActor::behavior_type worker_host(Self self, RunAddress run,
+WorkerHostActor::behavior_type worker_host(WorkerHostSelf self, RunAddress run,
                                            std::function<RunContextPtr(const std::string&)> make_context,
                                            std::function<void(const std::string&)> on_end) {
   guard_joining(self);

@@ -12,7 +12,7 @@ constexpr std::chrono::seconds kQuiet{5};              // a worker reports every
 constexpr std::chrono::seconds kSilent{60};            // without a report
 constexpr uint64_t kMostOfWorker = uint64_t{1} << 40;  // failures or retries: 1000 per second for 34 years
 constexpr uint64_t kMostExact = uint64_t{1} << 53;     // largest integer that a checkpoint's JSON number holds exactly
-constexpr size_t kErrorBytes = 300;
+constexpr size_t kStatusErrorBytes = 300;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   Seen& seen = workers_[report.worker];
   WorkerReport kept = report;
   kept.partial.clear();  // not needed here: replay counts it
-  kept.last_error = printable(report.last_error, kErrorBytes);
+  kept.last_error = printable(report.last_error, kStatusErrorBytes);
   // Every report repeats the worker's last error, so an old one must not replace a newer one of another worker.
   const bool new_error = kept.last_error != seen.report.last_error || kept.env_failures > seen.report.env_failures;
   if (new_error && !kept.last_error.empty()) last_error_ = kept.last_error;

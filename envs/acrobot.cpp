@@ -10,9 +10,9 @@ namespace troupe {
 
 namespace {
 
-constexpr double kPi = std::numbers::pi, kGravity = 9.8, kSeconds = 0.2, kLength1 = 1.0;
+constexpr double kAcrobotPi = std::numbers::pi, kAcrobotGravity = 9.8, kAcrobotSeconds = 0.2, kLength1 = 1.0;
 constexpr double kMass1 = 1.0, kMass2 = 1.0, kCenter1 = 0.5, kCenter2 = 0.5, kInertia = 1.0;
-constexpr double kMaxSpeed1 = 4 * kPi, kMaxSpeed2 = 9 * kPi;
+constexpr double kMaxSpeed1 = 4 * kAcrobotPi, kMaxSpeed2 = 9 * kAcrobotPi;
 
 using Vector = std::array<double, 4>;  // theta1, theta2, speed1, speed2
 
@@ -24,10 +24,11 @@ Vector derivative(const Vector& s, double torque) {
                     kMass2 * (kLength1 * kLength1 + kCenter2 * kCenter2 + 2 * kLength1 * kCenter2 * cosine2) +
                     kInertia + kInertia;
   const double d2 = kMass2 * (kCenter2 * kCenter2 + kLength1 * kCenter2 * cosine2) + kInertia;
-  const double phi2 = kMass2 * kCenter2 * kGravity * std::cos(theta1 + theta2 - kPi / 2.0);
+  const double phi2 = kMass2 * kCenter2 * kAcrobotGravity * std::cos(theta1 + theta2 - kAcrobotPi / 2.0);
   const double phi1 = -kMass2 * kLength1 * kCenter2 * (speed2 * speed2) * sine2 -
                       2 * kMass2 * kLength1 * kCenter2 * speed2 * speed1 * sine2 +
-                      (kMass1 * kCenter1 + kMass2 * kLength1) * kGravity * std::cos(theta1 - kPi / 2) + phi2;
+                      (kMass1 * kCenter1 + kMass2 * kLength1) * kAcrobotGravity * std::cos(theta1 - kAcrobotPi / 2) +
+                      phi2;
   const double acc2 = (torque + d2 / d1 * phi1 - kMass2 * kLength1 * kCenter2 * (speed1 * speed1) * sine2 - phi2) /
                       (kMass2 * (kCenter2 * kCenter2) + kInertia - d2 * d2 / d1);
   return {speed1, speed2, -(d2 * acc2 + phi1) / d1, acc2};
@@ -40,18 +41,18 @@ Vector moved(const Vector& s, double seconds, const Vector& rate) {
 // One step of the classical fourth-order Runge-Kutta method.
 Vector integrate(const Vector& s, double torque) {
   const Vector k1 = derivative(s, torque);
-  const Vector k2 = derivative(moved(s, kSeconds / 2, k1), torque);
-  const Vector k3 = derivative(moved(s, kSeconds / 2, k2), torque);
-  const Vector k4 = derivative(moved(s, kSeconds, k3), torque);
+  const Vector k2 = derivative(moved(s, kAcrobotSeconds / 2, k1), torque);
+  const Vector k3 = derivative(moved(s, kAcrobotSeconds / 2, k2), torque);
+  const Vector k4 = derivative(moved(s, kAcrobotSeconds, k3), torque);
   Vector result;
   for (size_t i = 0; i < result.size(); ++i)
-    result[i] = s[i] + kSeconds / 6.0 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
+    result[i] = s[i] + kAcrobotSeconds / 6.0 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
   return result;
 }
 
 double wrapped(double angle) {
-  while (angle > kPi) angle -= 2 * kPi;
-  while (angle < -kPi) angle += 2 * kPi;
+  while (angle > kAcrobotPi) angle -= 2 * kAcrobotPi;
+  while (angle < -kAcrobotPi) angle += 2 * kAcrobotPi;
   return angle;
 }
 

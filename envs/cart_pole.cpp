@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kGravity = 9.8, kPoleMass = 0.1, kTotalMass = 1.1, kHalfLength = 0.5, kForce = 10.0, kSeconds = 0.02;
 constexpr double kPoleMassLength = kPoleMass * kHalfLength;
-constexpr double kMaxAngle = 12 * 2 * std::numbers::pi / 360, kMaxPosition = 2.4;
+constexpr double kMaxAngle = 12 * 2 * std::numbers::pi / 360, kCartPoleMaxPosition = 2.4;
 
 struct SineCosine {
   double sine, cosine;
@@ -61,7 +61,7 @@ RowStep CartPole::step(int32_t action, Rng&) {
   x_dot += kSeconds * x_acc;
   theta += kSeconds * theta_dot;
   theta_dot += kSeconds * theta_acc;
-  return {.reward = 1.0f, .terminated = std::abs(x) > kMaxPosition || std::abs(theta) > kMaxAngle};
+  return {.reward = 1.0f, .terminated = std::abs(x) > kCartPoleMaxPosition || std::abs(theta) > kMaxAngle};
 }
 
 void CartPole::observe(RowWriter out) const {
@@ -79,7 +79,7 @@ void CartPole::observe(RowWriter out) const {
 std::string CartPole::render() const {
   constexpr int kWidth = 49;
   const int column =
-      std::clamp(static_cast<int>(std::lround((state.x / kMaxPosition + 1) / 2 * (kWidth - 1))), 0, kWidth - 1);
+      std::clamp(static_cast<int>(std::lround((state.x / kCartPoleMaxPosition + 1) / 2 * (kWidth - 1))), 0, kWidth - 1);
   const char pole = state.theta > 0.03 ? '/' : state.theta < -0.03 ? '\\' : '|';
   const int lean = state.theta > 0.03 ? 1 : state.theta < -0.03 ? -1 : 0;
   std::string top(kWidth, ' '), cart(kWidth, '_');

@@ -9,13 +9,14 @@ namespace troupe {
 
 namespace {
 
-constexpr double kPi = std::numbers::pi, kMaxSpeed = 8.0, kGravity = 10.0, kSeconds = 0.05;
+constexpr double kPendulumPi = std::numbers::pi, kPendulumMaxSpeed = 8.0, kPendulumGravity = 10.0,
+                 kPendulumSeconds = 0.05;
 constexpr float kMaxTorque = 2.0f;
 
 // The angle in [-pi, pi).
 double normalized(double angle) {
-  const double turns = std::fmod(angle + kPi, 2 * kPi);
-  return (turns < 0 ? turns + 2 * kPi : turns) - kPi;
+  const double turns = std::fmod(angle + kPendulumPi, 2 * kPendulumPi);
+  return (turns < 0 ? turns + 2 * kPendulumPi : turns) - kPendulumPi;
 }
 
 }  // namespace
@@ -31,7 +32,7 @@ EnvSpec Pendulum::spec() {
 }
 
 void Pendulum::reset(Rng& rng) {
-  state.theta = -kPi + 2 * kPi * rng.uniform_double();
+  state.theta = -kPendulumPi + 2 * kPendulumPi * rng.uniform_double();
   state.speed = -1.0 + 2.0 * rng.uniform_double();
 }
 
@@ -40,9 +41,9 @@ RowStep Pendulum::step(std::span<const float> action, Rng&) {
   const float torque = action[0];  // Gymnasium computes the torque's terms in float32, the rest in float64
   const double angle = normalized(theta);
   const double cost = angle * angle + 0.1 * (speed * speed) + static_cast<double>(0.001f * (torque * torque));
-  speed += (3 * kGravity / 2 * std::sin(theta) + static_cast<double>(3.0f * torque)) * kSeconds;
-  speed = std::clamp(speed, -kMaxSpeed, kMaxSpeed);
-  theta += speed * kSeconds;
+  speed += (3 * kPendulumGravity / 2 * std::sin(theta) + static_cast<double>(3.0f * torque)) * kPendulumSeconds;
+  speed = std::clamp(speed, -kPendulumMaxSpeed, kPendulumMaxSpeed);
+  theta += speed * kPendulumSeconds;
   return {.reward = static_cast<float>(-cost)};
 }
 

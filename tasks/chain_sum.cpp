@@ -47,7 +47,7 @@ class ChainSumTask : public Task {
   bool english_;
 };
 
-std::span<const Setting> settings() {
+std::span<const Setting> chain_sum_settings() {
   static constexpr std::array kSettings = {
       Setting{.key = "terms",
               .kind = Kind::integer,
@@ -76,7 +76,7 @@ std::span<const Setting> settings() {
 }  // namespace
 
 TaskEntry chain_sum_task() {
-  return {"chain_sum", "add and subtract several whole numbers", settings, [](const TaskParams& params) {
+  return {"chain_sum", "add and subtract several whole numbers", chain_sum_settings, [](const TaskParams& params) {
             return std::unique_ptr<Task>(std::make_unique<ChainSumTask>(
                 params.integer("terms"), params.integer("digits"), params.text("wording") == "english"));
           }};

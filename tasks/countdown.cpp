@@ -138,7 +138,7 @@ bool CountdownTask::is_right(const Prompt& prompt, std::string_view answer) cons
   return true;
 }
 
-std::span<const Setting> settings() {
+std::span<const Setting> countdown_settings() {
   static constexpr std::array kSettings = {
       Setting{.key = "numbers",
               .kind = Kind::integer,
@@ -184,7 +184,8 @@ std::unique_ptr<Task> make_countdown(const TaskParams& params) {
 }  // namespace
 
 TaskEntry countdown_task() {
-  return {"countdown", "reach a target with an arithmetic expression over given numbers", settings, make_countdown};
+  return {"countdown", "reach a target with an arithmetic expression over given numbers", countdown_settings,
+          make_countdown};
 }
 
 }  // namespace troupe

@@ -25,12 +25,6 @@ Match match_of(std::string_view name) {
   return name == "last_number" ? Match::last_number : Match::exact;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
-
 std::optional<double> truth_number(Match match, std::string_view truth) {
   return match == Match::number ? number_in(truth) : last_number_in(truth);
 }
@@ -162,7 +156,7 @@ constexpr Setting text_setting(std::string_view key, std::string_view help) {
   return {.key = key, .kind = Kind::text, .default_value = 0, .help = help, .owner = "tasks"};
 }
 
-std::span<const Setting> settings() {
+std::span<const Setting> dataset_settings() {
   static constexpr std::array kSettings = {
       text_setting("path", "a JSON Lines file with one object per prompt"),
       text_setting("held_out_path", "a second file with the held-out prompts; empty = about 1 of 8 prompts of path"),
@@ -182,7 +176,7 @@ std::span<const Setting> settings() {
 }  // namespace
 
 TaskEntry dataset_task() {
-  return {"dataset", "prompts and truths of a file", settings, make_dataset, /*splits_checked=*/true};
+  return {"dataset", "prompts and truths of a file", dataset_settings, make_dataset, /*splits_checked=*/true};
 }
 
 }  // namespace troupe

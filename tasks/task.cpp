@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/errors.h"
+#include "tasks/answer_match.h"
 
 namespace troupe {
 
@@ -11,14 +12,6 @@ namespace {
 constexpr uint64_t kHeldOutOneIn = 8;
 // make_task() has checked that each split has at least about 1 prompt of 100, so that this many are never needed.
 constexpr int kMaxProposals = 100'000;
-
-constexpr std::string_view kWhiteSpace = " \t\r\n";
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kWhiteSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
-}
 
 }  // namespace
 

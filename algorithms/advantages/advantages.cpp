@@ -99,7 +99,7 @@ constexpr EstimatorRun kSequences = {.advantages = kTrainer, .returns = kWorker,
 constexpr EstimatorRun kSequencesAndStart = {
     .advantages = kTrainer, .returns = kWorker, .columns = true, .sequences = true, .start = true};
 
-constexpr std::array kTable = {
+constexpr std::array kEstimatorTable = {
     AdvantageEntry{"gae", {}, gae_advantages, kNeedsValues, kGaeParameters, kByWorker},
     AdvantageEntry{"vtrace", {}, nullptr, kNeedsNothing, {}, kVtrace},
     AdvantageEntry{"grpo", {}, grpo, kNeedsGroups, kGrpoParameters, kSequences},
@@ -136,11 +136,11 @@ void check_need(std::string_view estimator, bool needed, std::string_view what, 
 
 }  // namespace
 
-std::span<const AdvantageEntry> advantage_table() { return kTable; }
+std::span<const AdvantageEntry> advantage_table() { return kEstimatorTable; }
 
 const AdvantageEntry& find_advantage(std::string_view name, std::string_view path) {
   std::vector<std::string_view> names;
-  for (const AdvantageEntry& entry : kTable) {
+  for (const AdvantageEntry& entry : kEstimatorTable) {
     if (entry.name == name || std::ranges::find(entry.aliases, name) != entry.aliases.end()) return entry;
     names.push_back(entry.name);
     names.insert(names.end(), entry.aliases.begin(), entry.aliases.end());

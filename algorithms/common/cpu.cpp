@@ -12,7 +12,7 @@ namespace troupe {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames = {"sse2", "avx2", "avx512"};
+constexpr std::array<std::string_view, 3> kIsaNames = {"sse2", "avx2", "avx512"};
 constexpr std::array kIsas = {Isa::sse2, Isa::avx2, Isa::avx512};
 std::atomic<int> chosen{-1};
 
@@ -35,7 +35,7 @@ Isa checked(Isa isa, std::string_view who) {
 
 }  // namespace
 
-std::string_view name_of(Isa isa) { return kNames[static_cast<std::size_t>(isa)]; }
+std::string_view name_of(Isa isa) { return kIsaNames[static_cast<std::size_t>(isa)]; }
 
 std::span<const Isa> available_isas() {
   static const std::size_t count = count_available();
@@ -46,7 +46,7 @@ Isa current_isa() {
   if (const int isa = chosen.load(std::memory_order_relaxed); isa >= 0) return static_cast<Isa>(isa);
   // NOLINTNEXTLINE(concurrency-mt-unsafe): the environment does not change once there are threads
   const char* wanted = std::getenv("TROUPE_ISA");
-  const Isa isa = wanted ? checked(static_cast<Isa>(find_name("TROUPE_ISA", wanted, kNames)), "TROUPE_ISA")
+  const Isa isa = wanted ? checked(static_cast<Isa>(find_name("TROUPE_ISA", wanted, kIsaNames)), "TROUPE_ISA")
                          : available_isas().back();
   chosen.store(static_cast<int>(isa), std::memory_order_relaxed);
   return isa;

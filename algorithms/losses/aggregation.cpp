@@ -10,8 +10,8 @@ namespace troupe {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"token-mean", "seq-mean-token-sum", "seq-mean-token-mean",
-                                                    "seq-mean-token-sum-norm"};
+constexpr std::array<std::string_view, 4> kAggregationNames = {"token-mean", "seq-mean-token-sum",
+                                                               "seq-mean-token-mean", "seq-mean-token-sum-norm"};
 
 void check(const TokenSequences& sequences, std::span<const uint8_t> mask) {
   TROUPE_CHECK(fits_or_empty(mask, static_cast<std::size_t>(sequences.tokens())), "tokens", sequences.tokens(), "mask",
@@ -40,10 +40,10 @@ double over(double numerator, double normalizer) { return normalizer == 0 ? 0.0 
 
 }  // namespace
 
-std::span<const std::string_view> aggregation_names() { return kNames; }
+std::span<const std::string_view> aggregation_names() { return kAggregationNames; }
 
 Aggregation find_aggregation(std::string_view name, std::string_view path) {
-  return static_cast<Aggregation>(find_name(path, name, kNames));
+  return static_cast<Aggregation>(find_name(path, name, kAggregationNames));
 }
 
 TokenCounts& TokenCounts::operator+=(const TokenCounts& other) {

@@ -19,14 +19,14 @@ struct Name {
 };
 
 // Aliases come last, so that they are suggested last.
-constexpr std::array kNames = {Name{"k1", KlKind::k1},
-                               Name{"abs", KlKind::abs},
-                               Name{"k2", KlKind::k2},
-                               Name{"k3", KlKind::k3},
-                               Name{"low_var_kl", KlKind::low_var_kl},
-                               Name{"full", KlKind::full},
-                               Name{"kl", KlKind::k1},
-                               Name{"mse", KlKind::k2}};
+constexpr std::array kKlNames = {Name{"k1", KlKind::k1},
+                                 Name{"abs", KlKind::abs},
+                                 Name{"k2", KlKind::k2},
+                                 Name{"k3", KlKind::k3},
+                                 Name{"low_var_kl", KlKind::low_var_kl},
+                                 Name{"full", KlKind::full},
+                                 Name{"kl", KlKind::k1},
+                                 Name{"mse", KlKind::k2}};
 
 constexpr float kLargestLowVar = 10.0f;  // low_var_kl is clamped to +- this (verl, github.com/volcengine/verl)
 
@@ -63,11 +63,11 @@ Term term_of(KlKind kind, float d) {
 KlEstimator find_kl(std::string_view name, std::string_view path) {
   const bool plus = name.ends_with('+');
   const std::string_view bare = plus ? name.substr(0, name.size() - 1) : name;
-  const auto found = std::ranges::find(kNames, bare, &Name::name);
-  if (found != kNames.end()) return {found->kind, plus};
+  const auto found = std::ranges::find(kKlNames, bare, &Name::name);
+  if (found != kKlNames.end()) return {found->kind, plus};
   std::vector<std::string> names;
   std::string known;
-  for (const Name& each : kNames) {
+  for (const Name& each : kKlNames) {
     names.emplace_back(each.name);
     known.append(known.empty() ? "" : ", ").append(each.name);
   }
@@ -79,16 +79,16 @@ KlEstimator find_kl(std::string_view name, std::string_view path) {
 
 std::vector<std::string> kl_names() {
   std::vector<std::string> names;
-  for (const Name& each : kNames)
+  for (const Name& each : kKlNames)
     for (const char* end : {"", "+"}) names.push_back(std::string(each.name) + end);
   return names;
 }
 
 std::string canonical_kl(std::string_view name) {
   const std::string_view base = name.ends_with('+') ? name.substr(0, name.size() - 1) : name;
-  const auto known = std::ranges::find(kNames, base, &Name::name);
-  if (known == kNames.end()) return std::string(name);
-  const auto first = std::ranges::find(kNames, known->kind, &Name::kind);
+  const auto known = std::ranges::find(kKlNames, base, &Name::name);
+  if (known == kKlNames.end()) return std::string(name);
+  const auto first = std::ranges::find(kKlNames, known->kind, &Name::kind);
   return std::string(first->name) + std::string(name.substr(base.size()));
 }
 

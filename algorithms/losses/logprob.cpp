@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kLogitTile = 128;    // elements processed at once
 constexpr int64_t kLogitChunk = 4096;  // read twice (maximum, sums), so it must fit the L1 cache
 constexpr int64_t kLanes = 32;
@@ -32,7 +32,7 @@ template <class Element>
     return;
   }
   for (int64_t i = 0; i < count; ++i) tile[i] = to_float(logits[i]);
-  for (int64_t i = count; i < kLogitTile; ++i) tile[i] = -kInfinity;
+  for (int64_t i = count; i < kLogitTile; ++i) tile[i] = -kFloatInfinity;
 }
 
 // d = (z - max) / temperature, at least -kExpLimit, and exp(d). Below the limit exp(d) is 0; an infinite d
@@ -46,14 +46,14 @@ template <class Element>
 
 // Sums over the logits so far, relative to their maximum so far.
 struct Running {
-  float max = -kInfinity;
+  float max = -kFloatInfinity;
   double sum = 0, weighted = 0;  // sum of exp(d); sum of exp(d) d
 
-  float shift() const { return max == -kInfinity ? 0.0f : max; }
+  float shift() const { return max == -kFloatInfinity ? 0.0f : max; }
   // Rescales the sums to a larger maximum.
   void raise(float larger, double scale) {
     if (!(larger > max)) return;
-    if (max != -kInfinity) {
+    if (max != -kFloatInfinity) {
       const double by = (double{max} - double{larger}) * scale, factor = std::exp(by);
       weighted = factor == 0 ? 0.0 : factor * (weighted + sum * by);
       sum *= factor;
@@ -66,7 +66,7 @@ template <class Element>
 [[gnu::always_inline]] inline float largest_of(const Element* logits, int64_t count) {
   float lanes[kLanes];
   float tile[kLogitTile];
-  for (float& lane : lanes) lane = -kInfinity;
+  for (float& lane : lanes) lane = -kFloatInfinity;
   for (int64_t at = 0; at < count; at += kLogitTile) {
     fetch(logits + at, count - at, tile);
     for (int64_t i = 0; i < kLanes; ++i) {

@@ -15,8 +15,8 @@ namespace {
 using Tile = SurrogateTile;
 
 // A gradient through the ratio is 0 where the log-ratio is clamped.
-[[gnu::always_inline]] inline void write(Tile& tile, int64_t i, float loss, float grad, uint32_t clipped = 0,
-                                         uint32_t lower = 0) {
+[[gnu::always_inline]] inline void write_tile(Tile& tile, int64_t i, float loss, float grad, uint32_t clipped = 0,
+                                              uint32_t lower = 0) {
   tile.loss[i] = loss;
   tile.grad[i] = select(~tile.beyond[i], grad);
   tile.clipped[i] = clipped;
@@ -43,7 +43,7 @@ struct ClipRule {
     float used = select(high, bounds.high, ratio);
     used = select(low, bounds.low, used);
     used = select(dual, bounds.dual, used);
-    write(tile, i, -advantage * used, select(~(high | low | dual), -advantage * used), high | low, dual);
+    write_tile(tile, i, -advantage * used, select(~(high | low | dual), -advantage * used), high | low, dual);
   }
 };
 
@@ -55,7 +55,7 @@ struct SoftClipRule {
     // min(r, 1/r)^a = exp(-a |d|), which is finite even for r = 0.
     const float exponent = Dynamic ? alpha * (1.0f + Sigmoid(-advantage).of) : alpha;
     const float weight = exp_bounded(clamp_keep_nan(d - exponent * std::abs(d), -kExpLimit, kExpLimit));
-    write(tile, i, -advantage * weight, -advantage * weight);
+    write_tile(tile, i, -advantage * weight, -advantage * weight);
   }
 };
 
@@ -66,7 +66,7 @@ struct SapoRule {
     const float tau = select(mask_of(advantage > 0), positive, negative);
     const Sigmoid gate(tau * (ratio - 1.0f));
     const float weight = 4.0f * gate.of * gate.of_minus;
-    write(tile, i, -advantage * (4.0f / tau) * gate.of, -advantage * weight * ratio);
+    write_tile(tile, i, -advantage * (4.0f / tau) * gate.of, -advantage * weight * ratio);
     tile.saturated[i] = mask_of(weight < threshold);
   }
 };
@@ -80,7 +80,8 @@ struct CeGppoRule {
     const uint32_t high = gain & mask_of(ratio > bounds.high), low = loss & mask_of(ratio < bounds.low);
     const float used = select(low, low_weight, select(high, high_weight, ratio));
     const uint32_t dual = loss & mask_of(used > bounds.dual);
-    write(tile, i, -advantage * select(dual, bounds.dual, used), select(~dual, -advantage * used), high | low, dual);
+    write_tile(tile, i, -advantage * select(dual, bounds.dual, used), select(~dual, -advantage * used), high | low,
+               dual);
   }
 };
 
@@ -109,14 +110,14 @@ struct GipoRule {
   [[gnu::always_inline]] void operator()(Tile& tile, int64_t i) const {
     const float d = tile.log_ratio[i], scaled = d * inverse_sigma;
     const float weight = exp_bounded(clamp_keep_nan(d - 0.5f * scaled * scaled, -kExpLimit, kExpLimit));
-    write(tile, i, -tile.advantage[i] * weight, -tile.advantage[i] * weight);
+    write_tile(tile, i, -tile.advantage[i] * weight, -tile.advantage[i] * weight);
   }
 };
 
 struct RatioRule {
   [[gnu::always_inline]] void operator()(Tile& tile, int64_t i) const {
     const float loss = -tile.advantage[i] * tile.ratio[i];
-    write(tile, i, loss, loss);
+    write_tile(tile, i, loss, loss);
   }
 };
 

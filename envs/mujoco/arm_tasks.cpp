@@ -10,14 +10,14 @@ namespace troupe {
 
 namespace {
 
-using Vector = std::array<double, 3>;
+using ArmVector = std::array<double, 3>;
 
 constexpr const char* kControlHelp = "weight of the squared action, which is a cost";
 constexpr double kVelocityNoise = 0.005;
 
-double length(const Vector& v) { return std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]); }
+double length(const ArmVector& v) { return std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]); }
 
-Vector between(const MujocoFields& now, int from, int to) {
+ArmVector between(const MujocoFields& now, int from, int to) {
   const double *a = now.xpos + 3 * from, *b = now.xpos + 3 * to;
   return {b[0] - a[0], b[1] - a[1], b[2] - a[2]};
 }

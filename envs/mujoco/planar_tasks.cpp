@@ -8,7 +8,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* kForwardHelp = "weight of the speed";
-constexpr const char* kControlHelp = "weight of the squared action, which is a cost";
+constexpr const char* kPlanarControlHelp = "weight of the squared action, which is a cost";
 constexpr double kVelocityLimit = 10;  // of the observed velocities of Hopper and Walker2d
 
 // Reward: weight of the speed, minus the cost of the action; never terminated.
@@ -23,7 +23,7 @@ class Runner : public MujocoTask {
   Runner(const SimulationModel& model, EnvParams& params, const Defaults& defaults)
       : sizes_(model.sizes()),
         forward_weight_(read_weight(params, "forward_reward_weight", 1.0, kForwardHelp)),
-        control_weight_(read_weight(params, "ctrl_cost_weight", defaults.control_weight, kControlHelp)),
+        control_weight_(read_weight(params, "ctrl_cost_weight", defaults.control_weight, kPlanarControlHelp)),
         noise_(read_noise(params, defaults.noise)),
         skipped_(read_exclusion(params) ? defaults.positions : 0),
         normal_noise_(defaults.normal_noise) {}

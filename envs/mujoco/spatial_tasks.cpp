@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-constexpr const char* kControlHelp = "weight of the squared controls, which is a cost";
+constexpr const char* kSpatialControlHelp = "weight of the squared controls, which is a cost";
 constexpr const char* kContactHelp = "weight of the squared contact forces, which is a cost";
 constexpr int kPlace = 2;   // x and y, which may be left out of the observation
 constexpr int kForces = 6;  // of a body: torque and force
@@ -19,7 +19,7 @@ class Ant final : public MujocoTask {
   Ant(const SimulationModel& model, EnvParams& params)
       : sizes_(model.sizes()),
         forward_weight_(read_weight(params, "forward_reward_weight", 1.0, "weight of the speed")),
-        control_weight_(read_weight(params, "ctrl_cost_weight", 0.5, kControlHelp)),
+        control_weight_(read_weight(params, "ctrl_cost_weight", 0.5, kSpatialControlHelp)),
         contact_weight_(read_weight(params, "contact_cost_weight", 5e-4, kContactHelp)),
         healthy_reward_(read_weight(params, "healthy_reward", 1.0, "reward of each step in a healthy state")),
         body_(static_cast<int>(
@@ -90,7 +90,7 @@ class HumanoidBody : public MujocoTask {
  public:
   HumanoidBody(const SimulationModel& model, EnvParams& params)
       : sizes_(model.sizes()),
-        control_weight_(read_weight(params, "ctrl_cost_weight", 0.1, kControlHelp)),
+        control_weight_(read_weight(params, "ctrl_cost_weight", 0.1, kSpatialControlHelp)),
         noise_(read_noise(params, 1e-2)),
         skipped_(read_exclusion(params) ? kPlace : 0),
         inertia_(params.boolean("include_cinert_in_observation", true, "observe mass and inertia of the bodies")),

@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-double mean_of(std::span<const float> x) {
+double mean_of_samples(std::span<const float> x) {
   double sum = 0;
   for (float value : x) sum += value;
   return x.empty() ? 0.0 : sum / static_cast<double>(x.size());
@@ -83,7 +83,7 @@ LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals,
   log_probs_.resize(samples * head_.decisions());
   entropy_.resize(samples);
   head_.evaluate(input.head, input.actions, log_probs_, entropy_, scratch_);
-  report.entropy = mean_of(entropy_);
+  report.entropy = mean_of_samples(entropy_);
   gather_elements(input);
   weigh_sequences(input, totals);
   report.surrogate = run_surrogate(input, settings);
@@ -105,7 +105,7 @@ LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals,
   loss_.resize(samples);
   report.value_clip_fraction =
       value_loss(input.values, input.old_values, input.returns, {}, choice_.value_loss, loss_, out.values);
-  report.value_loss = mean_of(loss_);
+  report.value_loss = mean_of_samples(loss_);
   report.loss += value_coef_ * report.value_loss;
   const auto value_weight = static_cast<float>(value_coef_ * weight);
   for (float& gradient : out.values) gradient *= value_weight;

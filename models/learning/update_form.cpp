@@ -12,7 +12,9 @@ namespace troupe {
 
 namespace {
 
-at::Tensor pick(const at::Tensor& samples, const at::Tensor& positions) { return samples.index_select(0, positions); }
+at::Tensor pick_positions(const at::Tensor& samples, const at::Tensor& positions) {
+  return samples.index_select(0, positions);
+}
 
 // A tensor of the shape of `like` with the samples at `positions`, and 0 elsewhere.
 at::Tensor spread(const at::Tensor& samples, const at::Tensor& positions, const at::Tensor& like) {
@@ -118,7 +120,8 @@ bool UpdateForm::accumulate_chunks(const UpdateSettings& settings, std::span<con
   const at::Tensor positions = index_tensor(trained.positions, replica_.device.device());
   const NetworkOutput output = chunk_forward_.run_trained(tensors(), batch_->chunks, chunks);
   const std::optional<OutputGradients> gradients =
-      add_loss(settings, {trained.samples, {}}, totals, pick(output.policy, positions), pick(output.values, positions));
+      add_loss(settings, {trained.samples, {}}, totals, pick_positions(output.policy, positions),
+               pick_positions(output.values, positions));
   if (!gradients) return false;
   backward(settings, spread(gradients->policy, positions, output.policy),
            spread(gradients->values, positions, output.values));

@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kBlockQueries = 48;
+constexpr int64_t kBackwardBlockQueries = 48;
 
 // One key head: its keys and values in the other of the two layouts of KvLayer, and their gradients. Those from queries
 // that have a cell in their prefix are kept per sequence, so that sequences can be computed at the same time.
@@ -37,7 +37,7 @@ struct HeadGradient {
   }
 };
 
-struct Scratch {
+struct BackwardScratch {
   FloatBuffer queries, d_out, out, products, p, d_scores, d_queries;
 };
 
@@ -46,7 +46,7 @@ class SequenceGradient {
  public:
   // first_prefix: the sequence's first row of HeadGradient::d_prefix_*.
   SequenceGradient(const LmShape& shape, int64_t kv_head, const KvLayer& cells, HeadGradient& head,
-                   int64_t first_prefix, Scratch& scratch)
+                   int64_t first_prefix, BackwardScratch& scratch)
       : shape_(shape),
         kv_head_(kv_head),
         cells_(cells),
@@ -120,7 +120,7 @@ class SequenceGradient {
   const KvLayer& cells_;
   HeadGradient& head_;
   int64_t first_prefix_;
-  Scratch& s_;
+  BackwardScratch& s_;
   const LmKernels& kernels_;
 };
 
@@ -162,12 +162,12 @@ void attend_backward(const LmShape& shape, std::span<const LmSequence> sequences
   parallel.run(shape.kv_heads,
                [&](int64_t kv_head) { heads[static_cast<size_t>(kv_head)].emplace(shape, kv_head, cells, prefixes); });
   parallel.run(static_cast<int64_t>(sequences.size()) * shape.kv_heads, [&](int64_t task) {
-    thread_local Scratch scratch;
+    thread_local BackwardScratch scratch;
     const auto sequence = static_cast<size_t>(task / shape.kv_heads);
     const int64_t kv_head = task % shape.kv_heads;
     const SequenceGradient sum(shape, kv_head, cells, *heads[static_cast<size_t>(kv_head)], first_prefix[sequence],
                                scratch);
-    for (TokenBlock block : token_blocks(sequences.subspan(sequence, 1), shape.group(), kBlockQueries)) {
+    for (TokenBlock block : token_blocks(sequences.subspan(sequence, 1), shape.group(), kBackwardBlockQueries)) {
       block.first_token += first_token[sequence];
       sum.add(block, state, gradient);
     }

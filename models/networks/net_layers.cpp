@@ -16,13 +16,13 @@ at::Tensor image_of(const at::Tensor& samples, bool channels_last) {
   return channels_last ? x.permute({0, 3, 1, 2}) : x;
 }
 
-at::Tensor flat(const at::Tensor& x) { return x.dim() > 2 ? x.flatten(1) : x.dim() == 1 ? x.unsqueeze(1) : x; }
+at::Tensor flat_rows(const at::Tensor& x) { return x.dim() > 2 ? x.flatten(1) : x.dim() == 1 ? x.unsqueeze(1) : x; }
 
 // A number that has no vector gives NaN: on a GPU, an index out of range would end the process. NaN is refused later,
 // as in an observation, by an error that names the sample.
 at::Tensor embed(const at::Tensor& weight, const at::Tensor& samples) {
   const int64_t values = weight.size(0);
-  const at::Tensor numbers = flat(samples).to(at::kLong);
+  const at::Tensor numbers = flat_rows(samples).to(at::kLong);
   const at::Tensor unknown = numbers.lt(0).logical_or_(numbers.ge(values));
   const at::Tensor vectors = at::embedding(weight, numbers.clamp(0, values - 1));
   return vectors.masked_fill(unknown.unsqueeze(-1), std::numeric_limits<float>::quiet_NaN()).flatten(1);
@@ -50,7 +50,7 @@ NetLayers::NetLayers(const std::vector<NetLayer>& layers, const DeviceWeights& w
 
 at::Tensor NetLayers::run(at::Tensor x) const {
   for (const Layer& layer : layers_) x = run_layer(layer, x);
-  return flat(x);
+  return flat_rows(x);
 }
 
 at::Tensor NetLayers::run_layer(const Layer& layer, const at::Tensor& x) const {
@@ -60,7 +60,7 @@ at::Tensor NetLayers::run_layer(const Layer& layer, const at::Tensor& x) const {
     case NetLayer::Kind::conv:
       return activated(activation_, at::conv2d(x, layer.weight, layer.bias, plan.stride, plan.padding));
     case NetLayer::Kind::embedding: return embed(layer.weight, x);
-    case NetLayer::Kind::linear: return activated(activation_, at::linear(flat(x), layer.weight, layer.bias));
+    case NetLayer::Kind::linear: return activated(activation_, at::linear(flat_rows(x), layer.weight, layer.bias));
   }
   return x;
 }

@@ -95,6 +95,11 @@ class Array {
   static Array of(Shape shape, std::initializer_list<T> values) {
     return of(shape, std::span<const T>(values.begin(), values.size()));
   }
+  // [values.size()]
+  template <class T>
+  static Array of(const std::vector<T>& values) {
+    return of({static_cast<int64_t>(values.size())}, std::span<const T>(values));
+  }
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }

@@ -58,7 +58,7 @@ struct Start {
 
 [[noreturn]] void report_and_exit(int report) {
   const int error = errno;
-  if (write(report, &error, sizeof error) < 0) _exit(126);
+  if (::write(report, &error, sizeof error) < 0) _exit(126);
   _exit(127);
 }
 
@@ -122,7 +122,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments, std::span<
   output.write = Descriptor();
   int error = 0;
   ssize_t got = 0;
-  while ((got = read(report.read.number(), &error, sizeof error)) < 0 && errno == EINTR) continue;
+  while ((got = ::read(report.read.number(), &error, sizeof error)) < 0 && errno == EINTR) continue;
   if (got != sizeof error) return;  // the descriptor was closed by exec
   reap(true);
   throw IoError(program, "cannot be started", error);
@@ -165,7 +165,7 @@ void ChildProcess::kill() {
 void ChildProcess::read_output() {
   char buffer[4096];
   for (size_t total = 0; output_.number() >= 0 && total < kMostRead;) {
-    const ssize_t got = read(output_.number(), buffer, sizeof buffer);
+    const ssize_t got = ::read(output_.number(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return;  // nothing more at present
     if (got == 0) {

@@ -15,7 +15,7 @@ size_t rounded(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-std::byte* allocate(size_t bytes) {
+std::byte* allocate_aligned(size_t bytes) {
   return static_cast<std::byte*>(::operator new(bytes, std::align_val_t(LargeBlocks::kAlignment)));
 }
 
@@ -48,7 +48,7 @@ std::byte* LargeBlocks::take(size_t bytes) {
     }
   }
   try {
-    return allocate(bytes);
+    return allocate_aligned(bytes);
   } catch (const std::bad_alloc&) {
     const MutexLock lock(mutex_);
     used_bytes_ -= bytes;

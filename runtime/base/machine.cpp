@@ -21,22 +21,22 @@
 namespace troupe {
 namespace {
 
-constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t kNoNumber = std::numeric_limits<uint64_t>::max();
 
-uint64_t saturating_sum(uint64_t a, uint64_t b) { return a > kUnknown - b ? kUnknown : a + b; }
+uint64_t saturating_sum(uint64_t a, uint64_t b) { return a > kNoNumber - b ? kNoNumber : a + b; }
 
-// The only number in a file; kUnknown for "max" or without a number.
+// The only number in a file; kNoNumber for "max" or without a number.
 uint64_t number_in(const std::string& path) {
   std::ifstream file(path);
   std::string word;
   uint64_t value = 0;
-  if (!(file >> word)) return kUnknown;
+  if (!(file >> word)) return kNoNumber;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size() ? value : kUnknown;
+  return error == std::errc() && end == word.data() + word.size() ? value : kNoNumber;
 }
 
 // The number after `key` in a file of lines like "MemAvailable:  1024 kB" or "inactive_file 4096".
-uint64_t number_of(const std::string& path, const std::string& key) {
+uint64_t number_in_file(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
@@ -44,13 +44,13 @@ uint64_t number_of(const std::string& path, const std::string& key) {
     uint64_t value = 0;
     if (words >> name >> value && name == key) return value;
   }
-  return kUnknown;
+  return kNoNumber;
 }
 
 // A line of /proc/meminfo, in bytes.
 uint64_t meminfo(const std::string& root, const std::string& key) {
-  const uint64_t kibibytes = number_of(root + "/proc/meminfo", key);
-  return kibibytes == kUnknown ? kUnknown : 1024 * kibibytes;
+  const uint64_t kibibytes = number_in_file(root + "/proc/meminfo", key);
+  return kibibytes == kNoNumber ? kNoNumber : 1024 * kibibytes;
 }
 
 // Memory that the kernel reclaims from a control group before it refuses more: pages of files, and its own caches.
@@ -60,8 +60,8 @@ constexpr std::array kReclaimableVersion1{"total_inactive_file", "total_active_f
 uint64_t reclaimable(const std::string& stat_file, std::span<const char* const> keys) {
   uint64_t sum = 0;
   for (const char* key : keys) {
-    const uint64_t bytes = number_of(stat_file, key);
-    if (bytes != kUnknown) sum = saturating_sum(sum, bytes);
+    const uint64_t bytes = number_in_file(stat_file, key);
+    if (bytes != kNoNumber) sum = saturating_sum(sum, bytes);
   }
   return sum;
 }
@@ -69,8 +69,8 @@ uint64_t reclaimable(const std::string& stat_file, std::span<const char* const> 
 // What one limit still allows; `free` bytes of the usage count as free.
 uint64_t left_of(const std::string& limit_file, const std::string& usage_file, uint64_t free) {
   const uint64_t limit = number_in(limit_file), used = number_in(usage_file);
-  if (limit == kUnknown) return kUnknown;
-  if (used == kUnknown) return limit;
+  if (limit == kNoNumber) return kNoNumber;
+  if (used == kNoNumber) return limit;
   const uint64_t held = used - std::min(used, free);
   return limit - std::min(limit, held);
 }
@@ -96,7 +96,7 @@ std::vector<std::string> with_parents(const std::string& top, std::string group)
 // The memory that the control groups still allow: of version 2 ("0::/path") and of version 1 ("9:memory:/path"). `swap`
 // is the free swap of the machine.
 uint64_t left_of_groups(const std::string& root, uint64_t swap) {
-  uint64_t least = kUnknown;
+  uint64_t least = kNoNumber;
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -125,14 +125,14 @@ uint64_t processors() {
 
 uint64_t available_address_space(const std::string& root) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnknown;
-  const uint64_t kibibytes = number_of(root + "/proc/self/status", "VmSize:");
-  const uint64_t used = kibibytes == kUnknown ? 0 : 1024 * kibibytes;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNoNumber;
+  const uint64_t kibibytes = number_in_file(root + "/proc/self/status", "VmSize:");
+  const uint64_t used = kibibytes == kNoNumber ? 0 : 1024 * kibibytes;
   return limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, used);
 }
 
 uint64_t available_memory(const std::string& root) {
-  const uint64_t free_swap = meminfo(root, "SwapFree:"), swap = free_swap == kUnknown ? 0 : free_swap;
+  const uint64_t free_swap = meminfo(root, "SwapFree:"), swap = free_swap == kNoNumber ? 0 : free_swap;
   const uint64_t free = saturating_sum(meminfo(root, "MemAvailable:"), swap);
   return std::min({free, left_of_groups(root, swap), available_address_space(root)});
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Setting::Kind;
 
-[[noreturn]] void refuse(const Setting& setting, const std::string& where, const std::string& what) {
+[[noreturn]] void refuse_json(const Setting& setting, const std::string& where, const std::string& what) {
   throw ConfigError(where + ": " + what + ", expected " + expected(setting));
 }
 
@@ -55,13 +55,13 @@ std::string kind_given(const Json& value) {
 }
 
 SettingValue read_value(const Setting& setting, const Json& value, const std::string& where) {
-  if (value.is_structured()) refuse(setting, where, kind_given(value));
+  if (value.is_structured()) refuse_json(setting, where, kind_given(value));
   return checked(setting, plain(value), where, shown_json(value));
 }
 
 std::vector<int64_t> read_integers(const Setting& setting, const Json& value, const std::string& where) {
-  if (!value.is_array()) refuse(setting, where, kind_given(value));
-  if (value.size() > kMaxItems) refuse(setting, where, std::to_string(value.size()) + " items");
+  if (!value.is_array()) refuse_json(setting, where, kind_given(value));
+  if (value.size() > kMaxItems) refuse_json(setting, where, std::to_string(value.size()) + " items");
   Setting item = setting;
   item.kind = Kind::integer;
   std::vector<int64_t> items;
@@ -71,7 +71,7 @@ std::vector<int64_t> read_integers(const Setting& setting, const Json& value, co
 }
 
 std::string read_object(const Setting& setting, const Json& value, const std::string& where) {
-  if (!value.is_object()) refuse(setting, where, kind_given(value));
+  if (!value.is_object()) refuse_json(setting, where, kind_given(value));
   return value.dump();
 }
 

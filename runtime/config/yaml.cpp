@@ -60,9 +60,9 @@ bool is_one_of(const std::string& text, std::initializer_list<const char*> words
   return std::ranges::any_of(words, [&](const char* word) { return text == word; });
 }
 
-class TreeBuilder : public YAML::EventHandler {
+class YamlTree : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(const std::string& source) : source_(source) {}
+  explicit YamlTree(const std::string& source) : source_(source) {}
 
   Json take() { return std::move(root_); }
 
@@ -244,7 +244,7 @@ std::string cause_of(const std::string& text, const YAML::Exception& error) {
 Json parse_yaml(const std::string& text, const std::string& source) {
   require_characters(text, source);
   std::istringstream stream(text);
-  TreeBuilder builder(source), second(source);
+  YamlTree builder(source), second(source);
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) throw ConfigError(source + ": is empty, expected a YAML value");

@@ -6,10 +6,10 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "runtime/base/crc32c.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/strict_json.h"
+#include "runtime/run_folder/checkpoint_state.h"
 
 namespace troupe {
 
@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFile = "/best.json";
-constexpr const char* kComponent = "best checkpoints";
+constexpr const char* kBestCheckpoints = "best checkpoints";
 constexpr uint64_t kMaxBytes = 16 << 20;
 
 constexpr const char* kSetAside = "/best.json.damaged";
@@ -34,14 +34,6 @@ uint64_t count_of(const json& value) { return value.get_ref<const json::number_u
 CheckpointScore score_of(const json& entry) {
   const double mean = entry.at("return_mean").get<double>();
   return {count_of(entry.at("updates")), mean, count_of(entry.at("episodes"))};
-}
-
-std::string crc_of(const json& document) {
-  json covered = document;
-  covered.erase("crc32c");
-  char text[16];
-  std::snprintf(text, sizeof text, "%08x", crc32c(covered.dump()));
-  return text;
 }
 
 Ranking ranking_of(const json& document) {
@@ -65,7 +57,8 @@ Ranking read(const Disk& disk, const std::string& path) {
   try {
     if (!document.is_object() || !document.contains("crc32c"))
       throw IoError(path, "damaged, or not of this version of troupe: it has no crc32c");
-    if (document["crc32c"] != crc_of(document)) throw IoError(path, "damaged: its contents do not fit its crc32c");
+    if (document["crc32c"] != document_crc(document))
+      throw IoError(path, "damaged: its contents do not fit its crc32c");
     return ranking_of(document);
   } catch (const ConfigError& error) {
     throw IoError(path, error.what());
@@ -84,11 +77,11 @@ json json_of(const Ranking& ranking) {
     document["weights"][std::to_string(score.updates)] = ranking.weights.at(score.updates);
   }
   if (!ranking.unranked.empty()) document["unranked"] = ranking.unranked;
-  document["crc32c"] = crc_of(document);
+  document["crc32c"] = document_crc(document);
   return document;
 }
 
-std::string text_of(const CheckpointScore& score) {
+std::string text_of_score(const CheckpointScore& score) {
   return "after update " + std::to_string(score.updates) + " (return " + json(score.return_mean).dump() + ")";
 }
 
@@ -96,7 +89,7 @@ std::string text_of_step(uint64_t step) { return std::to_string(step); }
 
 // The texts of the first kNamed items, and the number of the others.
 template <class Items, class Text>
-std::string joined(const Items& items, Text text) {
+std::string list_of(const Items& items, Text text) {
   std::string result;
   size_t named = 0;
   for (const auto& item : items) {
@@ -157,15 +150,15 @@ void BestCheckpoints::take_up(const Ranking& before, const SavedCheckpoints& sav
     for (const CheckpointScore& score : left_out)
       if (there.contains(score.updates)) current_.unranked.insert(score.updates);
   if (!incomparable.empty())
-    log_warn(kComponent,
-             path + ": ranks evaluations with another evaluation." +
-                 (before.measure != by_.measure ? "env_params" : "episodes") +
-                 "; these leave the ranking, and are kept until you remove them: " + joined(incomparable, text_of));
+    log_warn(kBestCheckpoints, path + ": ranks evaluations with another evaluation." +
+                                   (before.measure != by_.measure ? "env_params" : "episodes") +
+                                   "; these leave the ranking, and are kept until you remove them: " +
+                                   list_of(incomparable, text_of_score));
   const std::vector<CheckpointScore>& left = current_.scores;
   if (!lost.empty())
-    log_warn(kComponent,
-             path + ": ranks checkpoints that are missing or have other weights: " + joined(lost, text_of) +
-                 (left.empty() ? "; none is ranked now" : "; the best one is now that " + text_of(left[0])));
+    log_warn(kBestCheckpoints,
+             path + ": ranks checkpoints that are missing or have other weights: " + list_of(lost, text_of_score) +
+                 (left.empty() ? "; none is ranked now" : "; the best one is now that " + text_of_score(left[0])));
   protect_unknown(before, saved);
 }
 
@@ -179,11 +172,11 @@ void BestCheckpoints::protect_unknown(const Ranking& before, const SavedCheckpoi
   for (const uint64_t step : unknown)
     if (!current_.weights.contains(step) && current_.unranked.insert(step).second) added.push_back(step);
   if (added.empty()) return;
-  log_warn(kComponent,
+  log_warn(kBestCheckpoints,
            run_ + kFile +
                ": does not know the newest checkpoints, so it may be an older copy or of another run; these "
                "checkpoints, which may be the best ones, are kept until you remove them: after update " +
-               joined(added, text_of_step));
+               list_of(added, text_of_step));
 }
 
 // The damaged file is kept under another name, so that a user can repair it.
@@ -192,7 +185,7 @@ void BestCheckpoints::begin_anew(const std::string& problem, const std::vector<u
   std::string text = problem + (by_.count == 0 ? "" : "; the ranking begins anew");
   if (!not_newest.empty())
     text += ", and these checkpoints, which may be the best ones, are kept until you remove them: after update " +
-            joined(not_newest, text_of_step);
+            list_of(not_newest, text_of_step);
   try {
     if (by_.count > 0 && has_ranking(*disk_, run_)) {
       const std::string aside = free_name(*disk_, run_ + kSetAside);
@@ -200,9 +193,9 @@ void BestCheckpoints::begin_anew(const std::string& problem, const std::vector<u
       text += "; the file is renamed to " + aside;
     }
   } catch (const IoError& refused) {
-    log_warn(kComponent, refused.what());
+    log_warn(kBestCheckpoints, refused.what());
   }
-  log_warn(kComponent, text);
+  log_warn(kBestCheckpoints, text);
 }
 
 // Nothing is ranked any more. The file stays as it is and still protects the checkpoints that it names.
@@ -211,10 +204,11 @@ void BestCheckpoints::keep_ranked(const Ranking& before, const SavedCheckpoints&
   written_ = before;
   protect_unknown(before, saved);
   if (before.scores.empty()) return;
-  log_warn(kComponent, run_ + kFile +
-                           ": checkpoint.keep_best is 0 now, so no more checkpoints are ranked; those that it ranks "
-                           "are kept until you remove the file: " +
-                           joined(before.scores, text_of));
+  log_warn(kBestCheckpoints,
+           run_ + kFile +
+               ": checkpoint.keep_best is 0 now, so no more checkpoints are ranked; those that it ranks "
+               "are kept until you remove the file: " +
+               list_of(before.scores, text_of_score));
 }
 
 void BestCheckpoints::add(uint64_t updates, bool awaited, const std::string& weights) {
@@ -259,7 +253,7 @@ void BestCheckpoints::write() {
     disk_->write_atomic(run_ + kFile, json_of(current_).dump(2) + '\n');
     written_ = current_;
   } catch (const IoError& refused) {
-    log_warn(kComponent, std::string(refused.what()) + "; it is tried again at the next checkpoint");
+    log_warn(kBestCheckpoints, std::string(refused.what()) + "; it is tried again at the next checkpoint");
   }
 }
 

@@ -33,7 +33,7 @@ constexpr const char* kForeignSuffix = ".foreign";  // renamed by recover()
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kExtrasFile = "extras.safetensors";
-constexpr const char* kComponent = "checkpoint";
+constexpr const char* kCheckpoint = "checkpoint";
 
 std::string name_of_step(uint64_t step) {
   char text[32];
@@ -281,7 +281,7 @@ std::optional<CheckpointStore::Newest> CheckpointStore::find_newest(const std::v
 
 std::optional<Checkpoint> CheckpointStore::load_newest() const {
   Newest newest = find_newest();
-  for (const Unusable& each : newest.unusable) log_warn(kComponent, each.problem + "; using the checkpoint before it");
+  for (const Unusable& each : newest.unusable) log_warn(kCheckpoint, each.problem + "; using the checkpoint before it");
   return std::move(newest.checkpoint);
 }
 
@@ -310,7 +310,7 @@ void CheckpointStore::set_aside(const Unusable& unusable) {
   const std::string path = path_of(unusable.step);
   const std::string aside = free_name(*disk_, path + (unusable.foreign ? kForeignSuffix : kDamagedSuffix));
   disk_->rename(path, aside);
-  log_warn(kComponent, unusable.problem + "; the checkpoint is renamed to " + aside);
+  log_warn(kCheckpoint, unusable.problem + "; the checkpoint is renamed to " + aside);
 }
 
 std::optional<std::string> CheckpointStore::check(uint64_t step) {
@@ -318,7 +318,7 @@ std::optional<std::string> CheckpointStore::check(uint64_t step) {
   try {
     return weights_checksum(step);
   } catch (const ForeignCheckpoint& problem) {
-    log_warn(kComponent, std::string(problem.what()) + "; it is left as it is");
+    log_warn(kCheckpoint, std::string(problem.what()) + "; it is left as it is");
   } catch (const IoError& problem) {
     if (problem.is_refusal()) throw;
     set_aside({step, problem.what(), false});

@@ -34,14 +34,6 @@ double number_of(const json& value) {
   return value.get<double>();
 }
 
-std::string crc_of(const json& document) {
-  json covered = document;
-  covered.erase("crc32c");
-  char text[16];
-  std::snprintf(text, sizeof text, "%08x", crc32c(covered.dump()));
-  return text;
-}
-
 // Refuses -1 and 1.5, which nlohmann/json would convert.
 uint64_t count_in(const json& state, const char* key, uint64_t most, const std::string& path) {
   const auto found = state.find(key);
@@ -53,6 +45,14 @@ uint64_t count_in(const json& state, const char* key, uint64_t most, const std::
 
 }  // namespace
 
+std::string document_crc(const json& document) {
+  json covered = document;
+  covered.erase("crc32c");
+  char text[16];
+  std::snprintf(text, sizeof text, "%08x", crc32c(covered.dump()));
+  return text;
+}
+
 json new_state_document(const Checkpoint& checkpoint) {
   json scalars = json::object();
   for (const auto& [name, value] : checkpoint.scalars) scalars[name] = number_json(value);
@@ -63,13 +63,13 @@ json new_state_document(const Checkpoint& checkpoint) {
 }
 
 std::string state_text(json document) {
-  document["crc32c"] = crc_of(document);
+  document["crc32c"] = document_crc(document);
   return document.dump(2) + '\n';
 }
 
 json read_state_document(const Disk& disk, const std::string& path) {
   const json document = parse_stored(disk.read(path, kMaxStateBytes), path);
-  if (!document.is_object() || !document.contains("crc32c") || document["crc32c"] != crc_of(document))
+  if (!document.is_object() || !document.contains("crc32c") || document["crc32c"] != document_crc(document))
     throw IoError(path, "damaged: its contents do not fit its CRC");
   const auto format = document.find("format");
   if (format == document.end()) throw IoError(path, "has no format");

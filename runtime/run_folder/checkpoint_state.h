@@ -12,6 +12,9 @@ namespace troupe {
 
 struct Checkpoint;
 
+// The CRC of a document without its entry "crc32c": 8 hexadecimal digits.
+std::string document_crc(const nlohmann::json& document);
+
 // The document without "files" and "settings", and without its CRC.
 nlohmann::json new_state_document(const Checkpoint& checkpoint);
 // Adds the CRC, which covers the meaning of the document, not its white space. The text of the file.

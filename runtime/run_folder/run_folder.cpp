@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kComponent = "run folder";
+constexpr const char* kRunFolder = "run folder";
 constexpr const char* kConfigFile = "/config.json";
 constexpr const char* kSummaryFile = "/summary.json";
 constexpr const char* kLockFile = "/run.lock";
@@ -129,7 +129,7 @@ void RunFolder::remove_endpoints() const {
   } catch (const LockLost&) {
     // The folder, and so this file, now belongs to another process.
   } catch (const IoError& error) {
-    log_warn(kComponent, error.what());
+    log_warn(kRunFolder, error.what());
   }
 }
 
@@ -257,7 +257,7 @@ void RunFolder::prune() {
   try {
     checkpoints_.prune(kept_, *newest_, best_.kept());
   } catch (const IoError& refused) {
-    log_warn(kComponent, std::string(refused.what()) + "; an old checkpoint is kept");
+    log_warn(kRunFolder, std::string(refused.what()) + "; an old checkpoint is kept");
   }
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kComponent = "run folder";
+constexpr const char* kRunMetrics = "run folder";
 constexpr const char* kMetricsFile = "/metrics.jsonl";
 constexpr const char* kChanged = ": was renamed, removed or cut during the run";
 constexpr uint64_t kMaxLineBytes = 1 << 20;  // of metrics.jsonl; this program writes no longer ones
@@ -132,10 +132,10 @@ void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
   }
   const uint64_t expected = resume->lines.value_or(resume->least_lines);
   if (lines_ < expected)
-    log_warn(kComponent, path + ": " + (file ? "holds " + std::to_string(lines_) : "is missing, so there are none") +
-                             " of the " + std::to_string(expected) +
-                             " lines that there were at the checkpoint from which the run resumes, that of update " +
-                             std::to_string(resume->updates) + "; the others are lost");
+    log_warn(kRunMetrics, path + ": " + (file ? "holds " + std::to_string(lines_) : "is missing, so there are none") +
+                              " of the " + std::to_string(expected) +
+                              " lines that there were at the checkpoint from which the run resumes, that of update " +
+                              std::to_string(resume->updates) + "; the others are lost");
 }
 
 // Renames the file to the first free one of metrics.jsonl.1, metrics.jsonl.2 and so on.
@@ -150,11 +150,11 @@ void RunMetrics::best_effort(const std::string& file, Losses& losses, const std:
     write();
   } catch (const IoError& error) {
     ++losses.total;
-    if (losses.in_a_row++ == 0) log_error(kComponent, std::string(error.what()) + "; the run continues without it");
+    if (losses.in_a_row++ == 0) log_error(kRunMetrics, std::string(error.what()) + "; the run continues without it");
     return;
   }
   if (losses.in_a_row > 0)
-    log_warn(kComponent, file + ": writable again, " + std::to_string(losses.in_a_row) + " writes were lost");
+    log_warn(kRunMetrics, file + ": writable again, " + std::to_string(losses.in_a_row) + " writes were lost");
   losses.in_a_row = 0;
 }
 
@@ -191,10 +191,10 @@ void RunMetrics::open_lines() {
   if (file_ && was_replaced(path, line_bytes_)) {
     lines_ = cut_to_whole_lines(path);  // if this throws, the next write tries again
     file_.reset();
-    log_warn(kComponent, path + kChanged + "; " +
-                             (lines_ == 0 ? "a new file is begun"
-                                          : "the run appends to the " + std::to_string(lines_) +
-                                                (lines_ == 1 ? " whole line" : " whole lines") + " that it holds"));
+    log_warn(kRunMetrics, path + kChanged + "; " +
+                              (lines_ == 0 ? "a new file is begun"
+                                           : "the run appends to the " + std::to_string(lines_) +
+                                                 (lines_ == 1 ? " whole line" : " whole lines") + " that it holds"));
   }
   if (file_) return;
   file_ = disk_->open_append(path);
@@ -224,7 +224,7 @@ void RunMetrics::open_events() {
     events_.reset();
     events_resume_.reset();
     name_events();
-    log_warn(kComponent, changed + kChanged + "; " + events_path_ + " continues it");
+    log_warn(kRunMetrics, changed + kChanged + "; " + events_path_ + " continues it");
   }
   if (events_) return;
   auto file = disk_->open_append(events_path_);

@@ -164,7 +164,7 @@ json parse_header(std::string_view text) {
 }
 
 template <class Function>
-auto reading(const std::string& source, const Function& function) {
+auto reading_tensors(const std::string& source, const Function& function) {
   try {
     return function();
   } catch (const std::runtime_error& error) {
@@ -210,7 +210,7 @@ std::vector<std::string_view> safetensors_parts(const std::map<std::string, Arra
 }
 
 Safetensors parse_safetensors(std::string_view bytes, const std::string& source) {
-  return reading(source, [&] {
+  return reading_tensors(source, [&] {
     const uint64_t length = header_length(bytes, bytes.size());
     const json header = parse_header(bytes.substr(kLengthBytes, length));
     bytes.remove_prefix(kLengthBytes + length);
@@ -227,9 +227,9 @@ Safetensors parse_safetensors(std::string_view bytes, const std::string& source)
 
 std::vector<SafetensorsEntry> read_safetensors_entries(const ReadFile& file, const std::string& source) {
   const std::string begin = file.read(0, kLengthBytes);
-  const uint64_t length = reading(source, [&] { return header_length(begin, file.size()); });
+  const uint64_t length = reading_tensors(source, [&] { return header_length(begin, file.size()); });
   const std::string text = file.read(kLengthBytes, length);
-  return reading(source, [&] {
+  return reading_tensors(source, [&] {
     const uint64_t data = kLengthBytes + length;
     const json header = parse_header(text);
     parse_metadata(header);

@@ -26,7 +26,7 @@ ordered_json json_of(const StatsSnapshot& s) {
 }
 
 // Names of receivers and environments may come from other machines and may not be UTF-8: invalid bytes are replaced.
-std::string dump(const ordered_json& value) {
+std::string json_text(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
@@ -50,18 +50,18 @@ void forget_times(StatsSnapshot& s) {
   s.busy = {};
 }
 
-std::string to_json(const StatsSnapshot& snapshot) { return dump(json_of(snapshot)); }
+std::string to_json(const StatsSnapshot& snapshot) { return json_text(json_of(snapshot)); }
 
 std::string to_json(const EvaluationResult& result) {
   StatsSnapshot s;
   s.evaluation = result;
-  return dump(json_of(s)["eval"]);
+  return json_text(json_of(s)["eval"]);
 }
 
 std::string to_json(const Ledger& ledger) {
   StatsSnapshot s;
   s.ledger = ledger;
-  return dump(json_of(s)["ledger"]);
+  return json_text(json_of(s)["ledger"]);
 }
 
 std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot) {

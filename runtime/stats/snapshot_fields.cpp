@@ -50,7 +50,7 @@ Json alarm_texts(const S& s) {
 Json memory(const S& s) { return s.rss_bytes > 0 ? Json(s.rss_bytes) : Json(); }
 
 constexpr const char* kProgress = "Progress and speed";
-constexpr const char* kBusy = "Shares of time";
+constexpr const char* kBusyHeading = "Shares of time";
 constexpr const char* kLag = "Policy lag";
 constexpr const char* kLedger = "Sample ledger";
 constexpr const char* kInference = "Inference";
@@ -102,31 +102,31 @@ constexpr std::array kFields = {
     SnapshotField{kProgress, "trainer_wait_fraction", "trainer_wait_ratio", "0 to 1", kTrainedTimed,
                   "share of the trainer's time spent waiting for data, since the start of the process",
                   of<&S::trainer_wait_fraction>},
-    SnapshotField{kBusy, "busy.workers", "busy_ratio{actor=workers}", "0 to 1", kTimed,
+    SnapshotField{kBusyHeading, "busy.workers", "busy_ratio{actor=workers}", "0 to 1", kTimed,
                   "share of the last 10 s that a worker spent in handlers, on average; the rest it waited for actions, "
                   "or for permission to sample (`replay.max_policy_lag`)",
                   of_busy<&BusyShares::workers>},
-    SnapshotField{kBusy, "busy.stepping", "busy_ratio{actor=environments}", "0 to 1", kTimed,
+    SnapshotField{kBusyHeading, "busy.stepping", "busy_ratio{actor=environments}", "0 to 1", kTimed,
                   "share of the last 10 s that a worker spent in steps of its environments, on average",
                   of_busy<&BusyShares::stepping>},
-    SnapshotField{kBusy, "busy.credit_wait", "busy_ratio{actor=waits_for_credit}", "0 to 1", kTimed,
+    SnapshotField{kBusyHeading, "busy.credit_wait", "busy_ratio{actor=waits_for_credit}", "0 to 1", kTimed,
                   "share of the last 10 s that a group of environments could not begin a rollout, because its samples "
                   "might exceed `replay.max_policy_lag`, on average",
                   of_busy<&BusyShares::credit_wait>},
-    SnapshotField{kBusy, "busy.action_wait", "busy_ratio{actor=waits_for_actions}", "0 to 1", kTimed,
+    SnapshotField{kBusyHeading, "busy.action_wait", "busy_ratio{actor=waits_for_actions}", "0 to 1", kTimed,
                   "share of the last 10 s that a group of environments waited for actions, on average",
                   of_busy<&BusyShares::action_wait>},
-    SnapshotField{kBusy, "busy.inference", "busy_ratio{actor=inference}", "0 to 1", kTimed,
+    SnapshotField{kBusyHeading, "busy.inference", "busy_ratio{actor=inference}", "0 to 1", kTimed,
                   "the same of the inference actors, in handlers: forward passes, and applying weights",
                   of_busy<&BusyShares::inference>},
-    SnapshotField{kBusy, "busy.replay", "busy_ratio{actor=replay}", "0 to 1", kTimed, "the same of the replay buffer",
-                  of_busy<&BusyShares::replay>},
-    SnapshotField{kBusy, "busy.prefetcher", "busy_ratio{actor=prefetcher}", "0 to 1", kTimed,
+    SnapshotField{kBusyHeading, "busy.replay", "busy_ratio{actor=replay}", "0 to 1", kTimed,
+                  "the same of the replay buffer", of_busy<&BusyShares::replay>},
+    SnapshotField{kBusyHeading, "busy.prefetcher", "busy_ratio{actor=prefetcher}", "0 to 1", kTimed,
                   "share of the last 10 s in which the next super-batch was prepared",
                   of_busy<&BusyShares::prefetcher>},
-    SnapshotField{kBusy, "busy.trainer", "busy_ratio{actor=trainer}", "0 to 1", kTimed,
+    SnapshotField{kBusyHeading, "busy.trainer", "busy_ratio{actor=trainer}", "0 to 1", kTimed,
                   "share of the last 10 s that the trainer spent in updates", of_busy<&BusyShares::trainer>},
-    SnapshotField{kBusy, "busy.machine", "busy_ratio{actor=machine}", "0 to 1", kTimed,
+    SnapshotField{kBusyHeading, "busy.machine", "busy_ratio{actor=machine}", "0 to 1", kTimed,
                   "share of the last 10 s in which the processors of the trainer's machine were busy, on average, "
                   "with any program",
                   of_busy<&BusyShares::machine>},

@@ -13,7 +13,7 @@ namespace troupe {
 namespace {
 
 using std::chrono::milliseconds;
-using Kind = TransferError::Kind;
+using FailureKind = TransferError::Kind;
 using Block = std::shared_ptr<const std::vector<std::byte>>;
 
 std::string about(uint64_t generation, int rank) {
@@ -46,7 +46,7 @@ class Room {
 
   void put(int from, int to, Block block) {
     const MutexLock lock(mutex_);
-    if (left_[to]) throw TransferError(Kind::peer_lost, {to}, about(generation_, to) + " has left");
+    if (left_[to]) throw TransferError(FailureKind::peer_lost, {to}, about(generation_, to) + " has left");
     queue(from, to).push_back(std::move(block));
     changed_.notify_all();
   }
@@ -55,14 +55,14 @@ class Room {
     const MutexLock lock(mutex_);
     auto& blocks = queue(from, to);
     changed_.wait_for(mutex_, stop, timeout, [&]() TROUPE_REQUIRES(mutex_) { return !blocks.empty() || left_[from]; });
-    if (stop.stop_requested()) throw TransferError(Kind::stopped, {}, "the group was stopped");
+    if (stop.stop_requested()) throw TransferError(FailureKind::stopped, {}, "the group was stopped");
     if (!blocks.empty()) {
       Block block = std::move(blocks.front());
       blocks.pop_front();
       return block;
     }
-    if (left_[from]) throw TransferError(Kind::peer_lost, {from}, about(generation_, from) + " has left");
-    throw TransferError(Kind::timeout, {from},
+    if (left_[from]) throw TransferError(FailureKind::peer_lost, {from}, about(generation_, from) + " has left");
+    throw TransferError(FailureKind::timeout, {from},
                         about(generation_, from) + " sent nothing within " + std::to_string(timeout.count()) + " ms");
   }
 
@@ -120,12 +120,12 @@ class InProcessGroup : public ProcessGroup {
       try {
         take_into({place, bytes}, from, deadline.left());
       } catch (const TransferError& error) {
-        if (error.kind() != Kind::timeout) throw;
+        if (error.kind() != FailureKind::timeout) throw;
         late.push_back(from);
       }
     }
     if (!late.empty())
-      throw missing_ranks(Kind::timeout, late, "nothing within " + std::to_string(timeout.count()) + " ms");
+      throw missing_ranks(FailureKind::timeout, late, "nothing within " + std::to_string(timeout.count()) + " ms");
   }
 
  private:
@@ -143,14 +143,14 @@ class InProcessGroup : public ProcessGroup {
   void take_into(Buffer buffer, int from, milliseconds timeout) {
     const Block block = room_->take(from, rank(), timeout, stop_);
     if (block->size() != buffer.bytes)
-      throw TransferError(Kind::protocol, {from},
+      throw TransferError(FailureKind::protocol, {from},
                           "rank " + std::to_string(from) + " sent " + std::to_string(block->size()) + " bytes where " +
                               std::to_string(buffer.bytes) + " were due");
     std::copy(block->begin(), block->end(), static_cast<std::byte*>(buffer.data));
   }
 
   void check_stop() const {
-    if (stop_.stop_requested()) throw TransferError(Kind::stopped, {}, "the group was stopped");
+    if (stop_.stop_requested()) throw TransferError(FailureKind::stopped, {}, "the group was stopped");
   }
 
   std::shared_ptr<Room> room_;

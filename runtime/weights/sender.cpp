@@ -5,7 +5,7 @@
 namespace troupe {
 
 using State = ReceiverReport::State;
-using Did = SenderStep::Did;
+using SenderDid = SenderStep::Did;
 
 WeightSender::WeightSender(std::shared_ptr<GroupBackend> backend, std::shared_ptr<const Signature> signature,
                            Deliver deliver, ChannelOptions options)
@@ -84,7 +84,7 @@ void WeightSender::stop() {
 }
 
 SenderStep WeightSender::step() {
-  if (stop_.stop_requested()) return {Did::stopped, {}, {}};
+  if (stop_.stop_requested()) return {SenderDid::stopped, {}, {}};
   try {
     if (sending_) return collect();
     bool regroup, work;
@@ -106,7 +106,7 @@ SenderStep WeightSender::connect() {
   std::stop_token leave;
   {
     const MutexLock lock(mutex_);
-    if (stop_.stop_requested()) return {Did::stopped, {}, {}};
+    if (stop_.stop_requested()) return {SenderDid::stopped, {}, {}};
     leave_ = {};
     leave = leave_.get_token();
     regroup_ = false;
@@ -129,7 +129,7 @@ SenderStep WeightSender::connect() {
   const MutexLock lock(mutex_);
   for (const RankHolder& holder : ranks_)
     if (Member* member = member_at(holder)) member->state = State::connected;
-  return {Did::connected, {}, {}};
+  return {SenderDid::connected, {}, {}};
 }
 
 SenderStep WeightSender::send() {
@@ -145,14 +145,14 @@ SenderStep WeightSender::send() {
   auto* block = const_cast<std::byte*>(weights.flat.data());
   TransferSeal seal{move_buckets(*group_, block, weights.flat.bytes(), options_.bucket_bytes, sending_->deadline)};
   group_->broadcast({&seal, sizeof seal}, 0, sending_->deadline.left());
-  return {Did::sent, {}, {}};
+  return {SenderDid::sent, {}, {}};
 }
 
 SenderStep WeightSender::collect() {
   const TransferAnswer mine;
   std::vector<TransferAnswer> answers(ranks_.size() + 1);
   group_->gather(&mine, answers.data(), sizeof mine, 0, sending_->deadline.left());
-  SenderStep result{Did::delivered, {}, {}};
+  SenderStep result{SenderDid::delivered, {}, {}};
   {
     const MutexLock lock(mutex_);
     for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -175,7 +175,7 @@ SenderStep WeightSender::collect() {
   }
   sending_.reset();
   if (!result.lost.empty()) {
-    result.did = Did::failed;
+    result.did = SenderDid::failed;
     group_.reset();
   }
   return result;
@@ -184,13 +184,13 @@ SenderStep WeightSender::collect() {
 SenderStep WeightSender::fail(const TransferError& error) {
   group_.reset();
   sending_.reset();
-  if (stop_.stop_requested()) return {Did::stopped, {}, {}};
+  if (stop_.stop_requested()) return {SenderDid::stopped, {}, {}};
   const MutexLock lock(mutex_);
   if (error.kind() == TransferError::Kind::stopped) {  // a member was removed
     regroup_ = true;
-    return {Did::failed, {}, {}};
+    return {SenderDid::failed, {}, {}};
   }
-  SenderStep result{Did::failed, {}, error.what()};
+  SenderStep result{SenderDid::failed, {}, error.what()};
   for (const int rank : error.ranks())
     if (rank >= 1 && static_cast<size_t>(rank) <= ranks_.size())
       set_aside(ranks_[static_cast<size_t>(rank) - 1], error.what(), result.lost);

@@ -12,6 +12,7 @@
 #include "runtime/base/rng.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/timing.h"
 
 namespace troupe {
 namespace {
@@ -28,13 +29,7 @@ std::vector<int64_t> answer_lengths(int64_t count) {
   return out;
 }
 
-double seconds_of(const std::function<void()>& run) {
-  const auto start = std::chrono::steady_clock::now();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-struct Case {
+struct BalanceCase {
   int64_t sequences = 0;
   int64_t parts = 0;
   bool equal_size = false;
@@ -44,9 +39,9 @@ struct Case {
 };
 
 // Alternates for `seconds`, at least three times.
-Case measure(int64_t sequences, int64_t parts, bool equal_size, double seconds) {
+BalanceCase measure(int64_t sequences, int64_t parts, bool equal_size, double seconds) {
   constexpr std::size_t kLeastTurns = 3;
-  Case out{sequences, parts, equal_size};
+  BalanceCase out{sequences, parts, equal_size};
   const std::vector<int64_t> lengths = answer_lengths(sequences / parts * parts);
   std::vector<double> balanced, greedy;
   double spent = 0;
@@ -67,7 +62,7 @@ Case measure(int64_t sequences, int64_t parts, bool equal_size, double seconds) 
   return out;
 }
 
-nlohmann::ordered_json json_of(const Case& c) {
+nlohmann::ordered_json json_of(const BalanceCase& c) {
   return {{"sequences", c.sequences},
           {"parts", c.parts},
           {"equal_size", c.equal_size},
@@ -79,7 +74,7 @@ nlohmann::ordered_json json_of(const Case& c) {
           {"greedy_imbalance", c.greedy.imbalance}};
 }
 
-std::string line_of(const Case& c) {
+std::string line_of(const BalanceCase& c) {
   return std::to_string(c.sequences) + " into " + std::to_string(c.parts) + (c.equal_size ? " of equal size: " : ": ") +
          format_number(1e3 * c.seconds, 2) + " ms, " +
          format_number(static_cast<double>(c.sequences) / c.seconds / 1e6, 1) + " M/s, max/mean " +
@@ -97,7 +92,7 @@ BenchReport bench_balance(double seconds) {
   for (const bool equal_size : {false, true})
     for (const int64_t parts : kParts)
       for (const int64_t sequences : kSizes) {
-        const Case c = measure(sequences, parts, equal_size, seconds / kCases);
+        const BalanceCase c = measure(sequences, parts, equal_size, seconds / kCases);
         cases.push_back(json_of(c));
         report.lines.push_back(line_of(c));
       }

@@ -23,7 +23,7 @@ using OrderedJson = nlohmann::ordered_json;
 struct Shape2 {
   int64_t n, k;
 };
-constexpr int64_t kRows[] = {1, 8, 32, 128, 512};
+constexpr int64_t kGemmRows[] = {1, 8, 32, 128, 512};
 constexpr Shape2 kShapes[] = {{576, 576}, {1536, 576}, {576, 1536}, {2048, 1024}};
 constexpr int kTurns = 3;
 
@@ -31,7 +31,7 @@ struct Compared {
   double ours, theirs;  // seconds
 };
 
-Compared compare(double seconds, const std::function<void()>& ours, const std::function<void()>& theirs) {
+Compared compare_products(double seconds, const std::function<void()>& ours, const std::function<void()>& theirs) {
   std::vector<double> a, b;
   for (int turn = 0; turn < kTurns; ++turn) {
     a.push_back(median_call_seconds(seconds / kTurns, ours));
@@ -59,15 +59,15 @@ class Products {
     packed.pack({&weights, 1}, k, parallel_);
     const torch::Tensor wt = w.t(), dyt = dy.t();
     add("forward", m, n, k,
-        compare(
+        compare_products(
             seconds_, [&] { multiply_packed({data(x), m, k, k}, packed, data(y), n, parallel_); },
             [&] { torch::mm_out(y2, x, wt); }));
     add("input_gradient", m, k, n,
-        compare(
+        compare_products(
             seconds_, [&] { multiply_rows({data(dy), m, n, n}, {data(w), n, k, k}, data(dx), k, false, parallel_); },
             [&] { torch::mm_out(dx2, dy, w); }));
     add("weight_gradient", n, k, m,
-        compare(
+        compare_products(
             seconds_, [&] { add_outer_products({data(dy), m, n, n}, {data(x), m, k, k}, data(dw), parallel_); },
             [&] { dw2.addmm_(dyt, x); }));
   }
@@ -100,12 +100,12 @@ class Products {
 
 BenchReport bench_gemm(double seconds) {
   const torch::NoGradGuard no_gradients;
-  const auto cases = static_cast<double>(std::size(kRows) * std::size(kShapes) * 3 * 2);
+  const auto cases = static_cast<double>(std::size(kGemmRows) * std::size(kShapes) * 3 * 2);
   OrderedJson report = OrderedJson::array();
   std::vector<std::string> lines;
   for (const int threads : bench_thread_counts()) {
     Products products(seconds / cases / 2, threads);
-    for (const int64_t m : kRows)
+    for (const int64_t m : kGemmRows)
       for (const Shape2 shape : kShapes) products.measure(m, shape.n, shape.k);
     report.push_back(products.report_);
     lines.insert(lines.end(), products.lines_.begin(), products.lines_.end());

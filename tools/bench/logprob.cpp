@@ -15,22 +15,12 @@
 #include "runtime/base/rng.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/timing.h"
 
 namespace troupe {
 namespace {
 
-constexpr int64_t kRows = 256, kVocabulary = 152064;
-
-double seconds_of(const std::function<void()>& run) {
-  const auto start = std::chrono::steady_clock::now();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> x) {
-  std::ranges::nth_element(x, x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2));
-  return x[x.size() / 2];
-}
+constexpr int64_t kLogprobRows = 256, kVocabulary = 152064;
 
 void put(float& to, float x) { to = x; }
 void put(BFloat16& to, float x) { to.bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); }
@@ -44,21 +34,21 @@ struct Logits {
   uint64_t seen = 0;
 
   Logits()
-      : logits(kRows * kVocabulary),
+      : logits(kLogprobRows * kVocabulary),
         grad(logits.size()),
-        log_probs(kRows),
-        entropy(kRows),
-        ones(kRows, 1.0f),
-        state(kRows) {
+        log_probs(kLogprobRows),
+        entropy(kLogprobRows),
+        ones(kLogprobRows, 1.0f),
+        state(kLogprobRows) {
     Rng random(derive_key(1, "bench logprob"));
     std::vector<Element> row(kVocabulary);
     for (Element& z : row) put(z, 12 * random.uniform() - 6);
-    for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t i = 0; i < kLogprobRows; ++i) {
       std::ranges::copy(row, logits.begin() + i * kVocabulary);
       labels.push_back(static_cast<int64_t>(random.below(kVocabulary)));
     }
   }
-  LogitRows<Element> view() const { return {logits.data(), kRows, kVocabulary, kVocabulary}; }
+  LogitRows<Element> view() const { return {logits.data(), kLogprobRows, kVocabulary, kVocabulary}; }
   void forward() { log_probs_entropy(view(), labels, 1.0, log_probs, entropy, state); }
   void backward() { log_probs_entropy_backward<Element>(view(), labels, 1.0, state, ones, ones, grad.data()); }
   // Reads all, in a form that the compiler vectorises.
@@ -84,14 +74,14 @@ nlohmann::ordered_json measure(const char* dtype, Isa isa, Logits<Element>& data
     spent += forward.back() + backward.back() + read.back() + copy.back();
   }
   force_isa(std::nullopt);
-  const double bytes = static_cast<double>(kRows * kVocabulary * static_cast<int64_t>(sizeof(Element)));
+  const double bytes = static_cast<double>(kLogprobRows * kVocabulary * static_cast<int64_t>(sizeof(Element)));
   return {{"dtype", dtype},
           {"isa", name_of(isa)},
-          {"forward_tokens_per_second", kRows / median(forward)},
+          {"forward_tokens_per_second", kLogprobRows / median(forward)},
           {"forward_gigabytes_per_second", bytes / median(forward) / 1e9},
           {"read_gigabytes_per_second", bytes / median(read) / 1e9},
           {"forward_ratio_to_read", median(read) / median(forward)},
-          {"backward_tokens_per_second", kRows / median(backward)},
+          {"backward_tokens_per_second", kLogprobRows / median(backward)},
           {"backward_gigabytes_per_second", 2 * bytes / median(backward) / 1e9},
           {"copy_gigabytes_per_second", 2 * bytes / median(copy) / 1e9},
           {"backward_ratio_to_copy", median(copy) / median(backward)}};
@@ -121,7 +111,8 @@ BenchReport bench_logprob(double seconds) {
   measure_all<float>("float32", seconds / 2, cases, report);
   measure_all<BFloat16>("bfloat16", seconds / 2, cases, report);
   report.json =
-      nlohmann::ordered_json{{"rows", kRows}, {"vocabulary", kVocabulary}, {"threads", 1}, {"cases", cases}}.dump();
+      nlohmann::ordered_json{{"rows", kLogprobRows}, {"vocabulary", kVocabulary}, {"threads", 1}, {"cases", cases}}
+          .dump();
   return report;
 }
 

@@ -20,28 +20,28 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kRows = 32;
-constexpr size_t kTable = 512;   // steps after which the actions repeat
+constexpr int64_t kMujocoRows = 32;
+constexpr size_t kTasks = 512;   // steps after which the actions repeat
 constexpr int64_t kWarmUp = 16;  // steps of every row before the measurement
 constexpr int64_t kEpisode = 1000;
 
 // Episodes of 1000 steps that all start in the same state: the first two simulate exactly the same motions.
-struct Case {
+struct MujocoCase {
   const char* name;
   const char* params;
 };
 constexpr const char* kEndless = R"({"terminate_when_unhealthy": false, "reset_noise_scale": 0.0})";
-constexpr Case kCases[] = {{"HalfCheetah-v5", R"({"reset_noise_scale": 0.0})"},
-                           {"Hopper-v5", kEndless},
-                           {"Walker2d-v5", kEndless},
-                           {"Ant-v5", kEndless},
-                           {"Humanoid-v5", kEndless}};
+constexpr MujocoCase kCases[] = {{"HalfCheetah-v5", R"({"reset_noise_scale": 0.0})"},
+                                 {"Hopper-v5", kEndless},
+                                 {"Walker2d-v5", kEndless},
+                                 {"Ant-v5", kEndless},
+                                 {"Humanoid-v5", kEndless}};
 
 std::vector<Array> random_actions(const ActionSpec& spec) {
   std::vector<Array> table;
   Rng rng(1);
-  for (size_t t = 0; t < kTable; ++t) {
-    Array& actions = table.emplace_back(DType::f32, spec.shape().prepended(kRows));
+  for (size_t t = 0; t < kTasks; ++t) {
+    Array& actions = table.emplace_back(DType::f32, spec.shape().prepended(kMujocoRows));
     size_t a = 0;
     for (float& number : actions.mutable_view<float>()) {
       const size_t dimension = a++ % spec.low.size();
@@ -53,20 +53,20 @@ std::vector<Array> random_actions(const ActionSpec& spec) {
 
 class Native {
  public:
-  explicit Native(const Case& which) {
+  explicit Native(const MujocoCase& which) {
     EnvConfig config;
     config.id = std::string("mujoco:") + which.name;
     config.params = which.params;
-    config.rows = kRows;
+    config.rows = kMujocoRows;
     env_ = make_env(config);
-    step_ = EnvStep::allocate(env_->spec(), kRows);
+    step_ = EnvStep::allocate(env_->spec(), kMujocoRows);
     env_->reset(1, 0, step_);
     actions_ = random_actions(env_->spec().action);
   }
 
   const std::vector<Array>& actions() const { return actions_; }
   void step() {
-    env_->step(actions_[at_++ % kTable], step_);
+    env_->step(actions_[at_++ % kTasks], step_);
     if (!step_.errors.empty()) throw std::runtime_error(step_.errors.front());
   }
 
@@ -82,7 +82,7 @@ class BareLoop {
  public:
   BareLoop(const MujocoTaskEntry& entry, const std::vector<Array>& actions)
       : model_(std::string("mujoco:") + entry.name, entry.model), frame_skip_(entry.frame_skip), actions_(actions) {
-    for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t i = 0; i < kMujocoRows; ++i) {
       rows_.emplace_back(model_.functions().make_data(model_.get()), model_.functions().delete_data);
       controls_.push_back(model_.functions().fields(rows_.back().get()).ctrl);
     }
@@ -90,7 +90,7 @@ class BareLoop {
 
   void step() {
     const MujocoFunctions& mujoco = model_.functions();
-    const float* action = actions_[at_++ % kTable].view<float>().data();
+    const float* action = actions_[at_++ % kTasks].view<float>().data();
     for (size_t i = 0; i < rows_.size(); ++i) {
       for (int a = 0; a < model_.sizes().nu; ++a) controls_[i][a] = static_cast<double>(*action++);
       mujoco.step(model_.get(), rows_[i].get(), frame_skip_, nullptr);
@@ -121,13 +121,13 @@ template <class Stepped>
 double steps_per_cpu_second(Stepped& stepped, int64_t count) {
   const double start = cpu_seconds();
   for (int64_t k = 0; k < count; ++k) stepped.step();
-  return static_cast<double>(count * kRows) / (cpu_seconds() - start);
+  return static_cast<double>(count * kMujocoRows) / (cpu_seconds() - start);
 }
 
 // Null if python3 cannot make the environment.
-std::unique_ptr<GymnasiumLoop> gymnasium_loop(const Case& which) {
+std::unique_ptr<GymnasiumLoop> gymnasium_loop(const MujocoCase& which) {
   try {
-    auto loop = std::make_unique<GymnasiumLoop>(which.name, which.params, kRows);
+    auto loop = std::make_unique<GymnasiumLoop>(which.name, which.params, kMujocoRows);
     loop->run(0.01);
     return loop;
   } catch (const std::runtime_error&) {
@@ -135,12 +135,12 @@ std::unique_ptr<GymnasiumLoop> gymnasium_loop(const Case& which) {
   }
 }
 
-const MujocoTaskEntry& entry_of(const Case& which) {
+const MujocoTaskEntry& entry_of(const MujocoCase& which) {
   return *std::ranges::find_if(
       mujoco_tasks(), [&](const MujocoTaskEntry& entry) { return std::string_view(entry.name) == which.name; });
 }
 
-nlohmann::ordered_json compare(const Case& which, double seconds) {
+nlohmann::ordered_json compare(const MujocoCase& which, double seconds) {
   constexpr int kTurns = 9;
   const double turn = std::max(0.01, seconds / (3 * kTurns));
   Native native(which);
@@ -149,7 +149,7 @@ nlohmann::ordered_json compare(const Case& which, double seconds) {
   std::vector<double> of_native, of_bare, of_gymnasium, to_bare, to_gymnasium;
   const double first = steps_per_cpu_second(native, kWarmUp);
   steps_per_cpu_second(bare, kWarmUp);
-  const int64_t steps = std::max<int64_t>(1, std::llround(first * turn / kRows));
+  const int64_t steps = std::max<int64_t>(1, std::llround(first * turn / kMujocoRows));
   for (int t = 0; t < kTurns; ++t) {
     of_native.push_back(steps_per_cpu_second(native, steps));
     of_bare.push_back(steps_per_cpu_second(bare, steps));
@@ -173,10 +173,10 @@ nlohmann::ordered_json compare(const Case& which, double seconds) {
 }  // namespace
 
 BenchReport bench_mujoco(double seconds) {
-  nlohmann::ordered_json json{{"rows", kRows}};
-  std::vector<std::string> lines{std::to_string(kRows) + " rows in one thread, random actions"};
+  nlohmann::ordered_json json{{"rows", kMujocoRows}};
+  std::vector<std::string> lines{std::to_string(kMujocoRows) + " rows in one thread, random actions"};
   bool has_gymnasium = true;
-  for (const Case& which : kCases) {
+  for (const MujocoCase& which : kCases) {
     const nlohmann::ordered_json result = compare(which, seconds / std::size(kCases));
     json[which.name] = result;
     std::string line = std::string(which.name) + "  " + format_number(result["steps_per_cpu_second"], 0) +

@@ -32,13 +32,13 @@ extern char** environ;
 namespace troupe {
 namespace {
 
-constexpr int64_t kRows = 512;  // per group and batch
+constexpr int64_t kSamplingRows = 512;  // per group and batch
 constexpr int64_t kGroups = 2;
 
 RunConfig sampling_config() {
-  RunConfig config = bench_config(kRows);
+  RunConfig config = bench_config(kSamplingRows);
   config.workers.groups = kGroups;
-  config.trainer.super_batch = kRows * kGroups * config.rollout.length;
+  config.trainer.super_batch = kSamplingRows * kGroups * config.rollout.length;
   config.replay.max_policy_lag = 2;
   return config;
 }
@@ -171,14 +171,14 @@ struct Figures {
   nlohmann::ordered_json json() const {
     return {{"ratio_to_forward", median(ratios)},
             {"rows_per_second", median(rows_per_second)},
-            {"us_per_batch", 1e6 * kRows / median(rows_per_second)},
-            {"cpu_us_per_batch", 1e6 * kRows * median(cpu)}};
+            {"us_per_batch", 1e6 * kSamplingRows / median(rows_per_second)},
+            {"cpu_us_per_batch", 1e6 * kSamplingRows * median(cpu)}};
   }
   std::string line(const std::string& name) const {
     return name + format_number(median(ratios), 2) +
            " of the bare policy: " + format_count(static_cast<uint64_t>(median(rows_per_second))) + " rows/s, " +
-           format_number(1e6 * kRows / median(rows_per_second), 0) + " us per batch, " +
-           format_number(1e6 * kRows * median(cpu), 0) + " us of processor time";
+           format_number(1e6 * kSamplingRows / median(rows_per_second), 0) + " us per batch, " +
+           format_number(1e6 * kSamplingRows * median(cpu), 0) + " us of processor time";
   }
 };
 
@@ -189,7 +189,7 @@ BenchReport bench_sampling(double seconds) {
   const std::shared_ptr<RunContext> context = learning_context(sampling_config());
   context->use_threads(1);
   const std::unique_ptr<Policy> policy = context->make_policy();
-  const ActInput input = cart_pole_input(kRows);
+  const ActInput input = cart_pole_input(kSamplingRows);
   const WeightsPtr weights = learner_of(*context)->snapshot({});
   Pipeline in_process(context, weights, false), loopback(context, weights, true);
   in_process.run(0);
@@ -203,21 +203,24 @@ BenchReport bench_sampling(double seconds) {
   do {
     // The median of act(), not the number of calls: if other programs slow the bare loop down, that must not make the
     // comparison easier.
-    bare.push_back(static_cast<double>(kRows) / median(time_bare_act(*policy, input, turn / 3)));
+    bare.push_back(static_cast<double>(kSamplingRows) / median(time_bare_act(*policy, input, turn / 3)));
     inside.add(in_process.run(turn / 3), bare.back());
     across.add(loopback.run(turn / 3), bare.back());
   } while (seconds_since(start) + turn < seconds);
 
   const double rate = median(bare);
   const nlohmann::ordered_json json{
-      {"batch_rows", kRows},         {"groups", kGroups},
-      {"turns", bare.size()},        {"forward", {{"rows_per_second", rate}, {"us_per_batch", 1e6 * kRows / rate}}},
-      {"in_process", inside.json()}, {"loopback", across.json()}};
+      {"batch_rows", kSamplingRows},
+      {"groups", kGroups},
+      {"turns", bare.size()},
+      {"forward", {{"rows_per_second", rate}, {"us_per_batch", 1e6 * kSamplingRows / rate}}},
+      {"in_process", inside.json()},
+      {"loopback", across.json()}};
   return {json.dump(),
-          {"CartPole-v1, 2x64 MLP, " + std::to_string(kGroups) + " groups of " + std::to_string(kRows) +
+          {"CartPole-v1, 2x64 MLP, " + std::to_string(kGroups) + " groups of " + std::to_string(kSamplingRows) +
                " rows; medians of " + std::to_string(bare.size()) + " turns",
            "bare policy  " + format_count(static_cast<uint64_t>(rate)) + " rows/s, " +
-               format_number(1e6 * kRows / rate, 0) + " us per batch, one core",
+               format_number(1e6 * kSamplingRows / rate, 0) + " us per batch, one core",
            inside.line("in process   "), across.line("loopback     ")}};
 }
 

@@ -9,6 +9,7 @@
 #include "algorithms/scan/scan.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/console.h"
+#include "tools/bench/timing.h"
 
 namespace troupe {
 namespace {
@@ -18,19 +19,11 @@ constexpr int64_t kCachedLength = 2048, kCachedSequences = 16;  // 512 KB in all
 constexpr int64_t kVariantLength = 2048;
 constexpr std::size_t kLeastTurns = 3;
 
-using Clock = std::chrono::steady_clock;
-
 // Seconds of one run, measured over at least a millisecond of runs.
-double seconds_of(const std::function<void()>& run, int repeats) {
-  const auto start = Clock::now();
+double seconds_of_one(const std::function<void()>& run, int repeats) {
+  const auto start = BenchClock::now();
   for (int i = 0; i < repeats; ++i) run();
-  return std::chrono::duration<double>(Clock::now() - start).count() / repeats;
-}
-
-double median(std::vector<double> x) {
-  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), middle, x.end());
-  return *middle;
+  return std::chrono::duration<double>(BenchClock::now() - start).count() / repeats;
 }
 
 // The limit kernel in the best instruction set over n steps, on `threads` threads.
@@ -49,25 +42,25 @@ std::function<void()> limit_of(const ScanData& data, int64_t n, int threads, boo
   };
 }
 
-struct Figures {
+struct ScanFigures {
   double gb_per_s = 0, limit_gb_per_s = 0, ratio = 0;
 };
 
 // In turns with the limit kernel, which uses the faster kind of stores for this size.
-Figures measure(const ScanCase& c, const ScanData& data, double seconds) {
+ScanFigures measure(const ScanCase& c, const ScanData& data, double seconds) {
   constexpr double kShortest = 1e-3, kLimitBytes = 16;
   const auto repeats = [&](double bytes) { return std::max(1, static_cast<int>(kShortest * 1e10 / bytes)); };
   const double limit_bytes = kLimitBytes * static_cast<double>(c.elements());
   std::function<void()> limit = limit_of(data, c.elements(), c.threads, false);
   const std::function<void()> streamed = limit_of(data, c.elements(), c.threads, true);
-  for (int i = 0; i < 2; ++i) seconds_of(streamed, repeats(limit_bytes));
-  if (seconds_of(streamed, repeats(limit_bytes)) < seconds_of(limit, repeats(limit_bytes))) limit = streamed;
+  for (int i = 0; i < 2; ++i) seconds_of_one(streamed, repeats(limit_bytes));
+  if (seconds_of_one(streamed, repeats(limit_bytes)) < seconds_of_one(limit, repeats(limit_bytes))) limit = streamed;
   std::vector<double> rates, limits, ratios;
-  const auto start = Clock::now();
-  while (ratios.size() < kLeastTurns || std::chrono::duration<double>(Clock::now() - start).count() < seconds) {
-    limits.push_back(limit_bytes / seconds_of(limit, repeats(limit_bytes)) / 1e9);
+  const auto start = BenchClock::now();
+  while (ratios.size() < kLeastTurns || std::chrono::duration<double>(BenchClock::now() - start).count() < seconds) {
+    limits.push_back(limit_bytes / seconds_of_one(limit, repeats(limit_bytes)) / 1e9);
     force_isa(c.isa);
-    rates.push_back(c.bytes / seconds_of(c.run, repeats(c.bytes)) / 1e9);
+    rates.push_back(c.bytes / seconds_of_one(c.run, repeats(c.bytes)) / 1e9);
     ratios.push_back(rates.back() / limits.back());
   }
   force_isa(std::nullopt);
@@ -126,7 +119,7 @@ BenchReport bench_scan(const std::vector<ScanCase>& cases, const ScanData& data,
   BenchReport report;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ScanCase& c : cases) {
-    const Figures f = measure(c, data, seconds / static_cast<double>(cases.size()));
+    const ScanFigures f = measure(c, data, seconds / static_cast<double>(cases.size()));
     list.push_back({{"variant", c.variant},
                     {"layout", name_of(c.layout)},
                     {"isa", name_of(c.isa)},

@@ -9,18 +9,9 @@
 #include "actors/messages.h"
 #include "actors/run_context.h"
 #include "runtime/caf/owned_system.h"
+#include "tools/bench/timing.h"
 
 namespace troupe {
-
-using BenchClock = std::chrono::steady_clock;
-
-inline double seconds_since(BenchClock::time_point start) {
-  return std::chrono::duration<double>(BenchClock::now() - start).count();
-}
-
-// The p-quantile of `values`; NaN if there are none.
-double percentile(std::vector<double> values, double p);
-inline double median(const std::vector<double>& values) { return percentile(values, 0.5); }
 
 // How long a benchmark waits for one message before it gives up.
 constexpr std::chrono::seconds kBenchPatience{20};

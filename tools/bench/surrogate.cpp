@@ -13,11 +13,12 @@
 #include "runtime/base/rng.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/timing.h"
 
 namespace troupe {
 namespace {
 
-constexpr int64_t kRows = 512, kSteps = 2048, kTokens = kRows * kSteps;
+constexpr int64_t kSurrogateRows = 512, kSurrogateSteps = 2048, kTokens = kSurrogateRows * kSurrogateSteps;
 constexpr double kBytes =
     3.0 * sizeof(float) + 1 + sizeof(float);  // of one token: three arrays and the mask read, one written
 
@@ -26,7 +27,7 @@ struct Tokens {
   std::vector<uint8_t> mask;
   std::vector<double> sequence_weights;
 
-  Tokens() : grad(kTokens), sequence_weights(kRows, 1.0 / kTokens) {
+  Tokens() : grad(kTokens), sequence_weights(kSurrogateRows, 1.0 / kTokens) {
     Rng random(derive_key(1, "bench surrogate"));
     for (int64_t i = 0; i < kTokens; ++i) {
       old_log_probs.push_back(-3.0f * random.uniform());
@@ -44,21 +45,10 @@ void stream(Tokens& tokens) {
         (tokens.log_probs[i] - tokens.old_log_probs[i]) * tokens.advantages[i] * static_cast<float>(tokens.mask[i]);
 }
 
-double seconds_of(const std::function<void()>& run) {
-  const auto start = std::chrono::steady_clock::now();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> x) {
-  std::ranges::nth_element(x, x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2));
-  return x[x.size() / 2];
-}
-
 nlohmann::ordered_json measure(const SurrogateEntry& entry, Isa isa, Tokens& tokens, double seconds) {
   const Surrogate surrogate = make_surrogate(entry.name);
   SurrogateInput in{tokens.log_probs, tokens.old_log_probs, tokens.advantages, tokens.mask};
-  in.sequences = TokenSequences(kRows, kSteps);
+  in.sequences = TokenSequences(kSurrogateRows, kSurrogateSteps);
   in.sequence_weights = tokens.sequence_weights;
   force_isa(isa);
   std::vector<double> losses, streams;
@@ -94,7 +84,9 @@ BenchReport bench_surrogate(double seconds) {
                              format_number(c["stream_gigabytes_per_second"], 1) + " streamed");
       cases.push_back(c);
     }
-  report.json = nlohmann::ordered_json{{"rows", kRows}, {"steps", kSteps}, {"threads", 1}, {"cases", cases}}.dump();
+  report.json =
+      nlohmann::ordered_json{{"rows", kSurrogateRows}, {"steps", kSurrogateSteps}, {"threads", 1}, {"cases", cases}}
+          .dump();
   return report;
 }
 

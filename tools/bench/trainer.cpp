@@ -134,9 +134,9 @@ class Training {
 };
 
 // Updates with the same batches, staged before, one after the other on this thread.
-class BareLoop {
+class BareTrainer {
  public:
-  BareLoop(const RunContext& context, const std::vector<RolloutPtr>& rollouts) : learner_(learner_of(context)) {
+  BareTrainer(const RunContext& context, const std::vector<RolloutPtr>& rollouts) : learner_(learner_of(context)) {
     for (size_t i = 0; i < rollouts.size(); ++i) staged_.push_back(learner_->stage(batch_of(rollouts[i], i)));
   }
 
@@ -165,7 +165,7 @@ BenchReport bench_trainer(double seconds) {
   const std::unique_ptr<Policy> policy = context->make_policy();
   std::vector<RolloutPtr> rollouts;
   for (size_t i = 0; i < kBatches; ++i) rollouts.push_back(filled_rollout(*policy, i));
-  BareLoop bare(*context, rollouts);
+  BareTrainer bare(*context, rollouts);
   Training training(context, rollouts);
   bare.run(0.05);
   training.run(0.05);

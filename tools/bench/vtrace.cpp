@@ -6,9 +6,9 @@
 namespace troupe {
 namespace {
 
-constexpr double kFloat = 4, kFlag = 1;
+constexpr double kVtraceFloat = 4, kVtraceFlag = 1;
 
-VtraceInput input_of(const ScanCase& c, const ScanData& data) {
+VtraceInput vtrace_input(const ScanCase& c, const ScanData& data) {
   VtraceInput in;
   in.layout = c.layout;
   in.steps = c.steps;
@@ -23,7 +23,7 @@ VtraceInput input_of(const ScanCase& c, const ScanData& data) {
 
 ScanCase with_vtrace(ScanCase c, const ScanData& data, VtraceInput in, double more_bytes_per_step = 0) {
   const int64_t n = c.elements();
-  c.bytes = (5 * kFloat + more_bytes_per_step) * static_cast<double>(n);
+  c.bytes = (5 * kVtraceFloat + more_bytes_per_step) * static_cast<double>(n);
   c.run = [in, vs = data.output(0, n), advantages = data.output(1, n)] { vtrace(in, vs, advantages); };
   return c;
 }
@@ -33,16 +33,16 @@ ScanCase with_vtrace(ScanCase c, const ScanData& data, VtraceInput in, double mo
 BenchReport bench_vtrace(double seconds) {
   const ScanData data(kScanElements);
   std::vector<ScanCase> cases;
-  for (const ScanCase& c : scan_sweep()) cases.push_back(with_vtrace(c, data, input_of(c, data)));
+  for (const ScanCase& c : scan_sweep()) cases.push_back(with_vtrace(c, data, vtrace_input(c, data)));
   for (const ScanCase& c : scan_variant("discounts")) {
-    VtraceInput in = input_of(c, data);
+    VtraceInput in = vtrace_input(c, data);
     in.discounts = data.floats(3, c.elements());
-    cases.push_back(with_vtrace(c, data, in, kFloat));
+    cases.push_back(with_vtrace(c, data, in, kVtraceFloat));
   }
   for (const ScanCase& c : scan_variant("dones")) {
-    VtraceInput in = input_of(c, data);
+    VtraceInput in = vtrace_input(c, data);
     in.terminated = data.dones(c.elements());
-    cases.push_back(with_vtrace(c, data, in, kFlag));
+    cases.push_back(with_vtrace(c, data, in, kVtraceFlag));
   }
   return bench_scan(cases, data, seconds);
 }

@@ -10,21 +10,13 @@
 #include "runtime/weights/process_group_gloo.h"
 #include "runtime/weights/receiver.h"
 #include "runtime/weights/sender.h"
+#include "tools/bench/timing.h"
 
 namespace troupe {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kTimeout{60};
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 // The baseline: c10d's own broadcast. Both ranks are connected before the first measurement; the receiver is a thread.
 class Bare {
@@ -50,7 +42,7 @@ class Bare {
   }
 
   double measure() {
-    const auto start = Clock::now();
+    const auto start = BenchClock::now();
     advance(begun_);
     root_->run(from_.data(), from_.size(), 0);
     wait_for(done_, ++turns_, {});
@@ -94,7 +86,7 @@ class Channel {
   ~Channel() { receiver_.stop(); }
 
   double measure() {
-    const auto start = Clock::now();
+    const auto start = BenchClock::now();
     sender_.publish(std::make_shared<const WeightSnapshot>(WeightSnapshot{{0, ++number_}, signature_, flat_}));
     expect(sender_.step(), SenderStep::Did::sent);
     expect(sender_.step(), SenderStep::Did::delivered);

@@ -35,7 +35,7 @@ namespace troupe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Command = std::shared_ptr<const std::vector<std::string>>;
+using SharedWords = std::shared_ptr<const std::vector<std::string>>;
 
 constexpr size_t kLongestLine = 4000;  // bytes; a longer line is written in pieces that fit into PIPE_BUF
 // Reads of kLongestLine bytes from one child before the next child is read. Together more than a pipe holds.
@@ -123,7 +123,7 @@ class ChildProcesses::Loop {
 
  private:
   struct Request {
-    Command command;
+    SharedWords command;
     size_t count = 0;
     std::promise<Started> started;
   };
@@ -133,12 +133,12 @@ class ChildProcesses::Loop {
     Descriptor output;  // its stdout and stderr; none once it has closed them
     std::string line;   // incomplete so far
     bool has_output = false, may_have_ended = false;
-    Command command;
+    SharedWords command;
     RestartLimit restarts;
   };
   struct Resting {
     Clock::time_point due;
-    Command command;
+    SharedWords command;
     RestartLimit restarts;
   };
 
@@ -152,12 +152,12 @@ class ChildProcesses::Loop {
   void take_requests();
   std::optional<std::chrono::milliseconds> stop_asked();
   void stop_when_asked();
-  std::string start_one(const Command& command, const RestartLimit& restarts);
+  std::string start_one(const SharedWords& command, const RestartLimit& restarts);
   void read_output(Child& child);
   static void pass_on(Child& child, std::string_view text);
   bool reap(Child& child);
   void on_end(Child& child, EndStatus status);
-  void start_again(const std::string& what, const Command& command, RestartLimit restarts);
+  void start_again(const std::string& what, const SharedWords& command, RestartLimit restarts);
   void restart_those_due();
   void signal_all(int signal) const;
 
@@ -259,7 +259,7 @@ void ChildProcesses::Loop::stop_when_asked() {
 }
 
 // Starts one process. Returns the reason why it could not; empty if it runs.
-std::string ChildProcesses::Loop::start_one(const Command& command, const RestartLimit& restarts) {
+std::string ChildProcesses::Loop::start_one(const SharedWords& command, const RestartLimit& restarts) {
   if (children_.size() + resting_.size() >= most_)
     return "the node already runs " + format_counted(most_, "worker") + ", its maximum" +
            (most_ < kMost ? "; a higher `ulimit -n` allows more" : "");
@@ -328,7 +328,7 @@ void ChildProcesses::Loop::on_end(Child& child, EndStatus status) {
 }
 
 // Restarts a worker after the pause that `restarts` gives, or gives it up after too many restarts.
-void ChildProcesses::Loop::start_again(const std::string& what, const Command& command, RestartLimit restarts) {
+void ChildProcesses::Loop::start_again(const std::string& what, const SharedWords& command, RestartLimit restarts) {
   const auto pause = restarts.next_pause(Clock::now());
   if (!pause)
     return log_error("node", what + ", after " + std::to_string(RestartLimit::kMost) + " restarts within " +

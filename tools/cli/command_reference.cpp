@@ -29,11 +29,11 @@ void add_overview(const std::vector<Command>& commands, std::string& page) {
 }
 
 // A help text without its end "(default: 1)", which has a column of its own.
-struct Meaning {
+struct OptionMeaning {
   std::string text, fallback;
 };
 
-Meaning meaning_of(const OptionText& option) {
+OptionMeaning option_meaning(const OptionText& option) {
   constexpr std::string_view kBegin = " (default: ";
   const size_t begin = option.help.rfind(kBegin);
   if (option.required || begin == std::string::npos || !option.help.ends_with(')'))
@@ -47,7 +47,7 @@ void add_options(const CommandTexts& texts, std::string& page) {
   page += "\n| argument or option | default | meaning |\n| --- | --- | --- |\n";
   for (const auto* list : {&texts.arguments, &texts.options})
     for (const OptionText& option : *list) {
-      const Meaning meaning = meaning_of(option);
+      const OptionMeaning meaning = option_meaning(option);
       page += "| " + code(option.name) + " | " + cell(meaning.fallback) + " | " + cell(meaning.text) + " |\n";
     }
   if (texts.exactly_one_of.empty()) return;

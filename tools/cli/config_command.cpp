@@ -17,14 +17,14 @@
 namespace troupe {
 namespace {
 
-struct Options {
+struct ConfigOptions {
   std::string config;
   std::vector<std::string> overrides;
   bool defaults = false, schema = false, fields = false, markdown = false;  // what to print instead of a config
 };
 
-Options read_flags(Flags& flags) {
-  Options options;
+ConfigOptions read_config(Flags& flags) {
+  ConfigOptions options;
   flags.optional_argument("CONFIG", options.config, any_text,
                           "config file, name of a built-in one, or folder of a run: check it and print every setting");
   add_overrides(flags, options.overrides);
@@ -58,7 +58,7 @@ void print_fields() {
 }
 
 // The config may be meant for another machine, so settings that do not fit this machine only cause warnings.
-void print_effective(const Options& options) {
+void print_effective(const ConfigOptions& options) {
   const RunConfig config = load_run_config(options.config, options.overrides);
   std::cout << to_json(config);
   const EnvSpec env = environment_of(config);
@@ -68,7 +68,7 @@ void print_effective(const Options& options) {
   for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
 }
 
-void show_config(const Options& options) {
+void show_config(const ConfigOptions& options) {
   if (options.defaults)
     std::cout << to_json(RunConfig{});
   else if (options.schema)
@@ -96,7 +96,7 @@ Command config_command() {
           .exit_codes = {{0, "the config is valid, or the settings were listed"},
                          {1, "the output could not be written"},
                          {2, "a mistake in the command or the config"}},
-          .parse = read_then_run<read_flags, show_config>};
+          .parse = read_then_run<read_config, show_config>};
 }
 
 }  // namespace troupe

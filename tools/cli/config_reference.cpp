@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::string_view kIntroduction = R"(# Settings
+constexpr std::string_view kConfigIntroduction = R"(# Settings
 
 Every setting of a config file and every parameter of algorithms and environments. Read this page to look one up. It is the output of
 `troupe config --markdown`, and a test compares the two: after a change, generate it again.
@@ -119,7 +119,7 @@ void add_environments(std::string& page) {
 }  // namespace
 
 std::string config_reference() {
-  std::string page(kIntroduction);
+  std::string page(kConfigIntroduction);
   add_settings(page);
   add_algorithms(page);
   add_environments(page);

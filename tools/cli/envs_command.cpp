@@ -24,14 +24,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct EnvsOptions {
   std::string id;  // only this one, with its parameters; empty: all
   std::vector<std::string> overrides;
   bool json = false;
 };
 
-Options read_flags(Flags& flags) {
-  Options options;
+EnvsOptions read_envs(Flags& flags) {
+  EnvsOptions options;
   flags.optional_argument("ENVIRONMENT", options.id, any_text,
                           "print only this one, with the meaning of each parameter");
   flags.repeatable(
@@ -144,7 +144,7 @@ int print_one(const EnvInfo& info, bool json) {
 }
 
 // An environment in Python, which is asked for what it observes and does.
-int show_python_env(const Options& options) {
+int show_python_env(const EnvsOptions& options) {
   EnvConfig config;
   config.id = options.id;
   config.rows = 1;
@@ -154,7 +154,7 @@ int show_python_env(const Options& options) {
 }
 
 // An environment of MuJoCo, with its parameters.
-int show_mujoco_env(const Options& options) {
+int show_mujoco_env(const EnvsOptions& options) {
   EnvConfig config;
   config.id = options.id;
   config.rows = 1;
@@ -167,7 +167,7 @@ int show_mujoco_env(const Options& options) {
   return print_one(info, options.json);
 }
 
-int list_envs(const Options& options) {
+int list_envs(const EnvsOptions& options) {
   if (is_mujoco_id(options.id)) return show_mujoco_env(options);
   if (options.id.find(':') != std::string::npos) return show_python_env(options);
   Json all = Json::array();
@@ -213,7 +213,7 @@ Command envs_command() {
           .exit_codes = {{0, "the environments were listed"},
                          {1, "the list could not be written"},
                          {2, "a mistake in the command, such as an unknown environment"}},
-          .parse = read_then_run<read_flags, list_envs>};
+          .parse = read_then_run<read_envs, list_envs>};
 }
 
 }  // namespace troupe

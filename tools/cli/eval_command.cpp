@@ -15,7 +15,7 @@
 namespace troupe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // With the run's own seed and number of episodes, these are the same episodes as in the run's evaluations.
 EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed) {
@@ -48,11 +48,12 @@ int run_eval(const EvalOptions& options) try {
     print_text(options.run_dir, run, s);
     return 0;
   }
-  const Json result{{"run", options.run_dir},        {"env", run.context->spec.id},  {"seed", seed},
-                    {"updates", run.version.number}, {"env_steps", run.env_steps},   {"episodes", s.episodes},
-                    {"return_mean", s.return_mean},  {"return_std", s.return_std},   {"return_min", s.return_min},
-                    {"return_max", s.return_max},    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}};
-  std::cout << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  const OrderedJson result{
+      {"run", options.run_dir},        {"env", run.context->spec.id},  {"seed", seed},
+      {"updates", run.version.number}, {"env_steps", run.env_steps},   {"episodes", s.episodes},
+      {"return_mean", s.return_mean},  {"return_std", s.return_std},   {"return_min", s.return_min},
+      {"return_max", s.return_max},    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}};
+  std::cout << result.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
   return 0;
 } catch (const EnvironmentFailed& failure) {
   print_error(std::string("troupe: ") + failure.what());

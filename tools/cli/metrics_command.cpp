@@ -18,13 +18,13 @@
 namespace troupe {
 namespace {
 
-struct Options {
+struct MetricsOptions {
   std::string name;  // only metrics whose name contains this; empty = all
   bool markdown = false;
 };
 
-Options read_flags(Flags& flags) {
-  Options options;
+MetricsOptions read_metrics(Flags& flags) {
+  MetricsOptions options;
   flags.optional_argument("NAME", options.name, any_text, "print only the metrics whose name contains this");
   flags.toggle("--markdown", options.markdown, "print a page about all metrics, in Markdown");
   flags.read();
@@ -54,7 +54,7 @@ std::string unknown_metric(const std::string& name, const std::vector<Entry>& en
          (near.empty() ? "`troupe metrics` lists them" : "did you mean " + near + '?');
 }
 
-void print_metrics(const Options& options) {
+void print_metrics(const MetricsOptions& options) {
   if (options.markdown) {
     std::cout << metrics_reference();
     return;
@@ -84,7 +84,7 @@ Command metrics_command() {
           .exit_codes = {{0, "the metrics were listed"},
                          {1, "the output could not be written"},
                          {2, "a mistake in the command, such as a name that no metric has"}},
-          .parse = read_then_run<read_flags, print_metrics>};
+          .parse = read_then_run<read_metrics, print_metrics>};
 }
 
 }  // namespace troupe

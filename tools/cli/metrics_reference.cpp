@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::string_view kIntroduction = R"(# Metrics
+constexpr std::string_view kMetricsIntroduction = R"(# Metrics
 
 Every figure that a run reports. Read this page to look one up; [reading_a_run.md](reading_a_run.md) explains how to judge the figures and
 what to do about them. This page is the output of `troupe metrics --markdown`, and a test compares the two: after a change, generate it
@@ -125,7 +125,7 @@ void add_alarms(std::string& page) {
 }  // namespace
 
 std::string metrics_reference() {
-  std::string page(kIntroduction);
+  std::string page(kMetricsIntroduction);
   add_fields(page);
   add_updates(page);
   add_alarms(page);

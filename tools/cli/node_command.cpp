@@ -25,12 +25,12 @@
 namespace troupe {
 namespace {
 
-struct Options {
+struct NodeOptions {
   Address listen;
 };
 
-Options read_flags(Flags& flags) {
-  Options options;
+NodeOptions read_node(Flags& flags) {
+  NodeOptions options;
   flags.required_option("--listen", "HOST:PORT", options.listen, parse_listen_address,
                         "address at which `troupe spawn` reaches this node; a port alone means 127.0.0.1");
   flags.read();
@@ -101,7 +101,7 @@ NodeActor::behavior_type node(NodeSelf self, NodeActor starter) {
   return {[self](const SpawnRequest& request) { return start_workers(self, request); }};
 }
 
-int run_node(const Options& options) {
+int run_node(const NodeOptions& options) {
   StopSignals signals;
   signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
@@ -136,7 +136,7 @@ Command node_command() {
           .exit_codes = {{1, "the node failed"},
                          {2, "a mistake in the command"},
                          {130, "stopped by a signal: the only normal end"}},
-          .parse = read_then_run<read_flags, run_node>};
+          .parse = read_then_run<read_node, run_node>};
 }
 
 }  // namespace troupe

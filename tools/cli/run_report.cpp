@@ -20,22 +20,22 @@ namespace troupe {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 // The evaluation as JSON, in which nlohmann writes NaN and infinities as null.
-Json evaluation_of(const Evaluation& e, bool answers) {
-  Json result{{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
-              {"success_rate", e.success_rate}, {"length_mean", e.length_mean}, {"updates", e.version.number}};
+OrderedJson evaluation_of(const Evaluation& e, bool answers) {
+  OrderedJson result{{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
+                     {"success_rate", e.success_rate}, {"length_mean", e.length_mean}, {"updates", e.version.number}};
   if (answers) result["pass_at_1"] = e.success_rate;
   if (!e.error.empty()) result["error"] = e.error;
   return result;
 }
 
-Json score_of(const CheckpointScore& s) {
+OrderedJson score_of(const CheckpointScore& s) {
   return {{"updates", s.updates}, {"return_mean", s.return_mean}, {"episodes", s.episodes}};
 }
 
@@ -62,7 +62,7 @@ std::string reason_of(const RunOutcome& outcome) { return outcome.reason.empty()
 }  // namespace
 
 uint64_t env_steps_of(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
+  const OrderedJson json = OrderedJson::parse(line, nullptr, false);
   if (!json.is_object() || !json.contains("env_steps") || !json["env_steps"].is_number_unsigned())
     throw ConfigError("its metrics line has no env_steps");
   return json["env_steps"].get<uint64_t>();
@@ -165,9 +165,9 @@ void RunReport::close_with(const std::string& line) {
 }
 
 std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds, double run_seconds) const {
-  Json summary{{"env", is_token_run(config_) ? config_.task.name : config_.env.id},
-               {"seed", config_.seed},
-               {"reason", reason_of(outcome)}};
+  OrderedJson summary{{"env", is_token_run(config_) ? config_.task.name : config_.env.id},
+                      {"seed", config_.seed},
+                      {"reason", reason_of(outcome)}};
   if (!outcome.error.empty()) summary["error"] = outcome.error;
   summary["wall_seconds"] = run_seconds;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
@@ -177,14 +177,15 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   const uint64_t new_steps = last_.env_steps - std::min(last_.env_steps, start_.env_steps);
   summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
   summary["updates"] = outcome.version.number;
-  summary["eval"] = outcome.evaluation ? evaluation_of(*outcome.evaluation, is_token_run(config_)) : Json(nullptr);
+  summary["eval"] =
+      outcome.evaluation ? evaluation_of(*outcome.evaluation, is_token_run(config_)) : OrderedJson(nullptr);
   if (const WarmupResult& warmup = start_.totals.warmup; warmup.steps > 0)
     summary["warmup"] = {{"steps", warmup.steps}, {"seconds", warmup.seconds}, {"pass_at_1", warmup.pass_at_1}};
   if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());
   summary["episodes"] = {
       {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
   summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
-  summary["ledger"] = Json::parse(to_json(last_.ledger));
+  summary["ledger"] = OrderedJson::parse(to_json(last_.ledger));
   summary["uncounted_at_most"] = last_.uncounted_at_most;
   summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;
   summary["env_failures"] = last_.env_failures;
@@ -197,7 +198,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   summary["last_start"] = {{"wall_seconds", wall_seconds},
                            {"env_steps", new_steps},
                            {"updates", outcome.version.number - start_.version.number}};
-  return summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return summary.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {

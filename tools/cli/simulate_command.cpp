@@ -24,7 +24,7 @@ struct Seeds {
   std::string text() const { return std::to_string(first) + ".." + std::to_string(last); }
 };
 
-struct Options {
+struct SimulateOptions {
   Seeds seeds;
   bool verbose = false;
 };
@@ -43,8 +43,8 @@ Seeds parse_one_seed(std::string_view flag, const std::string& text) {
   return {seed, seed};
 }
 
-Options read_flags(Flags& flags) {
-  Options options;
+SimulateOptions read_simulate(Flags& flags) {
+  SimulateOptions options;
   flags.option("--seeds", "A..B", options.seeds, parse_seeds, "every seed from A to B, both included");
   flags.option("--seed", "N", options.seeds, parse_one_seed, "one seed");
   flags.toggle("--verbose", options.verbose, "print every event; meant for one seed");
@@ -71,7 +71,7 @@ void print_failure(uint64_t seed, const sim::Outcome& outcome) {
             << outcome.scenario << "\n  replay with: troupe simulate --seed " << seed << " --verbose" << std::endl;
 }
 
-int simulate(const Options& options) {
+int simulate(const SimulateOptions& options) {
   const auto begun = std::chrono::steady_clock::now();
   open_log(nullptr, {.to_stderr = false});  // hides the actors' warnings about the injected faults
   std::mutex mutex;
@@ -113,7 +113,7 @@ Command simulate_command() {
           .exit_codes = {{0, "every seed passed"},
                          {1, "a seed failed, or the output could not be written"},
                          {2, "a mistake in the command"}},
-          .parse = read_then_run<read_flags, simulate>,
+          .parse = read_then_run<read_simulate, simulate>,
           .for_maintainers = true};
 }
 

@@ -20,14 +20,14 @@
 namespace troupe {
 namespace {
 
-struct Options {
+struct SpawnOptions {
   Address node;
   int64_t workers = 1;
   Address run;
 };
 
-Options read_flags(Flags& flags) {
-  Options options;
+SpawnOptions read_spawn(Flags& flags) {
+  SpawnOptions options;
   flags.required_option("--node", "HOST:PORT", options.node, parse_address, "address of a `troupe node`");
   flags.required_option("--workers", "N", options.workers, integer_in(1, 1024), "workers to start there");
   flags.required_option("--run", "HOST:PORT", options.run, parse_address,
@@ -36,10 +36,10 @@ Options read_flags(Flags& flags) {
   return options;
 }
 
-constexpr std::chrono::seconds kDeadline{5};
+constexpr std::chrono::seconds kSpawnDeadline{5};
 constexpr std::chrono::milliseconds kPerWorker{100};  // to start its process, on a busy machine
 
-int run_spawn(const Options& options) {
+int run_spawn(const SpawnOptions& options) {
   return with_network(1, /*more=*/1, {}, [&](caf::actor_system& system) {
     caf::scoped_actor self(system);
     std::string error;
@@ -58,7 +58,7 @@ int run_spawn(const Options& options) {
     NodeActor node_actor;
     const auto connect = [&](const std::string&, caf::io::scribe_ptr& connection) {
       const auto problem = problem_of(*connection);
-      connect_over(self.ptr(), std::move(connection), node_port, kDeadline)
+      connect_over(self.ptr(), std::move(connection), node_port, kSpawnDeadline)
           .receive(
               [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& interface) {
                 if (actor && system.assignable(interface, system.message_types(caf::detail::type_list<NodeActor>{}))) {
@@ -72,14 +72,14 @@ int run_spawn(const Options& options) {
                 if (const std::string why = problem(); !why.empty()) error = "--node " + node + ": it " + why;
               });
     };
-    self->request(spawn_connector(system, options.node.host, node_port, kDeadline), kDeadline + kConnectorMargin,
-                  caf::connect_atom_v)
+    self->request(spawn_connector(system, options.node.host, node_port, kSpawnDeadline),
+                  kSpawnDeadline + kConnectorMargin, caf::connect_atom_v)
         .receive(connect, [&](const caf::error& e) {
           error = "--node " + node + ": cannot connect: " + describe(e);
           if (fault_of(e) == Fault::bad_message) error += "; `troupe node` prints its address";
         });
     if (node_actor)
-      self->request(node_actor, 2 * kDeadline + request.workers * kPerWorker, request)
+      self->request(node_actor, 2 * kSpawnDeadline + request.workers * kPerWorker, request)
           .receive([&](uint32_t started) { print_line(std::to_string(started) + " workers started on " + node); },
                    refuse);
     if (error.empty()) return 0;
@@ -98,7 +98,7 @@ Command spawn_command() {
           .exit_codes = {{0, "all workers were started"},
                          {kExitFailure, "the node could not start all workers"},
                          {2, "a mistake in the command, or the node or the run could not be reached"}},
-          .parse = read_then_run<read_flags, run_spawn>};
+          .parse = read_then_run<read_spawn, run_spawn>};
 }
 
 }  // namespace troupe

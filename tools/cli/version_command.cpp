@@ -7,14 +7,14 @@
 namespace troupe {
 namespace {
 
-struct Options {};
+struct VersionOptions {};
 
-Options read_flags(Flags& flags) {
+VersionOptions read_version(Flags& flags) {
   flags.read();
   return {};
 }
 
-void print_version(const Options&) {
+void print_version(const VersionOptions&) {
   std::cout << "troupe " TROUPE_VERSION " (" TROUPE_BUILD_TYPE ", " TROUPE_COMPILER ")\n";
 }
 
@@ -26,7 +26,7 @@ Command version_command() {
       .summary = "print the version",
       .examples = "  troupe version\n",
       .exit_codes = {{0, "the version was printed"}, {1, "it could not be written"}, {2, "a mistake in the command"}},
-      .parse = read_then_run<read_flags, print_version>};
+      .parse = read_then_run<read_version, print_version>};
 }
 
 }  // namespace troupe

@@ -17,14 +17,14 @@
 namespace troupe {
 namespace {
 
-struct Options {
+struct WorkerOptions {
   Address connect;
   std::optional<int64_t> wait;  // seconds
   int64_t count = 1;            // rollout workers in this process
 };
 
-Options read_flags(Flags& flags) {
-  Options options;
+WorkerOptions read_worker(Flags& flags) {
+  WorkerOptions options;
   add_join_flags(flags, options.connect, options.wait);
   flags.option("--count", "N", options.count, integer_in(1, 1024), "rollout workers in this process (default: 1)");
   flags.read();
@@ -39,7 +39,7 @@ struct Shared {
   std::atomic<int64_t> left = 0;  // hosts that have not ended
 };
 
-int run_workers(const Options& options) {
+int run_workers(const WorkerOptions& options) {
   const auto shared = std::make_shared<Shared>();
   shared->signals.begin({});
   shared->left = options.count;
@@ -79,7 +79,7 @@ Command worker_command() {
                      {1, "the run was lost and did not come back within --wait"},
                      {2, "a mistake in the command, no run was found within --wait, or the run refused this process"},
                      {130, "stopped by a signal"}},
-      .parse = read_then_run<read_flags, run_workers>};
+      .parse = read_then_run<read_worker, run_workers>};
 }
 
 }  // namespace troupe

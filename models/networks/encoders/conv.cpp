@@ -23,9 +23,9 @@ constexpr ObjectSetting kLayers = {
         object_key("layers", "the convolutions; by default as many as it takes to shrink the image to at most 4 x 4"),
     .members = [] { return std::span<const ObjectSetting>(kLayerSettings); },
     .is_array = true};
-constexpr ObjectSetting kHidden =
+constexpr ObjectSetting kConvHidden =
     defaulted_key("[128]", integers_key("hidden", 1, kMostUnits, "units of the fully connected layers"));
-constexpr ObjectSetting kSettings[] = {kImageOrder, kLayers, kHidden};
+constexpr ObjectSetting kConvSettings[] = {kImageOrder, kLayers, kConvHidden};
 
 void add_default_layers(LayerStack& layers, const std::string& path) {
   constexpr ConvSettings kHalving = {.channels = 32, .kernel = 3, .stride = 2, .padding = 1};
@@ -47,13 +47,13 @@ void add_given_layers(StrictObject& settings, LayerStack& layers) {
   }
 }
 
-void build(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
+void build_conv(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
   add_image(observation, settings, layers);
   if (settings.has(kLayers))
     add_given_layers(settings, layers);
   else
     add_default_layers(layers, settings.path());
-  for (const int64_t units : settings.integers(kHidden)) layers.linear(units);
+  for (const int64_t units : settings.integers(kConvHidden)) layers.linear(units);
 }
 
 }  // namespace
@@ -72,6 +72,6 @@ void add_image(const ArraySpec& observation, StrictObject& settings, LayerStack&
   layers.image(last && shape.rank() == 3);
 }
 
-EncoderKind conv_encoder() { return {.name = "conv", .settings = kSettings, .build = build}; }
+EncoderKind conv_encoder() { return {.name = "conv", .settings = kConvSettings, .build = build_conv}; }
 
 }  // namespace troupe

@@ -13,9 +13,9 @@ constexpr ObjectSetting kValues =
     required_key(integer_key("values", 1, kMostValues, "how many values there are, from 0"));
 constexpr ObjectSetting kSize =
     defaulted_key("16", integer_key("size", 1, kMostUnits, "length of the vector of a value"));
-constexpr ObjectSetting kSettings[] = {kValues, kSize};
+constexpr ObjectSetting kEmbeddingSettings[] = {kValues, kSize};
 
-void build(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
+void build_embedding(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
   if (is_floating_point(observation.dtype))
     throw ConfigError(settings.path_of("kind") + ": \"embedding\" needs integers, but observation " + observation.name +
                       " is " + std::string(name_of(observation.dtype)) + "; use \"mlp\"");
@@ -25,6 +25,8 @@ void build(const ArraySpec& observation, StrictObject& settings, LayerStack& lay
 
 }  // namespace
 
-EncoderKind embedding_encoder() { return {.name = "embedding", .settings = kSettings, .build = build}; }
+EncoderKind embedding_encoder() {
+  return {.name = "embedding", .settings = kEmbeddingSettings, .build = build_embedding};
+}
 
 }  // namespace troupe

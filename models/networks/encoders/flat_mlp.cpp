@@ -4,16 +4,18 @@ namespace troupe {
 
 namespace {
 
-constexpr ObjectSetting kHidden =
+constexpr ObjectSetting kMlpHidden =
     defaulted_key("[64]", integers_key("hidden", 1, kMostUnits, "units of the fully connected layers"));
-constexpr ObjectSetting kSettings[] = {kHidden};
+constexpr ObjectSetting kMlpSettings[] = {kMlpHidden};
 
-void build(const ArraySpec& /*observation*/, StrictObject& settings, LayerStack& layers) {
-  for (const int64_t units : settings.integers(kHidden)) layers.linear(units);
+void build_flat_mlp(const ArraySpec& /*observation*/, StrictObject& settings, LayerStack& layers) {
+  for (const int64_t units : settings.integers(kMlpHidden)) layers.linear(units);
 }
 
 }  // namespace
 
-EncoderKind flat_mlp_encoder() { return {.name = "mlp", .numbers = true, .settings = kSettings, .build = build}; }
+EncoderKind flat_mlp_encoder() {
+  return {.name = "mlp", .numbers = true, .settings = kMlpSettings, .build = build_flat_mlp};
+}
 
 }  // namespace troupe

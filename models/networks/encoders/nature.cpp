@@ -10,9 +10,9 @@ namespace troupe {
 
 namespace {
 
-constexpr ObjectSetting kSettings[] = {kImageOrder};
+constexpr ObjectSetting kNatureSettings[] = {kImageOrder};
 
-void build(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
+void build_nature(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
   constexpr int64_t kLeastPixels = 36;  // (36 - 8) / 4 + 1 = 8, (8 - 4) / 2 + 1 = 3, 3 - 3 + 1 = 1
   constexpr int64_t kUnits = 512;
   add_image(observation, settings, layers);
@@ -29,6 +29,6 @@ void build(const ArraySpec& observation, StrictObject& settings, LayerStack& lay
 
 }  // namespace
 
-EncoderKind nature_encoder() { return {.name = "nature", .settings = kSettings, .build = build}; }
+EncoderKind nature_encoder() { return {.name = "nature", .settings = kNatureSettings, .build = build_nature}; }
 
 }  // namespace troupe

@@ -1,0 +1,27 @@
+#pragma once
+// Times and medians of repeated measurements. Pure functions but for the clock; any thread.
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+namespace troupe {
+
+using BenchClock = std::chrono::steady_clock;
+
+inline double seconds_since(BenchClock::time_point start) {
+  return std::chrono::duration<double>(BenchClock::now() - start).count();
+}
+
+// Seconds of one run.
+inline double seconds_of(const std::function<void()>& run) {
+  const auto start = BenchClock::now();
+  run();
+  return seconds_since(start);
+}
+
+// The p-quantile of `values`; NaN if there are none.
+double percentile(std::vector<double> values, double p);
+inline double median(const std::vector<double>& values) { return percentile(values, 0.5); }
+
+}  // namespace troupe
