@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv/bin"
@@ -17,6 +18,8 @@ class SourceTree:
     """The repository in a folder of its own, whose name has a space. `remove` deletes it."""
 
     def __init__(self):
+        if shutil.which("git") is None:
+            raise unittest.SkipTest("there is no git")
         self.holder = tempfile.TemporaryDirectory(prefix="troupe-tree-")
         self.root = pathlib.Path(os.path.realpath(self.holder.name), "a tree")
         self.root.mkdir()
