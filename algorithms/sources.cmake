@@ -7,9 +7,12 @@ set(TROUPE_ALGORITHMS_SOURCES
   advantages/advantages.cpp losses/aggregation.cpp losses/covariance_surrogate.cpp common/cpu.cpp advantages/gae.cpp advantages/group_advantages.cpp common/groups.cpp
   balance/karmarkar_karp.cpp losses/kl.cpp losses/logprob.cpp balance/micro_batches.cpp common/moments.cpp common/names.cpp advantages/optimal_baseline.cpp common/parameters.cpp
   balance/partition.cpp advantages/returns.cpp advantages/reward_shaping.cpp losses/rollout_correction.cpp common/token_sequences.cpp common/running_normalizer.cpp scan/scan.cpp
-  scan/scan_avx2.cpp scan/scan_avx512.cpp scan/scan_sse2.cpp common/schedule.cpp losses/sequence_surrogate.cpp losses/surrogate.cpp losses/surrogate_kernel.cpp
+  common/schedule.cpp losses/sequence_surrogate.cpp losses/surrogate.cpp losses/surrogate_kernel.cpp
   losses/surrogate_table.cpp advantages/token_advantages.cpp losses/value_loss.cpp advantages/vtrace.cpp)
+# Compiled one by one, with options of their own.
+set(TROUPE_ALGORITHMS_ALONE scan/scan_avx512.cpp scan/scan_avx2.cpp scan/scan_sse2.cpp)
 list(TRANSFORM TROUPE_ALGORITHMS_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+list(TRANSFORM TROUPE_ALGORITHMS_ALONE PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 # The part of runtime/ that they call: no CAF, no LibTorch, no JSON.
 set(TROUPE_ALGORITHMS_RUNTIME base/errors.cpp base/rng.cpp base/suggest.cpp base/task_sampler.cpp config/setting.cpp)

@@ -22,10 +22,12 @@ target_link_libraries(troupe_precompiled_actor PRIVATE CAF::core)
 target_precompile_headers(troupe_precompiled_json PRIVATE ${json_headers})
 target_precompile_headers(troupe_precompiled_actor PRIVATE ${actor_headers} ${json_headers})
 
-# troupe_library(NAME [PRECOMPILED json | actor] SOURCES a.cpp ... LINK public libraries ...)
+# troupe_library(NAME [PRECOMPILED json | actor] SOURCES a.cpp ... [ALONE b.cpp ...] LINK public libraries ...): SOURCES are compiled
+# in batches; ALONE, those with options or definitions of their own, one by one.
 function(troupe_library name)
-  cmake_parse_arguments(ARG "" "PRECOMPILED" "SOURCES;LINK" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "PRECOMPILED" "SOURCES;ALONE;LINK" ${ARGN})
+  troupe_batches(files ${name} ${ARG_SOURCES})
+  add_library(${name} STATIC ${files} ${ARG_ALONE})
   target_link_libraries(${name} PUBLIC troupe_options ${ARG_LINK})
   if(ARG_PRECOMPILED)
     target_precompile_headers(${name} REUSE_FROM troupe_precompiled_${ARG_PRECOMPILED})

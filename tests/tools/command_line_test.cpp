@@ -100,14 +100,19 @@ TEST_CASE("command_line: the action of a command depends on its flags") {
   const auto line = parse_command_line(all_commands(), {"version"}, out);
   REQUIRE(line.has_value());
   CHECK(line->action() == 0);
-  CHECK(!line->command.done_by_learn);
+  CHECK(line->command.done_by.empty());
 }
 
-TEST_CASE("command_line: troupe-learn runs the commands that compute") {
+Words commands_done_by(std::string_view program) {
   Words names;
   for (const Command& command : all_commands())
-    if (command.done_by_learn) names.emplace_back(command.name);
-  CHECK(names == Words{"train", "inference", "eval", "play", "bench"});
+    if (command.done_by == program) names.emplace_back(command.name);
+  return names;
+}
+
+TEST_CASE("command_line: other programs run the commands that compute, and those that measure or test troupe") {
+  CHECK(commands_done_by("troupe-learn") == Words{"train", "inference", "eval", "play"});
+  CHECK(commands_done_by("troupe-bench") == Words{"bench", "simulate"});
 }
 
 TEST_CASE("address: text reads back as the same address") {

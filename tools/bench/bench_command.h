@@ -1,5 +1,5 @@
 #pragma once
-// `troupe bench`: its flags. troupe-learn measures (tools/bench/bench_command.cpp).
+// `troupe bench`: its flags. troupe-bench measures (tools/bench/bench_command.cpp).
 
 #include <algorithm>
 #include <string>
@@ -31,7 +31,7 @@ inline std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// In troupe-learn.
+// In troupe-bench.
 int run_bench(const BenchOptions& options);
 
 inline BenchOptions read_bench(Flags& flags) {
@@ -71,7 +71,7 @@ inline Command bench_command() {
                          {1, "the measurement failed, or the result could not be written"},
                          {2, "a mistake in the command"}},
           .parse = read_then_run<read_bench, check_bench>,
-          .done_by_learn = true};
+          .done_by = kBenchProgram};
 }
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include "tools/cli/eval_command.h"
 #include "tools/cli/inference_command.h"
 #include "tools/cli/play_command.h"
+#include "tools/cli/simulate_command.h"
 #include "tools/cli/train_command.h"
 
 namespace troupe {

@@ -57,7 +57,7 @@ inline Command eval_command() {
                           "could not be written"},
                          {2, "a mistake in the command, or a run folder that cannot be used"}},
           .parse = read_then_run<read_eval, check_eval>,
-          .done_by_learn = true};
+          .done_by = kLearnProgram};
 }
 
 }  // namespace troupe

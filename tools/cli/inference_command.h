@@ -48,7 +48,7 @@ inline Command inference_command() {
                      {2, "a mistake in the command, no run was found within --wait, or the run refused this process"},
                      {130, "stopped by a signal"}},
       .parse = read_then_run<read_inference, check_inference>,
-      .done_by_learn = true};
+      .done_by = kLearnProgram};
 }
 
 }  // namespace troupe

@@ -114,12 +114,14 @@ std::string program_folder() {
   return failed ? "." : program.parent_path().string();
 }
 
-void continue_as_learn(char** arguments) {
+void continue_as(std::string_view program, char** arguments) {
   require_working_folder();
-  const std::string program = program_folder() + "/troupe-learn";
-  execv(program.c_str(), arguments);
-  throw ConfigError(program + ": cannot be started: " + std::generic_category().message(errno) + "; `troupe " +
-                    arguments[1] + "` needs it beside troupe");
+  const std::string path = program_folder() + "/" + std::string(program);
+  execv(path.c_str(), arguments);
+  const int error = errno;
+  throw ConfigError(path + ": cannot be started: " + std::generic_category().message(error) + "; `troupe " +
+                    arguments[1] + "` needs it beside troupe" +
+                    (error == ENOENT ? ": build the target " + std::string(program) : ""));
 }
 
 }  // namespace troupe

@@ -28,8 +28,8 @@ void leave_threads_behind();
 // The folder of this program.
 std::string program_folder();
 
-// Replaces this process by troupe-learn, found beside this program, with the same arguments. Throws ConfigError when it
-// cannot.
-[[noreturn]] void continue_as_learn(char** arguments);
+// Replaces this process by a program that is found beside this one, troupe-learn or troupe-bench, with the same
+// arguments. Throws ConfigError when it cannot.
+[[noreturn]] void continue_as(std::string_view program, char** arguments);
 
 }  // namespace troupe

@@ -49,7 +49,7 @@ inline Command play_command() {
                          {2, "a mistake in the command, or a run folder that cannot be used"},
                          {130, "stopped by a signal"}},
           .parse = read_then_run<read_play, check_play>,
-          .done_by_learn = true};
+          .done_by = kLearnProgram};
 }
 
 }  // namespace troupe

@@ -116,7 +116,7 @@ inline Command train_command() {
                          {2, "a mistake in the command or the config, or a machine that cannot hold the run"},
                          {130, "stopped by a signal"}},
           .parse = read_then_run<read_train, check_train>,
-          .done_by_learn = true};
+          .done_by = kLearnProgram};
 }
 
 }  // namespace troupe

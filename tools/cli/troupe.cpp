@@ -1,5 +1,5 @@
 // The program troupe: workers, nodes and everything else that needs no LibTorch. The other commands are checked here,
-// in milliseconds, and then run by troupe-learn.
+// in milliseconds, and then run by troupe-learn or troupe-bench.
 
 #include <iostream>
 
@@ -12,7 +12,7 @@ int main(int count, char** arguments) {
     const auto line = troupe::parse_command_line(troupe::all_commands(), {arguments + 1, arguments + count}, std::cout);
     if (!line) return 0;
     const int code = line->action();
-    if (line->command.done_by_learn) troupe::continue_as_learn(arguments);
+    if (!line->command.done_by.empty()) troupe::continue_as(line->command.done_by, arguments);
     return code;
   });
 }

@@ -1,57 +1,22 @@
-// `troupe simulate`: seeds in parallel, one line per failing seed.
+// Runs seeds in parallel and prints one line for each that fails.
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "runtime/base/log.h"
-#include "runtime/base/suggest.h"
 #include "sim/simulation.h"
-#include "tools/cli/command.h"
-#include "tools/cli/flag_values.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/simulate_command.h"
 
 namespace troupe {
 
 namespace {
-
-// From first to last, both included.
-struct Seeds {
-  uint64_t first = 1, last = 1;
-
-  std::string text() const { return std::to_string(first) + ".." + std::to_string(last); }
-};
-
-struct SimulateOptions {
-  Seeds seeds;
-  bool verbose = false;
-};
-
-Seeds parse_seeds(std::string_view flag, const std::string& text) {
-  const size_t dots = text.find("..");
-  if (dots == std::string::npos)
-    refuse_flag(flag, '"' + printable(text) + "\" is not a range, expected A..B, like 1..1000");
-  const Seeds seeds = {parse_seed(flag, text.substr(0, dots)), parse_seed(flag, text.substr(dots + 2))};
-  if (seeds.first > seeds.last) refuse_flag(flag, printable(text) + " is empty, expected A..B with A <= B");
-  return seeds;
-}
-
-Seeds parse_one_seed(std::string_view flag, const std::string& text) {
-  const uint64_t seed = parse_seed(flag, text);
-  return {seed, seed};
-}
-
-SimulateOptions read_simulate(Flags& flags) {
-  SimulateOptions options;
-  flags.option("--seeds", "A..B", options.seeds, parse_seeds, "every seed from A to B, both included");
-  flags.option("--seed", "N", options.seeds, parse_one_seed, "one seed");
-  flags.toggle("--verbose", options.verbose, "print every event; meant for one seed");
-  flags.exactly_one_of({"--seeds", "--seed"});
-  flags.read();
-  return options;
-}
 
 struct Totals {
   uint64_t seeds = 0, failed = 0, events = 0, updates = 0, processes = 0, faults = 0;
@@ -71,7 +36,9 @@ void print_failure(uint64_t seed, const sim::Outcome& outcome) {
             << outcome.scenario << "\n  replay with: troupe simulate --seed " << seed << " --verbose" << std::endl;
 }
 
-int simulate(const SimulateOptions& options) {
+}  // namespace
+
+int run_simulate(const SimulateOptions& options) {
   const auto begun = std::chrono::steady_clock::now();
   open_log(nullptr, {.to_stderr = false});  // hides the actors' warnings about the injected faults
   std::mutex mutex;
@@ -100,21 +67,6 @@ int simulate(const SimulateOptions& options) {
             << totals.updates << " updates, " << totals.events << " events, " << totals.faults << " faults; " << seconds
             << " s" << std::endl;
   return totals.failed == 0 ? 0 : kExitFailure;
-}
-
-}  // namespace
-
-Command simulate_command() {
-  return {.name = "simulate",
-          .summary = "test the runtime: small runs under random schedules and faults",
-          .examples =
-              "  troupe simulate --seeds 1..1000\n"
-              "  troupe simulate --seed 42 --verbose\n",
-          .exit_codes = {{0, "every seed passed"},
-                         {1, "a seed failed, or the output could not be written"},
-                         {2, "a mistake in the command"}},
-          .parse = read_then_run<read_simulate, simulate>,
-          .for_maintainers = true};
 }
 
 }  // namespace troupe

@@ -1,0 +1,69 @@
+#pragma once
+// `troupe simulate`: its flags. troupe-bench runs the simulations (tools/bench/simulate.cpp).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/suggest.h"
+#include "tools/cli/command.h"
+#include "tools/cli/flag_values.h"
+
+namespace troupe {
+
+// From first to last, both included.
+struct SeedRange {
+  uint64_t first = 1, last = 1;
+
+  std::string text() const { return std::to_string(first) + ".." + std::to_string(last); }
+};
+
+struct SimulateOptions {
+  SeedRange seeds;
+  bool verbose = false;
+};
+
+inline SeedRange parse_seeds(std::string_view flag, const std::string& text) {
+  const size_t dots = text.find("..");
+  if (dots == std::string::npos)
+    refuse_flag(flag, '"' + printable(text) + "\" is not a range, expected A..B, like 1..1000");
+  const SeedRange seeds = {parse_seed(flag, text.substr(0, dots)), parse_seed(flag, text.substr(dots + 2))};
+  if (seeds.first > seeds.last) refuse_flag(flag, printable(text) + " is empty, expected A..B with A <= B");
+  return seeds;
+}
+
+inline SeedRange parse_one_seed(std::string_view flag, const std::string& text) {
+  const uint64_t seed = parse_seed(flag, text);
+  return {seed, seed};
+}
+
+// In troupe-bench.
+int run_simulate(const SimulateOptions& options);
+
+inline SimulateOptions read_simulate(Flags& flags) {
+  SimulateOptions options;
+  flags.option("--seeds", "A..B", options.seeds, parse_seeds, "every seed from A to B, both included");
+  flags.option("--seed", "N", options.seeds, parse_one_seed, "one seed");
+  flags.toggle("--verbose", options.verbose, "print every event; meant for one seed");
+  flags.exactly_one_of({"--seeds", "--seed"});
+  flags.read();
+  return options;
+}
+
+inline void check_simulate(const SimulateOptions&) {}
+
+inline Command simulate_command() {
+  return {.name = "simulate",
+          .summary = "test the runtime: small runs under random schedules and faults",
+          .examples =
+              "  troupe simulate --seeds 1..1000\n"
+              "  troupe simulate --seed 42 --verbose\n",
+          .exit_codes = {{0, "every seed passed"},
+                         {1, "a seed failed, or the output could not be written"},
+                         {2, "a mistake in the command"}},
+          .parse = read_then_run<read_simulate, check_simulate>,
+          .done_by = kBenchProgram,
+          .for_maintainers = true};
+}
+
+}  // namespace troupe
