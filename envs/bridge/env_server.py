@@ -79,6 +79,37 @@ def text_of(error):
 # ---- making environments
 
 
+class MujocoImport:
+    """Lets the package mujoco print each warning once. Otherwise it writes every warning to MUJOCO_LOG.TXT in the working
+    folder. This is a hook in the import of the package, because the first warnings come with the first model."""
+
+    def __init__(self):
+        self.printed = set()
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "mujoco":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_set(module):
+            execute(module)
+            if hasattr(module, "set_mju_user_warning"):
+                module.set_mju_user_warning(self.warn)
+
+        spec.loader.exec_module = execute_and_set
+        return spec
+
+    def warn(self, text):
+        kind = text.partition(" Time = ")[0]  # the time differs from row to row
+        if kind not in self.printed:
+            self.printed.add(kind)
+            print("MuJoCo:", text, file=sys.stderr)
+
+
 def find_callable(target):
     """The callable that "module:name" or "path/file.py:name" refers to."""
     module_name, _, name = target.rpartition(":")
@@ -1074,6 +1105,7 @@ def serve(connection, rows, requested, replied):
 def main():
     # A module that the id names is looked up in the working folder, not in the folder of this file.
     sys.path[0] = os.getcwd()
+    sys.meta_path.insert(0, MujocoImport())
     connection = Connection(int(sys.argv[1]))
     answer, made = describe(connection.read_request())
     connection.send_json(answer)

@@ -6,10 +6,13 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/suggest.h"
 
 namespace troupe {
@@ -35,6 +38,27 @@ Files find_files() {
   return {prefix / "lib" / "troupe" / "libtroupe_mujoco.so", prefix / "share" / "troupe" / "mujoco"};
 }
 
+// While it exists, this thread reads a model. The models come with troupe, so a user can do nothing about what MuJoCo
+// says of them.
+struct ReadingModel {
+  ReadingModel() { now = true; }
+  ~ReadingModel() { now = false; }
+  static thread_local bool now;
+};
+thread_local bool ReadingModel::now = false;
+
+// Logs each warning once. That of an unstable simulation ends with its time, which differs from row to row.
+void log_warning(const char* text) {
+  static Mutex mutex;
+  static std::set<std::string> logged;
+  const std::string_view line = text, kind = line.substr(0, line.find(" Time = "));
+  {
+    const MutexLock lock(mutex);
+    if (!logged.emplace(kind).second) return;
+  }
+  (ReadingModel::now ? log_info : log_warn)("mujoco", line);
+}
+
 [[noreturn]] void refuse(const std::string& id, const std::string& why) {
   throw ConfigError("env.id: \"" + printable(id) + "\": " + why);
 }
@@ -51,7 +75,7 @@ const MujocoFunctions* open(const std::string& id) {
   const auto entry = reinterpret_cast<MujocoEntry>(dlsym(library, kMujocoEntry));
   if (entry == nullptr) refuse(id, file.string() + " is not of this build of troupe; build again");
   char error[kErrorBytes] = "";
-  const MujocoFunctions* functions = entry(error, kErrorBytes);
+  const MujocoFunctions* functions = entry(log_warning, error, kErrorBytes);
   if (functions == nullptr) refuse(id, printable(error, kErrorShown));
   return functions;
 }
@@ -70,7 +94,10 @@ SimulationModel::SimulationModel(const std::string& id, const std::string& file)
     : functions_(mujoco_functions(id)), model_(nullptr, functions_.delete_model) {
   char error[kErrorBytes] = "";
   const fs::path path = find_files().models / file;
-  model_.reset(functions_.load_model(path.c_str(), error, kErrorBytes));
+  {
+    const ReadingModel reading;
+    model_.reset(functions_.load_model(path.c_str(), error, kErrorBytes));
+  }
   if (model_ == nullptr) refuse(id, "MuJoCo cannot read " + path.string() + ": " + printable(error, kErrorShown));
   sizes_ = functions_.sizes(model_.get());
 }

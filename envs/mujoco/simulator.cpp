@@ -14,9 +14,12 @@ mjModel* own(MujocoModel* model) { return reinterpret_cast<mjModel*>(model); }
 const mjData* own(const MujocoData* data) { return reinterpret_cast<const mjData*>(data); }
 mjData* own(MujocoData* data) { return reinterpret_cast<mjData*>(data); }
 
+MujocoWarn warn = nullptr;
+
 // MuJoCo's own handler writes MUJOCO_LOG.TXT into the current folder, and ends the process after an error.
 void on_message(const mjLogMessage* message) {
   if (message->level == mjLOG_ERROR) throw std::runtime_error(std::string("MuJoCo: ") + message->subject);
+  if (message->level == mjLOG_WARNING) warn(message->subject);
 }
 
 MujocoModel* load_model(const char* file, char* error, int size) {
@@ -86,8 +89,8 @@ constexpr MujocoFunctions kFunctions = {load_model, delete_model, sizes,   body,
 
 }  // namespace troupe
 
-extern "C" [[gnu::visibility("default")]] const troupe::MujocoFunctions* troupe_mujoco_functions(char* error,
-                                                                                                 int size) {
+extern "C" [[gnu::visibility("default")]] const troupe::MujocoFunctions* troupe_mujoco_functions(
+    troupe::MujocoWarn warn, char* error, int size) {
   if (mj_version() != mjVERSION_HEADER) {
     std::snprintf(error, static_cast<size_t>(size),
                   "libmujoco has version number %d, but troupe was built with the headers of %d; run "
@@ -95,6 +98,7 @@ extern "C" [[gnu::visibility("default")]] const troupe::MujocoFunctions* troupe_
                   mj_version(), mjVERSION_HEADER);
     return nullptr;
   }
+  troupe::warn = warn;
   mju_setLogHandler(troupe::on_message);
   return &troupe::kFunctions;
 }

@@ -55,9 +55,12 @@ struct MujocoFunctions {
   void (*set_state)(const MujocoModel* model, MujocoData* data, const double* state);
 };
 
+// Takes the text of each warning of MuJoCo, one line, in the thread that causes it. Must not throw.
+using MujocoWarn = void (*)(const char* text);
+
 // The only symbol of the library: null, and a line of at most `size` bytes in `error`, when libmujoco is not the
 // version that the library was compiled for.
-using MujocoEntry = const MujocoFunctions* (*)(char* error, int size);
+using MujocoEntry = const MujocoFunctions* (*)(MujocoWarn warn, char* error, int size);
 constexpr const char* kMujocoEntry = "troupe_mujoco_functions";
 
 }  // namespace troupe

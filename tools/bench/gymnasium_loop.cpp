@@ -18,6 +18,11 @@ namespace {
 constexpr const char* kLoop = R"(
 import json, socket, struct, sys, time
 import gymnasium
+try:
+    import mujoco
+    mujoco.set_mju_user_warning(lambda text: None)  # else it writes MUJOCO_LOG.TXT into the working folder
+except (ImportError, AttributeError):
+    pass
 connection, rows = socket.socket(fileno=3), int(sys.argv[1])
 envs = [gymnasium.make(sys.argv[2], **json.loads(sys.argv[3])) for _ in range(rows)]
 for i, env in enumerate(envs):

@@ -301,4 +301,20 @@ class Drawn(Walk):
         return f"at {self.position:.2f}, step {self.t}"
 
 
+class Simulated(Walk):
+    """Uses a module of the name mujoco, which warns from step 2 on."""
+
+    def __init__(self):
+        super().__init__(length=100)
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake"))
+        import mujoco
+
+        self.warn = mujoco.warn
+
+    def step(self, action):
+        if self.t > 0:
+            self.warn(f"The simulation is unstable. Time = {self.t:.4f}.")
+        return super().step(action)
+
+
 NotCallable = 3

@@ -2,7 +2,11 @@
 
 #include <signal.h>
 
+#include <filesystem>
+
 #include "envs/bridge/python_env.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
 #include "tests/envs/bridge/python_fixtures.h"
 
 using namespace troupe;
@@ -165,6 +169,21 @@ TEST_CASE("python_env: what an environment prints does not disturb its steps") {
     quiet.act(t % 2);
     REQUIRE(all_bytes(run.step) == all_bytes(quiet.step));
   }
+}
+
+TEST_CASE("python_env: a warning of MuJoCo is logged once, and nothing is written to the working folder") {
+  if (!can_use("numpy")) return;
+  MemoryDisk disk;
+  open_log(disk.open_append("log.txt"), {.to_stderr = false});
+  {
+    Stepping run(python_config("Simulated", 2));
+    for (int t = 0; t < 3; ++t) run.act(1);
+  }
+  close_log();
+  const std::string log = disk.read("log.txt"), warning = "MuJoCo: The simulation is unstable.";
+  CHECK(log.find(warning) != std::string::npos);
+  CHECK(log.find(warning) == log.rfind(warning));
+  CHECK(!std::filesystem::exists("MUJOCO_LOG.TXT"));
 }
 
 TEST_CASE("python_env: what cannot be made is refused with one line") {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,9 +26,12 @@ inline EnvConfig python_config(const std::string& name, int64_t rows, const std:
   return config;
 }
 
-// Whether the Python for tests has a package; says so if not.
+// Whether the Python for tests has a package; says so if not. It is asked once for each package.
 inline bool can_use(const std::string& package) {
-  if (python_has(package)) return true;
+  static std::map<std::string, bool> known;
+  const auto [found, unknown] = known.try_emplace(package);
+  if (unknown) found->second = python_has(package);
+  if (found->second) return true;
   MESSAGE("skipped: " << test_python() << " has no " << package);
   return false;
 }

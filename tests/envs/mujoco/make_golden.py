@@ -14,6 +14,7 @@ import json
 import pathlib
 
 import gymnasium
+import mujoco
 import numpy as np
 
 FOLDER = pathlib.Path(__file__).parent / "golden"
@@ -84,6 +85,7 @@ def record(name, arguments, steps, seed):
 
 
 def main():
+    mujoco.set_mju_user_warning(print)  # else it writes MUJOCO_LOG.TXT into the working folder
     FOLDER.mkdir(exist_ok=True)
     for name, arguments in ARGUMENTS.items():
         episodes = [record(name, {}, STEPS, seed=1), record(name, arguments, MORE_STEPS, seed=2)]

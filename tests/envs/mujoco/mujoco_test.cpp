@@ -1,6 +1,11 @@
+#include <cmath>
+#include <filesystem>
+
 #include "envs/mujoco/make_mujoco_env.h"
 #include "envs/mujoco/mujoco_row.h"
 #include "envs/mujoco/task_arithmetic.h"
+#include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
 #include "tests/envs/fixtures.h"
 #include "tests/support/test.h"
 
@@ -106,6 +111,27 @@ TEST_CASE("mujoco: a saved row of another model is refused") {
   std::string bytes;
   REQUIRE(hopper->save(bytes));
   CHECK_THROWS_WITH_AS(ant->load(bytes), doctest::Contains("mujoco:Hopper-v5"), std::runtime_error);
+}
+
+TEST_CASE(
+    "mujoco: the warning of an unstable simulation is logged once, and nothing is written to the working folder") {
+  MemoryDisk disk;
+  open_log(disk.open_append("log.txt"), {.to_stderr = false});
+  const std::unique_ptr<Env> env = make_env(config_of("mujoco:HalfCheetah-v5"));
+  EnvStep step = EnvStep::allocate(env->spec(), 2);
+  env->reset(1, 0, step);
+  for (const int64_t i : {0, 1}) {
+    MujocoRow& row = dynamic_cast<Batched<MujocoRow>&>(*env).row(i);
+    std::vector<double> qpos(9), qvel(9);
+    qpos[5] = NAN;
+    row.start(qpos, qvel);
+    row.advance(std::vector<float>(6));
+  }
+  close_log();
+  const std::string log = disk.read("log.txt"), warning = "Nan, Inf or huge value in QPOS at DOF 5.";
+  CHECK(log.find(" warning mujoco: " + warning) != std::string::npos);
+  CHECK(log.rfind(warning) == log.find(warning));
+  CHECK(!std::filesystem::exists("MUJOCO_LOG.TXT"));
 }
 
 TEST_CASE("task_arithmetic: the sum of squares of 11 numbers adds eight partial sums, then the rest") {
