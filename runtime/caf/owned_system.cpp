@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include <caf/logger.hpp>
+
 namespace troupe {
 
 namespace {
@@ -51,6 +53,8 @@ bool OwnedSystem::await_actors(std::chrono::milliseconds deadline) {
 }
 
 OwnedSystem::~OwnedSystem() {
+  // This thread made the system, so it holds the system's logger, whose last owner ends the destructor's wait.
+  caf::logger::set_current_actor_system(nullptr);
   const MutexLock lock(shared_->mutex);
   shared_->ending = true;
   shared_->changed.notify_all();

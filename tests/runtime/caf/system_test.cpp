@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <memory>
 #include <thread>
 
 #include <caf/actor_system_config.hpp>
@@ -40,6 +41,34 @@ void add_witness(caf::actor_system_config& config) {
   config.module_factories.emplace_back([](caf::actor_system&) { return new EndWitness; });
 }
 
+// A module of an actor system that records the complete destruction of the system.
+class DestructionWitness : public caf::actor_system::module {
+ public:
+  static inline std::shared_ptr<std::atomic<bool>> of_next;  // set when the next system is destroyed
+
+  ~DestructionWitness() override { *destroyed_ = true; }
+  void start() override {}
+  void stop() override {}
+  void init(caf::actor_system_config&) override {}
+  id_t id() const override { return openssl_manager; }
+  void* subtype_ptr() override { return this; }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> destroyed_ = of_next;
+};
+
+// Whether a system is gone when the destructor of its owner returns.
+bool ends_in_time() {
+  const auto destroyed = DestructionWitness::of_next = std::make_shared<std::atomic<bool>>(false);
+  {
+    OwnedSystem owned({.network_config = {}}, [](caf::actor_system_config& config) {
+      config.module_factories.emplace_back([](caf::actor_system&) { return new DestructionWitness; });
+    });
+    CHECK(owned.await_actors(std::chrono::minutes(1)));
+  }
+  return *destroyed;
+}
+
 }  // namespace
 
 TEST_CASE("owned_system: after a timeout of await_actors the owner's thread does not end the system") {
@@ -66,6 +95,13 @@ TEST_CASE("owned_system: after a timeout of await_actors the owner's thread does
     }
     CHECK(ended_by.get() != std::this_thread::get_id());
   }
+}
+
+// The destructor waits for a limited time, which can be too short on a busy machine.
+TEST_CASE("owned_system: a system whose actors have ended is gone when its owner's destructor returns") {
+  bool in_time = false;
+  for (int attempt = 0; attempt < 20 && !in_time; ++attempt) in_time = ends_in_time();
+  CHECK(in_time);
 }
 
 TEST_CASE("describe: every error of CAF has a description in plain words") {
