@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands shown in the documentation: every fenced ```sh block of the given Markdown files, in order, in a fresh
-folder per file that looks like the repository after a build.
+folder per file that looks like the repository after a build. Addresses 127.0.0.1:PORT get a port that is free, one per file, so that
+several files can be run at the same time.
 
 A comment on the line before a block changes that:
   <!-- not run: REASON -->   the block is skipped, and the reason printed
@@ -13,12 +14,15 @@ Usage: run_doc_commands.py BUILD_DIR FILE.md...      exits 1 when a command fail
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BLOCK_SECONDS = 300
+ADDRESS = re.compile(r"\b127\.0\.0\.1:([1-9]\d*)\b")
 MARKER = re.compile(r"<!--\s*(not run:\s*(?P<reason>.*?)|(?P<background>background))\s*-->\s*$")
 
 
@@ -47,6 +51,19 @@ def blocks_of(lines):
     if block is not None:
         raise ValueError(f"line {block.line - 1}: this ```sh block has no end")
     return blocks
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def use_free_ports(blocks):
+    """Replaces every port of the loopback interface in the blocks of a page."""
+    ports = {}
+    for block in blocks:
+        block.text = ADDRESS.sub(lambda found: f"127.0.0.1:{ports.setdefault(found[1], free_port())}", block.text)
 
 
 def make_folder(folder, build_dir):
@@ -100,6 +117,7 @@ def run_file(path, build_dir):
     """Runs the blocks of a page. Returns the number of blocks that failed."""
     with open(path, encoding="utf-8") as file:
         blocks = blocks_of(file.readlines())
+    use_free_ports(blocks)
     failures, background = [], []
     with tempfile.TemporaryDirectory() as folder:
         make_folder(folder, build_dir)
@@ -111,7 +129,9 @@ def run_file(path, build_dir):
             if block.background:
                 background.append((block, start(block, folder)))
                 continue
+            begin = time.monotonic()
             failures.append((block, run_block(block, folder)))
+            print(f"{path}:{block.line}: {time.monotonic() - begin:.1f} s", flush=True)
         failures += [(block, end_background(block, process)) for block, process in background]
     failures = [(block, why) for block, why in failures if why]
     for block, why in failures:

@@ -2,6 +2,8 @@
 """Tests run_doc_commands.py with small pages."""
 
 import os
+import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,9 +26,7 @@ class RunDocCommands(unittest.TestCase):
             path = os.path.join(folder, "page.md")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-            done = subprocess.run(
-                [sys.executable, docs.__file__, folder, path], capture_output=True, text=True, timeout=60, check=False
-            )
+            done = subprocess.run([sys.executable, docs.__file__, folder, path], capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, done.stdout + done.stderr
 
     def test_commands_run_in_order_and_share_one_folder(self):
@@ -60,6 +60,23 @@ class RunDocCommands(unittest.TestCase):
         process = docs.start(block, ".")
         process.wait()
         self.assertEqual(docs.end_background(block, process), "exit code 3")
+
+    def test_each_address_of_a_page_gets_a_free_port_and_the_same_in_all_blocks(self):
+        blocks = docs.blocks_of(
+            page(("", "listen 127.0.0.1:5555 127.0.0.1:6"), ("", "connect 127.0.0.1:5555 127.0.0.1:0")).splitlines(True)
+        )
+        docs.use_free_ports(blocks)
+        listen, other = re.fullmatch(r"listen 127.0.0.1:(\d+) 127.0.0.1:(\d+)\n", blocks[0].text).groups()
+        self.assertEqual(blocks[1].text, f"connect 127.0.0.1:{listen} 127.0.0.1:0\n")
+        self.assertEqual(len({listen, other, "5555", "6"}), 4)
+
+    def test_a_page_runs_although_its_port_is_taken(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            listen = f"python3 -c \"import socket; socket.create_server(('127.0.0.1', int('{address}'.split(':')[1])))\""
+            code, text = self.run_page(page(("", listen)))
+        self.assertEqual(code, 0, text)
 
     def test_other_fences_are_text(self):
         self.assertEqual(docs.blocks_of([f"{FENCE}json\n", "{}\n", f"{FENCE}\n"]), [])
