@@ -1,0 +1,66 @@
+#include "tests/learn/config_runs.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/support/run_command.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+
+namespace {
+
+constexpr int kFirstSeed = 1001;
+
+bool all_seeds() {
+  const char* value = std::getenv("TROUPE_ALL_SEEDS");
+  return value != nullptr && std::string(value) == "1";
+}
+
+Json train(const std::string& config, int seed, const std::vector<std::string>& settings) {
+  const std::string name = doctest::getContextOptions()->currentTest->m_name;
+  CHECK_MESSAGE(name.starts_with("configs: " + config + ' '), name);
+  const TempFolder folder;
+  std::vector<std::string> command = {built_program("troupe"), "train", config, "--run", folder / "run", "--seed",
+                                      std::to_string(seed)};
+  for (const std::string& setting : settings) command.insert(command.end(), {"--set", setting});
+  const auto result = run_command(command);
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  return Json::parse(std::ifstream(folder / "run/summary.json"));
+}
+
+}  // namespace
+
+Json train_config(const std::string& config, const std::vector<std::string>& settings) {
+  return train(config, kFirstSeed, settings);
+}
+
+void check_ledger(const Json& summary) {
+  const auto count = [&](const char* state) { return summary.at("ledger").at(state).get<uint64_t>(); };
+  uint64_t accounted = 0;
+  for (const char* state :
+       {"trained", "dropped_stale", "dropped_full", "lost_in_crash", "left_over", "filtered", "waiting"})
+    accounted += count(state);
+  CHECK(count("produced") == accounted);
+  CHECK(count("trained") > 0);
+  CHECK(summary.at("lag").at("max").get<double>() <= summary.at("lag").at("bound").get<double>());
+}
+
+Json check_learns(const Bar& bar) {
+  Json summary;
+  for (int seed = kFirstSeed; seed < kFirstSeed + (all_seeds() ? bar.seeds : 1); ++seed) {
+    CAPTURE(seed);
+    summary = train(bar.config, seed, bar.settings);
+    const double score = summary.at("eval").at(bar.score), seconds = summary.at("wall_seconds");
+    MESSAGE(bar.config << ", seed " << seed << ": " << bar.score << " " << score << " (bar " << bar.least << ") in "
+                       << seconds << " s, " << summary.at("env_steps_per_second").get<double>() << " env-steps/s");
+    CHECK(score >= bar.least);
+    check_ledger(summary);
+    if (all_seeds() && bar.seconds > 0) CHECK(seconds < bar.seconds);
+  }
+  return summary;
+}
+
+}  // namespace troupe::test
