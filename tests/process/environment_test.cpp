@@ -24,7 +24,8 @@ Words synthetic(const std::string& params) {
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
 const Words kShort = set({"stop.env_steps=2048"});
 const Words kStalls = synthetic(R"("stall_probability": 1, "stall_ms": 3600000)") + set({"replay.max_policy_lag=4"});
-const Words kFails = synthetic(R"("exception_probability": 1)") + set({"workers.failure_timeout_ms=2000"});
+const Words kFails = synthetic(R"("exception_probability": 1)") +
+                     set({"workers.failure_timeout_ms=700", "workers.restart_backoff_ms=10"});
 
 // Whether `workers` workers, with two groups of 8 rows each, have been sent actions. They start their first step before
 // they handle any later message.
@@ -91,7 +92,7 @@ TEST_CASE("environment: workers of one process whose environments sleep do not w
   const auto threads = static_cast<int>(std::max<uint64_t>(2, processors()));
   const int workers = 8 * threads;
   const Words sleeps = synthetic(R"("step_us": 100000, "step_mode": "sleep")");
-  const Words small = set({"env.rows=1", "workers.groups=1", "rollout.length=16", "trainer.super_batch=256",
+  const Words small = set({"env.rows=1", "workers.groups=1", "rollout.length=4", "trainer.super_batch=64",
                            "trainer.minibatches=1", "replay.max_policy_lag=4"});
   TrainProcess run(folder / "run", kEndless + sleeps + small + set({"workers.count=0"}));
   const auto worker = start_worker(run.workers_at(), workers);

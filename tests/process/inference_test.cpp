@@ -231,7 +231,7 @@ TEST_CASE(
 TEST_CASE("inference: a worker that was frozen until its connection was lost is served again after it joins again") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"workers.count=0", "inference.count=0",
-                                                        "network.heartbeat_ms=200", "network.peer_timeout_ms=3000"}));
+                                                        "network.heartbeat_ms=200", "network.peer_timeout_ms=1500"}));
   const auto inference = start_inference(run.workers_at());
   const auto process = start_worker(run.workers_at());
   REQUIRE(serves(run, 0));

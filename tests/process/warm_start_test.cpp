@@ -403,7 +403,7 @@ TEST_CASE("warm start: weights that give non-finite outputs end the run and eval
   for (const char* name : {"policy.0.weight", "policy.head.weight"})
     for (float& x : huge.tensors.at(name).mutable_view<float>()) x = 3e38f;
   write_safetensors(posix_disk(), file, huge.tensors);
-  TrainProcess started(run, updates(1) + from(file) + set({"workers.failure_timeout_ms=2000"}));
+  TrainProcess started(run, updates(1) + from(file) + set({"workers.failure_timeout_ms=200"}));
   CHECK(started.process().wait().value_or(-1) == 1);
   CHECK(has(started.process().err(), " is not finite"));
 
