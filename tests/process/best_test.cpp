@@ -48,6 +48,14 @@ void check_ranking(const std::string& run) {
   CHECK(eval(run, {"--checkpoint", "best"}).at("updates") == ranking.front().at("updates"));
 }
 
+// Copies a run of 24 updates with two ranked checkpoints to the folder `run`. It is trained once.
+void copy_trained(const std::string& run) {
+  static const TempFolder folder;
+  const std::string trained = folder / "trained";
+  if (!fs::exists(trained)) REQUIRE(CommandLine(train_line(trained, settings(24, 2))).exit_code == 0);
+  fs::copy(trained, run, fs::copy_options::recursive);
+}
+
 std::string refusal(const Words& line) {
   const CommandLine refused(line);
   CHECK(refused.exit_code == 2);
@@ -161,7 +169,7 @@ TEST_CASE("keep_best: if no checkpoint fits on the disk, the run continues and h
 TEST_CASE("keep_best: if the folder of the best checkpoint is missing, no other checkpoint replaces it silently") {
   TempFolder folder;
   const std::string run = folder / "run";
-  REQUIRE(CommandLine(train_line(run, settings(24, 2))).exit_code == 0);
+  copy_trained(run);
   REQUIRE(ranking_of(run).size() == 2);
   const uint64_t best = ranking_of(run)[0].at("updates"), second = ranking_of(run)[1].at("updates");
   const std::string gone = checkpoint_folder(run, best), aside = folder / "aside";
@@ -182,7 +190,7 @@ TEST_CASE("keep_best: if the folder of the best checkpoint is missing, no other 
 TEST_CASE("keep_best: a resume without best.json removes no checkpoint that best.json may have ranked") {
   TempFolder folder;
   const std::string run = folder / "run";
-  REQUIRE(CommandLine(train_line(run, settings(24, 2))).exit_code == 0);
+  copy_trained(run);
   const std::vector<uint64_t> before = checkpoints_of(run);
   REQUIRE(before.size() > 1);
   fs::remove(run + "/best.json");
@@ -202,7 +210,7 @@ TEST_CASE(
     "keep_best: with an emptied ranking, or that of another run, no checkpoint is removed and `best` is refused") {
   TempFolder folder;
   const std::string original = folder / "original", other = folder / "other";
-  REQUIRE(CommandLine(train_line(original, settings(24, 2))).exit_code == 0);
+  copy_trained(original);
   REQUIRE(CommandLine(train_line(other, settings(24, 2) + set({"seed=7"}))).exit_code == 0);
   for (const bool emptied : {true, false}) {
     const std::string run = folder / (emptied ? "emptied" : "foreign");
