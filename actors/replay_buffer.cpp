@@ -182,7 +182,7 @@ bool is_from(ReplaySelf self, uint64_t worker) {
 }
 
 // Whether the number belongs to another actor than the sender of the current message.
-bool is_number_taken(ReplaySelf self, const NumberHolders& holders, uint64_t number) {
+bool is_used(ReplaySelf self, const NumberHolders& holders, uint64_t number) {
   return is_taken(holders, self->current_sender()->address(), number);
 }
 
@@ -211,7 +211,7 @@ void on_hello(ReplaySelf self, const WorkerHello& hello) {
     return;  // the connection is already lost, or the run needs no more workers
   if (st.gone_workers.contains(hello.worker)) return;
   if (const auto why = misfit(st.context->config, hello)) return turn_away(self, hello.worker, *why);
-  if (is_number_taken(self, st.worker_of, hello.worker))
+  if (is_used(self, st.worker_of, hello.worker))
     return turn_away(self, hello.worker, "its number belongs to another worker");
   auto worker = caf::actor_cast<CreditHolder>(self->current_sender());
   st.store->join(hello.worker, hello.groups, hello.samples_per_rollout);
@@ -299,8 +299,7 @@ void on_applied(ReplaySelf self, const Applied& applied) {
   if (!self->current_sender() || st.gone.contains(applied.inference_index)) return;
   const std::string what =
       "version " + applied.version.text() + " of inference actor " + std::to_string(applied.inference_index);
-  if (is_number_taken(self, st.receiver_of, applied.inference_index))
-    return drop(what, "its number belongs to another one");
+  if (is_used(self, st.receiver_of, applied.inference_index)) return drop(what, "its number belongs to another one");
   if (applied.version > st.store->version()) return drop(what, "this version has not been published yet");
   if (!st.store->applied(applied.inference_index, applied.version))
     return drop(what, "it is older than the one before");
@@ -369,7 +368,7 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
       [self](const WorkerReport& report) { on_report(self, report); },
       [self, watch_sampling](const EnvironmentsFailing& failing) {
         // Accepted also from a worker that has not sent a hello, because its environments could not be made.
-        if (!self->current_sender() || is_number_taken(self, self->state.worker_of, failing.worker)) return;
+        if (!self->current_sender() || is_used(self, self->state.worker_of, failing.worker)) return;
         self->state.sampling.failing(failing.worker, printable(failing.error, kErrorBytes), self->clock().now());
         watch_sampling();
       },

@@ -1,8 +1,5 @@
 #include "tools/bench/support.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <stdexcept>
 
 #include <caf/send.hpp>
@@ -13,13 +10,6 @@
 #include "runtime/caf/system.h"
 
 namespace troupe {
-
-double percentile(std::vector<double> values, double p) {
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  const auto k = static_cast<std::ptrdiff_t>(std::lround(p * static_cast<double>(values.size() - 1)));
-  std::ranges::nth_element(values, values.begin() + k);
-  return values[static_cast<size_t>(k)];
-}
 
 void give_up(const std::string& waited_for) {
   throw std::runtime_error("no " + waited_for + " came within " + std::to_string(kBenchPatience.count()) + " s");

@@ -1,8 +1,12 @@
 #pragma once
 // Times and medians of repeated measurements. Pure functions but for the clock; any thread.
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstddef>
 #include <functional>
+#include <limits>
 #include <vector>
 
 namespace troupe {
@@ -21,7 +25,12 @@ inline double seconds_of(const std::function<void()>& run) {
 }
 
 // The p-quantile of `values`; NaN if there are none.
-double percentile(std::vector<double> values, double p);
+inline double percentile(std::vector<double> values, double p) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto k = static_cast<std::ptrdiff_t>(std::lround(p * static_cast<double>(values.size() - 1)));
+  std::ranges::nth_element(values, values.begin() + k);
+  return values[static_cast<size_t>(k)];
+}
 inline double median(const std::vector<double>& values) { return percentile(values, 0.5); }
 
 }  // namespace troupe

@@ -1,11 +1,8 @@
 // The conversions of float16.h, compared with those of LibTorch.
-#include <ATen/ATen.h>
-#undef CHECK
-
 #include <cmath>
 
 #include "runtime/base/float16.h"
-#include "tests/support/test.h"
+#include "tests/support/torch_test.h"
 
 using namespace troupe;
 
