@@ -181,11 +181,6 @@ bool is_from(ReplaySelf self, uint64_t worker) {
   return it != self->state.worker_of.end() && it->second == worker;
 }
 
-// Whether the number belongs to another actor than the sender of the current message.
-bool is_used(ReplaySelf self, const NumberHolders& holders, uint64_t number) {
-  return is_taken(holders, self->current_sender()->address(), number);
-}
-
 bool is_remote(ReplaySelf self) { return self->current_sender()->node() != self->node(); }
 
 // Ends the worker that sent the current message, because the message does not fit the run. Its partial rollouts are
@@ -211,7 +206,7 @@ void on_hello(ReplaySelf self, const WorkerHello& hello) {
     return;  // the connection is already lost, or the run needs no more workers
   if (st.gone_workers.contains(hello.worker)) return;
   if (const auto why = misfit(st.context->config, hello)) return turn_away(self, hello.worker, *why);
-  if (is_used(self, st.worker_of, hello.worker))
+  if (is_taken(st.worker_of, self->current_sender()->address(), hello.worker))
     return turn_away(self, hello.worker, "its number belongs to another worker");
   auto worker = caf::actor_cast<CreditHolder>(self->current_sender());
   st.store->join(hello.worker, hello.groups, hello.samples_per_rollout);
@@ -299,7 +294,8 @@ void on_applied(ReplaySelf self, const Applied& applied) {
   if (!self->current_sender() || st.gone.contains(applied.inference_index)) return;
   const std::string what =
       "version " + applied.version.text() + " of inference actor " + std::to_string(applied.inference_index);
-  if (is_used(self, st.receiver_of, applied.inference_index)) return drop(what, "its number belongs to another one");
+  if (is_taken(st.receiver_of, self->current_sender()->address(), applied.inference_index))
+    return drop(what, "its number belongs to another one");
   if (applied.version > st.store->version()) return drop(what, "this version has not been published yet");
   if (!st.store->applied(applied.inference_index, applied.version))
     return drop(what, "it is older than the one before");
@@ -368,7 +364,8 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
       [self](const WorkerReport& report) { on_report(self, report); },
       [self, watch_sampling](const EnvironmentsFailing& failing) {
         // Accepted also from a worker that has not sent a hello, because its environments could not be made.
-        if (!self->current_sender() || is_used(self, self->state.worker_of, failing.worker)) return;
+        const caf::strong_actor_ptr& sender = self->current_sender();
+        if (!sender || is_taken(self->state.worker_of, sender->address(), failing.worker)) return;
         self->state.sampling.failing(failing.worker, printable(failing.error, kErrorBytes), self->clock().now());
         watch_sampling();
       },

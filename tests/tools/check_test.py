@@ -210,7 +210,7 @@ class Check(unittest.TestCase):
         text = (ROOT / "CMakePresets.json").read_text()
         preset = text[text.index('"name": "check"'):]
         preset = preset[:preset.index("}")]
-        self.assertIn('"TROUPE_BATCHES": "OFF"', preset)
+        self.assertIn('"TROUPE_BATCH_SECONDS": "0"', preset)
         self.assertIn('"CMAKE_DISABLE_PRECOMPILE_HEADERS": "ON"', preset)
 
 
