@@ -8,7 +8,7 @@ else()
   set(TROUPE_TEST_PYTHON python3)
 endif()
 
-# troupe_test_properties(NAME LABEL TIMEOUT SERIAL): `learn` tests and SERIAL ones, which measure time, run alone. tools/test runs
+# troupe_test_properties(NAME LABEL TIMEOUT SERIAL): SERIAL tests, which measure time, run alone. tools/test runs
 # as many tests at once as two per core: one that computes takes two of these places, one that mostly waits (label process) one.
 function(troupe_test_properties name label timeout serial)
   if(NOT timeout)
@@ -20,11 +20,12 @@ function(troupe_test_properties name label timeout serial)
   set(environment
     TROUPE_BUILD_DIR=${CMAKE_BINARY_DIR}
     TROUPE_PYTHON=${TROUPE_TEST_PYTHON}
+    PYTHONDONTWRITEBYTECODE=1  # nothing is written into the source tree
     UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/ubsan.supp:print_stacktrace=1:halt_on_error=1
     ASAN_OPTIONS=detect_leaks=1
     LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0)
   set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT "${environment}")
-  if(serial OR label STREQUAL "learn")
+  if(serial)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   elseif(NOT label STREQUAL "process")
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)
