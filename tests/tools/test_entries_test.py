@@ -21,7 +21,8 @@ def entries_of(build):
 
 def cases_of(program, arguments):
     """The cases that these arguments select, as the lines of doctest's list; a case may have the same name as another."""
-    listed = subprocess.run([program, "--list-test-cases", "--no-colors=true", *arguments], capture_output=True, text=True, check=True).stdout
+    command = [program, "--list-test-cases", "--no-colors=true", *arguments]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return sorted(line for line in listed.splitlines() if line and not re.match(r"\[doctest\]|=+$", line))
 
 
