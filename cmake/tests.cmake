@@ -78,7 +78,7 @@ function(troupe_test_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(ARG_TORCH)
     target_precompile_headers(${name} REUSE_FROM troupe_precompiled_torch_test)
-    # The others must not see LibTorch's own macros and operators.
+    # The others must not see LibTorch's own macros and operators. The regular expression has the headers that include torch_test.h.
     foreach(source ${ARG_SOURCES})
       file(STRINGS ${source} uses_torch REGEX "^#include \"tests/.*(torch_test|nets|ranks|linear_network).h\"")
       if(NOT uses_torch)

@@ -63,7 +63,7 @@ void check_end(TrainProcess& run) {
 }
 
 // The join service of a run that accepts every inference process and counts those whose signature is not empty.
-JoinService::behavior_type welcoming_run(JoinService::pointer, std::string config, std::atomic<int>* served) {
+JoinService::behavior_type welcoming_run(JoinService::pointer, const std::string& config, std::atomic<int>* served) {
   return {[config](const JoinRequest&) {
             Welcome welcome;
             welcome.config = config;
