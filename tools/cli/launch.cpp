@@ -19,6 +19,7 @@
 #include "runtime/base/machine.h"
 #include "runtime/base/output.h"
 #include "runtime/stats/console.h"
+#include "tools/cli/torch_check.h"
 
 namespace troupe {
 
@@ -96,6 +97,7 @@ int run_program(const std::function<int()>& body) {
   // A write beyond the limit of `ulimit -f` then fails, like one to a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
   hold_standard_descriptors();
+  restore_library_path();
   const int code = exit_code_of(body);
   std::cout.flush();  // also after an exception; std::cerr has no buffer
   if (threads_left_behind) _exit(code);
@@ -117,6 +119,7 @@ std::string program_folder() {
 void continue_as(std::string_view program, char** arguments) {
   require_working_folder();
   const std::string path = program_folder() + "/" + std::string(program);
+  require_torch(path, arguments[1]);
   execv(path.c_str(), arguments);
   const int error = errno;
   throw ConfigError(path + ": cannot be started: " + std::generic_category().message(error) + "; `troupe " +
