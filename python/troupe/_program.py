@@ -6,7 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
+
+from troupe._launch import BUNDLED, bundled_environment
 
 # Runs in a fresh interpreter and becomes the program. The kernel sends TERM to the program when the thread that started it ends, so also
 # after kill -9 of this process. The program then writes a checkpoint and ends.
@@ -32,9 +33,8 @@ class RunError(RuntimeError):
 
 def find_program():
     """The path of the program: beside the package if it is bundled, else $TROUPE_PROGRAM, else in PATH. Raises RunError."""
-    bundled = Path(__file__).resolve().parent / "bin" / "troupe"
-    if bundled.is_file():
-        return str(bundled)
+    if os.path.isfile(BUNDLED):
+        return BUNDLED
     named = os.environ.get("TROUPE_PROGRAM")
     if named:
         if not os.path.isfile(named) or not os.access(named, os.X_OK):
@@ -46,15 +46,20 @@ def find_program():
     return os.path.abspath(found)
 
 
+def _environment(program):
+    return bundled_environment(os.environ) if program == BUNDLED else dict(os.environ)
+
+
 def start(arguments, python_path=()):
     """Starts the program with `arguments`: a Popen whose stdout has both outputs, as text. Call it in a thread that outlives the child.
 
     `python_path` are folders that environment servers search for modules before those of PYTHONPATH.
     """
-    environment = dict(os.environ)
+    program = find_program()
+    environment = _environment(program)
     if python_path:
         environment["PYTHONPATH"] = os.pathsep.join([*python_path, *filter(None, [environment.get("PYTHONPATH")])])
-    command = [sys.executable, "-I", "-S", "-c", _FOLLOW_PARENT, str(os.getpid()), find_program(), *arguments]
+    command = [sys.executable, "-I", "-S", "-c", _FOLLOW_PARENT, str(os.getpid()), program, *arguments]
     # In a session of its own, because Ctrl-C in a terminal would reach the program a second time, which ends it without a checkpoint.
     return subprocess.Popen(
         command,
@@ -82,8 +87,14 @@ def error_of(exit_code, lines):
 def describe_env(env_id, settings=()):
     """The observations and actions of an environment: one object of `troupe envs ID --json`. `settings` are texts PATH=VALUE."""
     flags = [flag for setting in settings for flag in ("--set", setting)]
+    program = find_program()
     done = subprocess.run(
-        [find_program(), "envs", env_id, "--json", *flags], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        [program, "envs", env_id, "--json", *flags],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=_environment(program),
     )
     if done.returncode != 0:
         raise error_of(done.returncode, (done.stdout + done.stderr).splitlines())

@@ -113,6 +113,7 @@ class Setup(unittest.TestCase):
     def test_nothing_else_installs_it(self):
         self.succeed("--help")
         self.tree.write("tools/requirements-test.txt", "pytest\n")
+        self.tree.write("tools/requirements-wheel.txt", "auditwheel\n")
         self.succeed("--tests")
         self.assertEqual(self.hooks_path(), "")
 
