@@ -189,6 +189,7 @@ TEST_CASE("joining: a resumed run whose last port is taken logs that and listens
                 "port " + std::to_string(port_of(before)) +
                     ", on which the last start of this run listened, is taken; its workers must be started again"));
   const auto worker = start("worker", run.workers_at());
+  REQUIRE(eventually([&] { return log_has(run.folder(), " joined from"); }));  // the run makes updates without it
   CHECK(run.makes_updates());
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(worker->wait().value_or(-1) == 0);
