@@ -7,9 +7,10 @@
 
 set(TROUPE_BATCH_SECONDS 20 CACHE STRING "Seconds that compiling one batch of sources takes, about; 0 compiles every source by itself")
 set(TROUPE_BATCH_FOLDER ${CMAKE_BINARY_DIR}/batches)
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH TROUPE_SOURCE_ROOT)  # python/ is also built by itself, with another CMAKE_SOURCE_DIR
 
 # Tenths of a second that a source adds to a batch: the lines "path tenths" of cmake/batch_costs.txt, made by tools/batch_costs.
-set(cost_file ${CMAKE_SOURCE_DIR}/cmake/batch_costs.txt)
+set(cost_file ${CMAKE_CURRENT_LIST_DIR}/batch_costs.txt)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${cost_file})
 file(STRINGS ${cost_file} cost_lines REGEX "^[^#]")
 foreach(line ${cost_lines})
@@ -19,19 +20,22 @@ foreach(line ${cost_lines})
   set_property(GLOBAL PROPERTY troupe_cost_of_${path} ${cost})
 endforeach()
 
-# troupe_batches(OUT_FILES NAME source...): the files to compile in place of these sources of the current folder. They keep their
-# order, because neighbours in a list tend to include the same headers.
+# troupe_batches(OUT_FILES NAME [TESTS] source...): the files to compile in place of these sources of the current folder. They keep
+# their order, because neighbours in a list tend to include the same headers. TESTS: sources of a test program, which repeat names;
+# each becomes a namespace of its own (cmake/write_test_batch.cmake).
 function(troupe_batches out_files name)
-  set(${out_files} ${ARGN} PARENT_SCOPE)
-  if(NOT TROUPE_BATCH_SECONDS)
+  cmake_parse_arguments(PARSE_ARGV 2 ARG "TESTS" "" "")
+  set(${out_files} ${ARG_UNPARSED_ARGUMENTS} PARENT_SCOPE)
+  if(NOT TROUPE_BATCH_SECONDS OR NOT ARG_UNPARSED_ARGUMENTS)
     return()
   endif()
   math(EXPR most "${TROUPE_BATCH_SECONDS} * 10")
   set(paths "")
+  set(costs "")
   set(total 0)
-  foreach(source ${ARGN})
+  foreach(source ${ARG_UNPARSED_ARGUMENTS})
     cmake_path(ABSOLUTE_PATH source NORMALIZE OUTPUT_VARIABLE path)
-    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${TROUPE_SOURCE_ROOT})
     get_property(cost GLOBAL PROPERTY troupe_cost_of_${path})
     if(NOT cost)
       set(cost 10)  # a source that was never measured
@@ -43,20 +47,34 @@ function(troupe_batches out_files name)
   # As few batches as the limit allows, of equal cost.
   math(EXPR count "(${total} + ${most} - 1) / ${most}")
   set(files "")
-  set(text "")
+  set(members "")
   set(sum 0)
   set(number 1)
   foreach(path cost IN ZIP_LISTS paths costs)
-    string(APPEND text "#include \"${path}\"\n")
+    list(APPEND members ${path})
     math(EXPR sum "${sum} + ${cost}")
     math(EXPR beyond "${sum} * ${count} - ${total} * ${number}")
     if(beyond GREATER_EQUAL 0)
       set(file ${TROUPE_BATCH_FOLDER}/${name}_${number}.cpp)
-      file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)  # leaves a file that is the same untouched
+      if(ARG_TESTS)
+        troupe_write_test_batch(${file} ${members})
+      else()
+        list(TRANSFORM members REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE text)
+        string(JOIN "" text ${text})
+        file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)  # leaves a file that is the same untouched
+      endif()
       list(APPEND files ${file})
-      set(text "")
+      set(members "")
       math(EXPR number "${number} + 1")
     endif()
   endforeach()
   set(${out_files} ${files} PARENT_SCOPE)
+endfunction()
+
+# troupe_write_test_batch(FILE path...): writes FILE in the build, because it repeats the #include lines of these sources.
+function(troupe_write_test_batch file)
+  set(script ${TROUPE_SOURCE_ROOT}/cmake/write_test_batch.cmake)
+  list(TRANSFORM ARGN PREPEND ${TROUPE_SOURCE_ROOT}/ OUTPUT_VARIABLE sources)
+  add_custom_command(OUTPUT ${file} DEPENDS ${sources} ${script} VERBATIM
+    COMMAND ${CMAKE_COMMAND} "-DROOT=${TROUPE_SOURCE_ROOT}" "-DFILE=${file}" "-DPATHS=${ARGN}" -P ${script})
 endfunction()

@@ -106,7 +106,7 @@ def main():
     try:
         import troupe._cuda  # noqa: F401
     except ImportError as error:
-        sys.exit(f"bench_cuda: {error}; build the package with -C cmake.define.TROUPE_CUDA=ON")
+        sys.exit(f"bench_cuda: {error}; build the package with --config-settings=cmake.define.TROUPE_CUDA=ON")
 
     torch.manual_seed(1)
     rows = []

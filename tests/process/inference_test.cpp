@@ -160,7 +160,8 @@ TEST_CASE("inference: requests and replies above the size limit of messages reac
                            "stop.env_steps=0", "stop.updates=4"});
   TrainProcess run(folder / "run", lstm(256) + large);
   const auto worker = start_worker(run.workers_at());
-  REQUIRE(eventually([&] { return log_has(run.folder(), " joined from"); }));  // the run's own worker could do without it
+  REQUIRE(
+      eventually([&] { return log_has(run.folder(), " joined from"); }));  // the run's own worker could do without it
   const auto inference = start_inference(run.workers_at());
   CHECK(run.process().wait().value_or(-1) == 0);
   CHECK_MESSAGE(inference->wait().value_or(-1) == 0, inference->err());

@@ -67,7 +67,7 @@ def test_pip_installs_a_package_that_works(tmp_path):
     shared = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     (Path(packages) / "shared.pth").write_text("\n".join(sorted(shared)) + "\n")
     # Without CUDA, because nvcc takes minutes.
-    options = ["--no-build-isolation", "--no-deps", "--no-index", "-C", "cmake.define.TROUPE_CUDA=OFF"]
+    options = ["--no-build-isolation", "--no-deps", "--no-index", "--config-settings=cmake.define.TROUPE_CUDA=OFF"]
     run(python, "-m", "pip", "install", *options, str(ROOT / "python"))
     version = run(python, "-c", PROGRAM, VENV=str(folder)).strip()
     build = os.environ.get("TROUPE_BUILD_DIR")

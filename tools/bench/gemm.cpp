@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 #include <nlohmann/json.hpp>
 
 #include "models/lm/matrix_product.h"
@@ -43,29 +45,29 @@ Compared compare_products(double seconds, const std::function<void()>& ours, con
 class Products {
  public:
   Products(double seconds, int threads) : seconds_(seconds), parallel_(threads), limits_(measure_limits(parallel_)) {
-    torch::set_num_threads(threads);
+    at::set_num_threads(threads);
     report_ = {{"threads", threads}, {"peak_gflops", limits_.gflops}, {"products", OrderedJson::array()}};
     lines_.push_back(std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", multiply-adds at most " +
                      format_number(limits_.gflops, 0) + " GFLOP/s");
   }
 
   void measure(int64_t m, int64_t n, int64_t k) {
-    const torch::Tensor x = torch::randn({m, k}), w = torch::randn({n, k}), dy = torch::randn({m, n});
-    torch::Tensor y = torch::empty({m, n}), dx = torch::empty({m, k}), dw = torch::zeros({n, k});
-    torch::Tensor y2 = torch::empty({m, n}), dx2 = torch::empty({m, k}), dw2 = torch::zeros({n, k});
-    const auto data = [](const torch::Tensor& t) { return t.data_ptr<float>(); };
+    const at::Tensor x = at::randn({m, k}), w = at::randn({n, k}), dy = at::randn({m, n});
+    at::Tensor y = at::empty({m, n}), dx = at::empty({m, k}), dw = at::zeros({n, k});
+    at::Tensor y2 = at::empty({m, n}), dx2 = at::empty({m, k}), dw2 = at::zeros({n, k});
+    const auto data = [](const at::Tensor& t) { return t.data_ptr<float>(); };
     PackedWeights packed;
     const std::span<const float> weights(data(w), static_cast<size_t>(n * k));
     packed.pack({&weights, 1}, k, parallel_);
-    const torch::Tensor wt = w.t(), dyt = dy.t();
+    const at::Tensor wt = w.t(), dyt = dy.t();
     add("forward", m, n, k,
         compare_products(
             seconds_, [&] { multiply_packed({data(x), m, k, k}, packed, data(y), n, parallel_); },
-            [&] { torch::mm_out(y2, x, wt); }));
+            [&] { at::mm_out(y2, x, wt); }));
     add("input_gradient", m, k, n,
         compare_products(
             seconds_, [&] { multiply_rows({data(dy), m, n, n}, {data(w), n, k, k}, data(dx), k, false, parallel_); },
-            [&] { torch::mm_out(dx2, dy, w); }));
+            [&] { at::mm_out(dx2, dy, w); }));
     add("weight_gradient", n, k, m,
         compare_products(
             seconds_, [&] { add_outer_products({data(dy), m, n, n}, {data(x), m, k, k}, data(dw), parallel_); },
@@ -99,7 +101,7 @@ class Products {
 }  // namespace
 
 BenchReport bench_gemm(double seconds) {
-  const torch::NoGradGuard no_gradients;
+  const c10::NoGradGuard no_gradients;
   const auto cases = static_cast<double>(std::size(kGemmRows) * std::size(kShapes) * 3 * 2);
   OrderedJson report = OrderedJson::array();
   std::vector<std::string> lines;

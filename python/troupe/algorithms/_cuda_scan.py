@@ -26,7 +26,7 @@ def kernels_for(array: Any) -> Any:
     except ImportError as error:
         raise ValueError(
             f"rewards: is on {device}, and troupe was built without its CUDA kernels; move the tensors to the CPU, or build "
-            "troupe where nvcc is on the PATH: pip install -C cmake.define.TROUPE_CUDA=ON ./python"
+            "troupe where nvcc is on the PATH: pip install --config-settings=cmake.define.TROUPE_CUDA=ON ./python"
         ) from error
     return _Kernels(_cuda, device)
 

@@ -16,7 +16,9 @@ using namespace std::chrono_literals;
 using Sent = SenderStep::Did;
 using Got = ReceiverStep::Did;
 
-std::vector<std::shared_ptr<GroupBackend>> test::backends_under_test() { return {make_in_process_backend()}; }
+namespace troupe::test {
+std::vector<std::shared_ptr<GroupBackend>> backends_under_test() { return {make_in_process_backend()}; }
+}  // namespace troupe::test
 
 namespace {
 

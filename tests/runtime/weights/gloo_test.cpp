@@ -39,7 +39,9 @@ TEST_CASE("gloo: plain_reason removes source files, backtraces and guesses from 
   CHECK(reason("") == "");
 }
 
-std::vector<std::shared_ptr<GroupBackend>> test::backends_under_test() { return {make_group_backend("gloo", {})}; }
+namespace troupe::test {
+std::vector<std::shared_ptr<GroupBackend>> backends_under_test() { return {make_group_backend("gloo", {})}; }
+}  // namespace troupe::test
 
 namespace {
 
