@@ -23,7 +23,7 @@ set_tests_properties(skipped PROPERTIES SKIP_RETURN_CODE 77)
 add_test(many_minutes /bin/false)
 set_tests_properties(many_minutes PROPERTIES LABELS nightly)
 """
-STEPS = ["setup", "test", "format", "compile", "lint", "includes", "sizes", "python"]
+STEPS = ["setup", "test", "tree", "format", "compile", "lint", "includes", "sizes", "python"]
 
 
 class CiRun(unittest.TestCase):
@@ -101,6 +101,14 @@ class CiRun(unittest.TestCase):
                 self.assertEqual(code, 1)
                 self.assert_ran_all_steps(text)
                 self.assertRegex(text, rf"(?m)^Failed steps: .*{step}")
+
+    def test_a_test_that_writes_into_the_tree_fails(self):
+        self.write_tests(TESTS + """add_test(writes /bin/sh -c "echo x >'../../left by a test'")\n""")
+        code, text = self.run_ci()
+        self.assertEqual(code, 1)
+        self.assertIn('The tests wrote into the tree:\n?? "left by a test"\n', text)
+        self.assertIn("Failed steps: tree\n", text)
+        self.assertEqual(self.run_ci()[0], 0)  # it was there before the second run
 
     def test_mended_formatting_is_reported_and_no_failure(self):
         self.tree.write("formatted", "formatted runtime/first.cpp\nformatted a file.h\n")
