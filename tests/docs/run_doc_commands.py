@@ -22,6 +22,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BLOCK_SECONDS = 300
+SKIPPED = 77  # the exit code if no block was to be run
 ADDRESS = re.compile(r"\b127\.0\.0\.1:([1-9]\d*)\b")
 MARKER = re.compile(r"<!--\s*(not run:\s*(?P<reason>.*?)|(?P<background>background))\s*-->\s*$")
 
@@ -114,7 +115,7 @@ def end_background(block, process):
 
 
 def run_file(path, build_dir):
-    """Runs the blocks of a page. Returns the number of blocks that failed."""
+    """Runs the blocks of a page. Returns the number of blocks that ran, and of those that failed."""
     with open(path, encoding="utf-8") as file:
         blocks = blocks_of(file.readlines())
     use_free_ports(blocks)
@@ -136,7 +137,7 @@ def run_file(path, build_dir):
     failures = [(block, why) for block, why in failures if why]
     for block, why in failures:
         print(f"{path}:{block.line}: FAILED: {why}", flush=True)
-    return len(failures)
+    return sum(block.reason is None for block in blocks), len(failures)
 
 
 def main():
@@ -144,11 +145,13 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        failed = sum(run_file(path, sys.argv[1]) for path in sys.argv[2:])
+        results = [run_file(path, sys.argv[1]) for path in sys.argv[2:]]
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    return 1 if failed else 0
+    if any(failed for _, failed in results):
+        return 1
+    return 0 if any(ran for ran, _ in results) else SKIPPED
 
 
 if __name__ == "__main__":

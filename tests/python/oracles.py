@@ -96,14 +96,15 @@ def over_ranks(torch, folder, program: str, ranks: int) -> list:
     """The value of the variable `result` (as JSON) at the end of the program, for each of several processes of a gloo group. The
     program can use its `rank`."""
     setup = f"""
-import datetime, json, sys
+import datetime, json, os, sys
 import torch, torch.distributed
 import troupe.algorithms as ta
 rank = int(sys.argv[1])
 torch.distributed.init_process_group("gloo", init_method="file://{folder}/store", rank=rank, world_size={ranks},
                                      timeout=datetime.timedelta(seconds=60))
 """
-    ending = "\nprint(json.dumps(result))\ntorch.distributed.destroy_process_group()\n"
+    # os._exit: once the result is written, a thread of PyTorch's own gloo may still run and end the process with SIGABRT.
+    ending = "\nprint(json.dumps(result), flush=True)\ntorch.distributed.destroy_process_group()\nos._exit(0)\n"
     running = [
         subprocess.Popen([sys.executable, "-c", setup + program + ending, str(rank)], stdout=subprocess.PIPE, text=True)
         for rank in range(ranks)

@@ -37,6 +37,17 @@ except troupe.RunError as error:
 """
 
 
+@pytest.mark.parametrize("name, value", [("TROUPE_NATIVE", "ON"), ("TROUPE_SANITIZE", "ON"), ("CMAKE_BUILD_TYPE", "Debug")])
+def test_a_build_for_this_machine_or_for_finding_errors_is_refused(tmp_path, name, value):
+    settings = {"CMAKE_BUILD_TYPE": "Release", "TROUPE_NATIVE": "OFF", "TROUPE_SANITIZE": "OFF", name: value}
+    (tmp_path / "CMakeCache.txt").write_text("".join(f"{key}:STRING={value}\n" for key, value in settings.items()))
+    command = [sys.executable, ROOT / "tools/pack_wheel.py", tmp_path, tmp_path / "dist"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert f"has {name}={value}, a wheel needs" in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "dist").exists()
+
+
 def folder_of(package):
     spec = importlib.util.find_spec(package)
     return Path(list(spec.submodule_search_locations)[0]) if spec else None
