@@ -134,9 +134,10 @@ TEST_CASE("ports: an inference process whose replies do not fit is removed, and 
   self->request(*server, kPatience, serve).receive([&] { taken = true; }, [](const caf::error&) {});
   REQUIRE(taken);
   self->send(*server, Serving{welcome->member});
-  CHECK(eventually([&] {
+  const bool gone = eventually([&] {
     return log_has(run.folder(), "inference process 1 is gone (a reply does not fit its request: actions is ");
-  }));
+  });
+  CHECK_MESSAGE(gone, text_of(run.folder() + "/log.txt"));
   CHECK(answered >= 1);
   CHECK(run.makes_updates(3));
   CHECK(run.interrupt().value_or(-1) == 130);
