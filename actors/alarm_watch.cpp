@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kMinute{60};
 constexpr size_t kMinutes = 10;
 constexpr double kLeastGrowth = 100e6;
 
-double figure(const std::map<std::string, double>& metrics, const char* name) {
+double figure(const std::map<std::string, double>& metrics, const std::string& name) {
   const auto found = metrics.find(name);
   return found == metrics.end() ? kUnknown : found->second;
 }
@@ -88,9 +88,8 @@ void AlarmWatch::add(const Update& u) {
   check("steps_skipped", u.skipped_steps, u.number, skipped);
   check("non_finite", u.skipped_steps, u.number, skipped);
   check_policy(u);
-  const auto above = [&](std::string_view name, const char* metric, double limit) {
-    check(name, figure(u.metrics, metric) > limit, u.number,
-          says(std::string("learner.") + metric, figure(u.metrics, metric)));
+  const auto above = [&](std::string_view name, const std::string& metric, double limit) {
+    check(name, figure(u.metrics, metric) > limit, u.number, says("learner." + metric, figure(u.metrics, metric)));
   };
   above("clip_high", "clip_fraction", 0.5);
   above("dead_gradients", "dead_gradient_fraction", 0.5);
