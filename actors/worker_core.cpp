@@ -1,7 +1,6 @@
 #include "actors/worker_core.h"
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -25,14 +24,17 @@ void end_wait(std::optional<WallClock::time_point>& since, std::chrono::nanoseco
   since.reset();
 }
 
-// Allows all actions of rows that failed. Their actions are not executed, but the policy needs at least one that is
-// allowed.
-void allow_all_where_void(EnvStep& step) {
+// In rows that failed, allows all categories of each choice for which the mask allows none: the policy needs one, and
+// the row fails if its action is executed. All other masks stay, because a row that failed may act on its observation.
+void allow_where_none(const ActionSpec& spec, EnvStep& step) {
   if (step.action_mask.empty()) return;
   const auto failed = step.failed.view<uint8_t>();
-  const size_t width = step.action_mask.row_bytes();
+  uint8_t* allowed = step.action_mask.mutable_view<uint8_t>().data();
   for (size_t n = 0; n < failed.size(); ++n)
-    if (failed[n] != 0) std::memset(step.action_mask.mutable_data() + n * width, 1, width);
+    for (const int32_t bins : spec.bins) {
+      if (failed[n] != 0 && std::count(allowed, allowed + bins, 0) == bins) std::fill_n(allowed, bins, 1);
+      allowed += bins;
+    }
 }
 
 }  // namespace
@@ -83,7 +85,7 @@ void WorkerCore::begin() {
         static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
     group->env->reset(config_.seed, first_row, group->step);
     note_errors(group->step);
-    allow_all_where_void(group->step);
+    allow_where_none(group->env->spec().action, group->step);
     std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());
     group->without_credit = WallClock::now();
   }
@@ -259,7 +261,7 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   const auto begin = WallClock::now();
   group.env->step(reply.actions, group.step);
   stepping_ += WallClock::now() - begin;
-  allow_all_where_void(group.step);
+  allow_where_none(group.env->spec().action, group.step);
   writer.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
   if (keep_tasks_) writer.keep_tasks(t, group.tasks);
 

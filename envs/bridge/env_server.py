@@ -416,6 +416,10 @@ class Actions:
         start = self.start
         return lambda numbers: list(numbers.reshape(shape).astype(dtype) + start)
 
+    def batch(self, actions):
+        """The actions of all rows, as a vector environment takes them."""
+        return np.asarray(actions).astype(getattr(self, "dtype", np.int64)).reshape((len(actions), *self.shape))
+
 
 def mode_of(env):
     """How a vector environment starts the next episode of a row: "NextStep", "SameStep" or "Disabled"."""
@@ -479,7 +483,32 @@ class Spaces:
         mask = np.ravel(np.asarray(mask))
         if len(mask) != self.actions.masked_size():
             raise ValueError(f"action_mask has {len(mask)} entries, expected {self.actions.masked_size()}")
-        view[i] = mask != 0
+        allowed = mask == 1
+        known = allowed | (mask == 0)
+        if not known.all():
+            k = int(np.argmin(known))
+            raise ValueError(f"entry {k} of action_mask is {mask[k]}, expected 0 (forbidden) or 1 (allowed)")
+        view[i] = allowed
+
+    def mask_of_row(self, masks, i):
+        """The part for row i of the masks of a vector environment."""
+        return [part[i] for part in masks] if isinstance(masks, tuple) else masks[i]
+
+    def allow_where_none(self, mask):
+        """Allows all categories of each choice for which a mask, [M] uint8, allows none."""
+        at = 0
+        for size in self.actions.bins:
+            if not mask[at : at + size].any():
+                mask[at : at + size] = 1
+            at += size
+
+    def allowed_action(self, mask):
+        """Numbers of an action, [A], that this mask of an observation allows. `mask` is ignored if actions have none."""
+        if self.mask is None:
+            return first_action(self)
+        view = np.zeros((1, self.actions.masked_size()), np.uint8)
+        self.write_mask_value(view, 0, mask)
+        return first_action(self, view[0])
 
 
 def success_of(info):
@@ -506,13 +535,9 @@ def reports_success(env, spaces):
     observation, info = env.reset(seed=0)
     if (getattr(env, "metadata", None) or {}).get("reports_success") or success_of(info) is not None:
         return True
-    mask = None
-    if spaces.mask is not None:
-        view = np.zeros((1, spaces.actions.masked_size()), np.uint8)
-        spaces.write_mask(view, 0, observation)
-        mask = view[0]
+    numbers = spaces.allowed_action(spaces.mask and spaces.mask(observation))
     try:
-        result = env.step(spaces.actions.converter()(first_action(spaces, mask)[None])[0])
+        result = env.step(spaces.actions.converter()(numbers[None])[0])
     except Exception:  # an environment may fail now and then; a run reports it
         return False
     if len(result) != 5:
@@ -701,7 +726,7 @@ class SharedRows(Block):
         return self.default if self.mask is None else first_action(self.spaces, self.mask[i])
 
     def allow_all(self, i):
-        """For an observation that no action follows: a mask may allow nothing after the end of an episode."""
+        """For a row without an observation."""
         if self.mask is not None:
             self.mask[i] = 1
 
@@ -709,7 +734,8 @@ class SharedRows(Block):
         """The observation of row i is the last one of its episode."""
         for final, observation in zip(self.finals, self.observations):
             final[i] = observation[i]
-        self.allow_all(i)
+        if self.mask is not None:  # a mask may allow nothing after the end of an episode
+            self.spaces.allow_where_none(self.mask[i])
 
     def end(self, i, terminated, truncated, success):
         self.terminated[i], self.truncated[i] = bool(terminated), bool(truncated and not terminated)
@@ -787,9 +813,7 @@ class VectorRows(SharedRows):
         numbers = self.actions[:, 0]
         if any(command != STEP for command in commands):
             numbers = np.stack([self.numbers_of(i, command) for i, command in enumerate(commands)])
-        actions = np.asarray(self.convert(numbers))
-        dtype = getattr(self.spaces.actions, "dtype", np.int64)
-        return actions.astype(dtype).reshape((self.count, *self.spaces.actions.shape))
+        return self.spaces.actions.batch(self.convert(numbers))
 
     def write_rows(self, rows, batch):
         """Writes these rows of a batch of observations, [N, ...] each. Rows that do not fit their space fail."""
@@ -810,8 +834,10 @@ class VectorRows(SharedRows):
         if self.mask is not None:
             masks = self.spaces.mask(batch)
             for i in rows:
-                mask = [part[i] for part in masks] if isinstance(masks, tuple) else masks[i]
-                self.spaces.write_mask_value(self.mask, i, mask)
+                try:
+                    self.spaces.write_mask_value(self.mask, i, self.spaces.mask_of_row(masks, i))
+                except ValueError as error:
+                    failed.setdefault(int(i), error)
         for i, error in failed.items():
             if self.commands[i] != SKIP:
                 self.fail(i, error)
@@ -1037,13 +1063,20 @@ def reports_success_of(env, spaces, kind):
         return reports_success(env, spaces)
     if (getattr(env, "metadata", None) or {}).get("reports_success"):
         return True
-    reset_vector(env, [0]) if kind is VectorRows else env.reset(seed=0)
+    convert = spaces.actions.converter()
+    if kind is ZooRows:
+        observations, agents = env.reset(seed=0)[0], list(env.agents)
+        masks = [spaces.mask and spaces.mask(observations[agent]) for agent in agents]
+    else:
+        observations = reset_vector(env, [0] * int(env.num_envs))
+        masks = spaces.mask and spaces.mask(observations)
+        masks = [spaces.mask and spaces.mask_of_row(masks, i) for i in range(int(env.num_envs))]
+    actions = convert(np.stack([spaces.allowed_action(mask) for mask in masks]))
     try:
-        action = spaces.actions.converter()(first_action(spaces)[None])
         if kind is ZooRows:
-            infos = env.step({agent: action[0] for agent in env.agents})[4]
+            infos = env.step(dict(zip(agents, actions)))[4]
             return any(success_of(info) is not None for info in infos.values())
-        return success_of(env.step(np.asarray(action))[4]) is not None
+        return success_of(env.step(spaces.actions.batch(actions))[4]) is not None
     except Exception:  # as above
         return False
 

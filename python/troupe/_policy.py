@@ -137,7 +137,10 @@ class Policy:
             mask = observations.get("action_mask")
         if mask is None:
             raise ValueError("the environment has action masks: pass action_mask, or a dict of observations with action_mask")
-        mask = np.asarray(mask).reshape(rows, -1) != 0
+        mask = np.asarray(mask).reshape(rows, -1)
+        if (mask != mask).any():
+            raise ValueError("action_mask has an entry that is not a number, expected 0 for each forbidden category")
+        mask = mask != 0
         if mask.shape[1] != sum(action["bins"]):
             raise ValueError(f"action_mask has {mask.shape[1]} entries for each row, expected {sum(action['bins'])}")
         return mask

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "envs/batched.h"
@@ -37,6 +38,24 @@ class Counter {
   void observe(RowWriter out) const { out.array<float>()[0] = static_cast<float>(state.steps); }
 
   State state;
+};
+
+// Allows only action 1, and fails in its first step.
+class MaskedCounter : public Counter {
+ public:
+  static EnvSpec spec() {
+    EnvSpec spec = Counter::spec();
+    spec.action.masked = true;
+    return spec;
+  }
+  void mask(std::span<uint8_t> allowed) const { allowed[0] = 0, allowed[1] = 1; }
+  RowStep step(int32_t action, Rng& rng) {
+    if (!std::exchange(failed_, true)) throw std::runtime_error("broken on purpose");
+    return Counter::step(action, rng);
+  }
+
+ private:
+  bool failed_ = false;
 };
 
 // Records what the worker sends, and answers like a policy whose value is ten times the observation.
@@ -169,6 +188,29 @@ TEST_CASE("worker_core: a worker whose last step failed is not failing while it 
   f.core->add_credits(1);
   f.serve(1);
   CHECK(f.core->failing());  // it has a credit again, and fails
+}
+
+TEST_CASE("worker_core: the masks of a row that failed, rests and starts again are those of its environment") {
+  Fixture f(8, 2);
+  WorkerCore core(
+      f.config, {}, 0, [] { return std::make_unique<Batched<MaskedCounter>>(MaskedCounter::spec(), 2); }, f.port);
+  core.begin();
+  core.add_credits(1);
+  const auto serve = [&](const std::vector<uint8_t>& masks) {
+    const ActRequest request = f.port.next();
+    CHECK(request.action_mask == Array::of<uint8_t>({2, 2}, masks));
+    ActReply reply = f.port.answer_of(request);
+    std::ranges::fill(reply.actions.mutable_view<int32_t>(), 1);
+    core.on_reply(reply);
+  };
+  serve({0, 1, 0, 1});
+  core.revive(0, 0);
+  serve({0, 1, 0, 1});  // both rows failed and have begun an episode; row 1 rests
+  serve({0, 1, 1, 1});  // row 0 has begun again; row 1 has no observation
+  core.revive(0, 1);
+  serve({0, 1, 1, 1});
+  serve({0, 1, 0, 1});
+  CHECK(core.report().env_failures == 2);
 }
 
 TEST_CASE("worker_core: without a credit there is no request") {

@@ -294,6 +294,19 @@ class NothingAllowed(Walk):
         return {"state": super().observation(), "action_mask": np.full(2, self.t != 2)}
 
 
+class MaskOf(NothingAllowed):
+    """Has the number `entry` in the mask of step 2."""
+
+    def __init__(self, entry="nan"):
+        super().__init__()
+        self.entry = float(entry)
+
+    def observation(self):
+        observation = super().observation()
+        observation["action_mask"] = np.array([1, self.entry if self.t == 2 else 0])
+        return observation
+
+
 class Drawn(Walk):
     render_mode = "ansi"
 

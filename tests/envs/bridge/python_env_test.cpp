@@ -82,6 +82,19 @@ TEST_CASE("python_env: a mask that allows no action fails its row") {
   CHECK(run.observed(0, 1) == 0);
 }
 
+TEST_CASE("python_env: a number that is neither 0 nor 1 in a mask fails its row, and is named") {
+  if (!can_use("numpy")) return;
+  for (const std::string entry : {"nan", "-inf", "0.5"}) {
+    Stepping run(python_config("MaskOf", 1, R"({"entry": ")" + entry + "\"}"));
+    run.act(0);
+    run.act(0);
+    REQUIRE(run.step.errors.size() == 1);
+    CHECK(run.step.errors[0].starts_with("row 0: ValueError: entry 1 of action_mask is " + entry +
+                                         ", expected 0 (forbidden) or 1 (allowed)"));
+    CHECK(run.step.action_mask == Array::of<uint8_t>({1, 2}, {1, 0}));  // of the episode that has begun
+  }
+}
+
 TEST_CASE("python_env: a masked action and one out of range fail their row only, and the mask follows the state") {
   if (!can_use("numpy")) return;
   Stepping run(python_config("Spaces", 1));

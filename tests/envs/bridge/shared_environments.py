@@ -7,6 +7,11 @@ import numpy as np
 from environments import Box, Dict, Discrete, MultiBinary, Walk
 
 
+def mask_of_one(t):
+    """Allows one of two actions, which differs from step to step."""
+    return np.arange(2) == (t + 1) % 2
+
+
 class Vector:
     """Walks in one vector environment. Row i observes its position, its step and its number of resets."""
 
@@ -23,6 +28,9 @@ class Vector:
 
     def observations(self):
         state = np.stack([walk.observation() for walk in self.walks])
+        if self.masked == "one":
+            self.shown = np.stack([mask_of_one(walk.t) for walk in self.walks])
+            return {"state": state, "action_mask": self.shown}
         # Nothing is allowed after the end of an episode.
         return {"state": state, "action_mask": np.stack([~self.over, ~self.over], 1)} if self.masked else state
 
@@ -37,6 +45,8 @@ class Vector:
     def step(self, actions):
         assert actions.shape == (self.num_envs,) and actions.dtype == np.int64
         self.t += 1
+        if self.masked == "one":
+            assert all(mask[action] for mask, action in zip(self.shown, actions)), "a masked action"
         if self.what == "raise" and self.t == 2:
             raise ValueError("bad batch")
         results = [self.advance(i, int(action)) for i, action in enumerate(actions)]
@@ -47,8 +57,9 @@ class Vector:
         self.over = ended
         if self.mode == "SameStep" and ended.any():
             finals = [walk.observation() if over else None for walk, over in zip(self.walks, ended)]
-            if self.dense:
+            if self.dense or self.masked:
                 finals = np.stack([np.zeros(3) if final is None else final for final in finals])
+                finals = {"state": finals} if self.masked else finals
             else:
                 finals = np.array([*finals, None], object)[:-1]
             infos = {"final_obs": finals, "_final_obs": ended, "final_info": infos, "_final_info": ended}
@@ -58,7 +69,7 @@ class Vector:
             self.over = np.zeros(self.num_envs, bool)
         observations = self.observations()
         if self.what == "nan" and self.t == 2:
-            observations[0, 0] = np.nan
+            (observations["state"] if self.masked else observations)[0, 0] = np.nan
         return observations, rewards, terminated, truncated, infos
 
     def advance(self, i, action):
@@ -78,19 +89,21 @@ class Parallel:
 
     metadata = {"reports_success": True}
 
-    def __init__(self, length=2, what="", agents=3):
+    def __init__(self, length=2, what="", agents=3, masked=False):
         self.possible_agents = list("abcdefgh"[:agents])
-        self.agents, self.length, self.what, self.resets = [], length, what, 0
+        self.agents, self.length, self.what, self.resets, self.masked = [], length, what, 0, masked
 
     def observation_space(self, agent):
         dims = 2 if self.what == "spaces" and agent == "b" else 3
-        return Box(-np.inf, np.inf, (dims,))
+        space = Box(-np.inf, np.inf, (dims,))
+        return Dict(state=space, action_mask=MultiBinary(2)) if self.masked else space
 
     def action_space(self, agent):
         return Discrete(3 if self.what == "actions" and agent == "c" else 2)
 
     def observe(self, agent):
-        return np.array([self.positions[agent], self.t, self.resets], np.float32)
+        state = np.array([self.positions[agent], self.t, self.resets], np.float32)
+        return {"state": state, "action_mask": mask_of_one(self.t)} if self.masked else state
 
     def reset(self, seed=None, options=None):
         if seed is not None:
@@ -102,6 +115,8 @@ class Parallel:
 
     def step(self, actions):
         assert sorted(actions) == sorted(self.agents), (actions, self.agents)
+        if self.masked:
+            assert all(mask_of_one(self.t)[action] for action in actions.values()), "a masked action"
         self.t += 1
         if self.what == "raise" and self.t == 2:
             raise ValueError("bad world")
@@ -114,7 +129,7 @@ class Parallel:
         self.agents = [agent for agent in acted if not ended[agent]]
         observations = {agent: self.observe(agent) for agent in acted}
         if self.what == "nan" and self.t == 1 and self.resets == 1:
-            observations["a"][0] = np.nan
+            (observations["a"]["state"] if self.masked else observations["a"])[0] = np.nan
         rewards = {agent: float(actions[agent]) for agent in acted}
         last = self.possible_agents[-1]
         terminated = {agent: ended[agent] and agent != last for agent in acted}

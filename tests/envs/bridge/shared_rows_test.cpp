@@ -126,6 +126,22 @@ TEST_CASE("vector environments: a mask that allows nothing after the end of an e
   }
 }
 
+TEST_CASE("vector environments: no masked action arrives, at any step of an episode and in no state of a row") {
+  if (!can_use("numpy")) return;
+  for (const char* mode : {"NextStep", "SameStep", "Disabled"}) {
+    CAPTURE(mode);
+    Stepping run(vector_config(mode, 3, R"(, "masked": "one", "what": "nan")"));
+    CHECK(run.env->spec().reports_success);  // the step that finds it out takes an allowed action, too
+    std::vector<std::string> errors;
+    for (int t = 0; t < 24; ++t) {
+      if (t == 4 || t == 13) run.env->set_active(2, t == 13);
+      run.advance();
+      errors.insert(errors.end(), run.step.errors.begin(), run.step.errors.end());
+    }
+    CHECK(errors == std::vector<std::string>{"row 0: observation state is not finite"});
+  }
+}
+
 TEST_CASE("vector environments: an exception fails all rows, and the next step makes the environment anew") {
   if (!can_use("numpy")) return;
   Stepping run(vector_config("NextStep", 2, R"(, "what": "raise")"));
@@ -266,6 +282,20 @@ TEST_CASE("zoo: an agent that fails alone returns with the next world") {
   CHECK(run.observed(0, 2) == 2);
   run.act(1);
   CHECK(run.failed(0) == Failed::no);
+}
+
+TEST_CASE("zoo: no masked action arrives, also after an agent failed and with an inactive row") {
+  if (!can_use("numpy")) return;
+  Stepping run(zoo_config(6, R"({"masked": true, "what": "nan", "length": 3})"));
+  CHECK(run.env->spec().action.masked);
+  std::vector<std::string> errors;
+  for (int t = 0; t < 24; ++t) {
+    if (t == 7 || t == 14) run.env->set_active(4, t == 14);
+    run.advance();
+    errors.insert(errors.end(), run.step.errors.begin(), run.step.errors.end());
+  }
+  CHECK(errors ==
+        std::vector<std::string>{"row 0: observation state is not finite", "row 3: observation state is not finite"});
 }
 
 TEST_CASE("zoo: what cannot share one policy is refused by name, and rows have to be whole worlds") {
