@@ -15,7 +15,8 @@ namespace {
 
 void spawn_worker(SupervisorSelf self, uint64_t id, const InferenceService& inference, const RestartLimit& restarts) {
   auto& st = self->state;
-  WorkerActor actor = spawn_worker_on(self->system(), st.context, id, WorkerPeers{inference, st.replay, st.stats});
+  const WorkerPeers peers{inference, st.replay, st.stats, st.dependencies.start.version.epoch};
+  WorkerActor actor = spawn_worker_on(self->system(), st.context, id, peers);
   self->monitor(actor);
   st.members[actor.address()] = {id, actor, true, restarts};
 }

@@ -53,7 +53,8 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   st.members[handle.address()] = {id, handle, false};
   log_info("supervisor", "worker " + std::to_string(id) + " joined from " + printable(request.host) + " pid " +
                              std::to_string(request.pid));
-  return Welcome{id, to_json(st.context->config), place_worker(self, id), st.replay, st.stats};
+  return Welcome{id,       to_json(st.context->config),        place_worker(self, id), st.replay,
+                 st.stats, st.dependencies.start.version.epoch};
 }
 
 caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {

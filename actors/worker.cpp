@@ -274,7 +274,7 @@ WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context
       [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
       [self, context, worker, name](begin_atom) {
         auto& st = self->state;
-        st.core->begin();
+        st.core->begin(st.peers.epoch);
         if (const std::string* state = context->state_of(name)) restoring([&] { st.core->load(*state); });
         self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
         beat_after(self, *context, kBeat);

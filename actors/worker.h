@@ -13,6 +13,7 @@ struct WorkerPeers {
   InferenceService inference;  // may be none: InferenceReplaced brings one
   ReplayService replay;
   StatsService stats;
+  uint32_t epoch = 0;  // of the start of the run, see WorkerCore::begin()
 };
 
 class WorkerPortToActors;

@@ -45,7 +45,6 @@ WorkerCore::WorkerCore(const RunConfig& config, const Recurrence& recurrence, ui
       recurrence_(recurrence),
       worker_(worker),
       port_(port),
-      action_key_(derive_key(config.seed, "action", worker)),
       keep_tasks_(rollout_extras(config.algorithm).tasks),
       keep_observations_(rollout_extras(config.algorithm).next_observations),
       keep_parameters_(rollout_extras(config.algorithm).policy_parameters) {
@@ -77,13 +76,15 @@ void WorkerCore::first_rollout(Group& group) {
   group.step.action_mask = group.current->action_mask_at(0);
 }
 
-void WorkerCore::begin() {
+void WorkerCore::begin(uint32_t epoch) {
+  const uint64_t seed = epoch == 0 ? config_.seed : derive_key(config_.seed, "epoch", epoch);
+  action_key_ = derive_key(seed, "action", worker_);
   for (auto& group : groups_) {
     const int64_t rows = group->env->rows();
     first_rollout(*group);
     const auto first_row =
         static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
-    group->env->reset(config_.seed, first_row, group->step);
+    group->env->reset(seed, first_row, group->step);
     note_errors(group->step);
     allow_where_none(group->env->spec().action, group->step);
     std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());

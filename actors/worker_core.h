@@ -46,8 +46,9 @@ class WorkerCore {
   WorkerCore(const RunConfig& config, const Recurrence& recurrence, uint64_t worker, const EnvFactory& make,
              WorkerPort& port);
 
-  // Resets every environment; groups start as credits come.
-  void begin();
+  // Resets every environment; groups start as credits come. `epoch` is that of the start of the run (PolicyVersion):
+  // each start plays other episodes and draws other actions than the starts before it.
+  void begin(uint32_t epoch = 0);
   void add_credits(uint32_t count);
   // Takes the answer to a group's request and steps its environment. An answer that does not fit the request counts as
   // one that failed; the result is then why. Throws when a row fails quarantine_after times in a row and leaves its

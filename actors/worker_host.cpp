@@ -30,7 +30,7 @@ void start_worker(WorkerHostSelf self, const Welcome& welcome) {
   try {
     context = st.make_context(welcome.config);
     st.worker = spawn_worker_on(self->system(), context, welcome.member,
-                                WorkerPeers{welcome.inference, welcome.replay, welcome.stats});
+                                WorkerPeers{welcome.inference, welcome.replay, welcome.stats, welcome.epoch});
   } catch (const std::exception& e) {
     return fail_joining(self, e.what());
   }

@@ -235,7 +235,8 @@ void FakeEnv::observe(EnvStep& out) {
   for (int64_t n = 0; n < rows(); ++n) write(out.observations, n, current_[static_cast<size_t>(n)]);
 }
 
-void FakeEnv::reset(uint64_t, uint64_t, EnvStep& out) {
+void FakeEnv::reset(uint64_t seed, uint64_t, EnvStep& out) {
+  world_.reset_seeds.push_back(seed);
   for (size_t n = 0; n < current_.size(); ++n) {
     current_[n] = world_.new_observation();
     world_.place[current_[n]] = {world_.environments, static_cast<int64_t>(n)};

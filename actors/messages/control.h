@@ -60,9 +60,10 @@ struct Welcome {
   InferenceService inference;  // for workers; null while no inference actor serves: InferenceReplaced follows
   ReplayService replay;
   StatsService stats;
+  uint32_t epoch = 0;  // of the start of the run
 
   template <class I> friend typename I::result_type inspect(I& f, Welcome& x) {
-    return f(caf::meta::type_name("Welcome"), x.member, x.config, x.inference, x.replay, x.stats);
+    return f(caf::meta::type_name("Welcome"), x.member, x.config, x.inference, x.replay, x.stats, x.epoch);
   }
 };
 

@@ -38,6 +38,7 @@ using SilentHost = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<I
 struct SilentHostState {
   static inline const char* name = "silent host";
   std::vector<uint64_t> numbers;  // its worker number after each join
+  uint32_t epoch = 0;             // of the run
 };
 
 SilentHost::behavior_type silent_host(SelfPointer<SilentHost, SilentHostState> self, SupervisorActor run) {
@@ -47,6 +48,7 @@ SilentHost::behavior_type silent_host(SelfPointer<SilentHost, SilentHostState> s
             .then(
                 [self](const Welcome& welcome) {
                   self->state.numbers.push_back(welcome.member);
+                  self->state.epoch = welcome.epoch;
                   self->send(welcome.replay, WorkerHello{welcome.member, 1, 8});
                 },
                 [](const caf::error&) { FAIL("the join is refused"); });
@@ -96,7 +98,7 @@ struct Run {
   // Making the environments of a worker throws if `can_make_env` returns false.
   explicit Run(
       std::shared_ptr<Learner> learner = nullptr, int64_t workers = 0,
-      const std::function<bool()>& can_make_env = [] { return true; })
+      const std::function<bool()>& can_make_env = [] { return true; }, uint32_t epoch = 0)
       : world(Scenario{.config = small_config(workers)}) {
     open_log(nullptr, {.to_stderr = false});
     register_messages(system_config);
@@ -114,7 +116,10 @@ struct Run {
     context->make_policy = [this] { return fake_policy(world); };
     context->threads = false;
     if (!learner) learner = std::make_shared<FakeLearner>(world, 0);
-    RunDependencies dependencies{std::move(learner), {}, std::make_shared<NoSink>(), [this](const RunOutcome& result) {
+    ReplayStart start;
+    start.version.epoch = epoch;
+    RunDependencies dependencies{std::move(learner), start, std::make_shared<NoSink>(),
+                                 [this](const RunOutcome& result) {
                                    ++ends;
                                    outcome = result;
                                  }};
@@ -218,6 +223,18 @@ TEST_CASE("supervisor: when a host joins again, its former worker is removed com
   run.scheduler->run();
   CHECK(state.members.empty());
   CHECK(!state.placement.inference_of(4));
+}
+
+TEST_CASE("supervisor: a worker of another process is told the epoch of the run, and its own workers get it") {
+  uint64_t seeds[2] = {0, 0};
+  for (const uint32_t epoch : {0u, 3u}) {
+    Run run(nullptr, 1, [] { return true; }, epoch);
+    CHECK(run.state_of<SilentHostState>(run.add_host()).epoch == epoch);
+    REQUIRE(!run.world.reset_seeds.empty());
+    seeds[epoch == 0 ? 0 : 1] = run.world.reset_seeds.front();
+  }
+  CHECK(seeds[0] == RunConfig().seed);
+  CHECK(seeds[1] != seeds[0]);
 }
 
 TEST_CASE("supervisor: an exception during its start ends the run with the reason and all actors") {

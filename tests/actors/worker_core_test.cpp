@@ -58,6 +58,16 @@ class MaskedCounter : public Counter {
   bool failed_ = false;
 };
 
+// Begins each episode with another observation.
+class Level : public Counter {
+ public:
+  void reset(Rng& rng) { level_ = rng.uniform(0.0f, 1.0f); }
+  void observe(RowWriter out) const { out.array<float>()[0] = level_; }
+
+ private:
+  float level_ = 0;
+};
+
 // Records what the worker sends, and answers like a policy whose value is ten times the observation.
 struct Port : WorkerPort {
   void ask(ActRequest request) override { requests.push_back(std::move(request)); }
@@ -370,6 +380,27 @@ TEST_CASE("worker_core: after kSilentBeats without a reply the beats of silence 
   failed.fault = Fault::forward_failed;
   f.core->on_reply(failed);
   CHECK(f.core->beats_without_answer() == 0);
+}
+
+TEST_CASE("worker_core: the epoch of the start chooses the episodes and the draws of actions") {
+  const auto first_request = [](uint32_t epoch, uint64_t worker) {
+    Port port;
+    WorkerCore core(RunConfig(), {}, worker, [] { return std::make_unique<Batched<Level>>(Level::spec(), 2); }, port);
+    core.begin(epoch);
+    core.add_credits(1);
+    return port.next();
+  };
+  const ActRequest request = first_request(0, 0);
+  CHECK(first_request(0, 0).observations == request.observations);
+  CHECK(request.seeds.view<int64_t>()[1] ==
+        static_cast<int64_t>(mix(mix(derive_key(RunConfig().seed, "action", 0), 0), 1)));
+  for (const auto& [epoch, worker] : {std::pair{1u, 0u}, {2u, 0u}, {0u, 1u}, {1u, 1u}}) {
+    const ActRequest other = first_request(epoch, worker);
+    CHECK(other.observations != request.observations);
+    CHECK(other.seeds != request.seeds);
+  }
+  CHECK(first_request(1, 1).seeds != first_request(1, 0).seeds);
+  CHECK(first_request(1, 0).seeds == first_request(1, 0).seeds);
 }
 
 TEST_CASE("worker_core: with two credits each of two groups has a request") {

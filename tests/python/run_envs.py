@@ -31,6 +31,24 @@ class Pole(gymnasium.Env):
         return self.state.astype(np.float32), 1.0, fallen, self.steps >= 500, {}
 
 
+class Levels(gymnasium.Env):
+    """Short episodes, each in a level that it draws and notes in a file."""
+
+    observation_space = Box(-1, 1, (1,), np.float32)
+    action_space = Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        with open("levels.txt", "a") as file:
+            file.write(f"{self.np_random.integers(10**9)}\n")
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(1, np.float32), 1.0, self.steps >= 10, False, {}
+
+
 class MaskedPole(Pole):
     """The same with a Dict of observations, a third action that is never allowed, and a mask that says so."""
 

@@ -75,6 +75,18 @@ def test_a_class_of_a_module_is_trained_and_reported():
     assert record.threads == {threading.current_thread()}
 
 
+def test_each_start_of_a_run_plays_other_episodes():
+    starts, levels = [], Path("levels.txt")
+    for updates in (2, 4, 6):
+        troupe.train(SMALL, env=run_envs.Levels, run_dir="run", stop__updates=updates, evaluation__episodes=1, quiet=True)
+        starts.append(levels.read_text().split())
+        levels.unlink()
+    assert all(len(start) > 20 for start in starts)
+    # What is drawn before training and by the evaluation is the same in each start.
+    played = [set(start) for start in starts]
+    assert len(played[0] & played[1]) <= 3 and len(played[1] & played[2]) <= 3
+
+
 def test_history_has_a_row_for_each_point_with_flat_keys():
     run = troupe.train(SMALL, env="CartPole-v1", stop__updates=3, quiet=True)
     history = run.history()
