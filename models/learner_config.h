@@ -15,6 +15,7 @@ struct LearnerConfig {
   ModelConfig model;
   AlgorithmConfig algorithm;
   TrainerConfig trainer;
+  int64_t max_policy_lag = 0;  // of the samples
 };
 
 }  // namespace troupe

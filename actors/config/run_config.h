@@ -51,7 +51,9 @@ struct RunConfig {
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 
   // The settings from which models and learners are made.
-  operator LearnerConfig() const { return {seed, rollout.length, model, algorithm, trainer}; }  // NOLINT
+  operator LearnerConfig() const {  // NOLINT
+    return {seed, rollout.length, model, algorithm, trainer, replay.max_policy_lag};
+  }
 };
 
 // Whether the run trains a language model on a task, instead of a policy on an environment.

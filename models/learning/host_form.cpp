@@ -6,8 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "models/learning/normalizers.h"
-
 namespace troupe {
 
 namespace {
@@ -29,13 +27,11 @@ HostForm::HostForm(const LearnerConfig& config, Replica& replica, const Algorith
 
 void HostForm::stage(StagedUpdate&) const {}  // the network reads the arrays where they are
 
-void HostForm::begin(StagedUpdate& batch) {
+void HostForm::begin(StagedUpdate& batch, const SampleScalings& scalings) {
   batch_ = &batch;
   StagedSamples& samples = batch.staged;
-  absorb_observations(samples, replica_.encoder, replica_.weights, reducer_);
-  const FeatureScaling scaling = replica_.scaling();
-  replica_.encoder.scale(scaling, samples.inputs);
-  replica_.encoder.scale(scaling, samples.bootstrap_inputs);
+  scale_samples(replica_.encoder, scalings, scalings.of_samples, samples.inputs);
+  scale_samples(replica_.encoder, scalings, scalings.of_bootstraps, samples.bootstrap_inputs);
   tensors_ = {replica_.tensors_of(samples.inputs), replica_.tensors_of(samples.bootstrap_inputs), {}, {}, {}};
   if (replica_.layout.autoregressive) tensors_.actions = tensor_view(samples.actions).flatten(1);
   if (batch.chunks.steps == 0) return;

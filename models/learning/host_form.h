@@ -17,7 +17,7 @@ class HostForm final : public UpdateForm {
   HostForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer);
 
   void stage(StagedUpdate& batch) const override;
-  void begin(StagedUpdate& batch) override;
+  void begin(StagedUpdate& batch, const SampleScalings& scalings) override;
   void end() override {}
   OptimizerState& optimizer() override { return optimizer_; }
 

@@ -11,13 +11,8 @@
 
 namespace troupe {
 
-namespace {
-
-bool normalizes_observations(const WeightBlock& weights) {
-  return weights.has(std::string(kObservationNormalizer) + ".count");
-}
-
-void add_observations(const StagedSamples& batch, const InputEncoder& encoder, RunningNormalizer& normalizer) {
+RunningNormalizer observation_statistics(const StagedSamples& batch, const InputEncoder& encoder) {
+  RunningNormalizer result(encoder.features());
   const auto features = static_cast<size_t>(encoder.features());
   std::vector<float> block;
   std::vector<uint8_t> finite;
@@ -27,40 +22,21 @@ void add_observations(const StagedSamples& batch, const InputEncoder& encoder, R
     finite.assign(samples.size(), 1);
     for (size_t i = 0; i < samples.size(); ++i)
       finite[i] = first_non_finite_row(std::span<const float>(block).subspan(i * features, features), 1) < 0;
-    normalizer.update(block, finite);
+    result.update(block, finite);
   });
-}
-
-}  // namespace
-
-void absorb_observations(const StagedSamples& batch, const InputEncoder& encoder, WeightBlock& weights,
-                         GradientReducer& reducer) {
-  if (!normalizes_observations(weights)) return;
-  if (reducer.ranks() > 1) {
-    absorb_observations(observation_statistics(batch, encoder), weights, reducer);
-    return;
-  }
-  RunningNormalizer normalizer = read_normalizer(weights, kObservationNormalizer);
-  add_observations(batch, encoder, normalizer);
-  write_normalizer(normalizer, kObservationNormalizer, weights);
-}
-
-RunningNormalizer observation_statistics(const StagedSamples& batch, const InputEncoder& encoder) {
-  RunningNormalizer result(encoder.features());
-  add_observations(batch, encoder, result);
   return result;
 }
 
-void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights, GradientReducer& reducer) {
-  if (!normalizes_observations(weights)) return;
+void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights) {
+  if (!has_normalizer(weights, kObservationNormalizer)) return;
   RunningNormalizer normalizer = read_normalizer(weights, kObservationNormalizer);
-  normalizer.merge(merged_over_ranks(reducer, statistics));
+  normalizer.merge(statistics);
   write_normalizer(normalizer, kObservationNormalizer, weights);
 }
 
 void absorb_returns(const StagedSamples& batch, const LinearTensors& value_head, WeightBlock& weights,
                     GradientReducer& reducer) {
-  if (!weights.has(std::string(kReturnNormalizer) + ".count")) return;
+  if (!has_normalizer(weights, kReturnNormalizer)) return;
   const ValueUnits before = value_units(weights);
   RunningNormalizer normalizer = read_normalizer(weights, kReturnNormalizer);
   const auto returns = batch.returns.view<float>();

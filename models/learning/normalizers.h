@@ -11,15 +11,11 @@
 
 namespace troupe {
 
-// Adds the observations of the samples to train on. Those that hold a number that is not finite are left out: one would
-// spoil the statistics for the rest of the run. Nothing happens without an observation normaliser. `batch` is not
-// normalised yet.
-void absorb_observations(const StagedSamples& batch, const InputEncoder& encoder, WeightBlock& weights,
-                         GradientReducer& reducer);
-// The same in two steps. The first, computing the statistics of the batch, takes longer and needs no weights; the
-// second adds them.
+// The statistics of the observations of the samples to train on. Those that hold a number that is not finite are left
+// out: one would spoil the statistics for the rest of the run. `batch` is not normalised yet.
 RunningNormalizer observation_statistics(const StagedSamples& batch, const InputEncoder& encoder);
-void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights, GradientReducer& reducer);
+// Adds those of all ranks. Nothing happens without an observation normaliser.
+void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weights);
 
 // Adds the returns of the samples, those that are finite. The value head is rescaled, so that its values in reward
 // units stay the same when its units change (van Hasselt et al. 2016, arXiv:1602.07714, section 2.1). Nothing happens

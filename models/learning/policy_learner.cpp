@@ -21,9 +21,9 @@ namespace troupe {
 
 namespace {
 
-// A batch is added to the observation statistics before it is trained on, so the published weights and normaliser are
-// exactly those that were trained together. The stored log-probabilities stay those of the policy that acted, so a
-// change of the normaliser is part of the importance ratio, like a change of the weights.
+// Each sample is trained with the statistics of observations of the version that acted on it, and a batch is added to
+// them after it was trained on. So only the weights change the ratio of probabilities; the first epoch of an update at
+// lag 0 begins with ratios of 1. New statistics, and the next log_std of a schedule, are published with the weights.
 class PolicyLearner final : public Learner {
  public:
   PolicyLearner(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options);
@@ -50,6 +50,7 @@ class PolicyLearner final : public Learner {
     std::optional<TargetFigures> figures;  // nothing without samples
   };
 
+  SampleScalings scalings_of(const StagedUpdate& batch);
   Trained train(StagedUpdate& batch, const UpdateSettings& settings, UpdateReport& report);
   Prepared prepare_targets(StagedSamples& samples);
   EpochOrder epoch_order(const Epoch& epoch, uint64_t key) const;
@@ -66,6 +67,7 @@ class PolicyLearner final : public Learner {
   std::shared_ptr<GradientReducer> reducer_;
   mutable Replica replica_;  // draws its first weights when they are first needed
   std::unique_ptr<UpdateForm> form_;
+  ScalingHistory scalings_;
   double kl_coef_;
   uint64_t updates_ = 0;
 };
@@ -93,6 +95,7 @@ PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env, Le
                find_device(config.trainer.device, "trainer.device"), /*with_gradients=*/true,
                /*own_memory=*/options.device_form),
       form_(make_form(config, replica_, choice_, *reducer_, options.device_form)),
+      scalings_(config.max_policy_lag),
       kl_coef_(config.algorithm.kl_coef) {}
 
 std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const {
@@ -102,6 +105,10 @@ std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const
   result->staged = stage_samples(batch, env_, replica_.encoder, whole_columns, rollout_extras(config_.algorithm));
   result->chunks = stage_chunks(batch, result->staged, recurrence_);
   result->samples = result->staged.trained.size();
+  if (config_.model.normalize_observations) {
+    result->staged.versions = stage_versions(batch, whole_columns);
+    result->observations = observation_statistics(result->staged, replica_.encoder);
+  }
   form_->stage(*result);
   return result;
 }
@@ -115,8 +122,10 @@ UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
   replica_.require_weights();
   UpdateReport report;
   const UpdateSettings settings = update_settings(config_, updates_, kl_coef_, progress);
+  auto& batch = dynamic_cast<StagedUpdate&>(staged);
+  const Trained trained = train(batch, settings, report);
+  if (batch.observations) absorb_observations(*batch.observations, replica_.weights);
   schedule_log_std(progress);
-  const Trained trained = train(dynamic_cast<StagedUpdate&>(staged), settings, report);
   ++updates_;
   report.metrics = metrics_of({.choice = choice_,
                                .settings = settings,
@@ -129,11 +138,21 @@ UpdateReport PolicyLearner::update(StagedBatch& staged, double progress) {
   return report;
 }
 
+// How the samples of a batch were normalised when the policy acted. The weights are those of version `batch.index`.
+SampleScalings PolicyLearner::scalings_of(const StagedUpdate& batch) {
+  FeatureScaling newest = replica_.scaling();
+  if (newest.mean.empty()) return {};
+  scalings_.set(batch.index, std::move(newest));
+  return scalings_.of(batch.staged.versions, batch.staged.bootstrap_samples);
+}
+
 PolicyLearner::Trained PolicyLearner::train(StagedUpdate& batch, const UpdateSettings& settings, UpdateReport& report) {
   Trained result;
   StagedSamples& samples = batch.staged;
+  const SampleScalings scalings = scalings_of(batch);
   if (sum_over_ranks(*reducer_, static_cast<double>(samples.trained.size())) == 0) return result;
-  form_->begin(batch);
+  if (batch.observations) batch.observations = merged_over_ranks(*reducer_, *batch.observations);
+  form_->begin(batch, scalings);
   Prepared prepared = samples.trained.empty() ? Prepared() : prepare_targets(samples);
   const std::vector<uint8_t> is_trained = trained_mask(samples);
   result.samples = sum_over_ranks(*reducer_, static_cast<double>(count_trained(batch.chunks, is_trained)));
@@ -240,6 +259,7 @@ LearnerState PolicyLearner::save() const {
   LearnerState state;
   state.model = replica_.weights.save();
   form_->optimizer().save(state.optimizer, state.scalars);
+  scalings_.save(state.optimizer);
   state.scalars["updates"] = static_cast<double>(updates_);
   if (config_.algorithm.kl_controller == "adaptive") state.scalars["kl_coef"] = kl_coef_;
   return state;
@@ -253,12 +273,16 @@ void PolicyLearner::begin_from(const std::map<std::string, Array>& model) {
 
 void PolicyLearner::load(const LearnerState& state) {
   check_initial_weights(*signature(), state.model);
-  check_moments(replica_.weights, state.optimizer, state.scalars);
+  std::map<std::string, Array> moments = state.optimizer;
+  ScalingHistory scalings(config_.max_policy_lag);
+  scalings.load(moments, replica_.encoder.features(), static_cast<float>(config_.model.observation_clip));
+  check_moments(replica_.weights, moments, state.scalars);
   const double updates = saved_count(state.scalars, "updates");
   const double kl_coef = saved_kl_coef(state.scalars, config_.algorithm.kl_coef);
 
   replica_.load(state.model);
-  form_->optimizer().load(state.optimizer, state.scalars);
+  form_->optimizer().load(moments, state.scalars);
+  scalings_ = std::move(scalings);
   updates_ = static_cast<uint64_t>(updates);
   kl_coef_ = kl_coef;
 }

@@ -14,11 +14,11 @@
 namespace troupe {
 
 struct StagedUpdate final : StagedBatch {
-  StagedSamples staged;  // in host memory; without inputs where `device` has them
-  Chunks chunks;         // with recurrent state
-  // Of the device form.
-  std::optional<DeviceSamples> device;
-  std::optional<RunningNormalizer> observations;  // of the samples
+  StagedSamples staged;                 // in host memory; without inputs where `device` has them
+  Chunks chunks;                        // with recurrent state
+  std::optional<DeviceSamples> device;  // of the device form
+  // Statistics of the observations of the samples, where they are normalised.
+  std::optional<RunningNormalizer> observations;
 };
 
 }  // namespace troupe

@@ -170,6 +170,17 @@ Arrays gather_observations(const std::vector<StagedPart>& parts, const EnvSpec& 
 
 }  // namespace
 
+Array stage_versions(const SuperBatch& batch, bool whole_columns) {
+  std::vector<StagedPart> parts;
+  int64_t count = 0;
+  for (const RolloutUnits& part : batch.parts) {
+    if (part.rollout->version.empty()) return {};
+    parts.push_back({&part, runs_of(part, whole_columns)});
+    for (const Run& run : parts.back().runs) count += run.count;
+  }
+  return gather(parts, count, DType::i64, {}, "version", [](const Rollout& r) -> const Array& { return r.version; });
+}
+
 StagedSamples stage_samples(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder,
                             bool whole_columns, const RolloutExtras& extras) {
   StagedSamples out;

@@ -33,6 +33,7 @@ struct StagedSamples {
   Array values;                  // [B] of the behaviour policy
   Array advantages;              // [B] of the rollout; empty where the trainer makes them
   Array returns;                 // [B] likewise
+  Array versions;                // [B] int64 policy version; empty unless staged by stage_versions()
   std::vector<int64_t> trained;  // indices of the samples to train on, ascending
 
   // With whole columns; empty otherwise.
@@ -54,5 +55,7 @@ struct StagedSamples {
 // rollout does not belong to this environment.
 StagedSamples stage_samples(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder,
                             bool whole_columns, const RolloutExtras& extras = {});
+// The policy version of each sample of that batch, [B] int64; empty when a rollout does not record it.
+Array stage_versions(const SuperBatch& batch, bool whole_columns);
 
 }  // namespace troupe

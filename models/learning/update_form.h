@@ -13,6 +13,7 @@
 #include "models/learning/chunk_forward.h"
 #include "models/learning/gradient_reducer.h"
 #include "models/learning/minibatch.h"
+#include "models/learning/scaling_history.h"
 #include "models/learning/staged_update.h"
 #include "models/learning/start.h"
 #include "models/learning/targets.h"
@@ -50,9 +51,8 @@ class UpdateForm {
   virtual void stage(StagedUpdate& batch) const = 0;
 
   // An update calls begin(), begin_steps(), step() for every minibatch and end(), or begin() alone when nothing is left
-  // to train on. begin() adds the batch's statistics to the observation normaliser and then normalises its inputs.
-  // `batch` must outlive the update.
-  virtual void begin(StagedUpdate& batch) = 0;
+  // to train on. begin() normalises the inputs of the batch. `batch` must outlive the update.
+  virtual void begin(StagedUpdate& batch, const SampleScalings& scalings) = 0;
   // The network with its current weights, for the batch of begin(). Neither may change while the result is used.
   CurrentNetwork current_network();
   // From here on the update uses the host weights that changed since begin(). `training` must outlive the steps.

@@ -130,11 +130,17 @@ Array InputEncoder::encode_numbers(const Arrays& observations, const NetworkInpu
 }
 
 void InputEncoder::scale(const FeatureScaling& scaling, std::vector<Array>& inputs) const {
+  if (!inputs.empty()) scale(scaling, inputs, 0, inputs.front().dim(0));
+}
+
+void InputEncoder::scale(const FeatureScaling& scaling, std::vector<Array>& inputs, int64_t begin, int64_t end) const {
   if (scaling.mean.empty() || inputs.empty()) return;
-  for (size_t i = 0; i < inputs_.size(); ++i)
-    if (inputs_[i].numbers)
-      scale_features(scaling, first_features_[i], inputs[i].dim(0), inputs[i].row_size(),
-                     inputs[i].mutable_view<float>().data());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!inputs_[i].numbers) continue;
+    const int64_t features = inputs[i].row_size();
+    scale_features(scaling, first_features_[i], end - begin, features,
+                   inputs[i].mutable_view<float>().data() + begin * features);
+  }
 }
 
 void InputEncoder::gather_features(const std::vector<Array>& inputs, std::span<const int64_t> samples,

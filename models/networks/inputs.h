@@ -42,6 +42,8 @@ class InputEncoder {
   std::vector<Array> encode(const Arrays& observations) const;
   // Normalises in place the encoded inputs that are numbers; an empty scaling changes nothing.
   void scale(const FeatureScaling& scaling, std::vector<Array>& inputs) const;
+  // Those of the samples [begin, end) alone.
+  void scale(const FeatureScaling& scaling, std::vector<Array>& inputs, int64_t begin, int64_t end) const;
   // The features of some samples of encoded inputs side by side: out [samples, O].
   void gather_features(const std::vector<Array>& inputs, std::span<const int64_t> samples, std::span<float> out) const;
 

@@ -58,7 +58,7 @@ void Replica::follow_weights() {
 }
 
 FeatureScaling Replica::scaling() const {
-  if (!weights.has(std::string(kObservationNormalizer) + ".count")) return {};
+  if (!has_normalizer(weights, kObservationNormalizer)) return {};
   return FeatureScaling::of(read_normalizer(weights, kObservationNormalizer), config.observation_clip);
 }
 

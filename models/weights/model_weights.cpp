@@ -105,6 +105,8 @@ void draw_weights(const NetworkLayout& layout, const ModelConfig& config, uint64
   if (weights.has(kLogStd)) std::ranges::fill(weights.floats(kLogStd), static_cast<float>(config.log_std_start));
 }
 
+bool has_normalizer(const WeightBlock& weights, const std::string& prefix) { return weights.has(prefix + ".count"); }
+
 RunningNormalizer read_normalizer(const WeightBlock& weights, const std::string& prefix) {
   const auto mean = weights.doubles(prefix + ".mean"), m2 = weights.doubles(prefix + ".m2");
   return {weights.doubles(prefix + ".count")[0], {mean.begin(), mean.end()}, {m2.begin(), m2.end()}};

@@ -29,6 +29,8 @@ WeightBlock initial_weights(const NetworkLayout& layout, const ModelConfig& conf
 // The same into weights of that layout, whose buffers other than a scheduled log_std stay as they are.
 void draw_weights(const NetworkLayout& layout, const ModelConfig& config, uint64_t seed, WeightBlock& weights);
 
+// Whether the weights have a normaliser, which the buffers `prefix`.count|mean|m2 hold.
+bool has_normalizer(const WeightBlock& weights, const std::string& prefix);
 // The normaliser that the buffers `prefix`.count|mean|m2 hold, and back.
 RunningNormalizer read_normalizer(const WeightBlock& weights, const std::string& prefix);
 void write_normalizer(const RunningNormalizer& normalizer, const std::string& prefix, WeightBlock& weights);

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "algorithms/losses/device/upload.h"
-#include "models/learning/normalizers.h"
 
 namespace troupe {
 
@@ -29,20 +28,16 @@ DeviceForm::DeviceForm(const LearnerConfig& config, Replica& replica, const Algo
 
 void DeviceForm::stage(StagedUpdate& batch) const {
   batch.device = place_samples(batch.staged, batch.chunks, head_, replica_.device.device());
-  if (replica_.config.normalize_observations)
-    batch.observations = observation_statistics(batch.staged, replica_.encoder);
   batch.staged.inputs.clear();
   batch.staged.bootstrap_inputs.clear();
 }
 
-void DeviceForm::begin(StagedUpdate& batch) {
+void DeviceForm::begin(StagedUpdate& batch, const SampleScalings& scalings) {
   const at::NoGradGuard guard;
   batch_ = &batch;
   changed_ = false;
-  if (batch.observations) absorb_observations(*batch.observations, replica_.weights, reducer_);
-  const FeatureScaling scaling = replica_.scaling();
-  scale_on_device(replica_.encoder, scaling, batch.device->network.inputs);
-  scale_on_device(replica_.encoder, scaling, batch.device->network.bootstrap_inputs);
+  scale_on_device(replica_.encoder, scalings, scalings.of_samples, batch.device->network.inputs);
+  scale_on_device(replica_.encoder, scalings, scalings.of_bootstraps, batch.device->network.bootstrap_inputs);
   if (!replica_.head.continuous()) return;
   log_std_ = replica_.device.has(kLogStd) ? replica_.device.parameter(kLogStd)
                                           : upload(replica_.log_std(), replica_.device.device());

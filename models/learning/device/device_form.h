@@ -20,7 +20,7 @@ class DeviceForm final : public UpdateForm {
   DeviceForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer);
 
   void stage(StagedUpdate& batch) const override;
-  void begin(StagedUpdate& batch) override;
+  void begin(StagedUpdate& batch, const SampleScalings& scalings) override;
   void begin_steps(const Training& training) override;
   void end() override;
   OptimizerState& optimizer() override { return optimizer_; }

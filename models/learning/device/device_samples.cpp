@@ -70,17 +70,28 @@ DeviceSamples place_samples(const StagedSamples& samples, const Chunks& chunks, 
   return result;
 }
 
-void scale_on_device(const InputEncoder& encoder, const FeatureScaling& scaling, std::vector<at::Tensor>& inputs) {
-  if (scaling.mean.empty()) return;
+void scale_on_device(const InputEncoder& encoder, const SampleScalings& scalings, std::span<const int64_t> of,
+                     std::vector<at::Tensor>& inputs) {
+  if (scalings.all.empty() || scalings.all.front().mean.empty() || inputs.empty()) return;
+  const at::Device device = inputs.front().device();
+  const at::Tensor index = of.empty() ? at::Tensor() : upload(of, device);
+  const float clip = scalings.all.front().clip;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int64_t first = encoder.first_features()[i];
     if (first < 0) continue;
-    const auto of_input = [&](const std::vector<float>& all) {
-      const auto features = static_cast<size_t>(inputs[i].size(1));
-      return upload(std::span<const float>(all).subspan(static_cast<size_t>(first), features), inputs[i].device());
+    // [features], or [B, features] where the samples differ
+    const auto of_input = [&](std::vector<float> FeatureScaling::* part) {
+      const int64_t features = inputs[i].size(1);
+      std::vector<float> table;
+      for (const FeatureScaling& scaling : scalings.all) {
+        const auto begin = (scaling.*part).begin() + first;
+        table.insert(table.end(), begin, begin + features);
+      }
+      const at::Tensor rows = upload(std::span<const float>(table), device).view({-1, features});
+      return index.defined() ? rows.index_select(0, index) : rows.select(0, 0);
     };
-    inputs[i].sub_(of_input(scaling.mean)).mul_(of_input(scaling.inverse_std));
-    if (scaling.clip > 0.0f) inputs[i].clamp_(-scaling.clip, scaling.clip);  // clamp_ keeps NaN
+    inputs[i].sub_(of_input(&FeatureScaling::mean)).mul_(of_input(&FeatureScaling::inverse_std));
+    if (clip > 0.0f) inputs[i].clamp_(-clip, clip);  // clamp_ keeps NaN
   }
 }
 

@@ -4,9 +4,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "models/learning/batch_tensors.h"
 #include "models/learning/chunks.h"
 #include "models/learning/device/device_head.h"
+#include "models/learning/scaling_history.h"
 #include "models/learning/staging.h"
 #include "models/learning/targets.h"
 #include "models/networks/inputs.h"
@@ -26,8 +31,9 @@ struct DeviceSamples {
 DeviceSamples place_samples(const StagedSamples& samples, const Chunks& chunks, const DeviceHead& head,
                             at::Device device);
 
-// Normalises encoded inputs in place, as InputEncoder::scale() does.
-void scale_on_device(const InputEncoder& encoder, const FeatureScaling& scaling, std::vector<at::Tensor>& inputs);
+// Normalises encoded inputs in place, as scale_samples() does.
+void scale_on_device(const InputEncoder& encoder, const SampleScalings& scalings, std::span<const int64_t> of,
+                     std::vector<at::Tensor>& inputs);
 
 // As Targets; undefined where that is empty.
 struct DeviceTargets {

@@ -422,7 +422,7 @@ TEST_CASE("recurrent: V-trace targets and log-probabilities equal those of a net
                             rollout_extras(config.algorithm));
       update.chunks = stage_chunks(whole(rollout), batch, recurrence_of(config, spec));
       form->stage(update);
-      form->begin(update);
+      form->begin(update, {});
       CurrentNetwork network = form->current_network();
       network.samples_per_pass = 4;  // so that there are several passes
       Start start = evaluate_start(batch, network, replica.head.decisions(), /*probabilities=*/false);

@@ -79,7 +79,7 @@ TEST_CASE("device form: an update equals that of the host form, for every kind o
   }
 }
 
-TEST_CASE("device form: an update uses the scheduled log_std of its progress") {
+TEST_CASE("device form: an update changes the scheduled log_std as the host form does") {
   RunConfig config = small_config();
   config.model.log_std = "scheduled";
   config.model.log_std_end = -2.0;
