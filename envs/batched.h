@@ -82,7 +82,14 @@ class Batched final : public Env {
   Row& row(int64_t i) { return slots_[checked(i)].row; }
 
  private:
-  enum class Phase : uint8_t { stopped = 0, running = 1, inactive = 2 };  // stopped: the next step() starts an episode
+  enum class Phase : uint8_t {
+    stopped = 0,  // the next step() starts an episode
+    running = 1,
+    inactive = 2,
+    restarted = 3,  // running, in an episode that began after a failure and in which no step was made
+    waiting = 4,    // inactive, in such an episode
+    begun = 5,      // active again, in such an episode: the next step() shows its observation
+  };
   struct Slot {
     Row row;
     Rng rng;
@@ -115,6 +122,7 @@ class Batched final : public Env {
   void start(int64_t i);
   // Flattened, because with the row's code inlined the processor can work on several rows at once.
   [[gnu::flatten]] void step_row(int64_t i, const Number* actions, EnvStep& out);
+  void start_next(int64_t i, EnvStep& out);
   void revive(int64_t i, EnvStep& out);
   [[gnu::noinline, gnu::cold]] void fail(int64_t i, const std::string& text, EnvStep& out);
   // Runs `body`; if it throws, row i is marked as failed.
@@ -262,12 +270,13 @@ void Batched<Row>::fail(int64_t i, const std::string& text, EnvStep& out) {
   buffers_.clear(i);
   buffers_.failed[i] = static_cast<uint8_t>(Failed::now);
   out.errors.push_back(row_error(i, text));
-  const bool was_running = slot.phase == Phase::running;
+  const bool was_running = slot.phase == Phase::running || slot.phase == Phase::restarted;
   slot.phase = Phase::stopped;
   buffers_.blank(i);
   if (!was_running) return;  // it failed to start; try again at the next step
   try {
     start(i);
+    slot.phase = Phase::restarted;
   } catch (...) {  // the next step() tries again, and reports the failure if it persists
     buffers_.blank(i);
   }
@@ -277,9 +286,9 @@ template <class Row>
 void Batched<Row>::step_row(int64_t i, const Number* actions, EnvStep& out) {
   guarded(i, out, [&] {
     const Outcome outcome = run_chunk(slots_[static_cast<size_t>(i)], actions);
-    if (outcome.terminated || outcome.truncated) {
+    const bool over = outcome.terminated || outcome.truncated;
+    if (over) {
       write_final(i);
-      start(i);
       buffers_.terminated[i] = outcome.terminated;
       buffers_.truncated[i] = outcome.truncated;
       buffers_.success[i] = outcome.success;
@@ -288,17 +297,38 @@ void Batched<Row>::step_row(int64_t i, const Number* actions, EnvStep& out) {
     }
     buffers_.rewards[i] = outcome.reward;
     buffers_.executed[i] = outcome.executed;
+    if (over) start_next(i, out);
   });
 }
 
-// A step of a row that is not running: it stays inactive, or starts an episode.
+// Begins the episode after one that has ended. If that fails, the step that ended it stays valid.
+template <class Row>
+void Batched<Row>::start_next(int64_t i, EnvStep& out) {
+  const auto failed = [&](const std::string& text) {
+    out.errors.push_back(row_error(i, text));
+    slots_[static_cast<size_t>(i)].phase = Phase::stopped;
+    buffers_.blank(i);
+  };
+  try {
+    start(i);
+  } catch (const std::exception& error) {
+    failed(error.what());
+  } catch (...) {
+    failed("an exception of unknown type");
+  }
+}
+
+// A step of a row that is not running: it stays inactive, or begins an episode.
 template <class Row>
 void Batched<Row>::revive(int64_t i, EnvStep& out) {
+  Slot& slot = slots_[static_cast<size_t>(i)];
   buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
-  if (slots_[static_cast<size_t>(i)].phase == Phase::inactive)
-    buffers_.blank(i);
-  else
-    guarded(i, out, [&] { start(i); });
+  if (slot.phase == Phase::inactive || slot.phase == Phase::waiting) return buffers_.blank(i);
+  guarded(i, out, [&] {
+    if (std::exchange(slot.phase, Phase::stopped) != Phase::begun) return start(i);
+    write_row(i);
+    slot.phase = Phase::running;
+  });
 }
 
 template <class Row>
@@ -324,7 +354,10 @@ void Batched<Row>::step(const Array& actions, EnvStep& out) {
   buffers_.bind(spec_, out);
   const int64_t stride = spec_.action.decisions();
   for (int64_t i = 0; i < rows(); ++i) {
-    if (slots_[static_cast<size_t>(i)].phase == Phase::running) [[likely]]
+    Phase& phase = slots_[static_cast<size_t>(i)].phase;
+    if (phase == Phase::restarted) [[unlikely]]
+      phase = Phase::running;
+    if (phase == Phase::running) [[likely]]
       step_row(i, values + i * stride, out);
     else
       revive(i, out);
@@ -335,7 +368,8 @@ template <class Row>
 void Batched<Row>::observe(EnvStep& out) {
   buffers_.bind(spec_, out);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (slots_[static_cast<size_t>(i)].phase == Phase::running) {
+    const Phase phase = slots_[static_cast<size_t>(i)].phase;
+    if (phase == Phase::running || phase == Phase::restarted) {
       guarded(i, out, [&] { write_row(i); });
     } else {
       buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
@@ -347,10 +381,11 @@ void Batched<Row>::observe(EnvStep& out) {
 template <class Row>
 void Batched<Row>::set_active(int64_t row, bool active) {
   Slot& slot = slots_[checked(row)];
+  const bool unplayed = slot.phase == Phase::restarted || slot.phase == Phase::begun || slot.phase == Phase::waiting;
   if (!active)
-    slot.phase = Phase::inactive;
-  else if (slot.phase == Phase::inactive)
-    slot.phase = Phase::stopped;
+    slot.phase = unplayed ? Phase::waiting : Phase::inactive;
+  else if (slot.phase == Phase::inactive || slot.phase == Phase::waiting)
+    slot.phase = unplayed ? Phase::begun : Phase::stopped;
 }
 
 template <class Row>

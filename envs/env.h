@@ -75,8 +75,11 @@ struct EnvStep {
   Array failed;  // [N] uint8: a value of Failed; not 0 = invalid step, where only observations, action_mask and task
                  // are valid
   Array task;    // [N] int32: the task of the episode that `observations` belongs to
-  Arrays final_observations;        // each [N, ...]: the real last observation of rows that finished, else undefined
-  std::vector<std::string> errors;  // one line per row with Failed::now, in row order
+  Arrays final_observations;  // each [N, ...]: the real last observation of rows that finished, else undefined
+  // One line per failure, in row order: of the rows with Failed::now, and of rows whose last step ended an episode and
+  // that could not begin the next one. The step of such a row is valid; it has no observation, and the next step tries
+  // again.
+  std::vector<std::string> errors;
 
   static EnvStep allocate(const EnvSpec& spec, int64_t rows);
 };
@@ -100,8 +103,8 @@ class Env {
   // Writes observations, action_mask and task of the current state and clears the rest, without
   // a step. Used after load().
   virtual void observe(EnvStep& out) = 0;
-  // Deactivates a row (false), or activates it again (true) with a new episode at the next step().
-  // reset() activates all rows.
+  // Deactivates a row (false), or activates it again (true): the next step() begins a new episode in it, or shows the
+  // one that began after the row's failure and in which no step was made. reset() activates all rows.
   virtual void set_active(int64_t row, bool active) = 0;
   // One row as text for a terminal.
   virtual std::string render(int64_t row) const = 0;

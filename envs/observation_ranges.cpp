@@ -1,6 +1,7 @@
 #include "envs/observation_ranges.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -75,42 +76,50 @@ class RangedEnv final : public Env {
   bool load(const std::string& bytes) override { return env_->load(bytes); }
 
  private:
-  // The mistake in a row, or nothing. Also checks final observations if an episode ended.
-  std::optional<std::string> mistake(const EnvStep& out, int64_t row) const {
-    const auto n = static_cast<size_t>(row);
-    const bool over = out.terminated.view<uint8_t>()[n] != 0 || out.truncated.view<uint8_t>()[n] != 0;
-    for (const ObservationRange& range : ranges_) {
-      std::optional<int64_t> outside = first_outside(range, out.observations[range.observation].second, row);
-      if (!outside && over) outside = first_outside(range, out.final_observations[range.observation].second, row);
-      if (outside)
+  // The mistake in a row of these observations, or nothing.
+  std::optional<std::string> mistake(const Arrays& observations, int64_t row) const {
+    for (const ObservationRange& range : ranges_)
+      if (const auto outside = first_outside(range, observations[range.observation].second, row))
         return "observation " + spec().observations[range.observation].name + " contains " + std::to_string(*outside) +
                ", expected 0 to " + std::to_string(range.values - 1) + " (" + range.reason + ')';
-    }
     return std::nullopt;
   }
 
+  // Also checks final observations if an episode ended. A mistake in the first observation of the next episode leaves
+  // the step that ended the last one valid.
   void check(EnvStep& out) {
     const std::span<uint8_t> failed = out.failed.mutable_view<uint8_t>();
-    size_t errors = 0;  // number of errors of earlier rows
     for (int64_t row = 0; row < rows(); ++row) {
-      uint8_t& state = failed[static_cast<size_t>(row)];
-      if (const auto text = mistake(out, row)) {
-        void_row(row, out);
-        if (state != kFailed && active_[static_cast<size_t>(row)]) {
-          state = kFailed;
-          out.errors.insert(out.errors.begin() + static_cast<std::ptrdiff_t>(errors), row_error(row, *text));
-        }
-      }
-      errors += state == kFailed;
+      const auto n = static_cast<size_t>(row);
+      const bool over = out.terminated.view<uint8_t>()[n] != 0 || out.truncated.view<uint8_t>()[n] != 0;
+      const auto last = over ? mistake(out.final_observations, row) : std::nullopt;
+      const auto next = mistake(out.observations, row);
+      if (!last && !next) continue;
+      blank(row, out);
+      if (!over || last) void_step(row, out);
+      if (failed[n] == kFailed || !active_[n]) continue;
+      if (!over || last) failed[n] = kFailed;
+      add_error(row, last ? *last : *next, out);
     }
   }
 
-  void void_row(int64_t row, EnvStep& out) {
-    for (Array* array : {&out.rewards, &out.terminated, &out.truncated, &out.success, &out.executed, &out.task})
+  // Keeps the order of the rows. A row that could not begin its next episode has a line already.
+  static void add_error(int64_t row, const std::string& text, EnvStep& out) {
+    const auto row_of = [](const std::string& line) { return std::strtoll(line.c_str() + 4, nullptr, 10); };
+    const auto place = std::ranges::find_if(out.errors, [&](const std::string& line) { return row_of(line) >= row; });
+    if (place == out.errors.end() || row_of(*place) != row) out.errors.insert(place, row_error(row, text));
+  }
+
+  void void_step(int64_t row, EnvStep& out) {
+    for (Array* array : {&out.rewards, &out.terminated, &out.truncated, &out.success, &out.executed})
       set_row(*array, row, 0);
+  }
+
+  void blank(int64_t row, EnvStep& out) {
+    set_row(out.task, row, 0);
     for (auto& [name, array] : out.observations) set_row(array, row, 0);
     set_row(out.action_mask, row, 1);
-    env_->set_active(row, false);  // toggling makes it begin a new episode at the next step
+    env_->set_active(row, false);  // toggling makes it begin a new episode at one of the next steps
     env_->set_active(row, active_[static_cast<size_t>(row)]);
   }
 

@@ -77,7 +77,7 @@ std::vector<SavedSlot> read_slots(std::string_view bytes, std::string_view ident
     slot.numbers.position = reader.number<uint64_t>();
     slot.numbers.elapsed = reader.number<int32_t>();
     slot.numbers.phase = reader.number<int32_t>();
-    if (slot.numbers.elapsed < 0 || slot.numbers.phase < 0 || slot.numbers.phase > 2)
+    if (slot.numbers.elapsed < 0 || slot.numbers.phase < 0 || slot.numbers.phase > 5)
       throw std::runtime_error("the saved environment state is damaged");
     slot.state = reader.text();
   }

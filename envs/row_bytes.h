@@ -13,7 +13,7 @@ struct SlotNumbers {
   uint64_t key = 0;       // key of the row's random stream
   uint64_t position = 0;  // number of words drawn from it
   int32_t elapsed = 0;    // environment steps in the current episode
-  int32_t phase = 0;      // 0..2
+  int32_t phase = 0;      // 0..5
 };
 
 struct SavedSlot {

@@ -589,8 +589,9 @@ class Block:
         if self.mask is not None:
             self.spaces.write_mask(self.mask, i, observation)
 
-    def fail(self, i, error):
-        self.errors.append([i, text_of(error), lines_of(error, 30)])
+    def fail(self, i, error, after_end=False):
+        """Row i fails. `after_end`: only at the start of the next episode, so the step that ended the last one counts."""
+        self.errors.append([i, text_of(error), lines_of(error, 30), bool(after_end)])
 
     def render(self, i):
         return ""
@@ -630,13 +631,15 @@ class Rows(Block):
         self.write_next(i, observation)
 
     def finish(self, i, observation, terminated, truncated, info):
-        """The end of an episode: writes its last observation. Returns the first one of the next episode."""
+        """The end of an episode, and the beginning of the next one."""
         self.write(i, observation, self.finals)
-        success = bool(success_of(info)) if info else False
-        observation, _ = self.envs[i].reset()
+        self.success[i] = bool(success_of(info)) if info else False
         self.terminated[i], self.truncated[i] = bool(terminated), bool(truncated and not terminated)
-        self.success[i] = success
-        return observation
+        try:
+            observation, _ = self.envs[i].reset()
+            self.write_next(i, observation)
+        except (Exception, SystemExit) as error:
+            self.fail(i, error, after_end=True)
 
     def step_plain(self):
         """One step of every row, in the common case."""
@@ -646,11 +649,12 @@ class Rows(Block):
                 observation, reward, terminated, truncated, info = step(action)
                 rewards[i] = reward
                 if terminated or truncated:
-                    observation = self.finish(i, observation, terminated, truncated, info)
-                try:
-                    view[:] = observation  # a memoryview takes only an array of its own shape and dtype
-                except (TypeError, ValueError):
-                    self.write_next(i, observation)
+                    self.finish(i, observation, terminated, truncated, info)
+                else:
+                    try:
+                        view[:] = observation  # a memoryview takes only an array of its own shape and dtype
+                    except (TypeError, ValueError):
+                        self.write_next(i, observation)
             except (Exception, SystemExit) as error:
                 self.fail(i, error)
             i += 1
@@ -664,10 +668,11 @@ class Rows(Block):
             executed += 1
             if terminated or truncated:
                 break
-        if terminated or truncated:
-            observation = self.finish(i, observation, terminated, truncated, info)
-        self.write_next(i, observation)
         self.rewards[i], self.executed[i] = total, executed
+        if terminated or truncated:
+            self.finish(i, observation, terminated, truncated, info)
+        else:
+            self.write_next(i, observation)
 
     def step_general(self, commands):
         by_step = [self.convert(self.actions[:, k]) for k in range(self.chunk)]
@@ -741,10 +746,11 @@ class SharedRows(Block):
         self.terminated[i], self.truncated[i] = bool(terminated), bool(truncated and not terminated)
         self.success[i] = bool(success)
 
-    def fail_all(self, rows, error):
-        """All of these rows fail because of the same exception, which is reported with one traceback."""
+    def fail_all(self, rows, error, ended=()):
+        """All of these rows fail because of the same exception, which is reported with one traceback. Rows in `ended`
+        fail after the end of their episodes."""
         for k, i in enumerate(rows):
-            self.errors.append([i, text_of(error), lines_of(error, 30) if k == 0 else []])
+            self.errors.append([int(i), text_of(error), lines_of(error, 30) if k == 0 else [], i in ended])
 
 
 def value_of_row(infos, name, i):
@@ -815,8 +821,9 @@ class VectorRows(SharedRows):
             numbers = np.stack([self.numbers_of(i, command) for i, command in enumerate(commands)])
         return self.spaces.actions.batch(self.convert(numbers))
 
-    def write_rows(self, rows, batch):
-        """Writes these rows of a batch of observations, [N, ...] each. Rows that do not fit their space fail."""
+    def write_rows(self, rows, batch, begun=None):
+        """Writes these rows of a batch of observations, [N, ...] each. Rows that do not fit their space fail; `begun`,
+        [N] bool, says in which an episode ended and this observation is the first of the next one."""
         failed = {}
         for leaf, view in zip(self.spaces.leaves, self.observations):
             values = leaf.take(batch)
@@ -840,7 +847,7 @@ class VectorRows(SharedRows):
                     failed.setdefault(int(i), error)
         for i, error in failed.items():
             if self.commands[i] != SKIP:
-                self.fail(i, error)
+                self.fail(i, error, begun is not None and begun[i])
 
     def step_all(self, commands):
         observation, rewards, terminated, truncated, infos = self.env.step(self.batch_of_actions(commands))
@@ -849,7 +856,7 @@ class VectorRows(SharedRows):
                 raise ValueError(f"{name} has shape {list(np.shape(values))}, expected [{self.count}]")
         terminated, truncated = np.asarray(terminated, bool), np.asarray(truncated, bool)
         done = terminated | truncated
-        self.write_rows(range(self.count), observation)
+        self.write_rows(range(self.count), observation, done if self.mode == "SameStep" else None)
         # A row that is to start does so where an episode has just begun.
         begun = self.over if self.mode == "NextStep" else done
         for i, command in enumerate(commands):
@@ -868,7 +875,17 @@ class VectorRows(SharedRows):
         elif self.mode == "Disabled":
             again = done | np.array([command not in (STEP, SKIP) for command in commands])
             if again.any():
-                self.write_rows(np.flatnonzero(again), self.reset(commands, again))
+                self.start_again(commands, again, done)
+
+    def start_again(self, commands, again, done):
+        """Resets the rows `again` of a vector environment that does not do it itself."""
+        try:
+            observation = self.reset(commands, again)
+        except (Exception, SystemExit) as error:
+            ended = [i for i, command in enumerate(commands) if command == STEP and done[i]]
+            self.fail_all([i for i, command in enumerate(commands) if command != SKIP], error, ended)
+        else:
+            self.write_rows(np.flatnonzero(again), observation, done)
 
     def finish(self, i, terminated, truncated, infos):
         if self.mode == "SameStep":
@@ -940,7 +957,15 @@ class World:
                 continue
             self.take(i, agent, result)
         if over:
+            self.start_again(commands, before)
+
+    def start_again(self, commands, acted):
+        try:
             self.begin(self.env.reset()[0])
+        except (Exception, SystemExit) as error:
+            mine = [self.first + k for k, command in enumerate(commands) if command != SKIP]
+            ended = [i for i in mine if commands[i - self.first] == STEP and self.agents[i - self.first] in acted]
+            self.rows.fail_all(mine, error, ended)
 
     def take(self, i, agent, result):
         rows, (observations, rewards, terminated, truncated, infos) = self.rows, result

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -68,11 +69,6 @@ const PythonEnv::Group& PythonEnv::group_of(int64_t i) const {
   return *std::ranges::find_if(groups_, [i](const Group& group) { return i < group.end; });
 }
 
-RowCommand PythonEnv::start_command(const Row& row) const {
-  if (row.rebuild) return RowCommand::rebuild;
-  return row.seeded ? RowCommand::start : RowCommand::start_seeded;
-}
-
 void PythonEnv::reset(uint64_t seed, uint64_t first_row, EnvStep& out) {
   TROUPE_CHECK(rows() % agents_ == 0, spec_.id, "rows:", rows(), "agents:", agents_);
   buffers_.bind(spec_, out);
@@ -81,10 +77,10 @@ void PythonEnv::reset(uint64_t seed, uint64_t first_row, EnvStep& out) {
     Row& each = row(i);
     each.key = derive_key(seed, "env", first_row + static_cast<uint64_t>(i));
     each.phase = Phase::stopped;
-    each.seeded = false;
+    each.seeded = each.unplayed = false;
     each.rebuilds = 0;
     each.error.clear();
-    each.command = start_command(each);
+    each.command = each.start_command();
   }
   run_round();
   publish(out);
@@ -111,9 +107,16 @@ void PythonEnv::plan_step(int64_t i, const std::byte* actions, const Group& grou
     buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
     return buffers_.blank(i);
   }
+  if (each.phase == Phase::begun) {
+    buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
+    each.phase = Phase::running;
+    each.unplayed = false;
+    return take_observation(i, group);
+  }
+  each.unplayed = false;
   if (each.phase == Phase::stopped) {
     buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
-    each.command = start_command(each);
+    each.command = each.start_command();
     return;
   }
   const int64_t count = spec_.action.decisions(), dims = spec_.action.dims();
@@ -215,6 +218,10 @@ void PythonEnv::collect(Group& group, std::vector<ServerRowError> errors) {
     if (error.row < 0 || i >= group.end || row(i).command == RowCommand::skip) continue;
     if (tracebacks_.take(1, TokenBucket::Clock::now()))
       for (const std::string& line : error.traceback) log_info(spec_.id, line);
+    if (error.after_end && row(i).command == RowCommand::step) {
+      row(i).next_error = error.text;
+      continue;
+    }
     fail(i, error.text, /*rebuild=*/true);
     row(i).command = RowCommand::skip;
   }
@@ -257,19 +264,40 @@ void PythonEnv::take_result(int64_t i, const Group& group) {
   const StepBlock& block = *group.block;
   const int64_t at = i - group.begin;
   if (!std::isfinite(block.rewards[at])) throw std::runtime_error("the reward is " + std::to_string(block.rewards[at]));
-  take_observation(i, group);
   Row& each = row(i);
-  each.elapsed += block.executed[at];
-  if (block.terminated[at] != 0 || block.truncated[at] != 0) {
+  const bool over = block.terminated[at] != 0 || block.truncated[at] != 0;
+  if (over) {
     copy(block.finals, at, buffers_.final_observations, i);
     StepBuffers::require_finite(spec_, buffers_.final_observations, i);
-    each.elapsed = 0;
+    take_next(i, group);
+  } else {
+    take_observation(i, group);
   }
+  each.elapsed = over ? 0 : each.elapsed + block.executed[at];
   buffers_.rewards[i] = block.rewards[at];
   buffers_.executed[i] = block.executed[at];
   buffers_.terminated[i] = block.terminated[at] != 0;
   buffers_.truncated[i] = block.terminated[at] == 0 && block.truncated[at] != 0;
   buffers_.success[i] = block.success[at] != 0;
+}
+
+// The episode after the one that row i has ended. If it could not begin, the step that was made stays valid, and the
+// next step tries again.
+void PythonEnv::take_next(int64_t i, const Group& group) {
+  Row& each = row(i);
+  if (each.next_error.empty()) {
+    try {
+      return take_observation(i, group);
+    } catch (const std::exception& error) {
+      each.error = error.what();
+    }
+  } else {
+    each.error = std::exchange(each.next_error, {});
+    each.rebuild = true;
+    ++each.rebuilds;
+  }
+  each.phase = Phase::stopped;
+  buffers_.blank(i);
 }
 
 // Row i could not execute its command. `rebuild`: its environment may be damaged.
@@ -284,6 +312,8 @@ void PythonEnv::fail(int64_t i, const std::string& text, bool rebuild) {
     if (each.phase == Phase::running) failed_.push_back(i);
   }
   each.phase = Phase::stopped;
+  each.unplayed = false;
+  each.next_error.clear();
   buffers_.blank(i);
 }
 
@@ -294,10 +324,12 @@ void PythonEnv::lose(Group& group, const std::string& text) {
   for (int64_t i = group.begin; i < group.end; ++i) {
     Row& each = row(i);
     each.command = RowCommand::skip;
-    if (each.phase == Phase::inactive)
+    if (each.phase == Phase::inactive) {
       each.rebuild = true;
-    else
+      each.unplayed = false;
+    } else {
       fail(i, text, /*rebuild=*/true);
+    }
   }
   // The next step starts the process, so that this one does not wait for the timeout again.
   std::erase_if(failed_, [&](int64_t i) { return i >= group.begin && i < group.end; });
@@ -307,8 +339,9 @@ void PythonEnv::lose(Group& group, const std::string& text) {
 void PythonEnv::restart_failed() {
   if (failed_.empty() || shared_) return;  // rows that share an environment start in the next step
   for (Row& each : rows_) each.command = RowCommand::skip;
-  for (const int64_t i : failed_) row(i).command = start_command(row(i));
+  for (const int64_t i : failed_) row(i).command = row(i).start_command();
   run_round();
+  for (const int64_t i : failed_) row(i).unplayed = row(i).phase == Phase::running;
 }
 
 void PythonEnv::publish(EnvStep& out) {
@@ -337,7 +370,7 @@ void PythonEnv::set_active(int64_t i, bool active) {
   if (!active)
     row(i).phase = Phase::inactive;
   else if (row(i).phase == Phase::inactive)
-    row(i).phase = Phase::stopped;
+    row(i).phase = row(i).unplayed ? Phase::begun : Phase::stopped;
 }
 
 std::string PythonEnv::render(int64_t i) const {

@@ -40,16 +40,24 @@ class PythonEnv final : public Env {
   std::vector<pid_t> process_ids() const;
 
  private:
-  enum class Phase : uint8_t { stopped, running, inactive };  // stopped: the next step starts an episode
+  // stopped: the next step starts an episode; begun: it shows one that has begun, in which no step was made.
+  enum class Phase : uint8_t { stopped, running, inactive, begun };
   struct Row {
     Phase phase = Phase::stopped;
     RowCommand command = RowCommand::skip;  // of the present round
     bool seeded = false;                    // whether its environment exists and has its seed
     bool rebuild = false;                   // whether its environment has to be made anew
+    bool unplayed = false;                  // an episode began after a failure, and no step was made in it
     uint64_t key = 0;                       // its random stream
     uint64_t rebuilds = 0;                  // since the reset
     int64_t elapsed = 0;                    // environment steps in this episode
     std::string error;                      // of this step
+    std::string next_error;                 // why the next episode could not begin in this step
+
+    RowCommand start_command() const {
+      if (rebuild) return RowCommand::rebuild;
+      return seeded ? RowCommand::start : RowCommand::start_seeded;
+    }
   };
   // The rows of one process.
   struct Group {
@@ -61,7 +69,6 @@ class PythonEnv final : public Env {
 
   Row& row(int64_t i) { return rows_[static_cast<size_t>(i)]; }
   const Group& group_of(int64_t i) const;
-  RowCommand start_command(const Row& row) const;
   void plan_step(int64_t i, const std::byte* actions, const Group& group);
   void run_round();
   void start_servers();
@@ -70,6 +77,7 @@ class PythonEnv final : public Env {
   void collect_row(int64_t i, const Group& group);
   void take_observation(int64_t i, const Group& group);
   void take_result(int64_t i, const Group& group);
+  void take_next(int64_t i, const Group& group);
   void fail(int64_t i, const std::string& text, bool rebuild);
   void lose(Group& group, const std::string& text);
   void restart_failed();

@@ -176,8 +176,8 @@ void ServerProcess::read_errors(std::vector<ServerRowError>& errors, const Deadl
   const nlohmann::ordered_json message = read_json(deadline);
   try {
     for (const auto& error : message.at("errors"))
-      errors.push_back(
-          {error.at(0).get<int64_t>(), error.at(1).get<std::string>(), error.at(2).get<std::vector<std::string>>()});
+      errors.push_back({error.at(0).get<int64_t>(), error.at(1).get<std::string>(),
+                        error.at(2).get<std::vector<std::string>>(), error.at(3).get<bool>()});
   } catch (const nlohmann::json::exception&) {
     lose("the process of the environment sent an unexpected answer and was killed");
   }

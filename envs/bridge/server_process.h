@@ -44,6 +44,8 @@ struct ServerRowError {
   int64_t row = 0;                     // of those of the server
   std::string text;                    // "ValueError: bad (env.py:12)"
   std::vector<std::string> traceback;  // lines
+  // It failed only when its next episode was to begin: the step that ended the last one is valid.
+  bool after_end = false;
 };
 
 class ServerProcess {

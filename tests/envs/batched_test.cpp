@@ -25,6 +25,7 @@ class Faulty {
     Failure failure = Failure::none;
     int32_t at = 2;
     bool* healed = nullptr;  // if true, resets no longer throw
+    int* resets = nullptr;   // counts them
   };
   struct State {
     int32_t count = 0;
@@ -44,6 +45,7 @@ class Faulty {
   void reset(Rng&) {
     if (options_->failure == Failure::reset_throws && !*options_->healed) throw std::runtime_error("no licence");
     state.count = 0;
+    if (options_->resets != nullptr) ++*options_->resets;
   }
   RowStep step(int32_t action, Rng&) {
     ++state.count;
@@ -201,15 +203,56 @@ TEST_CASE("batched: a row that cannot start shows zeros, is retried at every ste
   CHECK(pair.count(0) == 1.0f);
 }
 
-TEST_CASE("batched: if a row cannot restart after an episode, its last step is invalid") {
+TEST_CASE("batched: if a row cannot begin the next episode, the step that ended the last one is valid") {
   bool healed = true;
-  Pair pair({.failure = Faulty::Failure::reset_throws, .healed = &healed});
-  for (int t = 0; t < 4; ++t) pair.advance();
+  Pair pair({Faulty::Failure::reset_throws, 0, &healed}, /*limit=*/3);
   healed = false;
+  for (int t = 0; t < 3; ++t) pair.advance();
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(pair.failed(i) == 0);
+    CHECK(pair.step.truncated.view<uint8_t>()[i] == 1);
+    CHECK(pair.step.rewards.view<float>()[i] == 1.0f);
+    CHECK(pair.step.executed.view<int32_t>()[i] == 1);
+    CHECK(pair.step.final_observations[0].second.view<float>()[i] == 3);
+    CHECK(pair.count(i) == 0);
+  }
+  CHECK(pair.step.errors == std::vector<std::string>{"row 0: no licence", "row 1: no licence"});
   pair.advance();
-  CHECK(pair.failed(0) == 1);
-  CHECK(pair.step.terminated.view<uint8_t>()[0] == 0);
+  CHECK(pair.failed(0) == 1);  // it still cannot
   CHECK(pair.step.errors.size() == 2);
+  healed = true;
+  pair.advance();
+  CHECK(pair.failed(0) == 2);
+  pair.advance();
+  CHECK(pair.failed(0) == 0);
+  CHECK(pair.count(0) == 1);
+}
+
+TEST_CASE("batched: a row that restarted after a failure and then rests is not reset again") {
+  int resets = 0;
+  Pair pair({.failure = Faulty::Failure::throws, .resets = &resets});
+  pair.advance();
+  pair.advance();
+  REQUIRE(pair.failed(1) == 1);
+  CHECK(resets == 3);
+  std::string bytes;
+  for (const bool active : {false, true}) {
+    pair.env.set_active(1, active);
+    REQUIRE(pair.env.save(bytes));
+    REQUIRE(pair.env.load(bytes));
+    pair.advance();
+    CHECK(pair.failed(1) == 2);
+    CHECK(pair.count(1) == 0);
+  }
+  CHECK(resets == 3);
+  pair.advance();
+  CHECK(pair.failed(1) == 0);
+  CHECK(pair.count(1) == 1);
+  const int before = resets;
+  for (const bool active : {false, true}) pair.env.set_active(1, active);
+  pair.advance();
+  CHECK(pair.count(1) == 0);  // a row in the middle of an episode begins another one
+  CHECK(resets == before + 1);
 }
 
 TEST_CASE("batched: the time limit truncates, and a terminal state at the limit counts as terminated") {

@@ -114,6 +114,25 @@ TEST_CASE("observation_ranges: the final observation is checked too, and makes i
   CHECK(f.out.errors.empty());
 }
 
+TEST_CASE(
+    "observation_ranges: if only the next episode begins outside the range, the step that ended the last counts") {
+  Fixture f(2);
+  Tokens::first = 3;
+  f.step({Tokens::next, Tokens::ends});
+  CHECK(f.failed(1) == Failed::no);
+  CHECK(f.out.terminated.view<uint8_t>()[1] == 1);
+  CHECK(f.out.rewards.view<float>()[1] == 1.0f);
+  CHECK(f.token(1) == 0);
+  CHECK(f.out.errors ==
+        std::vector<std::string>{"row 1: observation tokens contains 3, expected 0 to 2 (a table of 3)"});
+  f.step({Tokens::next, Tokens::next});
+  CHECK(f.failed(1) == Failed::now);
+  Tokens::first = 0;
+  f.step({Tokens::next, Tokens::next});
+  CHECK(f.failed(1) == Failed::idle);
+  CHECK(f.out.errors.empty());
+}
+
 TEST_CASE("observation_ranges: a row whose episodes start outside the range fails at every step") {
   Fixture f(1, 1, 3);
   for (int i = 0; i < 3; ++i) {

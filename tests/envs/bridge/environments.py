@@ -155,7 +155,13 @@ class Trouble(Walk):
             self.chosen = self.where == "all" or seed % 2 == 0
         if self.what == "raise_in_reset" and self.chosen and self.resets > 0:
             raise RuntimeError("no reset")
-        return super().reset(seed=seed)
+        observation, info = super().reset(seed=seed)
+        if self.chosen and self.resets > 1:
+            if self.what == "nan_in_reset":
+                observation[0] = np.nan
+            elif self.what == "shape_in_reset":
+                observation = np.zeros(2, np.float32)
+        return observation, info
 
     def step(self, action):
         observation, reward, terminated, truncated, info = super().step(action)

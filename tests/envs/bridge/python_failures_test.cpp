@@ -82,17 +82,58 @@ TEST_CASE("python_env: results that cannot be used fail their row") {
   }
 }
 
-TEST_CASE("python_env: a row whose reset fails shows zeros and is tried again at the next step") {
+TEST_CASE("python_env: if a reset fails, the step that ended the last episode counts, and the next step tries again") {
   if (!can_use("numpy")) return;
   Stepping run(python_config("Trouble", 1, trouble("raise_in_reset")));
   for (int t = 0; t < 9; ++t) run.act(1);
   CHECK(run.failed() == Failed::no);
   run.act(1);  // the episode ends, and the next one cannot begin
-  CHECK(run.failed() == Failed::now);
+  CHECK(run.failed() == Failed::no);
   CHECK(error_of(run).starts_with("row 0: RuntimeError: no reset"));
-  CHECK(!run.terminated());
+  CHECK(run.terminated());
+  CHECK(run.executed() == 1);
+  CHECK(run.last_observed(0, 1) == 10);
+  CHECK(run.last_observed(0, 0) == run.reward());
+  CHECK(run.observed(0, 1) == 0);
+  CHECK(run.observed(0, 2) == 0);  // there is no observation
   run.act(1);
-  CHECK(run.failed() == Failed::no);  // a new environment began it in the step that failed
+  CHECK(run.failed() == Failed::idle);
+  CHECK(run.step.errors.empty());
+  CHECK(run.observed(0, 2) == 1);  // of a new environment
+  run.act(1);
+  CHECK(run.failed() == Failed::no);
+}
+
+TEST_CASE("python_env: if the first observation of an episode is not valid, the step that ended the last one counts") {
+  if (!can_use("numpy")) return;
+  for (const char* what : {"nan_in_reset", "shape_in_reset"}) {
+    CAPTURE(what);
+    Stepping run(python_config("Trouble", 1, trouble(what)));
+    for (int t = 0; t < 10; ++t) run.act(1);
+    CHECK(run.failed() == Failed::no);
+    CHECK(run.terminated());
+    CHECK(run.last_observed(0, 1) == 10);
+    CHECK(run.step.errors.size() == 1);
+  }
+}
+
+TEST_CASE("python_env: a row that restarted after an exception and then rests is not reset again") {
+  if (!can_use("numpy")) return;
+  Stepping run(python_config("Trouble", 2, trouble("raise")));
+  REQUIRE(steps_until_failure(run) == 3);
+  run.env->set_active(0, false);
+  run.act(1);
+  CHECK(run.failed(0) == Failed::idle);
+  CHECK(run.observed(0, 2) == 0);
+  run.env->set_active(0, true);
+  run.act(1);
+  CHECK(run.failed(0) == Failed::idle);
+  CHECK(run.observed(0, 1) == 0);
+  CHECK(run.observed(0, 2) == 1);  // the reset of the new environment, which got a seed
+  run.act(1);
+  CHECK(run.failed(0) == Failed::no);
+  CHECK(run.observed(0, 1) == 1);
+  CHECK(run.observed(0, 2) == 1);
 }
 
 TEST_CASE("python_env: a process that is lost in a step fails its rows, and the next step starts another") {

@@ -35,6 +35,8 @@ class Vector:
         return {"state": state, "action_mask": np.stack([~self.over, ~self.over], 1)} if self.masked else state
 
     def reset(self, seed=None, options=None):
+        if self.what == "raise_in_reset" and self.t > 0:
+            raise RuntimeError("no reset")
         chosen = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         for i, walk in enumerate(self.walks):
             if chosen[i]:
@@ -106,6 +108,8 @@ class Parallel:
         return {"state": state, "action_mask": mask_of_one(self.t)} if self.masked else state
 
     def reset(self, seed=None, options=None):
+        if self.what == "raise_in_reset" and self.resets > 0:
+            raise RuntimeError("no reset")
         if seed is not None:
             self.random = np.random.default_rng(seed)
         self.agents, self.t = list(self.possible_agents), 0

@@ -298,6 +298,33 @@ TEST_CASE("zoo: no masked action arrives, also after an agent failed and with an
         std::vector<std::string>{"row 0: observation state is not finite", "row 3: observation state is not finite"});
 }
 
+TEST_CASE("shared rows: if a reset fails, the steps that ended episodes count, and the next step makes all anew") {
+  if (!can_use("numpy")) return;
+  Stepping vector(vector_config("Disabled", 2, R"(, "what": "raise_in_reset")"));
+  for (int t = 0; t < 3; ++t) vector.act(1);  // the episode of row 0 ends
+  CHECK(vector.failed(0) == Failed::no);
+  CHECK(vector.terminated(0));
+  CHECK(vector.last_observed(0, 1) == 3);
+  CHECK(vector.failed(1) == Failed::now);  // its episode cannot go on
+  REQUIRE(vector.step.errors.size() == 2);
+  CHECK(vector.step.errors[0].starts_with("row 0: RuntimeError: no reset (/"));
+  vector.act(1);
+  for (size_t i = 0; i < 2; ++i) CHECK(vector.failed(i) == Failed::idle);
+  vector.act(1);
+  for (size_t i = 0; i < 2; ++i) CHECK(vector.failed(i) == Failed::no);
+
+  Stepping zoo(zoo_config(3, R"({"what": "raise_in_reset"})"));
+  for (int t = 0; t < 4; ++t) zoo.act(1);  // agent c is the last to leave
+  CHECK(zoo.failed(2) == Failed::no);
+  CHECK(zoo.truncated(2));
+  CHECK(zoo.last_observed(2, 1) == 4);
+  CHECK(zoo.step.errors.size() == 3);
+  zoo.act(1);
+  for (size_t i = 0; i < 3; ++i) CHECK(zoo.failed(i) == Failed::idle);
+  zoo.act(1);
+  for (size_t i = 0; i < 3; ++i) CHECK(zoo.failed(i) == Failed::no);
+}
+
 TEST_CASE("zoo: what cannot share one policy is refused by name, and rows have to be whole worlds") {
   if (!can_use("numpy")) return;
   CHECK(refusal_of(zoo_config(3, R"({"what": "spaces"})"))
