@@ -29,8 +29,11 @@ void describe(EnvConfig& c, Fields& fields) {
         "processes among which the rows of one group are divided; only for environments in Python",
         {.change = Change::at_resume});
   s.add(c.step_timeout, "step_timeout_ms", between(1, 86'400'000),
-        "longest time for a step of an environment in Python, and for the start of its process; a process that takes "
-        "longer is killed and started again",
+        "longest time for a step of an environment in Python; a process that takes longer is killed and started again",
+        {.change = Change::at_resume});
+  s.add(c.start_timeout, "start_timeout_ms", between(1, 86'400'000),
+        "longest time for the start of a process of an environment in Python: for its imports, and for the first reset "
+        "of its rows",
         {.change = Change::at_resume});
 }
 

@@ -21,9 +21,10 @@ struct EnvConfig {
   double max_abs_reward = 0.0;     // scaled rewards are clipped to this magnitude; 0 = no clipping
   bool normalize_actions = false;  // policies use [-1, 1], mapped to the bounds of continuous actions
   // Of environments in Python (ids that begin with gym:, envpool:, zoo: or py:).
-  std::string python = "python3";                  // the interpreter: a name in PATH, or a path
-  int64_t processes = 1;                           // processes among which the rows of one group are divided
-  std::chrono::milliseconds step_timeout{60'000};  // for a step of one group, and for the start of a process
+  std::string python = "python3";                    // the interpreter: a name in PATH, or a path
+  int64_t processes = 1;                             // processes among which the rows of one group are divided
+  std::chrono::milliseconds step_timeout{60'000};    // for a step of one group
+  std::chrono::milliseconds start_timeout{300'000};  // for the start of a process, with the first reset of its rows
   friend bool operator==(const EnvConfig&, const EnvConfig&) = default;
 };
 

@@ -76,6 +76,85 @@ def text_of(error):
     return printable(line[:longest] + (f" ({place})" if place else ""))
 
 
+# ---- values that an environment returns
+
+
+def shown(value):
+    """A value as an error shows it."""
+    if np.ndim(value) > 0 and np.size(value) > 4:
+        return f"{type(value).__name__} of shape {list(np.shape(value))}" if isinstance(value, np.ndarray) else brief(value)
+    return brief(value)
+
+
+def brief(value):
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def number_of(name, value):
+    """The number that a value is: a number, or an array of one."""
+    if isinstance(value, (float, int, np.floating, np.integer)):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub" or array.size != 1:
+        raise ValueError(f"{name} is {shown(value)}, expected a number")
+    return float(array.reshape(-1)[0])
+
+
+def flag_of(name, value):
+    """The truth value that a value is: True, False, 1 or 0, or an array of one of them."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    array = np.asarray(value)
+    if array.dtype.kind in "fiub" and array.size == 1 and array.reshape(-1)[0] in (0, 1):
+        return bool(array.reshape(-1)[0])
+    raise ValueError(f"{name} is {shown(value)}, expected True or False")
+
+
+def numbers_of_rows(name, values, count):
+    """The numbers of all rows of a vector environment: [N], or [N, 1]."""
+    array = np.asarray(values)
+    if array.dtype.kind in "fiub" and array.shape in ((count,), (count, 1)):
+        return array.reshape(count)
+    if np.shape(values) not in ((count,), (count, 1)):
+        raise ValueError(f"{name} has shape {list(np.shape(values))}, expected [{count}]")
+    return np.array([number_of(f"{name}[{i}]", values[i]) for i in range(count)])
+
+
+def flags_of_rows(name, values, count):
+    array = np.asarray(values)
+    if array.dtype.kind == "b" and array.shape == (count,):
+        return array
+    if np.shape(values) not in ((count,), (count, 1)):
+        raise ValueError(f"{name} has shape {list(np.shape(values))}, expected [{count}]")
+    return np.array([flag_of(f"{name}[{i}]", values[i]) for i in range(count)], bool)
+
+
+def dict_of(info):
+    if not hasattr(info, "get"):
+        raise ValueError(f"info is {shown(info)}, expected a dict")
+    return info
+
+
+def parts_of_reset(result):
+    """Observation and info."""
+    if type(result) not in (tuple, list) or len(result) != 2:
+        raise ValueError(f"reset() returned {returned(result)}, expected 2: observation and info")
+    return result
+
+
+def parts_of_step(result):
+    if type(result) not in (tuple, list) or len(result) != 5:
+        raise ValueError(
+            f"step() returned {returned(result)}, expected 5: observation, reward, terminated, truncated, info " "(Gymnasium 0.26 or later)"
+        )
+    return result
+
+
+def returned(result):
+    return f"{len(result)} values" if type(result) in (tuple, list) else shown(result)
+
+
 # ---- making environments
 
 
@@ -308,8 +387,7 @@ class Leaf:
         else:
             raise Refused(
                 "space",
-                f"{where}: a {self.kind} space is not supported, expected Box, Discrete, "
-                "MultiDiscrete, MultiBinary, Dict or Tuple",
+                f"{where}: a {self.kind} space is not supported, expected Box, Discrete, " "MultiDiscrete, MultiBinary, Dict or Tuple",
             )
         if 0 in self.source:
             raise Refused("space", f"{where} has the shape {list(self.source)}, expected extents of at least 1")
@@ -320,7 +398,10 @@ class Leaf:
 
     def take(self, observation):
         for part in self.path:
-            observation = observation[part]
+            try:
+                observation = observation[part]
+            except (LookupError, TypeError) as error:
+                raise ValueError(f"observation {self.name} is missing in {shown(observation)}") from error
         return observation
 
     def write(self, view, i, observation):
@@ -328,11 +409,11 @@ class Leaf:
         self.write_value(view, i, self.take(observation))
 
     def write_value(self, view, i, value):
-        value = np.asarray(value)
+        given, value = value, np.asarray(value)
+        if value.dtype.kind not in "fiub":
+            raise ValueError(f"observation {self.name} is {shown(given)}, expected numbers")
         if value.shape != self.source:
-            raise ValueError(
-                f"observation {self.name} has shape {list(value.shape)}, its space has {list(self.source)}"
-            )
+            raise ValueError(f"observation {self.name} has shape {list(value.shape)}, its space has {list(self.source)}")
         if self.kind in ("Box", "MultiBinary"):
             view[i] = value.reshape(self.shape)
             return
@@ -379,8 +460,7 @@ class Actions:
         if self.dtype.kind != "f":
             raise Refused(
                 "space",
-                f"the action space is a Box of {self.dtype.name}, expected float32 or float64, or a "
-                "MultiDiscrete space",
+                f"the action space is a Box of {self.dtype.name}, expected float32 or float64, or a " "MultiDiscrete space",
             )
         # Rounded to float32 towards the inside, so that a clipped action is never outside of the space.
         for bound, towards, out in ((space.low, np.inf, self.low), (space.high, -np.inf, self.high)):
@@ -513,8 +593,11 @@ class Spaces:
 
 def success_of(info):
     """Whether an episode succeeded, or None if the environment does not say."""
-    value = info.get("is_success")
-    return info.get("success") if value is None else value
+    for name in ("is_success", "success"):
+        value = dict_of(info).get(name)
+        if value is not None:
+            return flag_of(f'info["{name}"]', value)
+    return None
 
 
 def first_action(spaces, mask=None):
@@ -530,23 +613,144 @@ def first_action(spaces, mask=None):
     return numbers
 
 
-def reports_success(env, spaces):
-    """Whether the infos of a reset or of a first step contain the success of an episode."""
-    observation, info = env.reset(seed=0)
-    if (getattr(env, "metadata", None) or {}).get("reports_success") or success_of(info) is not None:
-        return True
-    numbers = spaces.allowed_action(spaces.mask and spaces.mask(observation))
-    try:
-        result = env.step(spaces.actions.converter()(numbers[None])[0])
-    except Exception:  # an environment may fail now and then; a run reports it
-        return False
-    if len(result) != 5:
-        raise Refused(
-            "make",
-            f"step() returned {len(result)} values, expected 5: observation, reward, terminated, "
-            "truncated, info (Gymnasium 0.26 or later)",
-        )
-    return success_of(result[4]) is not None
+class Trial:
+    """A reset and a step of an environment before the run, with their results checked as in the run."""
+
+    def __init__(self, env, spaces):
+        self.env, self.spaces = env, spaces
+        self.convert = spaces.actions.converter()
+
+    def reports_success(self):
+        """Whether the environment says if an episode succeeded. Raises Refused for what a run could not use."""
+        metadata = getattr(self.env, "metadata", None) or {}
+        try:
+            said = self.reset_and_step()
+        except Exception:  # an environment may fail now and then: once more
+            try:
+                said = self.reset_and_step()
+            except Mistake as error:
+                raise Refused("contract", str(error)) from error
+        return bool(metadata.get("reports_success")) or said
+
+    def reset_and_step(self):
+        masks, said = self.checked("reset", self.reset)
+        return self.checked("step", self.step, masks) or said
+
+    def checked(self, name, call, *arguments):
+        """A call of the environment and the check of its results. Errors of the environment itself pass."""
+        results = call(*arguments)
+        try:
+            return self.check_reset(*results) if name == "reset" else self.check_step(*results)
+        except ValueError as error:
+            text = str(error)
+            raise Mistake(text if text.startswith(name) else f"{name}(): {text}") from error
+
+    def observed(self, observation):
+        """Checks an observation; returns its mask."""
+        for leaf in self.spaces.leaves:
+            view = np.zeros((1, *leaf.shape), leaf.dtype)
+            leaf.write(view, 0, observation)
+            if not np.isfinite(view).all():
+                raise ValueError(f"observation {leaf.name} is {shown(leaf.take(observation))}, expected finite numbers")
+        if self.spaces.mask is None:
+            return None
+        view = np.zeros((1, self.spaces.actions.masked_size()), np.uint8)
+        self.spaces.write_mask(view, 0, observation)
+        return self.spaces.mask(observation)
+
+    def ended(self, reward, terminated, truncated):
+        if not math.isfinite(number_of("the reward", reward)):
+            raise ValueError(f"the reward is {shown(reward)}, expected a finite number")
+        flag_of("terminated", terminated)
+        flag_of("truncated", truncated)
+
+    def reset(self):
+        return (self.env.reset(seed=0),)
+
+    def check_reset(self, result):
+        observation, info = parts_of_reset(result)
+        return self.observed(observation), success_of(info) is not None
+
+    def step(self, mask):
+        return (self.env.step(self.convert(self.spaces.allowed_action(mask)[None])[0]),)
+
+    def check_step(self, result):
+        observation, reward, terminated, truncated, info = parts_of_step(result)
+        self.ended(reward, terminated, truncated)
+        self.observed(observation)
+        return success_of(info) is not None
+
+
+class Mistake(Exception):
+    """An environment returned something that no run could use."""
+
+
+class VectorTrial(Trial):
+    """The same of a vector environment, of which the first row is checked."""
+
+    def reset(self):
+        return (reset_result(self.env, [0] * int(self.env.num_envs)),)
+
+    def check_reset(self, result):
+        batch, info = parts_of_reset(result)
+        self.observed(self.first(batch))
+        masks = self.spaces.mask and self.spaces.mask(batch)
+        rows = [None if masks is None else self.spaces.mask_of_row(masks, i) for i in range(int(self.env.num_envs))]
+        return rows, success_of_rows(info) is not None
+
+    def first(self, batch):
+        """The observation of row 0."""
+        result = {}
+        for leaf in self.spaces.leaves:
+            values, at = leaf.take(batch), result
+            if np.ndim(values) == 0 or len(values) != int(self.env.num_envs):
+                raise ValueError(f"observation {leaf.name} is {shown(values)}, expected {self.env.num_envs} rows")
+            if not leaf.path:
+                return values[0]
+            for part in leaf.path[:-1]:
+                at = at.setdefault(part, {})
+            at[leaf.path[-1]] = values[0]
+        if self.spaces.mask is not None:
+            result["action_mask"] = self.spaces.mask_of_row(self.spaces.mask(batch), 0)
+        return result
+
+    def step(self, masks):
+        actions = np.stack([self.spaces.allowed_action(mask) for mask in masks])
+        return (self.env.step(self.spaces.actions.batch(self.convert(actions))),)
+
+    def check_step(self, result):
+        batch, rewards, terminated, truncated, info = parts_of_step(result)
+        count = int(self.env.num_envs)
+        flags = [flags_of_rows(*named, count) for named in (("terminated", terminated), ("truncated", truncated))]
+        self.ended(numbers_of_rows("rewards", rewards, count)[0], *(each[0] for each in flags))
+        self.observed(self.first(batch))
+        return success_of_rows(info) is not None
+
+
+class ZooTrial(Trial):
+    """The same of a PettingZoo parallel environment."""
+
+    def check_reset(self, result):
+        observations, infos = parts_of_reset(result)
+        masks = {agent: self.observed(self.of(observations, agent, "observations")) for agent in self.env.agents}
+        return masks, any(success_of(info) is not None for info in dict_of(infos).values())
+
+    def of(self, values, agent, name):
+        if agent not in dict_of(values):
+            raise ValueError(f"{name} has nothing for {agent}")
+        return values[agent]
+
+    def step(self, masks):
+        actions = self.convert(np.stack([self.spaces.allowed_action(mask) for mask in masks.values()]))
+        return self.env.step(dict(zip(masks, actions))), list(masks)
+
+    def check_step(self, result, agents):
+        observations, rewards, terminated, truncated, infos = parts_of_step(result)
+        for agent in agents:
+            named = ((rewards, "rewards"), (terminated, "terminated"), (truncated, "truncated"))
+            self.ended(*(self.of(values, agent, name) for values, name in named))
+            self.observed(self.of(observations, agent, "observations"))
+        return any(success_of(info) is not None for info in dict_of(infos).values())
 
 
 # ---- rows
@@ -627,16 +831,18 @@ class Rows(Block):
             env, self.spare = (self.spare, None) if self.spare is not None else (self.make(), None)
             self.envs[i], self.steps[i] = env, env.step
         seed = {"seed": int(self.seeds[i])} if command in (START_SEEDED, REBUILD) else {}
-        observation, _ = self.envs[i].reset(**seed)
+        observation, info = parts_of_reset(self.envs[i].reset(**seed))
+        dict_of(info)
         self.write_next(i, observation)
 
     def finish(self, i, observation, terminated, truncated, info):
         """The end of an episode, and the beginning of the next one."""
         self.write(i, observation, self.finals)
-        self.success[i] = bool(success_of(info)) if info else False
-        self.terminated[i], self.truncated[i] = bool(terminated), bool(truncated and not terminated)
+        self.success[i] = bool(success_of(info))
+        self.terminated[i], self.truncated[i] = terminated, truncated and not terminated
         try:
-            observation, _ = self.envs[i].reset()
+            observation, info = parts_of_reset(self.envs[i].reset())
+            dict_of(info)
             self.write_next(i, observation)
         except (Exception, SystemExit) as error:
             self.fail(i, error, after_end=True)
@@ -646,8 +852,15 @@ class Rows(Block):
         rewards, i = self.rewards, 0
         for step, action, view in zip(self.steps, self.take_actions(), self.row_views):
             try:
-                observation, reward, terminated, truncated, info = step(action)
-                rewards[i] = reward
+                result = step(action)
+                if type(result) is not tuple or len(result) != 5:
+                    result = parts_of_step(result)
+                observation, reward, terminated, truncated, info = result
+                rewards[i] = reward if type(reward) is float else number_of("the reward", reward)
+                if terminated is not False:
+                    terminated = flag_of("terminated", terminated)
+                if truncated is not False:
+                    truncated = flag_of("truncated", truncated)
                 if terminated or truncated:
                     self.finish(i, observation, terminated, truncated, info)
                 else:
@@ -663,8 +876,9 @@ class Rows(Block):
         """The steps of one chunk in row i, until the episode ends."""
         total, executed, step = 0.0, 0, self.steps[i]
         for action in actions:
-            observation, reward, terminated, truncated, info = step(action)
-            total += float(reward)
+            observation, reward, terminated, truncated, info = parts_of_step(step(action))
+            total += number_of("the reward", reward)
+            terminated, truncated = flag_of("terminated", terminated), flag_of("truncated", truncated)
             executed += 1
             if terminated or truncated:
                 break
@@ -761,17 +975,27 @@ def value_of_row(infos, name, i):
     return values[i] if np.ndim(values) > 0 else values
 
 
-def reset_vector(env, seeds, **given):
-    """Resets a vector environment. One whose reset() takes no list of seeds gets the first one. Returns observations."""
+def success_of_rows(infos):
+    """What the infos of a vector environment say about success in any row; None if they do not."""
+    return next((infos[name] for name in ("is_success", "success") if dict_of(infos).get(name) is not None), None)
+
+
+def reset_result(env, seeds, **given):
+    """Resets a vector environment. One whose reset() takes no list of seeds gets the first one."""
     if all(seed is None for seed in seeds):
-        return env.reset(**given)[0]
+        return env.reset(**given)
     try:
-        return env.reset(seed=seeds, **given)[0]
+        return env.reset(seed=seeds, **given)
     except Exception as error:
         try:
-            return env.reset(seed=next(seed for seed in seeds if seed is not None), **given)[0]
+            return env.reset(seed=next(seed for seed in seeds if seed is not None), **given)
         except Exception:
             raise error from None
+
+
+def reset_vector(env, seeds, **given):
+    """The same; returns the observations."""
+    return parts_of_reset(reset_result(env, seeds, **given))[0]
 
 
 class VectorRows(SharedRows):
@@ -850,11 +1074,11 @@ class VectorRows(SharedRows):
                 self.fail(i, error, begun is not None and begun[i])
 
     def step_all(self, commands):
-        observation, rewards, terminated, truncated, infos = self.env.step(self.batch_of_actions(commands))
-        for name, values in (("rewards", rewards), ("terminated", terminated), ("truncated", truncated)):
-            if np.shape(values) != (self.count,):
-                raise ValueError(f"{name} has shape {list(np.shape(values))}, expected [{self.count}]")
-        terminated, truncated = np.asarray(terminated, bool), np.asarray(truncated, bool)
+        result = parts_of_step(self.env.step(self.batch_of_actions(commands)))
+        observation, rewards, terminated, truncated, infos = result
+        rewards = numbers_of_rows("rewards", rewards, self.count)
+        terminated = flags_of_rows("terminated", terminated, self.count)
+        truncated = flags_of_rows("truncated", truncated, self.count)
         done = terminated | truncated
         self.write_rows(range(self.count), observation, done if self.mode == "SameStep" else None)
         # A row that is to start does so where an episode has just begun.
@@ -927,7 +1151,7 @@ class World:
             self.agents = list(self.env.possible_agents)
         seeded = [k for k, command in enumerate(commands) if command in (START_SEEDED, REBUILD)]
         seed = {"seed": int(self.rows.seeds[self.first + seeded[0]])} if seeded else {}
-        self.begin(self.env.reset(**seed)[0])
+        self.begin(parts_of_reset(self.env.reset(**seed))[0])
 
     def begin(self, observations):
         for agent in self.agents:
@@ -946,7 +1170,7 @@ class World:
         rows, before = self.rows, list(self.env.agents)
         numbers = [rows.numbers_of(self.first + k, command) for k, command in enumerate(commands)]
         actions = dict(zip(self.agents, rows.convert(np.stack(numbers))))
-        result = self.env.step({agent: actions[agent] for agent in before})
+        result = parts_of_step(self.env.step({agent: actions[agent] for agent in before}))
         over = not self.env.agents
         for k, agent in enumerate(self.agents):
             i = self.first + k
@@ -961,7 +1185,7 @@ class World:
 
     def start_again(self, commands, acted):
         try:
-            self.begin(self.env.reset()[0])
+            self.begin(parts_of_reset(self.env.reset())[0])
         except (Exception, SystemExit) as error:
             mine = [self.first + k for k, command in enumerate(commands) if command != SKIP]
             ended = [i for i in mine if commands[i - self.first] == STEP and self.agents[i - self.first] in acted]
@@ -969,13 +1193,14 @@ class World:
 
     def take(self, i, agent, result):
         rows, (observations, rewards, terminated, truncated, infos) = self.rows, result
-        rows.rewards[i] = rewards.get(agent, 0.0)
+        rows.rewards[i] = number_of(f"the reward of {agent}", rewards.get(agent, 0.0))
         if agent in observations:
             rows.write_next(i, observations[agent])
-        ended, gone = terminated.get(agent, False), agent not in self.env.agents
-        if ended or truncated.get(agent, False) or gone:
+        ended = flag_of(f"terminated of {agent}", terminated.get(agent, False))
+        cut = flag_of(f"truncated of {agent}", truncated.get(agent, False))
+        if ended or cut or agent not in self.env.agents:
             rows.keep_last(i)
-            rows.end(i, ended, not ended, success_of(infos.get(agent) or {}))
+            rows.end(i, ended, not ended, success_of(infos.get(agent, {})))
 
 
 class ZooRows(SharedRows):
@@ -1065,9 +1290,7 @@ def vector_description(env, rows):
 def parallel_description(env):
     for name in ("possible_agents", "observation_space", "action_space", "reset", "step"):
         if not hasattr(env, name):
-            raise Refused(
-                "make", f"{type(env).__name__} has no {name}, expected a parallel environment as PettingZoo has them"
-            )
+            raise Refused("make", f"{type(env).__name__} has no {name}, expected a parallel environment as PettingZoo has them")
     agents = list(env.possible_agents)
     if not agents:
         raise Refused("make", f"{type(env).__name__} has no possible_agents, expected at least one")
@@ -1081,29 +1304,6 @@ def parallel_description(env):
                     "agents, because they share one policy; wrappers of the package supersuit can pad them",
                 )
     return spaces[0], ZooRows
-
-
-def reports_success_of(env, spaces, kind):
-    if kind is Rows:
-        return reports_success(env, spaces)
-    if (getattr(env, "metadata", None) or {}).get("reports_success"):
-        return True
-    convert = spaces.actions.converter()
-    if kind is ZooRows:
-        observations, agents = env.reset(seed=0)[0], list(env.agents)
-        masks = [spaces.mask and spaces.mask(observations[agent]) for agent in agents]
-    else:
-        observations = reset_vector(env, [0] * int(env.num_envs))
-        masks = spaces.mask and spaces.mask(observations)
-        masks = [spaces.mask and spaces.mask_of_row(masks, i) for i in range(int(env.num_envs))]
-    actions = convert(np.stack([spaces.allowed_action(mask) for mask in masks]))
-    try:
-        if kind is ZooRows:
-            infos = env.step(dict(zip(agents, actions)))[4]
-            return any(success_of(info) is not None for info in infos.values())
-        return success_of(env.step(spaces.actions.batch(actions))[4]) is not None
-    except Exception:  # as above
-        return False
 
 
 def describe(request):
@@ -1124,7 +1324,8 @@ def describe(request):
         answer["shared"] = kind is not Rows
         answer["agents"] = len(env.possible_agents) if kind is ZooRows else 1
         if request["probe"]:
-            answer["reports_success"] = reports_success_of(env, spaces, kind)
+            trial = {Rows: Trial, VectorRows: VectorTrial, ZooRows: ZooTrial}[kind]
+            answer["reports_success"] = trial(env, spaces).reports_success()
         return {"spaces": answer}, (make, env, spaces, kind)
     except Refused as error:
         return {"error": {"kind": error.kind, "text": printable(str(error)), "traceback": []}}, None

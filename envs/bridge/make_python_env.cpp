@@ -48,7 +48,7 @@ void require_target(const std::string& id) {
 PythonTarget target_of(const EnvConfig& config, const std::string& evaluation_params) {
   require_target(config.id);
   if (config.python.empty()) throw ConfigError("env.python: \"\" is empty, expected the name or path of a program");
-  return {config.id, arguments_of(config, evaluation_params), config.python, config.step_timeout};
+  return {config.id, arguments_of(config, evaluation_params), config.python, config.step_timeout, config.start_timeout};
 }
 
 }  // namespace

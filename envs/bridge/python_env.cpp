@@ -157,11 +157,11 @@ void PythonEnv::run_round() {
       lose(group, error.what());
     }
   }
-  const Deadline deadline(target_.timeout);
+  const Deadline usual(target_.timeout), first(std::max(target_.timeout, target_.start_timeout));
   for (Group& group : groups_) {
     if (!group.asked) continue;
     try {
-      collect(group, group.server->await_step(deadline));
+      collect(group, group.server->await_step(group.server->starting() ? first : usual));
     } catch (const ServerGone& error) {
       lose(group, error.what());
     }

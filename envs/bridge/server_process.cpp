@@ -115,8 +115,9 @@ bool ServerProcess::wait_readable(const Deadline& deadline, bool for_reply) {
     if (watched[0].revents != 0) return true;
     if (watched[1].revents != 0) return false;
     if (deadline.passed())
-      lose("the process of the environment has not answered within env.step_timeout_ms (" +
-           std::to_string(target_.timeout.count()) + " ms) and was killed");
+      lose("the process of the environment has not answered within env." +
+           std::string(starting_ ? "start_timeout_ms (" : "step_timeout_ms (") +
+           std::to_string((starting_ ? target_.start_timeout : target_.timeout).count()) + " ms) and was killed");
   }
 }
 
@@ -150,7 +151,7 @@ nlohmann::ordered_json ServerProcess::read_json(const Deadline& deadline) {
   }
 }
 
-nlohmann::ordered_json ServerProcess::spaces() { return read_json(Deadline(target_.timeout)); }
+nlohmann::ordered_json ServerProcess::spaces() { return read_json(Deadline(target_.start_timeout)); }
 
 void ServerProcess::attach(StepBlock& block) {
   requested_ = Descriptor(eventfd(0, EFD_CLOEXEC));
@@ -190,6 +191,7 @@ std::vector<ServerRowError> ServerProcess::await_step(const Deadline& deadline) 
   const auto first = std::min<std::chrono::milliseconds>(kFirstWait, deadline.left());
   if (poll(usual, 2, static_cast<int>(first.count())) <= 0 || usual[1].revents != 0)
     while (wait_readable(deadline, /*for_reply=*/true)) read_errors(errors, deadline);
+  starting_ = false;
   if (++steps_ % kStepsPerRead == 0) process_->read_output();
   uint64_t replies = 0;
   const bool read_all = ::read(replied_.number(), &replies, sizeof replies) == sizeof replies && replies == 1;

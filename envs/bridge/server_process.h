@@ -24,10 +24,11 @@ namespace troupe {
 
 // Which environments a server makes, and how it is started.
 struct PythonTarget {
-  std::string id;      // "gym:CartPole-v1"
-  std::string params;  // JSON object: keyword arguments
-  std::string python;  // the interpreter
-  std::chrono::milliseconds timeout;
+  std::string id;                           // "gym:CartPole-v1"
+  std::string params;                       // JSON object: keyword arguments
+  std::string python;                       // the interpreter
+  std::chrono::milliseconds timeout;        // for a step
+  std::chrono::milliseconds start_timeout;  // for the answer with the spaces, and for the first step
 };
 
 // Whether a server has to find out by a reset and a step if the environment reports success.
@@ -58,12 +59,14 @@ class ServerProcess {
   ~ServerProcess();
 
   // The answer to the question of the constructor: {"spaces": ...} or {"error": {"kind", "text", "traceback"}}. Waits
-  // at most the timeout. Throws ServerGone.
+  // at most the start timeout. Throws ServerGone.
   nlohmann::ordered_json spaces();
   // Hands over the memory block for the steps, which has to outlive this object. Throws ServerGone, or IoError.
   void attach(StepBlock& block);
   // Asks for one step of the rows, as the block's commands say; `all`: all say RowCommand::step. Throws ServerGone.
   void request_step(bool all);
+  // Whether no step is done yet: the first one makes the environments.
+  bool starting() const { return starting_; }
   // Waits until that step is done. Returns the rows that failed. Throws ServerGone.
   std::vector<ServerRowError> await_step(const Deadline& deadline);
   // Row `row` as text; empty if the environment does not draw text. Throws ServerGone.
@@ -91,6 +94,7 @@ class ServerProcess {
   Descriptor socket_;
   Descriptor requested_, replied_;  // eventfds that wake the server and this process
   uint64_t steps_ = 0;
+  bool starting_ = true;
   StepBlock* block_ = nullptr;  // none before attach()
   std::unique_ptr<ChildProcess> process_;
 };

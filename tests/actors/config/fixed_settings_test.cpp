@@ -10,8 +10,9 @@ using namespace troupe;
 
 TEST_CASE("settings of a run: exactly the listed settings and sections may change at a resume") {
   const SettingsOfRun settings = settings_of_run();
-  const std::set<std::string> at_resume = {"name",       "trainer.threads", "trainer.device",     "trainer.max_skipped",
-                                           "env.python", "env.processes",   "env.step_timeout_ms"},
+  const std::set<std::string> at_resume =
+                                  {"name",       "trainer.threads", "trainer.device",      "trainer.max_skipped",
+                                   "env.python", "env.processes",   "env.step_timeout_ms", "env.start_timeout_ms"},
                               sections = {"stop", "evaluation", "checkpoint", "stats", "network"},
                               unless_deterministic = {"workers", "inference"};
   for (const SettingInfo& info : describe_fields()) {

@@ -194,6 +194,42 @@ class Trouble(Walk):
         return observation, reward, terminated, truncated, info
 
 
+class Returns(Walk):
+    """Replaces parts of what it returns, from a step on: "reward=None" gives the reward None."""
+
+    def __init__(self, what="", from_step=1):
+        super().__init__(length=100)
+        self.what, self.from_step = what, from_step
+
+    def replaced(self, **values):
+        if self.what == "raise" and "reward" in values:
+            raise RuntimeError("always")
+        for part in self.what.split("; "):
+            name, equals, text = part.partition("=")
+            if equals and name in values:
+                values[name] = eval(text, {"np": np, "nan": float("nan")})
+        return values
+
+    def reset(self, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        values = self.replaced(reset=None, reset_info=info)
+        return (observation, values["reset_info"]) if values["reset"] is None else values["reset"]
+
+    def step(self, action):
+        names = ("observation", "reward", "terminated", "truncated", "info")
+        values = dict(zip(names, super().step(action)))
+        if self.t >= self.from_step:
+            values = self.replaced(step=None, **values)
+        if values.pop("step", None) is not None:
+            return 1, 2.0, False, {}
+        return tuple(values[name] for name in names)
+
+
+def slow_start():
+    time.sleep(1)
+    return Walk()
+
+
 def broken(text="cannot be built"):
     raise OSError(text)
 

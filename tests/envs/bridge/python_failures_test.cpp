@@ -67,7 +67,7 @@ TEST_CASE("python_env: results that cannot be used fail their row") {
            {"nan", "row 0: observation observation is not finite"},
            {"infinite_reward", "row 0: the reward is inf"},
            {"shape", "row 0: ValueError: observation observation has shape [1], its space has [3]"},
-           {"four", "row 0: ValueError: not enough values to unpack (expected 5, got 4)"},
+           {"four", "row 0: ValueError: step() returned 4 values, expected 5: observation, reward, terminated"},
            {"exit", "row 0: SystemExit: leaving"}}) {
     CAPTURE(c.what);
     Stepping run(python_config("Trouble", 1, trouble(c.what)));
@@ -265,13 +265,89 @@ TEST_CASE("python_env: what cannot be made is refused with one line") {
   }
 }
 
+TEST_CASE("python_env: an environment whose first reset or step no run could use is refused, with the value") {
+  if (!can_use("numpy")) return;
+  struct Case {
+    const char *what, *text;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"reward=None", "step(): the reward is None, expected a number"},
+           {"reward='1'", "step(): the reward is '1', expected a number"},
+           {"reward=[1.0, 2.0]", "step(): the reward is [1.0, 2.0], expected a number"},
+           {"reward=nan", "step(): the reward is nan, expected a finite number"},
+           {"terminated='no'", "step(): terminated is 'no', expected True or False"},
+           {"terminated=None", "step(): terminated is None, expected True or False"},
+           {"terminated=nan", "step(): terminated is nan, expected True or False"},
+           {"truncated=2", "step(): truncated is 2, expected True or False"},
+           {"info=None", "step(): info is None, expected a dict"},
+           {"info={'is_success': nan}", "step(): info[\"is_success\"] is nan, expected True or False"},
+           {"info={'success': 'no'}", "step(): info[\"success\"] is 'no', expected True or False"},
+           {"observation=None", "step(): observation observation is None, expected numbers"},
+           {"observation=[1.0, 2.0]", "step(): observation observation has shape [2], its space has [3]"},
+           {"observation=[nan, 0, 0]", "step(): observation observation is [nan, 0, 0], expected finite numbers"},
+           {"step=(1, 2.0, False, {})", "step() returned 4 values, expected 5: observation, reward, terminated"},
+           {"reset=[0.0, 0.0, 0.0]", "reset() returned 3 values, expected 2: observation and info"},
+           {"reset=np.zeros(3)", "reset() returned array([0., 0., 0.]), expected 2: observation and info"},
+           {"reset_info=None", "reset(): info is None, expected a dict"},
+       }) {
+    CAPTURE(c.what);
+    const std::string text = refusal_of(python_config("Returns", 1, R"({"what": ")" + std::string(c.what) + "\"}"));
+    CHECK_MESSAGE(text.starts_with("env.id: \"py:tests/envs/bridge/environments.py:Returns\": " + std::string(c.text)),
+                  text);
+  }
+  for (const char* what :
+       {"reward=np.array([1.5])", "reward=np.float64(1)", "terminated=np.array([False])", "terminated=0",
+        "truncated=np.bool_(False)", "info={'is_success': 1.0}", "info={'is_success': None}"}) {
+    CAPTURE(what);
+    Stepping run(python_config("Returns", 2, R"({"what": ")" + std::string(what) + "\"}"));
+    run.act(1);
+    CHECK(run.step.errors.empty());
+    CHECK(run.failed() == Failed::no);
+  }
+  const std::string raised = refusal_of(python_config("Returns", 1, R"({"what": "raise"})"));
+  CHECK_MESSAGE(raised.find("cannot be made: RuntimeError: always (/") != std::string::npos, raised);
+}
+
+TEST_CASE("python_env: values that no run can use fail their row, in every step") {
+  if (!can_use("numpy")) return;
+  struct Case {
+    const char *what, *text;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {"reward=None", "row 0: ValueError: the reward is None, expected a number"},
+           {"terminated='no'", "row 0: ValueError: terminated is 'no', expected True or False"},
+           {"terminated=None", "row 0: ValueError: terminated is None, expected True or False"},
+           {"terminated=True; info={'is_success': nan}",
+            "row 0: ValueError: info[\"is_success\"] is nan, expected True"},
+           {"terminated=True; info=None", "row 0: ValueError: info is None, expected a dict"},
+       })
+    for (const int64_t chunk : {0, 2}) {
+      CAPTURE(c.what);
+      EnvConfig config = python_config("Returns", 1, R"({"from_step": 2, "what": ")" + std::string(c.what) + "\"}");
+      config.chunk = chunk;
+      Stepping run(config);
+      while (run.step.errors.empty() && run.t < 5) run.act(1);
+      CHECK(run.failed() == Failed::now);
+      CHECK_MESSAGE(error_of(run).starts_with(c.text), error_of(run));
+    }
+}
+
+TEST_CASE("python_env: a start may take longer than a step") {
+  if (!can_use("numpy")) return;
+  EnvConfig config = python_config("slow_start", 2);
+  config.step_timeout = std::chrono::milliseconds(500);
+  Stepping run(config);  // its function sleeps for 1 s
+  run.act(1);
+  CHECK(run.step.errors.empty());
+}
+
 TEST_CASE("python_env: a start that takes too long is refused") {
   if (!can_use("numpy")) return;
   EnvConfig config = python_config("hanging", 1);
-  config.step_timeout = std::chrono::milliseconds(300);
+  config.start_timeout = std::chrono::milliseconds(300);
   CHECK(refusal_of(config) ==
         "env.id: \"py:tests/envs/bridge/environments.py:hanging\" cannot be made: the process of the environment has "
-        "not answered within env.step_timeout_ms (300 ms) and was killed");
+        "not answered within env.start_timeout_ms (300 ms) and was killed");
 }
 
 TEST_CASE("python_env: a missing interpreter or package is refused with what to install") {
