@@ -76,9 +76,9 @@ struct EnvStep {
                  // are valid
   Array task;    // [N] int32: the task of the episode that `observations` belongs to
   Arrays final_observations;  // each [N, ...]: the real last observation of rows that finished, else undefined
-  // One line per failure, in row order: of the rows with Failed::now, and of rows whose last step ended an episode and
-  // that could not begin the next one. The step of such a row is valid; it has no observation, and the next step tries
-  // again.
+  // One line per failure, in row order (rows that failed because of others come last): of the rows with Failed::now,
+  // and of rows whose last step ended an episode and that could not begin the next one. The step of such a row is
+  // valid; it has no observation, and the next step tries again.
   std::vector<std::string> errors;
 
   static EnvStep allocate(const EnvSpec& spec, int64_t rows);

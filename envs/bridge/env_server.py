@@ -1,7 +1,8 @@
 """Environment server: the process in which troupe runs environments that are written in Python.
 
-troupe starts it as `PYTHON env_server.py DESCRIPTOR`, where DESCRIPTOR is one end of a socket pair. It needs Python 3.9
-and numpy, and the library that the scheme of the id names. The other side is envs/bridge/server_process.h.
+troupe starts it as `PYTHON env_server.py DESCRIPTOR TRACE`. DESCRIPTOR is one end of a socket pair; TRACE is a file for the
+stack of this process if it crashes or is aborted. It needs Python 3.9 and numpy, and the library that the scheme of the
+id names. The other side is envs/bridge/server_process.h.
 
 A message on the socket is the byte "j", four bytes with a length, and as many bytes of JSON. The first one asks for the
 spaces of the environment. The second one brings a block of shared memory and two eventfds. From then on, each request
@@ -9,6 +10,7 @@ comes by the first eventfd, its kind is in the header of the block, and the seco
 arrays of a step are in the block.
 """
 
+import faulthandler
 import gc
 import importlib
 import importlib.util
@@ -773,6 +775,7 @@ class Block:
             array = np.frombuffer(memory, dtype=entry["dtype"], count=size, offset=entry["offset"])
             arrays[entry["name"]] = array.reshape(entry["shape"])
         self.header = memoryview(arrays["header"])
+        self.codes = [self.code_of(i, i + 1) for i in range(self.count)]
         self.commands, self.actions, self.seeds = arrays["command"], arrays["actions"], arrays["seed"]
         # Single numbers are written through memoryviews, which is faster than through numpy.
         self.rewards, self.executed = memoryview(arrays["rewards"]), memoryview(arrays["executed"])
@@ -783,6 +786,11 @@ class Block:
         self.finals = [arrays[f"final_observations/{k}"] for k in range(len(spaces.leaves))]
         self.convert = spaces.actions.converter()
         self.errors = []
+
+    @staticmethod
+    def code_of(first, end):
+        """Rows as header[4] names those whose code of the user runs."""
+        return (first << 32) + end
 
     def write(self, i, observation, views):
         for leaf, view in zip(self.spaces.leaves, views):
@@ -849,8 +857,9 @@ class Rows(Block):
 
     def step_plain(self):
         """One step of every row, in the common case."""
-        rewards, i = self.rewards, 0
+        rewards, header, codes, i = self.rewards, self.header, self.codes, 0
         for step, action, view in zip(self.steps, self.take_actions(), self.row_views):
+            header[4] = codes[i]
             try:
                 result = step(action)
                 if type(result) is not tuple or len(result) != 5:
@@ -893,6 +902,7 @@ class Rows(Block):
         for i, command in enumerate(commands):
             if command == SKIP:
                 continue
+            self.header[4] = self.codes[i]
             try:
                 if command == STEP:
                     self.step_chunk(i, [actions[i] for actions in by_step])
@@ -1009,6 +1019,7 @@ class VectorRows(SharedRows):
 
     def step(self, all_rows):
         self.errors = []
+        self.header[4] = self.code_of(0, self.count)
         commands = [STEP] * self.count if all_rows else self.commands.tolist()
         try:
             if STEP in commands:
@@ -1218,6 +1229,7 @@ class ZooRows(SharedRows):
         for world in self.worlds:
             chosen = range(world.first, world.first + self.agents)
             mine = [commands[i] for i in chosen]
+            self.header[4] = self.code_of(chosen.start, chosen.stop)
             try:
                 if STEP in mine:
                     world.step(mine)
@@ -1352,7 +1364,7 @@ def serve(connection, rows, requested, replied):
             header[3] = 1 if errors else 0
             if errors:
                 connection.send_json({"errors": errors})
-            header[2] = request
+            header[2], header[4] = request, 0
             write(replied, one)
         elif kind == MESSAGE:
             connection.send_json({"picture": picture_of(rows, connection.read_request())})
@@ -1365,6 +1377,7 @@ def main():
     # A module that the id names is looked up in the working folder, not in the folder of this file.
     sys.path[0] = os.getcwd()
     sys.meta_path.insert(0, MujocoImport())
+    faulthandler.enable(file=int(sys.argv[2]), all_threads=True)
     connection = Connection(int(sys.argv[1]))
     answer, made = describe(connection.read_request())
     connection.send_json(answer)

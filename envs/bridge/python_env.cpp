@@ -33,11 +33,10 @@ std::string wrong_choice(const ActionSpec& spec, const int32_t* actions, const u
   return "";
 }
 
-// Copies row `from_row` of the arrays `from` to row `to_row` of the arrays `to`.
-void copy(std::span<const ObservationField> from, int64_t from_row, std::span<const ObservationField> to,
-          int64_t to_row) {
-  for (size_t k = 0; k < to.size(); ++k)
-    std::memcpy(to[k].row(to_row), from[k].row(from_row), to[k].elements * size_of(to[k].dtype));
+// "row 5" or "rows 0 to 7", of the rows [first, end).
+std::string rows_text(int64_t first, int64_t end) {
+  const std::string last = std::to_string(end - 1);
+  return end - first == 1 ? "row " + last : "rows " + std::to_string(first) + " to " + last;
 }
 
 }  // namespace
@@ -154,7 +153,7 @@ void PythonEnv::run_round() {
     try {
       group.server->request_step(all);
     } catch (const ServerGone& error) {
-      lose(group, error.what());
+      lose(group, error);
     }
   }
   const Deadline usual(target_.timeout), first(std::max(target_.timeout, target_.start_timeout));
@@ -163,7 +162,7 @@ void PythonEnv::run_round() {
     try {
       collect(group, group.server->await_step(group.server->starting() ? first : usual));
     } catch (const ServerGone& error) {
-      lose(group, error.what());
+      lose(group, error);
     }
   }
 }
@@ -175,7 +174,7 @@ void PythonEnv::start_servers() {
     try {
       body();
     } catch (const std::exception& error) {  // ConfigError, IoError or ServerGone
-      lose(group, error.what());
+      lose(group, error);
     }
   };
   for (Group& group : groups_) {
@@ -212,94 +211,6 @@ bool PythonEnv::write_commands(Group& group) {
   return all;
 }
 
-void PythonEnv::collect(Group& group, std::vector<ServerRowError> errors) {
-  for (const ServerRowError& error : errors) {
-    const int64_t i = group.begin + error.row;
-    if (error.row < 0 || i >= group.end || row(i).command == RowCommand::skip) continue;
-    if (tracebacks_.take(1, TokenBucket::Clock::now()))
-      for (const std::string& line : error.traceback) log_info(spec_.id, line);
-    if (error.after_end && row(i).command == RowCommand::step) {
-      row(i).next_error = error.text;
-      continue;
-    }
-    fail(i, error.text, /*rebuild=*/true);
-    row(i).command = RowCommand::skip;
-  }
-  for (int64_t i = group.begin; i < group.end; ++i)
-    if (row(i).command != RowCommand::skip) collect_row(i, group);
-}
-
-// The results of row i, whose command was executed.
-void PythonEnv::collect_row(int64_t i, const Group& group) {
-  Row& each = row(i);
-  try {
-    if (group.block->executed[i - group.begin] == 0) {  // its next episode has just begun, or it waits for other rows
-      buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
-      each.command == RowCommand::step ? take_observation(i, group) : buffers_.blank(i);
-    } else if (each.command == RowCommand::step) {
-      take_result(i, group);
-    } else {
-      each.seeded = true;
-      each.rebuild = false;
-      each.elapsed = 0;
-      take_observation(i, group);
-      each.phase = Phase::running;
-    }
-  } catch (const std::exception& error) {
-    fail(i, error.what(), /*rebuild=*/false);
-  }
-}
-
-// Throws std::runtime_error for an observation that is not finite and for a mask without choices.
-void PythonEnv::take_observation(int64_t i, const Group& group) {
-  copy(group.block->observations, i - group.begin, buffers_.observations, i);
-  StepBuffers::require_finite(spec_, buffers_.observations, i);
-  if (buffers_.mask == nullptr) return;
-  const int64_t size = buffers_.mask_size;
-  std::memcpy(buffers_.mask + i * size, group.block->mask + (i - group.begin) * size, static_cast<size_t>(size));
-  buffers_.require_choices(spec_, i);
-}
-
-void PythonEnv::take_result(int64_t i, const Group& group) {
-  const StepBlock& block = *group.block;
-  const int64_t at = i - group.begin;
-  if (!std::isfinite(block.rewards[at])) throw std::runtime_error("the reward is " + std::to_string(block.rewards[at]));
-  Row& each = row(i);
-  const bool over = block.terminated[at] != 0 || block.truncated[at] != 0;
-  if (over) {
-    copy(block.finals, at, buffers_.final_observations, i);
-    StepBuffers::require_finite(spec_, buffers_.final_observations, i);
-    take_next(i, group);
-  } else {
-    take_observation(i, group);
-  }
-  each.elapsed = over ? 0 : each.elapsed + block.executed[at];
-  buffers_.rewards[i] = block.rewards[at];
-  buffers_.executed[i] = block.executed[at];
-  buffers_.terminated[i] = block.terminated[at] != 0;
-  buffers_.truncated[i] = block.terminated[at] == 0 && block.truncated[at] != 0;
-  buffers_.success[i] = block.success[at] != 0;
-}
-
-// The episode after the one that row i has ended. If it could not begin, the step that was made stays valid, and the
-// next step tries again.
-void PythonEnv::take_next(int64_t i, const Group& group) {
-  Row& each = row(i);
-  if (each.next_error.empty()) {
-    try {
-      return take_observation(i, group);
-    } catch (const std::exception& error) {
-      each.error = error.what();
-    }
-  } else {
-    each.error = std::exchange(each.next_error, {});
-    each.rebuild = true;
-    ++each.rebuilds;
-  }
-  each.phase = Phase::stopped;
-  buffers_.blank(i);
-}
-
 // Row i could not execute its command. `rebuild`: its environment may be damaged.
 void PythonEnv::fail(int64_t i, const std::string& text, bool rebuild) {
   Row& each = row(i);
@@ -317,19 +228,28 @@ void PythonEnv::fail(int64_t i, const std::string& text, bool rebuild) {
   buffers_.blank(i);
 }
 
-// The process of a group is gone: all its rows fail, and start again with a new process.
-void PythonEnv::lose(Group& group, const std::string& text) {
+// The process of a group is gone: all its rows fail, and start again with a new process. The error names the rows whose
+// code ran.
+void PythonEnv::lose(Group& group, const std::exception& error) {
+  auto [first, end] = group.server ? group.server->executing() : std::pair<int64_t, int64_t>(0, 0);
+  first += group.begin, end += group.begin;
+  if (const auto* gone = dynamic_cast<const ServerGone*>(&error))
+    if (!gone->traceback.empty() && tracebacks_.take(1, TokenBucket::Clock::now()))
+      for (const std::string& line : gone->traceback) log_info(spec_.id, line);
   group.server.reset();
   group.asked = false;
+  const std::string where = end - first > 1 ? " in a step of " + rows_text(first, end) : "";
   for (int64_t i = group.begin; i < group.end; ++i) {
     Row& each = row(i);
     each.command = RowCommand::skip;
     if (each.phase == Phase::inactive) {
       each.rebuild = true;
       each.unplayed = false;
-    } else {
-      fail(i, text, /*rebuild=*/true);
+      continue;
     }
+    const bool lost = first < end && (i < first || i >= end);
+    fail(i, lost ? "lost with " + rows_text(first, end) + ": " + error.what() : error.what() + where, /*rebuild=*/true);
+    each.lost = lost;
   }
   // The next step starts the process, so that this one does not wait for the timeout again.
   std::erase_if(failed_, [&](int64_t i) { return i >= group.begin && i < group.end; });
@@ -345,11 +265,13 @@ void PythonEnv::restart_failed() {
 }
 
 void PythonEnv::publish(EnvStep& out) {
-  for (int64_t i = 0; i < rows(); ++i) {
-    if (row(i).error.empty()) continue;
-    out.errors.push_back(row_error(i, row(i).error));
-    row(i).error.clear();
-  }
+  for (const bool lost : {false, true})
+    for (int64_t i = 0; i < rows(); ++i) {
+      if (row(i).error.empty() || row(i).lost != lost) continue;
+      out.errors.push_back(row_error(i, row(i).error));
+      row(i).error.clear();
+      row(i).lost = false;
+    }
 }
 
 void PythonEnv::observe(EnvStep& out) {

@@ -52,6 +52,7 @@ class PythonEnv final : public Env {
     uint64_t rebuilds = 0;                  // since the reset
     int64_t elapsed = 0;                    // environment steps in this episode
     std::string error;                      // of this step
+    bool lost = false;                      // it failed only because another row took its process along
     std::string next_error;                 // why the next episode could not begin in this step
 
     RowCommand start_command() const {
@@ -79,7 +80,7 @@ class PythonEnv final : public Env {
   void take_result(int64_t i, const Group& group);
   void take_next(int64_t i, const Group& group);
   void fail(int64_t i, const std::string& text, bool rebuild);
-  void lose(Group& group, const std::string& text);
+  void lose(Group& group, const std::exception& error);
   void restart_failed();
   void publish(EnvStep& out);
 

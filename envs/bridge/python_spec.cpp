@@ -94,6 +94,7 @@ PythonSpec ask(const PythonTarget& target) {
     throw ConfigError("env.python: " + std::string(error.what()) + "; env.id " + quoted(target.id) +
                       " needs Python 3.9 or later with numpy, expected its name or path");
   } catch (const ServerGone& error) {
+    for (const std::string& line : error.traceback) log_info(target.id, line);
     throw ConfigError("env.id: " + quoted(target.id) + " cannot be made: " + printable(error.what(), kLongestError));
   } catch (const Json::exception& error) {
     throw ConfigError("env.id: " + quoted(target.id) + " cannot be made: its process sent an unexpected answer (" +

@@ -3,12 +3,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -30,6 +34,15 @@ constexpr std::chrono::milliseconds kFirstWait{20};  // before the output of a p
 constexpr uint64_t kStepsPerRead = 64;               // steps after which the output is read in any case
 constexpr char kJson = 'j';
 constexpr size_t kMostFiles = 3;  // that go with one message
+constexpr size_t kLongestTrace = 16384;
+constexpr std::chrono::milliseconds kAborting{1000};
+
+// Ends a process by SIGABRT, at which it writes its stack, and leaves no core file. Waits at most kAborting.
+void abort_process(ChildProcess& process) {
+  const rlimit none{0, 0};
+  prlimit(process.id(), RLIMIT_CORE, &none, nullptr);
+  if (::kill(process.id(), SIGABRT) == 0) process.wait(kAborting);
+}
 
 }  // namespace
 
@@ -39,9 +52,12 @@ ServerProcess::ServerProcess(const PythonTarget& target, int64_t rows, Probe pro
     throw IoError(target.id, "no socket for its process", errno);
   socket_ = Descriptor(ends[0]);
   const Descriptor other(ends[1]);
+  trace_ = Descriptor(memfd_create("troupe-trace", MFD_CLOEXEC));
+  if (trace_.number() < 0) throw IoError(target.id, "no memory for the trace of its process", errno);
+  const int descriptors[] = {other.number(), trace_.number()};
   process_ = std::make_unique<ChildProcess>(
-      std::vector<std::string>{target.python, "-u", server_file("env_server.py", "envs/bridge"), "3"},
-      std::span(&ends[1], 1), [this](std::string_view line) { on_line(line); });
+      std::vector<std::string>{target.python, "-u", server_file("env_server.py", "envs/bridge"), "3", "4"}, descriptors,
+      [this](std::string_view line) { on_line(line); });
   send_json({{"id", target.id},
              {"params", nlohmann::ordered_json::parse(target.params)},
              {"rows", rows},
@@ -59,11 +75,33 @@ void ServerProcess::on_line(std::string_view line) {
 
 void ServerProcess::lose(const std::string& what) {
   const bool ended = process_->wait(what == kClosed ? kEnding : std::chrono::milliseconds(0));
+  if (!ended) abort_process(*process_);
   process_->kill();
   socket_ = Descriptor();
   const std::string last = printable(process_->last_line(), 120);
   throw ServerGone((ended ? "the process of the environment " + process_->state() : what) +
-                   (last.empty() ? "" : "; the last line of its output: " + last));
+                       (last.empty() ? "" : "; the last line of its output: " + last),
+                   traceback());
+}
+
+std::vector<std::string> ServerProcess::traceback() const {
+  std::string text(kLongestTrace, '\0');
+  const ssize_t size = pread(trace_.number(), text.data(), text.size(), 0);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    if (!line.empty() && !line.starts_with("Extension modules:") && line != "Fatal Python error: Aborted")
+      lines.push_back(printable(line, 500));
+  if (!lines.empty()) lines.insert(lines.begin(), "Traceback of its process:");
+  return lines;
+}
+
+std::pair<int64_t, int64_t> ServerProcess::executing() const {
+  if (block_ == nullptr) return {0, 0};
+  const uint64_t code = block_->header->executing;
+  const auto first = static_cast<int64_t>(code >> 32), end = static_cast<int64_t>(code & 0xffffffff);
+  return first < end && end <= block_->rows() ? std::pair(first, end) : std::pair<int64_t, int64_t>(0, 0);
 }
 
 void ServerProcess::send(std::string_view bytes, std::span<const int> files) {

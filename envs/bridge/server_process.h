@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -37,7 +38,9 @@ enum class Probe : bool { no, yes };
 // The process is lost, and so are the states of its rows. what() is one line.
 class ServerGone : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit ServerGone(const std::string& what, std::vector<std::string> lines = {})
+      : std::runtime_error(what), traceback(std::move(lines)) {}
+  std::vector<std::string> traceback;  // of its threads when it crashed or was killed, as lines
 };
 
 // The failure of one row in a step.
@@ -75,6 +78,8 @@ class ServerProcess {
   void begin_close();
 
   pid_t id() const { return process_->id(); }
+  // The rows [first, end) of the server whose code ran last and has not returned; none between steps.
+  std::pair<int64_t, int64_t> executing() const;
 
   static constexpr std::chrono::milliseconds kClosing{2000};
 
@@ -88,10 +93,12 @@ class ServerProcess {
   void read_errors(std::vector<ServerRowError>& errors, const Deadline& deadline);
   void on_line(std::string_view line);
   [[noreturn]] void lose(const std::string& what);
+  std::vector<std::string> traceback() const;
 
   PythonTarget target_;
   TokenBucket lines_{200, 5};  // lines of output that go to the log
   Descriptor socket_;
+  Descriptor trace_;                // memory into which the process writes its stack when it crashes
   Descriptor requested_, replied_;  // eventfds that wake the server and this process
   uint64_t steps_ = 0;
   bool starting_ = true;

@@ -44,8 +44,8 @@ void StepBlock::add(std::string name, DType dtype, const Shape& shape) {
 
 // bind() visits the arrays in the same order.
 void StepBlock::plan(const EnvSpec& spec) {
-  static_assert(sizeof(BlockHeader) == 4 * sizeof(int64_t));
-  entries_.push_back({"header", DType::i64, {4}, 0});
+  static_assert(sizeof(BlockHeader) == 5 * sizeof(int64_t));
+  entries_.push_back({"header", DType::i64, {5}, 0});
   bytes_ = kAlignment;
   add("command", DType::u8, {});
   add("seed", DType::i64, {});

@@ -22,6 +22,8 @@ struct BlockHeader {
   uint64_t kind = 0;     // of the request: a RequestKind
   uint64_t reply = 0;    // number of the request that is done
   uint64_t errors = 0;   // 1: the rows that failed are in a message on the socket
+  // Rows whose code runs at present: (first << 32) + end; 0 = none.
+  uint64_t executing = 0;
 };
 enum class RequestKind : uint64_t { step = 1, message = 2, close = 3, step_all = 4 };  // message: JSON on the socket
 

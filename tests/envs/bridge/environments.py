@@ -349,6 +349,34 @@ class MaskOf(NothingAllowed):
         return observation
 
 
+class Stuck(Walk):
+    """Hangs, crashes or ends its process in the first step of one row."""
+
+    made = 0
+
+    def __init__(self, row, what):
+        super().__init__(length=100)
+        self.what = what if Stuck.made == row else ""
+        Stuck.made += 1
+
+    def waits_for_ever(self):
+        time.sleep(1000)
+
+    def reads_address_0(self):
+        import ctypes
+
+        ctypes.string_at(0)
+
+    def step(self, action):
+        if self.what == "hang":
+            self.waits_for_ever()
+        elif self.what == "crash":
+            self.reads_address_0()
+        elif self.what == "exit":
+            os._exit(7)
+        return super().step(action)
+
+
 class Drawn(Walk):
     render_mode = "ansi"
 

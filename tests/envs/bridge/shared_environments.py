@@ -51,6 +51,8 @@ class Vector:
             assert all(mask[action] for mask, action in zip(self.shown, actions)), "a masked action"
         if self.what == "raise" and self.t == 2:
             raise ValueError("bad batch")
+        if self.what == "exit" and self.t == 2:
+            os._exit(7)
         results = [self.advance(i, int(action)) for i, action in enumerate(actions)]
         rewards, terminated, truncated = (np.array([r[k] for r in results]) for k in range(3))
         ended = terminated | truncated

@@ -159,6 +159,15 @@ TEST_CASE("vector environments: an exception fails all rows, and the next step m
   CHECK(run.failed() == Failed::no);
 }
 
+TEST_CASE("vector environments: if the process ends in a step, the rows that were stepped together are named") {
+  if (!can_use("numpy")) return;
+  Stepping run(vector_config("NextStep", 4, R"(, "what": "exit")", 2));
+  run.act(1);
+  run.act(1);
+  REQUIRE(run.step.errors.size() == 4);
+  CHECK(run.step.errors[3] == "row 3: the process of the environment ended with exit code 7 in a step of rows 2 to 3");
+}
+
 TEST_CASE("vector environments: a row that fails waits for the end of its episode, or is reset alone if it can be") {
   if (!can_use("numpy")) return;
   Stepping run(vector_config("NextStep", 2, R"(, "what": "nan")"));
