@@ -1,6 +1,8 @@
 #include "models/environment_rules.h"
 
 #include <algorithm>
+#include <cmath>
+#include <sstream>
 #include <string>
 
 #include "algorithms/common/algorithm_choice.h"
@@ -66,6 +68,27 @@ void check_fit(const LearnerConfig& config, const EnvSpec& env) {
   if (needs_groups(choice) && algorithm.group_by == "task" && env.tasks.empty())
     throw ConfigError("algorithm.group_by: \"task\", but " + env.id + " has no tasks; use \"batch\"");
   check_recurrence(config, env, choice);
+}
+
+std::optional<std::string> bounds_out_of_reach(const ModelConfig& model, const EnvSpec& env) {
+  constexpr double kAlmostAll = 0.95;
+  const ActionSpec& action = env.action;
+  if (action.kind != ActionKind::continuous) return std::nullopt;
+  const double std = std::exp(model.log_std_start);
+  const auto share_below = [&](double x) { return 0.5 * std::erfc(-x / (std * std::sqrt(2.0))); };  // the mean is 0
+  for (size_t a = 0; a < action.low.size(); ++a) {
+    const double clipped = std::max(share_below(action.low[a]), 1 - share_below(action.high[a]));
+    if (clipped < kAlmostAll) continue;
+    std::ostringstream text;
+    text.precision(4);
+    text << "component " << a << " of the actions of " << env.id << " has the bounds " << action.low[a] << " and "
+         << action.high[a] << ", but the first policy has mean 0 and standard deviation " << std << ": "
+         << 100 * clipped
+         << " % of its actions are clipped to the same bound, so there is almost nothing to learn from; set "
+            "env.normalize_actions to true";
+    return text.str();
+  }
+  return std::nullopt;
 }
 
 void check_draw(const std::string& draw, const AlgorithmConfig& algorithm, const Recurrence& recurrence) {

@@ -121,3 +121,30 @@ TEST_CASE("environment_rules: a micro-batch smaller than one sequence of a recur
   for (const int64_t micro_batch : {0, 16, 17, 1024}) CHECK(refusal_of_micro_batch(micro_batch, 16).empty());
   CHECK(refusal_of_micro_batch(1, 0, "none").empty());
 }
+
+TEST_CASE("environment_rules: bounds of actions that the first policy hardly reaches are named, with what to set") {
+  EnvSpec env;
+  env.id = "Made-up";
+  env.action.kind = ActionKind::continuous;
+  const auto said = [&](float low, float high, double log_std = 0) {
+    ModelConfig model;
+    model.log_std_start = log_std;
+    env.action.low = {-1, low};
+    env.action.high = {1, high};
+    return bounds_out_of_reach(model, env).value_or("");
+  };
+  CHECK(
+      said(5, 10) ==
+      "component 1 of the actions of Made-up has the bounds 5 and 10, but the first policy has mean 0 and standard "
+      "deviation 1: 100 % of its actions are clipped to the same bound, so there is almost nothing to learn from; set "
+      "env.normalize_actions to true");
+  CHECK(said(-300, -2).find("97.72 %") != std::string::npos);
+  CHECK(said(0.5f, 2, -2).find("standard deviation 0.1353: 99.99 %") != std::string::npos);
+  CHECK(said(0, 1) == "");
+  CHECK(said(-0.001f, 0.001f) == "");
+  CHECK(said(1, 400) == "");
+  CHECK(said(5, 10, 2) == "");
+  env.action = {};
+  env.action.bins = {3};
+  CHECK(!bounds_out_of_reach(ModelConfig(), env));
+}

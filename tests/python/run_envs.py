@@ -49,6 +49,12 @@ class Levels(gymnasium.Env):
         return np.zeros(1, np.float32), 1.0, self.steps >= 10, False, {}
 
 
+class Throttle(Levels):
+    """Actions far from those that a new policy draws."""
+
+    action_space = Box(5, 10, (1,), np.float32)
+
+
 class MaskedPole(Pole):
     """The same with a Dict of observations, a third action that is never allowed, and a mask that says so."""
 

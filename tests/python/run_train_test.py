@@ -87,6 +87,15 @@ def test_each_start_of_a_run_plays_other_episodes():
     assert len(played[0] & played[1]) <= 3 and len(played[1] & played[2]) <= 3
 
 
+def test_bounds_of_actions_that_the_first_policy_cannot_reach_are_named():
+    for normalize in (False, True):
+        run = troupe.train(
+            SMALL, env=run_envs.Throttle, run_dir=f"run{normalize}", env__normalize_actions=normalize, stop__updates=1, quiet=True
+        )
+        log = (run.folder / "log.txt").read_text()
+        assert ("component 0 of the actions of" in log and "set env.normalize_actions to true" in log) == (not normalize)
+
+
 def test_history_has_a_row_for_each_point_with_flat_keys():
     run = troupe.train(SMALL, env="CartPole-v1", stop__updates=3, quiet=True)
     history = run.history()

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/config/config.h"
+#include "models/environment_rules.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/output.h"
@@ -73,10 +74,14 @@ Beginning restore(RunFolder& folder, Learner& learner, RunContext& context) {
 }
 
 // A run that was killed before its first checkpoint begins from the same weights again.
-ReplayStart begin_from_given_weights(RunFolder& folder, Learner& learner, const std::optional<InitialWeights>& given) {
+ReplayStart begin_from_given_weights(RunFolder& folder, Learner& learner, const RunContext& context,
+                                     const std::optional<InitialWeights>& given) {
   if (given) folder.keep_initial_weights(*given);
   const std::optional<InitialWeights> weights = given ? given : folder.initial_weights();
-  if (!weights) return {};
+  if (!weights) {
+    if (const auto warning = bounds_out_of_reach(context.config.model, context.spec)) log_warn("train", *warning);
+    return {};
+  }
   ReplayStart start;
   try {
     start = start_from(weights->tensors, learner);
@@ -199,7 +204,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   if (beginning.resume && !tell_resumed(folder, config, beginning.start, changes)) return std::nullopt;
   if (beginning.resume) tell_moved_schedules(config, changes);
   if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
-  if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, initial);
+  if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, context, initial);
   if (!beginning.resume && context.tokens) beginning.start.totals.warmup = warm_up(context, learner);
   tell_sequence(config, context.recurrence);
   begin_files(folder, config, context, beginning);
