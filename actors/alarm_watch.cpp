@@ -111,16 +111,23 @@ void AlarmWatch::check_drops(const StatsSnapshot& s, Clock::time_point now) {
   check("samples_dropped", share > 0.05, s.updates, format_percent(share) + " of the samples were dropped");
 }
 
+// One alarm for all kinds of processes: the text names the one that has grown.
 void AlarmWatch::check_memory(const StatsSnapshot& s, Clock::time_point now) {
   if (s.rss_bytes == 0 || (!memory_.empty() && now - memory_.back().first < kMinute)) return;
-  memory_.emplace_back(now, s.rss_bytes);
+  memory_.emplace_back(now, Memory{s.rss_bytes, s.worker_bytes, s.environment_bytes, s.verifier_bytes});
   if (memory_.size() > kMinutes + 1) memory_.pop_front();
-  const double grown = static_cast<double>(memory_.back().second) - static_cast<double>(memory_.front().second);
-  const auto shrinks = [](const auto& a, const auto& b) { return a.second >= b.second; };
-  const bool grows = memory_.size() > kMinutes && std::ranges::adjacent_find(memory_, shrinks) == memory_.end() &&
-                     grown > std::max(kLeastGrowth, 0.1 * static_cast<double>(memory_.front().second));
-  check("memory_grows", grows, s.updates,
-        "memory grew from " + format_bytes(memory_.front().second) + " to " + format_bytes(memory_.back().second));
+  constexpr const char* kWhose[] = {"the trainer's process", "the workers' processes", "the environments' processes",
+                                    "the verifiers' processes"};
+  std::string text;
+  for (size_t kind = 0; kind < std::size(kWhose) && text.empty(); ++kind) {
+    const uint64_t first = memory_.front().second[kind], last = memory_.back().second[kind];
+    const auto shrinks = [&](const auto& a, const auto& b) { return a.second[kind] >= b.second[kind]; };
+    if (memory_.size() > kMinutes && std::ranges::adjacent_find(memory_, shrinks) == memory_.end() && first > 0 &&
+        static_cast<double>(last - first) > std::max(kLeastGrowth, 0.1 * static_cast<double>(first)))
+      text = std::string("the memory of ") + kWhose[kind] + " grew from " + format_bytes(first) + " to " +
+             format_bytes(last);
+  }
+  check("memory_grows", !text.empty(), s.updates, text);
 }
 
 void AlarmWatch::look(const StatsSnapshot& s, const std::vector<std::string>& behind, Clock::time_point now) {

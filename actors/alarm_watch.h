@@ -2,6 +2,7 @@
 // AlarmWatch: raises and lowers the alarms of runtime/stats/alarms.h from what stats learns of a run. Its memory is
 // bounded. Owned by stats; one thread.
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -65,8 +66,9 @@ class AlarmWatch {
   std::vector<std::string> lines_;
   std::vector<WireDouble> kl_;  // of the last kKlWindow updates, the oldest first
   WireDouble first_entropy_ = kUnknown, first_return_ = kUnknown, best_return_ = kUnknown;
-  std::deque<Point> samples_;  // of the last minute
-  std::deque<std::pair<Clock::time_point, uint64_t>> memory_;
+  std::deque<Point> samples_;              // of the last minute
+  using Memory = std::array<uint64_t, 4>;  // of each kind of process
+  std::deque<std::pair<Clock::time_point, Memory>> memory_;
   double best_rate_ = 0;
 };
 

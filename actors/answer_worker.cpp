@@ -10,7 +10,6 @@
 #include "actors/answer_core.h"
 #include "actors/peer_checks.h"
 #include "runtime/base/log.h"
-#include "runtime/base/process_stats.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -55,7 +54,7 @@ void report(AnswerWorkerSelf self, bool last = false) {
   auto& st = self->state;
   WorkerReport report = st.core->report();
   report.last = last;
-  report.rss_bytes = resident_bytes();
+  WorkerMemory::fill(report, st.peers.replay.node() == self->node());
   report.busy_us = self->busy_us();
   report.last_error.resize(std::min(report.last_error.size(), kMostErrorBytes));
   self->send(st.peers.replay, report);

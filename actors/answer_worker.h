@@ -20,6 +20,7 @@ struct AnswerWorkerState {
   ~AnswerWorkerState();
 
   WorkerPeers peers;
+  WorkerMemory memory;
   std::unique_ptr<AnswerPortToActors> port;
   std::unique_ptr<AnswerCore> core;
   PartAssembler parts;  // of replies of `peers.inference`

@@ -5,6 +5,7 @@
 
 #include "actors/run_progress.h"
 #include "actors/state_bytes.h"
+#include "runtime/base/child_memory.h"
 #include "runtime/base/process_stats.h"
 
 namespace troupe {
@@ -269,7 +270,11 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
   s.length_mean = episodes.length_mean;
   if (reports_success_) s.success_rate = episodes.success_rate;
   s.alarms = alarms_.raised();
+  const WorkerTable::Memory memory = workers_.memory(now);
   s.rss_bytes = resident_bytes();
+  s.worker_bytes = memory.workers;
+  s.environment_bytes = memory.environments + resident_bytes(ChildKind::environment);
+  s.verifier_bytes = memory.verifiers + resident_bytes(ChildKind::verifier);
   if (config_.deterministic) forget_times(s);
   return s;
 }

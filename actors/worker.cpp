@@ -11,7 +11,6 @@
 #include "actors/peer_checks.h"
 #include "actors/worker_core.h"
 #include "runtime/base/log.h"
-#include "runtime/base/process_stats.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -75,7 +74,7 @@ void send_report(WorkerSelf self, WorkerReport report) {
 void report(WorkerSelf self, bool last = false) {
   WorkerReport report = self->state.core->report();
   report.last = last;
-  report.rss_bytes = resident_bytes();
+  WorkerMemory::fill(report, self->state.peers.replay.node() == self->node());
   report.busy_us = self->busy_us();
   send_report(self, std::move(report));
 }

@@ -6,6 +6,7 @@
 #include "actors/messages.h"
 #include "actors/parts.h"
 #include "actors/run_context.h"
+#include "actors/worker_memory.h"
 
 namespace troupe {
 
@@ -25,6 +26,7 @@ struct WorkerState {
   ~WorkerState();
 
   WorkerPeers peers;
+  WorkerMemory memory;
   std::unique_ptr<WorkerPortToActors> port;
   std::unique_ptr<WorkerCore> core;
   PartAssembler parts;  // of replies of `peers.inference`

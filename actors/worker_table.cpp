@@ -108,12 +108,24 @@ uint64_t WorkerTable::quarantined(Clock::time_point now) const {
   return rows;
 }
 
+WorkerTable::Memory WorkerTable::memory(Clock::time_point now) const {
+  Memory sum;
+  for (const auto& [id, seen] : workers_) {
+    if (now - seen.at > kQuiet) continue;
+    sum.workers += seen.report.rss_bytes;
+    sum.environments += seen.report.environment_bytes;
+    sum.verifiers += seen.report.verifier_bytes;
+  }
+  return sum;
+}
+
 WorkerTable::Saved WorkerTable::save(Clock::time_point now) const {
   Saved reports;
   for (const auto& [id, seen] : workers_) {
     reports.emplace_back(seen.report, (now - seen.at).count());
     WorkerReport& report = reports.back().first;
-    report.rss_bytes = report.busy_us = report.step_us = report.credit_wait_us = report.action_wait_us = 0;
+    report.rss_bytes = report.environment_bytes = report.verifier_bytes = 0;
+    report.busy_us = report.step_us = report.credit_wait_us = report.action_wait_us = 0;
   }
   return reports;
 }

@@ -32,6 +32,11 @@ class WorkerTable {
   uint64_t retries() const { return total(&Counts::retries); }
   // Rows in quarantine now.
   uint64_t quarantined(Clock::time_point now) const;
+  // Memory of the processes of workers that are not in the trainer's process, and of their children.
+  struct Memory {
+    uint64_t workers = 0, environments = 0, verifiers = 0;
+  };
+  Memory memory(Clock::time_point now) const;
   // Microseconds of all workers since the table exists, as in WorkerReport.
   struct Times {
     uint64_t busy = 0, step = 0, credit_wait = 0, action_wait = 0;

@@ -23,7 +23,9 @@ class MachinesView {
     this.panel.replaceChildren(
       element("h2", {}, "Processes"),
       table(["figure", "value"], [["workers up", value("workers.up")], ["workers connected since the start", value("workers.total")], ["inference actors up", value("inference.up")],
-                                  ["requests sent again", value("request_retries")], ["memory of the trainer's process", value("rss_bytes", "bytes")]], 1),
+                                  ["requests sent again", value("request_retries")], ["memory of the trainer's process", value("rss_bytes", "bytes")],
+                                  ["memory of joined workers", value("worker_bytes", "bytes")], ["memory of environments' processes", value("environment_bytes", "bytes")],
+                                  ["memory of verifiers' processes", value("verifier_bytes", "bytes")]], 1),
       element("h2", {}, "Inference actors"),
       names.length > 0 ? table(["actor", "rows served", "versions behind"], names.map((name) => [name, formatted(served[name]), formatted(behind[name])]), 1)
                        : element("p", { class: "faint" }, "None has served a row yet."),

@@ -99,6 +99,7 @@ VerifierProcess::VerifierProcess(const VerifierTarget& target) : target_(target)
   process_ = std::make_unique<ChildProcess>(command, std::span(&ends[1], 1), [this](std::string_view line) {
     if (lines_.take(1, TokenBucket::Clock::now())) log_info("verifier", line);
   });
+  counted_ = std::make_unique<CountedChild>(ChildKind::verifier, process_->id());
 }
 
 void VerifierProcess::lose(const std::string& what) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/child_memory.h"
 #include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/descriptor.h"
@@ -79,6 +80,7 @@ class VerifierProcess {
   TokenBucket lines_{200, 5};  // lines of output that go to the log
   Descriptor socket_;
   std::unique_ptr<ChildProcess> process_;
+  std::unique_ptr<CountedChild> counted_;
   std::string received_;
   uint64_t requests_ = 0;
   bool ready_ = false;

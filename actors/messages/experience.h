@@ -76,18 +76,21 @@ struct WorkerReport {
   uint64_t retries = 0;  // requests repeated after an error or without an answer
   uint64_t env_failures = 0;
   uint64_t quarantined = 0;  // rows left out now
-  uint64_t rss_bytes = 0;
-  uint64_t busy_us = 0;  // time in handlers, cumulative
-  uint64_t step_us = 0;  // of it, in steps of environments or in scoring answers
+  uint64_t rss_bytes = 0;    // its part in the memory of its process; 0 in the trainer's process
+  uint64_t busy_us = 0;      // time in handlers, cumulative
+  uint64_t step_us = 0;      // of it, in steps of environments or in scoring answers
   // Time of a group, on average: waiting for a credit, and for the answer to a request.
   uint64_t credit_wait_us = 0;
   uint64_t action_wait_us = 0;
   std::string last_error;
+  // Memory as `rss_bytes`, of the processes that its process has started (actors/worker_memory.h).
+  uint64_t environment_bytes = 0;
+  uint64_t verifier_bytes = 0;
 
   template <class I> friend typename I::result_type inspect(I& f, WorkerReport& x) {
     return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.last, x.requests, x.retries,
              x.env_failures, x.quarantined, x.rss_bytes, x.busy_us, x.step_us, x.credit_wait_us, x.action_wait_us,
-             x.last_error);
+             x.last_error, x.environment_bytes, x.verifier_bytes);
   }
 };
 

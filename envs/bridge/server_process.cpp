@@ -58,6 +58,7 @@ ServerProcess::ServerProcess(const PythonTarget& target, int64_t rows, Probe pro
   process_ = std::make_unique<ChildProcess>(
       std::vector<std::string>{target.python, "-u", server_file("env_server.py", "envs/bridge"), "3", "4"}, descriptors,
       [this](std::string_view line) { on_line(line); });
+  counted_ = std::make_unique<CountedChild>(ChildKind::environment, process_->id());
   send_json({{"id", target.id},
              {"params", nlohmann::ordered_json::parse(target.params)},
              {"rows", rows},

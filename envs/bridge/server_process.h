@@ -16,6 +16,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "envs/bridge/step_block.h"
+#include "runtime/base/child_memory.h"
 #include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/descriptor.h"
@@ -104,6 +105,7 @@ class ServerProcess {
   bool starting_ = true;
   StepBlock* block_ = nullptr;  // none before attach()
   std::unique_ptr<ChildProcess> process_;
+  std::unique_ptr<CountedChild> counted_;
 };
 
 }  // namespace troupe

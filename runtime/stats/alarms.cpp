@@ -64,9 +64,11 @@ constexpr std::array kRules = {
               "returns are unknown until one ends: set env.max_steps"},
     AlarmRule{"slower", kWarning, 30, "env_steps_per_second_60s is below 70 % of its best",
               "something else uses the processors, or the environment has become slower"},
-    AlarmRule{"memory_grows", kWarning, 2,
-              "the memory of the trainer's process has grown in each of the last 10 minutes, by 100 MB and 10 % in all",
-              "an environment or a callback may leak memory"},
+    AlarmRule{
+        "memory_grows", kWarning, 2,
+        "the memory of the trainer's process, or of the processes of workers, environments or verifiers, has grown in "
+        "each of the last 10 minutes, by 100 MB and 10 % in all",
+        "an environment or a callback may leak memory"},
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ void forget_times(StatsSnapshot& s) {
         &s.seconds_to_first_update, &s.updates_per_second, &s.trainer_wait_fraction, &s.inference_p50_ms,
         &s.inference_p99_ms, &s.late_wait_seconds, &s.answer_tokens_per_second, &s.trained_tokens_per_second})
     *time = kUnknown;
-  s.rss_bytes = 0;
+  s.rss_bytes = s.worker_bytes = s.environment_bytes = s.verifier_bytes = 0;
   s.busy = {};
 }
 

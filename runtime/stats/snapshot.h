@@ -96,7 +96,10 @@ struct StatsSnapshot {
   uint64_t quarantined = 0;                        // rows left out now
   uint64_t skipped_steps = 0;                      // optimizer steps that were not finite
   std::string last_error;                          // of an environment or a request
-  uint64_t rss_bytes = 0;                          // 0 = unknown
+  uint64_t rss_bytes = 0;                          // of the trainer's process; 0 = unknown
+  uint64_t worker_bytes = 0;                       // of the processes of joined workers; 0 = there are none
+  uint64_t environment_bytes = 0;                  // of the processes of environments
+  uint64_t verifier_bytes = 0;                     // of the processes of verifiers
   std::map<std::string, Alarm> alarms;             // those raised now, by name
   std::optional<EvaluationResult> evaluation;      // the last one
 };

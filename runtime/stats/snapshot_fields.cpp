@@ -47,7 +47,10 @@ Json alarm_texts(const S& s) {
   return result;
 }
 
-Json memory(const S& s) { return s.rss_bytes > 0 ? Json(s.rss_bytes) : Json(); }
+template <auto member>
+Json memory(const S& s) {
+  return s.*member > 0 ? Json(s.*member) : Json();
+}
 
 constexpr const char* kProgress = "Progress and speed";
 constexpr const char* kBusyHeading = "Shares of time";
@@ -257,7 +260,18 @@ constexpr std::array kFields = {
     SnapshotField{kWorkers, "last_error", "", "text", kAlways,
                   "newest error of an environment or a request; empty without one", of<&S::last_error>},
     SnapshotField{kWorkers, "rss_bytes", "resident_memory_bytes", "bytes", kTimed,
-                  "resident memory of the trainer's process", memory},
+                  "resident memory of the trainer's process", memory<&S::rss_bytes>},
+    SnapshotField{kWorkers, "worker_bytes", "worker_memory_bytes", "bytes", kTimed,
+                  "resident memory of the processes of workers that have joined, all together; null without any",
+                  memory<&S::worker_bytes>},
+    SnapshotField{
+        kWorkers,
+        "environment_bytes", "environment_memory_bytes", "bytes", kTimed,
+        "resident memory of the processes of environments in Python, and of what they start, on all machines; "
+        "null without any",
+        memory<&S::environment_bytes>},
+    SnapshotField{kWorkers, "verifier_bytes", "verifier_memory_bytes", "bytes", kTimed,
+                  "the same of the processes of verifiers", memory<&S::verifier_bytes>},
     SnapshotField{kAlarms, "alarms", "alarm_level{alarm=*}", "1 = warning, 2 = error", kAlways,
                   "the alarms that are raised now, by name; none is raised: an empty object", alarm_levels},
     SnapshotField{kAlarms, "alarm_texts", "", "text", kAlways,

@@ -188,6 +188,11 @@ TEST_CASE("alarm_watch: each condition on a report raises its alarm") {
   };
   CHECK(growth(20'000'000).raised().contains("memory_grows"));
   CHECK_FALSE(growth(9'000'000).raised().contains("memory_grows"));
+  const auto child =
+      reports(1300, [](StatsSnapshot& s, int i) { s.environment_bytes = 1'000'000'000 + 400'000ULL * i; });
+  REQUIRE(child.raised().contains("memory_grows"));
+  CHECK(child.raised().at("memory_grows").text.find("the memory of the environments' processes grew from ") !=
+        std::string::npos);
 }
 
 TEST_CASE("alarm_watch: every rule of the table is checked") {

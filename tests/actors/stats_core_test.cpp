@@ -194,6 +194,27 @@ TEST_CASE("stats: the last error is the newest error of any worker") {
   CHECK(core.take_view(kStart).env_failures == std::map<std::string, uint64_t>{{config_of(1).env.id, 3}});
 }
 
+TEST_CASE("stats: memory of joined workers and of their children is the sum of the newest reports") {
+  StatsCore core(config_of(100), false, kStart);
+  const auto report = [&](uint64_t worker, uint64_t bytes, std::chrono::seconds after_start) {
+    WorkerReport message;
+    message.worker = worker;
+    message.rss_bytes = bytes;
+    message.environment_bytes = 10 * bytes;
+    message.verifier_bytes = 100 * bytes;
+    core.add(message, kStart + after_start);
+  };
+  report(1, 1, std::chrono::seconds(0));
+  report(1, 2, std::chrono::seconds(1));
+  report(2, 3, std::chrono::seconds(1));
+  StatsSnapshot view = core.take_view(kStart + std::chrono::seconds(1));
+  CHECK(view.worker_bytes == 5);
+  CHECK(view.environment_bytes == 50);
+  CHECK(view.verifier_bytes == 500);
+  report(2, 3, std::chrono::seconds(60));
+  CHECK(core.take_view(kStart + std::chrono::seconds(60)).worker_bytes == 3);  // worker 1 is silent
+}
+
 TEST_CASE("stats: a worker report with impossible counts is dropped, and sums stay at most 2^53") {
   StatsCore core(config_of(100), false, kStart);
   const auto dropped = [&](const std::function<void(WorkerReport&)>& change) {

@@ -377,6 +377,26 @@ class Stuck(Walk):
         return super().step(action)
 
 
+class Hoards(Walk):
+    """Keeps 64 MB from each step, in a process of its own if `child`."""
+
+    def __init__(self, child=False):
+        super().__init__(length=100)
+        self.child, self.kept = child, []
+
+    def step(self, action):
+        if self.child:
+            ready, done = os.pipe()
+            if os.fork() == 0:
+                self.kept.append(np.ones(8 << 20))
+                os.write(done, b"1")
+                time.sleep(1000)
+            os.read(ready, 1)
+        else:
+            self.kept.append(np.ones(8 << 20))
+        return super().step(action)
+
+
 class Drawn(Walk):
     render_mode = "ansi"
 

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/child_memory.h"
+
 #include "tests/envs/bridge/python_fixtures.h"
 
 using namespace troupe;
@@ -252,6 +254,21 @@ TEST_CASE("python_env: a row is drawn by an environment that draws text") {
   CHECK(drawn.env->render(1).starts_with("at "));
   CHECK(plain.env->render(0) == "py:tests/envs/bridge/environments.py:Walk, step 1\n");
   CHECK_THROWS_AS(plain.env->render(1), InvariantError);
+}
+
+TEST_CASE("python_env: the memory of its processes, and of those that they start, is known while they run") {
+  if (!can_use("numpy")) return;
+  CHECK(resident_bytes(ChildKind::environment) == 0);
+  for (const char* params : {"{}", R"({"child": true})"}) {
+    Stepping run(python_config("Hoards", 2, params, 2));
+    const uint64_t before = resident_bytes(ChildKind::environment);
+    CHECK(before > 0);
+    run.act(1);
+    CHECK(run.step.errors.empty());
+    CHECK(resident_bytes(ChildKind::environment) >= before + 2 * (uint64_t{64} << 20));
+  }
+  CHECK(resident_bytes(ChildKind::environment) == 0);
+  CHECK(resident_bytes(ChildKind::verifier) == 0);
 }
 
 TEST_CASE("python_env: the state cannot be saved") {
