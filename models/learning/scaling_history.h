@@ -1,6 +1,6 @@
 #pragma once
 // ScalingHistory: how the observations of each policy version were normalised. A sample is trained with the statistics
-// of the version that acted on it, so that only the weights move the ratio of probabilities (docs/decisions/010). Used
+// of the version that acted on it, so that only the weights move the ratio of probabilities (docs/decisions/011). Used
 // by the learner's thread.
 
 #include <cstdint>

@@ -208,6 +208,13 @@ class PosixFileLock final : public FileLock {
   std::optional<OpenFile> file_;
 };
 
+void remove_regular(const OpenFile& directory, const std::string& name) {
+  struct stat status{};
+  if (::fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) return;
+  if (::unlinkat(directory.get(), name.c_str(), 0) != 0 && errno != ENOENT)
+    throw IoError(directory.path() + '/' + name, "cannot remove", errno);
+}
+
 class PosixDisk final : public Disk {
  public:
   std::unique_ptr<ReadFile> open_read(const std::string& path) const override {
@@ -217,10 +224,9 @@ class PosixDisk final : public Disk {
   void write_atomic(const std::string& path, std::span<const std::string_view> parts) override {
     struct stat status{};
     if (::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) require_regular(path, status);
-    const std::string temporary = temporary_name(path);
-    ::unlink(temporary.c_str());  // a killed process may have left one
+    const std::string temporary = free_temporary_name(*this, path);
+    OpenFile file(temporary, O_WRONLY | O_CREAT | O_EXCL, "cannot open");
     try {
-      OpenFile file(temporary, O_WRONLY | O_CREAT | O_EXCL, "cannot open");
       for (std::string_view part : parts) file.write_all(part);
       file.sync();
       file.close();
@@ -247,8 +253,24 @@ class PosixDisk final : public Disk {
 
   void remove(const std::string& path) override {
     std::error_code error;
-    std::filesystem::remove_all(path, error);
+    std::filesystem::remove(path, error);
     if (error) throw IoError(path, "cannot remove", error.value());
+  }
+
+  bool remove_directory(const std::string& path, std::span<const std::string> names) override {
+    struct stat status{};
+    if (::lstat(path.c_str(), &status) != 0) {
+      if (errno == ENOENT) return true;
+      throw IoError(path, "cannot remove", errno);
+    }
+    if (!S_ISDIR(status.st_mode)) return false;
+    {
+      const OpenFile directory(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, "cannot open directory");
+      for (const std::string& name : names) remove_regular(directory, name);
+    }
+    if (::rmdir(path.c_str()) == 0 || errno == ENOENT) return true;
+    if (errno != ENOTEMPTY && errno != EEXIST) throw IoError(path, "cannot remove", errno);
+    return false;
   }
 
   void make_directory(const std::string& path) override {
@@ -302,6 +324,12 @@ Disk& posix_disk() {
 std::string temporary_name(const std::string& path) { return path + std::string(kTemporarySuffix); }
 
 bool is_temporary_name(std::string_view name) { return name.ends_with(kTemporarySuffix); }
+
+std::string free_temporary_name(const Disk& disk, const std::string& path) {
+  std::string name = temporary_name(path);
+  for (uint64_t number = 1; disk.exists(name); ++number) name = temporary_name(path + '.' + std::to_string(number));
+  return name;
+}
 
 std::string free_name(const Disk& disk, const std::string& path) {
   std::string name = path;

@@ -87,8 +87,11 @@ class Disk {
   virtual void truncate(const std::string& path, uint64_t bytes) = 0;
   // Renames a file or a directory, durably. The target must be absent, or a file when the source is one.
   virtual void rename(const std::string& from, const std::string& to) = 0;
-  // Removes a file, or a directory with all it holds; nothing happens when it is absent.
+  // Removes a file or an empty directory; nothing happens when it is absent. Throws when a directory holds something.
   virtual void remove(const std::string& path) = 0;
+  // Removes the regular files of these names from a directory, and the directory if nothing else is in it. Returns
+  // whether nothing of that path is left. A link to a directory, and what it leads to, stays.
+  virtual bool remove_directory(const std::string& path, std::span<const std::string> names) = 0;
   // Makes a directory and those above it; nothing happens when it is there.
   virtual void make_directory(const std::string& path) = 0;
   // Whether there is anything of that name, a broken link included.
@@ -104,9 +107,12 @@ class Disk {
 // The machine's file systems. Stateless.
 Disk& posix_disk();
 
-// The name that write_atomic() gives to `path` until it is complete. One that is found later is left over from a kill.
+// The name that write_atomic() gives to `path` until it is complete, where that is free.
 std::string temporary_name(const std::string& path);
 bool is_temporary_name(std::string_view name);
+// The first free one of `path`.tmp, `path`.1.tmp, `path`.2.tmp and so on. What has such a name already may be
+// anybody's.
+std::string free_temporary_name(const Disk& disk, const std::string& path);
 
 // `path` if nothing has that name, else the first free one of `path`.1, `path`.2 and so on.
 std::string free_name(const Disk& disk, const std::string& path);

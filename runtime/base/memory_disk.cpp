@@ -55,9 +55,20 @@ struct MemoryDisk::Contents {
   }
 
   bool exists(const std::string& path) const TROUPE_REQUIRES(mutex) {
-    if (files.count(path) > 0 || directories.count(path) > 0) return true;
-    const auto inside = files.lower_bound(path + '/');
-    return inside != files.end() && inside->first.starts_with(path + '/');
+    return files.count(path) > 0 || directories.count(path) > 0 || holds_something(path);
+  }
+
+  bool holds_something(const std::string& path) const TROUPE_REQUIRES(mutex) {
+    const auto file = files.lower_bound(path + '/');
+    const auto directory = directories.lower_bound(path + '/');
+    return (file != files.end() && file->first.starts_with(path + '/')) ||
+           (directory != directories.end() && directory->starts_with(path + '/'));
+  }
+
+  void remove(const std::string& path) TROUPE_REQUIRES(mutex) {
+    if (holds_something(path)) throw IoError(path, "cannot remove", ENOTEMPTY);
+    files.erase(path);
+    directories.erase(path);
   }
 };
 
@@ -121,7 +132,7 @@ std::unique_ptr<ReadFile> MemoryDisk::open_read(const std::string& path) const {
 void MemoryDisk::write_atomic(const std::string& path, std::span<const std::string_view> parts) {
   std::string bytes;
   for (std::string_view part : parts) bytes += part;
-  const std::string temporary = temporary_name(path);
+  const std::string temporary = free_temporary_name(*this, path);
   const MutexLock guard(contents_->mutex);
   if (contents_->crashes_now(path)) {
     contents_->files[temporary] = bytes.substr(0, bytes.size() / 2);
@@ -132,7 +143,6 @@ void MemoryDisk::write_atomic(const std::string& path, std::span<const std::stri
     Contents::crash(path);
   }
   contents_->files[path] = std::move(bytes);
-  contents_->files.erase(temporary);
   contents_->sync_directory(path);
 }
 
@@ -163,22 +173,34 @@ void MemoryDisk::rename(const std::string& from, const std::string& to) {
     if (moves || path != to) files[moves ? to + path.substr(from.size()) : path] = std::move(bytes);
   }
   contents_->files = std::move(files);
-  if (contents_->directories.erase(from) > 0) contents_->directories.insert(to);
+  std::set<std::string> directories;
+  for (const std::string& path : contents_->directories) {
+    const bool moves = path == from || path.starts_with(from + '/');
+    directories.insert(moves ? to + path.substr(from.size()) : path);
+  }
+  contents_->directories = std::move(directories);
   contents_->sync_directory(to);
 }
 
 void MemoryDisk::remove(const std::string& path) {
   const MutexLock guard(contents_->mutex);
-  const auto inside = [&](const std::string& name) { return name == path || name.starts_with(path + '/'); };
-  // Removing a directory takes several steps: a crash leaves everything after its first file.
-  if (contents_->crashes_now(path)) {
-    const auto first =
-        std::find_if(contents_->files.begin(), contents_->files.end(), [&](auto& f) { return inside(f.first); });
-    if (first != contents_->files.end()) contents_->files.erase(first);
-    Contents::crash(path);
-  }
-  std::erase_if(contents_->files, [&](const auto& file) { return inside(file.first); });
-  std::erase_if(contents_->directories, inside);
+  contents_->count(path);
+  contents_->remove(path);
+}
+
+bool MemoryDisk::remove_directory(const std::string& path, std::span<const std::string> names) {
+  const MutexLock guard(contents_->mutex);
+  if (!contents_->exists(path)) return true;
+  if (contents_->files.count(path) > 0) return false;
+  contents_->directories.insert(path);  // it is still there when its last file is gone
+  const bool crashes = contents_->crashes_now(path);
+  for (const std::string& name : names)
+    // A crash leaves everything after the first file.
+    if (contents_->files.erase(path + '/' + name) > 0 && crashes) Contents::crash(path);
+  if (crashes) Contents::crash(path);
+  if (contents_->holds_something(path)) return false;
+  contents_->directories.erase(path);
+  return true;
 }
 
 void MemoryDisk::make_directory(const std::string& path) {

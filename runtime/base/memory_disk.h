@@ -36,6 +36,7 @@ class MemoryDisk final : public Disk {
   void truncate(const std::string& path, uint64_t bytes) override;
   void rename(const std::string& from, const std::string& to) override;
   void remove(const std::string& path) override;
+  bool remove_directory(const std::string& path, std::span<const std::string> names) override;
   void make_directory(const std::string& path) override;
   bool exists(const std::string& path) const override;
   std::vector<std::string> list(const std::string& path) const override;

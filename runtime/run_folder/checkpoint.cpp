@@ -29,11 +29,22 @@ constexpr int kMostListings = 100;  // attempts to find a checkpoint, if a train
 constexpr const char* kStateFile = "/state.json";
 constexpr const char* kOldSuffix = ".old";          // the checkpoint that save() is replacing
 constexpr const char* kDamagedSuffix = ".damaged";  // renamed by recover() or check()
+constexpr const char* kKeptSuffix = ".kept";        // renamed because it holds files that are not a checkpoint's
 constexpr const char* kForeignSuffix = ".foreign";  // renamed by recover()
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kExtrasFile = "extras.safetensors";
 constexpr const char* kCheckpoint = "checkpoint";
+
+// The files that save() makes, complete or not.
+const std::vector<std::string>& own_files() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> result = {kModelFile, kOptimizerFile, kExtrasFile, kStateFile + 1};
+    for (size_t i = 0; i < 4; ++i) result.push_back(temporary_name(result[i]));
+    return result;
+  }();
+  return names;
+}
 
 std::string name_of_step(uint64_t step) {
   char text[32];
@@ -182,7 +193,7 @@ std::string CheckpointStore::path_of(uint64_t step) const { return folder_ + '/'
 std::string CheckpointStore::save(const Checkpoint& checkpoint) {
   const std::string target = path_of(checkpoint.updates);
   const std::string temporary = temporary_name(target);
-  disk_->remove(temporary);
+  clear(temporary);
   disk_->make_directory(temporary);
   json document = new_state_document(checkpoint);
   if (!owner_.settings.empty()) document["settings"] = json::parse(owner_.settings);
@@ -196,11 +207,11 @@ std::string CheckpointStore::save(const Checkpoint& checkpoint) {
     const std::string old = target + kOldSuffix;
     const bool replaces = disk_->exists(target);
     if (replaces) {
-      disk_->remove(old);
+      clear(old);
       disk_->rename(target, old);
     }
     disk_->rename(temporary, target);
-    if (replaces) disk_->remove(old);
+    if (replaces) clear(old);
   } catch (const IoError&) {
     undo_save(target);
     throw;
@@ -213,7 +224,7 @@ std::string CheckpointStore::save(const Checkpoint& checkpoint) {
 void CheckpointStore::undo_save(const std::string& target) {
   const std::string old = target + kOldSuffix;
   try {
-    disk_->remove(temporary_name(target));
+    disk_->remove_directory(temporary_name(target), own_files());
     if (!disk_->exists(target) && disk_->exists(old)) disk_->rename(old, target);
   } catch (const IoError&) {
     // recover() will try again. The caller reports the first error, which is the cause.
@@ -290,10 +301,10 @@ void CheckpointStore::remove_leftovers() {
     const std::string stem = name.substr(0, name.find('.'));
     if (!step_of_name(stem)) continue;  // this program did not write it
     const std::string path = folder_ + '/' + name, target = folder_ + '/' + stem;
-    if (is_temporary_name(name)) disk_->remove(path);
+    if (name == temporary_name(stem)) disk_->remove_directory(path, own_files());
     if (name != stem + kOldSuffix) continue;
     if (disk_->exists(target))
-      disk_->remove(path);
+      disk_->remove_directory(path, own_files());
     else
       disk_->rename(path, target);
   }
@@ -337,9 +348,19 @@ void CheckpointStore::prune(uint64_t keep, uint64_t newest, const std::set<uint6
 
 void CheckpointStore::remove(uint64_t step) {
   // Renamed first: if the removal is interrupted, no checkpoint must be left that lacks some of its files.
-  const std::string path = path_of(step);
-  disk_->rename(path, temporary_name(path));
-  disk_->remove(temporary_name(path));
+  const std::string path = path_of(step), temporary = temporary_name(path);
+  clear(temporary);
+  disk_->rename(path, temporary);
+  clear(temporary);
+}
+
+// Removes the files of a checkpoint from the directory `path`. If it holds others, it is renamed, and they are kept.
+void CheckpointStore::clear(const std::string& path) {
+  if (disk_->remove_directory(path, own_files())) return;
+  const std::string stem = path.substr(0, path.rfind('.'));
+  const std::string aside = free_name(*disk_, stem + kKeptSuffix);
+  disk_->rename(path, aside);
+  log_warn(kCheckpoint, path + ": holds files that are not of a checkpoint; they are kept in " + aside);
 }
 
 }  // namespace troupe

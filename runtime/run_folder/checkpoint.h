@@ -114,6 +114,7 @@ class CheckpointStore {
   void set_aside(const Unusable& unusable);
   void undo_save(const std::string& target);
   void remove_leftovers();
+  void clear(const std::string& path);
 
   Disk* disk_;
   std::string folder_;

@@ -173,11 +173,12 @@ void RunFolder::require_checkpoint_of_summary() const {
                     "; restore the checkpoints, use another run folder, or remove " + path + " to begin anew");
 }
 
-// Whether checkpoints/ has a checkpoint, also one that was set aside as damaged; not what an interrupted write left,
-// nor what somebody else put there.
+// Whether checkpoints/ has a checkpoint, also one that was set aside as damaged; not what an interrupted write left or
+// what was kept of a removed one, nor what somebody else put there.
 bool RunFolder::has_saved() const {
   return std::ranges::any_of(disk_->list(path_ + "/checkpoints"), [](const std::string& name) {
-    return !name.empty() && name.front() >= '0' && name.front() <= '9' && !name.ends_with(".tmp");
+    return !name.empty() && name.front() >= '0' && name.front() <= '9' && !name.ends_with(".tmp") &&
+           name.find(".kept") == std::string::npos;
   });
 }
 

@@ -115,6 +115,33 @@ class Export(unittest.TestCase):
         self.assertIn("--hf: llama_hf: is not empty, expected a new or an empty folder", error)
         self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "llama_hf").iterdir()}, before)
 
+    def contents(self, folder):
+        return {str(path.relative_to(folder)): path.is_file() and path.read_bytes() for path in sorted(folder.rglob("*"))}
+
+    def test_what_others_put_beside_the_folder_stays(self):
+        for name in ("out.tmp", "out.1.tmp/model.safetensors.tmp"):
+            (self.folder / name).mkdir(parents=True)
+        for name in ("out.tmp/notes.txt", "out.1.tmp/model.safetensors", "out.2.tmp"):
+            (self.folder / name).write_text("precious")
+        before = self.contents(self.folder)
+        (self.folder / "empty").mkdir()
+        (self.folder / "link").symlink_to("empty")
+        self.troupe("export", "llama", "--hf", "out")
+        self.troupe("export", "llama", "--hf", "link")
+        after = self.contents(self.folder)
+        self.assertEqual({name: after.get(name) for name in before}, before)
+        self.assertTrue((self.folder / "link").is_symlink())
+        self.assertEqual(self.contents(self.folder / "out"), self.contents(self.folder / "empty"))
+        self.assertFalse((self.folder / "out.3.tmp").exists())
+
+    def test_an_export_that_does_not_fit_leaves_nothing_behind(self):
+        before = self.contents(self.folder)
+        command = f"ulimit -f 1; trap '' XFSZ; exec {TROUPE} export llama --hf new/deep/full"
+        done = subprocess.run(["bash", "-c", command], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual(self.contents(self.folder), before)
+
     def test_what_has_no_effect_or_does_not_fit_is_refused(self):
         self.assertIn("--merge: has no effect", self.refused("export", "llama", "--hf", "new", "--merge"))
         adapters = ("train", "adapters.json", "--run", "other", "--set")

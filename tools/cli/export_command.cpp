@@ -22,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kTokenizerExtras[] = {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+                                            "generation_config.json"};
 constexpr uint64_t kMostTokenizerBytes = 64 << 20;
 
 struct ExportOptions {
@@ -50,8 +52,7 @@ void write_tokenizer(const RunConfig& config, const TokenRun& tokens, const std:
   const fs::path from = fs::is_directory(given) ? given : given.parent_path();
   const std::string file = fs::is_directory(given) ? (given / "tokenizer.json").string() : given.string();
   posix_disk().write_atomic(folder + "/tokenizer.json", posix_disk().read(file, kMostTokenizerBytes));
-  for (const char* name :
-       {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "generation_config.json"})
+  for (const char* name : kTokenizerExtras)
     if (const std::string path = from / name; posix_disk().exists(path))
       posix_disk().write_atomic(folder + '/' + name, posix_disk().read(path));
 }
@@ -70,27 +71,76 @@ void require_new_folder(const std::string& folder) {
     throw ConfigError("--hf: " + printable(folder, 200) + ": is not empty, expected a new or an empty folder");
 }
 
-// Everything is written beside the folder first, so that a folder of that name is complete. What a killed export left
-// there is replaced.
-void write_folder(const ExportOptions& options, const RunContext& context,
-                  const std::map<std::string, Array>& tensors) {
+// All that write_parts() may write.
+std::vector<std::string> exported_files() {
+  std::vector<std::string> names = {"model.safetensors", "config.json", "adapter_model.safetensors",
+                                    "adapter_config.json", "tokenizer.json"};
+  names.insert(names.end(), std::begin(kTokenizerExtras), std::end(kTokenizerExtras));
+  for (size_t i = names.size(); i-- > 0;) names.push_back(temporary_name(names[i]));
+  return names;
+}
+
+void write_parts(const ExportOptions& options, const RunContext& context, const std::map<std::string, Array>& tensors,
+                 const std::string& folder) {
   Disk& disk = posix_disk();
-  const fs::path target = fs::absolute(options.folder).lexically_normal();
-  const std::string folder = (target.has_filename() ? target : target.parent_path()).string();
-  const std::string parts = temporary_name(folder);
-  disk.remove(parts);
-  disk.make_directory(parts);
   const LmModel& model = *context.language_model;
   const SpecialIds ids = special_ids(*context.tokens->tokenizer);
   if (!model.lora.used())
-    write_hf_model(disk, parts, model.shape, ids, tensors);
+    write_hf_model(disk, folder, model.shape, ids, tensors);
   else if (options.merge)
-    write_hf_model(disk, parts, model.shape, ids, merge_adapters(model, tensors));
+    write_hf_model(disk, folder, model.shape, ids, merge_adapters(model, tensors));
   else
-    write_peft_adapters(disk, parts, model, tensors);
-  write_tokenizer(context.config, *context.tokens, parts);
-  if (disk.exists(folder)) disk.remove(folder);
-  disk.rename(parts, folder);
+    write_peft_adapters(disk, folder, model, tensors);
+  write_tokenizer(context.config, *context.tokens, folder);
+}
+
+// A folder that this call makes beside `target`. What is there of such a name belongs to others.
+std::string make_parts_folder(const std::string& target) {
+  for (;;) {
+    std::string folder = free_temporary_name(posix_disk(), target);
+    std::error_code failed;
+    if (fs::create_directory(folder, failed)) return folder;
+    if (failed) throw IoError(folder, "cannot make directory", failed.value());
+  }
+}
+
+// The folders above `path` that are missing, the innermost first.
+std::vector<fs::path> missing_above(const fs::path& path) {
+  std::vector<fs::path> result;
+  std::error_code failed;
+  for (fs::path each = path.parent_path(); !fs::exists(each, failed) && each.has_relative_path();
+       each = each.parent_path())
+    result.push_back(each);
+  return result;
+}
+
+// The folder to write, behind links if it is there.
+fs::path target_of(const std::string& folder) {
+  std::error_code failed;
+  if (const fs::path real = fs::canonical(folder, failed); !failed) return real;
+  const fs::path target = fs::absolute(folder).lexically_normal();
+  return target.has_filename() ? target : target.parent_path();
+}
+
+// Everything is written beside the folder first, so that a folder of that name is complete. An export that fails leaves
+// nothing behind, and removes nothing else.
+void write_folder(const ExportOptions& options, const RunContext& context,
+                  const std::map<std::string, Array>& tensors) {
+  Disk& disk = posix_disk();
+  const fs::path target = target_of(options.folder);
+  const std::vector<fs::path> made = missing_above(target);
+  std::string parts;
+  try {
+    disk.make_directory(target.parent_path());
+    parts = make_parts_folder(target);
+    write_parts(options, context, tensors, parts);
+    disk.rename(parts, target);  // replaces an empty folder, refuses one that is not
+  } catch (...) {
+    if (!parts.empty()) disk.remove_directory(parts, exported_files());
+    std::error_code stays;  // one that is not empty by now
+    for (const fs::path& folder : made) fs::remove(folder, stays);
+    throw;
+  }
 }
 
 void run_export(const ExportOptions& options) {

@@ -98,11 +98,48 @@ TEST_CASE("disk: directories are made, listed in order, renamed, and removed wit
     disk.rename(folder + "/d/e", folder + "/d/f");
     CHECK(disk.list(folder + "/d") == std::vector<std::string>{"f"});
     CHECK(disk.list(folder + "/d/f") == std::vector<std::string>{"a", "b"});
-    disk.remove(folder + "/d");
-    disk.remove(folder + "/d");
+    CHECK_THROWS_AS(disk.remove(folder + "/d"), IoError);
+    CHECK_THROWS_AS(disk.remove(folder + "/d/f"), IoError);
+    for (const char* name : {"/d/f/a", "/d/f/b", "/d/f", "/d", "/d"}) disk.remove(folder + name);
     CHECK_FALSE(disk.exists(folder + "/d"));
     CHECK(disk.list(folder + "/d").empty());
   });
+}
+
+TEST_CASE("disk: of a directory only the named files are removed, and itself only if nothing else is in it") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    const std::vector<std::string> names = {"a", "b", "c"};
+    disk.make_directory(folder + "/d/c");
+    for (const char* name : {"/d/a", "/d/b", "/d/mine", "/file"}) disk.write_atomic(folder + name, "1");
+    CHECK_FALSE(disk.remove_directory(folder + "/d", names));
+    CHECK(disk.list(folder + "/d") == std::vector<std::string>{"c", "mine"});
+    disk.remove(folder + "/d/mine");
+    CHECK_FALSE(disk.remove_directory(folder + "/d", names));
+    disk.remove(folder + "/d/c");
+    CHECK(disk.remove_directory(folder + "/d", names));
+    CHECK(disk.remove_directory(folder + "/d", names));
+    CHECK_FALSE(disk.remove_directory(folder + "/file", names));
+    CHECK(disk.list(folder) == std::vector<std::string>{"file"});
+  });
+}
+
+TEST_CASE("disk: a file that has the temporary name already is not changed") {
+  on_each_disk([](Disk& disk, const std::string& folder) {
+    disk.write_atomic(folder + "/a.tmp", "mine");
+    disk.write_atomic(folder + "/a", "new");
+    CHECK(disk.read(folder + "/a.tmp") == "mine");
+    CHECK(disk.list(folder) == std::vector<std::string>{"a", "a.tmp"});
+  });
+}
+
+TEST_CASE("posix_disk: the target of a link is not changed by the removal of a directory") {
+  TempFolder folder;
+  const std::vector<std::string> names = {"a"};
+  posix_disk().make_directory(folder / "d");
+  posix_disk().write_atomic(folder / "d/a", "1");
+  std::filesystem::create_directory_symlink(folder / "d", folder / "link");
+  CHECK_FALSE(posix_disk().remove_directory(folder / "link", names));
+  CHECK(posix_disk().read(folder / "d/a") == "1");
 }
 
 TEST_CASE("disk: the error about a missing file has its path and the reason") {
@@ -208,7 +245,7 @@ TEST_CASE("posix_disk: a lock file that is a link is refused, and the target of 
   CHECK(posix_disk().read(folder / "thesis") == "all of it");
 }
 
-TEST_CASE("posix_disk: write_atomic replaces other kinds of files with its name or its temporary name") {
+TEST_CASE("posix_disk: write_atomic replaces other kinds of files with its name, not those with its temporary name") {
   for (const BadFile& bad : kBadFiles) {
     if (bad.name == "a directory") continue;
     CAPTURE(bad.name);
@@ -216,7 +253,7 @@ TEST_CASE("posix_disk: write_atomic replaces other kinds of files with its name 
     for (const char* name : {"a", "a.tmp"}) replace_by(bad, folder / name);
     posix_disk().write_atomic(folder / "a", "new");
     CHECK(posix_disk().read(folder / "a") == "new");
-    CHECK(posix_disk().list(folder.path()) == std::vector<std::string>{"a"});
+    CHECK(posix_disk().list(folder.path()) == std::vector<std::string>{"a", "a.tmp"});
   }
 }
 

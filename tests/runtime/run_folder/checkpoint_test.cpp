@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -62,6 +63,9 @@ class BusyDisk final : public Disk {
   void truncate(const std::string& path, uint64_t bytes) override { disk_.truncate(path, bytes); }
   void rename(const std::string& from, const std::string& to) override { disk_.rename(from, to); }
   void remove(const std::string& path) override { disk_.remove(path); }
+  bool remove_directory(const std::string& path, std::span<const std::string> names) override {
+    return disk_.remove_directory(path, names);
+  }
   void make_directory(const std::string& path) override { disk_.make_directory(path); }
   bool exists(const std::string& path) const override { return disk_.exists(path); }
   std::vector<std::string> list(const std::string& path) const override {
@@ -293,6 +297,39 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: other files in the folder are not change
   store.save(checkpoint_at(1));
   store.recover();
   CHECK(disk.list("run/checkpoints").size() == 4);
+}
+
+TEST_CASE_FIXTURE(Fixture, "checkpoint: what others put among its files is never deleted") {
+  const std::vector<std::string> names = {"000000000001", "000000000002", "000000000002.tmp", "000000000002.old",
+                                          "000000000009.tmp"};
+  store.save(checkpoint_at(1));
+  store.save(checkpoint_at(2));
+  for (const std::string& name : names) disk.write_atomic("run/checkpoints/" + name + "/notes.txt", name);
+  disk.write_atomic("run/checkpoints/000000000003.tmp", "a file");
+  store.recover();
+  for (uint64_t step : {2, 3}) store.save(checkpoint_at(step));
+  store.prune(1, 3, {});
+  CHECK(store.list() == std::vector<uint64_t>{3});
+  std::set<std::string> kept;
+  for (const std::string& name : disk.list("run/checkpoints")) {
+    const std::string path = "run/checkpoints/" + name;
+    CHECK(disk.exists(path + "/model.safetensors") == (name == "000000000003"));
+    if (disk.exists(path + "/notes.txt")) kept.insert(disk.read(path + "/notes.txt"));
+  }
+  CHECK(kept == std::set<std::string>(names.begin(), names.end()));
+  CHECK(disk.read("run/checkpoints/000000000003.kept") == "a file");
+  CHECK(log().find("run/checkpoints/000000000001.tmp: holds files that are not of a checkpoint; they are kept in "
+                   "run/checkpoints/000000000001.kept") != std::string::npos);
+}
+
+TEST_CASE("checkpoint: the target of a link in the place of a checkpoint is not changed") {
+  test::TempFolder folder;
+  CheckpointStore store(posix_disk(), folder / "checkpoints");
+  for (uint64_t step : {1, 2}) store.save(checkpoint_at(step));
+  posix_disk().rename(store.path_of(1), folder / "archive");
+  std::filesystem::create_directory_symlink(folder / "archive", store.path_of(1));
+  store.prune(1, 2, {});
+  CHECK(posix_disk().list(folder / "archive").size() == 4);
 }
 
 TEST_CASE("checkpoint: another kind of file in place of one of its files is refused by name") {

@@ -79,6 +79,9 @@ struct UnansweringDisk final : Disk {
   void truncate(const std::string& path, uint64_t bytes) override { disk.truncate(path, bytes); }
   void rename(const std::string& from, const std::string& to) override { disk.rename(from, to); }
   void remove(const std::string& path) override { disk.remove(path); }
+  bool remove_directory(const std::string& path, std::span<const std::string> names) override {
+    return disk.remove_directory(path, names);
+  }
   void make_directory(const std::string& path) override { disk.make_directory(path); }
   std::vector<std::string> list(const std::string& path) const override { return disk.list(path); }
   std::unique_ptr<FileLock> lock(const std::string& path) override { return disk.lock(path); }
