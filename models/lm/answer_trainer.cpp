@@ -9,6 +9,8 @@
 
 namespace troupe {
 
+constexpr int64_t kLogitRows = 128;  // that exist at once
+
 AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer, const AlgorithmChoice& choice,
                              const AnswerTrainerOptions& options)
     : model_(model),
@@ -19,7 +21,7 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       gradients_(weights_.trained().size()),
       parallel_(options.threads),
       decoder_(model.shape, parallel_),
-      token_log_probs_(decoder_, parallel_),
+      token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens),
       loss_(choice, static_cast<double>(options.answer_tokens)) {
   begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
   decoder_.load(decoder_weights(model_, weights_));

@@ -55,6 +55,7 @@ LmGenerator::LmGenerator(const LmModel& model, const LmGeneratorOptions& options
       parallel_(options.threads),
       decoder_(shape_, parallel_),
       store_(shape_, options.prompt_slots * options.prompt_tokens + options.answer_slots * options.answer_tokens) {
+  TROUPE_CHECK(model.drawable() <= shape_.vocabulary, model.tokens, shape_.vocabulary);
   if (options.prompt_tokens + options.answer_tokens > shape_.max_positions)
     throw ConfigError("a prompt of " + std::to_string(options.prompt_tokens) + " tokens and an answer of " +
                       std::to_string(options.answer_tokens) + " exceed the model's " +
@@ -116,13 +117,13 @@ int64_t LmGenerator::sample(std::span<const float> logits, double uniform) const
 }
 
 DrawnToken LmGenerator::draw(std::span<const float> logits, const TokenDraw& draw) const {
-  const auto vocabulary = static_cast<int64_t>(logits.size());
+  const auto tokens = static_cast<int64_t>(logits.size());
   const int64_t chosen =
       draw.greedy
           ? std::ranges::max_element(logits) - logits.begin()
           : sample(logits, Rng(derive_key(draw.key, "token", static_cast<uint64_t>(draw.index))).uniform_double());
   DrawnToken result{static_cast<int32_t>(chosen), 0};
-  log_probs_entropy<float>({logits.data(), 1, vocabulary, vocabulary}, {&chosen, 1}, options_.temperature,
+  log_probs_entropy<float>({logits.data(), 1, tokens, tokens}, {&chosen, 1}, options_.temperature,
                            {&result.log_prob, 1}, {}, {});
   if (!std::isfinite(result.log_prob)) throw std::runtime_error("the model's logits are not finite");
   return result;
@@ -168,7 +169,7 @@ std::vector<DrawnToken> LmGenerator::compute(std::span<const GeneratorPart> part
       const Draw& each = draws[static_cast<size_t>(i)];
       const auto at = static_cast<size_t>(each.row * shape_.vocabulary);
       result[static_cast<size_t>(i)] =
-          draw(logits_.span().subspan(at, static_cast<size_t>(shape_.vocabulary)), each.draw);
+          draw(logits_.span().subspan(at, static_cast<size_t>(model_.drawable())), each.draw);
     }
   });
   return result;

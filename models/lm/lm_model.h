@@ -23,9 +23,15 @@ struct LmModel {
   LmModel(const LmShape& of = {}) : shape(of) {}  // NOLINT(google-explicit-constructor)
 
   LmShape shape;
+  // Ids below this are tokens of the tokenizer; 0 = all of the vocabulary, which can be larger. The others have no part
+  // in the distribution over the next token.
+  int64_t tokens = 0;
   std::string path;  // the folder of the first weights (models/lm/hf_folder.h); empty = random
   LoraConfig lora;
   std::shared_ptr<const FrozenWeights> frozen;  // only with lora
+
+  // How many ids can be drawn.
+  int64_t drawable() const { return tokens > 0 ? tokens : shape.vocabulary; }
 };
 
 // Fills what a config leaves to model.path: model.path begins with ~ = the home folder; model.decoder {} = that of the

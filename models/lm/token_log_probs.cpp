@@ -15,9 +15,13 @@ std::span<T> part_of(std::span<T> all, int64_t first, int64_t count) {
 
 }  // namespace
 
-TokenLogProbs::TokenLogProbs(Decoder& decoder, ParallelFor& parallel, int64_t chunk)
-    : decoder_(decoder), parallel_(parallel), chunk_(chunk), states_(static_cast<size_t>(chunk)) {
-  TROUPE_CHECK(chunk >= 1, "chunk", chunk);
+TokenLogProbs::TokenLogProbs(Decoder& decoder, ParallelFor& parallel, int64_t chunk, int64_t tokens)
+    : decoder_(decoder),
+      parallel_(parallel),
+      chunk_(chunk),
+      tokens_(tokens > 0 ? tokens : decoder.shape().vocabulary),
+      states_(static_cast<size_t>(chunk)) {
+  TROUPE_CHECK(chunk >= 1 && tokens_ <= decoder.shape().vocabulary, "chunk", chunk, "tokens", tokens);
 }
 
 void TokenLogProbs::compute(std::span<const float> hidden, const ChosenTokens& chosen, int64_t first, int64_t count,
@@ -33,7 +37,7 @@ void TokenLogProbs::compute(std::span<const float> hidden, const ChosenTokens& c
   }
   decoder_.logits(rows_.span(), logits_.span());
   for_parts(count, rows_per_part(vocabulary), parallel_, [&](int64_t from, int64_t to) {
-    log_probs_entropy<float>({logits_.data() + from * vocabulary, to - from, vocabulary, vocabulary},
+    log_probs_entropy<float>({logits_.data() + from * vocabulary, to - from, tokens_, vocabulary},
                              part_of(chosen.labels, first + from, to - from), chosen.temperature,
                              part_of(log_probs, first + from, to - from), part_of(entropy, first + from, to - from),
                              part_of(std::span<SoftmaxRow>(states_), from, to - from));
@@ -60,11 +64,14 @@ void TokenLogProbs::backward(std::span<const float> hidden, const ChosenTokens& 
     d_rows_.resize(count * width);
     d_logits_.resize(count * vocabulary);
     for_parts(count, rows_per_part(vocabulary), parallel_, [&](int64_t from, int64_t to) {
-      log_probs_entropy_backward<float>(
-          {logits_.data() + from * vocabulary, to - from, vocabulary, vocabulary},
-          part_of(chosen.labels, first + from, to - from), chosen.temperature,
-          part_of(std::span<const SoftmaxRow>(states_), from, to - from), part_of(d_log_probs, first + from, to - from),
-          part_of(d_entropy, first + from, to - from), d_logits_.data() + from * vocabulary);
+      for (int64_t i = from; i < to; ++i) {
+        float* row = d_logits_.data() + i * vocabulary;
+        log_probs_entropy_backward<float>({logits_.data() + i * vocabulary, 1, tokens_, vocabulary},
+                                          part_of(chosen.labels, first + i, 1), chosen.temperature,
+                                          part_of(std::span<const SoftmaxRow>(states_), i, 1),
+                                          part_of(d_log_probs, first + i, 1), part_of(d_entropy, first + i, 1), row);
+        std::fill(row + tokens_, row + vocabulary, 0.0f);
+      }
     });
     decoder_.logits_backward(rows_.span(), d_logits_.span(), d_rows_.span(), gradients);
     for (int64_t i = 0; i < count; ++i)

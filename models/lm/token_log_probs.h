@@ -22,8 +22,9 @@ struct ChosenTokens {
 
 class TokenLogProbs {
  public:
-  // At most `chunk` rows of logits exist at once. The results do not depend on it. Both must outlive this.
-  TokenLogProbs(Decoder& decoder, ParallelFor& parallel, int64_t chunk = 128);
+  // At most `chunk` rows of logits exist at once. The results do not depend on it. Both must outlive this. `tokens`:
+  // the distributions are over the ids below it; 0 = over the vocabulary.
+  TokenLogProbs(Decoder& decoder, ParallelFor& parallel, int64_t chunk = 128, int64_t tokens = 0);
 
   // log_probs and entropy: [N], either may be empty = not computed. hidden: [P, hidden].
   void forward(std::span<const float> hidden, const ChosenTokens& chosen, std::span<float> log_probs,
@@ -40,7 +41,7 @@ class TokenLogProbs {
 
   Decoder& decoder_;
   ParallelFor& parallel_;
-  int64_t chunk_;
+  int64_t chunk_, tokens_;
   FloatBuffer rows_, d_rows_;      // [chunk, hidden]
   FloatBuffer logits_, d_logits_;  // [chunk, vocabulary]
   std::vector<SoftmaxRow> states_;

@@ -2,6 +2,8 @@
 // and inference in other processes.
 #include <signal.h>
 
+#include <cmath>
+
 #include "tests/process/train_process.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/test.h"
@@ -49,6 +51,21 @@ TEST_CASE("token run: its summary has the pass@1 of the warm-up and of the end, 
     }
     CHECK(record.at("ledger").at("dropped_stale") == 0);
   }
+}
+
+TEST_CASE("token run: a model with a larger vocabulary than the tokenizer's never draws the other ids") {
+  TempFolder folder;
+  TokenTrainProcess run(folder.path(), set({"model.decoder.vocab_size=200", "warmup.steps=0", "stop.updates=3",
+                                            "replay.max_policy_lag=0"}));
+  REQUIRE(run.process().wait().value_or(-1) == 0);
+  CHECK(run.summary().at("updates") == 3);
+  CHECK_FALSE(log_has(run.folder(), "refused"));
+  for (const Json& record : lines_of(run.folder()))
+    if (record.at("updates") > 0) {
+      CHECK(record.at("learner").at("ratio_max") == 1.0);
+      CHECK(record.at("learner").at("ratio_min") == 1.0);
+      CHECK(record.at("learner").at("entropy") < std::log(20));
+    }
 }
 
 TEST_CASE("token run: killed and interrupted, it resumes where its last checkpoint was") {

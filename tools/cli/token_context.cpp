@@ -27,9 +27,11 @@ constexpr int64_t kWarmupPrompts = 64;  // held-out prompts of a check
 constexpr int64_t kWarmupChecks = 5;    // steps between two checks, until the first right answer; then one
 
 std::shared_ptr<const LmModel> model_of(const RunConfig& config, const TokenRun& tokens) {
-  const int64_t positions = tokens.prompt_tokens + tokens.answer_tokens;
-  return std::make_shared<LmModel>(
-      load_lm_model(config.model, lm_shape_of(config.model, tokens.tokenizer->vocabulary_size(), positions)));
+  const int64_t positions = tokens.prompt_tokens + tokens.answer_tokens,
+                vocabulary = tokens.tokenizer->vocabulary_size();
+  auto model = std::make_shared<LmModel>(load_lm_model(config.model, lm_shape_of(config.model, vocabulary, positions)));
+  model->tokens = vocabulary;
+  return model;
 }
 
 AnswerTrainerOptions trainer_options(const RunConfig& config, const TokenRun& tokens) {

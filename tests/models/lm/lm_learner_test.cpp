@@ -133,6 +133,57 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("lm_learner: ids that the tokenizer lacks are never drawn, and have no part in probabilities or gradients") {
+  for (const LmFamily family : kFamilies) {
+    LmModel model = tiny_shape(family, 3);
+    model.tokens = model.shape.vocabulary - 5;
+    const int64_t drawable = model.tokens, hidden = model.shape.hidden;
+    // A state whose output layer prefers the ids that the tokenizer lacks.
+    const auto learner = make_lm_learner(config_of(2), model, {.seed = 2, .answer_tokens = 13, .threads = 2});
+    LearnerState state = learner->save();
+    const std::string output = model.shape.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+    const std::span<float> rows = state.model.at(output).mutable_view<float>();
+    for (size_t i = static_cast<size_t>(drawable * hidden); i < rows.size(); ++i) rows[i] *= 50;
+    learner->begin_from(state.model);
+    const auto generator = make_lm_generator(model, slots(1.0, 1));
+    generator->load(*learner->snapshot({1, 0}));
+    LmShape known = model.shape;  // of the prompts
+    known.vocabulary = drawable;
+    const RolloutPtr rollout = sampled_rollout(known, *generator, 5);
+    CHECK(std::ranges::max(rollout->answers.tokens.view<int32_t>()) < drawable);
+    CHECK(std::ranges::min(rollout->answers.log_probs.view<float>()) > -20);
+    const UpdateReport report = learner->update(*learner->stage(whole(rollout)), 0);
+    CHECK(report.metrics.at("ratio_min") == 1.0);
+    CHECK(report.metrics.at("ratio_max") == 1.0);
+    CHECK(report.metrics.at("entropy") <= std::log(static_cast<double>(drawable)) + 1e-6);
+    const LearnerState after = learner->save();
+    const std::span<const float> moved = after.model.at(output).view<float>();
+    CHECK_FALSE(std::ranges::equal(moved, rows));
+    // They are no inputs either: nothing trains their rows.
+    CHECK(std::ranges::equal(moved.subspan(static_cast<size_t>(drawable * hidden)),
+                             rows.subspan(static_cast<size_t>(drawable * hidden))));
+  }
+}
+
+TEST_CASE("lm_generator: the greedy token, and the distribution, are those among the ids of the tokenizer") {
+  LmModel model = tiny_shape(LmFamily::llama, 6);
+  const auto learner = make_lm_learner(config_of(1), model, {.seed = 1, .answer_tokens = 13});
+  const std::vector<int32_t> prompt = random_ids(model.shape, 4, 1);
+  const std::vector<TokenDraw> draws = {{1, 0, true}};
+  const GeneratorPart part{.prompt = 0, .tokens = prompt, .draws = draws};
+  const auto greedy = [&](int64_t tokens) {
+    model.tokens = tokens;
+    const auto generator = make_lm_generator(model, slots(1.0, 1));
+    generator->load(*learner->snapshot({1, 0}));
+    return generator->compute({&part, 1}).front();
+  };
+  const DrawnToken whole = greedy(0), among_lower = greedy(whole.token), with_it = greedy(whole.token + 1);
+  CHECK(among_lower.token < whole.token);
+  CHECK(with_it.token == whole.token);
+  CHECK(with_it.log_prob >= whole.log_prob);
+  CHECK(greedy(1).log_prob == 0.0f);
+}
+
 TEST_CASE("lm_learner: weights of adapters of another frozen model are refused") {
   const LmModel model = lora_model(tiny_shape(LmFamily::llama, 3), 4, 8);
   LmModel other = model;
