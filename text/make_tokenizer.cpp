@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
@@ -65,10 +66,13 @@ std::unique_ptr<Tokenizer> make_bpe(const TokenizerConfig& config) {
   const bool folder = std::filesystem::is_directory(config.path, ignored);
   const std::filesystem::path given(config.path), file = folder ? given / "tokenizer.json" : given;
   const std::string beside = (file.parent_path() / "tokenizer_config.json").string();
-  auto tokenizer = std::make_unique<BpeTokenizer>(read_tokenizer_json(read_file(file.string()), file.string()));
+  BpeDescription description = read_tokenizer_json(read_file(file.string()), file.string());
+  const std::vector<AddedToken> added = description.added;
+  auto tokenizer = std::make_unique<BpeTokenizer>(std::move(description));
   tokenizer->set_special({.bos = special_id(*tokenizer, config.bos, "bos", beside, tokenizer->bos()),
                           .eos = special_id(*tokenizer, config.eos, "eos", beside, std::nullopt),
                           .pad = special_id(*tokenizer, config.pad, "pad", beside, std::nullopt)});
+  if (posix_disk().exists(beside)) check_tokenizer_config(read_file(beside), beside, added);
   return tokenizer;
 }
 

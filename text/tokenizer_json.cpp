@@ -1,5 +1,7 @@
 #include "text/tokenizer_json.h"
 
+#include <charconv>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -225,6 +227,54 @@ BpeDescription read_tokenizer_json(std::string_view json, const std::string& pat
     root.at("post_processor")
         .refuse("adds the id " + std::to_string(*out.prompt_bos) + ", expected an id below " + std::to_string(size));
   return out;
+}
+
+namespace {
+
+// An added token as tokenizer_config.json writes it must be that of tokenizer.json.
+void check_added(const JsonNode& node, int32_t id, const std::vector<AddedToken>& added) {
+  const std::string content = node.at("content").text();
+  const auto same = [&](const AddedToken& token) { return token.content == content && token.id == id; };
+  const auto found = std::ranges::find_if(added, same);
+  if (found == added.end())
+    node.refuse("the token \"" + printable(content) + "\" with the id " + std::to_string(id) +
+                " is not one of the added_tokens of tokenizer.json");
+  for (const char* key : {"single_word", "lstrip", "rstrip"}) node.require_flag(key, false);
+  for (const auto& [key, value] : {std::pair{"normalized", found->normalized}, std::pair{"special", found->special}})
+    if (node.has(key)) node.require_flag(key, value);
+}
+
+// transformers adds a special token that tokenizer.json does not list, and finds it in texts then.
+void check_special(const JsonNode& node, const std::vector<AddedToken>& added) {
+  const std::string content = node.json().is_object() ? node.at("content").text() : node.text();
+  if (std::ranges::find(added, content, &AddedToken::content) == added.end())
+    node.refuse('"' + printable(content) + "\" is not one of the added_tokens of tokenizer.json");
+}
+
+}  // namespace
+
+void check_tokenizer_config(std::string_view json, const std::string& path, const std::vector<AddedToken>& added) {
+  const Json tree = parse_strict(json, path);
+  const JsonNode root(tree, path, "");
+  for (const char* key : {"add_prefix_space", "split_special_tokens"}) root.require_flag(key, false);
+  if (root.has("added_tokens_decoder"))
+    for (const auto& [id, token] : root.at("added_tokens_decoder").object().items()) {
+      const JsonNode node = root.at("added_tokens_decoder").at(id);
+      int32_t number = -1;
+      const auto read = std::from_chars(id.data(), id.data() + id.size(), number);
+      if (read.ec != std::errc() || read.ptr != id.data() + id.size()) node.refuse("the key is not an id");
+      check_added(node, number, added);
+    }
+  for (const char* name : {"bos", "eos", "unk", "sep", "pad", "cls", "mask"})
+    if (const std::string key = std::string(name) + "_token"; root.has(key)) check_special(root.at(key), added);
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    if (!root.has(key)) continue;
+    const JsonNode list = root.at(key);
+    if (list.json().is_object())
+      for (const auto& [name, token] : list.json().items()) check_special(list.at(name), added);
+    else
+      for (size_t i = 0; i < list.array().size(); ++i) check_special(list.at(i), added);
+  }
 }
 
 std::optional<std::string> special_token_of(std::string_view json, const std::string& path, const std::string& key) {

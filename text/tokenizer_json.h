@@ -30,6 +30,11 @@ struct BpeDescription {
 // supported.
 BpeDescription read_tokenizer_json(std::string_view json, const std::string& path);
 
+// Throws ConfigError "PATH: key: ..." if a tokenizer_config.json makes transformers give other ids than this
+// tokenizer.json does, whose added tokens these are: a space before each text, special tokens read as text, other added
+// tokens, or these with other properties.
+void check_tokenizer_config(std::string_view json, const std::string& path, const std::vector<AddedToken>& added);
+
 // The text of the token that a tokenizer_config.json names at `key` ("eos_token"); nullopt if it names none. Throws
 // ConfigError "PATH: ...".
 std::optional<std::string> special_token_of(std::string_view json, const std::string& path, const std::string& key);

@@ -44,10 +44,15 @@ void convert(DType dtype, const std::string& bytes, float* to) {
   }
 }
 
-// Tensors that transformers ignores too: buffers of old versions, and an output layer where the embedding is used.
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kOutput = "lm_head.weight";
+
+// Tensors that are not read: buffers of old versions, and an output layer where the embedding is used.
 bool is_ignored(const std::string& name, const LmShape& shape) {
-  return name.ends_with(".rotary_emb.inv_freq") || (shape.tied_embeddings && name == "lm_head.weight");
+  return name.ends_with(".rotary_emb.inv_freq") || (shape.tied_embeddings && name == kOutput);
 }
+
+bool is_number(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
 }  // namespace
 
@@ -60,6 +65,9 @@ HfFolder::HfFolder(const Disk& disk, const std::string& folder, const std::strin
     refuse(printable(folder_, 200) + ": there is no such folder, expected one with config.json and model.safetensors" +
            (smollm2 ? "; tools/fetch_smollm2 makes that of SmolLM2-135M" : ""));
   }
+  if (const std::string adapters = folder_ + "/adapter_config.json"; disk_.exists(adapters))
+    refuse(printable(adapters, 200) + ": the folder has adapters beside the model, which transformers adds to it; " +
+           "merge them, or move the file");
   const std::string path = folder_ + "/config.json";
   shape_ = lm_shape_from_config(read_text("config.json", kMaxReadBytes), setting_ + ": " + printable(path, 200));
   try {
@@ -133,14 +141,43 @@ void HfFolder::check_tensors() const {
     const auto& [file, entry] = found->second;
     const std::string what = file + ": tensor " + entry.name + " is " + text_of(entry) + ", expected ";
     if (!(entry.shape == tensor.shape)) refuse(what + "the shape " + tensor.shape.text() + " of config.json");
-    if (entry.dtype != DType::f32 && entry.dtype != DType::f16 && entry.dtype != DType::bf16)
-      refuse(what + "float32, float16 or bfloat16");
+    if (!is_number(entry.dtype)) refuse(what + "float32, float16 or bfloat16");
   }
   for (const auto& [name, source] : tensors_)
     if (!known.contains(name) && !is_ignored(name, shape_))
       refuse(source.file + ": tensor " + printable(name) + ' ' + text_of(source.entry) +
              " is not one of the model that config.json describes (model_type " + std::string(name_of(shape_.family)) +
              ")");
+  check_ignored();
+}
+
+// transformers computes with an output layer that differs from the embedding, also where they are tied.
+void HfFolder::check_ignored() const try {
+  const auto output = shape_.tied_embeddings ? tensors_.find(kOutput) : tensors_.end();
+  if (output == tensors_.end()) return;
+  const Source &embedding = tensors_.at(kEmbedding), &other = output->second;
+  const auto refuse_other = [&](const std::string& how) {
+    refuse(other.file + ": tensor " + kOutput + ' ' + how + ' ' + kEmbedding +
+           ", but config.json says tie_word_embeddings true; set it to false, or remove the tensor");
+  };
+  if (!(other.entry.shape == embedding.entry.shape) || !is_number(other.entry.dtype))
+    refuse_other("is " + text_of(other.entry) + ", not like the " + text_of(embedding.entry) + " of");
+  const auto count = static_cast<uint64_t>(embedding.entry.shape.elements());
+  for (uint64_t done = 0; done < count; done += kChunkBytes / sizeof(float)) {
+    const uint64_t part = std::min<uint64_t>(kChunkBytes / sizeof(float), count - done);
+    if (numbers(embedding, done, part) != numbers(other, done, part)) refuse_other("is not equal to");
+  }
+} catch (const IoError& error) {
+  refuse(error.what());
+}
+
+std::vector<float> HfFolder::numbers(const Source& source, uint64_t first, uint64_t count) const {
+  const uint64_t size = size_of(source.entry.dtype);
+  const std::string bytes = disk_.open_read(source.file)->read(source.entry.offset + first * size, count * size);
+  if (bytes.size() != count * size) refuse(source.file + ": truncated: tensor " + source.entry.name + " is not whole");
+  std::vector<float> result(count);
+  convert(source.entry.dtype, bytes, result.data());
+  return result;
 }
 
 void HfFolder::read(const std::function<std::span<float>(const std::string& name)>& place) const try {

@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "models/lm/lm_shape.h"
 #include "runtime/base/file.h"
@@ -39,6 +40,8 @@ class HfFolder {
   void read_headers();
   void add_shard(const std::string& name, const std::map<std::string, std::string>& index);
   void check_tensors() const;
+  void check_ignored() const;
+  std::vector<float> numbers(const Source& source, uint64_t first, uint64_t count) const;
 
   const Disk& disk_;
   std::string folder_, setting_;

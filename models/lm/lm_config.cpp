@@ -19,7 +19,7 @@ LmShape lm_shape_of(const ModelConfig& config, int64_t vocabulary, int64_t posit
   fill("vocab_size", vocabulary);
   fill("max_position_embeddings", positions);
   fill("tie_word_embeddings", true);
-  const LmShape shape = lm_shape_from_config(object.dump(), path);
+  const LmShape shape = lm_shape_from_setting(object.dump(), path);
   if (shape.vocabulary < vocabulary)
     throw ConfigError(path + ": vocab_size: " + std::to_string(shape.vocabulary) + ", but the tokenizer has " +
                       std::to_string(vocabulary) + " tokens");

@@ -43,7 +43,7 @@ void resolve_model_path(ModelConfig& config) {
   if (config.decoder == ModelConfig().decoder)
     config.decoder = lm_config_text(folder.shape());
   else
-    require_same_shape(lm_shape_from_config(config.decoder, "model.decoder"), folder);
+    require_same_shape(lm_shape_from_setting(config.decoder, "model.decoder"), folder);
 }
 
 LmModel load_lm_model(const ModelConfig& config, const LmShape& shape) {

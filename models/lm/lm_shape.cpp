@@ -91,15 +91,16 @@ void refuse_unsupported(const ConfigObject& config, LmFamily family) {
     config.refuse("quantization_config", "quantised weights are not supported, expected float32, float16 or bfloat16");
   if (family != LmFamily::qwen2 && config.flag("attention_bias", false))
     config.refuse("attention_bias", "true, supported is false: this bias includes o_proj");
+  if (!config.flag("is_causal", true)) config.refuse("is_causal", "false, supported is true");
+  if (config.flag("use_bidirectional_attention", false))
+    config.refuse("use_bidirectional_attention", "true, supported is false");
   if (config.flag("mlp_bias", false)) config.refuse("mlp_bias", "true, supported is false");
   if (config.positive("partial_rotary_factor", 1.0) != 1.0)
     config.refuse("partial_rotary_factor", config.shown("partial_rotary_factor") + ", supported is 1");
 }
 
-// transformers before version 5 has rope_theta and rope_scaling; since then both are in rope_parameters.
-void read_rope(const ConfigObject& config, const std::string& source, LmShape& shape) {
-  shape.rope_theta = config.positive("rope_theta", 10000.0);
-  const char* key = config.find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
+// Reads the object at `key`, if there is one.
+void read_rope_object(const ConfigObject& config, const std::string& source, const char* key, LmShape& shape) {
   const Json* value = config.find(key);
   if (value == nullptr) return;
   const ConfigObject rope(*value, source + ": " + key);
@@ -119,6 +120,69 @@ void read_rope(const ConfigObject& config, const std::string& source, LmShape& s
   if (!(shape.rope_high_freq_factor > shape.rope_low_freq_factor))
     rope.refuse("high_freq_factor", rope.shown("high_freq_factor") + ", expected more than low_freq_factor, " +
                                         rope.shown("low_freq_factor"));
+}
+
+// transformers before version 5 has rope_theta and rope_scaling; since then both are in rope_parameters. Of two objects
+// some versions read the one, others the other.
+void read_rope(const ConfigObject& config, const std::string& source, LmShape& shape) {
+  shape.rope_theta = config.positive("rope_theta", 10000.0);
+  LmShape by_scaling = shape;
+  read_rope_object(config, source, "rope_parameters", shape);
+  read_rope_object(config, source, "rope_scaling", by_scaling);
+  if (config.find("rope_parameters") == nullptr) shape = by_scaling;
+  if (config.find("rope_scaling") != nullptr && by_scaling != shape)
+    config.refuse("rope_scaling", config.shown("rope_scaling") + " is not the same as rope_parameters, " +
+                                      config.shown("rope_parameters") + "; remove one of them");
+}
+
+// The keys that are read, and two that say nothing about the shape but are in each config.json.
+const std::vector<std::string>& known_keys() {
+  static const std::vector<std::string> keys = {"model_type",
+                                                "vocab_size",
+                                                "hidden_size",
+                                                "num_hidden_layers",
+                                                "num_attention_heads",
+                                                "num_key_value_heads",
+                                                "head_dim",
+                                                "intermediate_size",
+                                                "max_position_embeddings",
+                                                "rms_norm_eps",
+                                                "tie_word_embeddings",
+                                                "rope_theta",
+                                                "rope_parameters",
+                                                "rope_scaling",
+                                                "partial_rotary_factor",
+                                                "hidden_act",
+                                                "attention_bias",
+                                                "mlp_bias",
+                                                "is_causal",
+                                                "use_bidirectional_attention",
+                                                "use_sliding_window",
+                                                "layer_types",
+                                                "num_experts",
+                                                "num_local_experts",
+                                                "quantization_config",
+                                                "architectures",
+                                                "torch_dtype"};
+  return keys;
+}
+
+const std::vector<std::string>& known_rope_keys() {
+  static const std::vector<std::string> keys = {"rope_type",        "type",
+                                                "rope_theta",       "partial_rotary_factor",
+                                                "factor",           "low_freq_factor",
+                                                "high_freq_factor", "original_max_position_embeddings"};
+  return keys;
+}
+
+void require_known(const Json& object, const std::vector<std::string>& known, const std::string& path) {
+  if (!object.is_object()) return;  // which is refused by name later
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const std::string near = closest(key, known);
+    throw ConfigError(path + '.' + printable(key) + ": unknown key" +
+                      (near.empty() ? "" : ", did you mean " + path + '.' + near + '?'));
+  }
 }
 
 int64_t default_head_dim(const ConfigObject& config, const LmShape& shape) {
@@ -179,6 +243,15 @@ LmShape lm_shape_from_config(std::string_view text, const std::string& source) {
   read_rope(config, source, shape);
   check_lm_shape(shape, source);
   return shape;
+}
+
+LmShape lm_shape_from_setting(std::string_view text, const std::string& source) {
+  const Json root = parse_strict(text, source);
+  require_known(root, known_keys(), source);
+  if (root.is_object())
+    for (const char* key : {"rope_parameters", "rope_scaling"})
+      if (root.contains(key)) require_known(root[key], known_rope_keys(), source + '.' + key);
+  return lm_shape_from_config(text, source);
 }
 
 void check_lm_shape(const LmShape& shape, const std::string& source) {

@@ -52,8 +52,10 @@ struct LmShape {
 // The shape that `text`, the contents of a config.json, describes. Keys that do not change the computation are ignored.
 // Throws ConfigError that begins with `source` and the key for a value that is missing, wrong, or stands for something
 // that is not supported: another model_type, a mixture of experts, sliding windows, quantised weights, another
-// activation or rope type.
+// activation or rope type, attention that is not causal, rope_scaling beside other rope_parameters.
 LmShape lm_shape_from_config(std::string_view text, const std::string& source);
+// The same of a setting, where a key that lm_shape_from_config() does not read is refused too.
+LmShape lm_shape_from_setting(std::string_view text, const std::string& source);
 
 // Throws ConfigError that begins with `source` unless sizes, rope_theta and rms_eps are positive, sizes fit each other,
 // and the model has at most 10,000 layers and 1e12 parameters.

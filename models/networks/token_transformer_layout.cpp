@@ -44,7 +44,7 @@ LmShape token_transformer_shape(const ModelConfig& config, const EnvSpec& env) {
   fill("vocab_size", head.outputs());
   fill("max_position_embeddings", head.decisions());
   fill("tie_word_embeddings", false);
-  const LmShape shape = lm_shape_from_config(object.dump(), kSetting);
+  const LmShape shape = lm_shape_from_setting(object.dump(), kSetting);
   require_value("vocab_size", shape.vocabulary, head.outputs(), "the number of bins of all decisions is");
   require_value("max_position_embeddings", shape.max_positions, head.decisions(), "the number of decisions is");
   if (shape.tied_embeddings)

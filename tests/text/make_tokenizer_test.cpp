@@ -81,6 +81,27 @@ TEST_CASE("make_tokenizer: special tokens come from the config, else from tokeni
         wrong.folder / "tokenizer_config.json" + ": eos_token: \"</s>\" is not a token of the vocabulary");
 }
 
+TEST_CASE("make_tokenizer: a tokenizer_config.json that makes transformers give other ids is refused") {
+  const auto error = [](const std::string& config) {
+    const Files files(config);
+    const std::string what = refusal(files.config), begin = files.folder / "tokenizer_config.json" + ": ";
+    return what.starts_with(begin) ? what.substr(begin.size()) : what;
+  };
+  CHECK(error(R"({"add_prefix_space": false, "split_special_tokens": false, "add_bos_token": false})") == "accepted");
+  CHECK(error(R"({"add_prefix_space": true})") == "add_prefix_space: true is not supported, expected false");
+  CHECK(error(R"({"split_special_tokens": true})") == "split_special_tokens: true is not supported, expected false");
+  const std::string good = R"({"added_tokens_decoder": {"262": {"content": "<|im_end|>", "lstrip": false}}})";
+  CHECK(error(good) == "accepted");
+  CHECK(error(R"({"added_tokens_decoder": {"262": {"content": "<|im_end|>", "lstrip": true}}})") ==
+        "added_tokens_decoder.262.lstrip: true is not supported, expected false");
+  CHECK(error(R"({"added_tokens_decoder": {"261": {"content": "<|im_end|>"}}})") ==
+        "added_tokens_decoder.261: the token \"<|im_end|>\" with the id 261 is not one of the added_tokens of "
+        "tokenizer.json");
+  CHECK(error(R"({"additional_special_tokens": ["<|im_end|>", "<new>"]})") ==
+        "additional_special_tokens[1]: \"<new>\" is not one of the added_tokens of tokenizer.json");
+  CHECK(error(R"({"eos_token": "low"})") == "eos_token: \"low\" is not one of the added_tokens of tokenizer.json");
+}
+
 TEST_CASE("make_tokenizer: chatml needs its tokens in the vocabulary") {
   const Files files;
   TokenizerConfig config = files.config;

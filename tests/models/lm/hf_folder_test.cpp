@@ -153,6 +153,35 @@ TEST_CASE("hf_folder: tensors that do not fit config.json are refused with both 
   CHECK(f.refused("/model.safetensors: ") == "tensor model.norm.weight holds a number that is not finite");
 }
 
+TEST_CASE("hf_folder: an output layer beside a tied embedding must be equal to it") {
+  for (const bool half : {false, true}) {
+    Fixture f;
+    f.shape.tied_embeddings = true;
+    f.tensors = tensors_of(f.shape);
+    const std::string embedding = "model.embed_tokens.weight";
+    if (half) f.tensors[embedding] = converted<BFloat16>(f.tensors.at(embedding), to_bfloat16);
+    Tensors& tensors = f.tensors;
+    tensors["lm_head.weight"] =
+        half ? converted<float>(tensors_of(f.shape).at(embedding), [](float x) { return to_float(to_bfloat16(x)); })
+             : tensors.at(embedding).clone();
+    CHECK(f.refused("/model.safetensors: ") == "accepted");
+    std::span<float> output = tensors["lm_head.weight"].mutable_view<float>();
+    output.back() += 0.5f;
+    CHECK(f.refused("/model.safetensors: ") ==
+          "tensor lm_head.weight is not equal to model.embed_tokens.weight, but config.json says tie_word_embeddings "
+          "true; set it to false, or remove the tensor");
+    tensors["lm_head.weight"] = Array(DType::f32, {3});
+    CHECK(f.refused("/model.safetensors: ").starts_with("tensor lm_head.weight is float32 [3], not like the "));
+  }
+}
+
+TEST_CASE("hf_folder: adapters beside the model are refused") {
+  Fixture f;
+  posix_disk().write_atomic(f.folder / "adapter_config.json", "{}");
+  CHECK(f.refused("/adapter_config.json: ") ==
+        "the folder has adapters beside the model, which transformers adds to it; merge them, or move the file");
+}
+
 TEST_CASE("hf_folder: missing and truncated files are refused") {
   Fixture f;
   CHECK(refusal("/nowhere") ==

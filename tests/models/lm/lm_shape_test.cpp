@@ -117,6 +117,51 @@ TEST_CASE("lm_shape: what is not supported is refused by name") {
         "config.json: rope_parameters: full_attention: is an object, a value for each layer type is not supported");
 }
 
+TEST_CASE("lm_shape: attention that is not causal is refused") {
+  CHECK(refusal("is_causal", false) == "config.json: is_causal: false, supported is true");
+  CHECK(refusal("is_causal", true) == "accepted");
+  CHECK(refusal("use_bidirectional_attention", true) ==
+        "config.json: use_bidirectional_attention: true, supported is false");
+}
+
+TEST_CASE("lm_shape: rope_scaling beside rope_parameters is refused unless both say the same") {
+  Json config = smol();
+  const Json llama3{{"rope_type", "llama3"},
+                    {"factor", 32.0},
+                    {"low_freq_factor", 1.0},
+                    {"high_freq_factor", 4.0},
+                    {"original_max_position_embeddings", 8192}};
+  config["rope_scaling"] = llama3;
+  config["rope_parameters"] = llama3;
+  config["rope_parameters"]["rope_theta"] = 100000;  // that of config.json
+  CHECK(read(config).rope_factor == 32);
+  CHECK(refusal("rope_parameters", {{"rope_type", "default"}, {"rope_theta", 100000}}, config)
+            .starts_with("config.json: rope_scaling: {\"rope_type\":\"llama3\","));
+  config["rope_parameters"]["rope_theta"] = 5000;
+  CHECK(refusal("rope_type", nullptr, config).find(" is not the same as rope_parameters, ") != std::string::npos);
+  CHECK(refusal("rope_parameters", {{"rope_theta", 100000}}, config).find("; remove one of them") != std::string::npos);
+}
+
+TEST_CASE("lm_shape: a key of a setting that is not read is refused, with the one that may be meant") {
+  const auto error = [](const char* key, const Json& value) -> std::string {
+    Json config = smol();
+    config.erase("use_cache");
+    config[key] = value;
+    try {
+      lm_shape_from_setting(config.dump(), "model.decoder");
+    } catch (const ConfigError& refused) {
+      return refused.what();
+    }
+    return "accepted";
+  };
+  CHECK(error("head_dim", 64) == "accepted");
+  CHECK(error("tie_word_embedings", false) ==
+        "model.decoder.tie_word_embedings: unknown key, did you mean model.decoder.tie_word_embeddings?");
+  CHECK(error("zebra", 1) == "model.decoder.zebra: unknown key");
+  CHECK(error("rope_scaling", {{"rope_tpye", "llama3"}}) ==
+        "model.decoder.rope_scaling.rope_tpye: unknown key, did you mean model.decoder.rope_scaling.rope_type?");
+}
+
 TEST_CASE("lm_shape: a wrong value is named with what is expected") {
   CHECK(refusal("hidden_size", nullptr) == "config.json: hidden_size: is missing, expected a whole number");
   CHECK(refusal("hidden_size", -1) == "config.json: hidden_size: -1, expected a whole number from 1 to 2147483648");
