@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -35,12 +36,28 @@ void spread(const AdvantageInput& in, const std::vector<double>& per_sequence, c
   }
 }
 
-// Read and write access to the scores of one group.
+// Whether each sequence is compared with others: it has an unmasked token, or, where the rewards at masked tokens
+// count, any token.
+std::vector<uint8_t> compared(const AdvantageInput& in, const ParameterValues& parameters) {
+  const bool all = parameters.flag("count_masked_rewards");
+  std::vector<uint8_t> result;
+  for (int64_t sequence = 0; sequence < in.sequences.count(); ++sequence) {
+    const auto [begin, end] = in.range(sequence);
+    bool counts = false;
+    for (std::size_t token = begin; token < end && !counts; ++token) counts = all || in.counts(token);
+    result.push_back(counts);
+  }
+  return result;
+}
+
+// Read and write access to the scores of one group: of its sequences that are compared.
 class Group {
  public:
-  Group(std::span<const int64_t> sequences, std::vector<double>& scores) : sequences_(sequences), scores_(scores) {}
+  Group(std::span<const int64_t> sequences, std::size_t all, std::vector<double>& scores)
+      : sequences_(sequences), all_(all), scores_(scores) {}
 
   std::size_t size() const { return sequences_.size(); }
+  std::size_t with_left_out() const { return all_; }
   int64_t sequence(std::size_t i) const { return sequences_[i]; }
   double& operator[](std::size_t i) const { return scores_[static_cast<std::size_t>(sequences_[i])]; }
 
@@ -55,15 +72,25 @@ class Group {
 
  private:
   std::span<const int64_t> sequences_;
+  std::size_t all_;
   std::vector<double>& scores_;
 };
 
-// Replaces the scores of every group by advantages with rule(group), and copies them to the tokens.
+// Replaces the scores of every group by advantages with rule(group), and copies them to the tokens. A sequence that is
+// not compared is left out of its group.
 template <class Rule>
 void by_group(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out, Rule rule) {
   std::vector<double> scores = scores_of(in, parameters);
+  const std::vector<uint8_t> counts = compared(in, parameters);
   const GroupIndex index = index_groups(in.groups);
-  for (int64_t g = 0; g < index.count(); ++g) rule(Group(index.group(g), scores));
+  std::vector<int64_t> members;
+  for (int64_t g = 0; g < index.count(); ++g) {
+    const std::span<const int64_t> all = index.group(g);
+    members.clear();
+    std::ranges::copy_if(all, std::back_inserter(members),
+                         [&](int64_t sequence) { return counts[static_cast<std::size_t>(sequence)] != 0; });
+    if (!members.empty()) rule(Group(members, all.size(), scores));
+  }
   spread(in, scores, out);
 }
 
@@ -112,9 +139,13 @@ void grpo_passk(const AdvantageInput& in, const ParameterValues& parameters, con
   const bool by_std = parameters.flag("norm_adv_by_std_in_grpo");
   const double epsilon = parameters.number("epsilon");
   by_group(in, parameters, out, [&](const Group& group) {
-    if (group.size() < 2)
+    if (group.with_left_out() < 2)
       throw ConfigError("groups: sequence " + std::to_string(group.sequence(0)) +
                         " is alone in its group, grpo_passk needs at least 2 sequences in each");
+    if (group.size() < 2) {
+      group[0] = 0;
+      return;
+    }
     const double divisor = by_std ? group.moments().stddev(/*unbiased=*/true) + epsilon : 1.0;
     std::size_t best = 0;
     double second = -std::numeric_limits<double>::infinity();
@@ -177,9 +208,14 @@ void opo(const AdvantageInput& in, const ParameterValues& parameters, const Adva
 
 void gpg(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
   const std::vector<double> scores = scores_of(in, parameters);
-  const auto zeros = std::count(scores.begin(), scores.end(), 0.0);
-  const double nonzero = static_cast<double>(std::max<int64_t>(in.sequences.count() - zeros, 1));
-  const double factor = static_cast<double>(in.sequences.count()) / nonzero / parameters.number("f_norm");
+  const std::vector<uint8_t> counts = compared(in, parameters);
+  double sequences = 0, nonzero = 0;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (counts[i] == 0) continue;
+    sequences += 1;
+    nonzero += scores[i] != 0.0 ? 1 : 0;
+  }
+  const double factor = sequences / std::max(nonzero, 1.0) / parameters.number("f_norm");
   by_group(in, parameters, out, [&](const Group& group) {
     subtract(group, mean_of(group));
     for (std::size_t i = 0; i < group.size(); ++i) group[i] *= factor;

@@ -96,18 +96,21 @@ void subtract_baseline(const AdvantageInput& in, const ParameterValues& paramete
   for (int64_t g = 0; g < index.count(); ++g) {
     const std::span<const int64_t> sequences = index.group(g);
     Longest longest;
+    std::size_t compared = 0;  // sequences with an unmasked token
     baseline.start();
     for (const int64_t sequence : sequences) {
       const auto add = [&](std::size_t token, std::size_t step) {
         baseline.add(step, weighted.to_go[token], weighted.weight[token]);
       };
-      longest.add(sequence, for_each_step(in, sequence, compact, add));
+      const std::size_t steps = for_each_step(in, sequence, compact, add);
+      compared += steps > 0 ? 1 : 0;
+      longest.add(sequence, steps);
     }
     // Beyond the second longest sequence, the baseline of the longest one would equal its own return.
     const bool cut = parameters.flag("handle_zero_tail") && longest.first > longest.second;
     for (const int64_t sequence : sequences)
       for_each_step(in, sequence, compact, [&](std::size_t token, std::size_t step) {
-        const bool none = sequences.size() == 1 || (cut && sequence == longest.sequence && step >= longest.second);
+        const bool none = compared == 1 || (cut && sequence == longest.sequence && step >= longest.second);
         const double subtracted = none ? 0.0 : baseline.at(step, epsilon);
         out.advantages[token] = static_cast<float>(weighted.to_go[token] - subtracted);
       });

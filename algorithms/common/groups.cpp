@@ -13,16 +13,16 @@ namespace troupe {
 
 namespace {
 
-// Comparisons with NaN are false, so a group with a NaN has no spread.
-bool has_spread(std::span<const float> metric, std::span<const int64_t> sequences) {
+// Whether a group has something to learn from: one finite number, or finite numbers that differ.
+bool has_signal(std::span<const float> metric, std::span<const int64_t> sequences) {
   float low = metric[static_cast<std::size_t>(sequences.front())], high = low;
   for (const int64_t sequence : sequences) {
     const float x = metric[static_cast<std::size_t>(sequence)];
-    if (std::isnan(x)) return false;
+    if (!std::isfinite(x)) return false;
     low = std::min(low, x);
     high = std::max(high, x);
   }
-  return high > low;
+  return high > low || sequences.size() == 1;
 }
 
 double weight_of(float score, ResampleWeight weight, double power, float low, float high) {
@@ -54,7 +54,7 @@ std::vector<uint8_t> groups_with_spread(std::span<const float> metric, std::span
   const GroupIndex index = index_groups(ids);
   for (int64_t g = 0; g < index.count(); ++g) {
     const std::span<const int64_t> sequences = index.group(g);
-    if (sequences.size() > 1 && !has_spread(metric, sequences)) continue;
+    if (!has_signal(metric, sequences)) continue;
     for (const int64_t sequence : sequences) stays[static_cast<std::size_t>(sequence)] = 1;
   }
   return stays;

@@ -27,8 +27,8 @@ struct GroupIndex {
 GroupIndex index_groups(std::span<const int64_t> ids);
 
 // Whether to keep each sequence: 0 for all sequences of a group in which the metric is the same everywhere (DAPO's
-// dynamic sampling, Yu et al. 2025, arXiv:2503.14476, section 3.2). A group with one sequence is kept, a group with a
-// NaN is not (both as in verl, github.com/volcengine/verl). metric, ids: [B].
+// dynamic sampling, Yu et al. 2025, arXiv:2503.14476, section 3.2). A group with one sequence is kept (as in verl,
+// github.com/volcengine/verl), a group with a number that is not finite is not. metric, ids: [B].
 std::vector<uint8_t> groups_with_spread(std::span<const float> metric, std::span<const int64_t> ids);
 
 // The sequences of the first `max_groups` groups that are kept, counted by first appearance; of all of them when

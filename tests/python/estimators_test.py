@@ -71,7 +71,9 @@ def outcome(name, scores, lengths, groups, params):
     """The advantage of each row, for estimators that give all steps of a row the same one."""
     out = np.zeros(len(scores))
     for row, score in enumerate(scores):
-        peers = np.flatnonzero(groups == groups[row])
+        peers = np.flatnonzero((groups == groups[row]) & (lengths > 0))
+        if lengths[row] == 0:
+            continue
         alone = len(peers) == 1
         mean = 0.0 if alone else scores[peers].mean()
         std = 1.0 if alone else scores[peers].std(ddof=1)
@@ -83,7 +85,7 @@ def outcome(name, scores, lengths, groups, params):
         elif name in ("dr_grpo", "reinforce_plus_plus_baseline"):
             out[row] = score - mean
         elif name == "grpo_passk":
-            best, second = np.sort(scores[peers])[::-1][:2]
+            best, second = np.sort(scores[peers])[::-1][:2] if len(peers) > 1 else (0, 0)
             first = row == peers[np.argmax(scores[peers])]
             out[row] = (best - second) / (std + 1e-6 if by_std else 1) if first else 0
         elif name == "rloo":
@@ -92,7 +94,7 @@ def outcome(name, scores, lengths, groups, params):
             weight = lengths[peers].sum()
             out[row] = score - (0 if alone or weight == 0 else (lengths[peers] * scores[peers]).sum() / weight)
         elif name == "gpg":
-            out[row] = len(scores) / max(np.count_nonzero(scores), 1) * (score - mean)
+            out[row] = np.count_nonzero(lengths) / max(np.count_nonzero(scores), 1) * (score - mean)
     return out
 
 
@@ -105,7 +107,7 @@ def optimal(data, compact, cut):
     lengths = mask.sum(axis=1)
     advantages = np.zeros(mask.shape)
     for row, t in zip(*np.nonzero(mask), strict=True):
-        peers = np.flatnonzero(groups == groups[row])
+        peers = np.flatnonzero((groups == groups[row]) & (lengths > 0))
         step = steps[row, t]
         longest = np.sort(lengths[peers])[::-1]
         if len(peers) == 1 or (cut and lengths[row] == longest[0] > longest[1] and step >= longest[1]):
@@ -229,6 +231,57 @@ def test_a_row_alone_in_its_group():
         assert ta.advantages(name, rewards, groups=[0])[0].tolist() == [[3, 3]]
     with pytest.raises(ValueError, match="groups: sequence 0 is alone in its group, grpo_passk needs at least 2"):
         ta.advantages("grpo_passk", rewards, groups=[0])
+
+
+BY_SCORE = ["grpo", "grpo_vectorized", "dr_grpo", "rloo", "opo", "gpg", "grpo_passk", "reinforce_plus_plus_baseline"]
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("name", BY_SCORE)
+def test_a_masked_answer_is_left_out_of_its_group_or_counts(name, ragged):
+    scores, groups, mask = np.array([1.0, 0.0, 5.0, 0.0, 1.0]), ["a"] * 5, np.ones((5, 2), bool)
+    mask[2] = False
+    rewards = np.zeros((5, 2))
+    rewards[:, 1] = scores
+    shape = {"offsets": np.arange(0, 11, 2)} if ragged else {}
+    flat = (lambda x: x.reshape(-1)) if ragged else (lambda x: x)
+    rest = [0, 1, 3, 4]
+    without = ta.advantages(name, scores[rest], mask[rest], ["a"] * 4).advantages
+    for given in (scores, flat(rewards)):
+        got = ta.advantages(name, given, flat(mask), groups, **shape).advantages.reshape(5, 2)
+        np.testing.assert_array_equal(got[rest], without)
+        np.testing.assert_array_equal(got[2], 0)
+    if name in ("opo", "reinforce_plus_plus_baseline"):  # one weights by length, the other whitens over unmasked tokens
+        return
+    counted = ta.advantages(name, scores, np.ones((5, 2), bool), groups).advantages
+    for given in (scores, flat(rewards)):
+        got = ta.advantages(name, given, flat(mask), groups, count_masked_rewards=True, **shape).advantages.reshape(5, 2)
+        np.testing.assert_array_equal(got[rest], counted[rest])
+        np.testing.assert_array_equal(got[2], 0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, INF, -INF])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_score_that_is_not_finite_is_an_error_with_its_index(rng, torch, name, bad):
+    data = without_singles(batch(rng, 4, 3))
+    data["mask"][:] = True
+    data["mask"][2, 1:] = False
+    data["rewards"][2, 2] = bad  # masked
+    ta.advantages(name, **data)
+    data["rewards"][1, 2] = bad
+    text = f"{bad:g}"
+    for convert in (np.asarray, torch.tensor):
+        given = {key: value if key == "groups" else convert(value) for key, value in data.items()}
+        with pytest.raises(ValueError, match=rf"^rewards: {text} at index \(1, 2\), expected finite numbers; mask the tokens of a row"):
+            ta.advantages(name, **given)
+    scores = {**data, "rewards": np.array([1, bad, 0, 2])}
+    with pytest.raises(ValueError, match=rf"^rewards: {text} at index 1, expected finite numbers"):
+        ta.advantages(name, **scores)
+    scores["mask"][1] = False
+    assert np.isfinite(ta.advantages(name, **scores).advantages).all()
+    if name in BY_SCORE:
+        with pytest.raises(ValueError, match=rf"^rewards: {text} at index 1, expected finite numbers"):
+            ta.advantages(name, **scores, count_masked_rewards=True)
 
 
 def test_aliases_and_the_table_agree():
@@ -484,6 +537,7 @@ def test_groups_without_spread_are_dropped(torch):
     kept = ta.filter_groups(torch.tensor(metric), groups, max_groups=1)
     assert isinstance(kept, torch.Tensor) and kept.tolist() == [2, 3]
     assert ta.filter_groups([], []).tolist() == []
+    assert ta.filter_groups([INF, 1.0, -INF, INF, float("nan"), 1.0, 2.0], ["a", "a", "b", "b", "c", "d", "d"]).tolist() == [5, 6]
 
 
 def test_rows_are_drawn_by_their_scores():

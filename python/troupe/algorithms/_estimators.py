@@ -55,7 +55,8 @@ def advantages(
         the shape of `mask` or of another per-token argument. Without a per-token argument, each score is a sequence of one token
         and the results are [B].
     mask: [B, T], nonzero at unmasked tokens, gaps allowed; None = all. Rewards and other numbers at masked tokens are not read, so
-        they may be NaN.
+        they may be NaN. A row without unmasked tokens is left out of its group, as if it were not there; with the parameter
+        `count_masked_rewards` its rewards, or its score, count.
     groups: [B] labels of any hashable type; equal labels mean answers to one prompt.
     values: like rewards, for gae.
     baselines: [B] rewards of the greedy answers, for remax.
@@ -63,7 +64,8 @@ def advantages(
         of the squared probabilities of the vocabulary. rollout_is_weights: importance weights, None = 1.
     offsets: [B + 1] integers from 0 to N; row i is offsets[i] to offsets[i + 1].
     params: parameters of the estimator, such as gamma, lam, norm_adv_by_std_in_grpo, singleton.
-    Raises ValueError with the name of an invalid argument.
+    Raises ValueError with the name of an invalid argument, and for a reward or score that is read and not finite with its index;
+    mask the tokens of a row to leave it out.
     """
     entry = _entry(name)
     arrays = {
@@ -76,7 +78,7 @@ def advantages(
         if (groups if needed == "groups" else arrays[needed]) is None:
             raise ValueError(f"{needed}: None, expected an array, which {name} needs")
     call = Call(rewards=rewards, mask=mask, rollout_is_weights=rollout_is_weights, **arrays)
-    rewards, rows_at, shape = _token_rewards(call, offsets)
+    rewards, rows_at, shape = _token_rewards(call, offsets, bool(params.get("count_masked_rewards", False)))
     rows = rewards.shape[0] if rows_at is None else rows_at.shape[0] - 1
     per_token = {key: call.floats(key, like=rewards, optional=True) for key in _PER_TOKEN}
     per_row = call.floats("baselines", shape=(rows,), optional=True)
@@ -103,28 +105,69 @@ def advantages(
 _PER_TOKEN = ("values", "old_logp", "sum_pi_squared", "rollout_is_weights")
 
 
-def _token_rewards(call: Call, offsets: Any) -> tuple[Argument, Argument | None, tuple[int, ...]]:
-    """Rewards per token, offsets, and the shape of the results. Scores (one per row) go to the last unmasked token."""
+def _token_rewards(call: Call, offsets: Any, count_masked: bool) -> tuple[Argument, Argument | None, tuple[int, ...]]:
+    """Rewards per token, offsets, and the shape of the results. Scores (one per row) go to the last unmasked token; that of a
+    row without one goes to its last token if rewards at masked tokens count."""
     given = call.floats("rewards", rank=(1, 2) if offsets is None else 1)
     beside = next((name for name in ("mask", *_PER_TOKEN) if call.has(name)), None)
     if len(given.shape) == 2 or (beside is None and offsets is not None):
+        _require_finite(given, None if count_masked else call.flags("mask", like=given, optional=True))
         return given, row_offsets(offsets, given), given.shape
     if beside is None:
+        _require_finite(given, None)
         return Call(rewards=given.array[:, None]).floats("rewards"), None, given.shape
     read = call.flags if beside == "mask" else call.floats
     like = read(beside, rank=2 if offsets is None else 1)
     rows_at = row_offsets(offsets, like)
+    mask = call.flags("mask", optional=True, like=like)
     if given.shape == like.shape:
+        _require_finite(given, None if count_masked else mask)
         return given, rows_at, given.shape
     rows = like.shape[0] if rows_at is None else rows_at.shape[0] - 1
     if given.shape != (rows,):
         raise ValueError(
             f"rewards: shape {given.shape}, expected {like.shape}, the shape of {beside}, or one score per row: ({rows},)"
         )
+    ends = _row_ends(like, rows_at, rows)
+    unmasked = [bool(np.any(_flat(mask)[first:last])) if mask else last > first for first, last in ends]
+    read = [last > first if count_masked else some for (first, last), some in zip(ends, unmasked)]
+    _require_finite(given, np.array(read, bool))
     result = call.output("rewards", like.shape)
-    mask = call.flags("mask", optional=True, like=like)
     _core.shape_rewards(given.view, False, None, view_of(mask), view_of(rows_at), 0, -math.inf, math.inf, result.view)
+    if count_masked:
+        flat, scores = _flat(result), _flat(given)
+        for row, (first, last) in enumerate(ends):
+            if last > first and not unmasked[row]:
+                flat[last - 1] = scores[row]
     return result, rows_at, like.shape
+
+
+def _flat(argument: Argument) -> np.ndarray:
+    """The elements of a contiguous array, in its own memory."""
+    return np.asarray(argument.array).reshape(-1)
+
+
+def _row_ends(like: Argument, rows_at: Argument | None, rows: int) -> list[tuple[int, int]]:
+    """For each row, its first element and the one past its last."""
+    if rows_at is None:
+        return [(row * like.shape[1], (row + 1) * like.shape[1]) for row in range(rows)]
+    starts = _flat(rows_at).tolist()
+    return list(zip(starts[:-1], starts[1:]))
+
+
+def _require_finite(rewards: Argument, read: Argument | np.ndarray | None) -> None:
+    """Raises ValueError for the first number that is not finite among those that are read; `read` None = all."""
+    values = np.asarray(rewards.array)
+    bad = ~np.isfinite(values)
+    if read is not None:
+        bad &= np.asarray(read.array if isinstance(read, Argument) else read).reshape(values.shape) != 0
+    if not bad.any():
+        return
+    index = tuple(int(i) for i in np.argwhere(bad)[0])
+    raise ValueError(
+        f"rewards: {values[index]:g} at index {index[0] if len(index) == 1 else index}, expected finite numbers; "
+        "mask the tokens of a row to leave it out"
+    )
 
 
 def advantage_estimators() -> dict[str, dict[str, Any]]:
@@ -249,7 +292,7 @@ def penalize_truncated(scores: ArrayLike, truncated: ArrayLike, *, coefficient: 
 def filter_groups(metric: ArrayLike, groups: ArrayLike | Sequence[Any], *, max_groups: int | None = None) -> ArrayOut:
     """Indices of the rows to keep, in ascending order. Removes groups in which the metric [B] is the same for every row, which
     have no learning signal (dynamic sampling of DAPO, Yu et al. 2025, arXiv:2503.14476). A group of one row is kept, a group with
-    a NaN is not. `max_groups` keeps at most that many groups, by first appearance."""
+    a number that is not finite is not. `max_groups` keeps at most that many groups, by first appearance."""
     limit = -1 if max_groups is None else integer("max_groups", max_groups, low=0)
     call = Call(metric=metric)
     metric = call.floats("metric", rank=1)

@@ -113,7 +113,7 @@ struct Oracle {
   std::vector<std::size_t> peers(std::size_t sequence) const {
     std::vector<std::size_t> out;
     for (std::size_t other = 0; other < sequences(); ++other)
-      if (b.groups[other] == b.groups[sequence]) out.push_back(other);
+      if (b.groups[other] == b.groups[sequence] && tokens(other) > 0) out.push_back(other);
     return out;
   }
   double mean(std::size_t sequence) const {
@@ -127,6 +127,8 @@ struct Oracle {
     return std::sqrt(sum / static_cast<double>(peers(sequence).size() - 1));
   }
   bool alone(std::size_t sequence) const { return peers(sequence).size() == 1; }
+  // With the sequences that have no unmasked token.
+  bool alone_with_masked(std::size_t sequence) const { return std::ranges::count(b.groups, b.groups[sequence]) == 1; }
 
   // Writes `per_sequence` to the unmasked tokens.
   template <class F>
@@ -261,7 +263,7 @@ void for_each_estimator(const Batch& batch, F f) {
   for (const AdvantageEntry& entry : advantage_table()) {
     bool alone = false;
     for (std::size_t sequence = 0; sequence < batch.groups.size(); ++sequence)
-      alone = alone || Oracle{batch}.alone(sequence);
+      alone = alone || Oracle{batch}.alone_with_masked(sequence);
     if (entry.function != nullptr && (entry.name != "grpo_passk" || !alone)) f(entry);
   }
 }
@@ -386,9 +388,12 @@ TEST_CASE("advantages: opo weights the baseline by length") {
 TEST_CASE("advantages: gpg scales by the fraction of sequences with a score") {
   const auto want = [](double norm) {
     return [norm](const Oracle& o) {
-      double some = 0;
-      for (std::size_t sequence = 0; sequence < o.sequences(); ++sequence) some += o.score(sequence) != 0;
-      const double alpha = static_cast<double>(o.sequences()) / std::max(some, 1.0);
+      double some = 0, all = 0;
+      for (std::size_t sequence = 0; sequence < o.sequences(); ++sequence) {
+        some += o.score(sequence) != 0;
+        all += o.tokens(sequence) > 0;
+      }
+      const double alpha = all / std::max(some, 1.0);
       return o.broadcast([&](std::size_t sequence) {
         return alpha * (o.score(sequence) - (o.alone(sequence) ? 0.0 : o.mean(sequence))) / norm;
       });
@@ -528,6 +533,37 @@ TEST_CASE("advantages: count_masked_rewards includes rewards at masked tokens") 
   batch.groups = {0, 0};
   CHECK(run("dr_grpo", batch.input(), {{"count_masked_rewards", true}}).advantages ==
         std::vector<float>{-4.5, 0, 4.5, 0});
+}
+
+TEST_CASE("advantages: a sequence without unmasked tokens is left out of its group, unless its rewards count") {
+  Batch batch(4, 2, 1, 3, true, 0.0);
+  batch.rewards = {0, 1, 0, 0, 0, 1, 0, 7};
+  batch.mask = {1, 1, 1, 1, 1, 1, 0, 0};
+  batch.groups = {0, 0, 0, 0};
+  Batch without = batch;
+  without.offsets.pop_back();
+  without.groups.pop_back();
+  without.baselines.pop_back();
+  for (auto* values :
+       {&without.rewards, &without.values, &without.old_log_probs, &without.sum_pi_squared, &without.weights})
+    values->resize(6);
+  without.mask.resize(6);
+  for_each_estimator(batch, [&](const AdvantageEntry& entry) {
+    INFO(entry.name);
+    std::vector<float> want = run(entry.name, without.input()).advantages;
+    want.resize(8, 0.0f);
+    CHECK(run(entry.name, batch.input()).advantages == want);
+  });
+  const auto counted = run("dr_grpo", batch.input(), {{"count_masked_rewards", true}}).advantages;
+  CHECK(counted == std::vector<float>{-1.25, -1.25, -2.25, -2.25, -1.25, -1.25, 0, 0});
+}
+
+TEST_CASE("advantages: grpo_passk gives 0 to a sequence whose group has no other unmasked one") {
+  Batch batch(2, 1, 1, 3, true, 0.0);
+  batch.rewards = {5, 9};
+  batch.mask = {1, 0};
+  batch.groups = {0, 0};
+  CHECK(run("grpo_passk", batch.input()).advantages == std::vector<float>{0, 0});
 }
 
 TEST_CASE("advantages: an empty mask array means all tokens") {

@@ -27,6 +27,13 @@ TEST_CASE("groups: those with the same metric everywhere are dropped, those with
   CHECK(filter_groups(metric, ids) == std::vector<int64_t>{1, 3, 4});
 }
 
+TEST_CASE("groups: those with a metric that is not finite are dropped, alone or not") {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<int64_t> ids = {1, 1, 2, 2, 3, 4, 5, 5, 6};
+  const std::vector<float> metric = {kInfinity, 1, -kInfinity, kInfinity, kNaN, kInfinity, 1, 2, 3};
+  CHECK(filter_groups(metric, ids) == std::vector<int64_t>{6, 7, 8});
+}
+
 TEST_CASE("groups: max_groups keeps the first groups by appearance") {
   const std::vector<int64_t> ids = {9, 2, 9, 2, 1, 1};
   const std::vector<float> metric = {0, 0, 1, 1, 0, 1};
