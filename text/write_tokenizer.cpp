@@ -1,5 +1,7 @@
 #include "text/write_tokenizer.h"
 
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/strict_json.h"
@@ -11,6 +13,16 @@ namespace {
 Json special_token(int32_t id, std::string_view content) {
   return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
+// The template of transformers. It is given the text of the first token, because the result is encoded as a text.
+std::string jinja_of(const WrittenTokens& tokens) {
+  const std::string begin = tokens.prompts_begin_with_bos ? "{{ bos_token }}" : "";
+  if (tokens.chat == ChatTemplate::none)
+    return begin + "{% for message in messages %}{{ message['content'] }}{% endfor %}";
+  return begin +
+         R"({% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + )"
+         R"('<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})";
 }
 
 }  // namespace
@@ -36,12 +48,19 @@ std::string tokenizer_json(const CharTokenizer& tokenizer) {
   return file.dump(1) + '\n';
 }
 
-std::string tokenizer_config_json() {
-  const Json file = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                     {"pad_token", CharTokenizer::kPadToken},
-                     {"eos_token", CharTokenizer::kEosToken},
-                     {"clean_up_tokenization_spaces", false}};
+std::string tokenizer_config_json(const WrittenTokens& tokens, std::string_view base, const std::string& path) {
+  Json file = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+  if (!base.empty()) file = parse_strict(base, path);
+  for (const auto& [key, token] :
+       {std::pair{"bos_token", &tokens.bos}, {"eos_token", &tokens.eos}, {"pad_token", &tokens.pad}})
+    if (!token->empty()) file[key] = *token;
+  file["chat_template"] = jinja_of(tokens);
   return file.dump(1) + '\n';
+}
+
+std::string tokenizer_config_json() {
+  return tokenizer_config_json(
+      {.bos = "", .eos = std::string(CharTokenizer::kEosToken), .pad = std::string(CharTokenizer::kPadToken)});
 }
 
 void write_tokenizer_json(const CharTokenizer& tokenizer, Disk& disk, const std::string& folder) {

@@ -33,6 +33,17 @@ Array merged(const LinearSize& size, const LoraConfig& lora, std::span<const flo
   return result;
 }
 
+Json ids_of(const ExportedIds& ids) {
+  Json result = Json::object();
+  if (ids.bos) result["bos_token_id"] = *ids.bos;
+  if (ids.ends.size() == 1)
+    result["eos_token_id"] = ids.ends.front();
+  else if (!ids.ends.empty())
+    result["eos_token_id"] = ids.ends;
+  if (ids.pad) result["pad_token_id"] = *ids.pad;
+  return result;
+}
+
 }  // namespace
 
 std::map<std::string, Array> merge_adapters(const LmModel& model, const std::map<std::string, Array>& adapters) {
@@ -51,15 +62,20 @@ std::map<std::string, Array> merge_adapters(const LmModel& model, const std::map
   return result;
 }
 
-void write_hf_model(Disk& disk, const std::string& folder, const LmShape& shape, const SpecialIds& ids,
+void write_hf_model(Disk& disk, const std::string& folder, const LmShape& shape, const ExportedIds& ids,
                     const std::map<std::string, Array>& tensors) {
   write_safetensors(disk, folder + "/model.safetensors", tensors, {{"format", "pt"}});
-  Json extra = Json::object();
-  for (const auto& [key, id] :
-       {std::pair{"bos_token_id", ids.bos}, {"eos_token_id", ids.eos}, {"pad_token_id", ids.pad}})
-    if (id >= 0) extra[key] = id;
-  const Json config = parse_strict(lm_config_text(shape, extra.dump()), "config.json");
+  const Json config = parse_strict(lm_config_text(shape, ids_of(ids).dump()), "config.json");
   disk.write_atomic(folder + "/config.json", config.dump(kIndent) + '\n');
+}
+
+void write_generation_config(Disk& disk, const std::string& folder, const LmModel& model, const ExportedIds& ids,
+                             int64_t answer_tokens) {
+  Json config = ids_of(ids);
+  config["do_sample"] = false;
+  config["max_new_tokens"] = answer_tokens;
+  for (int64_t id = model.drawable(); id < model.shape.vocabulary; ++id) config["suppress_tokens"].push_back(id);
+  disk.write_atomic(folder + "/generation_config.json", config.dump(kIndent) + '\n');
 }
 
 void write_peft_adapters(Disk& disk, const std::string& folder, const LmModel& model,

@@ -23,6 +23,31 @@ RUN = {
 }
 SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48}
 LORA = {"rank": 4, "alpha": 8, "targets": ["q_proj", "v_proj", "o_proj", "gate_proj", "down_proj"]}
+# A byte-level tokenizer whose files say other things than the runs that use it.
+CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+OTHER_CHAT = "{% for message in messages %}[{{ message['content'] }}]{% endfor %}"
+
+
+def byte_level_tokenizer():
+    # The spelling of bytes of GPT-2.
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    spelled = {byte: chr(byte) for byte in plain}
+    spelled.update({byte: chr(256 + i) for i, byte in enumerate(b for b in range(256) if b not in plain)})
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": 256 + i, "content": text, **flags} for i, text in enumerate(CHATML)],
+        "normalizer": None,
+        "pre_tokenizer": byte_level,
+        "post_processor": None,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": {spelled[byte]: byte for byte in range(256)}, "merges": []},
+    }
+
+
 FAMILIES = ("llama", "qwen2", "qwen3")
 
 
@@ -42,6 +67,23 @@ class Export(unittest.TestCase):
         cls.train("adapters", {"kind": "decoder", "path": "qwen3_hf", "lora": LORA})
         cls.troupe("export", "adapters", "--hf", "adapters_hf")
         cls.troupe("export", "adapters", "--hf", "merged_hf", "--merge")
+        base = cls.folder / "base"
+        base.mkdir()
+        eos = {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>", "chat_template": OTHER_CHAT}
+        other = {"eos_token_id": 256, "do_sample": True, "temperature": 0.1, "repetition_penalty": 3.0}
+        for name, content in {
+            "tokenizer.json": byte_level_tokenizer(),
+            "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", **eos},
+            "special_tokens_map.json": {"eos_token": "<|endoftext|>"},
+            "generation_config.json": other,
+        }.items():
+            (base / name).write_text(json.dumps(content))
+        (base / "chat_template.jinja").write_text(OTHER_CHAT)
+        for chat in ("none", "chatml"):
+            model = {"kind": "decoder", "decoder": {"head_dim": 16, "vocab_size": 300, **SHAPE}}
+            tokenizer = {"kind": "bpe", "path": str(base), "chat_template": chat, "pad": "<|im_start|>"}
+            cls.train(chat, model, tokenizer=tokenizer)
+            cls.troupe("export", chat, "--hf", f"{chat}_hf")
 
     @classmethod
     def tearDownClass(cls):
@@ -59,8 +101,8 @@ class Export(unittest.TestCase):
         return result.stdout
 
     @classmethod
-    def train(cls, name, model):
-        (cls.folder / f"{name}.json").write_text(json.dumps({**RUN, "model": model}))
+    def train(cls, name, model, **more):
+        (cls.folder / f"{name}.json").write_text(json.dumps({**RUN, "model": model, **more}))
         cls.troupe("train", f"{name}.json", "--run", name)
 
     def refused(self, *words):
@@ -114,6 +156,44 @@ class Export(unittest.TestCase):
         error = self.refused("export", "llama", "--hf", "llama_hf")
         self.assertIn("--hf: llama_hf: is not empty, expected a new or an empty folder", error)
         self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "llama_hf").iterdir()}, before)
+
+    def exported(self, chat, file):
+        return json.loads((self.folder / f"{chat}_hf" / file).read_text())
+
+    def test_the_files_say_what_the_run_trained_with(self):
+        for chat, ends, eos in (("none", 256, "<|endoftext|>"), ("chatml", [258, 256], "<|im_end|>")):
+            for file in ("config.json", "generation_config.json"):
+                self.assertEqual(self.exported(chat, file)["eos_token_id"], ends)
+                self.assertEqual(self.exported(chat, file)["pad_token_id"], 257)
+            generation = self.exported(chat, "generation_config.json")
+            self.assertEqual(generation["suppress_tokens"], list(range(259, 300)))
+            self.assertEqual(generation["max_new_tokens"], 4)
+            self.assertFalse({"temperature", "repetition_penalty"} & set(generation))
+            tokenizer = self.exported(chat, "tokenizer_config.json")
+            self.assertEqual((tokenizer["eos_token"], tokenizer["pad_token"]), (eos, "<|im_start|>"))
+            self.assertNotEqual(tokenizer["chat_template"], OTHER_CHAT)
+            names = sorted(path.name for path in (self.folder / f"{chat}_hf").iterdir())
+            expected = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+            self.assertEqual(names, expected)
+
+    @unittest.skipIf(missing("transformers", "torch"), missing("transformers", "torch"))
+    def test_transformers_writes_the_prompts_and_ends_the_answers_of_the_run(self):
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        for run in ("none", "chatml", *FAMILIES):
+            with self.subTest(run=run):
+                path = self.folder / f"{run}_hf"
+                model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+                for prompt, answer in self.played(run):
+                    message = [{"role": "user", "content": prompt}]
+                    text = tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
+                    chatml = f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
+                    self.assertEqual(text, chatml if run == "chatml" else prompt)
+                    ids = tokenizer(text, return_tensors="pt", return_token_type_ids=False, add_special_tokens=False)
+                    out = model.generate(**ids)[0][ids.input_ids.shape[1] :]
+                    self.assertEqual(tokenizer.decode(out, skip_special_tokens=True), answer)
+                    ended = {258, 256} if run == "chatml" else {tokenizer.eos_token_id}
+                    self.assertTrue(out[-1].item() in ended or len(out) == 4, out)
 
     def contents(self, folder):
         return {str(path.relative_to(folder)): path.is_file() and path.read_bytes() for path in sorted(folder.rglob("*"))}

@@ -22,8 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTokenizerExtras[] = {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
-                                            "generation_config.json"};
 constexpr uint64_t kMostTokenizerBytes = 64 << 20;
 
 struct ExportOptions {
@@ -44,7 +42,20 @@ ExportOptions read_export(Flags& flags) {
   return options;
 }
 
-// The files of the tokenizer: those that the run read, or those of a char tokenizer.
+WrittenTokens written_tokens(const TokenRun& run) {
+  const Tokenizer& tokenizer = *run.tokenizer;
+  const auto text_of = [&](std::optional<int32_t> id) {
+    return id ? tokenizer.decode(std::vector<int32_t>{*id}) : std::string();
+  };
+  return {.bos = text_of(tokenizer.bos()),
+          .eos = text_of(run.end_tokens.front()),
+          .pad = text_of(tokenizer.pad()),
+          .chat = run.chat,
+          .prompts_begin_with_bos = tokenizer.prompts_begin_with_bos()};
+}
+
+// The files of the tokenizer: those that the run read, with the tokens and the prompts of the run, or those of a char
+// tokenizer.
 void write_tokenizer(const RunConfig& config, const TokenRun& tokens, const std::string& folder) {
   if (const auto* chars = dynamic_cast<const CharTokenizer*>(tokens.tokenizer.get()))
     return write_tokenizer_json(*chars, posix_disk(), folder);
@@ -52,14 +63,10 @@ void write_tokenizer(const RunConfig& config, const TokenRun& tokens, const std:
   const fs::path from = fs::is_directory(given) ? given : given.parent_path();
   const std::string file = fs::is_directory(given) ? (given / "tokenizer.json").string() : given.string();
   posix_disk().write_atomic(folder + "/tokenizer.json", posix_disk().read(file, kMostTokenizerBytes));
-  for (const char* name : kTokenizerExtras)
-    if (const std::string path = from / name; posix_disk().exists(path))
-      posix_disk().write_atomic(folder + '/' + name, posix_disk().read(path));
-}
-
-SpecialIds special_ids(const Tokenizer& tokenizer) {
-  return {
-      .bos = tokenizer.bos().value_or(-1), .eos = tokenizer.eos().value_or(-1), .pad = tokenizer.pad().value_or(-1)};
+  const std::string beside = from / "tokenizer_config.json";
+  const std::string base = posix_disk().exists(beside) ? posix_disk().read(beside) : "";
+  posix_disk().write_atomic(folder + "/tokenizer_config.json",
+                            tokenizer_config_json(written_tokens(tokens), base, printable(beside, 200)));
 }
 
 void require_new_folder(const std::string& folder) {
@@ -73,9 +80,9 @@ void require_new_folder(const std::string& folder) {
 
 // All that write_parts() may write.
 std::vector<std::string> exported_files() {
-  std::vector<std::string> names = {"model.safetensors", "config.json", "adapter_model.safetensors",
-                                    "adapter_config.json", "tokenizer.json"};
-  names.insert(names.end(), std::begin(kTokenizerExtras), std::end(kTokenizerExtras));
+  std::vector<std::string> names = {"model.safetensors",     "config.json",    "adapter_model.safetensors",
+                                    "adapter_config.json",   "tokenizer.json", "tokenizer_config.json",
+                                    "generation_config.json"};
   for (size_t i = names.size(); i-- > 0;) names.push_back(temporary_name(names[i]));
   return names;
 }
@@ -84,14 +91,16 @@ void write_parts(const ExportOptions& options, const RunContext& context, const 
                  const std::string& folder) {
   Disk& disk = posix_disk();
   const LmModel& model = *context.language_model;
-  const SpecialIds ids = special_ids(*context.tokens->tokenizer);
+  const TokenRun& run = *context.tokens;
+  const ExportedIds ids{.bos = run.tokenizer->bos(), .pad = run.tokenizer->pad(), .ends = run.end_tokens};
   if (!model.lora.used())
     write_hf_model(disk, folder, model.shape, ids, tensors);
   else if (options.merge)
     write_hf_model(disk, folder, model.shape, ids, merge_adapters(model, tensors));
   else
     write_peft_adapters(disk, folder, model, tensors);
-  write_tokenizer(context.config, *context.tokens, folder);
+  write_generation_config(disk, folder, model, ids, run.answer_tokens);
+  write_tokenizer(context.config, run, folder);
 }
 
 // A folder that this call makes beside `target`. What is there of such a name belongs to others.

@@ -74,7 +74,7 @@ TEST_CASE("hf_folder: a written model is read with the same bits and the same sh
       const TempFolder folder;
       const LmShape shape = tiny_shape(family, seed);
       const Tensors tensors = tensors_of(shape);
-      write_hf_model(posix_disk(), folder.path(), shape, {.bos = 1, .eos = 2, .pad = 0}, tensors);
+      write_hf_model(posix_disk(), folder.path(), shape, {.bos = 1, .pad = 0, .ends = {2}}, tensors);
       CHECK(HfFolder(posix_disk(), folder.path()).shape() == shape);
       CHECK(read_back(folder.path()) == tensors);
       CHECK(lm_shape_from_config(lm_config_text(shape), "config.json") == shape);
