@@ -9,7 +9,8 @@ void describe(GenerationConfig& c, Fields& fields) {
   s.add(c.max_tokens, "max_tokens", between(0, 65536),
         "most tokens of an answer, its end token included; 0 = as many as the longest right answer of the task needs",
         {.elsewhere = kWords<"max_completion_length", "max_response_length", "max_new_tokens", "response_length">});
-  s.add(c.temperature, "temperature", above(0, 100), "of sampling; log-probabilities are those at this temperature");
+  s.add(c.temperature, "temperature", between(0.001, 100),
+        "of sampling; log-probabilities are those at this temperature");
   s.add(c.prompt_slots, "prompt_slots", between(1, 65536), "prompts that one inference actor works on at a time");
   s.add(c.answer_slots, "answer_slots", between(1, 65536), "answers that one inference actor works on at a time",
         {.elsewhere = kWords<"max_num_seqs">});

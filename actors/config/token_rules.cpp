@@ -4,6 +4,7 @@
 
 #include "actors/config/config.h"
 #include "algorithms/advantages/advantages.h"
+#include "algorithms/common/algorithm_choice.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
@@ -33,6 +34,21 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   unused("replay.late", c.replay.late, d.replay.late);
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
   unused("warmup.steps", c.warmup.steps, d.warmup.steps);
+}
+
+// Throws if the estimator cannot learn from groups of one answer.
+void check_single_answers(const RunConfig& config) {
+  if (config.generation.answers > 1) return;
+  const AlgorithmChoice choice = choose_algorithm(config.algorithm);
+  const std::string_view name = choice.advantage->name;
+  const auto refuse = [&](const std::string& why) {
+    refuse_setting(
+        "generation.answers", config.generation.answers,
+        "makes groups of one answer, " + why + " algorithm.advantage \"" + std::string(name) + "\"; use at least 2");
+  };
+  if (name == "grpo_passk") refuse("which cannot be compared by");
+  if (name == "rloo" && choice.advantage_parameters.text("singleton") != "score")
+    refuse("whose advantage is always 0 with");
 }
 
 // Throws unless the settings that token runs do not use have their defaults.
@@ -75,6 +91,7 @@ void check_token_settings(const RunConfig& config) {
     refuse_setting("trainer.super_batch", config.trainer.super_batch,
                    "is not a multiple of generation.answers " + std::to_string(answers) +
                        ", so groups of answers would be cut; use a multiple");
+  check_single_answers(config);
   if (config.replay.filter_groups && answers < 2)
     refuse_setting("replay.filter_groups", config.replay.filter_groups,
                    "would leave out every group with generation.answers " + std::to_string(answers) +

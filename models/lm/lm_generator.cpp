@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "algorithms/losses/logprob.h"
+#include "models/heads/heads.h"
 #include "models/lm/decoder.h"
 #include "models/lm/kernels/kernel_table.h"
 #include "models/lm/lm_weights.h"
@@ -125,7 +125,7 @@ DrawnToken LmGenerator::draw(std::span<const float> logits, const TokenDraw& dra
   DrawnToken result{static_cast<int32_t>(chosen), 0};
   log_probs_entropy<float>({logits.data(), 1, tokens, tokens}, {&chosen, 1}, options_.temperature,
                            {&result.log_prob, 1}, {}, {});
-  if (!std::isfinite(result.log_prob)) throw std::runtime_error("the model's logits are not finite");
+  if (!std::isfinite(result.log_prob)) throw NotFinite("the model's logits are not finite");
   return result;
 }
 

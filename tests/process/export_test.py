@@ -2,10 +2,12 @@
 """Trains small language models, also from an exported one and with adapters, and loads what `troupe export` writes with transformers
 and PEFT: export_test.py BUILD_DIR. Skips what needs a package that is missing."""
 
+import array
 import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -194,6 +196,31 @@ class Export(unittest.TestCase):
                     self.assertEqual(tokenizer.decode(out, skip_special_tokens=True), answer)
                     ended = {258, 256} if run == "chatml" else {tokenizer.eos_token_id}
                     self.assertTrue(out[-1].item() in ended or len(out) == 4, out)
+
+    def scaled(self, name, factor):
+        """A copy of llama_hf whose last norm is that many times as large."""
+        folder = self.folder / name
+        shutil.copytree(self.folder / "llama_hf", folder)
+        file = folder / "model.safetensors"
+        content = bytearray(file.read_bytes())
+        header = 8 + int.from_bytes(content[:8], "little")
+        begin, end = (header + at for at in json.loads(content[8:header])["model.norm.weight"]["data_offsets"])
+        numbers = array.array("f", bytes(content[begin:end]))
+        content[begin:end] = array.array("f", [factor * x for x in numbers]).tobytes()
+        file.write_bytes(content)
+        return folder
+
+    def test_a_warm_up_that_cannot_be_computed_is_named_with_its_rate(self):
+        for name, factor, message in (
+            ("broken", 1e38, "troupe: warmup: the model as it begins cannot be trained: "),
+            ("large", 1e36, "troupe: warmup.policy_lr: 10.0 makes the warm-up diverge: "),
+        ):
+            with self.subTest(name=name):
+                config = {**RUN, "model": {"kind": "decoder", "path": str(self.scaled(name, factor))}}
+                config["warmup"] = {"steps": 30, "policy_lr": 10}
+                (self.folder / f"{name}.json").write_text(json.dumps(config))
+                error = self.refused("train", f"{name}.json", "--run", f"{name}_run")
+                self.assertTrue(error.startswith(message), error)
 
     def contents(self, folder):
         return {str(path.relative_to(folder)): path.is_file() and path.read_bytes() for path in sorted(folder.rglob("*"))}

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <iostream>
+#include <map>
 #include <numeric>
 #include <optional>
 
+#include <nlohmann/json.hpp>
+
 #include "actors/evaluation_player.h"
+#include "models/heads/heads.h"
 #include "models/learning/update_settings.h"
 #include "models/lm/lm_config.h"
 #include "models/lm/lm_generator.h"
@@ -96,6 +101,34 @@ std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
   return make_lm_learner(context.config, *context.language_model, trainer_options(context.config, *context.tokens));
 }
 
+namespace {
+
+// One step; throws if what it computes is not finite.
+void step_on_demonstrations(AnswerTrainer& trainer, const AnswerBatch& batch, double rate) {
+  std::vector<int64_t> groups(static_cast<size_t>(batch.groups()));
+  std::iota(groups.begin(), groups.end(), 0);
+  const std::vector<float> ones(batch.tokens.size(), 1.0f);
+  if (!trainer.step(batch, ones, groups, {.policy = rate, .value = 0}, {}).applied)
+    throw NotFinite("the loss or its gradient is not finite");
+}
+
+void require_finite(const std::map<std::string, Array>& weights) {
+  for (const auto& [name, array] : weights)
+    if (array.dtype() == DType::f32 &&
+        !std::ranges::all_of(array.view<float>(), [](float x) { return std::isfinite(x); }))
+      throw NotFinite("a weight of " + name + " is not finite");
+}
+
+// The warm-up diverged after `steps`, or the model had such weights from the start.
+[[noreturn]] void refuse_divergence(const RunConfig& config, int64_t steps, const NotFinite& cause) {
+  if (steps == 0) throw ConfigError("warmup: the model as it begins cannot be trained: " + std::string(cause.what()));
+  throw ConfigError("warmup.policy_lr: " + nlohmann::json(config.warmup.learning_rate).dump() +
+                    " makes the warm-up diverge: " + cause.what() + " after " +
+                    format_counted(static_cast<uint64_t>(steps), "step") + "; use a smaller rate");
+}
+
+}  // namespace
+
 WarmupResult warm_up(const RunContext& context, Learner& learner) {
   const RunConfig& config = context.config;
   if (config.warmup.steps == 0) return {};
@@ -106,22 +139,26 @@ WarmupResult warm_up(const RunContext& context, Learner& learner) {
   AnswerTrainer trainer(*context.language_model, config.trainer, choice, trainer_options(config, *context.tokens));
   const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(std::make_shared<RunContext>(context));
   const uint64_t key = derive_key(config.seed, "warm-up");
+  std::map<std::string, Array> weights;
   double right = 0;
   int64_t step = 0;
-  while (step < config.warmup.steps) {
-    const auto batch =
-        demonstrations(*context.tokens, derive_key(key, "step", static_cast<uint64_t>(step)), config.warmup.batch);
-    std::vector<int64_t> groups(static_cast<size_t>(batch->groups()));
-    std::iota(groups.begin(), groups.end(), 0);
-    const std::vector<float> ones(batch->tokens.size(), 1.0f);
-    trainer.step(*batch, ones, groups, {.policy = config.warmup.learning_rate, .value = 0}, {});
-    ++step;
-    if (config.warmup.pass_at_1 <= 0 || (right == 0 && step % kWarmupChecks != 0 && step != config.warmup.steps))
-      continue;
-    right = pass_at_1(*player, *trainer.weights().snapshot({}), config.seed);
-    if (right >= config.warmup.pass_at_1) break;
+  try {
+    while (step < config.warmup.steps) {
+      const auto batch =
+          demonstrations(*context.tokens, derive_key(key, "step", static_cast<uint64_t>(step)), config.warmup.batch);
+      step_on_demonstrations(trainer, *batch, config.warmup.learning_rate);
+      ++step;
+      if (config.warmup.pass_at_1 <= 0 || (right == 0 && step % kWarmupChecks != 0 && step != config.warmup.steps))
+        continue;
+      right = pass_at_1(*player, *trainer.weights().snapshot({}), config.seed);
+      if (right >= config.warmup.pass_at_1) break;
+    }
+    weights = trainer.weights().save();
+    require_finite(weights);
+  } catch (const NotFinite& cause) {
+    refuse_divergence(config, step, cause);
   }
-  learner.begin_from(trainer.weights().save());
+  learner.begin_from(weights);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   const std::string line = "warm-up: " + format_counted(static_cast<uint64_t>(step), "step") +
                            " on demonstrations in " + format_number(seconds, 1) + " s" +

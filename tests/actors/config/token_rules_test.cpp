@@ -69,6 +69,28 @@ TEST_CASE("token_rules: what token runs cannot do yet is refused by name") {
   CHECK(error_with({"algorithm.rollout_correction.is=token"}).starts_with("algorithm.rollout_correction: "));
 }
 
+TEST_CASE("token_rules: groups of one answer are refused with estimators that learn nothing from them") {
+  CHECK(error_with({"generation.answers=1"}) ==
+        "generation.answers: 1 makes groups of one answer, whose advantage is always 0 with algorithm.advantage "
+        "\"rloo\"; use at least 2");
+  CHECK(
+      error_with({"generation.answers=1", "algorithm.advantage=rloo_vectorized"}).find("whose advantage is always 0") !=
+      std::string::npos);
+  CHECK(error_with({"generation.answers=1", "algorithm.advantage=grpo_passk"}) ==
+        "generation.answers: 1 makes groups of one answer, which cannot be compared by algorithm.advantage "
+        "\"grpo_passk\"; use at least 2");
+  CHECK(error_with({"generation.answers=1", "algorithm.advantage_params.singleton=score"}) == "");
+  for (const char* estimator : {"grpo", "dr_grpo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "opo", "gpg"})
+    CHECK(error_with({"generation.answers=1", std::string("algorithm.advantage=") + estimator}) == "");
+}
+
+TEST_CASE("token_rules: a temperature whose inverse is no number is refused") {
+  RunConfig config = token_config({});
+  for (const char* tiny : {"1e-40", "1e-300", "0", "0.0009"})
+    CHECK_THROWS_AS(apply_override(config, std::string("generation.temperature=") + tiny), ConfigError);
+  CHECK(error_with({"generation.temperature=0.001"}) == "");
+}
+
 TEST_CASE("token_rules: sizes that do not fit each other are refused with both values") {
   CHECK(error_with({"trainer.super_batch=60"}) ==
         "trainer.super_batch: 60 is not a multiple of generation.answers 8, so groups of answers would be cut; use a "
