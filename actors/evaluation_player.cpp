@@ -44,18 +44,15 @@ class AnswerEvaluation final : public EvaluationPlayer {
     if (!generator_) generator_ = context_->make_generator();
     generator_->load(weights);
     scheduler_.emplace(*generator_, run.generation(context_->config));
-    prompts_.clear();
     rewards_.clear();
     tokens_ = right_ = 0;
-    for (int64_t i = 0; i < episodes; ++i) {
-      Rng rng(derive_key(derive_key(seed, "evaluation"), "prompt", static_cast<uint64_t>(i)));
-      prompts_.push_back(run.task->draw(rng, Split::held_out));
-      scheduler_->add({.ticket = static_cast<uint64_t>(i),
-                       .prompt = run.encode(prompts_.back()),
+    prompts_ = run.task->held_out(derive_key(seed, "evaluation"), episodes);
+    for (size_t i = 0; i < prompts_.size(); ++i)
+      scheduler_->add({.ticket = i,
+                       .prompt = run.encode(prompts_[i]),
                        .max_tokens = run.answer_tokens,
                        .keys = {0},
                        .greedy = true});
-    }
   }
   void step() override {
     for (const Generation& done : scheduler_->step(*generator_, 0)) {

@@ -14,7 +14,8 @@ class EvaluationPlayer {
  public:
   virtual ~EvaluationPlayer() = default;
 
-  // Begins anew with these weights and this many episodes or prompts. The same seed gives the same ones.
+  // Begins anew with these weights and this many episodes, or as many different held-out prompts, if the task has so
+  // many. The same seed gives the same ones.
   virtual void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) = 0;
   // Throws what the model throws, and EnvironmentFailed.
   virtual void step() = 0;

@@ -1,8 +1,12 @@
 #include "actors/token_run.h"
 
+#include <algorithm>
+
 #include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
 #include "tasks/make_task.h"
 #include "text/make_tokenizer.h"
+#include "text/normalizer.h"
 
 namespace troupe {
 namespace {
@@ -38,7 +42,38 @@ std::vector<int32_t> end_tokens_of(const Tokenizer& tokenizer, ChatTemplate chat
   return result;
 }
 
+// The fewest tokens with which a model may write the answer: white space before it does not count.
+size_t fewest_tokens(const TokenRun& run, const std::string& answer) {
+  const size_t plain = run.tokenizer->encode(answer).size();
+  try {
+    return std::min(plain, run.tokenizer->encode(' ' + answer).size());
+  } catch (const ConfigError&) {  // there is no space in the alphabet
+    return plain;
+  }
+}
+
+// Why the model cannot write this answer, called `what`; empty if it can.
+std::string problem_of(const TokenRun& run, const std::string& what, const std::string& answer) {
+  const std::vector<int32_t> ids = run.tokenizer->encode(answer);
+  const std::string all = run.tokenizer->decode(ids), shown = "its " + what + " \"" + printable(answer) + '"';
+  if (run.decode(ids) != all) return shown + " has a special token, which is left out of answers";
+  if (all != answer && all != nfc(answer))
+    return shown + " becomes \"" + printable(all) + "\" with the tokens of the tokenizer";
+  const auto needed = static_cast<int64_t>(fewest_tokens(run, answer)) + 1;
+  if (needed <= run.answer_tokens) return "";
+  return shown + " has " + std::to_string(needed) + " tokens with the one that ends it, but generation.max_tokens is " +
+         std::to_string(run.answer_tokens);
+}
+
 }  // namespace
+
+void check_answers(const RunConfig& config, const TokenRun& run) {
+  run.task->check_answers([&](const Prompt& prompt, const std::string& answer) {
+    std::string problem = answer.empty() ? "" : problem_of(run, "right answer", answer);
+    if (problem.empty() && config.warmup.steps > 0) problem = problem_of(run, "demonstration", prompt.demonstration);
+    return problem;
+  });
+}
 
 std::vector<int32_t> TokenRun::encode(const Prompt& prompt) const {
   return tokenizer->encode_prompt(prompt_text(chat, prompt.text));

@@ -33,4 +33,8 @@ struct TokenRun {
 // Throws ConfigError naming the setting that is wrong.
 std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config);
 
+// Throws ConfigError if a right answer of the task cannot be given: with the tokens of the tokenizer, and with at most
+// generation.max_tokens of them. With a warm-up also for demonstrations.
+void check_answers(const RunConfig& config, const TokenRun& run);
+
 }  // namespace troupe

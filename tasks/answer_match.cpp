@@ -1,8 +1,6 @@
 #include "tasks/answer_match.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <string>
 
 namespace troupe {
@@ -19,9 +17,23 @@ size_t digits_at(std::string_view text, size_t at) {
 }
 
 struct Number {
-  double value = 0;
-  size_t bytes = 0;  // of the text
+  std::string digits;  // the shortest spelling of the value, such as "0.5"
+  size_t bytes = 0;    // of the text
 };
+
+// Without zeros that do not count.
+std::string shortest(const std::string& digits) {
+  const size_t point = std::min(digits.find('.'), digits.size());
+  const size_t first = std::min(digits.find_first_not_of('0'), point);
+  std::string result = first == point ? "0" : digits.substr(first, point - first);
+  const size_t last = digits.find_last_not_of('0');
+  if (last != std::string::npos && last > point) result += digits.substr(point, last + 1 - point);
+  return result;
+}
+
+std::string signed_number(bool negative, const std::string& digits) {
+  return negative && digits != "0" ? '-' + digits : digits;
+}
 
 // The longest number without a sign that begins at `at`.
 std::optional<Number> number_at(std::string_view text, size_t at) {
@@ -37,10 +49,8 @@ std::optional<Number> number_at(std::string_view text, size_t at) {
     digits += text.substr(end, 1 + fraction);
     end += 1 + fraction;
   }
-  double value = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed);
-  if (read.ec != std::errc() || !std::isfinite(value)) return std::nullopt;
-  return Number{value, end - at};
+  if (digits.empty()) return std::nullopt;
+  return Number{shortest(digits), end - at};
 }
 
 }  // namespace
@@ -51,16 +61,16 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-std::optional<double> number_in(std::string_view text) {
+std::optional<std::string> number_in(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
   const auto number = number_at(text, 0);
   if (!number || number->bytes != text.size()) return std::nullopt;
-  return negative ? -number->value : number->value;
+  return signed_number(negative, number->digits);
 }
 
-std::optional<double> last_number_in(std::string_view text) {
-  std::optional<double> last;
+std::optional<std::string> last_number_in(std::string_view text) {
+  std::optional<std::string> last;
   for (size_t at = 0; at < text.size();) {
     const bool begins = is_digit(text[at]) || (text[at] == '.' && digits_at(text, at + 1) > 0);
     const auto number = begins ? number_at(text, at) : std::nullopt;
@@ -71,7 +81,7 @@ std::optional<double> last_number_in(std::string_view text) {
     const bool minus = at > 0 && text[at - 1] == '-';
     const char before = at > 1 ? text[at - 2] : ' ';
     const bool sign = minus && !is_digit(before) && !is_letter(before) && before != ')';
-    last = sign ? -number->value : number->value;
+    last = signed_number(sign, number->digits);
     at += number->bytes;
   }
   return last;

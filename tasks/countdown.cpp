@@ -72,6 +72,8 @@ class CountdownTask : public Task {
     return numbers * (std::to_string(max_number_).size() + 1) + 2 * (numbers - 2);
   }
 
+  // The demonstration uses all numbers; another answer may need fewer.
+  std::string short_answer(const Prompt&) const override { return ""; }
   // Joins terms until one is left. Its value, the target, can be one of the numbers, which another attempt avoids.
   Prompt propose(Rng& rng) const override {
     constexpr int kAttempts = 8;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
@@ -25,7 +27,7 @@ Match match_of(std::string_view name) {
   return name == "last_number" ? Match::last_number : Match::exact;
 }
 
-std::optional<double> truth_number(Match match, std::string_view truth) {
+std::optional<std::string> truth_number(Match match, std::string_view truth) {
   return match == Match::number ? number_in(truth) : last_number_in(truth);
 }
 
@@ -59,11 +61,11 @@ class Characters {
 
 class DatasetTask : public Task {
  public:
-  DatasetTask(std::vector<Prompt> train, std::vector<Prompt> held_out, Match match)
+  DatasetTask(std::vector<DatasetPrompt> train, std::vector<DatasetPrompt> held_out, Match match)
       : train_(std::move(train)), held_out_(std::move(held_out)), match_(match) {
     Characters characters;
     for (const auto* prompts : {&train_, &held_out_})
-      for (const Prompt& prompt : *prompts) {
+      for (const auto& [prompt, file, line] : *prompts) {
         characters.add(prompt.text);
         characters.add(prompt.demonstration);
         longest_prompt_ = std::max(longest_prompt_, prompt.text.size());
@@ -73,12 +75,34 @@ class DatasetTask : public Task {
   }
 
   Prompt draw(Rng& rng, Split split) const override {
-    const std::vector<Prompt>& prompts = split == Split::train ? train_ : held_out_;
-    return prompts[rng.below(prompts.size())];
+    const std::vector<DatasetPrompt>& prompts = split == Split::train ? train_ : held_out_;
+    return prompts[rng.below(prompts.size())].prompt;
   }
   Prompt propose(Rng& rng) const override {
     const uint64_t at = rng.below(train_.size() + held_out_.size());
-    return at < train_.size() ? train_[at] : held_out_[at - train_.size()];
+    return (at < train_.size() ? train_[at] : held_out_[at - train_.size()]).prompt;
+  }
+  std::vector<Prompt> held_out(uint64_t key, int64_t most) const override {
+    std::vector<size_t> order(held_out_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const size_t count = std::min(order.size(), static_cast<size_t>(std::max<int64_t>(most, 0)));
+    Rng rng(derive_key(key, "prompts"));
+    std::vector<Prompt> prompts;
+    for (size_t i = 0; i < count; ++i) {
+      std::swap(order[i], order[i + rng.below(order.size() - i)]);
+      prompts.push_back(held_out_[order[i]].prompt);
+    }
+    return prompts;
+  }
+  std::string short_answer(const Prompt& prompt) const override {
+    const std::string_view truth = trimmed(prompt.truth);
+    return match_ == Match::exact ? std::string(truth) : truth_number(match_, truth).value_or("");
+  }
+  void check_answers(const AnswerProblem& problem) const override {
+    for (const auto* prompts : {&train_, &held_out_})
+      for (const auto& [prompt, file, line] : *prompts)
+        if (const std::string why = problem(prompt, short_answer(prompt)); !why.empty())
+          throw ConfigError(*file + ':' + std::to_string(line) + ": " + why);
   }
   std::string alphabet() const override { return alphabet_; }
   size_t max_prompt_length() const override { return longest_prompt_; }
@@ -90,7 +114,7 @@ class DatasetTask : public Task {
     return matches(match_, prompt.truth, answer);
   }
 
-  std::vector<Prompt> train_, held_out_;
+  std::vector<DatasetPrompt> train_, held_out_;
   Match match_;
   std::string alphabet_;
   size_t longest_prompt_ = 0, longest_demonstration_ = 0;
@@ -120,10 +144,10 @@ std::string key_of(const TaskParams& params, const char* name) {
   return std::string(key.empty() ? name : key);
 }
 
-void require_disjoint(const std::vector<Prompt>& train, const std::vector<DatasetPrompt>& held_out,
+void require_disjoint(const std::vector<DatasetPrompt>& train, const std::vector<DatasetPrompt>& held_out,
                       const std::string& path) {
   std::set<std::string_view> texts;
-  for (const Prompt& prompt : train) texts.insert(prompt.text);
+  for (const DatasetPrompt& read : train) texts.insert(read.prompt.text);
   for (const DatasetPrompt& read : held_out)
     if (texts.contains(read.prompt.text))
       throw ConfigError(path + ':' + std::to_string(read.line) + ": the prompt \"" + printable(read.prompt.text) +
@@ -135,15 +159,15 @@ std::unique_ptr<Task> make_dataset(const TaskParams& params) {
   if (path.empty()) throw ConfigError("task.params.path: \"\" is empty, expected the path of a JSON Lines file");
   const DatasetKeys keys{key_of(params, "prompt"), key_of(params, "truth"), key_of(params, "demonstration")};
   const Match match = match_of(params.text("match"));
-  std::vector<Prompt> train, held_out;
+  std::vector<DatasetPrompt> train, held_out;
   for (DatasetPrompt& read : read_checked(path, keys, "task.params.path", match)) {
     const bool hold_out = held_out_path.empty() && split_of(read.prompt.text) == Split::held_out;
-    (hold_out ? held_out : train).push_back(std::move(read.prompt));
+    (hold_out ? held_out : train).push_back(std::move(read));
   }
   if (!held_out_path.empty()) {
     std::vector<DatasetPrompt> second = read_checked(held_out_path, keys, "task.params.held_out_path", match);
     require_disjoint(train, second, held_out_path);
-    for (DatasetPrompt& read : second) held_out.push_back(std::move(read.prompt));
+    for (DatasetPrompt& read : second) held_out.push_back(std::move(read));
   }
   if (train.empty() || held_out.empty())
     throw ConfigError("task.params.path: " + path + " gives " + std::to_string(train.size()) + " prompts for training" +

@@ -63,6 +63,7 @@ Prompt prompt_of(std::string_view line, const DatasetKeys& keys, const std::stri
 
 std::vector<DatasetPrompt> read_dataset(const std::string& path, const DatasetKeys& keys, const std::string& setting) {
   const std::string text = read_file(path, setting);
+  const auto file = std::make_shared<const std::string>(path);
   std::vector<DatasetPrompt> prompts;
   std::unordered_map<std::string, size_t> line_of;
   std::string_view rest = text;
@@ -80,7 +81,7 @@ std::vector<DatasetPrompt> read_dataset(const std::string& path, const DatasetKe
                         std::to_string(first->second) + ", expected each prompt once");
     if (prompts.size() == kMostDatasetPrompts)
       throw ConfigError(place + ": more than " + std::to_string(kMostDatasetPrompts) + " prompts");
-    prompts.push_back({std::move(prompt), number});
+    prompts.push_back({std::move(prompt), file, number});
   }
   if (prompts.empty()) throw ConfigError(setting + ": " + path + " has no prompts");
   return prompts;

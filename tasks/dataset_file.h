@@ -1,6 +1,7 @@
 #pragma once
 // Reads prompts from a file with one JSON object per line (JSON Lines). Blocks on the disk; any thread.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@ struct DatasetKeys {
 
 struct DatasetPrompt {
   Prompt prompt;
-  size_t line = 0;  // of the file, from 1
+  std::shared_ptr<const std::string> file;  // its path
+  size_t line = 0;                          // of the file, from 1
 };
 
 inline constexpr uint64_t kMostDatasetBytes = uint64_t{256} << 20;

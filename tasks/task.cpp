@@ -1,8 +1,11 @@
 #include "tasks/task.h"
 
 #include <algorithm>
+#include <unordered_set>
+#include <utility>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
 #include "tasks/answer_match.h"
 
 namespace troupe {
@@ -26,6 +29,35 @@ Prompt Task::draw(Rng& rng, Split split) const {
   }
   TROUPE_CHECK(false, kMaxProposals, static_cast<int>(split));
   return {};
+}
+
+std::vector<Prompt> Task::held_out(uint64_t key, int64_t most) const {
+  // So many draws in a row that gave no other prompt: with n prompts, one is missed with a probability of e^-20.
+  constexpr uint64_t kDrawsOfEach = 20, kFewestDraws = 1000;
+  std::vector<Prompt> prompts;
+  std::unordered_set<std::string> texts;
+  uint64_t in_vain = 0;
+  for (uint64_t i = 0; static_cast<int64_t>(prompts.size()) < most; ++i) {
+    Rng rng(derive_key(key, "prompt", i));
+    Prompt prompt = draw(rng, Split::held_out);
+    if (texts.insert(prompt.text).second) {
+      prompts.push_back(std::move(prompt));
+      in_vain = 0;
+    } else if (++in_vain > kFewestDraws + kDrawsOfEach * prompts.size()) {
+      break;
+    }
+  }
+  return prompts;
+}
+
+void Task::check_answers(const AnswerProblem& problem) const {
+  constexpr int kPrompts = 100;
+  Rng rng(derive_key(0, "tasks/check_answers"));
+  for (int i = 0; i < kPrompts; ++i) {
+    const Prompt prompt = propose(rng);
+    if (const std::string why = problem(prompt, short_answer(prompt)); !why.empty())
+      throw ConfigError("task.params: a prompt is \"" + printable(prompt.text) + "\", but " + why);
+  }
 }
 
 Score Task::score(const Prompt& prompt, std::string_view answer) const {

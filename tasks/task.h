@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/rng.h"
 
@@ -44,6 +46,17 @@ class Task {
 
   // A prompt of either split.
   virtual Prompt propose(Rng& rng) const = 0;
+
+  // Different held-out prompts, for an evaluation: `most`, or all where the task has no more. The same key gives the
+  // same ones on every machine.
+  virtual std::vector<Prompt> held_out(uint64_t key, int64_t most) const;
+
+  // A right answer of few bytes; empty if the task knows none that no other undercuts by much.
+  virtual std::string short_answer(const Prompt& prompt) const { return prompt.demonstration; }
+  // Throws ConfigError for a prompt, of all in a file or of some generated ones, for which `problem`, given its
+  // short_answer(), returns why it cannot be answered right.
+  using AnswerProblem = std::function<std::string(const Prompt& prompt, const std::string& answer)>;
+  virtual void check_answers(const AnswerProblem& problem) const;
 
   // The score of an answer to a prompt of this task. An answer may be any bytes: what is not a right answer gets
   // {0, false}. White space before and after an answer does not count.

@@ -1,5 +1,6 @@
 // The task dataset and the reader of its files.
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -75,6 +76,61 @@ TEST_CASE("dataset: keys have other names, and a demonstration may be longer tha
   CHECK(task->max_answer_length() == 10);
 }
 
+TEST_CASE("dataset: numbers that differ beyond the precision of float64 are different") {
+  Files files;
+  files.write("a", R"({"prompt": "p", "truth": 9007199254740993})");
+  files.write("b", R"({"prompt": "q", "truth": "12345678901234567890123.50"})");
+  const auto task = files.task(R"(, "match": "last_number")");
+  const Prompt a = task->held_out(1, 1).front();
+  CHECK(task->score(a, "12,345,678,901,234,567,890,123.5").right);
+  CHECK_FALSE(task->score(a, "12345678901234567890124").right);
+  Rng rng(1);
+  const Prompt b = task->draw(rng, Split::train);
+  CHECK(task->score(b, "it is 9007199254740993.0").right);
+  CHECK_FALSE(task->score(b, "9007199254740992").right);
+}
+
+TEST_CASE("dataset: the held-out prompts of an evaluation are different ones, all of them if there are no more") {
+  Files files;
+  std::string lines;
+  for (int i = 0; i < 50; ++i) lines += "{\"prompt\": \"" + std::to_string(i) + "\", \"truth\": 1}\n";
+  files.write("a", kGood);
+  files.write("b", lines);
+  const auto task = files.task();
+  std::set<std::set<std::string>> chosen;
+  for (const int64_t most : {1, 7, 50, 51, 1000})
+    for (const uint64_t key : {1, 2}) {
+      std::set<std::string> texts;
+      const std::vector<Prompt> prompts = task->held_out(key, most);
+      for (const Prompt& prompt : prompts) texts.insert(prompt.text);
+      CHECK(static_cast<int64_t>(prompts.size()) == std::min<int64_t>(most, 50));
+      CHECK(texts.size() == prompts.size());
+      if (most == 7) chosen.insert(texts);
+    }
+  CHECK(chosen.size() == 2);
+}
+
+TEST_CASE("dataset: a truth that no answer can equal is refused with its line") {
+  Files files;
+  const auto error = [&](const std::string& lines, const std::string& params = "") -> std::string {
+    files.write("a", lines);
+    files.write("b", R"({"prompt": "held out", "truth": "7"})");
+    try {
+      files.task(params)->check_answers([](const Prompt&, const std::string& answer) {
+        return answer.size() > 4 ? "the right answer " + answer + " is too long" : std::string();
+      });
+    } catch (const ConfigError& refused) {
+      return std::string(refused.what()).substr(files.folder.path().size() + 1);
+    }
+    return "accepted";
+  };
+  CHECK(error(kGood + "{\"prompt\": \"q\", \"truth\": \" four \"}") == "accepted");
+  CHECK(error(kGood + "{\"prompt\": \"q\", \"truth\": \"fives\"}") == "a:2: the right answer fives is too long");
+  const std::string number = "{\"prompt\": \"q\", \"truth\": \"sum #### 0,042.00\"}";
+  CHECK(error(kGood + number).starts_with("a:2: the right answer sum #### "));
+  CHECK(error(number, R"(, "match": "last_number")") == "accepted");  // 42 is right
+}
+
 TEST_CASE("dataset: a bad line is refused with its file, line and reason") {
   Files files;
   CHECK(files.refusal(kGood + "{\"prompt\": }").starts_with("a:2:12: not valid JSON: "));
@@ -116,22 +172,28 @@ TEST_CASE("dataset: a file that is missing or empty, and a split without prompts
 }
 
 TEST_CASE("answer_match: numbers") {
-  CHECK(number_in("-3") == -3);
-  CHECK(number_in("+0.50") == 0.5);
-  CHECK(number_in(".5") == 0.5);
-  CHECK(number_in("1,234,567.5") == 1234567.5);
+  CHECK(number_in("-3") == "-3");
+  CHECK(number_in("+0.50") == "0.5");
+  CHECK(number_in(".5") == "0.5");
+  CHECK(number_in("1,234,567.5") == "1234567.5");
+  for (const char* zero : {"0", "-0", "+000", "0.00", "-.0"}) CHECK(number_in(zero) == "0");
+  for (const char* seven : {"7", "007", "7.0", "+07.00"}) CHECK(number_in(seven) == "7");
+  CHECK(number_in("100") == "100");
+  CHECK(number_in("0.010") == "0.01");
   for (const char* text : {"", "-", ".", "3.", "1,23", "1234,567", "1e3", "0x1", "nan", "inf", "--3", "- 3", "3 "})
     CHECK_MESSAGE(!number_in(text), text);
-  CHECK(!number_in(std::string(400, '9')));
+  CHECK(number_in(std::string(400, '9')) == std::string(400, '9'));
+  CHECK(number_in("9007199254740993") != number_in("9007199254740992"));
+  CHECK(number_in("0.1000000000000000055") != number_in("0.1"));
 }
 
 TEST_CASE("answer_match: the last number of a text") {
-  CHECK(last_number_in("6 * 7 = 42.") == 42);
-  CHECK(last_number_in("8-3") == 3);
-  CHECK(last_number_in("x = -3, done") == -3);
-  CHECK(last_number_in("$1,234.50!") == 1234.5);
-  CHECK(last_number_in("1,2,3") == 3);
-  CHECK(last_number_in("7 " + std::string(400, '9')) == 7);
+  CHECK(last_number_in("6 * 7 = 42.") == "42");
+  CHECK(last_number_in("8-3") == "3");
+  CHECK(last_number_in("x = -3, done") == "-3");
+  CHECK(last_number_in("$1,234.50!") == "1234.5");
+  CHECK(last_number_in("1,2,3") == "3");
+  CHECK(last_number_in("7 " + std::string(400, '9')) == std::string(400, '9'));
   CHECK(!last_number_in("no number"));
   CHECK(!last_number_in(""));
 }

@@ -90,6 +90,7 @@ void check_tokens(const RunConfig& config) {
     throw ConfigError("model.lora: " + printable(config.model.lora) +
                       " needs pre-trained weights, and model.path is empty; set model.path");
   const std::shared_ptr<const TokenRun> run = make_token_run(config);
+  check_answers(config, *run);
   const int64_t vocabulary = run->tokenizer->vocabulary_size();
   if (!config.model.path.empty() && config.tokenizer.kind == "char") {
     const int64_t of_model = lm_shape_from_config(config.model.decoder, "model.decoder").vocabulary;

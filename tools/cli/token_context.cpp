@@ -175,9 +175,7 @@ void print_answers(const RunContext& context, const WeightSnapshot& weights, int
   const TokenRun& run = *context.tokens;
   const std::unique_ptr<Generator> generator = context.make_generator();
   generator->load(weights);
-  for (int64_t i = 0; i < count; ++i) {
-    Rng rng(derive_key(derive_key(context.config.seed, "play"), "prompt", static_cast<uint64_t>(i)));
-    const Prompt prompt = run.task->draw(rng, Split::held_out);
+  for (const Prompt& prompt : run.task->held_out(derive_key(context.config.seed, "play"), count)) {
     GenerationScheduler scheduler(*generator, run.generation(context.config));
     scheduler.add(
         {.ticket = 0, .prompt = run.encode(prompt), .max_tokens = run.answer_tokens, .keys = {0}, .greedy = true});

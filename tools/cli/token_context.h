@@ -20,7 +20,7 @@ std::unique_ptr<Learner> token_learner_of(const RunContext& context);
 // result. Does nothing with warmup.steps 0.
 WarmupResult warm_up(const RunContext& context, Learner& learner);
 
-// Prints `count` held-out prompts with the most likely answers of these weights.
+// Prints `count` different held-out prompts, or all, with the most likely answers of these weights.
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count);
 
 }  // namespace troupe

@@ -167,11 +167,18 @@ std::vector<SettingChange> changes_of(const RunFolder& folder, const RunConfig& 
   return changed_settings(folder.config_before(), to_json(config));
 }
 
+// How many episodes an evaluation of this run has: of a token run, as many as its task has held-out prompts.
+uint64_t evaluated(const RunConfig& config, const RunContext& context) {
+  const int64_t most = config.evaluation.episodes;
+  if (!context.tokens || config.checkpoint.keep_best == 0) return static_cast<uint64_t>(most);
+  return context.tokens->task->held_out(derive_key(config.seed, "evaluation"), most).size();
+}
+
 // Begins the ranking, the epoch and the metrics of this start.
 void begin_files(RunFolder& folder, const RunConfig& config, const RunContext& context, Beginning& beginning) {
-  folder.keep_best({static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params,
-                    static_cast<uint64_t>(config.evaluation.episodes)},
-                   static_cast<uint64_t>(config.checkpoint.keep));
+  folder.keep_best(
+      {static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params, evaluated(config, context)},
+      static_cast<uint64_t>(config.checkpoint.keep));
   // A deterministic run has no peers that could outlive it, and its results must not depend on the number of starts.
   if (!context.deterministic)
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);

@@ -1,12 +1,16 @@
 // Which settings a token run has, and which it refuses.
 
+#include <fstream>
+
 #include "actors/config/config.h"
 #include "actors/token_run.h"
 #include "models/lm/lm_config.h"
 #include "runtime/base/errors.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
+using troupe::test::TempFolder;
 
 namespace {
 
@@ -25,6 +29,7 @@ std::string error_with(const std::vector<std::string>& overrides) {
   try {
     validate(config);
     const auto run = make_token_run(config);
+    check_answers(config, *run);
     lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
   } catch (const ConfigError& error) {
     return error.what();
@@ -89,6 +94,27 @@ TEST_CASE("token_rules: a temperature whose inverse is no number is refused") {
   for (const char* tiny : {"1e-40", "1e-300", "0", "0.0009"})
     CHECK_THROWS_AS(apply_override(config, std::string("generation.temperature=") + tiny), ConfigError);
   CHECK(error_with({"generation.temperature=0.001"}) == "");
+}
+
+TEST_CASE("token_rules: a task whose right answers cannot be given is refused") {
+  CHECK(error_with({"generation.max_tokens=9"}) == "");
+  const std::string error = error_with({"generation.max_tokens=8"});
+  CHECK(error.starts_with("task.params: a prompt is \""));
+  CHECK(error.ends_with("\" has 9 tokens with the one that ends it, but generation.max_tokens is 8"));
+  TempFolder folder;
+  const auto with_truth = [&](const std::string& truth, const std::vector<std::string>& more = {}) {
+    std::ofstream(folder / "a") << R"({"prompt": "p", "truth": ")" << truth << "\"}\n";
+    std::ofstream(folder / "b") << R"({"prompt": "q", "truth": "qp", "demonstration": "qp"})";
+    std::vector<std::string> overrides = {"task.name=dataset", R"(task.params={"path": ")" + (folder / "a") +
+                                                                   R"(", "held_out_path": ")" + (folder / "b") + "\"}"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    const std::string what = error_with(overrides), begin = folder / "a" + ":1: ";
+    return what.starts_with(begin) ? what.substr(begin.size()) : what;
+  };
+  CHECK(with_truth("pq") == "");
+  CHECK(with_truth("p<eos>") == "its right answer \"p<eos>\" has a special token, which is left out of answers");
+  CHECK(with_truth("pqpq", {"generation.max_tokens=4"}) ==
+        "its right answer \"pqpq\" has 5 tokens with the one that ends it, but generation.max_tokens is 4");
 }
 
 TEST_CASE("token_rules: sizes that do not fit each other are refused with both values") {
