@@ -240,9 +240,10 @@ void measure_sequences(const Batch& batch, OffPolicyMetrics& out) {
     out.log_ppl_diff_max = n == 0 ? difference : std::max(out.log_ppl_diff_max, difference);
     out.log_ppl_diff_min = n == 0 ? difference : std::min(out.log_ppl_diff_min, difference);
     out.training_log_ppl += means.training, out.rollout_log_ppl += means.rollout;
-    out.training_ppl += std::exp(means.training), out.rollout_ppl += std::exp(means.rollout);
+    out.training_ppl += std::exp(Batch::clamp(means.training));
+    out.rollout_ppl += std::exp(Batch::clamp(means.rollout));
     out.log_ppl_diff += difference, out.log_ppl_abs_diff += std::abs(difference);
-    out.ppl_ratio += std::exp(difference);
+    out.ppl_ratio += std::exp(Batch::clamp(difference));
     out.chi2_seq += std::expm1(2 * Batch::clamp(means.log_ratio_sum));
     n += 1;
   }

@@ -45,23 +45,30 @@ double mean_log_ratio(const SurrogateInput& in, int64_t begin, int64_t end) {
 }
 
 struct GeoMeanRule {
-  float low, high;  // bounds of the log-ratio
-  float loss;       // the same for every token of the sequence
+  float low, high;     // bounds of the log-ratio
+  float loss;          // the same for every token of the sequence
+  uint32_t unbounded;  // 0 where the bound of the exponent is active: no gradient
   [[gnu::always_inline]] void operator()(Tile& tile, int64_t i) const {
     const float advantage = tile.advantage[i], d = tile.log_ratio[i];
     const uint32_t gain = mask_of(advantage > 0), pain = mask_of(advantage < 0);
     const uint32_t above = mask_of(d > high), below = mask_of(d < low);
     tile.loss[i] = loss;
     // mu has a gradient unless the clamped value is the smaller one; none where A is 0; NaN stays NaN.
-    tile.grad[i] = select((gain & ~above) | (pain & ~below) | mask_of(advantage != advantage), loss);
+    const uint32_t moves = (gain & ~above) | (pain & ~below);
+    tile.grad[i] = select((moves & unbounded) | mask_of(advantage != advantage), loss);
     tile.clipped[i] = gain & (above | below);
     tile.lower[i] = pain & (above | below);
   }
 };
 
 // -A R of one sequence: the mean advantage times the geometric mean of the clipped ratios, times the geometric mean of
-// the rollout weights.
-float geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t begin, int64_t end) {
+// the rollout weights. log R is bounded from above, as the log-ratios of single tokens are elsewhere.
+struct GeoMeanLoss {
+  float loss = 0;
+  bool bounded = false;
+};
+
+GeoMeanLoss geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t begin, int64_t end) {
   double mu = 0, advantage = 0, log_weight = 0, n = 0;
   for (int64_t i = begin; i < end; ++i) {
     if (!counts(in, i)) continue;
@@ -72,7 +79,11 @@ float geo_mean_loss(const SurrogateInput& in, double low, double high, int64_t b
     if (!in.rollout_weights.empty()) log_weight += std::log(in.rollout_weights[i] + 1e-10);
     n += 1;
   }
-  return n == 0 ? 0.0f : static_cast<float>(-advantage / n * std::exp((mu + log_weight) / n));
+  if (n == 0) return {};
+  constexpr double kLargest = 20;
+  const double exponent = (mu + log_weight) / n;
+  const bool bounded = exponent > kLargest;
+  return {static_cast<float>(-advantage / n * std::exp(bounded ? kLargest : exponent)), bounded};
 }
 
 }  // namespace
@@ -101,8 +112,9 @@ SurrogateSums geo_mean_surrogate(const SurrogateInput& in, const ParameterValues
   SurrogateLanes lanes;
   for (int64_t sequence = 0; sequence < job.sequences.count(); ++sequence) {
     const int64_t begin = job.sequences.begin(sequence), end = job.sequences.end(sequence);
-    const float loss = geo_mean_loss(in, low, high, begin, end);
-    run_rule(job, GeoMeanRule{static_cast<float>(low), static_cast<float>(high), loss}, begin, end, lanes);
+    const GeoMeanLoss own = geo_mean_loss(in, low, high, begin, end);
+    const GeoMeanRule rule{static_cast<float>(low), static_cast<float>(high), own.loss, mask_of(!own.bounded)};
+    run_rule(job, rule, begin, end, lanes);
   }
   return lanes.total();
 }

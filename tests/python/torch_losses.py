@@ -56,7 +56,7 @@ def per_token(name, logp, old, adv, mask, **p):
     if name == "geo_mean":
         sign = adv.sign()
         mu = sign * torch.min(sign * delta, sign * delta.clamp(-0.2, 0.2))
-        mean = ((mu * mask).sum(-1, keepdim=True) / n).exp()
+        mean = ((mu * mask).sum(-1, keepdim=True) / n).clamp(max=20).exp()
         return (-(adv * mask).sum(-1, keepdim=True) / n * mean).expand_as(delta)
     if name == "kl_cov":
         count = max(1, int(p.get("fraction", 2e-4) * mask.sum()))

@@ -96,12 +96,15 @@ Output geo_mean_on_device(const Input& in, const ParameterValues& p) {
     exponent = exponent + live_only((in.rollout_weights.to(at::kDouble) + 1e-10).log(), in.mask);
   const at::Tensor n = live_counts(in), some = n.clamp_min(1);
   const at::Tensor mean_advantage = in.sequences.sum(advantage) / some;
-  const at::Tensor of_sequence = -mean_advantage * (in.sequences.sum(exponent) / some).exp();
+  constexpr double kLargest = 20;  // of the logarithm, as on the host
+  const at::Tensor log_mean = in.sequences.sum(exponent) / some;
+  const at::Tensor of_sequence = -mean_advantage * log_mean.clamp_max(kLargest).exp();
+  const at::Tensor unbounded = in.sequences.spread(log_mean > kLargest).logical_not();
   const at::Tensor loss = in.sequences.spread(of_sequence.masked_fill(n == 0, 0).to(at::kFloat)).contiguous();
   const at::Tensor above = t.log_ratio > static_cast<float>(high), below = t.log_ratio < static_cast<float>(low);
   // A gradient unless the clamped value is the smaller one; none where A is 0; NaN stays NaN.
   const at::Tensor with_gradient =
-      (t.gain & above.logical_not()) | (t.loss & below.logical_not()) | t.advantage.isnan();
+      (((t.gain & above.logical_not()) | (t.loss & below.logical_not())) & unbounded) | t.advantage.isnan();
   return finish(
       job, t,
       {loss, loss.masked_fill(with_gradient.logical_not(), 0), t.gain & (above | below), t.loss & (above | below)});

@@ -152,6 +152,23 @@ TEST_CASE("geo_mean: loss and gradient agree with the sequence loss and its fini
   });
 }
 
+TEST_CASE("geo_mean: a mean log-ratio above 20 is bounded, without a gradient") {
+  for (const float d : {19.5f, 20.5f, 89.0f, 800.0f, 1e6f}) {
+    const std::vector<float> log_probs = {d, d}, old = {0, 0}, advantages = {-100, -100};
+    std::vector<float> loss(2), grad(2);
+    const std::vector<int64_t> offsets = {0, 2};
+    SurrogateInput in;
+    in.log_probs = log_probs;
+    in.old_log_probs = old;
+    in.advantages = advantages;
+    in.sequences = TokenSequences(offsets);
+    surrogate_with("geo_mean", {})(in, {loss, grad});
+    CHECK(loss[0] == doctest::Approx(100 * std::exp(std::min(double{d}, 20.0))).epsilon(1e-5));
+    CHECK((grad[0] != 0) == (d < 20));
+    CHECK(std::isfinite(grad[0]));
+  }
+}
+
 TEST_CASE(
     "geo_mean: with sequences weighted equally the loss is the mean of -A R over the sequences that have tokens") {
   Tokens tokens(200, 34, .3f);

@@ -163,7 +163,7 @@ def _gspo(c: Call) -> Parts:
 
 
 def _geo_mean(c: Call) -> Parts:
-    t, p = c.tokens, c.parameters
+    t, p, largest = c.tokens, c.parameters, 20.0  # upper bound of the mean log-ratio
     low, high = -number_or(p["clip_low"], p["clip"]), number_or(p["clip_high"], p["clip"])
     n = c.rows.sum(t.live)
     exact = t.difference.double()
@@ -171,10 +171,11 @@ def _geo_mean(c: Call) -> Parts:
     mu = c.rows.sum(sign * torch.minimum(sign * exact, sign * exact.clamp(low, high)))
     if c.rollout_weights is not None:
         mu = mu + c.rows.sum(torch.where(t.live, (c.rollout_weights.double() + 1e-10).log(), 0.0))
-    per_row = torch.where(n == 0, 0.0, -c.rows.sum(t.advantage) / n * (mu / n).exp())
+    mean = mu / n
+    per_row = torch.where(n == 0, 0.0, -c.rows.sum(t.advantage) / n * mean.clamp(max=largest).exp())
     loss = c.rows.spread(per_row.float())
     above, below = t.log_ratio > float32(high), t.log_ratio < float32(low)
-    moves = (t.gain & ~above) | (t.pain & ~below) | t.advantage.isnan()
+    moves = (((t.gain & ~above) | (t.pain & ~below)) & ~c.rows.spread(mean > largest)) | t.advantage.isnan()
     outside = above | below
     grad = torch.where(moves, loss, 0.0)
     return Parts(loss, grad, t.gain & outside, t.pain & outside, through_ratio=False, weigh=False)
