@@ -10,9 +10,9 @@ namespace troupe {
 
 namespace {
 
-Json special_token(int32_t id, std::string_view content) {
+Json added_token(int32_t id, std::string_view content, bool special) {
   return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", false}, {"special", true}};
+          {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
 // The template of transformers. It is given the text of the first token, because the result is encoded as a text.
@@ -27,17 +27,20 @@ std::string jinja_of(const WrittenTokens& tokens) {
 
 }  // namespace
 
-std::string tokenizer_json(const CharTokenizer& tokenizer) {
+std::string tokenizer_json(const CharTokenizer& tokenizer, CharacterTokens characters) {
   Json vocabulary = Json::object();
   // `unk_token` is required there; because the vocabulary does not have it, unknown characters are errors.
   for (const std::string& token : tokenizer.tokens()) vocabulary.emplace(token, vocabulary.size());
+  Json added = Json::array({added_token(CharTokenizer::kPad, CharTokenizer::kPadToken, true),
+                            added_token(CharTokenizer::kEos, CharTokenizer::kEosToken, true)});
+  if (characters == CharacterTokens::added)
+    for (int32_t id = CharTokenizer::kFirstCharacter; id < tokenizer.vocabulary_size(); ++id)
+      added.push_back(added_token(id, tokenizer.tokens()[static_cast<size_t>(id)], false));
   const Json file = {
       {"version", "1.0"},
       {"truncation", nullptr},
       {"padding", nullptr},
-      {"added_tokens",
-       {special_token(CharTokenizer::kPad, CharTokenizer::kPadToken),
-        special_token(CharTokenizer::kEos, CharTokenizer::kEosToken)}},
+      {"added_tokens", added},
       {"normalizer", nullptr},
       {"pre_tokenizer",
        {{"type", "Split"}, {"pattern", {{"Regex", "[\\s\\S]"}}}, {"behavior", "Isolated"}, {"invert", false}}},
@@ -63,8 +66,9 @@ std::string tokenizer_config_json() {
       {.bos = "", .eos = std::string(CharTokenizer::kEosToken), .pad = std::string(CharTokenizer::kPadToken)});
 }
 
-void write_tokenizer_json(const CharTokenizer& tokenizer, Disk& disk, const std::string& folder) {
-  disk.write_atomic(folder + "/tokenizer.json", tokenizer_json(tokenizer));
+void write_tokenizer_json(const CharTokenizer& tokenizer, Disk& disk, const std::string& folder,
+                          CharacterTokens characters) {
+  disk.write_atomic(folder + "/tokenizer.json", tokenizer_json(tokenizer, characters));
   disk.write_atomic(folder + "/tokenizer_config.json", tokenizer_config_json());
 }
 

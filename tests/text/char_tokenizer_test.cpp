@@ -67,6 +67,12 @@ TEST_CASE("char: the written files hold the vocabulary and name the special toke
   CHECK(file["model"]["vocab"] ==
         nlohmann::json({{"<pad>", 0}, {"<eos>", 1}, {"a", 2}, {"\"", 3}, {"\\", 4}, {"日", 5}}));
   CHECK(file["added_tokens"][1]["content"] == "<eos>");
+  const auto added =
+      nlohmann::json::parse(tokenizer_json(CharTokenizer("a b"), CharacterTokens::added))["added_tokens"];
+  CHECK(added.size() == 5);
+  CHECK(added[3]["content"] == " ");
+  CHECK(added[3]["id"] == 3);
+  CHECK(added[3]["special"] == false);
   const auto config = nlohmann::json::parse(tokenizer_config_json());
   CHECK(config["eos_token"] == "<eos>");
   CHECK(config["pad_token"] == "<pad>");

@@ -56,9 +56,10 @@ WrittenTokens written_tokens(const TokenRun& run) {
 
 // The files of the tokenizer: those that the run read, with the tokens and the prompts of the run, or those of a char
 // tokenizer.
-void write_tokenizer(const RunConfig& config, const TokenRun& tokens, const std::string& folder) {
+void write_tokenizer(const RunConfig& config, const TokenRun& tokens, LmFamily family, const std::string& folder) {
   if (const auto* chars = dynamic_cast<const CharTokenizer*>(tokens.tokenizer.get()))
-    return write_tokenizer_json(*chars, posix_disk(), folder);
+    return write_tokenizer_json(*chars, posix_disk(), folder,
+                                family == LmFamily::qwen2 ? CharacterTokens::added : CharacterTokens::vocabulary);
   const fs::path given = config.tokenizer.path;
   const fs::path from = fs::is_directory(given) ? given : given.parent_path();
   const std::string file = fs::is_directory(given) ? (given / "tokenizer.json").string() : given.string();
@@ -100,7 +101,7 @@ void write_parts(const ExportOptions& options, const RunContext& context, const 
   else
     write_peft_adapters(disk, folder, model, tensors);
   write_generation_config(disk, folder, model, ids, run.answer_tokens);
-  write_tokenizer(context.config, run, folder);
+  write_tokenizer(context.config, run, model.shape.family, folder);
 }
 
 // A folder that this call makes beside `target`. What is there of such a name belongs to others.
