@@ -61,6 +61,7 @@ std::chrono::milliseconds attempt_deadline(Joining& joining, std::chrono::steady
 void tell_news(const Joining& joining, JoinNews::Kind kind, const std::string& text) {
   const std::string& who = joining.member.empty() ? joining.kind : joining.member;
   if (joining.run.on_news) return joining.run.on_news({kind, who, text});
+  if (kind == JoinNews::Kind::gave_up) return;  // on_end has the same text
   const bool trouble = kind == JoinNews::Kind::searching || kind == JoinNews::Kind::lost;
   trouble ? log_warn(who, text) : log_info(who, text);
 }

@@ -30,7 +30,8 @@ struct JoinPatience {
 
 // What is said of a host: on the console of its process, or in the log.
 struct JoinNews {
-  enum class Kind { joined, searching, lost, ended };
+  // gave_up: before an end with an error that is not a refusal by the run.
+  enum class Kind { joined, searching, lost, ended, gave_up };
   Kind kind = Kind::joined;
   std::string who;   // "worker 3", or "worker" before it joined
   std::string text;  // one line
@@ -118,6 +119,7 @@ void guard_joining(Self self) {
     caf::error fault = fault_of_exception(failure);
     if (!std::exchange(joining.ending, true)) {
       leave_run(self, "the host ends");
+      tell_news(joining, JoinNews::Kind::gave_up, describe(fault));
       joining.on_end(describe(fault));
     }
     return fault;
@@ -141,7 +143,11 @@ void join_again(Self self, const std::string& why) {
   const auto pause = next_pause(joining, self->clock().now());
   const auto seconds = patience_of(joining).count();
   const std::string patience = std::to_string(seconds) + " s";
-  if (!pause) return fail_joining(self, why + (seconds == 0 ? "; tried once" : "; gave up after " + patience));
+  if (!pause) {
+    const std::string error = why + (seconds == 0 ? "; tried once" : "; gave up after " + patience);
+    if (!joining.member.empty()) tell_news(joining, JoinNews::Kind::gave_up, error);
+    return fail_joining(self, error);
+  }
   if (first && joining.member.empty())
     tell_news(joining, JoinNews::Kind::searching, why + "; trying again for up to " + patience);
   if (first && !joining.member.empty())

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -60,6 +61,8 @@ void HfFolder::refuse(const std::string& what) const { throw ConfigError(setting
 
 HfFolder::HfFolder(const Disk& disk, const std::string& folder, const std::string& setting)
     : disk_(disk), folder_(folder), setting_(setting) {
+  if (folder_.find('\0') != std::string::npos)
+    refuse(printable(folder_, 200) + ": has a NUL character, which no folder's name has");
   if (!disk_.exists(folder_)) {
     const bool smollm2 = folder_.find("smollm2") != std::string::npos;
     refuse(printable(folder_, 200) + ": there is no such folder, expected one with config.json and model.safetensors" +
@@ -98,7 +101,7 @@ std::map<std::string, std::string> HfFolder::read_index() const {
     throw ConfigError(source + ": has no object weight_map, expected one that names the file of each tensor");
   for (const auto& [name, file] : index["weight_map"].items()) {
     const std::string text = file.is_string() ? file.get<std::string>() : "";
-    if (text.empty() || text.find('/') != std::string::npos)
+    if (text.empty() || text.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
       throw ConfigError(source + ": weight_map." + printable(name) + ": " + printable(file.dump()) +
                         ", expected the name of a file in the folder");
     result[name] = text;

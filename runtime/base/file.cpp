@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "runtime/base/descriptor.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 
@@ -22,7 +23,9 @@ namespace {
 constexpr std::string_view kTemporarySuffix = ".tmp";
 
 std::string error_line(const std::string& path, const std::string& problem, int error_number) {
-  std::string line = path + ": " + problem;
+  // what() ends at the first NUL.
+  std::string line =
+      (path.find('\0') == std::string::npos ? path : printable(path, std::string::npos)) + ": " + problem;
   if (error_number != 0) line += ": " + std::generic_category().message(error_number);
   return line;
 }
@@ -52,6 +55,7 @@ class OpenFile {
  public:
   // Opening never waits. Without O_DIRECTORY the path must lead to a regular file, or to nothing if `flags` create it.
   OpenFile(const std::string& path, int flags, const char* problem) : path_(path) {
+    if (path.find('\0') != std::string::npos) throw IoError(path, "has a NUL character, which no file name has");
     const bool directory = (flags & O_DIRECTORY) != 0;
     struct stat status{};
     // Checked before it is opened, because opening a device can have an effect.

@@ -59,6 +59,7 @@ struct HostFixture : OneActor {
                    .on_news =
                        [this](const JoinNews& one) {
                          if (one.kind == JoinNews::Kind::lost) ++losses_told;
+                         gave_up = gave_up || one.kind == JoinNews::Kind::gave_up;
                        }};
     joining.on_lost = [](const std::string&) {};
     joining.on_end = [this](const std::string& error) { ended_with = error; };
@@ -83,6 +84,7 @@ struct HostFixture : OneActor {
   JoinService server;
   Host host;
   int joins = 0, losses_told = 0;
+  bool gave_up = false;
   std::optional<std::string> ended_with;
 };
 
@@ -104,6 +106,7 @@ TEST_CASE("joining: the waiting time restarts with the loss of a membership that
   for (int i = 0; i < 30; ++i) f.pass(1s);
   REQUIRE(f.ended_with);
   CHECK(f.ended_with->find("gave up after 20 s") != std::string::npos);
+  CHECK(f.gave_up);
 }
 
 TEST_CASE("joining: a worker that ends soon after each join pauses for longer each time") {

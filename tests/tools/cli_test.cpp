@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 #include "tools/cli/commands.h"
+#include "tools/cli/worker_process.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -30,6 +31,23 @@ TEST_CASE("troupe: the help of every command shows its usage and an example of i
       for (const std::string& line : lines_of(result.out)) CHECK(line.size() <= 80);
     }
   }
+}
+
+TEST_CASE("join_report: the exit code tells a run that refused from one that was lost") {
+  const auto code = [](std::vector<JoinNews::Kind> news, const std::string& error, bool interrupted = false) {
+    const auto report = std::make_shared<JoinReport>();
+    const RunAddress run = report->address({"127.0.0.1", 5555}, std::nullopt);
+    for (const JoinNews::Kind kind : news) run.on_news({kind, "inference 0", "text"});
+    if (!error.empty()) report->fail(error);
+    return report->exit_code(interrupted);
+  };
+  using Kind = JoinNews::Kind;
+  CHECK(code({Kind::joined, Kind::ended}, "") == 0);
+  CHECK(code({Kind::joined}, "", true) == 130);
+  CHECK(code({Kind::joined}, "the run refuses") == 2);
+  CHECK(code({Kind::joined, Kind::lost, Kind::joined}, "the run refuses") == 2);
+  CHECK(code({Kind::joined, Kind::lost, Kind::gave_up}, "the run is gone; gave up after 600 s") == 1);
+  CHECK_THROWS_AS(code({Kind::searching}, "no run is open there"), ConfigError);
 }
 
 TEST_CASE("troupe: the help of a command names what it requires in its usage, and the defaults of the rest") {

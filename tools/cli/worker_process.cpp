@@ -52,6 +52,10 @@ RunAddress JoinReport::address(const Address& connect, std::optional<int64_t> wa
 void JoinReport::tell(const JoinNews& news) {
   if (news.kind == JoinNews::Kind::searching || news.kind == JoinNews::Kind::lost) return log_warn(news.who, news.text);
   const std::lock_guard lock(mutex_);
+  if (news.kind == JoinNews::Kind::gave_up) {
+    gave_up_ = true;
+    return;
+  }
   if (news.kind == JoinNews::Kind::joined) joined_ = true;
   print_line(news.who + ": " + news.text);
 }
@@ -67,7 +71,7 @@ int JoinReport::exit_code(bool interrupted) const {
   if (!joined_) throw ConfigError("--connect " + error_);
   begin_closing_lines();
   print_error("troupe: " + error_);
-  return kExitFailure;
+  return gave_up_ ? kExitFailure : kExitUserMistake;
 }
 
 size_t threads_for(size_t workers) {

@@ -34,14 +34,14 @@ class JoinReport : public std::enable_shared_from_this<JoinReport> {
   // Where to find the run. The hosts report here and keep this alive. `wait` is in seconds.
   RunAddress address(const Address& connect, std::optional<int64_t> wait);
   void fail(const std::string& error);
-  // The exit code of the process when all hosts have ended. Throws ConfigError when one of them never joined a run.
+  // The exit code of the process when all hosts have ended. Throws ConfigError when none of them ever joined a run.
   int exit_code(bool interrupted) const;
 
  private:
   void tell(const JoinNews& news);
 
   mutable std::mutex mutex_;
-  bool joined_ = false;
+  bool joined_ = false, gave_up_ = false;
   std::string error_;
 };
 

@@ -123,6 +123,10 @@ TEST_CASE("hf_folder: shards are read by their index, which must be right") {
   CHECK(refusal(f.folder.path()) == "model.path: " + index +
                                         ": weight_map.other: \"../a.safetensors\", expected the "
                                         "name of a file in the folder");
+  write_index(map + R"(, "other": "a\u0000.safetensors")");
+  CHECK(refusal(f.folder.path()) == "model.path: " + index +
+                                        ": weight_map.other: \"a\\u0000.safetensors\", expected the name of a file in "
+                                        "the folder");
   write_index("");
   CHECK(refusal(f.folder.path()).find("weight_map is empty") != std::string::npos);
   write_index(map);
@@ -186,6 +190,8 @@ TEST_CASE("hf_folder: missing and truncated files are refused") {
   Fixture f;
   CHECK(refusal("/nowhere") ==
         "model.path: /nowhere: there is no such folder, expected one with config.json and model.safetensors");
+  CHECK(refusal(std::string("/now\0here", 9)) ==
+        "model.path: /now\\x00here: has a NUL character, which no folder's name has");
   CHECK(refusal("/nowhere/smollm2").ends_with("; tools/fetch_smollm2 makes that of SmolLM2-135M"));
   CHECK(refusal(f.folder.path()).starts_with("model.path: " + f.folder.path() + "/config.json: "));
   write_hf_model(posix_disk(), f.folder.path(), f.shape, {}, f.tensors);

@@ -150,6 +150,14 @@ TEST_CASE("disk: the error about a missing file has its path and the reason") {
   });
 }
 
+TEST_CASE("posix_disk: a name with a NUL is refused, and shown whole") {
+  TempFolder folder;
+  posix_disk().write_atomic(folder / "a", "1");
+  const std::string path = folder / std::string("a\0b", 3);
+  CHECK(io_error_of([&] { posix_disk().read(path); }) ==
+        folder / "a\\x00b" + ": has a NUL character, which no file name has");
+}
+
 TEST_CASE("disk: a rename does not replace a directory that contains files") {
   on_each_disk([](Disk& disk, const std::string& folder) {
     disk.make_directory(folder + "/new");
