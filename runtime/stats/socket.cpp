@@ -25,6 +25,7 @@ using boost::system::error_code;
 constexpr size_t kMaxPending = 16;                      // published snapshots that the thread has not taken yet
 constexpr size_t kMaxRefused = 256;                     // clients beyond max_clients that get time to read an error
 constexpr std::chrono::milliseconds kStopTime{500};     // for clients to read what is queued at the end
+constexpr std::chrono::milliseconds kAbortTime{200};    // after that, for operations on closed connections to end
 constexpr std::chrono::milliseconds kAcceptPause{200};  // after accept() failed, as when no descriptors are left
 
 std::string text_of(const tcp::endpoint& endpoint) {
@@ -165,8 +166,12 @@ void StatsSocket::Server::begin_stop() {
   for (const auto& session : std::vector(sessions_.begin(), sessions_.end())) session->finish(false);
   if (sessions_.empty()) return;
   stop_timer_.expires_after(kStopTime);
-  stop_timer_.async_wait([this](error_code) {
+  stop_timer_.async_wait([this](error_code cancelled) {
+    if (cancelled) return;
     for (const auto& session : std::vector(sessions_.begin(), sessions_.end())) session->close();
+    // The run ends even if an operation of a client never completes.
+    stop_timer_.expires_after(kAbortTime);
+    stop_timer_.async_wait([this](error_code) { context_.stop(); });
   });
 }
 

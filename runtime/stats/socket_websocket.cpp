@@ -57,11 +57,15 @@ class StatsSocket::Server::Session::WebSocket : public Frames {
   }
 
  private:
-  // A client that does not answer a ping in time is gone. This also limits the time that it takes to close its side.
+  // A client that does not answer a ping in time is gone. This also limits the time that it takes to close its side. A
+  // client that leaves no room for a ping in that time does not read, whatever it sends. The stream holds one ping at
+  // most: a second one would replace the first, whose handler would then never be called.
   void watch() {
-    if (!std::exchange(heard_, false)) return session_.close();
+    if (pinging_) ++session_.server_->slow_;
+    if (pinging_ || !std::exchange(heard_, false)) return session_.close();
     session_.set_deadline(session_.server_->options_.line_timeout, [this] { watch(); });
-    stream_.async_ping({}, [self = session_.shared_from_this()](error_code) {});
+    pinging_ = true;
+    stream_.async_ping({}, [this, self = session_.shared_from_this()](error_code) { pinging_ = false; });
   }
 
   void read() {
@@ -83,6 +87,7 @@ class StatsSocket::Server::Session::WebSocket : public Frames {
   beast::http::request<beast::http::string_body> request_;  // until it is accepted
   beast::flat_buffer received_;
   bool heard_ = true;  // anything from the client since the last ping
+  bool pinging_ = false;
   bool ending_ = false;
 };
 

@@ -59,6 +59,16 @@ struct WebSocketFixture {
     return std::string{static_cast<char>(0x80 | opcode), static_cast<char>(0x80 | payload.size()), 0, 0, 0, 0} +
            payload;
   }
+  // Publishes more than the buffers of a connection hold, so that a client that does not read blocks its session. The
+  // client sends `repeated` meanwhile.
+  void fill_socket(StatsClient& client, const std::string& repeated) {
+    const std::string snapshot = R"({"text":")" + std::string(500'000, 'x') + R"("})";
+    for (uint64_t i = 1; i <= 14; ++i) {
+      server.publish(snapshot);
+      client.send(repeated);
+      while (server.counters().published < i) std::this_thread::yield();
+    }
+  }
   bool all_gone() {
     const auto deadline = std::chrono::steady_clock::now() + 10s;
     while (server.counters().open > 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -162,4 +172,59 @@ TEST_CASE("websocket: a client that does not read is closed") {
     fixture.server.publish(snapshot);
   CHECK(fixture.server.counters().slow == 1);
   CHECK(fixture.all_gone());
+}
+
+TEST_CASE("websocket: a client that does not read is closed, although it sends pongs") {
+  // The run may queue all: the client is to be closed because of its silence, not because of its queue.
+  WebSocketFixture fixture({.run = "demo", .max_queued_bytes = 64 << 20, .line_timeout = 100ms});
+  StatsClient client(fixture.server, 4096);
+  REQUIRE(fixture.upgrade(client));
+  fixture.fill_socket(client, WebSocketFixture::frame(kPong, ""));
+  const auto deadline = std::chrono::steady_clock::now() + 10s;
+  while (fixture.server.counters().open > 0 && std::chrono::steady_clock::now() < deadline) {
+    client.send(WebSocketFixture::frame(kPong, ""));
+    std::this_thread::sleep_for(10ms);  // as a client that answers now and then
+  }
+  CHECK(fixture.server.counters().open == 0);
+  CHECK(fixture.server.counters().slow == 1);
+}
+
+TEST_CASE("stats_socket: stop ends in time whatever its clients do") {
+  struct Client {
+    const char* what;
+    std::string first;     // sent before the snapshots,
+    std::string repeated;  // and again and again after them
+  };
+  const std::string pong = WebSocketFixture::frame(kPong, ""), ping = WebSocketFixture::frame(kPing, "x");
+  const std::vector<Client> clients{
+      {"sends nothing", "", ""},
+      {"listens to lines", "{\"type\":\"subscribe\"}\n", ""},
+      {"half a line", "{\"type\"", ""},
+      {"half an HTTP request", "GET / HTTP/1.1\r\nHost: x\r\n", ""},
+      {"an HTTP request", "GET /stats HTTP/1.1\r\n\r\n", ""},
+      {"asks again and again in lines", "{\"type\":\"ping\"}\n", "{\"type\":\"ping\"}\n"},
+      {"half a request for a WebSocket", kUpgrade.substr(0, kUpgrade.size() - 2), ""},
+      {"a WebSocket that is silent", kUpgrade, ""},
+      {"a WebSocket that sends pongs", kUpgrade, pong},
+      {"a WebSocket that sends pings", kUpgrade, ping},
+      {"a WebSocket with half a frame", kUpgrade + pong.substr(0, 3), ""},
+      {"a WebSocket that closes and does not read", kUpgrade + WebSocketFixture::frame(kClose, ""), ""},
+      {"a WebSocket that asks again and again", kUpgrade, WebSocketFixture::frame(kText, R"({"type":"ping"})")},
+  };
+  for (const Client& kind : clients) {
+    CAPTURE(kind.what);
+    WebSocketFixture fixture({.run = "demo", .max_queued_bytes = 64 << 20, .line_timeout = 50ms});
+    StatsClient client(fixture.server, 4096);
+    client.send(kind.first);
+    fixture.fill_socket(client, kind.repeated);
+    // Long enough for several deadlines of a client that is not closed by them.
+    const auto until = std::chrono::steady_clock::now() + 250ms;
+    while (std::chrono::steady_clock::now() < until) {
+      client.send(kind.repeated);
+      std::this_thread::sleep_for(5ms);
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    fixture.server.stop();
+    CHECK(std::chrono::steady_clock::now() - begin < 2s);
+  }
 }
