@@ -5,9 +5,9 @@ const kMostRows = 4000;
 const kAxes = ["env_steps", "updates", "elapsed_seconds"];
 
 class Store {
-  /** @param {string[]} paths */
+  /** @param {string[]} paths may name one several times */
   constructor(paths) {
-    this.paths = [...kAxes, ...paths.filter((path) => !kAxes.includes(path))];
+    this.paths = [...new Set([...kAxes, ...paths])];
     this.clear();
   }
 

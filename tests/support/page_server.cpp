@@ -1,0 +1,36 @@
+// Serves a page on a statistics port with the snapshots that come on standard input: page_server PAGE.html.gz [PORT].
+// Prints "http://HOST:PORT" first, and "published N" after each line, which is a snapshot: one JSON object.
+
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "runtime/base/file.h"
+#include "runtime/stats/prometheus.h"
+#include "runtime/stats/socket.h"
+
+namespace {
+
+void serve(const std::string& page, uint16_t port) {
+  troupe::StatsSocketOptions options{.port = port, .run = "test", .page_gz = page};
+  options.metrics = troupe::exported_snapshot_fields();
+  troupe::StatsSocket server(std::move(options));
+  std::cout << "http://" << server.address() << std::endl;
+  uint64_t lines = 0;
+  for (std::string line; std::getline(std::cin, line);) {
+    server.publish(line);
+    for (++lines; server.counters().published + server.counters().skipped < lines;) std::this_thread::yield();
+    std::cout << "published " << lines << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  serve(troupe::posix_disk().read(argv[1]), argc > 2 ? static_cast<uint16_t>(std::stoi(argv[2])) : 0);
+} catch (const std::exception& error) {
+  std::cerr << "page_server: " << error.what() << '\n';
+  return 1;
+}
