@@ -252,6 +252,20 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: HTTP clients get the page, the newest 
   CHECK(json::parse(answer.substr(answer.find("\r\n\r\n")))["stats"]["env_steps"] == 7);
 }
 
+TEST_CASE("stats_socket: a request that comes late is answered with HTTP, as browsers connect before they ask") {
+  Fixture f({.run = "demo"});
+  f.server.publish(kSnapshot);
+  StatsClient page(f.server), stats(f.server), lines(f.server);
+  std::this_thread::sleep_for(1s);
+  page.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK(page.line() == "HTTP/1.1 200 OK\r");
+  std::this_thread::sleep_for(1s);
+  stats.send("GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK(stats.line() == "HTTP/1.1 200 OK\r");
+  lines.send("{\"type\":\"ping\"}\n");
+  CHECK(lines.message()["type"] == "hello");
+}
+
 TEST_CASE_FIXTURE(Fixture, "stats_socket: a flood of requests ends that connection only") {
   StatsClient client(server);
   std::string flood;
