@@ -76,7 +76,7 @@ function received(message) {
     past = [];
     later = [];
     loading = true;
-    connection.send({ type: "history", last: kMostRows, topics: store.paths });
+    connection.send({ type: "history", last: kAllHistory, topics: store.paths });
   } else if (message.type === "metrics") {
     for (const metric of message.metrics) meanings.set(metric.path, metric);
     learning.begin(meanings);
@@ -93,6 +93,7 @@ function received(message) {
   showAll();
 }
 
+const kAllHistory = 100000;
 /** The older points come in parts, the newest part first. @type {[number, any[]][]} */
 let past = [];
 /** Snapshots that are not in the store yet. @type {any[]} */
@@ -107,8 +108,8 @@ function addLater() {
 /** @param {any} message */
 function remember(message) {
   past = [...message.points, ...past];
-  const more = message.points.length > 0 && past.length < Math.min(message.available, kMostRows);
-  if (more) return connection.send({ type: "history", last: kMostRows - past.length, before: past[0][0], topics: store.paths });
+  const more = message.points.length > 0 && past.length < message.available;
+  if (more) return connection.send({ type: "history", last: kAllHistory, before: past[0][0], topics: store.paths });
   restarted(past.length > 0 ? past[past.length - 1][0] : 0);
   const places = new Map(store.paths.map((path, i) => [path, i]));
   for (const [sequence, values] of past) store.add(sequence, (path) => values[/** @type {number} */ (places.get(path))]);

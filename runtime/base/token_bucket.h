@@ -13,6 +13,10 @@ class TokenBucket {
 
   TokenBucket(double capacity, double per_second) : capacity_(capacity), per_second_(per_second), tokens_(capacity) {}
 
+  // Takes `cost`, which is known only now, even if it is not available: take() then fails until it has been made up
+  // for.
+  void charge(double cost) { tokens_ -= cost; }
+
   // Takes `cost` if it is available, and returns whether it was.
   bool take(double cost, Clock::time_point now) {
     if (last_)

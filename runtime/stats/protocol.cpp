@@ -185,7 +185,7 @@ std::string StatsHistory::metrics(std::span<const ExportedMetric> metrics, bool 
   return prometheus_text(newest_->value, metrics, open_metrics);
 }
 
-std::string StatsHistory::history_message(const StatsRequest& request, size_t max_bytes) const {
+StatsHistory::Reply StatsHistory::history_message(const StatsRequest& request, size_t max_bytes) const {
   std::deque<std::string> items;
   size_t bytes = 0;
   bool full = false;
@@ -201,7 +201,7 @@ std::string StatsHistory::history_message(const StatsRequest& request, size_t ma
   std::string message = R"({"type":"history","topic":)" + dump(request.topic) + R"(,"available":)" +
                         std::to_string(size()) + R"(,"points":[)";
   for (size_t i = 0; i < items.size(); ++i) message += (i > 0 ? "," : "") + items[i];
-  return message + "]}";
+  return {message + "]}", items.size()};
 }
 
 }  // namespace troupe

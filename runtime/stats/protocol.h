@@ -62,7 +62,11 @@ class StatsHistory {
   // The newest snapshot in the text format of Prometheus or of OpenMetrics.
   std::string metrics(std::span<const ExportedMetric> metrics, bool open_metrics) const;
   // The reply to a history request: the newest that are asked for and fit into `max_bytes`, oldest first.
-  std::string history_message(const StatsRequest& request, size_t max_bytes) const;
+  struct Reply {
+    std::string message;
+    size_t snapshots = 0;  // in it
+  };
+  Reply history_message(const StatsRequest& request, size_t max_bytes) const;
 
  private:
   struct Parsed;

@@ -14,7 +14,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSnapshotsPerRequest = 200;  // this much history counts as one more request
+constexpr double kSnapshotsPerRequest = 400;  // this much history counts as one more request
 
 }  // namespace
 
@@ -112,12 +112,13 @@ void StatsSocket::Server::Session::handle(std::string_view line) {
       throw RequestError("line longer than " + std::to_string(server_->options_.max_line_bytes) + " bytes");
     const StatsRequest request = parse_stats_request(line);
     const bool is_history = request.kind == StatsRequest::Kind::history;
-    const double snapshots = is_history ? static_cast<double>(std::min<uint64_t>(request.last, history.size())) : 0;
-    if (!requests_.take(1 + snapshots / kSnapshotsPerRequest, Clock::now())) throw RequestError("too many requests");
+    if (!requests_.take(1, Clock::now())) throw RequestError("too many requests");
     if (!request.topic.empty() && !history.has_topic(request.topic))
       throw RequestError("no topic \"" + request.topic + "\" in the newest snapshot");
     if (is_history) {
-      send(line_of(history.history_message(request, server_->options_.max_queued_bytes / 2)));
+      const StatsHistory::Reply reply = history.history_message(request, server_->options_.max_queued_bytes / 2);
+      requests_.charge(static_cast<double>(reply.snapshots) / kSnapshotsPerRequest);
+      send(line_of(reply.message));
     } else if (request.kind == StatsRequest::Kind::subscribe) {
       topic_ = request.topic;
       send(line_of(subscribed_message(topic_)));

@@ -189,6 +189,19 @@ class Page(unittest.TestCase):
             self.check_table("Episode length", published)
             self.open()
 
+    def test_a_page_that_is_opened_late_shows_the_whole_run_and_goes_on(self):
+        self.server.publish(*[snapshot(n) for n in range(1, 6001)])  # 3.3 hours at one snapshot every 2 s
+        self.open()
+        self.wait_for(6000)
+        x = self.charts()["Return"]["x"]
+        self.assertEqual(x[0], 16_000)
+        self.assertEqual(x[-1], 6_000_000)
+        self.assertEqual(x, sorted(x))
+        self.assertGreater(len(x), 2000)
+        self.server.publish(*[snapshot(n) for n in range(6001, 6011)])
+        self.wait_for(6010)
+        self.assertEqual(self.browser.value("byId('state').textContent"), "running")
+
 
 if __name__ == "__main__":
     if browser.installed() is None:

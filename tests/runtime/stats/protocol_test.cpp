@@ -88,7 +88,7 @@ TEST_CASE("stats_history: before the first snapshot the reply is a message too")
   const StatsHistory history(3, 1000);
   CHECK(history.latest_message() == R"({"type":"stats","sequence":0,"stats":null})");
   CHECK(history.has_topic("anything"));
-  CHECK(json::parse(history.history_message({}, 1000))["points"].empty());
+  CHECK(json::parse(history.history_message({}, 1000).message)["points"].empty());
 }
 
 TEST_CASE("stats_history: a snapshot that is not an object is not kept") {
@@ -124,7 +124,7 @@ TEST_CASE("stats_history: number and bytes of snapshots are limited, and the new
   CHECK(small.size() == 2);
   StatsRequest request;
   request.topic = "n";
-  CHECK(few.history_message(request, 1000) ==
+  CHECK(few.history_message(request, 1000).message ==
         R"({"type":"history","topic":"n","available":3,"points":[[8,8],[9,9],[10,10]]})");
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("stats_history: older snapshots become sparser, and stay in order") {
   StatsRequest request;
   request.topic = "n";
   request.last = 1000;
-  const json points = json::parse(history.history_message(request, 100'000))["points"];
+  const json points = json::parse(history.history_message(request, 100'000).message)["points"];
   REQUIRE(points.size() == 96);
   for (size_t i = 0; i < points.size(); ++i) {
     CHECK(points[i][0] == points[i][1]);
@@ -146,7 +146,8 @@ TEST_CASE("stats_history: older snapshots become sparser, and stay in order") {
   CHECK(points.back()[0] == 20'000);
   request.before = 19'000;
   request.last = 2;
-  CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == "[[18688,18688],[18944,18944]]");
+  CHECK(json::parse(history.history_message(request, 1000).message)["points"].dump() ==
+        "[[18688,18688],[18944,18944]]");
 }
 
 TEST_CASE("stats_history: `last`, `before` and the size limit of a reply restrict the history") {
@@ -154,14 +155,17 @@ TEST_CASE("stats_history: `last`, `before` and the size limit of a reply restric
   for (int i = 1; i <= 10; ++i) history.add("{\"n\":" + std::to_string(10 * i) + "}");
   StatsRequest request;
   request.last = 2;
-  CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == R"([[9,{"n":90}],[10,{"n":100}]])");
+  CHECK(json::parse(history.history_message(request, 1000).message)["points"].dump() ==
+        R"([[9,{"n":90}],[10,{"n":100}]])");
   request.topics = {"n", "absent"};
-  CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == "[[9,[90,null]],[10,[100,null]]]");
+  CHECK(json::parse(history.history_message(request, 1000).message)["points"].dump() ==
+        "[[9,[90,null]],[10,[100,null]]]");
   request.topics.clear();
   request.before = 9;
-  CHECK(json::parse(history.history_message(request, 1000))["points"].dump() == R"([[7,{"n":70}],[8,{"n":80}]])");
-  CHECK(json::parse(history.history_message(request, 13))["points"].dump() == R"([[8,{"n":80}]])");
-  CHECK(json::parse(history.history_message(request, 0))["points"].empty());
+  CHECK(json::parse(history.history_message(request, 1000).message)["points"].dump() ==
+        R"([[7,{"n":70}],[8,{"n":80}]])");
+  CHECK(json::parse(history.history_message(request, 13).message)["points"].dump() == R"([[8,{"n":80}]])");
+  CHECK(json::parse(history.history_message(request, 0).message)["points"].empty());
 }
 
 TEST_CASE("token_bucket: it limits the number at once and the number per second") {

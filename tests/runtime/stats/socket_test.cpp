@@ -266,6 +266,69 @@ TEST_CASE("stats_socket: a request that comes late is answered with HTTP, as bro
   CHECK(lines.message()["type"] == "hello");
 }
 
+namespace {
+
+// A snapshot with `figures` figures a0, a1, ... of typical length.
+std::string wide_snapshot(int n, int figures) {
+  json snapshot{{"n", n}};
+  for (int i = 0; i < figures; ++i) snapshot["a" + std::to_string(i)] = 1.0 / (n + i + 1);
+  return snapshot.dump();
+}
+
+}  // namespace
+
+TEST_CASE("stats_socket: a page that is opened after 22 hours gets the whole curve within a second") {
+  Fixture f({.run = "demo"});
+  constexpr int kFigures = 45, kSnapshots = 40'000;  // one every 2 s
+  for (int n = 1; n <= kSnapshots; ++n) {
+    const bool kept = n % 16 == 0 || n > kSnapshots - 2000;  // the others do not need all figures
+    f.server.publish(wide_snapshot(n, kept ? kFigures : 1));
+    while (f.server.counters().published < static_cast<uint64_t>(n)) std::this_thread::yield();
+  }
+  json topics{"n"};
+  for (int i = 0; i < kFigures; ++i) topics.push_back("a" + std::to_string(i));
+  const auto begin = std::chrono::steady_clock::now();
+  StatsClient client(f.server);
+  client.send("{\"type\":\"metrics\"}\n");
+  for (const char* type : {"hello", "stats", "metrics"}) REQUIRE(client.message()["type"] == type);
+  std::vector<int> points;
+  for (size_t available = 1; points.size() < available;) {
+    json request{{"type", "history"}, {"topics", topics}, {"last", 100'000}};
+    if (!points.empty()) request["before"] = points.front();
+    client.send(request.dump() + '\n');
+    const json reply = client.message();
+    REQUIRE_MESSAGE(reply["type"] == "history", reply.dump().substr(0, 200));
+    REQUIRE(!reply["points"].empty());
+    available = reply["available"];
+    std::vector<int> older;
+    for (const json& point : reply["points"]) older.push_back(point[1][0]);
+    points.insert(points.begin(), older.begin(), older.end());
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < 1s);
+  CHECK(points.front() <= 256);
+  CHECK(points.back() == kSnapshots);
+  CHECK(points.size() > 4000);
+  CHECK(std::is_sorted(points.begin(), points.end()));
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: only the history that is sent is charged, and too much of it is refused") {
+  for (int n = 1; n <= 2000; ++n) {
+    server.publish(kSnapshot);
+    while (server.counters().published < static_cast<uint64_t>(n)) std::this_thread::yield();
+  }
+  const auto last_of = [&](int last) {
+    StatsClient client(server);
+    for (int i = 0; i < 15; ++i)
+      client.send(R"({"type":"history","topic":"env_steps","last":)" + std::to_string(last) + "}\n");
+    client.send("{\"type\":\"ping\"}\n");
+    json message = client.message();
+    while (message["type"] != "pong" && message["type"] != "error") message = client.message();
+    return message;
+  };
+  CHECK(last_of(1)["type"] == "pong");
+  CHECK(last_of(2000)["reason"] == "too many requests");
+}
+
 TEST_CASE_FIXTURE(Fixture, "stats_socket: a flood of requests ends that connection only") {
   StatsClient client(server);
   std::string flood;
