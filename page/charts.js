@@ -50,7 +50,7 @@ class Chart {
   /** @param {string} path */
   newest(path) {
     const column = this.store.column(path);
-    for (let i = column.length; i-- > 0; ) if (column[i] !== null) return column[i];
+    for (let i = column.length; i-- > 0; ) if (typeof column[i] === "number") return column[i];
     return null;
   }
 
@@ -62,7 +62,7 @@ class Chart {
       for (const sign of [1, -1])
         columns.push(mean.map((value, i) => {
           const width = deviation[i];
-          return value === null || width === null || width === undefined ? null : value + sign * width;
+          return typeof value === "number" && typeof width === "number" ? value + sign * width : value === undefined ? undefined : null;
         }));
     }
     return [this.store.column(axis), ...columns];
@@ -73,8 +73,8 @@ class Chart {
     if (this.plot) this.plot.destroy();
     const present = this.present || [];
     const series = present.map((curve, i) => ({
-      label: curve.label, stroke: color("c" + (i % 5 + 1)), width: 1.6, dash: kDashes[i % 5], spanGaps: curve.path.startsWith("eval."),
-      points: { show: curve.path.startsWith("eval."), size: 5 },
+      label: curve.label, stroke: color("c" + (i % 5 + 1)), width: 1.6, dash: kDashes[i % 5], spanGaps: isEvaluation(curve.path),
+      points: { show: isEvaluation(curve.path), size: 5 },
     }));
     const bands = [];
     if (this.spec.spread) {
@@ -112,7 +112,7 @@ class Chart {
     const rows = [];
     for (let i = this.store.rows - 1; i >= 0 && rows.length < kTableRows; --i) {
       const values = present.map((curve) => this.store.column(curve.path)[i]);
-      if (values.every((value) => value === null)) continue;
+      if (values.every((value) => typeof value !== "number")) continue;
       rows.push(element("tr", {}, ...[this.store.column("env_steps")[i], this.store.column("updates")[i]].map((v) => element("td", { class: "number" }, formatted(v))),
                         ...values.map((value) => element("td", { class: "number" }, formatted(value, this.spec.unit)))));
     }

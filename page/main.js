@@ -110,19 +110,18 @@ function remember(message) {
   past = [...message.points, ...past];
   const more = message.points.length > 0 && past.length < message.available;
   if (more) return connection.send({ type: "history", last: kAllHistory, before: past[0][0], topics: store.paths });
-  restarted(past.length > 0 ? past[past.length - 1][0] : 0);
   const places = new Map(store.paths.map((path, i) => [path, i]));
+  if (past.length > 0) restarted(past[past.length - 1][0], Number(past[0][1][/** @type {number} */ (places.get("env_steps"))]));
   for (const [sequence, values] of past) store.add(sequence, (path) => values[/** @type {number} */ (places.get(path))]);
   loading = false;
   addLater();
 }
 
-/** A sequence number below the newest: the run was started again. @param {number} sequence */
-function restarted(sequence) {
+/** A sequence number below the newest: the run was started again. @param {number} sequence @param {number} envSteps */
+function restarted(sequence, envSteps) {
   if (store.rows === 0 || sequence >= store.sequences[store.rows - 1]) return;
   events.add("The run was started again.");
-  store.gap();
-  store.sequences.fill(0);
+  store.restart(envSteps);
 }
 
 const connection = new Connection({

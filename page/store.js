@@ -1,18 +1,23 @@
-// The points of all curves: one row for each snapshot, at most kMostRows of them. When there are more, every second row
-// of the older half is left out.
+// The points of all curves: one row for each snapshot, and one for each evaluation between two of them; at most
+// kMostRows. When there are more, every second row of the older half is left out. In a column, null is a value that is
+// not known, at which a curve breaks; undefined says that the row is none of this curve.
 
 const kMostRows = 4000;
 const kAxes = ["env_steps", "updates", "elapsed_seconds"];
+const kEvaluatedAt = "eval.updates";
+
+/** @param {string} path */
+const isEvaluation = (path) => path.startsWith("eval.");
 
 class Store {
   /** @param {string[]} paths may name one several times */
   constructor(paths) {
-    this.paths = [...new Set([...kAxes, ...paths])];
+    this.paths = [...new Set([...kAxes, kEvaluatedAt, ...paths])];
     this.clear();
   }
 
   clear() {
-    /** @type {Map<string, (number|null)[]>} */
+    /** @type {Map<string, (number|null|undefined)[]>} */
     this.columns = new Map(this.paths.map((path) => [path, []]));
     /** @type {number[]} */
     this.sequences = [];
@@ -24,29 +29,64 @@ class Store {
   /** @param {number} sequence @param {(path: string) => any} value */
   add(sequence, value) {
     if (this.rows > 0 && sequence <= this.sequences[this.rows - 1]) return;
-    const updates = value("eval.updates");
-    const same = updates === this.evaluated;
-    if (typeof updates === "number") this.evaluated = updates;
-    this.sequences.push(sequence);
-    for (const path of this.paths) {
-      const now = value(path);
-      // An evaluation is one point, not one for each snapshot until the next.
-      const repeated = same && path.startsWith("eval.");
-      /** @type {(number|null)[]} */ (this.columns.get(path)).push(typeof now === "number" && !repeated ? now : null);
+    this.insert(this.rows, sequence, (path) => isEvaluation(path) ? undefined : known(value(path)));
+    const updates = value(kEvaluatedAt);
+    if (typeof updates === "number" && updates !== this.evaluated) {
+      this.evaluated = updates;
+      this.addEvaluation(updates, value);
     }
     if (this.rows > kMostRows) this.thin();
+  }
+
+  /** One point, at the update that was evaluated: snapshots have the evaluation from its end until the next one.
+   * @param {number} updates @param {(path: string) => any} value */
+  addEvaluation(updates, value) {
+    const at = this.column("updates");
+    let row = this.rows - 1;
+    while (row > 0 && Number(at[row - 1]) >= updates) --row;
+    if (at[row] !== updates) {
+      // Between two rows; before the first one the run was at 0.
+      const before = row > 0 ? Number(at[row - 1]) : 0;
+      const part = (updates - before) / (Number(at[row]) - before);
+      this.insert(row, this.sequences[Math.max(row - 1, 0)], (path) => {
+        if (path === "updates") return updates;
+        if (!kAxes.includes(path)) return undefined;
+        const column = this.column(path), from = row > 0 ? Number(column[row - 1]) : 0, to = column[row];
+        return typeof to === "number" ? Math.round(1000 * (from + part * (to - from))) / 1000 : to;
+      });
+    }
+    for (const path of this.paths) if (isEvaluation(path)) this.column(path)[row] = known(value(path)) ?? undefined;
+  }
+
+  /** @param {number} row @param {number} sequence @param {(path: string) => number|null|undefined} value */
+  insert(row, sequence, value) {
+    const values = this.paths.map(value);
+    this.sequences.splice(row, 0, sequence);
+    this.paths.forEach((path, i) => this.column(path).splice(row, 0, values[i]));
   }
 
   /** A row without values, where the run was not seen. */
   gap() {
     if (this.rows === 0) return;
-    for (const [path, column] of this.columns) column.push(kAxes.includes(path) ? column[column.length - 1] : null);
-    this.sequences.push(this.sequences[this.rows - 1]);
+    const last = this.rows - 1;
+    this.insert(this.rows, this.sequences[last], (path) => kAxes.includes(path) ? this.column(path)[last] : isEvaluation(path) ? undefined : null);
+  }
+
+  /** The run began again at an earlier point: what it had done after that is lost, and its snapshots are counted anew.
+   * @param {number} envSteps in its first snapshot */
+  restart(envSteps) {
+    while (this.rows > 0 && Number(this.column("env_steps")[this.rows - 1]) >= envSteps) {
+      this.sequences.pop();
+      for (const column of this.columns.values()) column.pop();
+    }
+    this.gap();
+    this.sequences.fill(0);
+    this.evaluated = -1;
   }
 
   thin() {
-    const half = Math.floor(this.rows / 2);
-    const kept = (/** @type {any} */ _, /** @type {number} */ i) => i >= half || i % 2 === 0;
+    const half = Math.floor(this.rows / 2), evaluations = this.column(kEvaluatedAt);
+    const kept = (/** @type {any} */ _, /** @type {number} */ i) => i >= half || i % 2 === 0 || evaluations[i] !== undefined;
     this.sequences = this.sequences.filter(kept);
     for (const [path, column] of this.columns) this.columns.set(path, column.filter(kept));
   }
@@ -55,5 +95,8 @@ class Store {
   column(path) { return this.columns.get(path) || []; }
 
   /** @param {string} path */
-  has(path) { return this.column(path).some((value) => value !== null); }
+  has(path) { return this.column(path).some((value) => typeof value === "number"); }
 }
+
+/** @param {any} value */
+const known = (value) => typeof value === "number" ? value : null;

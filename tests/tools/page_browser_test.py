@@ -189,6 +189,30 @@ class Page(unittest.TestCase):
             self.check_table("Episode length", published)
             self.open()
 
+    def dots(self, path):
+        """The dots of a curve of evaluations: (x, y)."""
+        curves = [(chart["x"], curve["y"]) for chart in self.charts().values() for curve in chart["curves"] if curve["path"] == path]
+        return [(x, y) for xs, ys in curves for x, y in zip(xs, ys) if y is not None]
+
+    def test_an_evaluation_is_one_dot_at_the_update_that_was_evaluated(self):
+        # That of update 100 ends after update 190, that of 205, between two snapshots, after 300.
+        first, second = evaluation(100), evaluation(205)
+        published = [snapshot(n, None if n < 20 else first if n < 30 else second) for n in range(1, 60)]
+        self.server.publish(*published[:25])
+        self.open()
+        self.wait_for(25)
+        self.assertEqual(self.dots("eval.return_mean"), [(10_000, 1100)])
+        self.server.publish(*published[25:])
+        for _ in ("live", "after a reload"):
+            self.wait_for(59)
+            self.assertEqual(self.dots("eval.return_mean"), [(10_000, 1100), (20_500, 1205)])
+            self.assertEqual(self.dots("eval.length_mean"), [(10_000, 107), (20_500, 212)])
+            self.check_curves(published)
+            self.browser.value("(byId('axis').value = 'updates', byId('axis').dispatchEvent(new Event('change')), true)")
+            self.browser.wait("learning.charts[0].plot.data[0][9] === 100")
+            self.assertEqual(self.dots("eval.return_mean"), [(100, 1100), (205, 1205)])
+            self.open()
+
     def test_a_page_that_is_opened_late_shows_the_whole_run_and_goes_on(self):
         self.server.publish(*[snapshot(n) for n in range(1, 6001)])  # 3.3 hours at one snapshot every 2 s
         self.open()
