@@ -8,7 +8,19 @@
 
 const kDashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5]];
 const kTableRows = 100;
-const kAxisNames = { env_steps: "env steps", updates: "updates", elapsed_seconds: "time" };
+
+/** @param {string} axis */
+const axisName = (axis) => /** @type {Record<string, string>} */ ({ env_steps: words.steps, updates: "updates", elapsed_seconds: "time" })[axis];
+
+/** The limits of the y axis: a constant is drawn in the middle, not on an axis from 0. @param {any} _ @param {number|null} min @param {number|null} max */
+function yRange(_, min, max) {
+  if (min === null || max === null) return [0, 1];
+  const pad = min === max ? 0.1 * Math.abs(min) || 1 : 0.08 * (max - min);
+  return [min >= 0 && min < pad ? 0 : min - pad, max + pad];
+}
+
+/** Room for the longest label. @param {any} _ @param {string[] | null} labels */
+const labelWidth = (_, labels) => Math.max(44, 18 + 7 * Math.max(0, ...(labels || []).map((label) => label.length)));
 
 class Chart {
   /** @param {ChartSpec} spec @param {Store} store @param {Map<string, any>} meanings */
@@ -17,15 +29,18 @@ class Chart {
     this.store = store;
     this.legend = element("div", { class: "legend" });
     this.plotted = element("div", { role: "img" });
-    this.table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": spec.title + ", table" });
+    this.table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": (words.titles[spec.title] || spec.title) + ", table" });
     this.details = element("details", {}, element("summary", {}, "Table"), this.table);
     this.details.addEventListener("toggle", () => this.fillTable());
-    const heading = element("h3", {}, spec.title);
+    this.title = words.titles[spec.title] || spec.title;
+    const heading = element("h3", {}, this.title);
     const known = spec.curves.map((curve) => meanings.get(curve.path)).find((metric) => metric);
     if (known) heading.setAttribute("title", known.help);
-    this.card = element("section", { class: "card", "aria-label": spec.title }, heading, this.legend, this.plotted, this.details);
+    this.card = element("section", { class: "card", "aria-label": this.title }, heading, this.legend, this.plotted, this.details);
     this.plot = null;
     this.drawn = "";
+    /** @type {number | null} */
+    this.pointed = null;
   }
 
   /** Draws the newest points. @param {string} axis @param {() => void} zoomed */
@@ -44,7 +59,7 @@ class Chart {
     this.plot.setData(this.data(axis), full);
     if (this.details.hasAttribute("open")) this.fillTable();
     const newest = present.map((curve) => curve.label + " " + formatted(this.newest(curve.path), this.spec.unit));
-    this.plotted.setAttribute("aria-label", this.spec.title + ", newest values: " + newest.join(", "));
+    this.plotted.setAttribute("aria-label", this.title + ", newest values: " + newest.join(", "));
   }
 
   /** @param {string} path */
@@ -86,28 +101,50 @@ class Chart {
     const percent = this.spec.unit === "0 to 1";
     this.plot = new uPlot({
       width, height: 190, legend: { show: false }, bands,
-      scales: { x: { time: false } },
+      scales: { x: { time: false }, y: { range: yRange } },
       cursor: { sync: { key: "x", setSeries: false }, drag: { x: true, y: false } },
-      series: [{ label: kAxisNames[/** @type {keyof typeof kAxisNames} */ (axis)] }, ...series],
+      series: [{ label: axisName(axis) }, ...series],
       axes: [
         { ...look(), size: 30, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
-        { ...look(), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => percent ? short(100 * v) + " %" : short(v)) },
+        { ...look(), size: labelWidth, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => percent ? short(100 * v) + " %" : short(v)) },
       ],
-      hooks: { setSelect: [zoomed] },
+      hooks: { setSelect: [zoomed], setCursor: [(/** @type {any} */ plot) => this.point(plot.cursor.idx ?? null, axis)] },
     }, this.data(axis), this.plotted);
   }
 
+  /** The row under the pointer, in this or another chart, whose values the legend then has. @param {number | null} row @param {string} axis */
+  point(row, axis) {
+    if (row === this.pointed) return;
+    this.pointed = row;
+    this.axis = axis;
+    this.fillLegend();
+  }
+
+  /** A row that belongs to another curve has no value of this one: that of the row before it counts. @param {string} path @param {number} row */
+  before(path, row) {
+    const column = this.store.column(path);
+    while (row > 0 && column[row] === undefined) --row;
+    return column[row];
+  }
+
   fillLegend() {
+    const row = this.pointed !== null && this.pointed < this.store.rows ? this.pointed : null;
+    const value = (/** @type {string} */ path) => row === null ? this.newest(path) : isEvaluation(path) ? this.store.column(path)[row] : this.before(path, row);
+    const where = [];
+    if (row !== null && this.axis) {
+      const x = this.store.column(this.axis)[row];
+      where.push(element("span", { class: "where" }, `at ${this.axis === "elapsed_seconds" ? duration(Number(x)) : formatted(x) + " " + axisName(this.axis)}`));
+    }
     this.legend.replaceChildren(...(this.present || []).map((curve, i) => {
       const key = element("span", { class: "key", style: `border-color: var(--c${i % 5 + 1}); border-top-style: ${["solid", "dashed", "dotted", "dashed", "dotted"][i % 5]}` });
-      return element("span", {}, key, curve.label + " ", element("b", {}, formatted(this.newest(curve.path), this.spec.unit)));
-    }));
+      return element("span", {}, key, curve.label + " ", element("b", {}, formatted(value(curve.path), this.spec.unit)));
+    }), ...where);
   }
 
   fillTable() {
     if (!this.details.hasAttribute("open")) return;
     const present = this.present || [];
-    const head = element("tr", {}, element("th", { class: "number", scope: "col" }, "env steps"), element("th", { class: "number", scope: "col" }, "updates"),
+    const head = element("tr", {}, element("th", { class: "number", scope: "col" }, words.steps), element("th", { class: "number", scope: "col" }, "updates"),
                          ...present.map((curve) => element("th", { class: "number", scope: "col" }, curve.label)));
     const rows = [];
     for (let i = this.store.rows - 1; i >= 0 && rows.length < kTableRows; --i) {

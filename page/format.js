@@ -1,5 +1,18 @@
 // Numbers and elements. Every script of the page shares one scope; main.js comes last.
 
+// What things are called: a run on environments, or on answers of a language model.
+const kControlWords = { steps: "env steps", return: "return", titles: /** @type {Record<string, string>} */ ({}) };
+const kTokenWords = {
+  steps: "answers", return: "reward",
+  titles: /** @type {Record<string, string>} */ ({
+    "Return": "Reward of an answer", "Success rate": "Right answers, pass@1", "Episode length": "Tokens of an answer", "Speed, env steps per second": "Speed, answers per second",
+  }),
+};
+let words = kControlWords;
+
+/** @param {any} config */
+const isTokenRun = (config) => Boolean(config && config.model && config.model.kind === "decoder");
+
 /** @param {any} value @param {string=} unit */
 function formatted(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "\u2013";

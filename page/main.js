@@ -13,11 +13,11 @@ const meanings = new Map();
 let live = "connecting";
 
 const kFigures = [
-  ["env steps", (/** @type {any} */ s) => formatted(at(s, "env_steps"))],
-  ["env steps/s", (/** @type {any} */ s) => formatted(at(s, "env_steps_per_second"))],
+  [() => words.steps, (/** @type {any} */ s) => formatted(at(s, "env_steps"))],
+  [() => words.steps + "/s", (/** @type {any} */ s) => formatted(at(s, "env_steps_per_second"))],
   ["updates", (/** @type {any} */ s) => formatted(at(s, "updates"))],
   ["updates/s", (/** @type {any} */ s) => formatted(at(s, "updates_per_second"))],
-  ["return", (/** @type {any} */ s) => formatted(at(s, "episodes.return_mean"))],
+  [() => words.return, (/** @type {any} */ s) => formatted(at(s, "episodes.return_mean"))],
   ["evaluation", (/** @type {any} */ s) => formatted(at(s, "eval.return_mean"))],
   ["lag p95, cap", (/** @type {any} */ s) => formatted(at(s, "lag.p95")) + ", " + formatted(at(s, "lag.bound"))],
   ["workers", (/** @type {any} */ s) => formatted(at(s, "workers.up"))],
@@ -40,7 +40,7 @@ function showHeader() {
   if (at(s, "eta_seconds") !== null && !at(s, "training_ended")) parts.push(duration(at(s, "eta_seconds")) + " left");
   byId("progress-text").textContent = parts.join(" \u00b7 ");
   byId("figures").replaceChildren(...kFigures.map(([name, text]) =>
-    element("div", {}, element("dt", {}, /** @type {string} */ (name)), element("dd", {}, /** @type {any} */ (text)(s)))));
+    element("div", {}, element("dt", {}, typeof name === "function" ? /** @type {any} */ (name)() : name), element("dd", {}, /** @type {any} */ (text)(s)))));
   const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
   showAlarms(s);
   byId("verdict").replaceChildren(...(what ? [element("b", what === "none" ? {} : { class: "limit" }, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
@@ -50,6 +50,10 @@ function showHeader() {
 function showAlarms(s) {
   const texts = at(s, "alarm_texts") || {};
   const alarms = Object.entries(at(s, "alarms") || {}).sort((a, b) => Number(b[1]) - Number(a[1]));
+  // A screen reader says what is put into this list, so it is left alone while the same alarms are raised.
+  const now = JSON.stringify(alarms);
+  if (byId("alarms").dataset.shown === now) return;
+  byId("alarms").dataset.shown = now;
   byId("alarms").replaceChildren(...alarms.map(([name, level]) =>
     element("li", level === 2 ? { class: "error" } : {}, element("b", {}, (level === 2 ? "Error: " : "Warning: ") + name), " " + (texts[name] || ""))));
 }
@@ -72,6 +76,9 @@ function received(message) {
     byId("run").textContent = message.run || "troupe";
     document.title = (message.run || "run") + " \u00b7 troupe";
     config.begin(message.config, message.defaults);
+    words = isTokenRun(message.config) ? kTokenWords : kControlWords;
+    /** @type {any} */ (byId("axis")).options[0].textContent = words.steps;
+    learning.begin(meanings);
     connection.send({ type: "metrics" });
     past = [];
     later = [];

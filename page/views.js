@@ -53,17 +53,26 @@ class EventsView {
     while (this.list.children.length > kMostEvents) /** @type {Element} */ (this.list.lastElementChild).remove();
   }
 
+  show() {}
+
+  /** What the run says at the first snapshot that this page sees. @param {any} s */
+  first(s) {
+    for (const [name, level] of Object.entries(at(s, "alarms") || {}))
+      this.add(`Alarm ${name} (${level === 2 ? "error" : "warning"}), raised before this page was opened: ${(at(s, "alarm_texts") || {})[name] || ""}`);
+    if (at(s, "last_error")) this.add("Error, before this page was opened: " + at(s, "last_error"));
+  }
+
   /** Tells what differs from the snapshot before. @param {any} s */
   compare(s) {
     const before = this.before;
     this.before = s;
-    if (!before) return;
+    if (!before) return this.first(s);
     const changed = (/** @type {string} */ path) => JSON.stringify(at(before, path)) !== JSON.stringify(at(s, path));
     const text = (/** @type {string} */ path) => formatted(at(s, path));
     if (changed("workers.up")) this.add(`Workers up: ${formatted(at(before, "workers.up"))} \u2192 ${text("workers.up")}.`);
     if (changed("inference.up")) this.add(`Inference actors up: ${formatted(at(before, "inference.up"))} \u2192 ${text("inference.up")}.`);
     if (changed("eval.updates") && at(s, "eval.updates") !== null)
-      this.add(`Evaluation after ${text("eval.updates")} updates: return ${text("eval.return_mean")} over ${text("eval.episodes")} episodes.`);
+      this.add(`Evaluation after ${text("eval.updates")} updates: ${words.return} ${text("eval.return_mean")} over ${text("eval.episodes")} ${words === kTokenWords ? "prompts" : "episodes"}.`);
     if (changed("skipped_steps")) this.add(`Optimizer steps skipped because they were not finite: ${text("skipped_steps")}.`);
     if (changed("quarantined")) this.add(`Rows set aside after failures: ${text("quarantined")}.`);
     if (changed("last_error") && at(s, "last_error")) this.add("Error: " + at(s, "last_error"));
@@ -103,7 +112,8 @@ class ConfigView {
 
   /** @param {any} config @param {any} defaults */
   begin(config, defaults) {
-    this.settings = flatten(config, "", []);
+    // A run on answers has no environment, whatever the defaults of its settings say.
+    this.settings = flatten(config, "", []).filter(([path]) => !isTokenRun(config) || !path.startsWith("env."));
     this.defaults = new Map(defaults ? flatten(defaults, "", []) : []);
     this.only.disabled = this.defaults.size === 0;
     this.fill();

@@ -226,6 +226,53 @@ class Page(unittest.TestCase):
         self.wait_for(6010)
         self.assertEqual(self.browser.value("byId('state').textContent"), "running")
 
+    def test_the_views_show_alarms_values_and_constants(self):
+        alarms = {"alarms": {"kl_high": 1, "non_finite": 2}, "alarm_texts": {"kl_high": "the KL", "non_finite": "the steps"}}
+        constant = {"episodes": {"count": 9, "return_mean": 500, "return_std": 0, "length_mean": 0.0175, "success_rate": None}}
+        self.server.publish(*[snapshot(n, **alarms, **constant) for n in range(1, 21)])
+        self.open("events")
+        self.wait_for(20)
+        events = "byId('panels').querySelector('.events').textContent"
+        self.assertIn("kl_high (warning), raised before this page was opened: the KL", self.browser.value(events))
+        # A list that a screen reader reads out is left alone while nothing changes.
+        self.browser.value("(byId('alarms').firstChild.mark = 1, true)")
+        self.server.publish(snapshot(21, **alarms, **constant))
+        self.browser.wait("newest.env_steps === 21000")
+        self.browser.wait("byId('figures').textContent.includes('21,000')")
+        self.assertEqual(self.browser.value("byId('alarms').firstChild.mark"), 1)
+        for tab in range(5):
+            self.browser.value(f"(byId('tab{tab}').click(), true)")
+        self.browser.value("(byId('tab0').click(), true)")
+        self.wait_for(21)
+        scale = self.browser.value("[learning.charts[0].plot.scales.y.min, learning.charts[0].plot.scales.y.max]")
+        self.assertGreater(scale[0], 400)
+        self.assertLess(scale[1], 600)
+        # The labels of the y axis fit into its width.
+        cut = """learning.charts.filter((c) => c.plot).filter((c) => {
+            const axis = c.plot.axes[1], context = document.createElement('canvas').getContext('2d');
+            context.font = '11px system-ui';
+            return Math.max(...axis._values.map((label) => context.measureText(label).width)) + 12 > axis._size; }).map((c) => c.title)"""
+        self.assertEqual(self.browser.value(cut), [])
+        # The pointer over a chart: the values at that place, in all charts.
+        box = "learning.charts[0].plot.over.getBoundingClientRect()"
+        x, y = self.browser.value(f"{box}.x + {box}.width / 2"), self.browser.value(f"{box}.y + {box}.height / 2")
+        self.browser.press(x, y)
+        self.browser.wait("document.querySelectorAll('.where').length > 5")
+        speed = self.browser.value("learning.charts.find((c) => c.title.startsWith('Speed')).legend.textContent")
+        self.assertIn("at 11,000 env steps", speed)
+        self.assertIn("511", speed)
+
+    def test_a_phone_has_one_row_of_tabs_and_a_flow_that_goes_down(self):
+        self.server.publish(*[snapshot(n) for n in range(1, 5)])
+        self.browser.resize(360, 800)
+        self.open("flow")
+        self.browser.wait("newest !== null && document.querySelectorAll('.flow li').length === 5")
+        tops = self.browser.value("[...document.querySelectorAll('[role=tab]')].map((tab) => tab.getBoundingClientRect().top)")
+        self.assertEqual(len(set(tops)), 1)
+        arrow = self.browser.value("getComputedStyle(document.querySelector('.flow li'), '::after').content")
+        self.assertEqual(arrow, '"\u2193"')
+        self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), 360)
+
 
 if __name__ == "__main__":
     if browser.installed() is None:
