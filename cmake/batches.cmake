@@ -6,6 +6,9 @@
 # tools/check compiles each changed source by itself as well, so that a missing include is found.
 
 set(TROUPE_BATCH_SECONDS 20 CACHE STRING "Seconds that compiling one batch of sources takes, about; 0 compiles every source by itself")
+if(NOT TROUPE_BATCH_SECONDS MATCHES "^[0-9][0-9]?[0-9]?[0-9]?[0-9]?$")
+  message(FATAL_ERROR "TROUPE_BATCH_SECONDS is '${TROUPE_BATCH_SECONDS}', expected a number of seconds from 0 to 99999")
+endif()
 set(TROUPE_BATCH_FOLDER ${CMAKE_BINARY_DIR}/batches)
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH TROUPE_SOURCE_ROOT)  # python/ is also built by itself, with another CMAKE_SOURCE_DIR
 

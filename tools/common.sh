@@ -34,7 +34,7 @@ quietly() {
   shift
   mkdir -p "$(dirname "$log")"
   : >"$log"
-  report_tail "$log" &
+  report_tail "$log" 9>&- &  # without the lock of tools/setup, because its sleep outlives it
   reporter=$!
   # The command stays in the foreground, so that Ctrl-C reaches it.
   "$@" >"$log" 2>&1 </dev/null || status=$?

@@ -56,8 +56,12 @@ def refuse_special_builds(build):
 
 def add_package(tree, modules):
     """The Python package; returns the tags of Python and its ABI, from the names of the modules."""
-    skipped = shutil.ignore_patterns("__pycache__", "bin", "*.so")
-    shutil.copytree(ROOT / "python" / "troupe", tree / "troupe", ignore=skipped)
+    source = ROOT / "python" / "troupe"
+    for path in sorted(source.rglob("*")):
+        target = tree / "troupe" / path.relative_to(source)
+        if path.suffix in (".py", ".pyi") or path.name == "py.typed":
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
     found = sorted(modules.glob("_core.cpython-*.so"))
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
@@ -214,7 +218,13 @@ def main():
         arguments.out.mkdir(parents=True, exist_ok=True)
         path = arguments.out / audited.name
         write_wheel(final, work / audited.name, 6)
-        shutil.move(work / audited.name, path)
+        part = arguments.out / f".{audited.name}.part"  # a full disk leaves an older wheel as it was
+        try:
+            shutil.copyfile(work / audited.name, part)
+            os.replace(part, path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            sys.exit(f"pack_wheel.py: {path}: {error.strerror}")
     if missing:  # no reason to fail where nothing is published
         print(f"pack_wheel.py: no licence texts on this machine for {', '.join(missing)}; add them before you publish", file=sys.stderr)
     if path.stat().st_size > MOST_BYTES:
