@@ -215,26 +215,28 @@ class Export(unittest.TestCase):
             self.assertEqual(ids, [vocabulary[character] for character in text])
             self.assertEqual(tokenizer.decode(ids), text)
 
-    def scaled(self, name, factor):
-        """A copy of llama_hf whose last norm is that many times as large."""
+    def scaled(self, name, factors):
+        """A copy of llama_hf whose tensors of these names are so many times as large."""
         folder = self.folder / name
         shutil.copytree(self.folder / "llama_hf", folder)
         file = folder / "model.safetensors"
         content = bytearray(file.read_bytes())
         header = 8 + int.from_bytes(content[:8], "little")
-        begin, end = (header + at for at in json.loads(content[8:header])["model.norm.weight"]["data_offsets"])
-        numbers = array.array("f", bytes(content[begin:end]))
-        content[begin:end] = array.array("f", [factor * x for x in numbers]).tobytes()
+        for tensor, factor in factors.items():
+            begin, end = (header + at for at in json.loads(content[8:header])[tensor]["data_offsets"])
+            numbers = array.array("f", bytes(content[begin:end]))
+            content[begin:end] = array.array("f", [factor * x for x in numbers]).tobytes()
         file.write_bytes(content)
         return folder
 
     def test_a_warm_up_that_cannot_be_computed_is_named_with_its_rate(self):
-        for name, factor, message in (
-            ("broken", 1e38, "troupe: warmup: the model as it begins cannot be trained: "),
-            ("large", 1e36, "troupe: warmup.policy_lr: 10.0 makes the warm-up diverge: "),
+        norm, embedding = "model.norm.weight", "model.embed_tokens.weight"
+        for name, factors, message in (
+            ("broken", {norm: 1e37, embedding: 1e10}, "troupe: warmup: the model as it begins cannot be trained: "),
+            ("large", {norm: 1e36}, "troupe: warmup.policy_lr: 10.0 makes the warm-up diverge: "),
         ):
             with self.subTest(name=name):
-                config = {**RUN, "model": {"kind": "decoder", "path": str(self.scaled(name, factor))}}
+                config = {**RUN, "model": {"kind": "decoder", "path": str(self.scaled(name, factors))}}
                 config["warmup"] = {"steps": 30, "policy_lr": 10}
                 (self.folder / f"{name}.json").write_text(json.dumps(config))
                 error = self.refused("train", f"{name}.json", "--run", f"{name}_run")
