@@ -49,7 +49,7 @@ StatsSnapshot complete() {
                         &s.busy.trainer,
                         &s.busy.machine})
     *value = 0.5;
-  s.rss_bytes = 1000;
+  s.worker_bytes = s.environment_bytes = s.verifier_bytes = s.rss_bytes = 1000;
   s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.5};
   return s;
 }
