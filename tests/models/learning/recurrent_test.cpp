@@ -474,9 +474,9 @@ TEST_CASE("recurrent: two ranks with different chunks train like one learner wit
     RunConfig config = recurrent_config("lstm", 8, 4, 1);
     config.model.normalize_observations = config.model.normalize_returns = true;
     config.trainer.epochs = 2;
-    const auto some = random_recurrent_rollout(8, 4, 4, 2 * kSize, 5),
-               fewer = random_recurrent_rollout(8, 2, 4, 2 * kSize, 6);
-    const auto only_burn_in = random_recurrent_rollout(8, 2, 4, 2 * kSize, 7);
+    const auto some = random_recurrent_rollout(8, 4, 4, 2 * kSize, 20),
+               fewer = random_recurrent_rollout(8, 2, 4, 2 * kSize, 21);
+    const auto only_burn_in = random_recurrent_rollout(8, 2, 4, 2 * kSize, 22);
     for (int64_t i = 0; i < 16; ++i) {
       fewer->valid.mutable_view<uint8_t>()[i] = i % 3 != 0;
       only_burn_in->valid.mutable_view<uint8_t>()[i] = i % 8 < 2;  // t 0 and 4
