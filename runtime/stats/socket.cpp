@@ -95,8 +95,8 @@ void StatsSocket::Server::accepted(tcp::socket socket) {
   const std::string too_many = "too many clients, at most " + std::to_string(most);
   error_code ignored;
   if (sessions_.size() >= std::min(most + kMaxRefused, files)) return turn_away(std::move(socket), too_many);
-  socket.set_option(tcp::no_delay(true), ignored);
-  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  ignored = socket.set_option(tcp::no_delay(true), ignored);
+  ignored = socket.set_option(asio::socket_base::keep_alive(true), ignored);
   const auto session = std::make_shared<Session>(*this, std::move(socket));
   sessions_.insert(session);
   open_ = sessions_.size();
@@ -109,9 +109,9 @@ void StatsSocket::Server::accepted(tcp::socket socket) {
 // could lose the line.
 void StatsSocket::Server::turn_away(tcp::socket socket, const std::string& reason) {
   error_code ended;
-  socket.non_blocking(true, ended);
+  ended = socket.non_blocking(true, ended);
   socket.write_some(asio::buffer(*line_of(error_message(reason))), ended);
-  if (!ended) socket.shutdown(tcp::socket::shutdown_send, ended);
+  if (!ended) ended = socket.shutdown(tcp::socket::shutdown_send, ended);
   std::array<char, kReadBytes> unread;
   for (int reads = 0; !ended && reads < 16; ++reads) socket.read_some(asio::buffer(unread), ended);
 }
@@ -161,7 +161,7 @@ void StatsSocket::Server::stop() {
 void StatsSocket::Server::begin_stop() {
   stopping_ = true;
   error_code ignored;
-  acceptor_.close(ignored);
+  ignored = acceptor_.close(ignored);
   accept_timer_.cancel();
   for (const auto& session : std::vector(sessions_.begin(), sessions_.end())) session->finish(false);
   if (sessions_.empty()) return;
