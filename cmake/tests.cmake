@@ -51,60 +51,61 @@ add_library(troupe_process_support STATIC EXCLUDE_FROM_ALL
   ${CMAKE_SOURCE_DIR}/tests/process/process.cpp ${CMAKE_SOURCE_DIR}/tests/process/train_process.cpp)
 target_link_libraries(troupe_process_support PUBLIC troupe_test_support troupe_actors nlohmann_json::nlohmann_json)
 
-# troupe_test(NAME LABEL unit SOURCES a_test.cpp ... LINK libraries ... [TIMEOUT seconds] [SERIAL] [TORCH] [BY_FILE]): one doctest
-# program. It is one CTest entry, or with BY_FILE one entry NAME.a_test for each source whose name ends with _test. TORCH: sources
-# that include tests/support/torch_test.h.
+# troupe_test(NAME LABEL unit [SOURCES a_test.cpp ...] [TORCH b_test.cpp ...] LINK libraries ... [TIMEOUT seconds] [SERIAL] [BY_FILE]): one
+# doctest program. It is one CTest entry, or with BY_FILE one entry NAME.a_test for each source whose name ends with _test. TORCH: the
+# sources that include tests/support/torch_test.h, directly or not.
 function(troupe_test name)
-  cmake_parse_arguments(ARG "SERIAL;TORCH;BY_FILE" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;BY_FILE" "LABEL;TIMEOUT" "SOURCES;TORCH;LINK" ${ARGN})
   troupe_test_program(${name} ${ARGN})
   if(ARG_BY_FILE)
-    foreach(source ${ARG_SOURCES})
+    foreach(source ${ARG_SOURCES} ${ARG_TORCH})
       get_filename_component(file ${source} NAME_WE)
       if(file MATCHES "_test$")
         troupe_test_entry(${name} ${name}.${file} "${ARG_LABEL}" "${ARG_TIMEOUT}" "${ARG_SERIAL}" ${source})
       endif()
     endforeach()
   else()
-    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    troupe_test_properties(${name} "${ARG_LABEL}" "${ARG_TIMEOUT}" "${ARG_SERIAL}")
+    troupe_test_entry(${name} ${name} "${ARG_LABEL}" "${ARG_TIMEOUT}" "${ARG_SERIAL}" "")
   endif()
 endfunction()
 
 # troupe_test_program(NAME ...): the program of troupe_test() without its entries.
 function(troupe_test_program name)
-  cmake_parse_arguments(ARG "SERIAL;TORCH;BY_FILE" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
-  set(plain ${ARG_SOURCES})
-  set(torch "")
-  if(ARG_TORCH)
-    # The others must not see LibTorch's own macros and operators. The regular expression has the headers that include torch_test.h.
-    foreach(source ${ARG_SOURCES})
-      file(STRINGS ${source} uses_torch REGEX "^#include \"tests/.*(torch_test|nets|ranks|linear_network).h\"")
-      if(uses_torch)
-        list(REMOVE_ITEM plain ${source})
-        list(APPEND torch ${source})
-      endif()
-    endforeach()
-  endif()
+  cmake_parse_arguments(ARG "SERIAL;BY_FILE" "LABEL;TIMEOUT" "SOURCES;TORCH;LINK" ${ARGN})
   # Sources of another name may have options of their own.
-  set(alone "${plain}")
+  set(plain "${ARG_SOURCES}")
+  set(alone "${ARG_SOURCES}")
   list(FILTER plain INCLUDE REGEX "_test\\.cpp$")
   list(FILTER alone EXCLUDE REGEX "_test\\.cpp$")
   troupe_batches(plain_files ${name} TESTS ${plain})
-  troupe_batches(torch_files ${name}_torch TESTS ${torch})
+  troupe_batches(torch_files ${name}_torch TESTS ${ARG_TORCH})
   add_executable(${name} ${plain_files} ${torch_files} ${alone})
   target_link_libraries(${name} PRIVATE troupe_options ${ARG_LINK} troupe_test_support)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(torch)
+  if(ARG_TORCH)
     target_precompile_headers(${name} REUSE_FROM troupe_precompiled_torch_test)
     set_source_files_properties(${plain_files} ${alone} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   endif()
   add_dependencies(tests_${ARG_LABEL} ${name})
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL troupe_require_entry ${name})")
 endfunction()
 
-# troupe_test_entry(PROGRAM NAME LABEL TIMEOUT SERIAL SOURCE): a CTest entry with the cases of one source of a program. By source and
-# not by the names of cases, because doctest splits its filters at commas.
+# troupe_require_entry(PROGRAM): an error if no CTest entry runs it.
+function(troupe_require_entry program)
+  get_property(has_entry GLOBAL PROPERTY troupe_has_entry_${program})
+  if(NOT has_entry)
+    message(FATAL_ERROR "no CTest entry runs ${program}: add troupe_test_entry()")
+  endif()
+endfunction()
+
+# troupe_test_entry(PROGRAM NAME LABEL TIMEOUT SERIAL SOURCE): a CTest entry with the cases of one source of a program, or with all if SOURCE
+# is empty. By source and not by the names of cases, because doctest splits its filters at commas.
 function(troupe_test_entry program name label timeout serial source)
-  add_test(NAME ${name} COMMAND ${program} --source-file=*/${source} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  if(source)
+    set(source --source-file=*/${source})
+  endif()
+  add_test(NAME ${name} COMMAND ${program} ${source} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_property(GLOBAL PROPERTY troupe_has_entry_${program} ON)
   troupe_test_properties(${name} "${label}" "${timeout}" "${serial}")
 endfunction()
 

@@ -18,7 +18,10 @@ function(troupe_find_torch out_line python)
 endfunction()
 
 set(TROUPE_VENV_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python3)
-if(NOT EXISTS "${TROUPE_TORCH_ROOT}/lib/libtorch_cpu.so")
+# Another request in an existing build folder is followed; none keeps what was found before.
+set(torch_request ${Torch_DIR} ${CMAKE_PREFIX_PATH} $ENV{Torch_DIR} $ENV{CMAKE_PREFIX_PATH})
+if(NOT EXISTS "${TROUPE_TORCH_ROOT}/lib/libtorch_cpu.so" OR (torch_request AND DEFINED TROUPE_TORCH_REQUEST
+   AND NOT torch_request STREQUAL TROUPE_TORCH_REQUEST))
   set(torch_line "")
   if(Torch_DIR)
     troupe_find_torch(torch_line python3 ${Torch_DIR})
@@ -51,6 +54,9 @@ if(NOT EXISTS "${TROUPE_TORCH_ROOT}/lib/libtorch_cpu.so")
   set(TROUPE_TORCH_ROOT ${root} CACHE PATH "LibTorch: the folder with include/ and lib/" FORCE)
   set(TROUPE_TORCH_VERSION ${version} CACHE INTERNAL "")
   set(TROUPE_TORCH_KIND ${kind} CACHE INTERNAL "")
+endif()
+if(torch_request OR NOT DEFINED TROUPE_TORCH_REQUEST)
+  set(TROUPE_TORCH_REQUEST "${torch_request}" CACHE INTERNAL "")
 endif()
 # Its version again, and whenever its header changes, because a PyTorch may be upgraded in place: `troupe` refuses to start with another one.
 foreach(header include/torch/headeronly/version.h include/torch/csrc/api/include/torch/version.h)

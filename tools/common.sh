@@ -21,8 +21,8 @@ die() {
 # report_tail LOG: prints the last line of LOG every 15 s, until it is killed.
 report_tail() {
   local line
-  # Whoever reads our output would wait for a sleep that outlives this function.
-  while sleep 15 >/dev/null 2>&1; do
+  # Whoever reads our output would wait for a sleep that outlives this function. It ends with the script, however that ends.
+  while sleep 15 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
     line=$(tail -c 400 "$1" | tr '\r' '\n' | tail -n 1)
     say "  ... ${line:0:110}"
   done

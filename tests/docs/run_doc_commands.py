@@ -54,17 +54,30 @@ def blocks_of(lines):
     return blocks
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def free_ports():
+    """Ports that are free now. Below those that the system gives to other programs, and starting at another one in each process, so that
+    nobody else takes one before the page uses it."""
+    first, count = 10000, 22000
+    start = os.getpid() * 16 % count
+    for i in range(count):
+        port = first + (start + i) % count
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        yield port
 
 
 def use_free_ports(blocks):
     """Replaces every port of the loopback interface in the blocks of a page."""
-    ports = {}
+    ports, free = {}, free_ports()
     for block in blocks:
-        block.text = ADDRESS.sub(lambda found: f"127.0.0.1:{ports.setdefault(found[1], free_port())}", block.text)
+        for port in ADDRESS.findall(block.text):
+            if port not in ports:
+                ports[port] = next(free)
+        block.text = ADDRESS.sub(lambda found: f"127.0.0.1:{ports[found[1]]}", block.text)
 
 
 def make_folder(folder, build_dir):

@@ -1,6 +1,7 @@
 // Runs each benchmark for a second: one JSON object with the documented keys and plausible figures. Whether the figures
 // are good is not checked here: docs/performance.md has the bars and the measurements.
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string>
 
@@ -137,4 +138,14 @@ TEST_CASE("bench mujoco: environments of MuJoCo, compared with a loop around MuJ
     if (!result.at(name).at("ratio_to_gymnasium").is_null())
       check_between(result.at(name).at("ratio_to_gymnasium"), 0, 100);
   }
+}
+
+TEST_CASE("bench: without troupe-bench beside troupe, one line names the target to build") {
+  const test::TempFolder folder;
+  const std::string program = folder / "troupe";
+  std::filesystem::copy_file(test::built_program("troupe"), program);
+  const test::CommandResult result = test::run_command({program, "bench", "gae"});
+  CHECK(result.exit_code == 2);
+  CHECK(result.err.ends_with("`troupe bench` needs it beside troupe: build the target troupe-bench\n"));
+  CHECK(result.err.find('\n') == result.err.size() - 1);
 }

@@ -111,6 +111,33 @@ class Check(unittest.TestCase):
         self.assertEqual(self.tree.read("runtime/first.cpp"), GOOD["runtime/first.cpp"])
         self.assert_clean("format")
 
+    def test_fix_of_another_step_is_refused(self):
+        done = self.check("--fix", "python")
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("--fix only formats", done.stdout)
+
+    def test_python_looks_at_scripts_of_any_name(self):
+        self.use("ruff")
+        self.tree.copy("ruff.toml")
+        self.tree.write("tools/script", "#!/usr/bin/env python3\nprint(1)\n", executable=True)
+        self.tree.commit()
+        self.assert_clean("python")
+        self.tree.write("tools/script", "#!/usr/bin/env python3\nimport os\n", executable=True)
+        self.assert_finds("tools/script:2", "python")
+
+    def test_a_worktree_uses_the_tools_of_the_main_checkout(self):
+        for program in ("clang-format", "ruff"):
+            self.use(program)
+        self.tree.write("tools/setup", "#!/bin/sh\nexit 1\n", executable=True)
+        self.tree.commit()
+        worktree = self.tree.root.parent / "work tree"
+        self.tree.git("worktree", "add", "-q", "-b", "other", worktree)
+        (worktree / "runtime/first.cpp").write_text(GOOD["runtime/first.cpp"].replace("int first() {", "int   first( ) {"))
+        done = self.tree.run("tools/check", "format", "includes", "sizes", cwd=worktree)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("runtime/first.cpp", done.stdout)
+        self.assertIn("failed: format\n", done.stdout)
+
     def test_fix_with_commits_leaves_older_files(self):
         self.use("clang-format")
         bad = GOOD["runtime/second.cpp"].replace("{ return", "{return")

@@ -2,6 +2,8 @@
 """Tests tools/find_torch.py on fake installations."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -71,6 +73,28 @@ class FindTorch(unittest.TestCase):
     def test_a_folder_without_libtorch_is_refused(self):
         os.remove(os.path.join(self.root, "lib/libtorch.so"))
         self.assertEqual(self.find(), (1, f"no LibTorch at {self.root}/"))
+
+    def test_an_existing_build_folder_follows_another_request_and_keeps_what_it_has_without_one(self):
+        project, build = os.path.join(self.root, "a project"), os.path.join(self.root, "build")
+        self.write("a project/CMakeLists.txt", f"""cmake_minimum_required(VERSION 3.25)
+project(test LANGUAGES NONE)
+set(CMAKE_SOURCE_DIR {ROOT})
+include({ROOT}/cmake/torch.cmake)
+""")
+        other = os.path.join(self.root, "another torch")
+        for name in ("lib", "include", "share"):
+            shutil.copytree(os.path.join(self.root, name), os.path.join(other, name))
+
+        def configured(*words):
+            environment = {name: value for name, value in os.environ.items() if name not in ("Torch_DIR", "CMAKE_PREFIX_PATH")}
+            done = subprocess.run(["cmake", "-S", project, "-B", build, *words], capture_output=True, text=True, check=False, env=environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return re.search(r"LibTorch 2.7 \(cpu\) in (.*)", done.stdout)[1]
+
+        self.assertEqual(configured(f"-DTorch_DIR={self.root}/share/cmake/Torch"), self.root)
+        self.assertEqual(configured(f"-DTorch_DIR={other}/share/cmake/Torch"), other)
+        self.assertEqual(configured("-UTorch_DIR"), other)
+        self.assertEqual(configured(f"-DCMAKE_PREFIX_PATH={self.root}"), self.root)
 
 
 if __name__ == "__main__":

@@ -182,6 +182,22 @@ class PreCommit(unittest.TestCase):
         self.assertEqual(self.commit("--amend"), "")
         self.assert_nothing_is_left()
 
+    def test_amend_of_the_message_while_a_badly_formatted_file_is_staged(self):
+        self.stage("runtime/old.cpp", BAD)
+        self.commit("--amend")
+        self.assertEqual(self.git("log", "-1", "--format=%s").strip(), "a change")
+        self.assertEqual(self.committed("runtime/old.cpp"), GOOD)
+        self.assert_nothing_is_left()
+
+    def test_a_file_outside_a_sparse_checkout_stays_outside(self):
+        self.stage("runtime/new.cpp", BAD)
+        self.git("update-index", "--skip-worktree", "runtime/new.cpp")
+        (self.tree.root / "runtime/new.cpp").unlink()
+        self.commit()
+        self.assertEqual(self.committed("runtime/new.cpp"), GOOD)
+        self.assertEqual(self.git("ls-files", "-t", "runtime/new.cpp"), "S runtime/new.cpp\n")
+        self.assert_nothing_is_left()
+
     def test_a_change_of_nothing_but_format_makes_no_empty_commit(self):
         self.stage("runtime/old.cpp", BAD)
         self.assertIn("nothing is left to commit", self.refused())
