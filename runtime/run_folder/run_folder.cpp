@@ -197,7 +197,12 @@ void RunFolder::replace_settings(const std::vector<SettingChange>& conflicts) {
 
 void RunFolder::refuse_foreign_folder() const {
   const std::vector<std::string> names = disk_->list(path_);
-  if (std::find(names.begin(), names.end(), "config.json") != names.end()) return;
+  const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  if (has("config.json")) {
+    // Every start locks the folder before it writes the config.
+    if (has("run.lock") || has("checkpoints") || has("metrics.jsonl")) return;
+    throw ConfigError(path_ + ": not a run folder, no run has written its config.json; use an empty or a new folder");
+  }
   for (const std::string& name : names)
     if (std::find(std::begin(kOwnNames), std::end(kOwnNames), name) == std::end(kOwnNames))
       throw ConfigError(path_ + ": not a run folder, it holds " + printable(name) +

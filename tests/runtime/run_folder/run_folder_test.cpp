@@ -249,10 +249,18 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: an older config is upgraded before it is
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: the error about a damaged config.json has its path and position") {
+  disk.write_atomic("run/run.lock", std::string());
   disk.write_atomic("run/config.json", "{\"seed\": 1, ");
   CHECK(config_error_of([&] {
           RunFolder(disk, "run", kConfig);
         }).starts_with("run/config.json: cannot resume from this config: the stored config:1:13: not valid JSON"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "run_folder: a folder whose config.json is not of a run is refused and not changed") {
+  disk.write_atomic("home/config.json", kConfig);
+  CHECK(config_error_of([&] { RunFolder(disk, "home", kConfig); }) ==
+        "home: not a run folder, no run has written its config.json; use an empty or a new folder");
+  CHECK(disk.list("home").size() == 1);
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a folder with other files is refused and not changed") {
@@ -658,6 +666,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a resume with missing metrics logs how m
     for (const bool counted : {false, true}) {  // true as in a deterministic run
       disk = MemoryDisk();
       const std::string path = counted ? "counted" : "run";
+      disk.write_atomic(path + "/run.lock", std::string());
       disk.write_atomic(path + "/config.json", kConfig);
       if (each.before) disk.write_atomic(path + "/metrics.jsonl", *each.before);
       RunFolder run(disk, path, kConfig);
