@@ -75,7 +75,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       published_(start.version) {
   now_.inference_own = static_cast<uint64_t>(config.inference.count);
   now_.counts_answers = is_token_run(config);
-  now_.lag_bound = static_cast<uint64_t>(config.replay.max_policy_lag);
+  now_.lag_cap = static_cast<uint64_t>(config.replay.max_policy_lag);
   now_.updates = start.version.number;
   now_.env_steps = start.env_steps;
   now_.ledger = start.ledger;

@@ -57,8 +57,8 @@ class FlowView {
 
   /** @param {any} s */
   showLag(s) {
-    const cap = Number(at(s, "lag.bound") || 0), most = Math.max(cap, Number(at(s, "lag.max") || 0), 1);
-    const marks = [["lag.p50", "median", "--c3"], ["lag.p95", "95th percentile", "--c1"], ["lag.max", "maximum", "--c2"], ["lag.bound", "cap", "--bad"]];
+    const cap = Number(at(s, "lag.cap") || 0), most = Math.max(cap, Number(at(s, "lag.max") || 0), 1);
+    const marks = [["lag.p50", "median", "--c3"], ["lag.p95", "95th percentile", "--c1"], ["lag.max", "maximum", "--c2"], ["lag.cap", "cap", "--bad"]];
     const meter = element("div", { class: "meter", role: "img" });
     const texts = [];
     const legend = element("div", { class: "legend" });

@@ -19,7 +19,7 @@ const kFigures = [
   ["updates/s", (/** @type {any} */ s) => formatted(at(s, "updates_per_second"))],
   [() => words.return, (/** @type {any} */ s) => formatted(at(s, "episodes.return_mean"))],
   ["evaluation", (/** @type {any} */ s) => formatted(at(s, "eval.return_mean"))],
-  ["lag p95, cap", (/** @type {any} */ s) => formatted(at(s, "lag.p95")) + ", " + formatted(at(s, "lag.bound"))],
+  ["lag p95, cap", (/** @type {any} */ s) => formatted(at(s, "lag.p95")) + ", " + formatted(at(s, "lag.cap"))],
   ["workers", (/** @type {any} */ s) => formatted(at(s, "workers.up"))],
 ];
 

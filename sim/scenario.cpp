@@ -27,7 +27,7 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::weights_torn, "weights_torn", "a snapshot contains tensors of two versions"},
     {Mutation::batch_again, "batch_again", "replay hands out the samples of the previous batch again"},
     {Mutation::update_claimed, "update_claimed", "the trainer reports a failed update as made, and the reverse"},
-    {Mutation::lag_bound_off, "lag_bound_off", "replay allows two updates more than max_policy_lag"},
+    {Mutation::lag_cap_off, "lag_cap_off", "replay allows two updates more than max_policy_lag"},
     {Mutation::max_batch_off, "max_batch_off", "the batcher exceeds max_batch"},
     {Mutation::gamma_off, "gamma_off", "workers use a different gamma"},
     {Mutation::final_observation_reset, "final_observation_reset",

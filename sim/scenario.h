@@ -30,7 +30,7 @@ enum class Mutation : uint8_t {
   weights_torn,
   batch_again,
   update_claimed,
-  lag_bound_off,
+  lag_cap_off,
   max_batch_off,
   gamma_off,
   final_observation_reset,

@@ -10,7 +10,7 @@ namespace {
 
 RunConfig as_the_actors_see_it(const Scenario& scenario) {
   RunConfig config = scenario.config;
-  if (scenario.mutation == Mutation::lag_bound_off) config.replay.max_policy_lag += 2;
+  if (scenario.mutation == Mutation::lag_cap_off) config.replay.max_policy_lag += 2;
   if (scenario.mutation == Mutation::late_dropped) config.replay.late = "drop";
   if (scenario.mutation == Mutation::max_batch_off) config.inference.max_batch *= 4;
   if (scenario.mutation == Mutation::max_batch_off) config.inference.batch_size = config.inference.max_batch;

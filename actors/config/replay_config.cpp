@@ -17,16 +17,16 @@ void describe(ReplayConfig& c, Fields& fields) {
         "super-batches",
         {.elsewhere = kWords<"buffer_size">});
   s.add(c.max_policy_lag, "max_policy_lag", between(0, 1e6),
-        "most updates by which the policy that made a sample may be older than the one it trains; 0 = synchronous, "
-        "on-policy",
+        "the lag cap: most updates between the policy that chose an action and the one that is trained on it; 0 = "
+        "synchronous, on-policy",
         {.elsewhere = kWords<"max_staleness">});
   s.add(c.max_reuse, "max_reuse", between(1, 1e6),
         "mode reuse: most updates that use one sample; a full buffer takes new samples as fast as updates use up old "
         "ones, as if this were at most 64");
   s.add(c.late, "late", one_of(kWords<"wait", "drop">),
         "token runs, mode consume_once: what happens with answers that take so long that they could exceed "
-        "max_policy_lag. wait: the last update that may use them waits for them, so that long answers are not lost; "
-        "drop: updates do not wait, and groups that exceed max_policy_lag are dropped");
+        "the lag cap. wait: the last update that may use them waits for them, so that long answers are not lost; "
+        "drop: updates do not wait, and groups that exceed the lag cap are dropped");
   s.add(c.filter_groups, "filter_groups", anything(),
         "token runs: leaves out groups whose answers all have the same reward, which have no advantage with estimators "
         "that compare answers of a group; after 10 super-batches of such answers in a row, they are trained like "

@@ -116,7 +116,7 @@ std::string training_line(const StatsSnapshot& s) {
 
 std::string lag_line(const StatsSnapshot& s) {
   return "  lag        median " + format_figure(s.lag_p50, 0) + "  p95 " + format_figure(s.lag_p95, 0) + "  max " +
-         format_figure(s.lag_max, 0) + "  bound " + format_short(s.lag_bound);
+         format_figure(s.lag_max, 0) + "  cap " + format_short(s.lag_cap);
 }
 
 // Empty unless a receiver has not applied the newest weights.
@@ -208,7 +208,7 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   };
   const std::string return_name = s.counts_answers ? "reward " : "return ";
   const std::string updates_rate = "(" + format_figure(s.updates_per_second, 1) + "/s)";
-  const std::string lag = "lag p95 ", of = " of ";
+  const std::string lag = "lag p95 ", cap = " cap ";
   std::vector<LineItem> items = {same(2, format_seconds(s.elapsed_seconds)),
                                  same(3, format_percent(s.progress)),
                                  {0, steps(format_short), steps(format_compact)},
@@ -226,8 +226,8 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   if (!s.alarms.empty()) items.push_back(counted(1, "alarms", s.alarms.size()));
   items.push_back(counted(0, "workers", s.workers_up));
   items.push_back(same(4, "ETA " + format_seconds(s.eta_seconds)));
-  items.push_back({0, lag + format_figure(s.lag_p95, 0) + of + format_short(s.lag_bound),
-                   lag + compact_lag(s.lag_p95) + of + format_compact(s.lag_bound)});
+  items.push_back({0, lag + format_figure(s.lag_p95, 0) + cap + format_short(s.lag_cap),
+                   lag + compact_lag(s.lag_p95) + cap + format_compact(s.lag_cap)});
   items.push_back(counted(0, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));
   return items;
 }

@@ -56,7 +56,7 @@ struct StatsSnapshot {
   double lag_p50 = kUnknown;  // updates between a sample's weights and its use
   double lag_p95 = kUnknown;
   double lag_max = kUnknown;
-  uint64_t lag_bound = 0;
+  uint64_t lag_cap = 0;
   Ledger ledger;
   uint64_t uncounted_at_most = 0;  // samples that crashed workers may have made beyond those in the ledger
 

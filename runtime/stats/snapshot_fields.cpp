@@ -106,15 +106,15 @@ constexpr std::array kFields = {
                   "share of the trainer's time spent waiting for data, since the start of the process",
                   of<&S::trainer_wait_fraction>},
     SnapshotField{kBusyHeading, "busy.workers", "busy_ratio{actor=workers}", "0 to 1", kTimed,
-                  "share of the last 10 s that a worker spent in handlers, on average; the rest it waited for actions, "
-                  "or for permission to sample (`replay.max_policy_lag`)",
+                  "share of the last 10 s that a worker spent in handlers, on average; the rest it waited for actions "
+                  "or for a credit",
                   of_busy<&BusyShares::workers>},
     SnapshotField{kBusyHeading, "busy.stepping", "busy_ratio{actor=environments}", "0 to 1", kTimed,
                   "share of the last 10 s that a worker spent in steps of its environments, on average",
                   of_busy<&BusyShares::stepping>},
     SnapshotField{kBusyHeading, "busy.credit_wait", "busy_ratio{actor=waits_for_credit}", "0 to 1", kTimed,
-                  "share of the last 10 s that a group of environments could not begin a rollout, because its samples "
-                  "might exceed `replay.max_policy_lag`, on average",
+                  "share of the last 10 s that a group of environments waited for a credit, because its samples might "
+                  "exceed the lag cap, on average",
                   of_busy<&BusyShares::credit_wait>},
     SnapshotField{kBusyHeading, "busy.action_wait", "busy_ratio{actor=waits_for_actions}", "0 to 1", kTimed,
                   "share of the last 10 s that a group of environments waited for actions, on average",
@@ -141,8 +141,8 @@ constexpr std::array kFields = {
     SnapshotField{kLag, "lag.p95", "lag_p95_updates", "updates", kTrained, "95th percentile of the same",
                   of<&S::lag_p95>},
     SnapshotField{kLag, "lag.max", "lag_max_updates", "updates", kTrained, "maximum of the same", of<&S::lag_max>},
-    SnapshotField{kLag, "lag.bound", "lag_bound_updates", "updates", kAlways,
-                  "the lag cap `replay.max_policy_lag`, which no trained sample exceeds", of<&S::lag_bound>},
+    SnapshotField{kLag, "lag.cap", "lag_cap_updates", "updates", kAlways,
+                  "the lag cap `replay.max_policy_lag`, which no trained sample exceeds", of<&S::lag_cap>},
     SnapshotField{kLedger, "ledger.produced", "samples_produced_total", "samples", kAlways,
                   "over all starts: arrived at the replay buffer in a rollout, or were in an unfinished rollout when "
                   "their worker ended; always the sum of the other entries `ledger.`",

@@ -119,7 +119,7 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"weights_torn", "tensors of several versions"},
       {"batch_again", "is used by more than"},
       {"update_claimed", "ledger: trained"},
-      {"lag_bound_off", "lag above"},
+      {"lag_cap_off", "lag above"},
       {"max_batch_off", "exceeds max_batch"},
       {"gamma_off", "advantage"},
       {"final_observation_reset", "real next observation"},

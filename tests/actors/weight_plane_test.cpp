@@ -232,7 +232,7 @@ TEST_CASE("inference_host: a run without inference actors waits for one that joi
   CHECK(run.outcome->error == "");
   CHECK(run.sink->last.updates == 20);
   CHECK(run.sink->last.ledger.balances());
-  CHECK(run.sink->last.lag_max <= static_cast<double>(run.sink->last.lag_bound));
+  CHECK(run.sink->last.lag_max <= static_cast<double>(run.sink->last.lag_cap));
   CHECK(run.rows_served(0) > 0);
   REQUIRE(run.thread.until([&] { return member.ended.has_value(); }));
   CHECK(*member.ended == "");
@@ -249,7 +249,7 @@ TEST_CASE("inference_host: a process that joins late gets the current weights fi
   CHECK(member.loaded->front().number >= 10);
   CHECK(run.rows_served(0) > 0);
   CHECK(run.rows_served(1) > 0);
-  CHECK(run.sink->last.weights_behind.at("inference 1") <= run.sink->last.lag_bound + 1);
+  CHECK(run.sink->last.weights_behind.at("inference 1") <= run.sink->last.lag_cap + 1);
 }
 
 TEST_CASE("inference_host: a process with another policy is refused with the first difference") {

@@ -45,7 +45,7 @@ void check_ledger(const Json& summary) {
     accounted += count(state);
   CHECK(count("produced") == accounted);
   CHECK(count("trained") > 0);
-  CHECK(summary.at("lag").at("max").get<double>() <= summary.at("lag").at("bound").get<double>());
+  CHECK(summary.at("lag").at("max").get<double>() <= summary.at("lag").at("cap").get<double>());
 }
 
 Json check_learns(const Bar& bar) {

@@ -12,7 +12,7 @@ using namespace troupe::test;
 TEST_CASE("configs: cartpole_vtrace is solved with a policy lag of up to eight updates") {
   const Json summary = check_learns({.config = "cartpole_vtrace", .least = 475});
   CHECK(summary.at("lag").at("max") > 1.0);
-  CHECK(summary.at("lag").at("bound") == 8.0);
+  CHECK(summary.at("lag").at("cap") == 8.0);
 }
 
 TEST_CASE("configs: gym/cart_pole is solved by way of a Python process") {

@@ -184,7 +184,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());
   summary["episodes"] = {
       {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
-  summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"bound", last_.lag_bound}};
+  summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"cap", last_.lag_cap}};
   summary["ledger"] = OrderedJson::parse(to_json(last_.ledger));
   summary["uncounted_at_most"] = last_.uncounted_at_most;
   summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;

@@ -29,7 +29,7 @@ StatsSnapshot running() {
   s.lag_p50 = 0;
   s.lag_p95 = 1;
   s.lag_max = 1;
-  s.lag_bound = 1;
+  s.lag_cap = 1;
   s.ledger = {313'000, 311'296, 1'000, 0, 64, 640};
   s.batch_size_p50 = 64;
   s.batches_full = 80;
@@ -64,7 +64,7 @@ TEST_CASE("console: the block of a running run") {
                                              "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
                                              "  batches    80 % full, 0 % on timeout, 20 % with all workers waiting",
                                              "  training   152 updates (12.3/s)  reuse 1.0  waits 3 %",
-                                             "  lag        median 0  p95 1  max 1  bound 1",
+                                             "  lag        median 0  p95 1  max 1  cap 1",
                                              "  return     421.3 +- 88.1  length 421  success -",
                                              "  learning   KL 0.0123  clipped 8 %  ESS 0.94",
                                              "  bottleneck training: the trainer is busy 97 % of the time"};
@@ -80,7 +80,7 @@ TEST_CASE("console: the block before there is any data") {
                                              "  inference  batch -  p50 - ms  p99 - ms",
                                              "  batches    - full, - on timeout, - with all workers waiting",
                                              "  training   0 updates (-/s)  reuse -  waits -",
-                                             "  lag        median -  p95 -  max -  bound 0",
+                                             "  lag        median -  p95 -  max -  cap 0",
                                              "  return     no episode is complete yet",
                                              "  learning   KL -  clipped -  ESS -",
                                              "  bottleneck waiting for workers and inference: neither is connected"};
@@ -147,7 +147,7 @@ StatsSnapshot extreme(Rng& rng) {
                         &s.learner["clip_fraction"],
                         &s.learner["ess"]})
     *value = number();
-  for (uint64_t* value : {&s.env_steps, &s.updates, &s.lag_bound, &s.ledger.produced, &s.ledger.dropped_stale,
+  for (uint64_t* value : {&s.env_steps, &s.updates, &s.lag_cap, &s.ledger.produced, &s.ledger.dropped_stale,
                           &s.ledger.dropped_full, &s.ledger.lost_in_crash, &s.batches_full, &s.batches_timeout,
                           &s.batches_all_waiting, &s.workers_up, &s.workers_total, &s.inference_up, &s.inference_own,
                           &s.rss_bytes, &s.weights_behind["inference 0"], &s.env_failures["Env"]})
@@ -207,7 +207,7 @@ TEST_CASE("console: a long line drops the least important figures, then abbrevia
   s.ledger.dropped_stale = 123'456;
   CHECK(console_line(s) ==
         "0:12  62 %  steps 1T (103,512/s)  updates 152 (12.3/s)  return 1M  lost 64  bottleneck: waste  workers 2  "
-        "ETA 1:02:05  lag p95 1 of 1  dropped 123,456");
+        "ETA 1:02:05  lag p95 1 cap 1  dropped 123,456");
   s.elapsed_seconds = s.eta_seconds = 9e8;
   s.success_rate = 0.5;
   s.workers_up = s.workers_total = 10'000'000;
@@ -216,7 +216,7 @@ TEST_CASE("console: a long line drops the least important figures, then abbrevia
   s.inference_up = s.inference_own = 0;
   CHECK(console_line(s) ==
         "steps 1T (104k/s)  updates 1T  return 1M  env failures 1G  lost 64  bottleneck: waiting for an inference "
-        "process  workers 10M  lag p95 1 of 1  dropped 123k");
+        "process  workers 10M  lag p95 1 cap 1  dropped 123k");
 }
 
 TEST_CASE("console: a terminal with few rows gets the most important lines, and no more than fit") {
@@ -259,7 +259,7 @@ TEST_CASE("console: the line that is printed to a pipe") {
   s.ledger.lost_in_crash = s.ledger.dropped_stale = 0;
   CHECK(console_line(s) ==
         "0:12  62 %  steps 312,500 (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  bottleneck: training  "
-        "workers 2  ETA 1:02:05  lag p95 1 of 1  dropped 0");
+        "workers 2  ETA 1:02:05  lag p95 1 cap 1  dropped 0");
   CHECK(console_line({}).find("steps 0 (-/s)") != std::string::npos);
   CHECK(console_line({}).find("nan") == std::string::npos);
 }
