@@ -84,7 +84,7 @@ void AlarmWatch::check_returns(const Update& u) {
 }
 
 void AlarmWatch::add(const Update& u) {
-  const std::string skipped = "an update left out optimizer steps";
+  const std::string skipped = "an update skipped optimizer steps";
   check("steps_skipped", u.skipped_steps, u.number, skipped);
   check("non_finite", u.skipped_steps, u.number, skipped);
   check_policy(u);
@@ -132,7 +132,7 @@ void AlarmWatch::check_memory(const StatsSnapshot& s, Clock::time_point now) {
 
 void AlarmWatch::look(const StatsSnapshot& s, const std::vector<std::string>& behind, Clock::time_point now) {
   check("receiver_behind", !behind.empty(), s.updates, behind.empty() ? "" : behind.front());
-  check("rows_quarantined", s.quarantined > 0, s.updates, format_count(s.quarantined) + " rows are left out");
+  check("rows_quarantined", s.quarantined > 0, s.updates, format_count(s.quarantined) + " rows are in quarantine");
   if (!std::isfinite(s.elapsed_seconds)) return;
   check_drops(s, now);
   check_memory(s, now);

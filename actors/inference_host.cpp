@@ -65,7 +65,7 @@ void on_expelled(InferenceHostSelf self, const Expelled& expelled) {
   if (expelled.inference_index != st.inference_index || !st.receiver) return;
   if (!st.serving && ++st.fruitless >= kMaxFruitless)
     return fail_joining(self, "the run could not send weights to this process: " + expelled.why);
-  join_again(self, "set aside by the run: " + expelled.why);
+  join_again(self, "removed from the run: " + expelled.why);
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ bool is_remote(ReplaySelf self) { return self->current_sender()->node() != self-
 // Ends the worker that sent the current message, because the message does not fit the run. Its partial rollouts are
 // lost. If replay only dropped the message, the worker's credits would never come back.
 void expel(ReplaySelf self, uint64_t worker, const std::string& why) {
-  log_warn("replay", "worker " + std::to_string(worker) + " is expelled: " + why);
+  log_warn("replay", "worker " + std::to_string(worker) + " is removed from the run: " + why);
   const CreditHolder handle = self->state.workers.at(worker);
   self->send_exit(handle, make_error(Fault::bad_message, why));
   forget_worker(self, handle.address(), {});

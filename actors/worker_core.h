@@ -111,7 +111,7 @@ class WorkerCore {
     std::vector<int32_t> tasks;
     std::vector<uint32_t> failures;  // in a row
     int64_t resting = 0;             // rows that failed and wait
-    int64_t quarantined = 0;         // rows left out for good
+    int64_t quarantined = 0;         // rows in quarantine
     bool parked = false;             // all rows rest: the next request waits for one
     uint32_t attempts = 0;           // of the request under way that were answered with an error
     uint32_t failed_attempts = 0;    // those whose forward failed

@@ -74,7 +74,7 @@ class EventsView {
     if (changed("eval.updates") && at(s, "eval.updates") !== null)
       this.add(`Evaluation after ${text("eval.updates")} updates: ${words.return} ${text("eval.return_mean")} over ${text("eval.episodes")} ${words === kTokenWords ? "prompts" : "episodes"}.`);
     if (changed("skipped_steps")) this.add(`Optimizer steps skipped because they were not finite: ${text("skipped_steps")}.`);
-    if (changed("quarantined")) this.add(`Rows set aside after failures: ${text("quarantined")}.`);
+    if (changed("quarantined")) this.add(`Rows in quarantine after failures: ${text("quarantined")}.`);
     if (changed("last_error") && at(s, "last_error")) this.add("Error: " + at(s, "last_error"));
     if (changed("bottleneck.what") && at(s, "bottleneck.what")) this.add(`Bottleneck: ${at(s, "bottleneck.what")}.`);
     const alarms = at(s, "alarms") || {}, alarmsBefore = at(before, "alarms") || {};

@@ -10,7 +10,7 @@ void describe(WorkersConfig& c, Fields& fields) {
   s.add(c.groups, "groups", between(1, 64),
         "vector environments per worker: one steps while another waits for its actions");
   s.add(c.quarantine_after, "quarantine_after", between(1, 1e6),
-        "a sub-environment is left out after this many failures in a row");
+        "failures in a row after which a sub-environment is in quarantine: its worker does not step it again");
   s.add(c.restart_backoff, "restart_backoff_ms", between(0, 600'000),
         "pause after a failure of a sub-environment, doubled with each further failure in a row");
   s.add(c.failure_timeout, "failure_timeout_ms", between(0, 86'400'000),

@@ -12,7 +12,7 @@ namespace troupe {
 struct WorkersConfig {
   int64_t count = 1;             // rollout workers inside the trainer's process
   int64_t groups = 2;            // vector environments per worker: one steps while the other waits for its actions
-  int64_t quarantine_after = 5;  // failures in a row after which a sub-environment is left out
+  int64_t quarantine_after = 5;  // failures in a row after which a sub-environment is in quarantine
   std::chrono::milliseconds restart_backoff{100};  // pause after a failure, doubled at each further one in a row
   // The run ends when all environments have failed for this time without a step of any; 0 = it never ends for this.
   std::chrono::milliseconds failure_timeout{60'000};

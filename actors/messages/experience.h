@@ -75,7 +75,7 @@ struct WorkerReport {
   uint64_t requests = 0;
   uint64_t retries = 0;  // requests repeated after an error or without an answer
   uint64_t env_failures = 0;
-  uint64_t quarantined = 0;  // rows left out now
+  uint64_t quarantined = 0;  // rows in quarantine now
   uint64_t rss_bytes = 0;    // its part in the memory of its process; 0 in the trainer's process
   uint64_t busy_us = 0;      // time in handlers, cumulative
   uint64_t step_us = 0;      // of it, in steps of environments or in scoring answers

@@ -79,7 +79,7 @@ constexpr std::array kMetrics = {
            "learning rate of the value function, after schedule and warm-up",
            [](const Figures& f) { return Value(f.settings.rates.value); }},
     Metric{kSettings, "skipped_steps", "optimizer steps", kSum, kAlways,
-           "left out because a loss or a gradient was not finite; the log warns of the first update with one",
+           "skipped because a loss or a gradient was not finite; the log warns of the first update with one",
            [](const Figures& f) { return Value(static_cast<double>(f.skipped)); }},
     Metric{kSettings, "log_std", kNumber, kLast, kContinuous,
            "logarithm of the standard deviation of the actions, mean over their dimensions",

@@ -12,10 +12,10 @@ namespace {
 constexpr AlarmLevel kWarning = AlarmLevel::warning, kError = AlarmLevel::error;
 
 constexpr std::array kRules = {
-    AlarmRule{"steps_skipped", kWarning, 1, "an update left out an optimizer step that was not finite",
+    AlarmRule{"steps_skipped", kWarning, 1, "an update skipped an optimizer step that was not finite",
               "look at the size of the rewards (env.reward_scale), and lower the learning rates"},
     AlarmRule{
-        "non_finite", kError, 3, "updates left out optimizer steps that were not finite",
+        "non_finite", kError, 3, "updates skipped optimizer steps that were not finite",
         "stop the run, lower trainer.policy_lr and trainer.value_lr, or scale the rewards, and begin again from an "
         "earlier checkpoint"},
     AlarmRule{"kl_high", kWarning, 3, "learner.kl is above 0.1 and above 5 times its median of the last 200 updates",
@@ -57,7 +57,7 @@ constexpr std::array kRules = {
               "look at its process and its connection"},
     AlarmRule{"samples_dropped", kWarning, 3, "more than 5 % of the samples of the last 60 s were dropped",
               "raise replay.max_policy_lag, or use fewer workers"},
-    AlarmRule{"rows_quarantined", kWarning, 2, "rows of environments are left out because their steps fail",
+    AlarmRule{"rows_quarantined", kWarning, 2, "rows of environments are in quarantine because their steps fail",
               "look at last_error"},
     AlarmRule{"no_episode", kWarning, 2,
               "no episode has finished, although the run has sampled for 120 s and made 100000 environment steps",

@@ -41,11 +41,11 @@ bool trains(const StatsSnapshot& s) {
 std::string failures_text(const StatsSnapshot& s) {
   const uint64_t failures = env_failures_of(s);
   return format_count(failures) + (failures == 1 ? " failure, " : " failures, ") +
-         (s.quarantined > 0 ? format_counted(s.quarantined, "row") + " left out now, " : "") +
+         (s.quarantined > 0 ? format_counted(s.quarantined, "row") + " in quarantine, " : "") +
          "the last: " + fitted(s.last_error, 60);
 }
 
-// Whether no samples come because environments fail. If rows are left out, environments fail now. Otherwise the
+// Whether no samples come because environments fail. If rows are in quarantine, environments fail now. Otherwise the
 // failures may be old; while the trainer works, sampling may simply be waiting for it.
 bool environments_fail(const StatsSnapshot& s) {
   return env_failures_of(s) > 0 && nothing_comes(s) && (s.quarantined > 0 || !trains(s));
@@ -142,7 +142,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 
 // The verdict is the first of these that holds:
 //   (empty)                 training has ended, so the lack of workers and inference actors is normal
-//   environments fail       no samples come because environments fail; says how many failures and rows left out
+//   environments fail       no samples come because environments fail; says how many failures and rows in quarantine
 //   waiting for ...         there is no worker or no inference actor
 //   not known yet           the first rollouts are not complete
 //   no samples              none for 10 s, and the trainer has nothing to do although it was busy before: a worker may

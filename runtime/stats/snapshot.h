@@ -93,7 +93,7 @@ struct StatsSnapshot {
   std::map<std::string, uint64_t> weights_behind;  // versions published and not yet applied, by receiver
   std::map<std::string, uint64_t> env_failures;    // one entry: the environment's id; none without a failure
   uint64_t request_retries = 0;                    // inference requests that workers asked again
-  uint64_t quarantined = 0;                        // rows left out now
+  uint64_t quarantined = 0;                        // rows in quarantine now
   uint64_t skipped_steps = 0;                      // optimizer steps that were not finite
   std::string last_error;                          // of an environment or a request
   uint64_t rss_bytes = 0;                          // of the trainer's process; 0 = unknown

@@ -460,8 +460,8 @@ TEST_CASE("console: a trainer that was busy is not the bottleneck once all envir
       s.updates_per_second = updates_per_second;
     });
   };
-  CHECK(verdict(170, 32, 0) == "environments fail: 170 failures, 32 rows left out now, the last: row 3: disk full");
-  CHECK(verdict(1, 1, 0) == "environments fail: 1 failure, 1 row left out now, the last: row 3: disk full");
+  CHECK(verdict(170, 32, 0) == "environments fail: 170 failures, 32 rows in quarantine, the last: row 3: disk full");
+  CHECK(verdict(1, 1, 0) == "environments fail: 1 failure, 1 row in quarantine, the last: row 3: disk full");
   CHECK(verdict(3, 0, 0) == "environments fail: 3 failures, the last: row 3: disk full");
   CHECK(verdict(170, 32, 4).starts_with("environments fail: "));  // updates train on the remaining samples
   CHECK(verdict(3, 0, 4).starts_with("training: "));
