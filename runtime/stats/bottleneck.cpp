@@ -18,12 +18,13 @@ constexpr double kHungryTrainer = 0.3;  // wait fraction above which sampling do
 constexpr double kMuchDropped = 0.05;   // of the samples produced
 constexpr double kLongUpdate = 3;       // seconds; where updates are longer, 10 s may pass without the end of one
 
-// What would make sampling faster, by the reason for which most batches left.
+// What would make sampling faster, by the reason for which most batches started.
 std::string sampling_advice(const StatsSnapshot& s) {
   const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
   if (batches == 0) return "";
-  if (2 * s.batches_timeout > batches) return "batches leave on timeout: more workers, or a smaller batch_size";
-  if (2 * s.batches_full > batches) return "batches leave full: more inference actors, or a larger batch_size";
+  if (2 * s.batches_timeout > batches)
+    return "most batches start at the timeout: more workers, or a smaller batch_size";
+  if (2 * s.batches_full > batches) return "most batches start full: more inference actors, or a larger batch_size";
   return "workers wait for their actions: more workers or groups";
 }
 
@@ -111,7 +112,7 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
     return {"processors", busy_text("all processors are", b.machine),
             "more machines, or fewer workers and threads than processors"};
   if (2 * s.batches_timeout > batches)
-    return {"batch deadline", "most batches wait for inference.timeout_us",
+    return {"batch timeout", "most batches start only after inference.timeout_us",
             "a smaller batch_size or timeout_us, or more workers"};
   return verdict("few environments", "groups wait " + format_percent(b.action_wait) + " of the time for actions",
                  "more workers or groups", "twice as many", gain_of_doubling({b.trainer, b.workers, b.inference}));
@@ -155,7 +156,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //     batch preparation   the prefetcher is
 //     lag cap             the trainer waits for samples while workers wait for credits, because of max_policy_lag
 //     environment steps, workers, inference, processors   one of these is always busy
-//     batch deadline      batches leave on inference.timeout_us
+//     batch timeout       most batches start only after inference.timeout_us
 //     few environments    nothing is always busy: requests are too few to fill the time
 //   sampling, training, none   by the trainer's wait fraction since the start, before the shares are known
 Bottleneck find_bottleneck(const StatsSnapshot& s) {

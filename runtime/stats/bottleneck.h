@@ -19,8 +19,8 @@ struct Bottleneck {
 
 Bottleneck find_bottleneck(const StatsSnapshot& snapshot);
 
-// In one line: "sampling: the trainer waits 63 % of the time; batches leave full: more inference actors, or a larger
-// batch_size".
+// In one line: "sampling: the trainer waits 63 % of the time; most batches start full: more inference actors, or a
+// larger batch_size".
 std::string text_of(const Bottleneck& bottleneck);
 
 // The number of failures of all environments.

@@ -105,8 +105,8 @@ std::string inference_line(const StatsSnapshot& s) {
 
 std::string batches_line(const StatsSnapshot& s) {
   const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
-  return "  batches    " + share(s.batches_full, batches) + " full, " + share(s.batches_timeout, batches) +
-         " on timeout, " + share(s.batches_all_waiting, batches) + " with all workers waiting";
+  return "  batches    started when full " + share(s.batches_full, batches) + ", at timeout " +
+         share(s.batches_timeout, batches) + ", all workers waiting " + share(s.batches_all_waiting, batches);
 }
 
 std::string training_line(const StatsSnapshot& s) {

@@ -57,17 +57,18 @@ std::string verdict_with(auto change) {
 }  // namespace
 
 TEST_CASE("console: the block of a running run") {
-  const std::vector<std::string> expected = {"demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
-                                             "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
-                                             "  workers    2 up  dropped 1,000 stale, 0 full",
-                                             "  failures   64 samples lost",
-                                             "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
-                                             "  batches    80 % full, 0 % on timeout, 20 % with all workers waiting",
-                                             "  training   152 updates (12.3/s)  reuse 1.0  waits 3 %",
-                                             "  lag        median 0  p95 1  max 1  cap 1",
-                                             "  return     421.3 +- 88.1  length 421  success -",
-                                             "  learning   KL 0.0123  clipped 8 %  ESS 0.94",
-                                             "  bottleneck training: the trainer is busy 97 % of the time"};
+  const std::vector<std::string> expected = {
+      "demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
+      "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
+      "  workers    2 up  dropped 1,000 stale, 0 full",
+      "  failures   64 samples lost",
+      "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
+      "  batches    started when full 80 %, at timeout 0 %, all workers waiting 20 %",
+      "  training   152 updates (12.3/s)  reuse 1.0  waits 3 %",
+      "  lag        median 0  p95 1  max 1  cap 1",
+      "  return     421.3 +- 88.1  length 421  success -",
+      "  learning   KL 0.0123  clipped 8 %  ESS 0.94",
+      "  bottleneck training: the trainer is busy 97 % of the time"};
   StatsSnapshot s = running();
   s.progress = 0.63;
   CHECK(console_block("demo", s, 80) == expected);
@@ -78,7 +79,7 @@ TEST_CASE("console: the block before there is any data") {
                                              "  steps      0 env-steps  -/s (60 s: -/s)",
                                              "  workers    0 up  dropped 0 stale, 0 full",
                                              "  inference  batch -  p50 - ms  p99 - ms",
-                                             "  batches    - full, - on timeout, - with all workers waiting",
+                                             "  batches    started when full -, at timeout -, all workers waiting -",
                                              "  training   0 updates (-/s)  reuse -  waits -",
                                              "  lag        median -  p95 -  max -  cap 0",
                                              "  return     no episode is complete yet",
@@ -112,7 +113,7 @@ TEST_CASE("console: the reason why sampling is slow is on a separate line") {
   const auto lines = console_block("demo", s, 80);
   REQUIRE(lines.size() > 2);
   CHECK(lines[lines.size() - 2] == "  bottleneck sampling: the trainer waits 63 % of the time");
-  CHECK(lines.back() == "             batches leave full: more inference actors, or a larger batch_size");
+  CHECK(lines.back() == "             most batches start full: more inference actors, or a larger batch_size");
 }
 
 namespace {
@@ -320,8 +321,8 @@ TEST_CASE("console: the bottleneck is what limits the run") {
     });
   };
   CHECK(hungry(0, 0, 0) == "sampling: the trainer waits 63 % of the time");
-  CHECK(hungry(1, 9, 0).find("batches leave on timeout") != std::string::npos);
-  CHECK(hungry(9, 1, 0).find("batches leave full") != std::string::npos);
+  CHECK(hungry(1, 9, 0).find("most batches start at the timeout") != std::string::npos);
+  CHECK(hungry(9, 1, 0).find("most batches start full") != std::string::npos);
   CHECK(hungry(1, 1, 8).find("workers wait for their actions") != std::string::npos);
   StatsSnapshot fresh;
   fresh.workers_up = fresh.inference_up = 1;
@@ -364,7 +365,7 @@ TEST_CASE("console: the bottleneck is the part that is busy all the time") {
        "processors",
        kUnknown},
       {{.workers = 0.2, .stepping = 0.1, .inference = 0.1, .prefetcher = 0.1, .trainer = 0.1, .machine = 0.2},
-       "batch deadline",
+       "batch timeout",
        kUnknown,
        1000},
       {{.workers = 0.2, .stepping = 0.1, .inference = 0.1, .prefetcher = 0.1, .trainer = 0.1, .machine = 0.2},
