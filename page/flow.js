@@ -3,11 +3,11 @@
 const kLedger = [
   { path: "ledger.trained", label: "trained", fill: "--c3" },
   { path: "ledger.waiting", label: "waiting", fill: "--c1" },
-  { path: "ledger.dropped_stale", label: "dropped: above the lag cap", fill: "--c2" },
-  { path: "ledger.dropped_full", label: "dropped: no room", fill: "--c5" },
+  { path: "ledger.dropped_stale", label: "dropped: stale (above the lag cap)", fill: "--c2" },
+  { path: "ledger.dropped_full", label: "dropped: replay buffer full", fill: "--c5" },
   { path: "ledger.lost_in_crash", label: "lost in a crash", fill: "--bad" },
   { path: "ledger.left_over", label: "left over at the end", fill: "--faint" },
-  { path: "ledger.filtered", label: "filtered: no spread of rewards", fill: "--c4" },
+  { path: "ledger.filtered", label: "filtered: equal rewards in the group", fill: "--c4" },
 ];
 
 /** @param {string} title @param {number | null} busy share of time @param {[string, string][]} lines @param {boolean} limit */

@@ -28,7 +28,8 @@ void describe(ReplayConfig& c, Fields& fields) {
         "the lag cap. wait: the last update that may use them waits for them, so that long answers are not lost; "
         "drop: updates do not wait, and groups that exceed the lag cap are dropped");
   s.add(c.filter_groups, "filter_groups", anything(),
-        "token runs: leaves out groups whose answers all have the same reward, which have no advantage with estimators "
+        "token runs: groups whose answers all have the same reward are not trained on: they have no advantage with "
+        "estimators "
         "that compare answers of a group; after 10 super-batches of such answers in a row, they are trained like "
         "others, so that a run always ends",
         {.elsewhere = kWords<"dynamic_sampling", "dynamic_filtering">});

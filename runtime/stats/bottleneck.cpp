@@ -168,11 +168,12 @@ Bottleneck find_bottleneck(const StatsSnapshot& s) {
     return {"no samples", "none for 10 s, and no update; a worker may hang", ""};
   const uint64_t dropped = s.ledger.dropped_stale + s.ledger.dropped_full;
   if (s.ledger.produced > 0 && static_cast<double>(dropped) > kMuchDropped * static_cast<double>(s.ledger.produced))
-    return {"waste",
-            format_percent(static_cast<double>(dropped) / static_cast<double>(s.ledger.produced)) +
-                " of the samples are dropped, " +
-                (s.ledger.dropped_stale >= s.ledger.dropped_full ? "most as stale" : "most for want of room"),
-            ""};
+    return {
+        "waste",
+        format_percent(static_cast<double>(dropped) / static_cast<double>(s.ledger.produced)) +
+            " of the samples are dropped, " +
+            (s.ledger.dropped_stale >= s.ledger.dropped_full ? "most as stale" : "most because the buffer was full"),
+        ""};
   if (!std::isfinite(s.trainer_wait_fraction)) {
     if (s.updates == 0) return {"not known yet", "the first update is not complete", ""};
     return {"unknown", "a deterministic run does one thing at a time", ""};

@@ -84,7 +84,7 @@ std::string workers_line(const StatsSnapshot& s) {
   const Ledger& ledger = s.ledger;
   const std::string joined = s.workers_total > s.workers_up ? ", " + format_compact(s.workers_total) + " joined" : "";
   return "  workers    " + format_compact(s.workers_up) + " up" + joined + "  dropped " +
-         format_short(ledger.dropped_stale) + " stale, " + format_short(ledger.dropped_full) + " full";
+         format_short(ledger.dropped_stale) + " stale, " + format_short(ledger.dropped_full) + " buffer full";
 }
 
 std::string times(uint64_t count) { return format_short(count) + (count == 1 ? " time" : " times"); }

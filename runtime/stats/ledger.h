@@ -10,10 +10,10 @@ struct Ledger {
   uint64_t produced = 0;       // arrived at replay, or known to be lost on the way
   uint64_t trained = 0;        // in the super-batch of at least one update that did not fail
   uint64_t dropped_stale = 0;  // older than max_policy_lag when their turn came
-  uint64_t dropped_full = 0;   // no room
+  uint64_t dropped_full = 0;   // replay was full
   uint64_t lost_in_crash = 0;  // lost because a process, an actor, an environment or an update failed
   uint64_t left_over = 0;      // in rollouts that were under way when their worker stopped in order or training ended
-  uint64_t filtered = 0;       // answers left out before training: their group has no spread of rewards
+  uint64_t filtered = 0;       // answers not trained on: all of their group have the same reward
   uint64_t waiting = 0;        // in replay, or in a batch that is being prepared or trained on
 
   bool balances() const {

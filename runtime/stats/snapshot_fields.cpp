@@ -155,7 +155,7 @@ constexpr std::array kFields = {
                   "exceeded the lag cap when a super-batch was drawn, before any update had used them",
                   of_ledger<&Ledger::dropped_stale>},
     SnapshotField{kLedger, "ledger.dropped_full", "samples_total{state=dropped_full}", "samples", kAlways,
-                  "had no room in the replay buffer, or were evicted from it before any update had used them",
+                  "came to a full replay buffer, or were evicted from it before any update had used them",
                   of_ledger<&Ledger::dropped_full>},
     SnapshotField{kLedger, "ledger.lost_in_crash", "samples_total{state=lost_in_crash}", "samples", kAlways,
                   "were in an unfinished rollout of a worker that crashed or lost its connection, waited in a trainer "
@@ -167,7 +167,7 @@ constexpr std::array kFields = {
                   "training ended",
                   of_ledger<&Ledger::left_over>},
     SnapshotField{kLedger, "ledger.filtered", "samples_total{state=filtered}", "samples", kAlways,
-                  "token runs: were left out before training because all answers of their group have the same reward "
+                  "token runs: were not trained on because all answers of their group have the same reward "
                   "(`replay.filter_groups`)",
                   of_ledger<&Ledger::filtered>},
     SnapshotField{kLedger, "ledger.waiting", "samples_waiting", "samples", kAlways,

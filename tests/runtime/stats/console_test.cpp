@@ -60,7 +60,7 @@ TEST_CASE("console: the block of a running run") {
   const std::vector<std::string> expected = {
       "demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
       "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
-      "  workers    2 up  dropped 1,000 stale, 0 full",
+      "  workers    2 up  dropped 1,000 stale, 0 buffer full",
       "  failures   64 samples lost",
       "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
       "  batches    started when full 80 %, at timeout 0 %, all workers waiting 20 %",
@@ -77,7 +77,7 @@ TEST_CASE("console: the block of a running run") {
 TEST_CASE("console: the block before there is any data") {
   const std::vector<std::string> expected = {"demo [............] -  0:00  ETA -  - MB",
                                              "  steps      0 env-steps  -/s (60 s: -/s)",
-                                             "  workers    0 up  dropped 0 stale, 0 full",
+                                             "  workers    0 up  dropped 0 stale, 0 buffer full",
                                              "  inference  batch -  p50 - ms  p99 - ms",
                                              "  batches    started when full -, at timeout -, all workers waiting -",
                                              "  training   0 updates (-/s)  reuse -  waits -",
@@ -302,7 +302,7 @@ TEST_CASE("console: the bottleneck is what limits the run") {
   CHECK(verdict_with([](auto& s) { s.workers_up = 0; }) == "waiting for workers: all have left");
   CHECK(verdict_with([](auto& s) { s.ledger.dropped_stale = 100'000; }) ==
         "waste: 32 % of the samples are dropped, most as stale");
-  CHECK(verdict_with([](auto& s) { s.ledger.dropped_full = 50'000; }).ends_with("most for want of room"));
+  CHECK(verdict_with([](auto& s) { s.ledger.dropped_full = 50'000; }).ends_with("most because the buffer was full"));
   CHECK(verdict_with([](auto& s) {
           s.trainer_wait_fraction = kUnknown;
           s.updates = 0;
