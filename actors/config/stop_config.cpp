@@ -8,7 +8,7 @@ void describe(StopConfig& c, Fields& fields) {
         {.elsewhere = kWords<"total_timesteps", "total_steps">});
   s.add(c.updates, "updates", between(0, kMostCount), "updates after which the run ends; 0 = no limit");
   s.add(c.seconds, "seconds", between(0, 1e9),
-        "seconds of training after which the run ends, counted anew at each resume; 0 = no limit");
+        "seconds of training after which the run ends, counted from 0 at each resume; 0 = no limit");
   s.add(c.eval_return, "eval_return", between(-1e12, 1e12),
         "stop when an evaluation during training reaches this mean return; 0 = off");
 }

@@ -182,7 +182,7 @@ void BestCheckpoints::protect_unknown(const Ranking& before, const SavedCheckpoi
 // The damaged file is kept under another name, so that a user can repair it.
 void BestCheckpoints::begin_anew(const std::string& problem, const std::vector<uint64_t>& not_newest) {
   current_.unranked.insert(not_newest.begin(), not_newest.end());
-  std::string text = problem + (by_.count == 0 ? "" : "; the ranking begins anew");
+  std::string text = problem + (by_.count == 0 ? "" : "; the ranking starts over");
   if (!not_newest.empty())
     text += ", and these checkpoints, which may be the best ones, are kept until you remove them: after update " +
             list_of(not_newest, text_of_step);

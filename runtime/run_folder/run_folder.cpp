@@ -170,7 +170,7 @@ void RunFolder::require_checkpoint_of_summary() const {
   if (readable && summary["updates"] == 0) return;
   throw ConfigError(folder + ": holds no checkpoint, but " + path +
                     (readable ? " is of a run that has trained" : " cannot be read, so the run may have trained") +
-                    "; restore the checkpoints, use another run folder, or remove " + path + " to begin anew");
+                    "; restore the checkpoints, use another run folder, or remove " + path + " to start over");
 }
 
 // Whether checkpoints/ has a checkpoint, also one that was set aside as damaged; not what an interrupted write left or

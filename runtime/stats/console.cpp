@@ -76,7 +76,7 @@ std::string steps_line(const StatsSnapshot& s) {
   if (s.counts_answers)
     return "  answers    " + format_short(s.env_steps) + "  " + rate(s.env_steps_per_second) + "/s  tokens " +
            rate(s.answer_tokens_per_second) + "/s, trained " + rate(s.trained_tokens_per_second) + "/s";
-  return "  steps      " + format_short(s.env_steps) + " env-steps  " + rate(s.env_steps_per_second) +
+  return "  steps      " + format_short(s.env_steps) + " env steps  " + rate(s.env_steps_per_second) +
          "/s (60 s: " + rate(s.env_steps_per_second_60s) + "/s)";
 }
 

@@ -213,7 +213,7 @@ constexpr std::array kFields = {
     SnapshotField{kInference, "inference.up", "inference_actors", "inference actors", kAlways,
                   "that serve now, in the trainer's process and in others", of<&S::inference_up>},
     SnapshotField{kInference, "inference.p50_ms", "inference_p50_seconds", "ms", kServedTimed,
-                  "median time from a worker's request to its answer", of<&S::inference_p50_ms>},
+                  "median time from a worker's request for actions to the reply", of<&S::inference_p50_ms>},
     SnapshotField{kInference, "inference.p99_ms", "inference_p99_seconds", "ms", kServedTimed,
                   "99th percentile of the same", of<&S::inference_p99_ms>},
     SnapshotField{kEpisodes, "episodes.count", "episodes_total", "episodes", kAlways,
@@ -239,7 +239,7 @@ constexpr std::array kFields = {
     SnapshotField{kWorkers, "workers.total", "workers_connected_total", "workers", kAlways,
                   "that have connected since this process started", of<&S::workers_total>},
     SnapshotField{kWorkers, "rows_served", "rows_served_total{inference=*}", "rows, by inference actor", kAlways,
-                  "rows that each inference actor has answered; of the actors that are gone, the newest 100 have "
+                  "rows that each inference actor has served; of the actors that are gone, the newest 100 have "
                   "entries, and `earlier inference actors` is the sum of the others",
                   of<&S::rows_served>},
     SnapshotField{kWorkers, "weights_behind", "weights_behind_versions{inference=*}", "versions, by inference actor",
@@ -251,7 +251,7 @@ constexpr std::array kFields = {
                   "entry, named by the environment's id; empty without a failure",
                   of<&S::env_failures>},
     SnapshotField{kWorkers, "request_retries", "request_retries_total", "requests", kAlways,
-                  "over all starts: requests that workers sent again, after an error or without an answer",
+                  "over all starts: requests that workers sent again, after an error or without a reply",
                   of<&S::request_retries>},
     SnapshotField{kWorkers, "quarantined", "quarantined_rows", "rows", kAlways,
                   "in quarantine: they failed `workers.quarantine_after` times in a row and are not stepped again",

@@ -55,7 +55,7 @@ Json check_learns(const Bar& bar) {
     summary = train(bar.config, seed, bar.settings);
     const double score = summary.at("eval").at(bar.score), seconds = summary.at("wall_seconds");
     MESSAGE(bar.config << ", seed " << seed << ": " << bar.score << " " << score << " (bar " << bar.least << ") in "
-                       << seconds << " s, " << summary.at("env_steps_per_second").get<double>() << " env-steps/s");
+                       << seconds << " s, " << summary.at("env_steps_per_second").get<double>() << " env steps/s");
     CHECK(score >= bar.least);
     check_ledger(summary);
     if (all_seeds() && bar.seconds > 0) CHECK(seconds < bar.seconds);

@@ -202,7 +202,7 @@ TEST_CASE("best checkpoints: a damaged ranking is reported and replaced, and no 
     CHECK_THROWS_WITH_AS(read_ranking(f.disk, "run"), doctest::Contains("run/best.json:"), IoError);
     f.restart(1);
     CHECK(
-        f.logged("; the ranking begins anew, and these checkpoints, which may be the best ones, are kept until you "
+        f.logged("; the ranking starts over, and these checkpoints, which may be the best ones, are kept until you "
                  "remove them: after update 1; the file is renamed to run/best.json.damaged\n"));
     CHECK(f.disk.read("run/best.json.damaged") == text);
     f.evaluate(3, 2);
@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(Fixture,
   disk.remove("run/best.json");
   restart(1);
   CHECK(
-      logged("run/best.json: is missing; the ranking begins anew, and these checkpoints, which may be the best ones, "
+      logged("run/best.json: is missing; the ranking starts over, and these checkpoints, which may be the best ones, "
              "are kept until you remove them: after update 1\n"));
   evaluate(3, 5);
   restart(1);

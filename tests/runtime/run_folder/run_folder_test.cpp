@@ -543,7 +543,7 @@ TEST_CASE_FIXTURE(Fixture,
                                 : " cannot be read, so the run may have trained";
     CHECK(config_error_of([&] { RunFolder(disk, "run", other); }) ==
           "run/checkpoints: holds no checkpoint, but run/summary.json" + why +
-              "; restore the checkpoints, use another run folder, or remove run/summary.json to begin anew");
+              "; restore the checkpoints, use another run folder, or remove run/summary.json to start over");
     CHECK(disk.read("run/config.json") == kConfig);
     CHECK(metrics() == "{\"updates\":4}\n");
   }

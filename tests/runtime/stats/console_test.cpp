@@ -59,7 +59,7 @@ std::string verdict_with(auto change) {
 TEST_CASE("console: the block of a running run") {
   const std::vector<std::string> expected = {
       "demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
-      "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
+      "  steps      312,500 env steps  103,512/s (60 s: 98,001/s)",
       "  workers    2 up  dropped 1,000 stale, 0 buffer full",
       "  failures   64 samples lost",
       "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
@@ -76,7 +76,7 @@ TEST_CASE("console: the block of a running run") {
 
 TEST_CASE("console: the block before there is any data") {
   const std::vector<std::string> expected = {"demo [............] -  0:00  ETA -  - MB",
-                                             "  steps      0 env-steps  -/s (60 s: -/s)",
+                                             "  steps      0 env steps  -/s (60 s: -/s)",
                                              "  workers    0 up  dropped 0 stale, 0 buffer full",
                                              "  inference  batch -  p50 - ms  p99 - ms",
                                              "  batches    started when full -, at timeout -, all workers waiting -",
@@ -222,7 +222,7 @@ TEST_CASE("console: a long line drops the least important figures, then abbrevia
 
 TEST_CASE("console: a terminal with few rows gets the most important lines, and no more than fit") {
   const std::vector<std::string> expected = {"demo [#######.....] 62 %  0:12  ETA 1:02:05  182 MB",
-                                             "  steps      312,500 env-steps  103,512/s (60 s: 98,001/s)",
+                                             "  steps      312,500 env steps  103,512/s (60 s: 98,001/s)",
                                              "  return     421.3 +- 88.1  length 421  success -",
                                              "  bottleneck training: the trainer is busy 97 % of the time"};
   CHECK(console_block("demo", running(), 80, 4) == expected);
