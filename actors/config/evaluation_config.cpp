@@ -9,7 +9,7 @@ void describe(EvaluationConfig& c, Fields& fields) {
   s.add(c.every_updates, "every_updates", between(0, kMostCount),
         "updates between evaluations during training; 0 = only one, at the end of the run",
         {.elsewhere = kWords<"eval_freq">});
-  s.add(c.episodes, "episodes", between(1, 1e6), "episodes of one evaluation",
+  s.add(c.episodes, "episodes", between(1, 1e6), "episodes (token runs: held-out prompts) of one evaluation",
         {.elsewhere = kWords<"n_eval_episodes">});
   s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together");
   s.add(c.device, "device", device_name_or_auto(),

@@ -10,7 +10,7 @@ void describe(GenerationConfig& c, Fields& fields) {
         "most tokens of an answer, its end token included; 0 = as many as the longest right answer of the task needs",
         {.elsewhere = kWords<"max_completion_length", "max_response_length", "max_new_tokens", "response_length">});
   s.add(c.temperature, "temperature", between(0.001, 100),
-        "of sampling; log-probabilities are those at this temperature");
+        "temperature at which answers are sampled; log-probabilities are those at this temperature");
   s.add(c.prompt_slots, "prompt_slots", between(1, 65536), "prompts that one inference actor works on at a time");
   s.add(c.answer_slots, "answer_slots", between(1, 65536), "answers that one inference actor works on at a time",
         {.elsewhere = kWords<"max_num_seqs">});

@@ -4,13 +4,15 @@ namespace troupe {
 
 void describe(StopConfig& c, Fields& fields) {
   const Section s(fields, "stop", "actors", Change::at_resume);
-  s.add(c.env_steps, "env_steps", between(0, 1e15), "environment steps after which the run ends; 0 = no limit",
+  s.add(c.env_steps, "env_steps", between(0, 1e15),
+        "environment steps (token runs: answers) after which the run ends; 0 = no limit",
         {.elsewhere = kWords<"total_timesteps", "total_steps">});
   s.add(c.updates, "updates", between(0, kMostCount), "updates after which the run ends; 0 = no limit");
   s.add(c.seconds, "seconds", between(0, 1e9),
         "seconds of training after which the run ends, counted from 0 at each resume; 0 = no limit");
   s.add(c.eval_return, "eval_return", between(-1e12, 1e12),
-        "stop when an evaluation during training reaches this mean return; 0 = off");
+        "the run ends when an evaluation during training reaches this mean return (token runs: share of right "
+        "answers); 0 = off");
 }
 
 }  // namespace troupe

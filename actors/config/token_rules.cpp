@@ -94,7 +94,7 @@ void check_token_settings(const RunConfig& config) {
   check_single_answers(config);
   if (config.replay.filter_groups && answers < 2)
     refuse_setting("replay.filter_groups", config.replay.filter_groups,
-                   "would leave out every group with generation.answers " + std::to_string(answers) +
+                   "would filter out every group with generation.answers " + std::to_string(answers) +
                        "; use at least 2 answers, or false");
   require_effect("replay.late", config.replay.late, defaults.replay.late, config.replay.mode == "consume_once",
                  "replay.mode \"" + config.replay.mode + '"', "set replay.mode to \"consume_once\"");

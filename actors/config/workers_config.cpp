@@ -8,7 +8,8 @@ void describe(WorkersConfig& c, Fields& fields) {
         "rollout workers inside the trainer's process; 0 = all of them join over the network",
         {.elsewhere = kWords<"num_workers", "num_env_runners">});
   s.add(c.groups, "groups", between(1, 64),
-        "vector environments per worker: one steps while another waits for its actions");
+        "vector environments per worker: one steps while another waits for its actions; token runs: prompts on which a "
+        "worker waits at a time");
   s.add(c.quarantine_after, "quarantine_after", between(1, 1e6),
         "failures in a row after which a sub-environment is in quarantine: its worker does not step it again");
   s.add(c.restart_backoff, "restart_backoff_ms", between(0, 600'000),

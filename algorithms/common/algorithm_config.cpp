@@ -34,7 +34,7 @@ void describe_estimator(AlgorithmConfig& c, Fields& fields) {
   s.add(
       c.group_by, "group_by", one_of(kWords<"batch", "task">),
       "groups within which estimators such as grpo compare sequences: all sequences of a super-batch, or those of one "
-      "task");
+      "task; token runs always compare the answers to one prompt");
   s.add(c.normalize_advantages, "normalize_advantages", anything(),
         "scale advantages to mean 0 and standard deviation 1 over the whole super-batch, unless the estimator does "
         "that itself",
@@ -66,13 +66,14 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
         "upper bound (above 1) of the ratio where the advantage is negative; 0 = off",
         {.unset = "the surrogate's own, off for clip"});
   s.add(c.ratio, "ratio", one_of(kWords<"joint", "per_dimension">),
-        "one importance ratio per action, or one per action dimension");
+        "one importance ratio per action, or one per component of an action");
   s.add(c.aggregation, "aggregation",
         one_of(kWords<"auto", "token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm">),
         "how the policy losses of tokens are reduced to one number; auto: as in the surrogate's source",
         {.elsewhere = kWords<"loss_agg_mode">});
   s.add(c.aggregation_length, "aggregation_length", between(0, 1e9),
-        "divisor of seq-mean-token-sum-norm, in tokens; 0 = the tokens of rollout.length steps");
+        "divisor of seq-mean-token-sum-norm, in tokens; 0 = the tokens of rollout.length steps (token runs: the most "
+        "tokens of an answer)");
   s.add_object(
       c.rollout_correction, "rollout_correction",
       "weights and rejects samples by the distance between the policy at the start of an update and the policy that "

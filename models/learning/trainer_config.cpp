@@ -10,8 +10,8 @@ constexpr double kLargestDecay = 0.9999999;
 void describe(TrainerConfig& c, Fields& fields) {
   const Section s(fields, "trainer", "models/learning");
   s.add(c.super_batch, "super_batch", between(1, 1e9),
-        "least samples per update; with replay.draw column an update takes whole columns of rollouts and so may use up "
-        "to rollout.length - 1 more",
+        "fewest samples (token runs: answers) of one update; with replay.draw column an update takes whole columns of "
+        "rollouts and so may use up to rollout.length - 1 more",
         {.elsewhere = kWords<"train_batch_size">});
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
         {.elsewhere = kWords<"num_minibatches">});

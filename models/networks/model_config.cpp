@@ -17,9 +17,9 @@ constexpr auto kModelKinds = [] {
 void describe(ModelConfig& c, Fields& fields) {
   const Section s(fields, "model", "models/networks");
   s.add(c.kind, "kind", one_of(kModelKinds),
-        "the network: mlp, what model.net describes, a transformer that makes the decisions of an action one after "
-        "another, "
-        "or for a task the language model of model.decoder");
+        "the network: mlp, the layers of model.hidden; net, what model.net describes; token_transformer, a transformer "
+        "that chooses the components of an action one after another; decoder, a language model, which makes the run a "
+        "token run");
   s.add(c.hidden, "hidden", between(1, kMostUnits), "units of each hidden layer; [] = a linear model",
         {.elsewhere = kWords<"net_arch", "fcnet_hiddens">});
   s.add_object(c.net, "net", "kind net: encoders by observation, trunk, core and value_trunk (docs/models.md)");
