@@ -57,7 +57,7 @@ def test_pip_installs_a_package_that_works(tmp_path):
 
     def run(*command, **changes):
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment | changes, capture_output=True, text=True, timeout=500, check=False
+            command, cwd=tmp_path, env=environment | changes, capture_output=True, text=True, timeout=1500, check=False
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
