@@ -103,7 +103,9 @@ std::string inference_line(const StatsSnapshot& s) {
          " ms  p99 " + format_figure(s.inference_p99_ms, 2) + " ms";
 }
 
+// Empty in a token run, whose inference actors compute whatever is in progress.
 std::string batches_line(const StatsSnapshot& s) {
+  if (s.counts_answers) return "";
   const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
   return "  batches    started when full " + share(s.batches_full, batches) + ", at timeout " +
          share(s.batches_timeout, batches) + ", all workers waiting " + share(s.batches_all_waiting, batches);
