@@ -107,7 +107,7 @@ std::string inference_line(const StatsSnapshot& s) {
 std::string batches_line(const StatsSnapshot& s) {
   if (s.counts_answers) return "";
   const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
-  return "  batches    started when full " + share(s.batches_full, batches) + ", at timeout " +
+  return "  batches    started full " + share(s.batches_full, batches) + ", at timeout " +
          share(s.batches_timeout, batches) + ", all workers waiting " + share(s.batches_all_waiting, batches);
 }
 

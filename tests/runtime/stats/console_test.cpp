@@ -57,18 +57,17 @@ std::string verdict_with(auto change) {
 }  // namespace
 
 TEST_CASE("console: the block of a running run") {
-  const std::vector<std::string> expected = {
-      "demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
-      "  steps      312,500 env steps  103,512/s (60 s: 98,001/s)",
-      "  workers    2 up  dropped 1,000 stale, 0 buffer full",
-      "  failures   64 samples lost",
-      "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
-      "  batches    started when full 80 %, at timeout 0 %, all workers waiting 20 %",
-      "  training   152 updates (12.3/s)  reuse 1.0  waits 3 %",
-      "  lag        median 0  p95 1  max 1  cap 1",
-      "  return     421.3 +- 88.1  length 421  success -",
-      "  learning   KL 0.0123  clipped 8 %  ESS 0.94",
-      "  bottleneck training: the trainer is busy 97 % of the time"};
+  const std::vector<std::string> expected = {"demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
+                                             "  steps      312,500 env steps  103,512/s (60 s: 98,001/s)",
+                                             "  workers    2 up  dropped 1,000 stale, 0 buffer full",
+                                             "  failures   64 samples lost",
+                                             "  inference  batch 64  p50 0.21 ms  p99 0.80 ms",
+                                             "  batches    started full 80 %, at timeout 0 %, all workers waiting 20 %",
+                                             "  training   152 updates (12.3/s)  reuse 1.0  waits 3 %",
+                                             "  lag        median 0  p95 1  max 1  cap 1",
+                                             "  return     421.3 +- 88.1  length 421  success -",
+                                             "  learning   KL 0.0123  clipped 8 %  ESS 0.94",
+                                             "  bottleneck training: the trainer is busy 97 % of the time"};
   StatsSnapshot s = running();
   s.progress = 0.63;
   CHECK(console_block("demo", s, 80) == expected);
@@ -79,7 +78,7 @@ TEST_CASE("console: the block before there is any data") {
                                              "  steps      0 env steps  -/s (60 s: -/s)",
                                              "  workers    0 up  dropped 0 stale, 0 buffer full",
                                              "  inference  batch -  p50 - ms  p99 - ms",
-                                             "  batches    started when full -, at timeout -, all workers waiting -",
+                                             "  batches    started full -, at timeout -, all workers waiting -",
                                              "  training   0 updates (-/s)  reuse -  waits -",
                                              "  lag        median -  p95 -  max -  cap 0",
                                              "  return     no episode is complete yet",
