@@ -23,6 +23,8 @@ again.
 - "Reported" says when a figure has a value. Before that it is `null`, or absent if its name begins with `learner.`. Numbers that are not
   finite are `null` too. TensorBoard has only finite numbers.
 - All figures of a line are of one moment. [The points of the curves](run_folder.md#the-points-of-the-curves) says when lines are written.
+- In a [token run](tokens.md) an answer is an episode of one env step: `env_steps` and `episodes.count` count answers, returns are rewards,
+  success is a right answer, lengths are in tokens, and the times of `inference` are those of one step of all answers in progress.
 )";
 
 constexpr std::string_view kUpdates = R"(
@@ -31,9 +33,9 @@ constexpr std::string_view kUpdates = R"(
 These cover all updates since the line or message before. "Several updates" says how their values become one figure; values that are not
 finite are left out, except from the newest. Without an update since, the figures are repeated.
 
-A token is a sample with `algorithm.ratio` `joint`, the default, and one component of its action with `per_dimension`. r is the importance
-ratio of a token: its probability under the trained policy divided by that under the old policy. The old policy is the one that acted; with
-`algorithm.rollout_correction` it is the policy at the start of the update. A is the advantage.
+A token is a sample with `algorithm.ratio` `joint`, the default, and one component of its action with `per_dimension`; in token runs it is a
+token of an answer. r is the importance ratio of a token: its probability under the trained policy divided by that under the old policy. The
+old policy is the one that acted; with `algorithm.rollout_correction` it is the policy at the start of the update. A is the advantage.
 [algorithms/metrics.md](algorithms/metrics.md) has the formulas, and the names that the Python functions use.
 )";
 
