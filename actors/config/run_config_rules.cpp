@@ -125,12 +125,14 @@ void check_replay(const RunConfig& c) {
                 : bounded ? " x " + text(super_batches)
                           : " x (replay.max_policy_lag " + text(r.max_policy_lag) + " + 1)") +
                "; " + use_at_least("replay.capacity", needed, "0"));
-  const int64_t rollout = c.rollout.length * c.env.rows;
+  const bool tokens = is_token_run(c);
+  const int64_t rollout = tokens ? c.generation.answers : c.rollout.length * c.env.rows;
   if (r.capacity / rollout * rollout < c.trainer.super_batch)
     refuse("replay.capacity", r.capacity,
-           "holds too few whole rollouts of " + text(rollout) +
-               " samples (rollout.length x env.rows) for trainer.super_batch " + text(c.trainer.super_batch) +
-               "; use at least " + text((c.trainer.super_batch + rollout - 1) / rollout * rollout) + ", or 0");
+           (tokens ? "holds too few whole groups of " : "holds too few whole rollouts of ") + text(rollout) +
+               (tokens ? " answers (generation.answers)" : " samples (rollout.length x env.rows)") +
+               " for trainer.super_batch " + text(c.trainer.super_batch) + "; use at least " +
+               text((c.trainer.super_batch + rollout - 1) / rollout * rollout) + ", or 0");
 }
 
 void check_algorithm(const RunConfig& c) {
@@ -251,8 +253,8 @@ void validate(const RunConfig& config) {
   if (!is_token_run(config)) {
     check_inference(config);
     check_rollouts(config);
-    check_replay(config);
   }
+  check_replay(config);
   check_algorithm(config);
   check_scales(config);
   check_stop(config);

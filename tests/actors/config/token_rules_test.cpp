@@ -130,3 +130,14 @@ TEST_CASE("token_rules: sizes that do not fit each other are refused with both v
   CHECK(
       error_with({"tokenizer.alphabet=ab"}).starts_with("tokenizer.alphabet: lacks a character of the task reverse: "));
 }
+
+TEST_CASE("token_rules: a replay buffer that cannot hold a super-batch is refused") {
+  CHECK(error_with({"replay.capacity=63", "replay.max_policy_lag=0"}) ==
+        "replay.capacity: 63 is less than the 64 samples of trainer.super_batch 64 x (replay.max_policy_lag 0 + 1); "
+        "use at least 64, or 0");
+  CHECK(error_with({"replay.capacity=127"}).starts_with("replay.capacity: 127 is less than the 128 samples of "));
+  CHECK(error_with({"replay.capacity=128"}).empty());
+  CHECK(
+      error_with({"replay.mode=reuse", "replay.capacity=63"}).starts_with("replay.capacity: 63 is less than the 64 "));
+  CHECK(error_with({"replay.mode=reuse", "replay.max_policy_lag=0"}).starts_with("replay.max_policy_lag: 0 lets no "));
+}
