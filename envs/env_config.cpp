@@ -4,7 +4,8 @@ namespace troupe {
 
 void describe(EnvConfig& c, Fields& fields) {
   const Section s(fields, "env", "envs");
-  s.add(c.id, "id", matching("^[A-Za-z0-9_./:-]{1,250}$", "an environment id like CartPole-v1"),
+  s.add(c.id, "id",
+        matching(R"(^[^\x00-\x1f\x7f]{1,1000}$)", "an environment id like CartPole-v1, of at most 1000 bytes"),
         "the environment: one that `troupe envs` lists, mujoco:ID, gym:ID of Gymnasium, envpool:ID, zoo:MODULE of "
         "PettingZoo, "
         "py:MODULE:CALLABLE, or lib:FILE.so",

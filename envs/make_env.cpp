@@ -49,6 +49,18 @@ std::string without_version(const std::string& id) {
   return version ? id.substr(0, mark - 1) : id;
 }
 
+// "Hopper-v5" of "mujoco:Hopper-v5".
+std::string without_scheme(const std::string& id) { return is_mujoco_id(id) ? id.substr(id.find(':') + 1) : id; }
+
+// The ids of all environments that are part of the program.
+std::vector<std::string> known_ids() {
+  std::vector<std::string> ids;
+  for (const EnvEntry& entry : table()) ids.emplace_back(entry.id);
+  const std::vector<std::string> of_mujoco = mujoco_ids();
+  ids.insert(ids.end(), of_mujoco.begin(), of_mujoco.end());
+  return ids;
+}
+
 std::unique_ptr<Env> make_with_bounds(const EnvConfig& config, const std::string& evaluation_params) {
   for (const EnvEntry& entry : table())
     if (config.id == entry.id) return entry.make(entry.id, config, evaluation_params).env;
@@ -78,11 +90,22 @@ bool fits_same_policy(const EnvSpec& a, const EnvSpec& b) {
 
 }  // namespace
 
+std::string environment_named(const std::string& name) {
+  if (is_python_id(name) || is_library_id(name)) return name;
+  constexpr size_t kLongest = 100;  // comparing takes the square of it
+  const std::string wanted = without_version(without_scheme(name));
+  if (wanted.size() > kLongest) return "";
+  for (const std::string& id : known_ids())
+    if (edit_distance(wanted, without_version(without_scheme(id))) == 0) return id;  // it ignores case
+  return "";
+}
+
 std::string nearest_environment(const std::string& id) {
+  const std::vector<std::string> ids = known_ids();
   std::vector<std::string> names;
-  for (const EnvEntry& entry : table()) names.push_back(without_version(entry.id));
+  for (const std::string& each : ids) names.push_back(without_version(without_scheme(each)));
   const auto found = std::ranges::find(names, closest(without_version(id), names));
-  return found == names.end() ? "" : table()[static_cast<size_t>(found - names.begin())].id;
+  return found == names.end() ? "" : ids[static_cast<size_t>(found - names.begin())];
 }
 
 std::unique_ptr<Env> make_env(const EnvConfig& config) { return make(config, "{}"); }

@@ -30,6 +30,10 @@ void require_environment_of(const std::string& run, const std::string& id);
 // when the run's policy does not fit the resulting environment.
 std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows);
 
+// The id that `name` means: an id, or one without its scheme mujoco: or its version, in any case. Empty if it means
+// none.
+std::string environment_named(const std::string& name);
+
 // The known id that is most similar to `id`, or empty.
 std::string nearest_environment(const std::string& id);
 

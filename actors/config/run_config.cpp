@@ -10,7 +10,8 @@ Fields describe(RunConfig& c) {
   Fields fields;
   const Section s(fields, "", "actors");
   s.add(c.name, "name",
-        matching("^([A-Za-z0-9_][A-Za-z0-9._-]{0,99})?$", "up to 100 of A-Z a-z 0-9 . _ -, the first not . or -"),
+        matching(R"(^(?!\.{1,2}$)[^/\x00-\x1f\x7f]{0,255}$)",
+                 "up to 255 bytes without / and control characters, and not . or .."),
         "shown in reports, and the default run folder is runs/NAME; empty = the config file's name without its ending",
         {.elsewhere = kWords<"exp_name">, .change = Change::at_resume});
   s.add(c.seed, "seed", anything(), "the one source of all randomness");

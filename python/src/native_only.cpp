@@ -25,6 +25,7 @@ int64_t python_rows_per_world(const EnvConfig& config, const std::string&) { ref
 
 bool is_mujoco_id(const std::string&) { return false; }
 MadeEnv make_mujoco_env(const EnvConfig& config, const std::string&) { refuse(config.id); }
+std::vector<std::string> mujoco_ids() { return {}; }
 
 bool is_library_id(const std::string&) { return false; }
 std::unique_ptr<Env> make_library_env(const EnvConfig& config, const std::string&) { refuse(config.id); }

@@ -75,6 +75,21 @@ def env_id(env, file):
     `env` is an id, or a callable (a function or class) that returns an environment. A callable that cannot be imported from a file, like a
     lambda, a closure or one that is defined in a script or notebook, is written to `file` by cloudpickle. Raises TypeError and ValueError.
     """
+    identifier, folders = _found_id(env, file)
+    try:
+        identifier.encode()
+    except UnicodeEncodeError as error:
+        strange = ascii(error.object[error.start])
+        raise ValueError(
+            f"env has the id {ascii(identifier)}, whose character {strange} is not UTF-8, expected another name or folder"
+        ) from None
+    for folder in folders:
+        if os.pathsep in folder:
+            raise ValueError(f"the folder {folder} has a {os.pathsep!r}, which PYTHONPATH separates folders with, expected another name")
+    return identifier, folders
+
+
+def _found_id(env, file):
     if isinstance(env, str):
         return env, []
     if not callable(env):

@@ -88,4 +88,14 @@ std::string printable(std::string_view text, size_t limit) {
   return result;
 }
 
+std::string strange_character(std::string_view text) {
+  for (size_t at = 0, length = 0; at < text.size(); at += length) {
+    length = utf8_length(text.substr(at));
+    const auto byte = static_cast<unsigned char>(text[at]);
+    if (length == 0) return "the byte " + printable(text.substr(at, 1)) + ", which is not UTF-8";
+    if (byte < 0x20 || byte == 0x7f) return "the control character " + printable(text.substr(at, 1));
+  }
+  return "";
+}
+
 }  // namespace troupe

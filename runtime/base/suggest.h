@@ -19,4 +19,8 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
 // and it is cut between characters after at most `limit` bytes.
 std::string printable(std::string_view text, size_t limit = 60);
 
+// The first character that does not belong into a name: "the control character \x0a" or "the byte \xe9, which is not
+// UTF-8". Empty if there is none.
+std::string strange_character(std::string_view text);
+
 }  // namespace troupe

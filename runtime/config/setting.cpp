@@ -75,6 +75,12 @@ double real_number(const Setting& setting, const SettingValue& value, const std:
   return real;
 }
 
+// " (it has the control character \x0a)", or empty.
+std::string with_strange_character(const std::string& text) {
+  const std::string strange = strange_character(text);
+  return strange.empty() ? "" : " (it has " + strange + ')';
+}
+
 std::string checked_text(const Setting& setting, const SettingValue& value, const std::string& where,
                          const std::string& shown) {
   const auto* text = std::get_if<std::string>(&value);
@@ -83,7 +89,7 @@ std::string checked_text(const Setting& setting, const SettingValue& value, cons
   if (!setting.choices.empty() && std::ranges::find(setting.choices, *text) == setting.choices.end())
     refuse(setting, where, shown + " is unknown");
   if (!setting.pattern.empty() && !std::regex_match(*text, std::regex(setting.pattern.begin(), setting.pattern.end())))
-    refuse(setting, where, shown + " is not allowed");
+    refuse(setting, where, shown + " is not allowed" + with_strange_character(*text));
   return *text;
 }
 

@@ -62,6 +62,60 @@ void write_state(const std::string& checkpoint, Json state) {
 
 }  // namespace
 
+TEST_CASE("run folder: a config of any name trains, and its run is evaluated, shown, exported and resumed") {
+  TempFolder folder;
+  const std::string settings = R"({"stop": {"env_steps": 2048}, "evaluation": {"episodes": 2}})";
+  for (const std::string name :
+       {"a+b", "two words", "x=1", "caf\u00e9", "-first", ".hidden", "\"quoted\"", "it's;$(x)"}) {
+    CAPTURE(name);
+    const std::string file = folder / (name + ".json"), run = folder / ("run of " + name);
+    std::ofstream(file) << settings;
+    const Words train{"troupe", "train", file, "--run", run};
+    CHECK(CommandLine(train).exit_code == 0);
+    CHECK(json_of(run + "/config.json").at("name") == name);
+    CHECK(CommandLine({"troupe", "eval", run, "--episodes", "1"}).exit_code == 0);
+    CHECK(CommandLine({"troupe", "play", run, "--episodes", "1"}).exit_code == 0);
+    CHECK(CommandLine({"troupe", "train", run, "--set", "stop.env_steps=4096"}).exit_code == 0);
+    CHECK(CommandLine(train + set({"stop.env_steps=6144"})).exit_code == 0);
+    CHECK(json_of(run + "/summary.json").at("env_steps").get<uint64_t>() >= 6144);
+  }
+}
+
+TEST_CASE("run folder: a config whose name cannot be that of a run is refused before anything is written") {
+  TempFolder folder;
+  const std::pair<std::string, std::string> cases[] = {
+      {"two\nlines", "\"two\\nlines\" is not allowed (it has the control character \\x0a), expected "},
+      {"\xff\xe9", "\\xff\\xe9 is not UTF-8, expected "},
+      {"\"\xe9", "\"\"\\xe9\" has the byte \\xe9, which is not UTF-8"},
+      {".", "\".\" is not allowed, expected "}};
+  for (const auto& [name, why] : cases) {
+    const std::string file = folder / (name + ".json");
+    std::ofstream(file) << "{}";
+    const CommandLine train({"troupe", "train", file, "--run", folder / "run"});
+    CHECK(train.exit_code == 2);
+    CHECK_MESSAGE(has(train.err, ".json: name: " + why), train.err);
+    CHECK(train.err.ends_with("; rename the file, or set name\n"));
+    CHECK_FALSE(fs::exists(folder / "run"));
+    CHECK(CommandLine({"troupe", "train", file, "--run", folder / "run", "--set", "name=good", "--set",
+                       "stop.env_steps=2048", "--set", "evaluation.episodes=1"})
+              .exit_code == 0);
+    fs::remove_all(folder / "run");
+  }
+}
+
+TEST_CASE("run folder: train --env needs no config file, and the same command resumes") {
+  TempFolder folder;
+  const Words small = set({"stop.env_steps=2048", "evaluation.episodes=2"});
+  const Words train = Words{"troupe", "train", "--env", "Corridor", "--run", folder / "run"} + small;
+  CHECK(CommandLine(train).exit_code == 0);
+  CHECK(json_of(folder / "run/config.json").at("env").at("id") == "Corridor");
+  CHECK(json_of(folder / "run/config.json").at("name") == "Corridor");
+  CHECK(has(CommandLine(train + set({"stop.env_steps=4096"})).out, "resuming at update "));
+  const CommandLine other({"troupe", "train", folder / "run", "--env", "GridWorld"});
+  CHECK(other.exit_code == 2);
+  CHECK_MESSAGE(has(other.err, "env.id"), other.err);
+}
+
 TEST_CASE("run folder: checkpoints of another seed or with a wrong number are reported, renamed and not resumed from") {
   TempFolder folder;
   const std::string ours = folder / "ours", theirs = folder / "theirs";

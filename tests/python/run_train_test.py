@@ -75,6 +75,43 @@ def test_a_class_of_a_module_is_trained_and_reported():
     assert record.threads == {threading.current_thread()}
 
 
+@pytest.mark.parametrize("name", ["two words", "caf\u00e9", "a+b=c", "x,y;z", "-dash", "it's"])
+def test_a_class_is_trained_from_a_folder_of_any_name(tmp_path, monkeypatch, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "maze of.py").write_text("from run_envs import Pole\n\n\nclass Maze(Pole):\n    pass\n")
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    run = troupe.train(SMALL, env=f"py:{folder / 'maze of.py'}:Maze", run_dir=folder / "run", stop__env_steps=1024, quiet=True)
+    assert run.exit_code == 0 and run.config["env"]["id"].startswith(f"py:{folder}")
+    assert troupe.load(folder / "run").predict([0, 0, 0, 0])[0] in (0, 1)
+    run = troupe.train(run.folder, stop__env_steps=2048, quiet=True)
+    assert run.exit_code == 0 and run.summary["env_steps"] >= 2048
+
+
+@pytest.mark.parametrize(("name", "strange"), [("two\nlines", r"control character \\x0a"), ("tab\there", r"control character \\x09")])
+def test_a_folder_whose_name_cannot_be_used_is_refused_with_the_character(tmp_path, name, strange):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "maze.py").write_text("import missing")
+    with pytest.raises(troupe.RunError, match=strange):
+        troupe.train(SMALL, env=f"py:{folder / 'maze.py'}:Maze", run_dir="run", quiet=True)
+    assert not Path("run").exists()
+
+
+def test_a_class_in_a_folder_that_is_not_utf_8_or_has_a_colon_is_refused(tmp_path, monkeypatch):
+    colon = tmp_path / "a:b"
+    (colon / "package").mkdir(parents=True)
+    (colon / "package" / "__init__.py").write_text("")
+    (colon / "package" / "maze.py").write_text("class Maze:\n    pass\n")
+    monkeypatch.syspath_prepend(str(colon))
+    from package.maze import Maze
+
+    with pytest.raises(ValueError, match="a:b has a ':'"):
+        troupe.train(SMALL, env=Maze, run_dir="run", quiet=True)
+    with pytest.raises(ValueError, match=r"'\\udce9' is not UTF-8"):
+        troupe.train(SMALL, env="py:caf\udce9/maze.py:Maze", run_dir="run", quiet=True)
+
+
 def test_each_start_of_a_run_plays_other_episodes():
     starts, levels = [], Path("levels.txt")
     for updates in (2, 4, 6):

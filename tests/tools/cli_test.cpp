@@ -52,7 +52,7 @@ TEST_CASE("join_report: the exit code tells a run that refused from one that was
 
 TEST_CASE("troupe: the help of a command names what it requires in its usage, and the defaults of the rest") {
   const std::string train = run_troupe({"train", "--help"}).out, worker = run_troupe({"worker", "--help"}).out;
-  CHECK(train.find("\nUsage: troupe train CONFIG [OPTIONS]\n") != std::string::npos);
+  CHECK(train.find("\nUsage: troupe train [CONFIG] [OPTIONS]\n") != std::string::npos);
   CHECK(train.find("\n  --run DIR             folder of the run;") != std::string::npos);
   CHECK(train.find("(default: runs/NAME)") != std::string::npos);
   CHECK(worker.find("\nUsage: troupe worker --connect HOST:PORT [OPTIONS]\n") != std::string::npos);
@@ -135,7 +135,7 @@ TEST_CASE("troupe: wrong commands and options give a one-line error") {
       {{"a\nb"}, "\"a\\x0ab\" is not a command, `troupe --help` lists them"},
       {{"version", "now"}, "version: \"now\" is one argument too many"},
       {{"version", "--json"}, "version: --json: unknown option, `troupe version --help` lists them"},
-      {{"train"}, "train: CONFIG is required, `troupe train --help` shows examples"},
+      {{"train"}, "train: CONFIG or --env is required, `troupe train --help` shows examples"},
       {{"train", "cartpole", "acrobot"}, "train: \"acrobot\" is one argument too many"},
       {{"train", "cartpole", "--sed", "3"}, "train: --sed: unknown option, did you mean --seed?"},
       {{"train", "cartpole", "--lisen=5"}, "train: --lisen=5: unknown option, did you mean --listen?"},

@@ -53,6 +53,56 @@ TEST_CASE("troupe: wrong config files and folders give a one-line error before a
   ::close(silent_writer);
 }
 
+TEST_CASE("troupe: train names the config of an environment that is given in its place") {
+  const std::string no_config = ": no such config file, but ";
+  const auto use = [](const std::string& id) { return "`troupe train --env " + id + '`'; };
+  check_all({
+      {{"train", "Hopper-v5"},
+       "Hopper-v5" + no_config +
+           "mujoco:Hopper-v5 is an environment, which the built-in config mujoco/hopper_1m trains; without a config "
+           "file: " +
+           use("mujoco:Hopper-v5")},
+      {{"train", "halfcheetah"},
+       "halfcheetah" + no_config +
+           "mujoco:HalfCheetah-v5 is an environment, which the built-in config mujoco/half_cheetah_1m trains; without "
+           "a config file: " +
+           use("mujoco:HalfCheetah-v5")},
+      {{"config", "mujoco:Ant-v5"},
+       "mujoco:Ant-v5" + no_config + "mujoco:Ant-v5 is an environment, which " + use("mujoco:Ant-v5") + " trains"},
+      {{"train", "gym:Some/Thing-v3"},
+       "gym:Some/Thing-v3" + no_config + "gym:Some/Thing-v3 is an environment, which " + use("gym:Some/Thing-v3") +
+           " trains"},
+  });
+  CHECK(run_troupe({"train", "CartPole-v1"}).err.find("the built-in configs cartpole, ") != std::string::npos);
+}
+
+TEST_CASE("troupe: a config in a folder of the built-in ones is suggested") {
+  check_all({
+      {{"train", "hopper_1m"}, "hopper_1m: no such config file, did you mean mujoco/hopper_1m?"},
+      {{"train", "walker_1m"}, "walker_1m: no such config file, did you mean mujoco/walker2d_1m?"},
+      {{"train", "gym/cartpole"}, "gym/cartpole: no such config file, did you mean gym/cart_pole?"},
+      {{"config", "surrogate_sapo.json"},
+       "surrogate_sapo.json: no such config file, did you mean algorithms/surrogate_sapo?"},
+  });
+  const std::string all = run_troupe({"train", "xyzzyxyzzy"}).err;
+  for (const char* name : {"cartpole, ", "mujoco/hopper_1m", "gym/cart_pole", "tokens/reverse", "28 in algorithms/"})
+    CHECK_MESSAGE(all.find(name) != std::string::npos, name);
+}
+
+TEST_CASE("troupe: train --env refuses an environment that cannot be trained") {
+  check_all({
+      {{"train", "--env", ""}, "--env: is empty, expected an environment like CartPole-v1"},
+      {{"train", "--env", "CartPol-v1"},
+       "--env CartPol-v1: env.id: \"CartPol-v1\" is unknown, did you mean \"CartPole-v1\"?"},
+      {{"train", "--env", "Hopper-v5"},
+       "--env Hopper-v5: env.id: \"Hopper-v5\" is unknown, did you mean \"mujoco:Hopper-v5\"?"},
+      {{"train", "cartpole", "--env", "Hopper"},
+       "--env Hopper: env.id: \"Hopper\" is unknown, did you mean \"mujoco:Hopper-v5\"?"},
+      {{"train", "--env", "GridWorld", "--set", "env.params.sise=4"},
+       "--set: env.params.sise: unknown key, did you mean env.params.size?"},
+  });
+}
+
 TEST_CASE("troupe: for a path inside a run folder, the error names that run") {
   const Folder folder;
   const std::string run = folder.path.string() + "/run", checkpoint = run + "/checkpoints/000000000150";

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include <nlohmann/json.hpp>
+
 #include "actors/config/config.h"
 #include "actors/token_run.h"
 #include "algorithms/common/algorithm_choice.h"
 #include "envs/bridge/make_python_env.h"
+#include "envs/c_abi/library_env.h"
 #include "envs/make_env.h"
 #include "models/environment_rules.h"
 #include "models/lm/lm_config.h"
@@ -14,37 +17,13 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
-#include "tools/cli/launch.h"
+#include "tools/cli/built_in_configs.h"
 #include "tools/cli/train_command.h"
 
 namespace troupe {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_within(const fs::path& path, const fs::path& folder) {
-  return std::ranges::mismatch(folder, path).in1 == folder.end();
-}
-
-// The folder of the built-in config files: the one installed with the program, or that of the source tree if the
-// program is in its build folder.
-fs::path config_folder() {
-  std::error_code failed;
-  const fs::path program = program_folder(), build = fs::canonical(TROUPE_BUILD_DIR, failed);
-  const fs::path installed = program.parent_path() / "share" / "troupe" / "configs";
-  const bool built_here = !build.empty() && is_within(program, build);
-  return built_here && !fs::is_directory(installed, failed) ? fs::path(TROUPE_SOURCE_DIR) / "configs" : installed;
-}
-
-// Names of the built-in config files, sorted.
-std::vector<std::string> config_names() {
-  std::vector<std::string> names;
-  std::error_code missing;
-  for (const auto& entry : fs::directory_iterator(config_folder(), missing))
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
-  std::ranges::sort(names);
-  return names;
-}
 
 bool is_file(const fs::path& path) {
   std::error_code failed;
@@ -74,6 +53,39 @@ std::unique_ptr<Env> usable_environment(const RunConfig& config) {
   make_evaluation_env(config.env, config.evaluation.env_params, 1);
   check_fit(config, env->spec());
   return env;
+}
+
+// Sets a setting to a text that the user has not given as a setting. The error about it begins with `source`.
+void set_text(RunConfig& config, const std::string& path, const std::string& text, const std::string& source) {
+  try {
+    // A value that begins with a quote is read as JSON.
+    apply_override(config, path + '=' + (text.starts_with('"') ? nlohmann::json(text).dump() : text));
+  } catch (const nlohmann::json::exception&) {
+    throw ConfigError(source + '"' + printable(text) + "\" has " + strange_character(text));
+  } catch (const ConfigError& refused) {
+    const std::string begin = "--set: " + path + ": ";
+    const std::string_view what = refused.what();
+    throw ConfigError(source + std::string(what.starts_with(begin) ? what.substr(begin.size()) : what));
+  }
+}
+
+// Names the run after its config file.
+void name_after(RunConfig& config, const fs::path& file) {
+  try {
+    set_text(config, "name", file.stem().string(), printable(file.string(), 200) + ": name: ");
+  } catch (const ConfigError& refused) {
+    throw ConfigError(std::string(refused.what()) + "; rename the file, or set name");
+  }
+}
+
+// The name of a run without a config file: of gym:ALE/Pong-v5 it is ALE_Pong-v5, of lib:build/hill.so hill, of
+// py:my_envs.py:Maze Maze. As name_of() in python/troupe/_env_id.py.
+std::string name_of_environment(const std::string& id) {
+  const size_t colon = id.rfind(':');
+  std::string name = colon == std::string::npos ? id : id.substr(colon + 1);
+  if (is_library_id(id)) name = fs::path(name).stem().string();
+  std::ranges::replace(name, '/', '_');
+  return name;
 }
 
 // Fills the settings that a token run takes from the folder of a pre-trained model.
@@ -205,20 +217,27 @@ std::string inside_a_run(const fs::path& path) {
   throw ConfigError(printable(name, 200) + ": " + why);
 }
 
-[[noreturn]] void refuse_name(const std::string& name) {
-  const std::vector<std::string> names = config_names();
-  std::string near = run_named(name);
+// What `name`, which is no config file, may mean: the name of a run or of a built-in config; empty if it is like none.
+std::string name_near(const std::string& name) {
   const bool like_a_folder = name.find('/') != std::string::npos && !is_config_file_name(name);
-  if (near.empty() && like_a_folder) near = run_near(name);
-  if (near.empty()) near = closest(fs::path(name).stem().string(), names);
-  if (near.empty()) near = run_near(name);
-  if (near.empty() && names.empty())
-    throw ConfigError(printable(name, 200) + ": no such config file, and " + config_folder().string() +
+  if (const std::string run = run_named(name); !run.empty()) return run;
+  if (const std::string run = like_a_folder ? run_near(name) : ""; !run.empty()) return run;
+  const fs::path path(name);
+  const std::string without_ending = is_config_file_name(name) ? (path.parent_path() / path.stem()).string() : name;
+  if (const std::string config = nearest_built_in_config(without_ending); !config.empty()) return config;
+  return run_near(name);
+}
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  const std::string begin = printable(name, 200) + ": no such config file, ";
+  if (built_in_configs().empty())
+    throw ConfigError(begin + "and " + config_folder().string() +
                       " holds no built-in ones; install troupe again, or give the path of a config file");
-  std::string all;
-  for (const std::string& known : names) all += (all.empty() ? "" : ", ") + known;
-  throw ConfigError(printable(name, 200) + ": no such config file, " +
-                    (near.empty() ? "the built-in ones are: " + all : "did you mean " + printable(near, 200) + '?'));
+  if (const std::string advice = advice_for_environment(name); !advice.empty() && run_named(name).empty())
+    throw ConfigError(begin + "but " + advice);
+  const std::string near = name_near(name);
+  throw ConfigError(begin + (near.empty() ? "the built-in ones are: " + built_in_configs_text()
+                                          : "did you mean " + printable(near, 200) + '?'));
 }
 
 }  // namespace
@@ -261,25 +280,38 @@ EnvSpec environment_of(const RunConfig& config) {
 }
 
 RunConfig load_run_config(const std::string& name, const std::vector<std::string>& overrides,
-                          std::optional<uint64_t> seed) {
-  const std::string path = find_config(name);
-  RunConfig of_file = load_config(path);
+                          std::optional<uint64_t> seed, const std::string& env) {
+  const bool has_file = env.empty() || !name.empty();
+  const std::string path = has_file ? find_config(name) : "";
+  RunConfig of_file = has_file ? load_config(path) : RunConfig{};
   RunConfig config = of_file;
+  if (!env.empty()) set_text(config, "env.id", env, "--env: ");
   for (const std::string& assignment : overrides) apply_override(config, assignment);
   if (seed) config.seed = *seed;
-  if (config.name.empty()) config.name = fs::path(path).stem().string();
+  if (config.name.empty() && has_file) name_after(config, path);
+  if (config.name.empty()) set_text(config, "name", name_of_environment(env), "--env: name: ");
   const std::string mistake = mistake_in(config);
   if (mistake.empty()) {
     use_canonical_spelling(config.algorithm);
     return config;
   }
-  const bool in_file = overrides.empty() || mistake_in(of_file) == mistake;
-  const std::string source = in_file ? path : is_about(mistake, overrides) ? "--set" : path + " with --set";
+  const std::string flag = env.empty() ? "" : "--env " + printable(env, 200);
+  const bool unchanged = overrides.empty() && env.empty();
+  std::string source;
+  if (has_file && (unchanged || mistake_in(of_file) == mistake))
+    source = path;
+  else if (is_about(mistake, overrides))
+    source = "--set";
+  else if (!has_file || (!env.empty() && mistake.starts_with("env.id: ")))
+    source = flag;
+  else
+    source = path + " with " + (env.empty() ? "--set" : overrides.empty() ? flag : flag + " and --set");
   throw ConfigError(source + ": " + mistake);
 }
 
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
   if (!options.run_dir.empty()) return options.run_dir;
+  if (options.config.empty()) return "runs/" + config.name;
   const fs::path file = find_config(options.config), folder = folder_of(file);
   const bool of_a_run = file.filename() == "config.json" && is_run_folder(folder);
   return of_a_run ? folder.string() : "runs/" + config.name;

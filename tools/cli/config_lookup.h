@@ -22,12 +22,14 @@ std::string find_config(const std::string& name);
 
 // The config file with overrides and seed applied, named after its file if it has no name. Everything is checked that
 // depends neither on a model nor on this machine. Throws ConfigError, which names the file, --set if the field was
-// given there, or both if they contradict each other.
+// given there, or both if they contradict each other. `env` is the value of --env: if it is not empty, it is the
+// environment, and with it `config` may be empty: then all settings have their defaults, and the run is named after the
+// environment.
 RunConfig load_run_config(const std::string& config, const std::vector<std::string>& overrides = {},
-                          std::optional<uint64_t> seed = {});
+                          std::optional<uint64_t> seed = {}, const std::string& env = {});
 
 // The run folder of `troupe train`: --run if it is given; else CONFIG, if that is the folder of a run or the
-// config.json in it; else runs/NAME. `config` is the result of load_run_config().
+// config.json in it; else runs/NAME (setting name). `config` is the result of load_run_config().
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config);
 
 // Throws ConfigError when the run folder of `troupe train` cannot be created because its path, or the beginning of it,

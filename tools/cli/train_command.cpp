@@ -97,7 +97,7 @@ void announce(RunFolder& folder, const Address& workers, const Address& stats) {
 // Tells the user that a new run with the settings of another one begins with new weights, although the other run began
 // with given ones.
 void tell_new_weights(const TrainOptions& options, const RunFolder& folder) {
-  if (folder.resuming() || !options.init_from.empty()) return;
+  if (folder.resuming() || options.config.empty() || !options.init_from.empty()) return;
   const std::string source = init_from_of_settings(find_config(options.config));
   if (source.empty()) return;
   const std::string line = options.config + " was started with --init-from " + source + "; " + folder.path() +
@@ -260,7 +260,7 @@ int run_train(const TrainOptions& options) {
   const auto begun = Clock::now() - process_age();
   std::signal(SIGPIPE, SIG_IGN);  // the run continues if the reader of its console ends
   StopSignals signals;
-  const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
+  const RunConfig config = load_run_config(options.config, options.overrides, options.seed, options.env);
   require_resources(config);
   Start run{options, config, begun, signals};
   run.context = context_of(options, config, begun);

@@ -21,7 +21,9 @@
 namespace troupe {
 
 struct TrainOptions {
-  std::string config;                  // a path, the name of a file in configs/, or a run's folder; see find_config
+  std::string config;                  // a path, the name of a file in configs/, or a run's folder; see find_config;
+                                       // may be empty if `env` is not
+  std::string env;                     // in place of the config's env.id; may be empty
   std::string run_dir;                 // may be empty; see run_folder_of
   std::string init_from;               // may be empty; see read_init_from
   std::optional<uint64_t> seed;        // in place of the config's
@@ -43,14 +45,21 @@ inline TrainOptions read_train(Flags& flags) {
     if (text.empty()) refuse_flag(flag, "is empty, expected the folder of a run or of a checkpoint, or a file");
     return text;
   };
-  flags.argument(
+  flags.optional_argument(
       "CONFIG", options.config, any_text,
       "config file, or name of a built-in one, like cartpole; or the folder of a run or the config.json in it: "
-      "resumes that run, unless --run names another");
+      "resumes that run, unless --run names another. Without CONFIG, --env is required");
+  flags.option(
+      "--env", "ID", options.env,
+      [](std::string_view flag, const std::string& text) {
+        if (text.empty()) refuse_flag(flag, "is empty, expected an environment like CartPole-v1");
+        return text;
+      },
+      "environment to train, in place of the setting env.id; without CONFIG all other settings have their defaults");
   flags.option(
       "--run", kFolderType, options.run_dir, folder,
       "folder of the run; if it holds a run with these settings, that run is resumed. NAME is the setting name, or "
-      "else the config file's name without its ending (default: runs/NAME)");
+      "else that of the config file, or without one of the environment (default: runs/NAME)");
   flags.option("--init-from", "RUN|FILE", options.init_from, path,
                "begin a new run with the weights of another one: a run's folder (its newest checkpoint), "
                "RUN/checkpoints/best or RUN/checkpoints/NUMBER, or a .safetensors file");
@@ -70,6 +79,8 @@ inline TrainOptions read_train(Flags& flags) {
              "a run is resumed from its newest checkpoint; to begin a new run with the weights of another checkpoint, "
              "use --init-from RUN/checkpoints/NUMBER");
   flags.read();
+  if (!flags.given("CONFIG") && options.env.empty())
+    flags.refuse("CONFIG or --env is required, `troupe train --help` shows examples");
   if (options.listen.port != 0 && options.listen == options.stats)
     refuse_flag("--stats", options.stats.text() + " is also --listen; they need two ports");
   return options;
@@ -84,7 +95,7 @@ inline void require_no_addresses(const TrainOptions& options) {
 
 inline void check_train(const TrainOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);  // as in run_train
-  const RunConfig config = load_run_config(options.config, options.overrides, options.seed);
+  const RunConfig config = load_run_config(options.config, options.overrides, options.seed, options.env);
   if (const std::string missing = devices_missing_in_build(config); !missing.empty()) throw ConfigError(missing);
   if (config.deterministic) require_no_addresses(options);
   require_room_for_folder(options, config);
@@ -105,6 +116,7 @@ inline Command train_command() {
           .summary = "train a policy; run the same command again to resume",
           .examples =
               "  troupe train cartpole\n"
+              "  troupe train --env mujoco:Hopper-v5             # without a config file\n"
               "  troupe train my_run.json --run runs/first --seed 3 --set trainer.epochs=8\n"
               "  troupe train runs/first                      # resumes that run\n"
               "  troupe train runs/first --set stop.updates=2000\n"

@@ -169,9 +169,21 @@ std::vector<BadFile> values() {
       {"unknown device", R"({"trainer": {"device": "gpu"}})",
        R"(: trainer.device: "gpu" is not allowed, expected cpu, cuda or cuda:N)", kRefused},
       {"empty environment", R"({"env": {"id": ""}})",
-       R"(: env.id: "" is not allowed, expected an environment id like CartPole-v1)", kRefused},
+       R"(: env.id: "" is not allowed, expected an environment id like CartPole-v1, of at most 1000 bytes)", kRefused},
       {"name that is a path", R"({"name": "../x"})",
-       R"(: name: "../x" is not allowed, expected up to 100 of A-Z a-z 0-9 . _ -, the first not . or -)", kRefused},
+       R"(: name: "../x" is not allowed, expected up to 255 bytes without / and control characters, and not . or ..)",
+       kRefused},
+      {"name that is a folder", R"({"name": ".."})",
+       R"(: name: ".." is not allowed, expected up to 255 bytes without / and control characters, and not . or ..)",
+       kRefused},
+      {"name of two lines", R"({"name": "a\nb"})",
+       R"(: name: "a\nb" is not allowed (it has the control character \x0a), expected up to 255 bytes without / and )"
+       "control characters, and not . or ..",
+       kRefused},
+      {"environment with a tab", R"({"env": {"id": "py:a\tb.py:Make"}})",
+       R"(: env.id: "py:a\tb.py:Make" is not allowed (it has the control character \x09), expected an environment id )"
+       "like CartPole-v1, of at most 1000 bytes",
+       kRefused},
       {"duration in text", R"({"network": {"heartbeat_ms": "1s"}})",
        R"(: network.heartbeat_ms: "1s" is a string, expected whole milliseconds in [10, 600000])", kRefused},
       {"negative duration", R"({"inference": {"timeout_us": -1}})",
@@ -190,7 +202,7 @@ std::vector<BadFile> values() {
        kRefused},
       {"very long value", R"({"name": ")" + std::string(5000, 'x') + R"("})",
        ": name: \"" + std::string(59, 'x') +
-           "... is too long, expected up to 100 of A-Z a-z 0-9 . _ -, the first not . or -",
+           "... is too long, expected up to 255 bytes without / and control characters, and not . or ..",
        kRefused},
   };
 }

@@ -333,8 +333,9 @@ TEST_CASE("override: each wrong assignment gives its exact one-line error and ch
        "--set: replay: is a section, set one of its keys: mode, draw, capacity, max_policy_lag, max_reuse, late, "
        "filter_groups"},
       {"replay.mode=\"fifo\"", "--set: replay.mode: \"fifo\" is unknown, expected one of: consume_once, reuse"},
-      {"name=a=b",
-       "--set: name: \"a=b\" is not allowed, expected up to 100 of A-Z a-z 0-9 . _ -, the first not . or -"},
+      {"name=a/b",
+       "--set: name: \"a/b\" is not allowed, expected up to 255 bytes without / and control characters, and not . or "
+       ".."},
       {"env.params=[]", "--set: env.params: [] is an array, expected an object"},
       {"model.hidden[0]=32", "--set: model.hidden[0]: a list is replaced as a whole: --set 'model.hidden=[...]'"},
       {"model.hidden.0=32", "--set: model.hidden.0: a list is replaced as a whole: --set 'model.hidden=[...]'"},
