@@ -30,12 +30,18 @@ void describe(EnvConfig& c, Fields& fields) {
         "processes among which the rows of one group are divided; only for environments in Python",
         {.change = Change::at_resume});
   s.add(c.step_timeout, "step_timeout_ms", between(1, 86'400'000),
-        "longest time for a step of an environment in Python; a process that takes longer is killed and started again",
+        "longest time for a step of an environment in Python or C; a process that takes longer is killed and started "
+        "again",
         {.change = Change::at_resume});
   s.add(c.start_timeout, "start_timeout_ms", between(1, 86'400'000),
-        "longest time for the start of a process of an environment in Python: for its imports, and for the first reset "
-        "of its rows",
+        "longest time for the start of a process of an environment in Python or C: for its imports, and for the first "
+        "reset of its rows",
         {.change = Change::at_resume});
+  s.add(c.isolate, "isolate", anything(),
+        "run the library of lib:FILE.so in a process of its own, so that a crash in it restarts its rows and does not "
+        "end "
+        "the run; false saves some microseconds for each step of a group",
+        {.change = Change::at_resume_unless_deterministic});
 }
 
 }  // namespace troupe

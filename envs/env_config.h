@@ -23,8 +23,10 @@ struct EnvConfig {
   // Of environments in Python (ids that begin with gym:, envpool:, zoo: or py:).
   std::string python = "python3";                    // the interpreter: a name in PATH, or a path
   int64_t processes = 1;                             // processes among which the rows of one group are divided
-  std::chrono::milliseconds step_timeout{60'000};    // for a step of one group
+  std::chrono::milliseconds step_timeout{60'000};    // for a step of one group; also of libraries in C
   std::chrono::milliseconds start_timeout{300'000};  // for the start of a process, with the first reset of its rows
+  // Of environments in C (lib:FILE.so): the library runs in a process of its own, so that a crash ends only that.
+  bool isolate = true;
   friend bool operator==(const EnvConfig&, const EnvConfig&) = default;
 };
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "envs/c_abi/library_call.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 
@@ -11,7 +12,8 @@ namespace troupe {
 
 namespace {
 
-void close_library(void* handle) { dlclose(handle); }
+// Libraries stay open: one that is closed could end the process by its destructors, or leave threads without code.
+void keep_library(void*) {}
 
 // The last error of the loader without the path at its beginning.
 std::string loader_error(const std::string& path) {
@@ -36,16 +38,27 @@ void EnvLibrary::find(Function*& function, const char* name, bool required) {
     refuse(std::string("the library has no function ") + name + ", expected those of troupe_env.h");
 }
 
-EnvLibrary::EnvLibrary(const std::string& path) : path_(path), handle_(nullptr, close_library) {
+EnvLibrary::EnvLibrary(const std::string& path) : path_(path), handle_(nullptr, keep_library) {
   std::error_code failed;
   const auto absolute = std::filesystem::absolute(path, failed);
   if (!std::filesystem::exists(absolute, failed)) refuse("there is no file " + printable(absolute.string(), 200));
-  handle_.reset(dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!std::filesystem::is_regular_file(absolute, failed))  // opening a pipe would wait for its other end
+    refuse(printable(absolute.string(), 200) + " is not a regular file, expected a shared library");
+  {
+    const NotedCall noted(path_, LibraryFunction::loading);
+    handle_.reset(dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL));
+  }
   if (!handle_) refuse("the file cannot be loaded: " + loader_error(absolute.string()));
   decltype(&troupe_env_version) version = nullptr;
   find(version, "troupe_env_version", true);
-  if (version() != TROUPE_ENV_VERSION)
-    refuse("the library has version " + std::to_string(version()) + " of troupe_env.h, expected " +
+  uint32_t found = 0;
+  try {
+    found = call_library(path_, LibraryFunction::version, version);
+  } catch (const std::runtime_error& failure) {
+    refuse(printable(failure.what(), 300));
+  }
+  if (found != TROUPE_ENV_VERSION)
+    refuse("the library has version " + std::to_string(found) + " of troupe_env.h, expected " +
            std::to_string(TROUPE_ENV_VERSION) + "; compile it again with the header of this troupe");
   find(describe, "troupe_env_describe", true);
   find(create, "troupe_env_create", true);

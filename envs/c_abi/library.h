@@ -10,7 +10,7 @@ namespace troupe {
 
 class EnvLibrary {
  public:
-  // Opens the library at `path`, which stays open as long as the object lives. Throws ConfigError, beginning with
+  // Opens the library at `path`, which stays open until the process ends. Throws ConfigError, beginning with
   // env.id, when the file cannot be loaded, lacks a required function or has another version.
   explicit EnvLibrary(const std::string& path);
   ~EnvLibrary();

@@ -1,11 +1,11 @@
 #include "envs/c_abi/library_env.h"
 
-#include <array>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "envs/batched.h"
+#include "envs/c_abi/hosted_env.h"
 #include "envs/c_abi/library_row.h"
 #include "envs/env_table.h"
 #include "runtime/base/strict_json.h"
@@ -48,8 +48,15 @@ ArraySpec read_array(const std::string& id, const troupe_array& array) {
   if (array.rank < 1 || array.rank > TROUPE_MAX_RANK)
     refuse(id, "observation " + name + " has " + std::to_string(array.rank) + " dimensions, expected 1 to " +
                    std::to_string(static_cast<int>(TROUPE_MAX_RANK)));
-  return {name, dtype_of_number(id, name, array.dtype),
-          Shape(std::vector<int64_t>(array.shape, array.shape + array.rank))};
+  const Shape shape(std::vector<int64_t>(array.shape, array.shape + array.rank));
+  constexpr int64_t kMost = 1 << 30;
+  int64_t elements = 1;
+  for (const int64_t extent : shape)
+    elements = extent < 1 || extent > kMost || elements > kMost ? kMost + 1 : elements * extent;
+  if (elements > kMost)
+    refuse(id, "observation " + name + " has the shape " + shape.text() +
+                   ", expected extents of at least 1 and at most " + std::to_string(kMost) + " numbers");
+  return {name, dtype_of_number(id, name, array.dtype), shape};
 }
 
 void read_action(const std::string& id, const troupe_env_spec& given, ActionSpec& action) {
@@ -73,16 +80,35 @@ void read_action(const std::string& id, const troupe_env_spec& given, ActionSpec
   }
 }
 
-EnvSpec read_spec(const std::string& id, const LibraryOptions& options) {
+// Calls troupe_env_describe() of the library.
+troupe_env_spec describe(const std::string& id, const LibraryOptions& options) {
   troupe_env_spec given{};
-  std::array<char, 256> error{};
-  const int result = options.library->describe(options.params.c_str(), &given, error.data(), error.size());
-  error.back() = '\0';
+  GuardedBytes error(256);
+  auto* text = reinterpret_cast<char*>(error.data());
+  int result = 0;
+  try {
+    result = call_library(options.library->path(), LibraryFunction::describe, [&] {
+      return options.library->describe(options.params.c_str(), &given, text, error.size());
+    });
+    error.require_intact(name_of(LibraryFunction::describe), "error");
+  } catch (const std::runtime_error& failure) {
+    refuse(id, printable(failure.what(), 300));
+  }
+  text[error.size() - 1] = '\0';
   if (result != 0)
     throw ConfigError("env.params: " + printable(options.params, 100) + " is refused by " + printable(id, 200) + ": " +
-                      (error[0] == '\0' ? "result " + std::to_string(result) : printable(error.data(), 250)));
-  if (given.observation_count < 1 || given.observations == nullptr)
-    refuse(id, "there are " + std::to_string(given.observation_count) + " observations, expected at least one");
+                      (text[0] == '\0' ? "result " + std::to_string(result) : printable(text, 250)));
+  return given;
+}
+
+EnvSpec read_spec(const std::string& id, const LibraryOptions& options) {
+  constexpr int32_t kMostObservations = 1000;
+  const troupe_env_spec given = describe(id, options);
+  if (given.observation_count < 1 || given.observation_count > kMostObservations || given.observations == nullptr)
+    refuse(id, "there are " + std::to_string(given.observations == nullptr ? 0 : given.observation_count) +
+                   " observations, expected 1 to " + std::to_string(kMostObservations));
+  // A pointer or a number that is wrong ends the process while it is read.
+  const NotedCall noted(options.library->path(), LibraryFunction::describe);
   EnvSpec spec;
   spec.id = id;
   for (int32_t k = 0; k < given.observation_count; ++k)
@@ -93,6 +119,20 @@ EnvSpec read_spec(const std::string& id, const LibraryOptions& options) {
   spec.max_episode_steps = given.max_episode_steps;
   spec.reports_success = given.reports_success != 0;
   check_spec(spec);
+  return spec;
+}
+
+// The spec, with the chunk of the target. Notes in `options` how much memory the library writes.
+EnvSpec library_spec(const LibraryTarget& target, LibraryOptions& options) {
+  EnvSpec spec = read_spec(target.id, options);
+  for (const ArraySpec& array : spec.observations) {
+    options.observations.push_back(array.name);
+    options.observation_bytes.push_back(static_cast<size_t>(array.shape.elements()) * size_of(array.dtype));
+  }
+  if (spec.action.masked) options.mask_bytes = static_cast<size_t>(spec.action.mask_size());
+  EnvConfig chunk;
+  chunk.chunk = target.chunk;
+  apply_chunk(spec, chunk);
   return spec;
 }
 
@@ -118,15 +158,22 @@ bool is_library_id(const std::string& id) { return id.starts_with(kScheme); }
 
 std::unique_ptr<Env> make_library_env(const EnvConfig& config, const std::string& evaluation_params) {
   require_rows(config.rows);
-  const std::string path = config.id.substr(kScheme.size());
-  if (path.empty()) refuse(config.id, std::string("no file is named, expected ") + kLibraryForm);
-  LibraryOptions options{nullptr, params_of(config, evaluation_params)};
-  options.library = std::make_shared<const EnvLibrary>(path);
-  EnvSpec spec = read_spec(config.id, options);
-  apply_chunk(spec, config);
-  const std::string identity = config.id + " with " + options.params;
+  if (config.id.size() == kScheme.size()) refuse(config.id, std::string("no file is named, expected ") + kLibraryForm);
+  LibraryTarget target{config.id, params_of(config, evaluation_params), config.chunk, config.step_timeout,
+                       config.start_timeout};
+  if (config.isolate) return std::make_unique<HostedEnv>(std::move(target), config.rows);
+  announce_crashes();
+  return make_library_rows(target, config.rows);
+}
+
+std::unique_ptr<Env> make_library_rows(const LibraryTarget& target, int64_t rows) {
+  LibraryOptions options;
+  options.params = target.params;
+  options.library = std::make_shared<const EnvLibrary>(target.id.substr(kScheme.size()));
+  EnvSpec spec = library_spec(target, options);
+  const std::string identity = target.id + " with " + options.params;
   const bool continuous = spec.action.kind == ActionKind::continuous, masked = spec.action.masked;
-  Made made{std::move(spec), config.rows, std::move(options), identity};
+  Made made{std::move(spec), rows, std::move(options), identity};
   if (continuous) return make_rows_of<float, false>(std::move(made));
   return masked ? make_rows_of<int32_t, true>(std::move(made)) : make_rows_of<int32_t, false>(std::move(made));
 }

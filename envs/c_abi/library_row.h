@@ -10,38 +10,60 @@
 #include <utility>
 #include <vector>
 
+#include "envs/c_abi/guarded_bytes.h"
 #include "envs/c_abi/library.h"
+#include "envs/c_abi/library_call.h"
 #include "envs/row.h"
 
 namespace troupe {
 
 struct LibraryOptions {
   std::shared_ptr<const EnvLibrary> library;
-  std::string params;  // JSON object
+  std::string params;                     // JSON object
+  std::vector<std::string> observations;  // the names
+  std::vector<size_t> observation_bytes;  // of one row
+  size_t mask_bytes = 0;
 };
 
-// An environment of a library. Its functions throw std::runtime_error with the reason when the library reports failure.
+// An environment of a library. Its functions throw std::runtime_error with the reason when the library reports failure,
+// throws, or writes beyond the memory that it was given.
 class LibraryObject {
  public:
   // Creates the environment at the first reset.
-  explicit LibraryObject(const LibraryOptions& options)
-      : library_(options.library), params_(options.params), env_(nullptr, options.library->destroy) {}
+  explicit LibraryObject(const LibraryOptions& options);
 
   void reset(uint64_t seed);
   RowStep step(const void* action);
-  void observe(std::span<void* const> observations) const;
-  void mask(std::span<uint8_t> allowed) const;
+  void observe(std::span<void* const> observations);
+  void mask(std::span<uint8_t> allowed);
   void save(std::string& bytes) const;
   void load(std::string_view bytes);
+  // The text that the library draws, or why it does not.
   std::string render() const;
 
  private:
+  struct Destroy {
+    std::shared_ptr<const EnvLibrary> library;
+    void operator()(void* env) const noexcept;
+  };
+
   void create();
-  void require(int result, const char* function) const;
+  void* episode() const;
+  void require(int result, LibraryFunction function) const;
+  template <class Body>
+  auto call(LibraryFunction function, Body body) const {
+    return call_library(library_->path(), function, std::move(body));
+  }
+  // The bytes that `function` writes: it is asked for their number first.
+  GuardedBytes written_by(LibraryFunction function, size_t least, size_t most) const;
 
   std::shared_ptr<const EnvLibrary> library_;
   std::string params_;
-  std::unique_ptr<void, void (*)(void*)> env_;
+  std::vector<std::string> names_;          // of observations
+  std::vector<GuardedBytes> observations_;  // what the library wrote last
+  std::vector<void*> addresses_;            // of their bytes
+  GuardedBytes mask_, result_;
+  std::unique_ptr<void, Destroy> env_;
 };
 
 template <class Number, bool Masked, bool Saved>
@@ -74,7 +96,7 @@ class LibraryRow {
   std::string render() const { return object_.render(); }
 
  private:
-  LibraryObject object_;
+  mutable LibraryObject object_;          // its buffers change when it is asked
   mutable std::vector<void*> addresses_;  // of the arrays that observe() writes
 };
 

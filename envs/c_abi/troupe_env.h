@@ -7,7 +7,8 @@
  *   cc -O2 -shared -fPIC -I PREFIX/include/troupe my_env.c -o my_env.so
  *
  * An object is one environment, and is used by one thread at a time; several objects are used by several threads at the
- * same time, so keep no state in global variables. Functions that return int return 0 for success. Otherwise the row
+ * same time, so keep no state in global variables. By default the library runs in a process of its own, in which
+ * several objects share one thread (env.isolate). Functions that return int return 0 for success. Otherwise the row
  * fails with the text of troupe_env_error(), and is reset. */
 
 #include <stddef.h>
@@ -77,8 +78,8 @@ int troupe_env_observe(const void* env, void* const* observations);
 int troupe_env_mask(const void* env, uint8_t* allowed);
 /* Why the last function that failed did so; NULL if unknown. Without it, troupe names the function and its result. */
 const char* troupe_env_error(const void* env);
-/* The whole state as bytes, which lets runs with `deterministic: true` resume. save writes it to `bytes` if `size`
- * suffices, and returns its size in any case. Both functions, or neither. */
+/* The whole state as bytes, at least one, which lets runs with `deterministic: true` resume. save writes it to `bytes`
+ * if `size` suffices, and returns its size in any case. Both functions, or neither. */
 size_t troupe_env_save(const void* env, void* bytes, size_t size);
 int troupe_env_load(void* env, const void* bytes, size_t size);
 /* The state as text for a terminal; returns the length of the whole text, of which at most `size` bytes are written. */

@@ -3,9 +3,12 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include "runtime/base/machine.h"
 #include "tests/process/train_process.h"
+#include "tests/support/run_program.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -26,6 +29,31 @@ const Words kShort = set({"stop.env_steps=2048"});
 const Words kStalls = synthetic(R"("stall_probability": 1, "stall_ms": 3600000)") + set({"replay.max_policy_lag=4"});
 const Words kFails = synthetic(R"("exception_probability": 1)") +
                      set({"workers.failure_timeout_ms=700", "workers.restart_backoff_ms=10"});
+
+// The id of examples/c_env/hill.c, compiled with `step` in its step and `destroy` in its destroy.
+std::string hill(const TempFolder& folder, const std::string& step, const std::string& destroy = "") {
+  static int number = 0;
+  std::string source = text_of("examples/c_env/hill.c");
+  const auto put_before = [&](const std::string& place, const std::string& code) {
+    REQUIRE(has(source, place));
+    source.insert(source.find(place), code);
+  };
+  put_before("hill->position += hill->velocity;", step);
+  put_before("free(env);", destroy);
+  put_before("#include <math.h>", "#include <signal.h>\n#include <unistd.h>\n");
+  const std::string name = folder / ("hill" + std::to_string(number++));
+  std::ofstream(name + ".c") << source;
+  const ProgramResult built =
+      run_program("cc -O1 -shared -fPIC -I envs/c_abi " + name + ".c -lm -o " + name + ".so 2>&1");
+  REQUIRE_MESSAGE(built.exit_code == 0, built.output);
+  return "lib:" + name + ".so";
+}
+
+// A run of this environment that makes 20,000 steps.
+CommandLine train_library(const std::string& id, const std::string& run, const Words& more = {}) {
+  return CommandLine(Words{"troupe", "train", "--env", id, "--run", run} +
+                     set({"env.rows=16", "stop.env_steps=20000", "evaluation.episodes=4", "evaluation.rows=4"}) + more);
+}
 
 // Whether `workers` workers, with two groups of 8 rows each, have been sent actions. They start their first step before
 // they handle any later message.
@@ -159,4 +187,91 @@ TEST_CASE("environment: an evaluation in which every episode fails makes `train`
   CHECK(eval.out == "");
   CHECK(has(eval.err, "injected exception"));
   CHECK(!has(eval.err, "internal error"));
+}
+
+TEST_CASE("environment: a library in C that ends its process costs the episodes of its rows, not the run") {
+  TempFolder folder;
+  for (const std::string end : {"exit(0)", "abort()", "raise(SIGSEGV)", "_exit(1)"}) {
+    CAPTURE(end);
+    const std::string id = hill(folder, "{ static int n; if (++n == 3000) " + end + "; }"),
+                      run = folder / ("run" + end);
+    const CommandLine train = train_library(id, run);
+    CHECK(train.exit_code == 0);
+    const Json summary = json_of(run + "/summary.json");
+    REQUIRE(summary.is_object());
+    CHECK(summary.at("env_steps").get<uint64_t>() >= 20000);
+    CHECK(summary.at("eval").at("episodes") == 4);
+    CHECK(summary.at("env_failures").at(id).get<uint64_t>() >= 16);
+    CHECK(balances(summary.at("ledger")));
+    CHECK(log_has(run, id + ": troupe_env_step ended its process, which "));
+  }
+}
+
+TEST_CASE("environment: a library in C that crashes when it is destroyed costs nothing") {
+  TempFolder folder;
+  const CommandLine train = train_library(hill(folder, "", "abort();"), folder / "run");
+  CHECK(train.exit_code == 0);
+  const Json summary = json_of(folder / "run/summary.json");
+  REQUIRE(summary.is_object());
+  CHECK(summary.at("eval").at("episodes") == 4);
+  CHECK(checkpoints_of(folder / "run").size() >= 1);
+  CHECK(log_has(folder / "run", "was killed by signal 6 (Aborted) in troupe_env_destroy"));
+}
+
+TEST_CASE("environment: a library in C that always crashes ends the run with its name") {
+  TempFolder folder;
+  const std::string id = hill(folder, "abort();");
+  const CommandLine train =
+      train_library(id, folder / "run", set({"workers.failure_timeout_ms=1500", "workers.restart_backoff_ms=10"}));
+  CHECK(train.exit_code == 1);
+  CHECK_MESSAGE(has(train.err, id + ": troupe_env_step ended its process, which was killed by signal 6"), train.err);
+  CHECK(json_of(folder / "run/summary.json").at("reason") == "environments fail");
+}
+
+TEST_CASE("environment: without env.isolate a library that ends the run is named") {
+  TempFolder folder;
+  const Words here = set({"env.isolate=false"});
+  const CommandLine exits =
+      train_library(hill(folder, "{ static int n; if (++n == 3000) exit(0); }"), folder / "a", here);
+  CHECK(exits.exit_code == 1);
+  CHECK_MESSAGE(has(exits.err, ".so: troupe_env_step called exit(); set env.isolate to true"), exits.err);
+  const CommandLine crashes =
+      train_library(hill(folder, "{ static int n; if (++n == 3000) raise(SIGSEGV); }"), folder / "b", here);
+  CHECK(crashes.exit_code == 128 + SIGSEGV);
+  CHECK_MESSAGE(has(crashes.err, ".so: troupe_env_step ended this process by a signal: Segmentation fault; "),
+                crashes.err);
+}
+
+TEST_CASE("environment: a deterministic run of a library in C has the same bytes in its own process, and resumes") {
+  TempFolder folder;
+  const std::string id = hill(folder, "");
+  const auto weights = [&](const std::string& name, const std::vector<Words>& starts) {
+    for (const Words& more : starts)
+      CHECK(train_library(id, folder / name,
+                          set({"deterministic=true", "stop.env_steps=0", "trainer.lr_schedule=constant"}) + more)
+                .exit_code == 0);
+    return text_of(checkpoint_folder(folder / name, 4) + "/model.safetensors");
+  };
+  const Words two = set({"stop.updates=2"}), four = set({"stop.updates=4"}), here = set({"env.isolate=false"});
+  const std::string apart = weights("apart", {four});
+  REQUIRE(!apart.empty());
+  CHECK(weights("resumed", {two, four}) == apart);
+  CHECK(weights("here", {four + here}) == apart);
+}
+
+TEST_CASE("environment: troupe envs and eval go on when a function of a library ends its process") {
+  TempFolder folder;
+  const std::string good = hill(folder, "");
+  const CommandLine shown({"troupe", "envs", good});
+  CHECK(shown.exit_code == 0);
+  CHECK(has(shown.out, "of a library in C"));
+  CHECK_FALSE(has(shown.out, "Python"));
+  REQUIRE(train_library(good, folder / "run").exit_code == 0);
+  const std::string bad = hill(folder, "abort();");
+  std::filesystem::copy_file(bad.substr(4), good.substr(4), std::filesystem::copy_options::overwrite_existing);
+  for (const char* command : {"eval", "play"}) {
+    const CommandLine ended({"troupe", command, folder / "run", "--episodes", "1"});
+    CHECK(ended.exit_code == 1);
+    CHECK_MESSAGE(has(ended.err, "troupe_env_step ended its process, which was killed by signal 6"), ended.err);
+  }
 }

@@ -38,10 +38,16 @@ void require_saveable(Env& env) {
                       " cannot, because it runs in a Python process; use false");
   EnvStep step = EnvStep::allocate(env.spec(), env.rows());
   env.reset(0, 0, step);
+  const std::string needed =
+      "deterministic: true needs an environment that can save its state, and " + env.spec().id + " cannot";
   std::string bytes;
-  if (!env.save(bytes))
-    throw ConfigError("deterministic: true needs an environment that can save its state, and " + env.spec().id +
-                      " cannot; give its row a plain `state` (docs/environments.md), or use false");
+  bool saved = false;
+  try {
+    saved = env.save(bytes);
+  } catch (const std::runtime_error& failure) {  // a function of a library
+    throw ConfigError(needed + ": " + printable(failure.what(), 300) + "; use false");
+  }
+  if (!saved) throw ConfigError(needed + "; give its row a plain `state` (docs/environments.md), or use false");
 }
 
 // The environment with one row. Refuses an unknown id, wrong parameters, and settings that do not fit the environment.

@@ -9,6 +9,7 @@
 
 #include "actors/config/config.h"
 #include "envs/bridge/make_python_env.h"
+#include "envs/c_abi/library_env.h"
 #include "envs/make_env.h"
 #include "envs/mujoco/make_mujoco_env.h"
 #include "runtime/base/errors.h"
@@ -143,12 +144,14 @@ int print_one(const EnvInfo& info, bool json) {
   return 0;
 }
 
-// An environment in Python, which is asked for what it observes and does.
-int show_python_env(const EnvsOptions& options) {
+// An environment in Python or C, which is asked for what it observes and does.
+int show_foreign_env(const EnvsOptions& options) {
   EnvConfig config;
   config.id = options.id;
   config.rows = 1;
-  EnvInfo info{.id = options.id, .description = "written in Python; env.params are its keyword arguments"};
+  const char* in_python = "written in Python; env.params are its keyword arguments";
+  const char* in_c = "of a library in C; env.params is the JSON object that it gets";
+  EnvInfo info{.id = options.id, .description = is_library_id(options.id) ? in_c : in_python};
   info.spec = options.overrides.empty() ? make_env(config)->spec() : spec_with(options.id, options.overrides);
   return print_one(info, options.json);
 }
@@ -169,7 +172,7 @@ int show_mujoco_env(const EnvsOptions& options) {
 
 int list_envs(const EnvsOptions& options) {
   if (is_mujoco_id(options.id)) return show_mujoco_env(options);
-  if (options.id.find(':') != std::string::npos) return show_python_env(options);
+  if (options.id.find(':') != std::string::npos) return show_foreign_env(options);
   Json all = Json::array();
   std::vector<std::string> errors;
   bool found = false;

@@ -3,12 +3,15 @@
 
 #include <iostream>
 
+#include "envs/c_abi/host_messages.h"
+#include "envs/c_abi/library_host.h"
 #include "tools/cli/command_line.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/launch.h"
 
 int main(int count, char** arguments) {
   return troupe::run_program([&] {
+    if (count == 2 && arguments[1] == troupe::kHostWord) troupe::run_library_host();
     const auto line = troupe::parse_command_line(troupe::all_commands(), {arguments + 1, arguments + count}, std::cout);
     if (!line) return 0;
     const int code = line->action();

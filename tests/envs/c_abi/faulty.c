@@ -1,11 +1,32 @@
-/* Environments with one mistake each, chosen by macros. Without any: a counter with two choices. */
+/* Environments with one mistake each, chosen by macros. Without any: a counter with two choices. The macros LOADING,
+ * DESCRIBING, DESTROYING, STEPPING, OBSERVING and SAVING are statements in the functions of these names. */
 
+#define _GNU_SOURCE
 #include "troupe_env.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#ifdef LOADING
+__attribute__((constructor)) static void at_loading(void) { LOADING; }
+#endif
+#ifndef DESCRIBING
+#define DESCRIBING
+#endif
+#ifndef DESTROYING
+#define DESTROYING
+#endif
+#ifndef STEPPING
+#define STEPPING
+#endif
+#ifndef OBSERVING
+#define OBSERVING
+#endif
 
 #ifndef VERSION
 #define VERSION TROUPE_ENV_VERSION
@@ -24,7 +45,7 @@ static const int32_t bins[] = {2};
 
 uint32_t troupe_env_version(void) { return VERSION; }
 
-int troupe_env_describe(const char *params, struct troupe_env_spec *spec, char *error, size_t size) {
+int troupe_env_describe(const char* params, struct troupe_env_spec* spec, char* error, size_t size) {
   if (strstr(params, "wrong") != NULL) {
     snprintf(error, size, "there is no parameter wrong");
     return 1;
@@ -43,13 +64,14 @@ int troupe_env_describe(const char *params, struct troupe_env_spec *spec, char *
 #ifdef NO_BINS
   spec->bins = NULL;
 #endif
+  DESCRIBING;
 #ifdef MASKED
   spec->masked = 1;
 #endif
   return 0;
 }
 
-void *troupe_env_create(const char *params, char *error, size_t size) {
+void* troupe_env_create(const char* params, char* error, size_t size) {
 #ifdef NO_ENV
   snprintf(error, size, "no licence");
   return NULL;
@@ -58,19 +80,25 @@ void *troupe_env_create(const char *params, char *error, size_t size) {
   return calloc(1, sizeof(struct counter));
 }
 
-void troupe_env_destroy(void *env) { free(env); }
+void troupe_env_destroy(void* env) {
+  DESTROYING;
+  free(env);
+}
 
-int troupe_env_reset(void *env, uint64_t seed) {
+int troupe_env_reset(void* env, uint64_t seed) {
   (void)seed;
-  ((struct counter *)env)->steps = 0;
+  ((struct counter*)env)->steps = 0;
   return 0;
 }
 
 #ifndef NO_STEP
-int troupe_env_step(void *env, const void *action, struct troupe_env_result *result) {
-  struct counter *counter = env;
+int troupe_env_step(void* env, const void* action, struct troupe_env_result* result) {
+  struct counter* counter = env;
   ++counter->steps;
-  result->reward = (float)((const int32_t *)action)[0];
+  if (counter->steps == 3) {
+    STEPPING;
+  }
+  result->reward = (float)((const int32_t*)action)[0];
   result->truncated = counter->steps == 5;
 #ifdef NAN_REWARD
   if (counter->steps == 3) result->reward = NAN;
@@ -82,20 +110,21 @@ int troupe_env_step(void *env, const void *action, struct troupe_env_result *res
 }
 #endif
 
-int troupe_env_observe(const void *env, void *const *out) {
-  const struct counter *counter = env;
-  *(int32_t *)out[0] = counter->steps;
+int troupe_env_observe(const void* env, void* const* out) {
+  const struct counter* counter = env;
+  *(int32_t*)out[0] = counter->steps;
+  OBSERVING;
 #ifndef RANK
-  *(float *)out[1] = (float)counter->steps / 2;
+  *(float*)out[1] = (float)counter->steps / 2;
 #endif
 #ifdef NAN_OBSERVATION
-  if (counter->steps == 3) *(float *)out[1] = NAN;
+  if (counter->steps == 3) *(float*)out[1] = NAN;
 #endif
   return 0;
 }
 
 #ifdef ALLOWED
-int troupe_env_mask(const void *env, uint8_t *allowed) {
+int troupe_env_mask(const void* env, uint8_t* allowed) {
   (void)env;
   allowed[0] = 1;
   allowed[1] = ALLOWED;
@@ -104,14 +133,33 @@ int troupe_env_mask(const void *env, uint8_t *allowed) {
 #endif
 
 #ifdef ONLY_SAVE
-size_t troupe_env_save(const void *env, void *bytes, size_t size) {
+size_t troupe_env_save(const void* env, void* bytes, size_t size) {
   (void)env, (void)bytes, (void)size;
   return 0;
 }
 #endif
 
+#ifdef SAVING
+size_t troupe_env_save(const void* env, void* bytes, size_t size) {
+  (void)env, (void)bytes, (void)size;
+  return SAVING;
+}
+
+int troupe_env_load(void* env, const void* bytes, size_t size) {
+  (void)env, (void)bytes, (void)size;
+  return 0;
+}
+#endif
+
+#ifdef RENDERING
+size_t troupe_env_render(const void* env, char* text, size_t size) {
+  (void)env, (void)text, (void)size;
+  return RENDERING;
+}
+#endif
+
 #ifdef WITH_ERROR
-const char *troupe_env_error(const void *env) {
+const char* troupe_env_error(const void* env) {
   (void)env;
   return "the motor\nis stuck";
 }

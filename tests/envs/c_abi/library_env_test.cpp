@@ -1,49 +1,26 @@
 // Environments of shared libraries, compiled here with `cc` out of the source tree; and normalised actions.
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <fstream>
 
-#include "envs/make_env.h"
 #include "envs/normalized_actions.h"
+#include "tests/envs/c_abi/library_fixtures.h"
 #include "tests/envs/fixtures.h"
-#include "tests/support/run_program.h"
-#include "tests/support/temp_folder.h"
-#include "tests/support/test.h"
 
 using namespace troupe;
 using namespace troupe::test;
 
 namespace {
 
-// "lib:..." of the C source, compiled into `folder` with these macros.
-std::string compiled(const TempFolder& folder, const std::string& source, const std::string& macros = "") {
-  static int number = 0;
-  const std::string file = folder / ("env" + std::to_string(number++) + ".so");
-  const ProgramResult result = run_program("cc -std=c99 -Wall -Wextra -Werror -shared -fPIC -I envs/c_abi " + macros +
-                                           ' ' + source + " -lm -o " + file + " 2>&1");
-  REQUIRE_MESSAGE(result.exit_code == 0, result.output);
-  return "lib:" + file;
-}
-
-EnvConfig config_of(const std::string& id, int64_t rows, const std::string& params = "{}") {
-  EnvConfig config;
-  config.id = id;
-  config.rows = rows;
-  config.params = params;
-  return config;
-}
-
-// What the environment made with these macros says when it is refused, without the name of its file.
+// What the environment made with these macros says when it is refused, in a process of its own and in this one.
 std::string refusal(const TempFolder& folder, const std::string& macros, const std::string& params = "{}") {
-  const std::string id = compiled(folder, "tests/envs/c_abi/faulty.c", macros);
-  try {
-    make_env(config_of(id, 1, params));
-  } catch (const ConfigError& error) {
-    std::string text = error.what();
-    if (const size_t at = text.find(id); at != std::string::npos) text.replace(at, id.size(), "ID");
-    return text;
-  }
-  return "accepted";
+  EnvConfig config = config_of(compiled(folder, "tests/envs/c_abi/faulty.c", macros), 1, params);
+  const std::string apart = refusal_of(config);
+  config.isolate = false;
+  CHECK(refusal_of(config) == apart);
+  return apart;
 }
 
 // Steps with action 0 until a row fails; the error, or nothing after 10 steps.
@@ -51,8 +28,7 @@ std::string first_error(const EnvConfig& config) {
   const auto env = make_env(config);
   EnvStep step = EnvStep::allocate(env->spec(), env->rows());
   env->reset(1, 0, step);
-  for (int t = 0; t < 10 && step.errors.empty(); ++t)
-    env->step(Array(env->spec().action.dtype(), env->spec().action.shape().prepended(env->rows())), step);
+  for (int t = 0; t < 10 && step.errors.empty(); ++t) env->step(zeros(*env), step);
   return step.errors.empty() ? "" : step.errors.front();
 }
 
@@ -104,7 +80,11 @@ TEST_CASE("library_env: observations of several dtypes, masks and chunks arrive"
 TEST_CASE("library_env: what a library fails to do fails its row") {
   const TempFolder folder;
   const auto error = [&](const std::string& macros) {
-    return first_error(config_of(compiled(folder, "tests/envs/c_abi/faulty.c", macros), 1));
+    EnvConfig config = config_of(compiled(folder, "tests/envs/c_abi/faulty.c", macros), 1);
+    const std::string apart = first_error(config);
+    config.isolate = false;
+    CHECK(first_error(config) == apart);
+    return apart;
   };
   CHECK(error("") == "");
   CHECK(error("-DNAN_REWARD") == "row 0: reward nan is not finite");
@@ -112,6 +92,22 @@ TEST_CASE("library_env: what a library fails to do fails its row") {
   CHECK(error("-DFAILING") == "row 0: troupe_env_step returned 7");
   CHECK(error("-DFAILING -DWITH_ERROR") == "row 0: the motor is stuck");
   CHECK(error("-DNO_ENV") == "row 0: troupe_env_create failed: no licence");
+  CHECK(error("-DOBSERVING='((int32_t*)out[0])[1] = 7'") ==
+        "row 0: troupe_env_observe wrote past the end of observation count (4 bytes)");
+  CHECK(error("-DOBSERVING='((float*)out[1])[-1] = 7'") ==
+        "row 0: troupe_env_observe wrote before the beginning of observation half (4 bytes)");
+  CHECK(error("-DSTEPPING='memset(result + 1, 0, 8)'") ==
+        "row 0: troupe_env_step wrote past the end of result (16 bytes)");
+  CHECK(error("-DMASKED -DALLOWED='1, allowed[2] = 1'") ==
+        "row 0: troupe_env_mask wrote past the end of allowed (2 bytes)");
+  for (const std::string function : {"create", "reset", "step", "observe"}) {
+    EnvConfig config =
+        config_of(compiled(folder, "tests/envs/c_abi/throwing.cpp", "'-DTHROWING=\"" + function + "\"'"), 1);
+    for (const bool isolate : {true, false}) {
+      config.isolate = isolate;
+      CHECK(first_error(config) == "row 0: troupe_env_" + function + " threw a C++ exception: no licence");
+    }
+  }
 }
 
 TEST_CASE("library_env: a library that cannot be used is refused with one line") {
@@ -144,6 +140,54 @@ TEST_CASE("library_env: a library that cannot be used is refused with one line")
   CHECK(refused("lib:no/such.so").starts_with("env.id: \"lib:no/such.so\": there is no file /"));
   std::ofstream(folder / "text.so") << "not a library";
   CHECK(refused("lib:" + folder / "text.so").find("the file cannot be loaded: ") != std::string::npos);
+}
+
+TEST_CASE("library_env: what a library describes is checked before it is used") {
+  const TempFolder folder;
+  const auto describes = [&](const std::string& statement) {
+    return refusal(folder, "-DDESCRIBING='" + statement + "'");
+  };
+  for (const std::string count : {"-1", "0", "1001", "2147483647"})
+    CHECK(describes("spec->observation_count = " + count) ==
+          "env.id: \"ID\": there are " + count + " observations, expected 1 to 1000");
+  CHECK(describes("spec->observations = NULL") == "env.id: \"ID\": there are 0 observations, expected 1 to 1000");
+  const std::string shape = "static struct troupe_array huge = {\"big\", 0, 2, {4, 1}}; huge.shape[1] = ";
+  for (const std::string extent : {"4611686018427387904", "-1", "0", "1073741824"})
+    CHECK(describes(shape + extent + "; spec->observations = &huge; spec->observation_count = 1") ==
+          "env.id: \"ID\": observation big has the shape [4, " + extent +
+              "], expected extents of at least 1 and at most 1073741824 numbers");
+  CHECK(describes("spec->max_episode_steps = -5").starts_with("ID: -5 is negative"));
+  CHECK(describes("memset(error, 1, size + 1)") ==
+        "env.id: \"ID\": troupe_env_describe wrote past the end of error (256 bytes)");
+  const std::string pipe = folder / "pipe.so";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(refusal_of(config_of("lib:" + pipe, 1)) ==
+        "env.id: \"ID\": " + pipe + " is not a regular file, expected a shared library");
+  for (const std::string function : {"version", "describe"})
+    CHECK(
+        refusal_of(config_of(compiled(folder, "tests/envs/c_abi/throwing.cpp", "'-DTHROWING=\"" + function + "\"'"), 1))
+            .find("troupe_env_" + function + " threw a C++ exception: no\\x0alicence") != std::string::npos);
+}
+
+TEST_CASE("library_env: a state or a picture of a wrong size is an error that names the function") {
+  const TempFolder folder;
+  for (const bool isolate : {true, false})
+    for (const std::string size : {"0", "(size_t)-1", "(size_t)1 << 40"}) {
+      EnvConfig config = config_of(compiled(folder, "tests/envs/c_abi/faulty.c", "-DSAVING='" + size + "'"), 1);
+      config.isolate = isolate;
+      const auto env = make_env(config);
+      EnvStep step = EnvStep::allocate(env->spec(), 1);
+      env->reset(1, 0, step);
+      std::string bytes;
+      CHECK_THROWS_WITH_AS(env->save(bytes), doctest::Contains("troupe_env_save returned "), std::runtime_error);
+      env->step(zeros(*env), step);
+      CHECK(step.errors.empty());
+    }
+  const auto env = make_env(config_of(compiled(folder, "tests/envs/c_abi/faulty.c", "-DRENDERING=-1"), 1));
+  EnvStep step = EnvStep::allocate(env->spec(), 1);
+  env->reset(1, 0, step);
+  CHECK(env->render(0).find("troupe_env_render returned -1, expected a number of bytes in [0, 1048576]\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("normalize_actions: -1, 0 and 1 are the low bound, the middle and the high bound") {

@@ -1,0 +1,61 @@
+#pragma once
+// HostedEnv: N rows of an environment in a shared library that runs in a process of its own (LibraryProcess). Results
+// are those of the same rows in this process. The process starts at the first use. If it is lost, all rows fail; the
+// next step starts another one, whose rows begin new episodes. One thread at a time.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "envs/c_abi/library_process.h"
+#include "envs/env.h"
+#include "envs/row.h"
+
+namespace troupe {
+
+class HostedEnv final : public Env {
+ public:
+  // Asks the library what it observes and does, once in each process of troupe. Throws ConfigError when the library
+  // cannot be used.
+  HostedEnv(LibraryTarget target, int64_t rows);
+
+  const EnvSpec& spec() const override { return spec_; }
+  int64_t rows() const override { return static_cast<int64_t>(active_.size()); }
+  void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
+  void step(const Array& actions, EnvStep& out) override;
+  void observe(EnvStep& out) override;
+  void set_active(int64_t row, bool active) override;
+  std::string render(int64_t row) const override;
+  // The bytes begin with those of this class. load() also accepts bytes without them, of a run without env.isolate.
+  bool save(std::string& bytes) const override;
+  bool load(const std::string& bytes) override;
+
+  // The process that runs now; 0 if there is none. For tests.
+  pid_t process_id() const { return process_ ? process_->id() : 0; }
+
+ private:
+  // What save() adds to the bytes of the environment.
+  struct Start {
+    uint64_t seed = 0, first_row = 0;
+    uint64_t restarts = 0;  // processes that were lost since the reset
+    uint64_t lost = 0;      // 1: the process is lost, and the next step starts another one
+  };
+
+  LibraryProcess& process() const;
+  void begin_again(EnvStep& out);
+  void take(const std::string& errors, EnvStep& out);
+  void lose(const std::string& why, EnvStep& out);
+  template <class Body>
+  void guarded(EnvStep& out, Body body);
+
+  LibraryTarget target_;
+  EnvSpec spec_;
+  StepBuffers buffers_;
+  std::vector<char> active_;  // [N]
+  Start start_;
+  std::string unreported_;  // why the process was lost between two steps
+  mutable std::unique_ptr<LibraryProcess> process_;
+};
+
+}  // namespace troupe

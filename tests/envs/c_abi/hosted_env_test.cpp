@@ -1,0 +1,183 @@
+// Environments of shared libraries in processes of their own: the same results as in this process, and whatever a
+// function of the library does, this process goes on and says which function of which library it was.
+
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "envs/c_abi/hosted_env.h"
+#include "runtime/base/log.h"
+#include "tests/envs/c_abi/library_fixtures.h"
+#include "tests/envs/fixtures.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+const std::string kFaulty = "tests/envs/c_abi/faulty.c";
+
+// The id of an environment whose third step executes the statement.
+std::string stepping(const TempFolder& folder, const std::string& statement) {
+  return compiled(folder, kFaulty, "-DSTEPPING='" + statement + "'");
+}
+
+// The text of the log while `body` runs.
+template <class Body>
+std::string logged(const TempFolder& folder, Body body) {
+  const std::string file = folder / "log.txt";
+  std::filesystem::remove(file);
+  open_log(posix_disk().open_append(file), {.to_stderr = false});
+  body();
+  close_log();
+  return posix_disk().read(file);
+}
+
+}  // namespace
+
+TEST_CASE("hosted_env: results, states and saved episodes are those of the same library in this process") {
+  const TempFolder folder;
+  EnvConfig config = config_of(compiled(folder, "examples/c_env/hill.c"), 3);
+  const auto apart = make_env(config), resumed = make_env(config);
+  config.isolate = false;
+  const auto here = make_env(config);
+  CHECK(apart->spec().blocks);
+  EnvStep a = EnvStep::allocate(apart->spec(), 3), b = EnvStep::allocate(apart->spec(), 3),
+          c = EnvStep::allocate(apart->spec(), 3);
+  apart->reset(5, 7, a);
+  here->reset(5, 7, b);
+  CHECK(all_bytes(a) == all_bytes(b));
+  std::string bytes, bytes_here;
+  for (uint64_t t = 0; t < 250; ++t) {
+    if (t == 20 || t == 120) apart->set_active(1, t == 120), here->set_active(1, t == 120);
+    if (t == 60) REQUIRE((apart->save(bytes) && here->save(bytes_here)));
+    const Array actions = random_actions(*here, b, t, 0);
+    apart->step(actions, a);
+    here->step(actions, b);
+    REQUIRE(all_bytes(a) == all_bytes(b));
+    CHECK(apart->render(2) == here->render(2));
+  }
+  for (const std::string& from : {bytes, bytes_here}) {
+    REQUIRE(resumed->load(from));
+    REQUIRE(here->load(bytes_here));
+    for (uint64_t t = 60; t < 120; ++t) {
+      const Array actions = random_actions(*here, b, t, 0);
+      resumed->step(actions, c);
+      here->step(actions, b);
+      CHECK(all_bytes(c) == all_bytes(b));
+    }
+  }
+}
+
+TEST_CASE("hosted_env: whatever ends the process fails its rows with the library, the function and the cause") {
+  const TempFolder folder;
+  const std::pair<std::string, std::string> cases[] = {
+      {"abort()", "ended its process, which was killed by signal 6 (Aborted)"},
+      {"*(volatile int*)8 = 1", "ended its process, which was killed by signal 11 (Segmentation fault)"},
+      {"raise(SIGKILL)", "ended its process, which was killed by signal 9 (Killed)"},
+      {"exit(0)", "ended its process, which ended with exit code 0"},
+      {"_exit(3)", "ended its process, which ended with exit code 3"},
+      {"pthread_exit(NULL)",
+       "killed by signal 6 (Aborted); the last line of its output: the function called pthread_exit()"},
+      {"fprintf(stderr, \"no licence\\n\"); abort()", "; the last line of its output: no licence"},
+      {"for (int i = 3; i < 99; ++i) close(i)",
+       "its process, in which troupe_env_observe ran last, ended with exit code 0"},
+      {"for (;;) sleep(1)", "has not returned within env.step_timeout_ms (300 ms), and the process was killed"},
+      {"(void)!write(3, \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\", 36)",
+       "has written to the connection of its process, and the process was killed"},
+  };
+  for (const auto& [statement, cause] : cases) {
+    CAPTURE(statement);
+    EnvConfig config = config_of(stepping(folder, statement), 3);
+    if (statement.find("sleep") != std::string::npos) config.step_timeout = std::chrono::milliseconds(300);
+    const auto env = make_env(config);
+    EnvStep step = EnvStep::allocate(env->spec(), 3);
+    env->reset(1, 0, step);
+    for (int t = 0; t < 3; ++t) env->step(zeros(*env), step);
+    REQUIRE(step.errors.size() == 3);
+    CHECK(step.failed == Array::of<uint8_t>({3}, {1, 1, 1}));
+    const bool cut = statement.find("close") != std::string::npos || statement.find("write(") != std::string::npos;
+    const std::string named = config.id + (cut ? ": " : ": troupe_env_step ");
+    CHECK_MESSAGE(step.errors[2].find(named) != std::string::npos, step.errors[2]);
+    CHECK_MESSAGE(step.errors[2].find(cause) != std::string::npos, step.errors[2]);
+    env->step(zeros(*env), step);  // another process, and new episodes
+    CHECK(step.errors.empty());
+    CHECK(step.failed == Array::of<uint8_t>({3}, {2, 2, 2}));
+    env->step(zeros(*env), step);
+    CHECK(step.failed == Array::of<uint8_t>({3}, {0, 0, 0}));
+    CHECK(step.observations.at("count") == Array::of<int32_t>({3, 1}, {1, 1, 1}));
+  }
+}
+
+TEST_CASE("hosted_env: rows that are inactive stay so when the process is lost") {
+  const TempFolder folder;
+  HostedEnv env({stepping(folder, "abort()"), "{}", 0, std::chrono::seconds(60), std::chrono::seconds(60)}, 2);
+  EnvStep step = EnvStep::allocate(env.spec(), 2);
+  env.reset(1, 0, step);
+  env.set_active(0, false);
+  for (int t = 0; t < 3; ++t) env.step(zeros(env), step);
+  CHECK(step.failed == Array::of<uint8_t>({2}, {2, 1}));
+  CHECK(step.errors.size() == 1);
+  env.step(zeros(env), step);
+  CHECK(step.failed == Array::of<uint8_t>({2}, {2, 2}));
+  env.set_active(0, true);
+  env.step(zeros(env), step);
+  CHECK(step.failed == Array::of<uint8_t>({2}, {2, 0}));
+  env.step(zeros(env), step);
+  CHECK(step.failed == Array::of<uint8_t>({2}, {0, 0}));
+  REQUIRE(::kill(env.process_id(), SIGKILL) == 0);  // between two steps
+  env.set_active(1, false);
+  env.set_active(1, true);
+  env.step(zeros(env), step);
+  CHECK(step.errors.size() == 2);
+  std::string bytes;
+  CHECK(step.errors[0].find("was killed by signal 9 (Killed)") != std::string::npos);
+}
+
+TEST_CASE("hosted_env: a library that ends its process before the first step is refused with one line") {
+  const TempFolder folder;
+  const auto refused = [&](const std::string& macros, std::chrono::milliseconds start = std::chrono::seconds(60)) {
+    EnvConfig config = config_of(compiled(folder, kFaulty, macros), 1);
+    config.start_timeout = config.step_timeout = start;
+    return refusal_of(config);
+  };
+  const std::string begin = "env.id: \"ID\" cannot be used: ID: ";
+  CHECK(refused("-DDESCRIBING='abort()'") ==
+        begin + "troupe_env_describe ended its process, which was killed by signal 6 (Aborted)");
+  CHECK(refused("-DDESCRIBING='exit(0)'") ==
+        begin + "troupe_env_describe ended its process, which ended with exit code 0");
+  CHECK(refused("-DDESCRIBING='spec->observations = (void*)8'") ==
+        begin + "troupe_env_describe ended its process, which was killed by signal 11 (Segmentation fault)");
+  CHECK(refused("-DLOADING='exit(7)'") == begin + "its loading ended its process, which ended with exit code 7");
+  CHECK(refused("-DDESCRIBING='for (;;) sleep(1)'", std::chrono::milliseconds(300)) ==
+        begin +
+            "troupe_env_describe has not returned within env.start_timeout_ms (300 ms), and the process was killed");
+  // A file of which the end is missing: reading it is a bus error.
+  const std::string whole = compiled(folder, kFaulty);
+  const std::string file = whole.substr(4);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  const std::string cut = refusal_of(config_of(whole, 1));
+  CHECK_MESSAGE((cut.find("its loading ended its process, which was killed by signal") != std::string::npos ||
+                 cut.find("the file cannot be loaded: ") != std::string::npos),
+                cut);
+}
+
+TEST_CASE("hosted_env: a destroy that fails is a line in the log and nothing else") {
+  const TempFolder folder;
+  const auto destroyed = [&](const std::string& id) {
+    return logged(folder, [&] {
+      const auto env = make_env(config_of(id, 2));
+      EnvStep step = EnvStep::allocate(env->spec(), 2);
+      env->reset(1, 0, step);
+      env->step(zeros(*env), step);
+    });
+  };
+  const std::string crash = destroyed(compiled(folder, kFaulty, "-DDESTROYING='abort()'"));
+  CHECK_MESSAGE(crash.find("its process was killed by signal 6 (Aborted) in troupe_env_destroy") != std::string::npos,
+                crash);
+  const std::string code = destroyed(compiled(folder, kFaulty, "-DDESTROYING='exit(0)'"));
+  CHECK_MESSAGE(code.find("in troupe_env_destroy") != std::string::npos, code);
+  const std::string thrown = destroyed(compiled(folder, "tests/envs/c_abi/throwing.cpp", "'-DTHROWING=\"destroy\"'"));
+  CHECK_MESSAGE(thrown.find("troupe_env_destroy threw a C++ exception: no licence") != std::string::npos, thrown);
+}
