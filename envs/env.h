@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/array.h"
@@ -16,6 +17,11 @@ struct ArraySpec {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;  // of one row
+  // Of categories that an environment in Python has as numbers and that are observed one-hot, one after the other: for
+  // each number its smallest value and how many values it has. `number_shape` is the shape of the numbers. For users of
+  // a policy, who have the numbers; nothing else depends on it.
+  std::vector<std::pair<int64_t, int64_t>> categories;
+  Shape number_shape;
 };
 
 enum class ActionKind : uint8_t { discrete = 0, multi_discrete = 1, continuous = 2 };

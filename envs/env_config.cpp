@@ -24,7 +24,9 @@ void describe(EnvConfig& c, Fields& fields) {
   s.add(c.normalize_actions, "normalize_actions", anything(),
         "policies use actions in [-1, 1], which are mapped linearly to the bounds of the environment; only for "
         "continuous actions");
-  s.add(c.python, "python", anything(), "interpreter of environments in Python: a name in PATH, or a path",
+  s.add(c.python, "python", anything(),
+        "interpreter of environments in Python: a name in PATH, or a path; in runs from Python the interpreter of that "
+        "program is the default",
         {.change = Change::at_resume});
   s.add(c.processes, "processes", between(1, 1024),
         "processes among which the rows of one group are divided; only for environments in Python",

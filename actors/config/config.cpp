@@ -51,9 +51,8 @@ void require_size(const std::string& text, const std::string& name) {
   if (text.size() > kMaxFileBytes) throw ConfigError(name + ": is larger than 1 MiB, expected a config file");
 }
 
-RunConfig config_of(Json root, const std::string& name, ConfigSource source) {
+RunConfig config_of(Json root, const std::string& name, ConfigSource source, RunConfig config) {
   if (root.is_object()) upgrade(root, name, source);
-  RunConfig config;
   read_fields(describe(config), root, name, foreign_names());
   if (source == ConfigSource::run) use_canonical_spelling(config.algorithm);
   return config;
@@ -83,24 +82,25 @@ bool is_yaml(std::string_view path) { return path.ends_with(".yaml") || path.end
 
 }  // namespace
 
-RunConfig parse_config(const std::string& text, const std::string& name, ConfigSource source) {
+RunConfig parse_config(const std::string& text, const std::string& name, ConfigSource source, RunConfig base) {
   require_size(text, name);
   const JsonComments comments = source == ConfigSource::user ? JsonComments::ignored : JsonComments::refused;
-  return config_of(parse_json(text, name, comments), name, source);
+  return config_of(parse_json(text, name, comments), name, source, std::move(base));
 }
 
-RunConfig parse_yaml_config(const std::string& text, const std::string& name) {
+RunConfig parse_yaml_config(const std::string& text, const std::string& name, RunConfig base) {
   require_size(text, name);
-  return config_of(parse_yaml(text, name), name, ConfigSource::user);
+  return config_of(parse_yaml(text, name), name, ConfigSource::user, std::move(base));
 }
 
 bool is_config_file_name(std::string_view path) { return path.ends_with(".json") || is_yaml(path); }
 
-RunConfig load_config(const std::string& path, ConfigSource source) {
+RunConfig load_config(const std::string& path, ConfigSource source, RunConfig base) {
   const std::string shown_path = printable(path, kShownPath);
   try {
     const std::string text = posix_disk().read(path, kMaxFileBytes);
-    return is_yaml(path) ? parse_yaml_config(text, shown_path) : parse_config(text, shown_path, source);
+    if (is_yaml(path)) return parse_yaml_config(text, shown_path, std::move(base));
+    return parse_config(text, shown_path, source, std::move(base));
   } catch (const IoError& refused) {
     throw ConfigError(shown_path + std::string(refused.what()).substr(path.size()));  // the text begins with the path
   }

@@ -29,15 +29,16 @@ enum class ConfigSource {
 };
 
 // The config in `text`, which is JSON; comments are accepted from a user only. Every error begins with `name`, a file
-// name. Throws ConfigError.
-RunConfig parse_config(const std::string& text, const std::string& name, ConfigSource source = ConfigSource::user);
+// name. Settings that the text does not have keep their values in `base`. Throws ConfigError.
+RunConfig parse_config(const std::string& text, const std::string& name, ConfigSource source = ConfigSource::user,
+                       RunConfig base = {});
 // The same for YAML (runtime/config/yaml.h).
-RunConfig parse_yaml_config(const std::string& text, const std::string& name);
+RunConfig parse_yaml_config(const std::string& text, const std::string& name, RunConfig base = {});
 // Whether a path ends in .json, .yaml or .yml.
 bool is_config_file_name(std::string_view path);
 // The config in a file, which is YAML if its name ends in .yaml or .yml. Throws ConfigError also when the file cannot
 // be read.
-RunConfig load_config(const std::string& path, ConfigSource source = ConfigSource::user);
+RunConfig load_config(const std::string& path, ConfigSource source = ConfigSource::user, RunConfig base = {});
 // A config that an older program wrote, with the fields added since at their defaults. Throws ConfigError.
 std::string upgrade_config(const std::string& text);
 // Sets one field from "path=value"; the value is JSON, or a bare word for a string. Throws ConfigError.

@@ -398,6 +398,13 @@ class Leaf:
             self.shape = (sum(self.sizes),)
             self.offsets = [sum(self.sizes[:k]) for k in range(len(self.sizes))]
 
+    def describe(self):
+        answer = {"name": self.name, "dtype": self.dtype, "shape": list(self.shape)}
+        if self.kind in ("Discrete", "MultiDiscrete"):
+            answer["categories"] = [list(pair) for pair in zip(self.starts, self.sizes)]
+            answer["number_shape"] = list(self.source)
+        return answer
+
     def take(self, observation):
         for part in self.path:
             try:
@@ -545,7 +552,7 @@ class Spaces:
 
     def describe(self):
         return {
-            "observations": [{"name": x.name, "dtype": x.dtype, "shape": list(x.shape)} for x in self.leaves],
+            "observations": [leaf.describe() for leaf in self.leaves],
             "action": {
                 "kind": self.actions.kind,
                 "bins": self.actions.bins,

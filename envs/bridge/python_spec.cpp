@@ -66,7 +66,12 @@ EnvSpec read_spec(const std::string& id, const Json& spaces) {
       throw ConfigError("env.id: " + quoted(id) + ": observation " + printable(name) + " has " +
                         std::to_string(extents.size()) + " dimensions, expected at most " +
                         std::to_string(Shape::kMaxRank - 1));
-    spec.observations.push_back({name, dtype_named(array.at("dtype").get<std::string>()), Shape(extents)});
+    ArraySpec observation{name, dtype_named(array.at("dtype").get<std::string>()), Shape(extents)};
+    if (array.contains("categories")) {
+      observation.categories = array.at("categories").get<std::vector<std::pair<int64_t, int64_t>>>();
+      observation.number_shape = Shape(array.at("number_shape").get<std::vector<int64_t>>());
+    }
+    spec.observations.push_back(std::move(observation));
   }
   const Json& action = spaces.at("action");
   spec.action.kind = kind_named(action.at("kind").get<std::string>());

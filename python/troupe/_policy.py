@@ -69,8 +69,9 @@ class Policy:
     def predict(self, observations, state=None, deterministic=True, action_mask=None, rng=None):
         """The actions for a batch of observations, and the state after them: (actions, state).
 
-        observations: an array [B, ...], or arrays by name in a dict if the environment has several. Without the dimension B: of one row;
-            the results have no dimension B then either. Discrete parts are one-hot, as docs/python_environments.md says.
+        observations: what the environment gives: an array [B, ...], or a dict or tuple of them if it has several. Without the dimension B:
+            of one row; the results have no dimension B then either. Discrete and MultiDiscrete parts are the integers of the environment,
+            or floats that are one-hot already.
         state: [B, S], of the last call; None at the beginning of episodes. Set a row to 0 when its episode begins.
         deterministic: the most likely action; otherwise an action is drawn with `rng` (numpy.random.Generator; None: a new one).
         action_mask: [B, M], not 0 for allowed categories; by default observations["action_mask"]. Required if the environment has masks.
@@ -100,16 +101,16 @@ class Policy:
     def _arrays(self, observations):
         """The observations by name as arrays [B, ...], and whether they were of one row, without B."""
         specs = self.spec["observations"]
-        if not isinstance(observations, dict):
+        if not isinstance(observations, dict) and (len(specs) == 1 or not isinstance(observations, tuple)):
             if len(specs) != 1:
                 raise ValueError(f"observations is one array, expected a dict with {', '.join(each['name'] for each in specs)}")
             observations = {specs[0]["name"]: observations}
         arrays, ranks, rows = {}, set(), set()
         for each in specs:
             name, shape = each["name"], tuple(each["shape"])
-            if name not in observations:
-                raise ValueError(f"observation {name} is missing, there are: {', '.join(map(str, observations))}")
-            array = np.asarray(observations[name])
+            array = _one_hot(each, np.asarray(_part(observations, name)))
+            if shape == (1,) and array.ndim == 0:  # a Box without dimensions
+                array = array.reshape(1)
             single = array.shape == shape
             if not single and array.shape[1:] != shape:
                 raise ValueError(f"observation {name} has shape {list(array.shape)}, expected {list(shape)} or [B] times it")
@@ -170,3 +171,33 @@ class Policy:
         bins = action["bins"] * action["chunk"]
         choices = [part.argmax(axis=1) for part in np.split(logits, np.cumsum(bins)[:-1], axis=1)]
         return self._shaped(np.stack(choices, axis=1))
+
+
+def _part(observations, name):
+    """The part `name` of an observation. "a/b" is the part b of the part a, unless there is a part of this whole name."""
+    if isinstance(observations, dict) and name in observations:
+        return observations[name]
+    part = observations
+    for key in name.split("/"):
+        try:
+            part = part[int(key) if isinstance(part, tuple) else key]
+        except (LookupError, TypeError, ValueError):
+            given = observations if isinstance(observations, dict) else range(len(observations))
+            raise ValueError(f"observation {name} is missing, there are: {', '.join(map(str, given))}") from None
+    return part
+
+
+def _one_hot(spec, numbers):
+    """The categories of an array of integers, [number_shape] or [B] times it, as the policy observes them; other arrays unchanged."""
+    shape = tuple(spec.get("number_shape", ()))
+    if "categories" not in spec or numbers.dtype.kind not in "iu" or shape not in (numbers.shape, numbers.shape[1:]):
+        return numbers
+    rows = numbers.reshape(-1, len(spec["categories"]))
+    parts = []
+    for column, (start, count) in zip(rows.T, spec["categories"]):
+        wrong = column[(column < start) | (column >= start + count)]
+        if len(wrong):
+            raise ValueError(f"observation {spec['name']} has {wrong[0]}, expected {start} to {start + count - 1}")
+        parts.append(np.eye(count, dtype=spec["dtype"])[column - start])
+    encoded = np.concatenate(parts, axis=1)
+    return encoded[0] if numbers.shape == shape else encoded

@@ -47,7 +47,10 @@ def find_program():
 
 
 def _environment(program):
-    return bundled_environment(os.environ) if program == BUNDLED else dict(os.environ)
+    environment = bundled_environment(os.environ) if program == BUNDLED else dict(os.environ)
+    if sys.executable:  # the interpreter of environments in Python, unless the config names one
+        environment["TROUPE_ENV_PYTHON"] = sys.executable
+    return environment
 
 
 def start(arguments, python_path=()):

@@ -3,7 +3,7 @@
 import atexit
 import json
 import os
-import queue
+import shlex
 import shutil
 import signal
 import socket
@@ -26,6 +26,47 @@ def checked_callbacks(callbacks):
     return list(callbacks)
 
 
+class _Events:
+    """What one thread tells another, in order: lines, reports, and the end. Takes a limited amount of memory, however slow the reader is:
+    lines and reports beyond a limit are dropped, the oldest first, but of the reports those with an evaluation last."""
+
+    MOST_LINES, MOST_REPORTS = 1000, 100
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self._kept = deque()  # (kind, value)
+        self._dropped_lines = 0
+
+    def put(self, kind, value):
+        with self._changed:
+            self._kept.append((kind, value))
+            self._shorten()
+            self._changed.notify()
+
+    def _shorten(self):
+        if len(self._kept) <= min(self.MOST_LINES, self.MOST_REPORTS):
+            return
+        lines = [i for i, (kind, _) in enumerate(self._kept) if kind == "line"]
+        if len(lines) > self.MOST_LINES:
+            del self._kept[lines[0]]
+            self._dropped_lines += 1
+        reports = [i for i, (kind, _) in enumerate(self._kept) if kind == "report"]
+        if len(reports) > self.MOST_REPORTS:
+            evaluations = [str(self._kept[i][1].get("eval")) for i in reports]
+            same = (k for k in range(len(reports) - 1) if evaluations[k] == evaluations[k + 1])
+            del self._kept[reports[next(same, 0)]]
+
+    def get(self):
+        """The oldest (kind, value); waits for it."""
+        with self._changed:
+            while not self._kept:
+                self._changed.wait()
+            if self._dropped_lines and self._kept[0][0] == "line":
+                dropped, self._dropped_lines = self._dropped_lines, 0
+                return "line", f"({dropped} lines before this one were dropped, because a callback took so long)"
+            return self._kept.popleft()
+
+
 class Run:
     """A run that was started by troupe.train.
 
@@ -39,7 +80,7 @@ class Run:
         self._callbacks = callbacks
         self._quiet = quiet
         self._config_file = config_file  # temporary
-        self._events = queue.SimpleQueue()
+        self._events = _Events()
         self._lines = deque(maxlen=200)
         self._child = None
         self._started = threading.Event()
@@ -113,7 +154,7 @@ class Run:
             except KeyboardInterrupt:
                 self._signal(signal.SIGINT)
                 if self._code is not None:  # the interrupt may have hit between taking the last event and handling it
-                    self._events.put(("end", self._code))
+                    self._events.put("end", self._code)
         if self._error is not None:
             raise self._error
         return self
@@ -135,17 +176,26 @@ class Run:
             if self._statistics is not None:
                 self._statistics.join()  # so that the last report comes before the end
             self._code = 130 if self._stopping and code < 0 else code
-            self._events.put(("end", self._code))
+            self._events.put("end", self._code)
 
     def _read_line(self, line):
+        line = self._without_temporary_config(line)
         self._lines.append(line)
-        if line.startswith("run folder ") and self.folder is None:
-            self.folder = Path(line.removeprefix("run folder ").strip())
+        if self.folder is None and line.startswith(("run folder ", "Run folder: ")):  # the second one if nothing is left to train
+            self.folder = Path(line[len("run folder ") :].strip())
         elif line.startswith("statistics "):
             address = line.removeprefix("statistics ").strip()
             self._statistics = threading.Thread(target=self._read_statistics, args=(address,), name="troupe-statistics", daemon=True)
             self._statistics.start()
-        self._events.put(("line", line))
+        self._events.put("line", line)
+
+    def _without_temporary_config(self, line):
+        """The line as a user of Python understands it, who gave a dict and not the file of it."""
+        if self._config_file is None:
+            return line
+        if line.startswith("To resume: "):
+            return f"To resume: call troupe.train with the same arguments, or `troupe train {shlex.quote(str(self.folder))}`"
+        return line.replace(f"{self._config_file}: ", "").replace(self._config_file, "config")
 
     def _read_statistics(self, address):
         host, _, port = address.rpartition(":")
@@ -156,7 +206,7 @@ class Run:
                 for line in connection.makefile("rb"):
                     message = json.loads(line)
                     if message["type"] == "stats":
-                        self._events.put(("report", message["stats"]))
+                        self._events.put("report", message["stats"])
         except (OSError, ValueError, KeyError):
             pass  # the program has ended; its exit code says how
 
@@ -189,7 +239,6 @@ class Run:
         lines = list(self._lines)
         if self._config_file:
             shutil.rmtree(os.path.dirname(self._config_file), ignore_errors=True)
-            lines = [line.replace(f"{self._config_file}: ", "") for line in lines]
         atexit.unregister(self._stop_at_exit)
         if self._error is None and code not in (0, 130):
             self._error = _program.error_of(code, lines)

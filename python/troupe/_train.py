@@ -2,13 +2,12 @@
 
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 
 from troupe._env_id import env_id, name_of
 from troupe._program import find_program
-from troupe._run import Run, checked_callbacks
+from troupe._run import Run, checked_callbacks, folder_of
 
 
 def _config_file(config, name):
@@ -16,15 +15,26 @@ def _config_file(config, name):
     if isinstance(config, (str, os.PathLike)):
         return os.fspath(config), False
     if not isinstance(config, dict):
-        raise TypeError(f"config is {type(config).__name__}, expected a dict, or the path or name of a config file")
+        raise TypeError(f"config is {type(config).__name__}, expected a dict, the path or name of a config file, or a run")
+    if not config.get("name") and _can_name_a_run(name):
+        config = {**config, "name": name}
     try:
         text = json.dumps(config, indent=2, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
         raise ValueError(f"config: {error}, expected values that JSON has") from error
     folder = tempfile.mkdtemp(prefix="troupe-")
-    file = Path(folder) / f"{name}.json"
+    file = Path(folder) / "config.json"
     file.write_text(text, encoding="utf-8")
     return str(file), True
+
+
+def _can_name_a_run(name):
+    """Whether the setting `name` accepts this name of a folder."""
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        return False
+    return 0 < length <= 255 and name not in (".", "..") and not any(c < " " or c == "\x7f" for c in name)
 
 
 def _plain(value):
@@ -48,20 +58,12 @@ def _settings(overrides):
     return settings
 
 
-def _env_settings(config, env, run_dir, overrides):
+def _env_settings(env, run_dir):
     """The settings that name the environment, and the folders for PYTHONPATH."""
-    identifier, paths = env_id(env, f"{run_dir}.env.py") if env is not None else (None, [])
-    settings = {} if identifier is None else {"env.id": identifier}
-    if isinstance(config, dict):
-        section = config.get("env")
-        python = section.get("python") if isinstance(section, dict) else None
-        identifier = identifier or (section.get("id") if isinstance(section, dict) else None)
-    else:
-        python = None
-    named = python or any(key.replace("__", ".") == "env.python" for key in overrides)
-    if isinstance(identifier, str) and identifier.startswith(("gym:", "py:")) and not named:
-        settings["env.python"] = sys.executable
-    return settings, paths
+    if env is None:
+        return {}, []
+    identifier, paths = env_id(env, f"{run_dir}.env.py")
+    return {"env.id": identifier}, paths
 
 
 def _default_folder(config, env, overrides):
@@ -82,7 +84,8 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
     The program `troupe` runs as a child of this process. A run folder that already holds a run with these settings is resumed. The child
     ends with this process, also if it is killed.
 
-    config: a dict with the keys of a config file, or the path or name of one ("cartpole"), or the folder of a run. None: all defaults.
+    config: a dict with the keys of a config file, or the path or name of one ("cartpole"), or a run (troupe.Run) or its folder, which is
+        resumed. None: all defaults.
     env: an id ("CartPole-v1", "gym:Hopper-v5"), or a function or class that makes one environment. None: the one of the config.
     callbacks: objects with any of the methods on_report(run, report), on_evaluation(run, evaluation), on_checkpoint(run, path),
         on_end(run). They are called in the thread that waits for the run; without `blocking`, in a thread of their own. A callback that
@@ -97,9 +100,13 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
     callbacks = checked_callbacks(callbacks)
     find_program()  # refuses before anything is written
     config = {} if config is None else config
+    if isinstance(config, Run):
+        config = folder_of(config)
+        if config is None:
+            raise ValueError("config is a run without a run folder, expected one that has begun")
     folder = os.fspath(run_dir) if run_dir is not None else _default_folder(config, env, overrides)
     overriding = _settings(overrides)
-    env_settings, python_path = _env_settings(config, env, folder, overrides)
+    env_settings, python_path = _env_settings(env, folder)
     file, temporary = _config_file(config, Path(folder).name if folder else "run")
     arguments = ["train", file]
     if folder:

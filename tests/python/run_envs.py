@@ -6,7 +6,7 @@ from math import cos, sin
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 
 class Pole(gymnasium.Env):
@@ -93,6 +93,41 @@ class Steps(gymnasium.Env):
         reward = float(action[0] == self.kind % 3) + float(action[1] == self.kind)
         self.steps += 1
         return self.seen(), reward, False, self.steps == 20, {}
+
+
+class Parts(gymnasium.Env):
+    """Every kind of observation, nested; the reward is 1 for the action that `place` says."""
+
+    observation_space = Dict(
+        {
+            "place": Discrete(3, start=2),
+            "inner": Dict(
+                {"two": MultiDiscrete([2, 4]), "flags": MultiBinary(2), "pair": Tuple([Discrete(2), Box(-1, 1, (), np.float32)])}
+            ),
+        }
+    )
+    action_space = Discrete(3)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(int(self.np_random.integers(2**31)))
+        self.steps, self.seen = 0, self.observation_space.sample()
+        return self.seen, {}
+
+    def step(self, action):
+        reward = float(action == self.seen["place"] - 2)
+        self.steps, self.seen = self.steps + 1, self.observation_space.sample()
+        return self.seen, reward, False, self.steps == 20, {}
+
+
+class Place(Parts):
+    """Only the place: no Dict."""
+
+    observation_space = Discrete(3, start=2)
+
+    def step(self, action):
+        self.steps, place, self.seen = self.steps + 1, self.seen, self.observation_space.sample()
+        return self.seen, float(action == place - 2), False, self.steps == 20, {}
 
 
 def as_lists(value):

@@ -114,6 +114,44 @@ def check_batch(policy, batch, every):
         assert drawn.max() <= 1
 
 
+@pytest.mark.parametrize("of", [run_envs.Parts, run_envs.Place])
+def test_what_the_environment_gives_is_predicted(of):
+    """Discrete parts as integers, and parts of parts, as the environment gives them; and one-hot, as the policy observes them."""
+    settings = {"stop.env_steps": 30_000, "evaluation.episodes": 20}
+    run = troupe.train(SMALL, env=of, run_dir="run", quiet=True, **settings)
+    assert run.summary["eval"]["return_mean"] > 15  # 20 / 3 without training
+    policy, env, total = troupe.load(run), of(), 0.0
+    assert troupe.load(run, spec=json.loads(json.dumps(policy.spec))).spec == policy.spec
+    for seed in range(10):
+        observation, over = env.reset(seed=seed)[0], False
+        while not over:
+            action, _ = policy.predict(observation)
+            observation, reward, _, over, _ = env.step(action)
+            total += reward
+    assert total / 10 > 15
+    places = np.array([2, 3, 4, 2])
+    if of is run_envs.Place:
+        actions, _ = policy.predict(places)
+        np.testing.assert_array_equal(actions, policy.predict(np.eye(3, dtype=np.float32)[places - 2])[0])
+        np.testing.assert_array_equal(actions, [policy.predict(place)[0] for place in places])
+        with pytest.raises(ValueError, match="observation observation has 5, expected 2 to 4"):
+            policy.predict(5)
+    else:
+        one = {"place": 2, "inner": {"two": np.array([1, 3]), "flags": np.array([0, 1]), "pair": (1, np.float32(0.5))}}
+        flat = {
+            "place": [1.0, 0, 0],
+            "inner/two": [0.0, 1, 0, 0, 0, 1],
+            "inner/flags": [0, 1],
+            "inner/pair/0": [0.0, 1],
+            "inner/pair/1": [0.5],
+        }
+        np.testing.assert_array_equal(policy.forward(one)[0], policy.forward(flat)[0])
+        with pytest.raises(ValueError, match="observation inner/flags is missing"):
+            policy.predict({"place": 2, "inner": {}})
+        with pytest.raises(ValueError, match="observation inner/two has 4, expected 0 to 3"):
+            policy.predict(one | {"inner": one["inner"] | {"two": np.array([1, 4])}})
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:

@@ -162,6 +162,95 @@ def test_the_same_call_resumes_the_run():
     assert finished.summary["starts"] == 2
 
 
+def test_a_finished_run_is_returned_whole():
+    first = troupe.train(SMALL, env="CartPole-v1", stop__updates=2, quiet=True)
+    for again in (troupe.train(first, quiet=True), troupe.train(first.folder, quiet=True), troupe.train(f"{first.folder}/config.json")):
+        assert again.exit_code == 0 and again.folder == first.folder
+        assert again.summary == first.summary and again.config == first.config
+        assert len(again.history()) == len(first.history()) > 0
+    Path("mine.json").write_text(json.dumps(SMALL | {"stop": {"updates": 2}}))
+    first = troupe.train("mine.json", quiet=True)
+    assert first.folder == Path("runs/mine")
+    again = troupe.train("mine.json", quiet=True)
+    assert again.folder == first.folder and again.summary == first.summary
+    longer = troupe.train(first, stop__updates=3, quiet=True)
+    assert longer.folder == first.folder and longer.summary["updates"] == 3
+
+
+def put_in_path(monkeypatch, folder):
+    """Puts a python3 without any package first into PATH."""
+    folder.mkdir()
+    (folder / "python3").write_text("#!/bin/sh\necho this python3 has nothing >&2\nexit 1\n")
+    (folder / "python3").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_environments_run_in_the_interpreter_of_the_program(tmp_path, monkeypatch):
+    put_in_path(monkeypatch, tmp_path / "bare")
+    settings = {"env": {"id": f"py:{HERE / 'run_envs.py'}:Pole"}, "stop": {"updates": 1}}
+    Path("mine.json").write_text(json.dumps(SMALL | settings))
+    Path("mine.yaml").write_text(json.dumps(SMALL | settings))  # JSON is YAML
+    for number, config in enumerate(["mine.json", "mine.yaml", SMALL | settings]):
+        run = troupe.train(config, run_dir=f"run{number}", quiet=True)
+        assert run.config["env"]["python"] == sys.executable and run.summary["env_failures"] == {}
+    settings["env"]["python"] = "python3"
+    Path("own.json").write_text(json.dumps(SMALL | settings))
+    for config in ["own.json", SMALL | settings]:
+        with pytest.raises(troupe.RunError, match="this python3 has nothing"):
+            troupe.train(config, run_dir="own", quiet=True)
+    assert troupe.train(SMALL, env="CartPole-v1", stop__updates=1, quiet=True).config["env"]["python"] == "python3"
+
+
+@pytest.mark.parametrize("env", ["zoo:no_such_module", "envpool:NoSuchThing-v9", "gym:NoSuchThing-v9"])
+def test_every_scheme_of_python_uses_that_interpreter(tmp_path, monkeypatch, env):
+    put_in_path(monkeypatch, tmp_path / "bare")
+    with pytest.raises(troupe.RunError) as caught:
+        troupe.train(SMALL, env=env, run_dir="run", quiet=True)
+    assert "this python3 has nothing" not in str(caught.value)
+
+
+def test_messages_do_not_name_the_temporary_config(tmp_path, capfd):
+    wrong = [
+        (SMALL | {"trainer": {"epochs": 0}}, {}, "trainer.epochs: 0 is out of range"),
+        (SMALL | {"env": {"id": "GridWorld", "params": {"size": 5}}}, {"env": "CartPole-v1"}, "config with --set: env.params.size: "),
+        (SMALL | {"name": "a/b"}, {}, 'name: "a/b" is not allowed'),
+    ]
+    for config, arguments, text in wrong:
+        with pytest.raises(troupe.RunError) as caught:
+            troupe.train(config, run_dir="wrong", **arguments)
+        assert str(caught.value).startswith(text)
+
+    class Stop:
+        def on_report(self, run, report):
+            run.stop()
+
+    run = troupe.train(SMALL, env="CartPole-v1", run_dir="a run", callbacks=Stop(), stop__env_steps=10**9)
+    assert run.exit_code == 130 and run.config["name"] == "a run"
+    output = "".join(capfd.readouterr())
+    assert "To resume: call troupe.train with the same arguments, or `troupe train 'a run'`\n" in output
+    assert "/troupe-" not in output and "config.json" not in output
+    assert "/troupe-" not in Path("a run/log.txt").read_text()
+
+
+def test_what_a_slow_callback_has_not_taken_is_limited():
+    from troupe._run import _Events
+
+    events = _Events()
+    for number in range(5000):
+        events.put("line", str(number))
+        events.put("report", {"updates": number, "eval": {"updates": number // 100}})
+    events.put("end", 0)
+    taken = []
+    while not taken or taken[-1][0] != "end":
+        taken.append(events.get())
+    lines = [value for kind, value in taken if kind == "line"]
+    reports = [value for kind, value in taken if kind == "report"]
+    assert lines == ["(4000 lines before this one were dropped, because a callback took so long)", *map(str, range(4000, 5000))]
+    assert len(reports) == _Events.MOST_REPORTS and reports[-1]["updates"] == 4999
+    assert sorted({report["eval"]["updates"] for report in reports}) == list(range(50))
+    assert [report["updates"] for report in reports] == sorted(report["updates"] for report in reports)
+
+
 def test_a_run_in_the_background_is_stopped_with_a_checkpoint():
     trained = threading.Event()
 

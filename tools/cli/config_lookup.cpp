@@ -1,6 +1,7 @@
 #include "tools/cli/config_lookup.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
@@ -73,6 +74,14 @@ void set_text(RunConfig& config, const std::string& path, const std::string& tex
     const std::string_view what = refused.what();
     throw ConfigError(source + std::string(what.starts_with(begin) ? what.substr(begin.size()) : what));
   }
+}
+
+// The defaults of this start: troupe.train sets TROUPE_ENV_PYTHON to the interpreter that it runs in.
+RunConfig base_config() {
+  RunConfig config;
+  const char* python = std::getenv("TROUPE_ENV_PYTHON");  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  if (python != nullptr && *python != '\0') config.env.python = python;
+  return config;
 }
 
 // Names the run after its config file.
@@ -289,11 +298,15 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
                           std::optional<uint64_t> seed, const std::string& env) {
   const bool has_file = env.empty() || !name.empty();
   const std::string path = has_file ? find_config(name) : "";
-  RunConfig of_file = has_file ? load_config(path) : RunConfig{};
+  RunConfig of_file = base_config();
+  if (has_file) of_file = load_config(path, ConfigSource::user, of_file);
   RunConfig config = of_file;
   if (!env.empty()) set_text(config, "env.id", env, "--env: ");
   for (const std::string& assignment : overrides) apply_override(config, assignment);
   if (seed) config.seed = *seed;
+  // Other environments keep the default, so that their config.json does not depend on how the run was started.
+  if (!is_python_id(config.env.id) && config.env.python == base_config().env.python)
+    config.env.python = EnvConfig{}.python;
   if (config.name.empty() && has_file) name_after(config, path);
   if (config.name.empty()) set_text(config, "name", name_of_environment(env), "--env: name: ");
   const std::string mistake = mistake_in(config);

@@ -90,10 +90,15 @@ void print_text(const EnvInfo& info, bool short_form) {
 Json as_json(const EnvInfo& info) {
   const EnvSpec& spec = info.spec;
   Json observations = Json::array();
-  for (const ArraySpec& array : spec.observations)
-    observations.push_back({{"name", array.name},
-                            {"dtype", name_of(array.dtype)},
-                            {"shape", std::vector<int64_t>(array.shape.begin(), array.shape.end())}});
+  for (const ArraySpec& array : spec.observations) {
+    const auto extents = [](const Shape& shape) { return std::vector<int64_t>(shape.begin(), shape.end()); };
+    Json observation = {{"name", array.name}, {"dtype", name_of(array.dtype)}, {"shape", extents(array.shape)}};
+    if (!array.categories.empty()) {
+      observation["categories"] = array.categories;
+      observation["number_shape"] = extents(array.number_shape);
+    }
+    observations.push_back(std::move(observation));
+  }
   const Json action = {{"kind", name_of_kind(spec.action.kind)},
                        {"bins", spec.action.bins},
                        {"low", spec.action.low},

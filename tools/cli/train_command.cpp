@@ -241,6 +241,7 @@ int begin_and_train(Start& run) {
   const std::optional<ReplayStart> start = begin_or_resume(*run.folder, config, *run.learner, *run.context, initial);
   if (!start) {
     close_log();
+    print_line("Run folder: " + path);
     return 0;
   }
   tell_new_weights(run.options, *run.folder);
