@@ -2,8 +2,10 @@
 
 #include <mujoco/mujoco.h>
 
+#include <csetjmp>
 #include <cstdio>
 #include <stdexcept>
+#include <string>
 
 namespace troupe {
 
@@ -16,10 +18,36 @@ mjData* own(MujocoData* data) { return reinterpret_cast<mjData*>(data); }
 
 MujocoWarn warn = nullptr;
 
-// MuJoCo's own handler writes MUJOCO_LOG.TXT into the current folder, and ends the process after an error.
+// The call of MuJoCo that this thread makes, and where it goes on after an error.
+struct Call {
+  std::jmp_buf after_error;
+  char error[1024] = "";
+};
+thread_local Call* present_call = nullptr;
+
+// MuJoCo's own handler writes MUJOCO_LOG.TXT into the current folder, and ends the process after an error; it also ends
+// when a handler returns. MuJoCo is C, so no exception may pass through it: a jump leaves it, as its own compiler does.
 void on_message(const mjLogMessage* message) {
-  if (message->level == mjLOG_ERROR) throw std::runtime_error(std::string("MuJoCo: ") + message->subject);
   if (message->level == mjLOG_WARNING) warn(message->subject);
+  if (message->level != mjLOG_ERROR || present_call == nullptr) return;
+  std::snprintf(present_call->error, sizeof present_call->error, "%s", message->subject);
+  std::longjmp(present_call->after_error, 1);
+}
+
+// Calls `body`, which consists of calls of MuJoCo and has no objects with destructors. Throws std::runtime_error after
+// an error of MuJoCo.
+template <class Body>
+void guarded(Body body) {
+  Call call;
+  Call* const outer = present_call;
+  if (setjmp(call.after_error) == 0) {  // NOLINT(cert-err52-cpp,modernize-avoid-setjmp-longjmp)
+    present_call = &call;
+    body();
+    present_call = outer;
+    return;
+  }
+  present_call = outer;
+  throw std::runtime_error(std::string("MuJoCo: ") + call.error);
 }
 
 MujocoModel* load_model(const char* file, char* error, int size) {
@@ -43,7 +71,11 @@ MujocoSizes sizes(const MujocoModel* model) {
 
 int body(const MujocoModel* model, const char* name) { return mj_name2id(own(model), mjOBJ_BODY, name); }
 
-MujocoData* make_data(const MujocoModel* model) { return reinterpret_cast<MujocoData*>(mj_makeData(own(model))); }
+MujocoData* make_data(const MujocoModel* model) {
+  mjData* data = nullptr;
+  guarded([&] { data = mj_makeData(own(model)); });
+  return reinterpret_cast<MujocoData*>(data);
+}
 
 void delete_data(MujocoData* data) { mj_deleteData(own(data)); }
 
@@ -62,24 +94,30 @@ MujocoFields fields(const MujocoData* data) {
           .qfrc_constraint = d->qfrc_constraint};
 }
 
-void reset(const MujocoModel* model, MujocoData* data) { mj_resetData(own(model), own(data)); }
+void reset(const MujocoModel* model, MujocoData* data) {
+  guarded([=] { mj_resetData(own(model), own(data)); });
+}
 
-void forward(const MujocoModel* model, MujocoData* data) { mj_forward(own(model), own(data)); }
+void forward(const MujocoModel* model, MujocoData* data) {
+  guarded([=] { mj_forward(own(model), own(data)); });
+}
 
 void step(const MujocoModel* model, MujocoData* data, int count, double* before) {
-  for (int k = 0; k < count; ++k) {
-    if (k + 1 == count && before != nullptr) mj_getState(own(model), own(data), before, mjSTATE_INTEGRATION);
-    mj_step(own(model), own(data));
-  }
-  mj_rnePostConstraint(own(model), own(data));
+  guarded([=] {
+    for (int k = 0; k < count; ++k) {
+      if (k + 1 == count && before != nullptr) mj_getState(own(model), own(data), before, mjSTATE_INTEGRATION);
+      mj_step(own(model), own(data));
+    }
+    mj_rnePostConstraint(own(model), own(data));
+  });
 }
 
 void get_state(const MujocoModel* model, const MujocoData* data, double* state) {
-  mj_getState(own(model), own(data), state, mjSTATE_INTEGRATION);
+  guarded([=] { mj_getState(own(model), own(data), state, mjSTATE_INTEGRATION); });
 }
 
 void set_state(const MujocoModel* model, MujocoData* data, const double* state) {
-  mj_setState(own(model), own(data), state, mjSTATE_INTEGRATION);
+  guarded([=] { mj_setState(own(model), own(data), state, mjSTATE_INTEGRATION); });
 }
 
 constexpr MujocoFunctions kFunctions = {load_model, delete_model, sizes,   body, make_data, delete_data,

@@ -1,12 +1,15 @@
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
+#include "envs/mujoco/library.h"
 #include "envs/mujoco/make_mujoco_env.h"
 #include "envs/mujoco/mujoco_row.h"
 #include "envs/mujoco/task_arithmetic.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory_disk.h"
 #include "tests/envs/fixtures.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -37,6 +40,25 @@ std::vector<double> numbers_of(const MujocoRow& row) {
 }
 
 }  // namespace
+
+TEST_CASE("mujoco: an error inside MuJoCo is an exception, and the data can be used again after a reset") {
+  const test::TempFolder folder;
+  std::ofstream(folder / "small.xml") << R"(<mujoco><size memory="1500"/><worldbody><geom type="plane" size="9 9 1"/>)"
+                                      << R"(<body pos="0 0 .1"><freejoint/><geom type="box" size=".2 .2 .2"/></body>)"
+                                      << "</worldbody></mujoco>";
+  const MujocoFunctions& mujoco = mujoco_functions("mujoco:Hopper-v5");
+  char error[500] = "";
+  MujocoModel* model = mujoco.load_model((folder / "small.xml").c_str(), error, sizeof error);
+  REQUIRE_MESSAGE(model != nullptr, error);
+  MujocoData* data = mujoco.make_data(model);
+  REQUIRE(data != nullptr);
+  for (int again = 0; again < 3; ++again) {
+    mujoco.reset(model, data);
+    CHECK_THROWS_WITH_AS(mujoco.step(model, data, 1, nullptr), doctest::Contains("MuJoCo: "), std::runtime_error);
+  }
+  mujoco.delete_data(data);
+  mujoco.delete_model(model);
+}
 
 TEST_CASE("mujoco: an unknown id is refused with the nearest one") {
   CHECK(refusal_of(config_of("mujoco:Hoper-v5")) ==
