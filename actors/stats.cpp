@@ -72,8 +72,11 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
         if (is_from(self, self->state.receiver_of, applied.inference_index)) self->state.core->add(applied);
       },
       [self, recorder](const ReplayReport& report) {
-        self->state.core->add(report, self->clock().now());
-        if (self->state.core->take_point_due()) record(self, recorder);
+        StatsCore& core = *self->state.core;
+        const bool ends = report.training_ended && !core.training_ended();
+        core.add(report, self->clock().now());
+        if (core.take_point_due()) record(self, recorder);
+        if (ends) show(self, recorder);  // tells the sink how long the training took
       },
       [self, recorder](CheckpointMessage& message) {
         message.totals = self->state.core->totals(self->clock().now());
@@ -97,7 +100,7 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
         self->send(save.recorder, ActorState{"stats", self->state.core->save(self->clock().now())});
       },
       [self, recorder](const Stop& stop) {
-        self->state.core->end();
+        self->state.core->end(self->clock().now());
         record(self, recorder);
         show(self, recorder);
         self->send(recorder, stop);

@@ -49,6 +49,7 @@ void append_bounded(std::deque<T>& window, const Array& values, size_t limit) {
 }  // namespace
 
 void StatsCore::Rate::add(Clock::time_point now, uint64_t count) {
+  if (!points.empty() && points.back().first == now) return;  // time stands still: training has ended
   points.emplace_back(now, count);
   while (points.size() > 2 && now - points[1].first > kLong) points.pop_front();
 }
@@ -115,7 +116,7 @@ void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   if (answers.dropped > 0) now_.dropped_length = ratio(answers.dropped_tokens, answers.dropped);
   busy_.replay = report.busy_us;
   now_.late_wait_seconds = answers.late_wait_seconds;
-  now_.training_ended |= report.training_ended;
+  if (report.training_ended) end_training(now);
   for (const LagCounts& lags : report.lags) lags_.push_back(lags);
   while (lags_.size() > kLagBatches) lags_.pop_front();
   for (const Episodes& episodes : report.episodes) {
@@ -184,7 +185,7 @@ StatsTotals StatsCore::totals(Clock::time_point now) const {
   totals.skipped_steps = now_.skipped_steps;
   totals.warmup = start_.totals.warmup;
   if (config_.deterministic) return totals;  // its checkpoints depend neither on time nor on the number of starts
-  totals.elapsed_seconds = start_.totals.elapsed_seconds + seconds(now - started_);
+  totals.elapsed_seconds = start_.totals.elapsed_seconds + seconds(in_training(now) - started_);
   totals.starts = start_.totals.starts + 1;
   totals.window = episodes_.save();
   return totals;
@@ -248,7 +249,8 @@ void StatsCore::fill_workers(StatsSnapshot& s, Clock::time_point now) const {
   s.last_error = workers_.last_error();
 }
 
-StatsSnapshot StatsCore::snapshot(Clock::time_point now) {
+StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
+  const Clock::time_point now = in_training(real_now);
   StatsSnapshot s = now_;
   env_rate_.add(now, s.env_steps);
   update_rate_.add(now, s.updates);

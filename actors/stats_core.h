@@ -1,10 +1,12 @@
 #pragma once
 // StatsCore: what stats knows of a run, without the actor. Times come from the caller; one thread.
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/alarm_watch.h"
@@ -41,8 +43,9 @@ class StatsCore {
   // One that failed changes nothing: the last good one stays.
   void add(const Evaluation& evaluation);
   // The run is over.
-  void end() { now_.training_ended = true; }
+  void end(Clock::time_point now) { end_training(now); }
 
+  bool training_ended() const { return now_.training_ended; }
   // Environment steps were counted since the last point.
   bool rose() const { return now_.env_steps > point_env_steps_; }
   // Whether the samples that just arrived make a point; true once for each.
@@ -73,6 +76,13 @@ class StatsCore {
     double over(Clock::time_point now, std::chrono::seconds window) const;
   };
 
+  void end_training(Clock::time_point now) {
+    if (!std::exchange(now_.training_ended, true)) training_ended_ = now;
+  }
+  // The moment that figures are about: the last evaluation and the wait for workers are no part of the training.
+  Clock::time_point in_training(Clock::time_point now) const {
+    return training_ended_ ? std::min(now, *training_ended_) : now;
+  }
   StatsSnapshot snapshot(Clock::time_point now);
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
   void fill_busy(StatsSnapshot& s, Clock::time_point now);
@@ -84,6 +94,7 @@ class StatsCore {
   RunConfig config_;
   bool reports_success_;
   Clock::time_point started_, training_started_;
+  std::optional<Clock::time_point> training_ended_;
   ReplayStart start_;
   double progress_before_ = 0;
   StatsSnapshot now_;

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/file.h"
-#include "runtime/base/log.h"
 #include "runtime/base/server_file.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
@@ -96,9 +95,8 @@ VerifierProcess::VerifierProcess(const VerifierTarget& target) : target_(target)
   const Descriptor other(ends[1]);
   const std::vector<std::string> command = {target.python, "-u", server_file("verifier_server.py", "tasks"), "3",
                                             target.function};
-  process_ = std::make_unique<ChildProcess>(command, std::span(&ends[1], 1), [this](std::string_view line) {
-    if (lines_.take(1, TokenBucket::Clock::now())) log_info("verifier", line);
-  });
+  process_ = std::make_unique<ChildProcess>(command, std::span(&ends[1], 1),
+                                            [this](std::string_view line) { output_.add(line); });
   counted_ = std::make_unique<CountedChild>(ChildKind::verifier, process_->id());
 }
 

@@ -17,7 +17,7 @@
 #include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/descriptor.h"
-#include "runtime/base/token_bucket.h"
+#include "runtime/base/output_log.h"
 
 namespace troupe {
 
@@ -77,7 +77,7 @@ class VerifierProcess {
   [[noreturn]] void lose(const std::string& what);
 
   VerifierTarget target_;
-  TokenBucket lines_{200, 5};  // lines of output that go to the log
+  OutputLog output_{"verifier"};
   Descriptor socket_;
   std::unique_ptr<ChildProcess> process_;
   std::unique_ptr<CountedChild> counted_;

@@ -235,7 +235,7 @@ void PythonEnv::lose(Group& group, const std::exception& error) {
   first += group.begin, end += group.begin;
   if (const auto* gone = dynamic_cast<const ServerGone*>(&error))
     if (!gone->traceback.empty() && tracebacks_.take(1, TokenBucket::Clock::now()))
-      for (const std::string& line : gone->traceback) log_info(spec_.id, line);
+      log_block(LogLevel::info, spec_.id, gone->traceback);
   group.server.reset();
   group.asked = false;
   const std::string where = end - first > 1 ? " in a step of " + rows_text(first, end) : "";

@@ -23,8 +23,7 @@ void PythonEnv::collect(Group& group, std::vector<ServerRowError> errors) {
   for (const ServerRowError& error : errors) {
     const int64_t i = group.begin + error.row;
     if (error.row < 0 || i >= group.end || row(i).command == RowCommand::skip) continue;
-    if (tracebacks_.take(1, TokenBucket::Clock::now()))
-      for (const std::string& line : error.traceback) log_info(spec_.id, line);
+    if (tracebacks_.take(1, TokenBucket::Clock::now())) log_block(LogLevel::info, spec_.id, error.traceback);
     if (error.after_end && row(i).command == RowCommand::step) {
       row(i).next_error = error.text;
       continue;

@@ -31,7 +31,7 @@ std::string library_of(const std::string& scheme) {
 [[noreturn]] void refuse(const PythonTarget& target, const Json& error) {
   const auto kind = error.at("kind").get<std::string>();
   const std::string text = printable(error.at("text").get<std::string>(), kLongestError);
-  for (const Json& line : error.at("traceback")) log_info(target.id, line.get<std::string>());
+  log_block(LogLevel::info, target.id, error.at("traceback").get<std::vector<std::string>>());
   const auto missing = [&](const std::string& packages) {
     return ConfigError("env.python: " + text + " for " + quoted(target.python) + ", and env.id " + quoted(target.id) +
                        " needs it; install it with `" + printable(target.python, 200) + " -m pip install " + packages +
@@ -99,7 +99,7 @@ PythonSpec ask(const PythonTarget& target) {
     throw ConfigError("env.python: " + std::string(error.what()) + "; env.id " + quoted(target.id) +
                       " needs Python 3.9 or later with numpy, expected its name or path");
   } catch (const ServerGone& error) {
-    for (const std::string& line : error.traceback) log_info(target.id, line);
+    log_block(LogLevel::info, target.id, error.traceback);
     throw ConfigError("env.id: " + quoted(target.id) + " cannot be made: " + printable(error.what(), kLongestError));
   } catch (const Json::exception& error) {
     throw ConfigError("env.id: " + quoted(target.id) + " cannot be made: its process sent an unexpected answer (" +

@@ -18,7 +18,6 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
-#include "runtime/base/log.h"
 #include "runtime/base/server_file.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
@@ -46,7 +45,8 @@ void abort_process(ChildProcess& process) {
 
 }  // namespace
 
-ServerProcess::ServerProcess(const PythonTarget& target, int64_t rows, Probe probe) : target_(target) {
+ServerProcess::ServerProcess(const PythonTarget& target, int64_t rows, Probe probe)
+    : target_(target), output_(target.id) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw IoError(target.id, "no socket for its process", errno);
@@ -57,7 +57,7 @@ ServerProcess::ServerProcess(const PythonTarget& target, int64_t rows, Probe pro
   const int descriptors[] = {other.number(), trace_.number()};
   process_ = std::make_unique<ChildProcess>(
       std::vector<std::string>{target.python, "-u", server_file("env_server.py", "envs/bridge"), "3", "4"}, descriptors,
-      [this](std::string_view line) { on_line(line); });
+      [this](std::string_view line) { output_.add(line); });
   counted_ = std::make_unique<CountedChild>(ChildKind::environment, process_->id());
   send_json({{"id", target.id},
              {"params", nlohmann::ordered_json::parse(target.params)},
@@ -68,10 +68,6 @@ ServerProcess::ServerProcess(const PythonTarget& target, int64_t rows, Probe pro
 ServerProcess::~ServerProcess() {
   begin_close();
   process_->wait(kClosing);
-}
-
-void ServerProcess::on_line(std::string_view line) {
-  if (lines_.take(1, TokenBucket::Clock::now())) log_info(target_.id, line);
 }
 
 void ServerProcess::lose(const std::string& what) {

@@ -20,7 +20,7 @@
 #include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/descriptor.h"
-#include "runtime/base/token_bucket.h"
+#include "runtime/base/output_log.h"
 
 namespace troupe {
 
@@ -92,12 +92,11 @@ class ServerProcess {
   void read(char* data, size_t size, const Deadline& deadline);
   nlohmann::ordered_json read_json(const Deadline& deadline);
   void read_errors(std::vector<ServerRowError>& errors, const Deadline& deadline);
-  void on_line(std::string_view line);
   [[noreturn]] void lose(const std::string& what);
   std::vector<std::string> traceback() const;
 
   PythonTarget target_;
-  TokenBucket lines_{200, 5};  // lines of output that go to the log
+  OutputLog output_;
   Descriptor socket_;
   Descriptor trace_;                // memory into which the process writes its stack when it crashes
   Descriptor requested_, replied_;  // eventfds that wake the server and this process

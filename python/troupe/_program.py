@@ -53,15 +53,26 @@ def _environment(program):
     return environment
 
 
+def _columns():
+    """The columns of the terminal that shows what this process prints; None if there is none."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else None
+    except (AttributeError, OSError, ValueError):  # sys.stdout is replaced, closed or None
+        return None
+
+
 def start(arguments, python_path=()):
     """Starts the program with `arguments`: a Popen whose stdout has both outputs, as text. Call it in a thread that outlives the child.
 
-    `python_path` are folders that environment servers search for modules before those of PYTHONPATH.
+    Its console lines fit into the terminal of this process. `python_path` are folders that environment servers search for modules before
+    those of PYTHONPATH.
     """
     program = find_program()
     environment = _environment(program)
     if python_path:
         environment["PYTHONPATH"] = os.pathsep.join([*python_path, *filter(None, [environment.get("PYTHONPATH")])])
+    if columns := _columns():
+        environment["COLUMNS"] = str(columns)
     command = [sys.executable, "-I", "-S", "-c", _FOLLOW_PARENT, str(os.getpid()), program, *arguments]
     # In a session of its own, because Ctrl-C in a terminal would reach the program a second time, which ends it without a checkpoint.
     return subprocess.Popen(

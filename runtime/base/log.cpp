@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -84,14 +85,14 @@ class Log {
     if (options.to_stderr) add(std::make_shared<ErrorSink>(), options.stderr_level);
   }
 
-  void write(LogLevel level, std::string_view component, std::string_view text) {
-    const std::string line = escaped(component) + ": " + escaped(text);
+  void write(LogLevel level, std::string_view component, std::span<const std::string> lines) {
+    std::string key(1, static_cast<char>('0' + static_cast<int>(level)));
+    for (const std::string& line : lines)
+      key += (key.size() > 1 ? "\n" : "") + escaped(component) + ": " + escaped(line);  // escaped: without line breaks
     const MutexLock guard(mutex_);
     uint64_t repeats = 0;
-    if (!filter_.pass(std::string(1, static_cast<char>('0' + static_cast<int>(level))) + line,
-                      RepeatFilter::Clock::now(), repeats))
-      return;
-    emit(level, repeats > 0 ? fmt::format("{} (and {} times since it was written last)", line, repeats) : line);
+    if (lines.empty() || !filter_.pass(key, RepeatFilter::Clock::now(), repeats)) return;
+    emit_all(key, repeats > 0 ? fmt::format(" (and {} times since it was written last)", repeats) : "");
   }
 
   uint64_t lost() {
@@ -103,8 +104,14 @@ class Log {
   void write_held_back() TROUPE_REQUIRES(mutex_) {
     std::vector<std::pair<std::string, uint64_t>> held;
     filter_.drain([&](const std::string& key, uint64_t repeats) { held.emplace_back(key, repeats); });
-    for (const auto& [key, repeats] : held)
-      emit(static_cast<LogLevel>(key[0] - '0'), fmt::format("{} (and {} times more)", key.substr(1), repeats));
+    for (const auto& [key, repeats] : held) emit_all(key, fmt::format(" (and {} times more)", repeats));
+  }
+
+  // The level and the lines of a key of the filter, with `note` behind the first line.
+  void emit_all(const std::string& key, std::string note) TROUPE_REQUIRES(mutex_) {
+    std::istringstream lines(key.substr(1));
+    for (std::string line; std::getline(lines, line);)
+      emit(static_cast<LogLevel>(key[0] - '0'), line + std::exchange(note, {}));
   }
 
   void add(spdlog::sink_ptr sink, LogLevel level) TROUPE_REQUIRES(mutex_) {
@@ -131,16 +138,28 @@ Log& the_log() {
   return log;
 }
 
-void write(LogLevel level, std::string_view component, std::string_view text) noexcept {
+void write(LogLevel level, std::string_view component, std::span<const std::string> lines) noexcept {
   try {
-    the_log().write(level, component, text);
+    the_log().write(level, component, lines);
   } catch (...) {
     // Out of memory, or stderr is closed: the error cannot be reported.
   }
 }
 
+void write(LogLevel level, std::string_view component, std::string_view text) noexcept {
+  try {
+    const std::string line(text);
+    write(level, component, std::span(&line, 1));
+  } catch (...) {
+    // Out of memory: the line is lost.
+  }
+}
+
 }  // namespace
 
+void log_block(LogLevel level, std::string_view component, std::span<const std::string> lines) {
+  write(level, component, lines);
+}
 void log_debug(std::string_view component, std::string_view text) { write(LogLevel::debug, component, text); }
 void log_info(std::string_view component, std::string_view text) { write(LogLevel::info, component, text); }
 void log_warn(std::string_view component, std::string_view text) { write(LogLevel::warning, component, text); }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,6 +23,8 @@ void log_debug(std::string_view component, std::string_view text);
 void log_info(std::string_view component, std::string_view text);
 void log_warn(std::string_view component, std::string_view text);
 void log_error(std::string_view component, std::string_view text);
+// Lines that belong together, such as a traceback: all of them are written, or all are held back as a repetition.
+void log_block(LogLevel level, std::string_view component, std::span<const std::string> lines);
 
 struct LogOptions {
   LogLevel file_level = LogLevel::info;
@@ -42,8 +45,8 @@ uint64_t log_lines_lost();
 uint64_t stderr_lines();
 void note_stderr_line();
 
-// Holds back identical lines: of those within `window` after the first, only the first passes. Used by the log; not
-// thread-safe.
+// Holds back identical lines: of those within `window` after the first, only the first passes. Lines of a block are one
+// text to it. Used by the log; not thread-safe.
 class RepeatFilter {
  public:
   using Clock = std::chrono::steady_clock;

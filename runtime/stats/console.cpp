@@ -1,6 +1,7 @@
 #include "runtime/stats/console.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 
@@ -191,19 +192,19 @@ std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& 
 }
 
 // An item of the line for files, with a shorter form. Those with the highest rank are left out first, those with rank 0
-// never.
+// never. In a narrow line the items get room in the order of `narrow`; 0 gets none.
 struct LineItem {
-  int rank;
+  int rank, narrow;
   std::string full, compact;
   bool close = false;  // follows its neighbour after one space
 };
 
-LineItem counted(int rank, const std::string& name, uint64_t count) {
-  return {rank, name + ' ' + format_short(count), name + ' ' + format_compact(count)};
+LineItem counted(int rank, int narrow, const std::string& name, uint64_t count) {
+  return {rank, narrow, name + ' ' + format_short(count), name + ' ' + format_compact(count)};
 }
 
 std::vector<LineItem> line_items(const StatsSnapshot& s) {
-  const auto same = [](int rank, const std::string& text) { return LineItem{rank, text, text}; };
+  const auto same = [](int rank, int narrow, const std::string& text) { return LineItem{rank, narrow, text, text}; };
   const auto steps = [&](auto format) {
     return (s.counts_answers ? "answers " : "steps ") + format(s.env_steps) + " (" +
            rate(s.env_steps_per_second, format) + "/s)";
@@ -211,26 +212,28 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   const std::string return_name = s.counts_answers ? "reward " : "return ";
   const std::string updates_rate = "(" + format_figure(s.updates_per_second, 1) + "/s)";
   const std::string lag = "lag p95 ", cap = " cap ";
-  std::vector<LineItem> items = {same(2, format_seconds(s.elapsed_seconds)),
-                                 same(3, format_percent(s.progress)),
-                                 {0, steps(format_short), steps(format_compact)},
-                                 counted(0, "updates", s.updates),
-                                 {6, updates_rate, updates_rate, true},
-                                 {0, return_name + return_figure(s.return_mean, s.return_mean),
+  std::vector<LineItem> items = {same(2, 7, format_seconds(s.elapsed_seconds)),
+                                 same(3, 6, format_percent(s.progress)),
+                                 {0, 1, steps(format_short), steps(format_compact)},
+                                 counted(0, 5, "updates", s.updates),
+                                 {6, 0, updates_rate, updates_rate, true},
+                                 {0, 2, return_name + return_figure(s.return_mean, s.return_mean),
                                   return_name + format_compact_figure(s.return_mean)}};
   if (std::isfinite(s.success_rate))
-    items.push_back(same(5, (s.counts_answers ? "right " : "success ") + format_percent(s.success_rate)));
-  if (s.counts_answers) items.push_back(same(3, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
-  items.push_back(same(7, "KL " + small_figure(learner_metric(s, "kl"))));
-  if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, "env failures", failures));
-  if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, "lost", s.ledger.lost_in_crash));
-  if (const std::string what = find_bottleneck(s).what; !what.empty()) items.push_back(same(0, "bottleneck: " + what));
-  if (!s.alarms.empty()) items.push_back(counted(1, "alarms", s.alarms.size()));
-  items.push_back(counted(0, "workers", s.workers_up));
-  items.push_back(same(4, "ETA " + format_seconds(s.eta_seconds)));
-  items.push_back({0, lag + format_figure(s.lag_p95, 0) + cap + format_short(s.lag_cap),
+    items.push_back(same(5, 9, (s.counts_answers ? "right " : "success ") + format_percent(s.success_rate)));
+  if (s.counts_answers) items.push_back(same(3, 10, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
+  items.push_back(same(7, 15, "KL " + small_figure(learner_metric(s, "kl"))));
+  if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, 4, "env failures", failures));
+  if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, 11, "lost", s.ledger.lost_in_crash));
+  if (const std::string what = find_bottleneck(s).what; !what.empty())
+    items.push_back(same(0, 8, "bottleneck: " + what));
+  if (s.training_ended) items.push_back(same(0, 8, "training has ended"));
+  if (!s.alarms.empty()) items.push_back(counted(1, 3, "alarms", s.alarms.size()));
+  items.push_back(counted(0, 12, "workers", s.workers_up));
+  items.push_back(same(4, 14, "ETA " + format_seconds(s.eta_seconds)));
+  items.push_back({0, 13, lag + format_figure(s.lag_p95, 0) + cap + format_short(s.lag_cap),
                    lag + compact_lag(s.lag_p95) + cap + format_compact(s.lag_cap)});
-  items.push_back(counted(0, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));
+  items.push_back(counted(0, 11, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));
   return items;
 }
 
@@ -240,6 +243,23 @@ std::string joined(const std::vector<LineItem>& items, bool compact, int highest
     if (item.rank <= highest_rank)
       line += (line.empty() ? "" : item.close ? " " : "  ") + (compact ? item.compact : item.full);
   return line;
+}
+
+// The most important items that fit into fewer than `columns` columns, in the usual order.
+std::string narrow_line(std::vector<LineItem> items, size_t columns) {
+  std::vector<LineItem*> by_importance;
+  for (LineItem& item : items) by_importance.push_back(&item);
+  std::ranges::stable_sort(by_importance, {}, &LineItem::narrow);
+  size_t used = 0;
+  for (LineItem* item : by_importance) {
+    const size_t needed = item->compact.size() + (used > 0 ? 2 : 0);
+    if (item->narrow > 0 && used + needed < columns)
+      used += needed;
+    else
+      item->narrow = 0;
+  }
+  std::erase_if(items, [](const LineItem& item) { return item.narrow == 0; });
+  return joined(items, /*compact=*/true, INT_MAX);
 }
 
 }  // namespace
@@ -260,8 +280,9 @@ std::string console_redraw(const std::vector<std::string>& lines, size_t lines_b
   return out + "\x1b[J";
 }
 
-std::string console_line(const StatsSnapshot& s) {
+std::string console_line(const StatsSnapshot& s, size_t columns) {
   const std::vector<LineItem> items = line_items(s);
+  if (columns < kLineColumns) return narrow_line(items, columns);
   constexpr int kHighestRank = 7, kFailures = 1;
   std::string line = joined(items, /*compact=*/false, kHighestRank);
   // Numbers are abbreviated only if failures would be left out otherwise, so that most lines of a run look alike.

@@ -425,10 +425,30 @@ TEST_CASE("stats: with stop.seconds progress and remaining time count from the s
   CHECK(core.take_view(kStart + std::chrono::seconds(7)).progress == 1);
 }
 
+TEST_CASE("stats: times and rates are those of the training, however long the last evaluation takes") {
+  using std::chrono::seconds;
+  StatsCore core(config_of(100), false, kStart);
+  for (uint64_t second = 0; second <= 3; ++second) {
+    core.add(after(1000 * second), kStart + seconds(second));
+    core.take_view(kStart + seconds(second));
+  }
+  ReplayReport last = after(3000);
+  last.training_ended = true;
+  core.add(last, kStart + seconds(3));
+  for (const int64_t later : {3, 4, 60, 3600}) {
+    core.add(Evaluation{.version = {0, 1}, .episodes = 10, .return_mean = 21});
+    for (const StatsSnapshot& s : {core.take_view(kStart + seconds(later)), core.take_point(kStart + seconds(later))}) {
+      CHECK(s.elapsed_seconds == 3);
+      CHECK(s.env_steps_per_second == 1000);
+    }
+    CHECK(core.totals(kStart + seconds(later)).elapsed_seconds == 3);
+  }
+}
+
 TEST_CASE("stats: after the end of training there is no alarm") {
   StatsCore core(config_of(100), false, kStart);
   core.add(Applied{3, {0, 0}});
-  core.end();
+  core.end(kStart);
   for (uint64_t number = 1; number < 5; ++number) {
     core.add(update_with(number, {}), kStart);
     core.take_view(kStart);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -34,6 +35,8 @@ void check_stopped(Process& run, const std::string& folder) {
   REQUIRE(!checkpoints_of(folder).empty());
   CHECK(checkpoints_of(folder).back() == summary.at("updates"));
 }
+
+std::string signal_name(int number) { return std::string("SIG") + sigabbrev_np(number); }
 
 // Whether the process blocks this signal, so that it is pending until the process handles it.
 bool blocks(const Process& process, int number) {
@@ -99,6 +102,9 @@ TEST_CASE("signals: a stop signal during the last evaluation ends the run and ke
     run.process().signal(SIGTERM);
     CHECK(run.process().wait().value_or(-1) == 130);
     CHECK(run.summary().at("updates") == 2);
+    CHECK(has(run.process().err(), "stopping at " + signal_name(number) + ": training has ended; the last evaluation"));
+    CHECK(has(run.process().out(), "\nevaluation: stopped before its end, so there is no result;"));
+    CHECK(run.summary().at("seconds_after_training").get<double>() > 0);
   }
 }
 

@@ -1,11 +1,15 @@
 """troupe.train against the real program: whole runs, callbacks, and everything that may end a run early."""
 
+import contextlib
+import fcntl
 import json
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import threading
 from pathlib import Path
@@ -346,6 +350,24 @@ def start_script(tmp_path, body):
         + textwrap.dedent(body)
     )
     return subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True)
+
+
+def test_lines_fit_the_terminal_in_which_python_runs(tmp_path):
+    reader, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    body = f"import sys; sys.path.insert(0, {str(HERE)!r})\nimport run_support, troupe\n"
+    body += "troupe.train(run_support.SMALL, env='CartPole-v1', stop__updates=3, stop__env_steps=0, stats__interval_ms=10)\n"
+    script = subprocess.Popen([sys.executable, "-c", body], stdout=terminal, cwd=tmp_path)
+    os.close(terminal)
+    output = b""
+    with contextlib.suppress(OSError):  # the terminal is closed
+        while part := os.read(reader, 4096):
+            output += part
+    os.close(reader)
+    assert script.wait(30) == 0
+    lines = [line for line in output.decode().splitlines() if "steps " in line and "/s)" in line]
+    assert len(lines) > 1
+    assert max(map(len, lines)) < 80, lines
 
 
 def child_of(script):

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -39,11 +40,11 @@ struct Fixture {
     s.updates = updates;
     return s;
   }
-  std::string finish() {
+  std::string finish(double wall_seconds = 10) {
     RunOutcome outcome;
     outcome.version = {0, start.version.number + 2};
     outcome.reason = "stop.updates reached";
-    return report->finish(outcome, 10);
+    return report->finish(outcome, wall_seconds);
   }
 
   MemoryDisk disk;
@@ -224,5 +225,52 @@ TEST_CASE("run_report: if the summary cannot be written, that is reported, and t
   CHECK(shown.str().find("Run folder: run") != std::string::npos);
   f.disk.clear_fault();
   CHECK(f.finish() == "");
+  close(file);
+}
+
+TEST_CASE("run_report: the seconds of the summary end with the training, not with the last evaluation") {
+  for (const bool deterministic : {false, true}) {
+    Fixture f;
+    f.config.deterministic = deterministic;
+    f.report.emplace(f.folder, nullptr, f.config, f.start);
+    CHECK_FALSE(f.report->training_ended());
+    StatsSnapshot ended = f.at(300, 2);
+    ended.elapsed_seconds = 3;
+    ended.training_ended = true;
+    f.report->show(ended);
+    CHECK(f.report->training_ended());
+    const auto since = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - since < std::chrono::milliseconds(20)) {
+    }
+    f.report->record(ended);
+    f.finish(60);
+    const json summary = f.summary();
+    const double after = summary["seconds_after_training"], wall = summary["wall_seconds"];
+    CHECK(after >= 0.02);
+    CHECK(wall + after == doctest::Approx(60));
+    CHECK(summary["last_start"]["wall_seconds"] == wall);
+    CHECK(summary["env_steps_per_second"] == doctest::Approx(deterministic ? 300 / wall : 100));
+  }
+}
+
+TEST_CASE("run_report: an evaluation that was stopped is said, and lines fit the columns of their reader") {
+  const test::TempFolder folder;
+  const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
+  Output console(file);
+  setenv("COLUMNS", "80", 1);
+  Fixture f({}, nullptr, console);
+  StatsSnapshot ended = f.at(123'456'789, 2);
+  ended.training_ended = true;
+  f.report->show(ended);
+  unsetenv("COLUMNS");
+  f.report->show(ended);
+  f.finish();
+  std::vector<std::string> lines;
+  std::ifstream out(folder / "out");
+  for (std::string line; std::getline(out, line);) lines.push_back(line);
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[0].size() < 80);
+  CHECK(lines[1].size() > 80);
+  CHECK(lines[3] == "evaluation: stopped before its end, so there is no result; the same command starts it again");
   close(file);
 }

@@ -26,6 +26,10 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+double seconds_since(std::chrono::steady_clock::time_point moment) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - moment).count();
+}
+
 // The evaluation as JSON, in which nlohmann writes NaN and infinities as null.
 OrderedJson evaluation_of(const Evaluation& e, bool answers) {
   OrderedJson result{{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
@@ -109,7 +113,15 @@ void RunReport::evaluated(const Evaluation& evaluation) {
   folder_.rank_checkpoint({evaluation.version.number, score, evaluation.episodes});
 }
 
+// Times of the run count until training ends, not to the end of the last evaluation.
+void RunReport::note_end(const StatsSnapshot& snapshot) {
+  if (!snapshot.training_ended || training_ended_) return;
+  ended_ = std::chrono::steady_clock::now();
+  training_ended_ = true;
+}
+
 void RunReport::record(const StatsSnapshot& snapshot) {
+  note_end(snapshot);
   if (snapshot.env_steps > last_.env_steps) last_ = snapshot;
   if (snapshot.env_steps <= written_) return;
   if (held_ && held_->env_steps < snapshot.env_steps) write_held();
@@ -125,6 +137,7 @@ void RunReport::write_held() {
 }
 
 void RunReport::show(const StatsSnapshot& snapshot) {
+  note_end(snapshot);
   last_ = snapshot;
   if (socket_ != nullptr) socket_->publish(to_json(snapshot));
   const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
@@ -139,13 +152,13 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     if (draw(console_redraw(lines, std::min(lines_drawn_, size.drawable_rows())), console_))
       lines_drawn_ = lines.size();
   } else {
-    print_line(console_line(shown), console_);
+    print_line(console_line(shown, line_columns()), console_);
   }
 }
 
 // Snapshots of a deterministic run contain no times. For the console they are computed from the real clock.
 StatsSnapshot RunReport::with_times(StatsSnapshot s) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = training_ended_ ? ended_ : std::chrono::steady_clock::now();
   const double span = std::chrono::duration<double>(now - std::exchange(reported_, now)).count();
   s.elapsed_seconds = std::chrono::duration<double>(now - begun_).count();
   s.rss_bytes = resident_bytes();
@@ -164,16 +177,18 @@ void RunReport::close_with(const std::string& line) {
   log_info("train", line);
 }
 
-std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds, double run_seconds) const {
+std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds, double after_training) const {
   OrderedJson summary{{"env", is_token_run(config_) ? config_.task.name : config_.env.id},
                       {"seed", config_.seed},
                       {"reason", reason_of(outcome)}};
   if (!outcome.error.empty()) summary["error"] = outcome.error;
-  summary["wall_seconds"] = run_seconds;
+  const double trained_seconds = wall_seconds - after_training;
+  summary["wall_seconds"] = start_.totals.elapsed_seconds + trained_seconds;
+  summary["seconds_after_training"] = after_training;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
   summary["env_steps"] = last_.env_steps;
   const double sampling_seconds =
-      config_.deterministic ? wall_seconds : last_.elapsed_seconds - start_.totals.elapsed_seconds;
+      config_.deterministic ? trained_seconds : last_.elapsed_seconds - start_.totals.elapsed_seconds;
   const uint64_t new_steps = last_.env_steps - std::min(last_.env_steps, start_.env_steps);
   summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
   summary["updates"] = outcome.version.number;
@@ -195,7 +210,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
   summary["peak_rss_bytes"] = peak_resident_bytes();
   if (!config_.deterministic) summary["starts"] = start_.totals.starts + 1;
-  summary["last_start"] = {{"wall_seconds", wall_seconds},
+  summary["last_start"] = {{"wall_seconds", trained_seconds},
                            {"env_steps", new_steps},
                            {"updates", outcome.version.number - start_.version.number}};
   return summary.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
@@ -211,16 +226,19 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
     }
   };
   attempt([&] { write_held(); });
-  const double run_seconds = start_.totals.elapsed_seconds + wall_seconds;
-  attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, run_seconds)); });
+  const double after_training = training_ended_ ? seconds_since(ended_) : 0;
+  attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, after_training)); });
   begin_closing_lines();
   close_with(reason_of(outcome) + " after " +
              format_counted(last_.env_steps, is_token_run(config_) ? "answer" : "environment step") + ", " +
-             format_counted(outcome.version.number, "update") + ", " + format_seconds(run_seconds));
+             format_counted(outcome.version.number, "update") + ", " +
+             format_seconds(start_.totals.elapsed_seconds + wall_seconds - after_training));
   // The command prints the error that ended the run.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
   if (outcome.evaluation && outcome.evaluation->error.empty())
     close_with(evaluation_text(*outcome.evaluation, is_token_run(config_)));
+  if (!outcome.evaluation && outcome.error.empty() && outcome.reason != kInterrupted)
+    close_with("evaluation: stopped before its end, so there is no result; the same command starts it again");
   if (!folder_.ranking().empty()) {
     const CheckpointScore& best = folder_.ranking().front();
     close_with("best checkpoint: after " + format_counted(best.updates, "update") +

@@ -2,6 +2,7 @@
 // Where a real run writes: run folder, statistics socket, console. Used by the recorder's thread during the run, and by
 // the main thread after it.
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -23,6 +24,8 @@ constexpr const char* kMetricsLines = "metrics.lines";
 constexpr const char* kMetricsHeld = "metrics.held";
 // What the checkpoints of other runs say of it: how many lines it held, at least (a scalar).
 constexpr const char* kMetricsAtLeast = "metrics.lines_at_least";
+// RunOutcome::reason of a run that a signal ended during training.
+constexpr const char* kInterrupted = "interrupted";
 // The environment steps of a line of metrics.jsonl.
 uint64_t env_steps_of(const std::string& line);
 
@@ -43,6 +46,9 @@ class RunReport : public RunSink {
   // line of metrics.jsonl could not be written; empty if both were.
   std::string finish(const RunOutcome& outcome, double wall_seconds);
 
+  // Whether training has ended, so that only the last evaluation may still run. Any thread.
+  bool training_ended() const { return training_ended_; }
+
  private:
   struct Line {
     uint64_t env_steps = 0;
@@ -50,8 +56,10 @@ class RunReport : public RunSink {
     std::string json;
   };
   void write_held();
-  // The text of summary.json. `wall_seconds` is the time of this start, `run_seconds` that of all starts.
-  std::string summary_of(const RunOutcome& outcome, double wall_seconds, double run_seconds) const;
+  // The text of summary.json. `wall_seconds` is the time of this start, of which `after_training` came after the end of
+  // training.
+  std::string summary_of(const RunOutcome& outcome, double wall_seconds, double after_training) const;
+  void note_end(const StatsSnapshot& snapshot);
   void close_with(const std::string& line);
   StatsSnapshot with_times(StatsSnapshot snapshot);
 
@@ -63,6 +71,8 @@ class RunReport : public RunSink {
   uint64_t written_ = 0;  // environment steps of the last line written
   StatsSnapshot last_;    // shown or recorded
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
+  std::atomic<bool> training_ended_ = false;
+  std::chrono::steady_clock::time_point ended_;         // when it did
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
   Output& console_;
   bool terminal_;

@@ -1,10 +1,16 @@
 #pragma once
-// The size of the terminal that stdout is; any thread.
+// The size of the terminal that stdout is, or that its reader has; any thread.
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/stats/console.h"
 
 namespace troupe {
 
@@ -22,6 +28,15 @@ inline TerminalSize terminal_size() {
   if (size.ws_col > 0) result.columns = size.ws_col;
   if (size.ws_row > 0) result.rows = size.ws_row;
   return result;
+}
+
+// Columns for lines that do not go to a terminal of this process: those of the variable COLUMNS, which a program sets
+// that shows them in its own terminal, but at most kLineColumns.
+inline size_t line_columns() {
+  const char* text = std::getenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  size_t columns = 0;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), columns);
+  return columns == 0 ? kLineColumns : std::min(columns, kLineColumns);
 }
 
 }  // namespace troupe

@@ -40,10 +40,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string stopping_line(int signal) {
+std::string stopping_line(int signal, bool training_ended) {
   const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
-  return std::string(terminal ? "\n" : "") + "stopping at " + signal_name(signal) + ": writing a checkpoint" +
-         (terminal ? " (press Ctrl-C again after 1 s to quit without it)" : "") + '\n';
+  const std::string begin = std::string(terminal ? "\n" : "") + "stopping at " + signal_name(signal) + ": ";
+  if (training_ended) return begin + "training has ended; the last evaluation is left out\n";
+  return begin + "writing a checkpoint" + (terminal ? " (press Ctrl-C again after 1 s to quit without it)" : "") + '\n';
 }
 
 void open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config) {
@@ -128,7 +129,7 @@ bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals)
   const bool interrupted = signals.wait();
   log_stop(signals);
   if (interrupted)
-    caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(supervisor), Stop{"interrupted"});
+    caf::anon_send(caf::actor_cast<caf::typed_actor<caf::reacts_to<Stop>>>(supervisor), Stop{kInterrupted});
   signals.wait_for_end();
   return interrupted;
 }
@@ -236,7 +237,7 @@ int begin_and_train(Start& run) {
   if (!config.deterministic)
     taken_port = open_join_listener(listener, owned.get(), run.options.listen, path, config.network);
 
-  run.signals.begin(stopping_line);
+  run.signals.begin([](int signal) { return stopping_line(signal, /*training_ended=*/false); });
   run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run(), initial ? &*initial : nullptr);
   const std::optional<ReplayStart> start = begin_or_resume(*run.folder, config, *run.learner, *run.context, initial);
   if (!start) {
@@ -251,6 +252,7 @@ int begin_and_train(Start& run) {
                  ", on which the last start of this run listened, is taken; its workers must be started again");
   run.report = std::make_shared<RunReport>(*run.folder, run.socket ? &*run.socket : nullptr, config, *start,
                                            run.context->state_of(kMetricsHeld));
+  run.signals.begin([report = run.report](int signal) { return stopping_line(signal, report->training_ended()); });
   if (listener) announce(*run.folder, listener->address(), parse_address("--stats", run.socket->address()));
   return train(run, owned, listener, *start);
 }

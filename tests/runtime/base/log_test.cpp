@@ -1,8 +1,10 @@
 #include "runtime/base/log.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "runtime/base/memory_disk.h"
+#include "runtime/base/output_log.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -48,6 +50,44 @@ TEST_CASE("log: identical lines are written once, and counted when the log close
   close_log();
   CHECK(lines_in(log.text()) == 3);
   CHECK(log.text().find("env: failed (and 99 times more)") != std::string::npos);
+}
+
+TEST_CASE("log: a block is held back as a whole, and lines that other blocks have too are kept") {
+  const std::vector<std::string> first{"Traceback:", "  in step", "ValueError: 1"},
+      second{"Traceback:", "  in step", "ValueError: 2"};
+  LogToMemory log;
+  for (int i = 0; i < 3; ++i) log_block(LogLevel::info, "env", first);
+  log_block(LogLevel::info, "env", second);
+  log_info("env", "  in step");
+  CHECK(lines_in(log.text()) == 7);
+  close_log();
+  CHECK(lines_in(log.text()) == 10);
+  CHECK(log.text().find("env: Traceback: (and 2 times more)\n") != std::string::npos);
+  CHECK(log.text().ends_with("env: ValueError: 1\n"));
+}
+
+TEST_CASE("output_log: the tracebacks that a child prints are written whole, also those that share lines") {
+  LogToMemory log;
+  const auto traceback = [](const std::string& error) {
+    return std::vector<std::string>{"Traceback (most recent call last):", "  File \"env.py\", line 3, in step",
+                                    "    raise error", "    ^^^^^^^^^^^", error};
+  };
+  {
+    OutputLog output("py:env");
+    for (const std::string& error : {"ValueError: 1", "KeyError: 2", "ValueError: 1"}) {
+      output.add("a line");
+      for (const std::string& line : traceback(error)) output.add(line);
+    }
+    output.add("Traceback (most recent call last):");  // and the child ends
+    output.add("  File \"env.py\", line 3, in step");
+  }
+  std::string all;
+  std::istringstream lines(log.text());
+  for (std::string line; std::getline(lines, line);) all += line.substr(line.find("py:env: ") + 8) + '\n';
+  std::string expected = "a line\n";
+  for (const std::string& error : {"ValueError: 1", "KeyError: 2"})
+    for (const std::string& line : traceback(error)) expected += line + '\n';
+  CHECK(all == expected + "Traceback (most recent call last):\n  File \"env.py\", line 3, in step\n");
 }
 
 TEST_CASE("log: the same text at another level is another line") {

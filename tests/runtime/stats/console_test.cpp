@@ -264,6 +264,21 @@ TEST_CASE("console: the line that is printed to a pipe") {
   CHECK(console_line({}).find("nan") == std::string::npos);
 }
 
+TEST_CASE("console: a line for few columns fits and keeps the most important figures") {
+  CHECK(console_line(running(), 80) == "0:12  62 %  steps 313k (104k/s)  updates 152  return 421  lost 64  dropped 1k");
+  StatsSnapshot s = running();
+  s.alarms["kl_high"] = {};
+  s.env_failures = {{"Maze", 3}};
+  CHECK(console_line(s, 60) == "62 %  steps 313k (104k/s)  updates 152  return 421  alarms 1");
+  Rng rng(2);
+  for (int i = 0; i < 5'000; ++i)
+    for (const size_t columns : {1, 20, 40, 80, 100, 132, 159}) {
+      const std::string line = console_line(extreme(rng), columns);
+      CHECK_MESSAGE(display_width(line) < columns, line);
+      CHECK_MESSAGE((columns < 80 || line.find("steps ") != std::string::npos), line);
+    }
+}
+
 TEST_CASE("console: small returns have three digits after the decimal point") {
   StatsSnapshot s = running();
   s.return_mean = 0.9123;
@@ -294,6 +309,7 @@ TEST_CASE("console: after the end of training no bottleneck is shown") {
   s.ledger.dropped_stale = s.ledger.produced;
   CHECK(text_of(find_bottleneck(s)).empty());
   CHECK(console_line(s).find("bottleneck") == std::string::npos);
+  CHECK(console_line(s).find("  training has ended  ") != std::string::npos);
   for (const std::string& line : console_block("demo", s, 80)) CHECK(line.find("bottleneck") == std::string::npos);
 }
 
