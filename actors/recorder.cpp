@@ -67,7 +67,11 @@ RecorderActor::behavior_type recorder(SelfPointer<RecorderActor, RecorderState> 
       [self](ActorState& state) { self->state.states[state.name] = std::move(state.bytes); },
       [=](const Evaluation& evaluation) { attempt([&] { sink->evaluated(evaluation); }); },
       [=](const SnapshotMessage& message) {
-        attempt([&] { message.shown ? sink->show(*message.snapshot) : sink->record(*message.snapshot); });
+        attempt([&] {
+          if (message.use == SnapshotUse::point) sink->record(*message.snapshot);
+          if (message.use == SnapshotUse::report) sink->show(*message.snapshot);
+          if (message.use == SnapshotUse::port) sink->publish(*message.snapshot);
+        });
       },
       [self](const Stop&) { self->quit(); },
   };

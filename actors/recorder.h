@@ -18,10 +18,12 @@ class RunSink {
   virtual void save(const Checkpoint& checkpoint) = 0;
   // An evaluation has ended, possibly with an error. Its checkpoint may follow.
   virtual void evaluated(const Evaluation&) {}
-  // A point of the curves. A point with the env_steps of the previous one replaces it.
+  // A point of the curves, besides those of evaluations. A point with the env_steps of the previous one replaces it.
   virtual void record(const StatsSnapshot& snapshot) = 0;
   // The current snapshot, for the console and the statistics port.
   virtual void show(const StatsSnapshot& snapshot) = 0;
+  // The same, for the statistics port alone.
+  virtual void publish(const StatsSnapshot&) {}
 };
 
 struct RecorderState {

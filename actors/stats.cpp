@@ -17,13 +17,13 @@ using StatsSelf = SelfPointer<StatsActor, StatsState>;
 void record(StatsSelf self, const RecorderActor& recorder) {
   self->send(recorder,
              SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->take_point(self->clock().now())),
-                             /*shown=*/false});
+                             SnapshotUse::point});
 }
 
 void show(StatsSelf self, const RecorderActor& recorder) {
   self->send(recorder,
              SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->take_view(self->clock().now())),
-                             /*shown=*/true});
+                             SnapshotUse::report});
 }
 
 // Whether the sender of the current message is the worker or receiver with that number. A number belongs to the first
@@ -82,9 +82,16 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
         message.totals = self->state.core->totals(self->clock().now());
         self->send(recorder, std::move(message));
       },
-      [self, recorder](const Evaluation& evaluation) {
-        self->state.core->add(evaluation);
-        self->send(recorder, evaluation);
+      [self, context, recorder](const Evaluation& evaluation) {
+        StatsCore& core = *self->state.core;
+        const auto now = self->clock().now();
+        Evaluation told = evaluation;
+        told.point = core.add(evaluation, now);
+        self->send(recorder, told);
+        // Every evaluation reaches the clients of the port, also when several end between two reports.
+        if (!context->deterministic && evaluation.error.empty())
+          self->send(recorder,
+                     SnapshotMessage{std::make_shared<const StatsSnapshot>(core.take_report(now)), SnapshotUse::port});
       },
       [self](const ReceiverGone& gone) { self->state.core->add(gone); },
       [self, context, recorder, interval](beat_atom) {

@@ -144,17 +144,34 @@ void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
                .return_mean = returns.return_mean,
                .return_std = returns.return_std,
                .newest_return_mean = episodes_.full() ? episodes_.newest_return_mean() : kUnknown});
+  keep_for_evaluation(update, now);
 }
 
-void StatsCore::add(const Evaluation& evaluation) {
-  if (!evaluation.error.empty()) return;
+// Keeps what the run is after an update that is evaluated.
+void StatsCore::keep_for_evaluation(const UpdateMessage& update, Clock::time_point now) {
+  const auto every = static_cast<uint64_t>(config_.evaluation.every_updates);
+  if (every == 0 || now_.updates % every != 0) return;
+  StatsSnapshot s = snapshot(now);
+  s.evaluation.reset();
+  s.learner = update.report->metrics;
+  evaluated_[now_.updates] = to_json(s);
+}
+
+std::string StatsCore::add(const Evaluation& evaluation, Clock::time_point now) {
+  const uint64_t updates = evaluation.version.number;
+  const auto kept = evaluated_.find(updates);
+  std::string point = kept != evaluated_.end() ? std::move(kept->second) : "";
+  evaluated_.erase(evaluated_.begin(), evaluated_.upper_bound(updates));
+  if (!evaluation.error.empty()) return "";
   EvaluationResult& result = now_.evaluation.emplace();
-  result.updates = evaluation.version.number;
+  result.updates = updates;
   result.episodes = evaluation.episodes;
   result.return_mean = evaluation.return_mean;
   result.return_std = evaluation.return_std;
   result.length_mean = evaluation.length_mean;
   result.success_rate = evaluation.success_rate;
+  last_evaluated_ |= evaluation.last;
+  return point.empty() ? to_json(take_report(now)) : with_evaluation(point, result);
 }
 
 bool StatsCore::take_point_due() { return points_.take_due(now_.ledger.produced) && rose(); }
@@ -162,13 +179,19 @@ bool StatsCore::take_point_due() { return points_.take_due(now_.ledger.produced)
 StatsSnapshot StatsCore::take_point(Clock::time_point now) {
   StatsSnapshot result = snapshot(now);
   result.learner = point_figures_.take();
+  if (!last_evaluated_) result.evaluation.reset();
   point_env_steps_ = result.env_steps;
   return result;
 }
 
-StatsSnapshot StatsCore::take_view(Clock::time_point now) {
+StatsSnapshot StatsCore::take_report(Clock::time_point now) {
   StatsSnapshot result = snapshot(now);
   result.learner = view_figures_.take();
+  return result;
+}
+
+StatsSnapshot StatsCore::take_view(Clock::time_point now) {
+  StatsSnapshot result = take_report(now);
   if (!now_.training_ended) {
     const bool compare = !config_.deterministic;  // a resumed run does not know which weights receivers had applied
     alarms_.look(result, compare ? receivers_.behind(published_) : std::vector<std::string>{}, now);
@@ -295,7 +318,7 @@ std::string StatsCore::save(Clock::time_point now) const {
       e.updates, e.episodes, WireDouble(e.return_mean), WireDouble(e.return_std), WireDouble(e.length_mean),
       WireDouble(e.success_rate), points_, point_env_steps_, point_figures_, view_figures_, episodes_.save(),
       std::vector<LagCounts>(lags_.begin(), lags_.end()), std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()),
-      workers_.save(now), receivers_.save(), published_, reported_, alarms_);
+      workers_.save(now), receivers_.save(), published_, reported_, alarms_, evaluated_, last_evaluated_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -311,7 +334,8 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.uncounted_at_most, now_.episodes,
              now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluated, e.updates, e.episodes,
              return_mean, return_std, length_mean, success_rate, points_, point_env_steps_, point_figures_,
-             view_figures_, episodes, lags, batch_rows, workers, receivers, published_, reported_, alarms_);
+             view_figures_, episodes, lags, batch_rows, workers, receivers, published_, reported_, alarms_, evaluated_,
+             last_evaluated_);
   episodes_.load(episodes);
   now_.reuse = reuse;
   e.return_mean = return_mean;

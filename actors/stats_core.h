@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,8 +41,9 @@ class StatsCore {
   void add(const ReceiverGone& gone);
   void add(const ReplayReport& report, Clock::time_point now);
   void add(const UpdateMessage& update, Clock::time_point now);
-  // One that failed changes nothing: the last good one stays.
-  void add(const Evaluation& evaluation);
+  // Returns the point of the evaluation, see Evaluation::point. One that failed changes nothing: the last good one
+  // stays; its point is empty.
+  std::string add(const Evaluation& evaluation, Clock::time_point now);
   // The run is over.
   void end(Clock::time_point now) { end_training(now); }
 
@@ -50,8 +52,11 @@ class StatsCore {
   bool rose() const { return now_.env_steps > point_env_steps_; }
   // Whether the samples that just arrived make a point; true once for each.
   bool take_point_due();
-  // The run at this moment. The figures of the learner are those since the last point, or the last view.
+  // The run at this moment. The figures of the learner are those since the last point, or the last view or report. A
+  // point has the last evaluation, that of the final policy, and no other: those have points of their own. A view is a
+  // report in which alarms are raised and lowered.
   StatsSnapshot take_point(Clock::time_point now);
+  StatsSnapshot take_report(Clock::time_point now);
   StatsSnapshot take_view(Clock::time_point now);
   StatsTotals totals(Clock::time_point now) const;
   // One line for each alarm that was raised or lowered since the last call.
@@ -84,6 +89,7 @@ class StatsCore {
     return training_ended_ ? std::min(now, *training_ended_) : now;
   }
   StatsSnapshot snapshot(Clock::time_point now);
+  void keep_for_evaluation(const UpdateMessage& update, Clock::time_point now);
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
   void fill_busy(StatsSnapshot& s, Clock::time_point now);
   void fill_tokens(StatsSnapshot& s, Clock::time_point now);
@@ -101,6 +107,8 @@ class StatsCore {
   CurvePoints points_;
   uint64_t point_env_steps_;  // of the last point
   LearnerFigures point_figures_, view_figures_;
+  std::map<uint64_t, std::string> evaluated_;  // the run after updates whose evaluation has not ended, as JSON
+  bool last_evaluated_ = false;
   EpisodeWindow episodes_;
   AlarmWatch alarms_;
   std::deque<LagCounts> lags_;

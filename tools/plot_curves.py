@@ -41,10 +41,11 @@ def curve_of(folder):
     """The environment steps and the mean returns of a run's lines that have a return."""
     steps, returns = [], []
     with open(pathlib.Path(folder) / "metrics.jsonl", encoding="utf-8") as file:
-        for line in map(json.loads, file):
-            if line["episodes"]["return_mean"] is not None:
-                steps.append(line["env_steps"])
-                returns.append(line["episodes"]["return_mean"])
+        lines = sorted(map(json.loads, file), key=lambda line: line["env_steps"])  # the line of an evaluation comes late
+    for line in lines:
+        if line["episodes"]["return_mean"] is not None:
+            steps.append(line["env_steps"])
+            returns.append(line["episodes"]["return_mean"])
     if not steps:
         raise SystemExit(f"{folder}: no episode has ended in this run")
     return steps, returns

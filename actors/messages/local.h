@@ -140,6 +140,9 @@ struct Evaluation {
   double success_rate = kUnknown;  // unknown also where the environment does not report success
   bool last = false;
   std::string error;
+  // Set by stats for the sink, unless it failed: the run after the update that was evaluated, with this evaluation, as
+  // a line of metrics.jsonl.
+  std::string point;
 };
 
 struct EvaluateMessage {
@@ -176,10 +179,12 @@ struct SaveMessage {
   caf::typed_actor<caf::reacts_to<ActorState>> recorder;
 };
 
-// For the run's sink: a point of the curves or, if `shown`, a report for the console and the statistics port.
+// For the run's sink: a point of the curves, a report for the console and the statistics port, or one for the port
+// alone, because an evaluation has ended.
+enum class SnapshotUse : uint8_t { point, report, port };
 struct SnapshotMessage {
   std::shared_ptr<const StatsSnapshot> snapshot;
-  bool shown = false;
+  SnapshotUse use = SnapshotUse::point;
 };
 
 // From replay: all environments fail, and none has made a step for workers.failure_timeout_ms.

@@ -117,7 +117,7 @@ class Run:
         return self._read_json("config.json")
 
     def history(self):
-        """The points of the curves so far, oldest first: a pandas.DataFrame if pandas is installed, else a list of dicts.
+        """The points of the curves so far, in the order of environment steps: a pandas.DataFrame if pandas is installed, else a list of dicts.
 
         Keys are the fields of metrics.jsonl; those of inner objects are joined by dots, like "learner.kl".
         """
@@ -129,6 +129,7 @@ class Run:
                     points.append(_flat(json.loads(line)))
                 except ValueError:
                     continue  # being written, or damaged
+        points.sort(key=lambda point: point.get("env_steps", 0))  # the line of an evaluation comes when it has ended
         try:
             import pandas
         except ImportError:

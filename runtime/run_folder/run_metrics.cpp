@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -40,6 +41,11 @@ uint64_t updates_in(std::string_view line) {
   return has ? value["updates"].get<uint64_t>() : 0;
 }
 
+bool has_evaluation(std::string_view line) {
+  const json value = json::parse(line, nullptr, false);
+  return value.is_object() && value.contains("eval") && value["eval"].is_object();
+}
+
 // The position at which the line with the byte before `end` begins.
 uint64_t begin_of_line(const ReadFile& file, uint64_t end) {
   while (end > 0) {
@@ -67,15 +73,38 @@ Lines first_lines(const ReadFile& file, uint64_t end, uint64_t max_count) {
   return lines;
 }
 
-// The size of the first part of the file, up to the last line that is not later than the point of the resume.
-uint64_t bytes_until(const ReadFile& file, const RunMetrics::ResumePoint& resume) {
+// Where metrics.jsonl is cut, and what is lost.
+struct Cut {
+  uint64_t bytes = 0;             // that are kept
+  std::deque<std::string> later;  // lines behind them that are kept too, without line breaks
+  uint64_t lost_updates = 0;      // most updates in a line that is not kept
+};
+
+// Keeps the lines up to the last one that is not later than the point of the resume. The line of an evaluation is
+// written when it ends, so it may be behind lines that are later than itself.
+Cut cut_at(const ReadFile& file, const RunMetrics::ResumePoint& resume) {
+  Cut cut;
   uint64_t end = begin_of_line(file, file.size());  // a last line without a line break is incomplete
+  cut.bytes = end;
+  std::deque<std::string> evaluations;  // before the first line that is later
   while (end > 0) {
     const uint64_t begin = begin_of_line(file, end - 1);
-    if (end - begin <= kMaxLineBytes && !is_after(file.read(begin, end - begin), resume)) break;
+    const std::string line = end - begin <= kMaxLineBytes ? file.read(begin, end - begin - 1) : "";
+    const bool readable = json::accept(line);
+    if (!readable && !evaluations.empty()) break;  // a damaged line in the middle is kept
+    if (is_after(line, resume)) {
+      cut.lost_updates = std::max(cut.lost_updates, updates_in(line));
+      cut.later.insert(cut.later.begin(), evaluations.begin(), evaluations.end());
+      evaluations.clear();
+      cut.bytes = begin;
+    } else if (has_evaluation(line)) {
+      evaluations.push_front(line);
+    } else {
+      break;
+    }
     end = begin;
   }
-  return end;
+  return cut;
 }
 
 // The number of updates in the last whole line after the first `begin` bytes; 0 if there is none or it cannot be read.
@@ -104,7 +133,7 @@ bool RunMetrics::has_updates() const {
   const std::string path = folder_ + kMetricsFile;
   const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
   if (!file) return false;
-  return bytes_until(*file, {.updates = 0, .env_steps = std::numeric_limits<uint64_t>::max()}) < file->size();
+  return cut_at(*file, {.updates = 0, .env_steps = std::numeric_limits<uint64_t>::max()}).bytes < file->size();
 }
 
 void RunMetrics::begin(double wall_time, bool resuming, const std::optional<ResumePoint>& resume) {
@@ -121,14 +150,24 @@ void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
   if (file && !resume && file->size() > 0) return set_aside();
   if (!resume) return;
   Lines kept;
-  if (file && resume->lines) kept = first_lines(*file, file->size(), *resume->lines);
+  Cut cut;
+  if (file && resume->lines) {
+    kept = first_lines(*file, file->size(), *resume->lines);
+    cut.lost_updates = last_updates(*file, kept.bytes);
+  }
   // There is no count, or the file has fewer lines, so it is not the one that was counted.
-  if (file && (!resume->lines || kept.count < *resume->lines))
-    kept = first_lines(*file, bytes_until(*file, *resume), std::numeric_limits<uint64_t>::max());
+  if (file && (!resume->lines || kept.count < *resume->lines)) {
+    cut = cut_at(*file, *resume);
+    kept = first_lines(*file, cut.bytes, std::numeric_limits<uint64_t>::max());
+  }
   lines_ = kept.count;
   if (file && kept.bytes < file->size()) {
-    cut_updates_ = last_updates(*file, kept.bytes);
+    cut_updates_ = cut.lost_updates;
     disk_->truncate(path, kept.bytes);
+    for (const std::string& line : cut.later) {
+      disk_->open_append(path)->append(line + '\n');
+      ++lines_;
+    }
   }
   const uint64_t expected = resume->lines.value_or(resume->least_lines);
   if (lines_ < expected)

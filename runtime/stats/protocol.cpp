@@ -17,6 +17,7 @@ using nlohmann::ordered_json;
 constexpr size_t kMaxTopicBytes = 256;
 constexpr size_t kMaxTopics = 100;
 constexpr uint64_t kMaxLast = 100'000;
+constexpr size_t kMaxEvaluations = 4096;
 constexpr uint64_t kKeptOf[] = {1, 16, 256};  // one snapshot of so many, by part of the history
 
 // Text from a peer may not be UTF-8. Invalid bytes are replaced, because dump() would throw otherwise.
@@ -37,6 +38,12 @@ const json* find_topic(const json& object, std::string_view topic) {
 std::string value_text(const json& snapshot, const std::string& topic) {
   const json* value = find_topic(snapshot, topic);
   return value != nullptr ? value->dump() : "null";
+}
+
+// The whole number at a dotted path; nothing if there is none.
+std::optional<uint64_t> number_at(const json& object, std::string_view topic) {
+  const json* value = find_topic(object, topic);
+  return value != nullptr && value->is_number_unsigned() ? std::optional(value->get<uint64_t>()) : std::nullopt;
 }
 
 std::string topic_field(const json& value) {
@@ -132,12 +139,38 @@ StatsHistory::~StatsHistory() = default;
 
 bool StatsHistory::add(const std::string& snapshot) {
   // Parsed with the order of its keys for sending; the other copy is for looking up topics.
-  const ordered_json value = ordered_json::parse(snapshot, nullptr, false);
+  ordered_json value = ordered_json::parse(snapshot, nullptr, false);
   if (!value.is_object()) return false;
-  std::string text = dump(value);
-  newest_->value = json::parse(text);
-  keep(0, {++sequence_, std::move(text)});
+  newest_text_ = dump(value);
+  newest_->value = json::parse(newest_text_);
+  ++sequence_;
+  if (const auto updates = number_at(newest_->value, "eval.updates")) keep_evaluation(*updates, dump(value["eval"]));
+  const bool evaluates = value.erase("eval") > 0;
+  keep(0, {sequence_, dump(value), number_at(newest_->value, "updates"), evaluates});
   return true;
+}
+
+void StatsHistory::keep_evaluation(uint64_t updates, std::string text) {
+  if (!evaluations_.empty() && evaluations_.back().updates == updates) return;
+  evaluations_.push_back({updates, sequence_, std::move(text)});
+  if (evaluations_.size() <= kMaxEvaluations) return;
+  // Every second one of the older half is left out.
+  std::vector<EvaluationEntry> kept;
+  for (size_t i = 0; i < evaluations_.size(); ++i)
+    if (i >= kMaxEvaluations / 2 || i % 2 == 0) kept.push_back(std::move(evaluations_[i]));
+  evaluations_ = std::move(kept);
+}
+
+std::map<uint64_t, const StatsHistory::EvaluationEntry*> StatsHistory::evaluations_by_snapshot() const {
+  std::map<uint64_t, const EvaluationEntry*> result;
+  auto next = evaluations_.begin();
+  for (auto part = parts_.rbegin(); part != parts_.rend(); ++part)
+    for (const Entry& entry : part->entries) {
+      if (next == evaluations_.end()) return result;
+      if (entry.evaluates && (entry.updates ? *entry.updates >= next->updates : entry.sequence >= next->sequence))
+        result[entry.sequence] = &*next++;
+    }
+  return result;
 }
 
 void StatsHistory::keep(size_t part, Entry entry) {
@@ -160,7 +193,7 @@ size_t StatsHistory::size() const {
 
 std::string StatsHistory::latest_message() const {
   return R"({"type":"stats","sequence":)" + std::to_string(sequence_) + R"(,"stats":)" +
-         (sequence_ == 0 ? "null" : newest().text) + '}';
+         (sequence_ == 0 ? "null" : newest_text_) + '}';
 }
 
 std::string StatsHistory::topic_message(const std::string& topic) const {
@@ -172,9 +205,14 @@ bool StatsHistory::has_topic(const std::string& topic) const {
   return sequence_ == 0 || find_topic(newest_->value, topic) != nullptr;
 }
 
-std::string StatsHistory::value_of(const Entry& entry, const StatsRequest& request) {
-  if (request.topic.empty() && request.topics.empty()) return entry.text;
-  const json snapshot = json::parse(entry.text);
+std::string StatsHistory::value_of(const Entry& entry, const EvaluationEntry* evaluation, const StatsRequest& request) {
+  const std::string eval = evaluation != nullptr ? evaluation->text : "null";
+  if (request.topic.empty() && request.topics.empty()) {
+    if (!entry.evaluates) return entry.text;
+    return entry.text.substr(0, entry.text.size() - 1) + (entry.text.size() > 2 ? "," : "") + R"("eval":)" + eval + '}';
+  }
+  json snapshot = json::parse(entry.text);
+  if (entry.evaluates) snapshot["eval"] = json::parse(eval);
   if (request.topics.empty()) return value_text(snapshot, request.topic);
   std::string values;
   for (const std::string& topic : request.topics) values += (values.empty() ? "" : ",") + value_text(snapshot, topic);
@@ -186,13 +224,16 @@ std::string StatsHistory::metrics(std::span<const ExportedMetric> metrics, bool 
 }
 
 StatsHistory::Reply StatsHistory::history_message(const StatsRequest& request, size_t max_bytes) const {
+  const std::map<uint64_t, const EvaluationEntry*> evaluations = evaluations_by_snapshot();
   std::deque<std::string> items;
   size_t bytes = 0;
   bool full = false;
   for (const Part& part : parts_)
     for (auto entry = part.entries.rbegin(); entry != part.entries.rend() && !full; ++entry) {
       if (request.before > 0 && entry->sequence >= request.before) continue;
-      std::string item = '[' + std::to_string(entry->sequence) + ',' + value_of(*entry, request) + ']';
+      const auto evaluated = evaluations.find(entry->sequence);
+      const EvaluationEntry* evaluation = evaluated != evaluations.end() ? evaluated->second : nullptr;
+      std::string item = '[' + std::to_string(entry->sequence) + ',' + value_of(*entry, evaluation, request) + ']';
       full = items.size() >= request.last || bytes + item.size() + 1 > max_bytes;
       if (full) break;
       bytes += item.size() + 1;

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -44,7 +46,9 @@ std::string subscribed_message(const std::string& topic);
 std::string pong_message();
 
 // The newest snapshots, and of older ones every 16th, then every 256th. Each of the three parts is bounded in number
-// and bytes, so that a run of days is known from its start.
+// and bytes, so that a run of days is known from its start. A snapshot has the last evaluation ("eval"), which is older
+// than itself; in the history each evaluation is in one snapshot, the first one after the update ("eval.updates") that
+// was evaluated which has no other.
 class StatsHistory {
  public:
   StatsHistory(size_t max_snapshots, size_t max_bytes);
@@ -72,23 +76,33 @@ class StatsHistory {
   struct Parsed;
   struct Entry {
     uint64_t sequence = 0;
-    std::string text;  // compact JSON
+    std::string text;                 // compact JSON, without "eval"
+    std::optional<uint64_t> updates;  // in it
+    bool evaluates = false;           // it had an "eval"
   };
-  // What a request for history asks of a snapshot, JSON text.
-  static std::string value_of(const Entry& entry, const StatsRequest& request);
+  struct EvaluationEntry {
+    uint64_t updates = 0;   // that were made before the policy that was evaluated
+    uint64_t sequence = 0;  // of the first snapshot that had it
+    std::string text;       // compact JSON
+  };
+  // What a request for history asks of a snapshot with this evaluation (none: null), JSON text.
+  static std::string value_of(const Entry& entry, const EvaluationEntry* evaluation, const StatsRequest& request);
+  // The evaluations, by the sequence number of the snapshot that has them in the history.
+  std::map<uint64_t, const EvaluationEntry*> evaluations_by_snapshot() const;
+  void keep_evaluation(uint64_t updates, std::string text);
 
   struct Part {
     std::deque<Entry> entries;
     size_t bytes = 0;
   };
   void keep(size_t part, Entry entry);
-  const Entry& newest() const { return parts_.front().entries.back(); }
-
   size_t max_snapshots_;       // of a part
   size_t max_bytes_;           // of a part
   uint64_t sequence_ = 0;      // of the newest; the first has 1
   std::array<Part, 3> parts_;  // the newest snapshots first
   std::unique_ptr<Parsed> newest_;
+  std::string newest_text_;                   // compact JSON, whole
+  std::vector<EvaluationEntry> evaluations_;  // the oldest first
 };
 
 }  // namespace troupe

@@ -58,6 +58,12 @@ std::string to_json(const EvaluationResult& result) {
   return json_text(json_of(s)["eval"]);
 }
 
+std::string with_evaluation(const std::string& json, const EvaluationResult& result) {
+  ordered_json value = ordered_json::parse(json);
+  value["eval"] = ordered_json::parse(to_json(result));
+  return json_text(value);
+}
+
 std::string to_json(const Ledger& ledger) {
   StatsSnapshot s;
   s.ledger = ledger;

@@ -111,6 +111,8 @@ void forget_times(StatsSnapshot& snapshot);
 // One JSON object on one line, with the fields of snapshot_fields(); numbers that are not finite are null.
 std::string to_json(const StatsSnapshot& snapshot);
 std::string to_json(const EvaluationResult& result);
+// What to_json() gave for a snapshot, with this evaluation in place of its own.
+std::string with_evaluation(const std::string& json, const EvaluationResult& result);
 std::string to_json(const Ledger& ledger);
 
 // All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"): the scalars for TensorBoard. The

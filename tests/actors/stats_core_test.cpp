@@ -49,20 +49,52 @@ int points_of(const RunConfig& config, uint64_t rollout, uint64_t total) {
 
 }  // namespace
 
-TEST_CASE("stats_core: a failed evaluation does not replace the last successful one") {
+TEST_CASE("stats_core: a failed evaluation does not replace the last successful one, and has no point") {
   StatsCore stats(config_of(16), false, kStart);
-  stats.add(Evaluation{.version = {0, 1}, .episodes = 0, .error = "the environment failed"});
+  CHECK(stats.add(Evaluation{.version = {0, 1}, .error = "the environment failed"}, kStart).empty());
   CHECK(!stats.take_view(kStart).evaluation);
-  stats.add(Evaluation{.version = {0, 3}, .episodes = 10, .return_mean = 21});
-  stats.add(Evaluation{.version = {0, 5}, .episodes = 1, .return_mean = -4, .error = "the environment failed"});
-  for (const StatsSnapshot& s : {stats.take_view(kStart), stats.take_point(kStart)}) {
-    REQUIRE(s.evaluation);
-    CHECK(s.evaluation->updates == 3);
-    CHECK(s.evaluation->episodes == 10);
-    CHECK(s.evaluation->return_mean == 21);
-  }
-  stats.add(Evaluation{.version = {0, 7}, .episodes = 10, .return_mean = 22});
+  CHECK(!stats.add(Evaluation{.version = {0, 3}, .episodes = 10, .return_mean = 21}, kStart).empty());
+  stats.add(Evaluation{.version = {0, 5}, .episodes = 1, .return_mean = -4, .error = "the environment failed"}, kStart);
+  const StatsSnapshot s = stats.take_view(kStart);
+  REQUIRE(s.evaluation);
+  CHECK(s.evaluation->updates == 3);
+  CHECK(s.evaluation->episodes == 10);
+  CHECK(s.evaluation->return_mean == 21);
+  stats.add(Evaluation{.version = {0, 7}, .episodes = 10, .return_mean = 22}, kStart);
   CHECK(stats.take_view(kStart).evaluation->updates == 7);
+}
+
+TEST_CASE("stats_core: an evaluation is one point, at the update that was evaluated, also after saving and loading") {
+  RunConfig config = config_of(100);
+  config.evaluation.every_updates = 2;
+  config.deterministic = true;
+  StatsCore first(config, false, kStart), second(config, false, kStart);
+  const auto make = [](StatsCore& core, uint64_t number) {
+    ReplayReport report = after(100 * number);
+    report.update = update_with(number, {{"kl", 0.1 * static_cast<double>(number)}});
+    core.add(report, kStart);
+  };
+  for (uint64_t number = 1; number <= 5; ++number) make(first, number);
+  CHECK(!first.take_point(kStart).evaluation);
+  second.load(first.save(kStart), kStart);
+  for (StatsCore* core : {&first, &second}) {
+    for (const uint64_t updates : {2, 4}) {
+      const Evaluation evaluation{
+          .version = {0, updates}, .episodes = 10, .return_mean = 20.0 + static_cast<double>(updates)};
+      const auto scalars = scalars_of(core->add(evaluation, kStart));
+      CHECK(scalars.at("updates") == updates);
+      CHECK(scalars.at("eval/updates") == updates);
+      CHECK(scalars.at("env_steps") == 100 * updates);
+      CHECK(scalars.at("eval/return_mean") == 20 + updates);
+      CHECK(scalars.at("learner/kl") == doctest::Approx(0.1 * static_cast<double>(updates)));
+    }
+    make(*core, 6);
+    CHECK(!core->take_point(kStart).evaluation);
+    core->end(kStart);
+    core->add(Evaluation{.version = {0, 6}, .episodes = 10, .return_mean = 30, .last = true}, kStart);
+    REQUIRE(core->take_point(kStart).evaluation);
+    CHECK(core->take_point(kStart).evaluation->updates == 6);
+  }
 }
 
 TEST_CASE("curve_points: a short run has a point per update, a long one fewer than 700 points") {
@@ -436,7 +468,7 @@ TEST_CASE("stats: times and rates are those of the training, however long the la
   last.training_ended = true;
   core.add(last, kStart + seconds(3));
   for (const int64_t later : {3, 4, 60, 3600}) {
-    core.add(Evaluation{.version = {0, 1}, .episodes = 10, .return_mean = 21});
+    core.add(Evaluation{.version = {0, 1}, .episodes = 10, .return_mean = 21}, kStart + seconds(later));
     for (const StatsSnapshot& s : {core.take_view(kStart + seconds(later)), core.take_point(kStart + seconds(later))}) {
       CHECK(s.elapsed_seconds == 3);
       CHECK(s.env_steps_per_second == 1000);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
@@ -139,4 +140,34 @@ TEST_CASE("curves: steps, episodes and workers of other processes are counted li
   check_ends(run.folder(), run.process().out());
   CHECK(run.summary().at("ledger").at("lost_in_crash") == 0);
   CHECK(run.summary().at("uncounted_at_most") == 0);
+}
+
+TEST_CASE("curves: each evaluation has one line, at the update that was evaluated, also in a run that was resumed") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  const Words common{"stop.env_steps=0", "trainer.epochs=1", "evaluation.episodes=2", "evaluation.every_updates=4",
+                     "checkpoint.every_updates=3"};
+  for (const std::string updates : {"30", "41"}) {
+    Words settings = common;
+    settings.push_back("stop.updates=" + updates);
+    const CommandLine run(cartpole(at, settings));
+    REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+    std::vector<uint64_t> evaluated;
+    uint64_t env_steps = 0;
+    for (const Json& line : lines_of(at)) {
+      CHECK(balances(line.at("ledger")));
+      if (!line.at("eval").is_object()) {
+        CHECK(count(line, "env_steps") > env_steps);
+        env_steps = count(line, "env_steps");
+        continue;
+      }
+      CHECK(line.at("updates") == line.at("eval").at("updates"));
+      evaluated.push_back(count(line, "updates"));
+    }
+    CHECK(evaluated.size() > 1);
+    CHECK(std::ranges::adjacent_find(evaluated, std::greater_equal<>()) == evaluated.end());
+    CHECK(std::to_string(evaluated.back()) == updates);
+    CHECK(lines_of(at).back().at("eval").at("return_mean") ==
+          json_of(at + "/summary.json").at("eval").at("return_mean"));
+  }
 }

@@ -162,6 +162,31 @@ TEST_CASE("run_report: the last line has the last evaluation, even if there was 
   CHECK(f.summary()["env_steps"] == 20);
 }
 
+TEST_CASE("run_report: an evaluation is a line of its own and one value of TensorBoard, at the update evaluated") {
+  Fixture f;
+  const auto evaluation = [&](uint64_t updates, bool last = false) {
+    StatsSnapshot s = f.at(10 * updates, updates);
+    s.evaluation = EvaluationResult{.updates = updates, .episodes = 5, .return_mean = 1};
+    return Evaluation{.version = {0, updates}, .last = last, .point = to_json(s)};
+  };
+  for (uint64_t updates = 1; updates <= 4; ++updates) f.report->record(f.at(10 * updates, updates));
+  f.report->evaluated(evaluation(2));
+  f.report->evaluated(Evaluation{.version = {0, 3}, .error = "the environment failed"});
+  f.report->record(f.at(50, 5));
+  f.report->evaluated(evaluation(5, /*last=*/true));
+  f.finish();  // no point came after the last evaluation
+  std::vector<std::pair<uint64_t, bool>> lines;
+  for (const json& line : f.lines()) lines.emplace_back(line["updates"], line["eval"].is_object());
+  CHECK(lines == std::vector<std::pair<uint64_t, bool>>{
+                     {1, false}, {2, false}, {3, false}, {2, true}, {4, false}, {5, false}, {5, true}});
+  std::string events;
+  for (const std::string& name : f.disk.list("run"))
+    if (name.find("tfevents") != std::string::npos) events += f.disk.read("run/" + name);
+  size_t values = 0;
+  for (size_t at = 0; (at = events.find("eval/return_mean", at)) != std::string::npos; ++at) ++values;
+  CHECK(values == 2);
+}
+
 TEST_CASE("run_report: a run without a step leaves no line, and a resumed one none for the steps it starts from") {
   Fixture none;
   none.report->record(none.at(0));

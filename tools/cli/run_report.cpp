@@ -108,9 +108,19 @@ void RunReport::save(const Checkpoint& checkpoint) {
 }
 
 void RunReport::evaluated(const Evaluation& evaluation) {
+  if (!evaluation.point.empty() && !evaluation.last) write_evaluation(evaluation.point);
+  if (evaluation.last) last_evaluation_ = evaluation.point;
   if (config_.checkpoint.keep_best == 0) return;
   const double score = evaluation.error.empty() ? evaluation.return_mean : kUnknown;
   folder_.rank_checkpoint({evaluation.version.number, score, evaluation.episodes});
+}
+
+// A line of its own, at the update that was evaluated. TensorBoard has its other figures already.
+void RunReport::write_evaluation(const std::string& point) {
+  std::map<std::string, double> scalars = scalars_of(point);
+  std::erase_if(scalars, [](const auto& scalar) { return !scalar.first.starts_with("eval/"); });
+  folder_.write_metrics(point);
+  folder_.write_scalars(wall_clock(), static_cast<int64_t>(env_steps_of(point)), scalars);
 }
 
 // Times of the run count until training ends, not to the end of the last evaluation.
@@ -126,6 +136,11 @@ void RunReport::record(const StatsSnapshot& snapshot) {
   if (snapshot.env_steps <= written_) return;
   if (held_ && held_->env_steps < snapshot.env_steps) write_held();
   held_ = Line{snapshot.env_steps, wall_clock(), to_json(snapshot)};
+  if (snapshot.evaluation) last_evaluation_.clear();  // this line has it
+}
+
+void RunReport::publish(const StatsSnapshot& snapshot) {
+  if (socket_ != nullptr) socket_->publish(to_json(snapshot));
 }
 
 void RunReport::write_held() {
@@ -139,7 +154,7 @@ void RunReport::write_held() {
 void RunReport::show(const StatsSnapshot& snapshot) {
   note_end(snapshot);
   last_ = snapshot;
-  if (socket_ != nullptr) socket_->publish(to_json(snapshot));
+  publish(snapshot);
   const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
   if (terminal_) {
     // Lines printed since the last draw stay: the block is drawn again below them.
@@ -226,6 +241,10 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
     }
   };
   attempt([&] { write_held(); });
+  // There was no step since the last line, so that it could not have the last evaluation.
+  attempt([&] {
+    if (!last_evaluation_.empty()) write_evaluation(std::exchange(last_evaluation_, {}));
+  });
   const double after_training = training_ended_ ? seconds_since(ended_) : 0;
   attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, after_training)); });
   begin_closing_lines();

@@ -38,9 +38,11 @@ class RunReport : public RunSink {
   void save(const Checkpoint& checkpoint) override;
   void evaluated(const Evaluation& evaluation) override;
   // The newest point is held back until one with more environment steps comes, or the end: so there is one line for
-  // each number of steps, with the newest figures, and the last line has the last evaluation.
+  // each number of steps, with the newest figures, and the last line has the last evaluation. Evaluations during the
+  // training have lines of their own, which are written when they end.
   void record(const StatsSnapshot& snapshot) override;
   void show(const StatsSnapshot& snapshot) override;
+  void publish(const StatsSnapshot& snapshot) override;
 
   // Writes summary.json and the closing lines on the console, after the run has ended. Why summary.json or the last
   // line of metrics.jsonl could not be written; empty if both were.
@@ -56,6 +58,7 @@ class RunReport : public RunSink {
     std::string json;
   };
   void write_held();
+  void write_evaluation(const std::string& point);
   // The text of summary.json. `wall_seconds` is the time of this start, of which `after_training` came after the end of
   // training.
   std::string summary_of(const RunOutcome& outcome, double wall_seconds, double after_training) const;
@@ -68,8 +71,9 @@ class RunReport : public RunSink {
   RunConfig config_;
   ReplayStart start_;
   std::optional<Line> held_;
-  uint64_t written_ = 0;  // environment steps of the last line written
-  StatsSnapshot last_;    // shown or recorded
+  std::string last_evaluation_;  // its point, until a line has it
+  uint64_t written_ = 0;         // environment steps of the last line written
+  StatsSnapshot last_;           // shown or recorded
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
   std::atomic<bool> training_ended_ = false;
   std::chrono::steady_clock::time_point ended_;         // when it did

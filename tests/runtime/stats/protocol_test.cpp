@@ -128,6 +128,58 @@ TEST_CASE("stats_history: number and bytes of snapshots are limited, and the new
         R"({"type":"history","topic":"n","available":3,"points":[[8,8],[9,9],[10,10]]})");
 }
 
+TEST_CASE("stats_history: an evaluation is in one snapshot, the first after the update that was evaluated") {
+  StatsHistory history(100, 100'000);
+  const auto add = [&](int updates, const std::string& eval) {
+    history.add(R"({"updates":)" + std::to_string(updates) + R"(,"eval":)" + eval + R"(,"x":1})");
+  };
+  const std::string first = R"({"updates":15,"return_mean":1})", second = R"({"updates":16,"return_mean":2})";
+  add(10, "null");
+  add(20, "null");
+  add(30, first);   // ends later than the snapshot after its update
+  add(40, second);  // the snapshot that would have it has the first one
+  add(50, second);
+  CHECK(json::parse(history.latest_message())["stats"]["eval"] == json::parse(second));
+  CHECK(json::parse(history.topic_message("eval.return_mean"))["value"] == 2);
+  const auto points = [&](const StatsRequest& request) {
+    return json::parse(history.history_message(request, 100'000).message)["points"];
+  };
+  StatsRequest request;
+  const json whole = points(request);
+  const std::vector<json> expected = {nullptr, json::parse(first), json::parse(second), nullptr, nullptr};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(whole[i][1]["eval"] == expected[i]);
+    CHECK(whole[i][1]["x"] == 1);
+  }
+  request.topics = {"updates", "eval.updates", "eval.return_mean"};
+  CHECK(points(request).dump() ==
+        "[[1,[10,null,null]],[2,[20,15,1]],[3,[30,16,2]],[4,[40,null,null]],[5,[50,null,null]]]");
+  request.topics = {};
+  request.topic = "eval";
+  request.before = 3;
+  CHECK(points(request)[1][1] == json::parse(first));
+}
+
+TEST_CASE("stats_history: evaluations stay known when the snapshots that had them are left out") {
+  StatsHistory history(32, 1'000'000);
+  for (int i = 1; i <= 5'000; ++i) {
+    const int evaluated = i / 500 * 500;
+    const std::string eval = evaluated == 0 ? "null" : R"({"updates":)" + std::to_string(evaluated) + "}";
+    history.add(R"({"updates":)" + std::to_string(i) + R"(,"eval":)" + eval + "}");
+  }
+  StatsRequest request;
+  request.last = 1000;
+  request.topics = {"updates", "eval.updates"};
+  std::vector<int> evaluated;
+  const json points = json::parse(history.history_message(request, 1'000'000).message)["points"];
+  for (const json& point : points)
+    if (point[1][1].is_number()) {
+      evaluated.push_back(point[1][1]);
+      CHECK(point[1][0].get<int>() - evaluated.back() < 256);
+    }
+  CHECK(evaluated == std::vector<int>{500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 4500, 5000});
+}
+
 TEST_CASE("stats_history: older snapshots become sparser, and stay in order") {
   StatsHistory history(32, 100'000);
   for (int i = 1; i <= 20'000; ++i) history.add("{\"n\":" + std::to_string(i) + "}");
