@@ -48,20 +48,6 @@ void append_bounded(std::deque<T>& window, const Array& values, size_t limit) {
 
 }  // namespace
 
-void StatsCore::Rate::add(Clock::time_point now, uint64_t count) {
-  if (!points.empty() && points.back().first == now) return;  // time stands still: training has ended
-  points.emplace_back(now, count);
-  while (points.size() > 2 && now - points[1].first > kLong) points.pop_front();
-}
-
-double StatsCore::Rate::over(Clock::time_point now, std::chrono::seconds window) const {
-  if (points.size() < 2) return kUnknown;
-  auto first = points.begin();
-  while (std::next(first, 2) != points.end() && now - std::next(first)->first >= window) ++first;
-  const double span = seconds(points.back().first - first->first);
-  return span <= 0 ? kUnknown : static_cast<double>(points.back().second - first->second) / span;
-}
-
 StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start)
     : config_(config),
       reports_success_(reports_success),
@@ -71,6 +57,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       points_(config, start.ledger.produced),
       point_env_steps_(start.env_steps),
       episodes_(static_cast<size_t>(config.stats.window)),
+      recent_(start, started),
       workers_(config, start.totals.env_failures, start.totals.request_retries),
       receivers_(config.deterministic),
       published_(start.version) {
@@ -132,6 +119,7 @@ void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
   published_ = update.version;
   wait_seconds_ += update.wait_seconds;
   update_seconds_ += update.update_seconds;
+  recent_.add(update, now);
   busy_.trainer += static_cast<uint64_t>(1e6 * update.update_seconds);
   busy_.prefetcher += static_cast<uint64_t>(1e6 * update.stage_seconds);
   for (LearnerFigures* figures : {&point_figures_, &view_figures_}) figures->add(update.report->metrics);
@@ -281,7 +269,10 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
   if (now_.counts_answers) fill_tokens(s, now);
   fill_inference(s);
   fill_workers(s, now);
-  if (!config_.deterministic) fill_busy(s, now);
+  if (!config_.deterministic) {
+    fill_busy(s, now);
+    s.recent = recent_.take(s, workers_.env_failures(), now);
+  }
   LagCounts lags;
   for (const LagCounts& of_batch : lags_)
     for (const auto& [lag, samples] : of_batch) lags[lag] += samples;

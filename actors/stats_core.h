@@ -15,7 +15,9 @@
 #include "actors/episode_window.h"
 #include "actors/learner_figures.h"
 #include "actors/messages.h"
+#include "actors/rate.h"
 #include "actors/receiver_table.h"
+#include "actors/recent_counts.h"
 #include "actors/replay_buffer.h"
 #include "actors/worker_table.h"
 #include "runtime/stats/snapshot.h"
@@ -75,11 +77,6 @@ class StatsCore {
   struct BusyTimes {
     uint64_t replay = 0, prefetcher = 0, trainer = 0;
   };
-  struct Rate {  // (time, count) pairs of the last minute
-    std::deque<std::pair<Clock::time_point, uint64_t>> points;
-    void add(Clock::time_point now, uint64_t count);
-    double over(Clock::time_point now, std::chrono::seconds window) const;
-  };
 
   void end_training(Clock::time_point now) {
     if (!std::exchange(now_.training_ended, true)) training_ended_ = now;
@@ -110,6 +107,7 @@ class StatsCore {
   std::map<uint64_t, std::string> evaluated_;  // the run after updates whose evaluation has not ended, as JSON
   bool last_evaluated_ = false;
   EpisodeWindow episodes_;
+  RecentCounts recent_;
   AlarmWatch alarms_;
   std::deque<LagCounts> lags_;
   AnswerFigures answers_;

@@ -36,7 +36,7 @@ class FlowView {
 
   /** @param {any} s the newest snapshot */
   show(s) {
-    const what = String(at(s, "bottleneck.what") || "");
+    const limit = at(s, "bottleneck.limit");
     const value = (/** @type {string} */ path, /** @type {string=} */ unit) => formatted(at(s, path), unit);
     const batches = ["full", "timeout", "all_waiting"].map((why) => Number(at(s, "batch." + why) || 0));
     const sum = batches.reduce((a, b) => a + b, 0);
@@ -44,13 +44,13 @@ class FlowView {
     const behind = Object.values(at(s, "weights_behind") || {}).map(Number);
     this.list.replaceChildren(
       station("Workers", at(s, "busy.workers"), [["up", `${value("workers.up")} of ${value("workers.total")}`], [words.steps + "/s", value("env_steps_per_second")],
-                          [words === kTokenWords ? "scoring answers" : "in environment steps", value("busy.stepping", "0 to 1")], ["waiting for actions", value("busy.action_wait", "0 to 1")], ["waiting for a credit", value("busy.credit_wait", "0 to 1")], ["rows in quarantine", value("quarantined")]], /sampl|env|worker/.test(what)),
+                          [words === kTokenWords ? "scoring answers" : "in environment steps", value("busy.stepping", "0 to 1")], ["waiting for actions", value("busy.action_wait", "0 to 1")], ["waiting for a credit", value("busy.credit_wait", "0 to 1")], ["rows in quarantine", value("quarantined")]], limit === "workers"),
       station("Inference", at(s, "busy.inference"), [["actors", value("inference.up")], ["request, median", value("inference.p50_ms") + " ms"], ["99th percentile", value("inference.p99_ms") + " ms"],
-                            ["rows in a batch", value("batch.size_p50")], ["batches started full", share(0)], ["at timeout", share(1)], ["all workers waiting", share(2)]], /inference/.test(what)),
-      station("Replay buffer", at(s, "busy.replay"), [["samples waiting", value("ledger.waiting")], ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))]], /replay|lag/.test(what)),
+                            ["rows in a batch", value("batch.size_p50")], ["batches started full", share(0)], ["at timeout", share(1)], ["all workers waiting", share(2)]], limit === "inference"),
+      station("Replay buffer", at(s, "busy.replay"), [["samples waiting", value("ledger.waiting")], ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))]], limit === "replay"),
       station("Trainer", at(s, "busy.trainer"), [["updates/s", value("updates_per_second")], ["waits for data", value("trainer_wait_fraction", "0 to 1")], ["updates per sample", value("reuse")],
-                          ["steps skipped", value("skipped_steps")], ["preparing batches", value("busy.prefetcher", "0 to 1")], ["processors of the machine", value("busy.machine", "0 to 1")]], /train/.test(what)),
-      station("Weights", null, [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? formatted(Math.max(...behind)) : "\u2013"]], /weight/.test(what)));
+                          ["steps skipped", value("skipped_steps")], ["preparing batches", value("busy.prefetcher", "0 to 1")], ["processors of the machine", value("busy.machine", "0 to 1")]], limit === "trainer" || limit === "prefetcher"),
+      station("Weights", null, [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? formatted(Math.max(...behind)) : "\u2013"]], false));
     this.showLag(s);
     this.showLedger(s);
   }

@@ -1,6 +1,7 @@
 #pragma once
 // What limits a run: the verdict on a snapshot. It compares the shares of time that the parts of the run were busy in
-// the last 10 s: the part that is always busy limits the run. Pure functions; any thread.
+// the last 10 s: the part that is always busy limits the run. Nothing that was longer ago than a minute counts. Pure
+// functions; any thread.
 
 #include <string>
 
@@ -12,9 +13,9 @@ struct Bottleneck {
   std::string what;    // the verdict, like "sampling": at most 34 columns; empty once training has ended
   std::string why;     // its reason, like "the trainer waits 63 % of the time"; may be empty
   std::string advice;  // what would help; may be empty
-  // How much faster the run is expected to become if the advice doubles what limits it: 0.4 is 40 %. Unknown without an
-  // estimate.
-  double gain = kUnknown;
+  // The part that limits the run: "workers", "inference", "replay", "prefetcher", "trainer", or "machine" (all its
+  // processors); empty where none does, or which one is not known.
+  std::string limit;
 };
 
 Bottleneck find_bottleneck(const StatsSnapshot& snapshot);

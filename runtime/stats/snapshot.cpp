@@ -48,6 +48,7 @@ void forget_times(StatsSnapshot& s) {
     *time = kUnknown;
   s.rss_bytes = s.worker_bytes = s.environment_bytes = s.verifier_bytes = 0;
   s.busy = {};
+  s.recent = {};
 }
 
 std::string to_json(const StatsSnapshot& snapshot) { return json_text(json_of(snapshot)); }

@@ -37,6 +37,18 @@ struct BusyShares {
   double machine = kUnknown;     // of all processors of the trainer's machine, whoever used them
 };
 
+// What happened lately, for the verdict on the bottleneck (runtime/stats/bottleneck.h). Not in the JSON.
+struct RecentFigures {
+  // Of the last minute, or since the process started.
+  uint64_t produced = 0, dropped_stale = 0, dropped_full = 0;               // samples
+  uint64_t env_failures = 0;                                                // of environments
+  uint64_t batches_full = 0, batches_timeout = 0, batches_all_waiting = 0;  // forward passes
+  double trainer_wait = kUnknown;    // share of the trainer's time, of the updates that ended in the last 10 s or, if
+                                     // they are long, in the time of three
+  double since_update = kUnknown;    // seconds since the newest update ended
+  double longest_update = kUnknown;  // seconds, of the last 10 updates
+};
+
 struct StatsSnapshot {
   double elapsed_seconds = 0;  // over all starts of the run
   double progress = kUnknown;  // 0..1 of the first stop criterion to be met; 0 without one
@@ -52,6 +64,7 @@ struct StatsSnapshot {
   double trainer_wait_fraction = kUnknown;  // of the trainer's time, waiting for data
 
   BusyShares busy;
+  RecentFigures recent;
 
   double lag_p50 = kUnknown;  // updates between a sample's weights and its use
   double lag_p95 = kUnknown;

@@ -88,6 +88,11 @@ constexpr std::array kFields = {
                   of_bottleneck<&Bottleneck::why>},
     SnapshotField{kProgress, "bottleneck.advice", "", "text", kAlways, "what would help; may be empty",
                   of_bottleneck<&Bottleneck::advice>},
+    SnapshotField{
+        kProgress, "bottleneck.limit", "", "text", kAlways,
+        "the part that limits the run: `workers`, `inference`, `replay`, `prefetcher`, `trainer`, or `machine` "
+        "(all its processors); empty where none does, or which one is not known",
+        of_bottleneck<&Bottleneck::limit>},
     SnapshotField{kProgress, "env_steps", "env_steps_total", "env steps", kAlways,
                   "environment steps executed for the samples in `ledger.produced`, over all workers",
                   of<&S::env_steps>},

@@ -477,6 +477,42 @@ TEST_CASE("stats: times and rates are those of the training, however long the la
   }
 }
 
+TEST_CASE("stats: the verdict counts what happened in the last minute, and nothing of the starts before") {
+  using std::chrono::seconds;
+  ReplayStart start;
+  start.ledger.produced = 1000;
+  start.ledger.dropped_stale = 900;
+  start.totals.env_failures = 50;
+  StatsCore core(config_of(100), false, kStart, start);
+  const auto report = [&](int64_t second, uint64_t produced, uint64_t dropped,
+                          std::optional<UpdateMessage> update = {}) {
+    ReplayReport message = after(produced);
+    message.ledger.dropped_stale = dropped;
+    message.update = std::move(update);
+    core.add(message, kStart + seconds(second));
+    return core.take_view(kStart + seconds(second)).recent;
+  };
+  const RecentFigures fresh = report(1, 1500, 900);
+  CHECK(fresh.produced == 500);
+  CHECK(fresh.dropped_stale == 0);
+  CHECK(fresh.env_failures == 0);
+  CHECK(std::isnan(fresh.trainer_wait));
+  UpdateMessage slow = update_with(1, {}), fast = update_with(2, {});
+  slow.wait_seconds = 30;
+  slow.update_seconds = 5;
+  fast.wait_seconds = 1;
+  fast.update_seconds = 3;
+  CHECK(report(40, 2000, 1000, slow).dropped_stale == 100);
+  const RecentFigures later = report(60, 2000, 1000, fast);
+  CHECK(later.trainer_wait == 0.25);  // the slow update is older than the time of three
+  CHECK(later.longest_update == 5);
+  CHECK(later.since_update == 0);
+  const RecentFigures after_a_minute = report(110, 4000, 1000);
+  CHECK(after_a_minute.produced == 2000);
+  CHECK(after_a_minute.dropped_stale == 0);
+  CHECK(after_a_minute.since_update == 50);
+}
+
 TEST_CASE("stats: after the end of training there is no alarm") {
   StatsCore core(config_of(100), false, kStart);
   core.add(Applied{3, {0, 0}});

@@ -74,7 +74,7 @@ TEST_CASE("output_log: the tracebacks that a child prints are written whole, als
   };
   {
     OutputLog output("py:env");
-    for (const std::string& error : {"ValueError: 1", "KeyError: 2", "ValueError: 1"}) {
+    for (const std::string error : {"ValueError: 1", "KeyError: 2", "ValueError: 1"}) {
       output.add("a line");
       for (const std::string& line : traceback(error)) output.add(line);
     }
@@ -85,7 +85,7 @@ TEST_CASE("output_log: the tracebacks that a child prints are written whole, als
   std::istringstream lines(log.text());
   for (std::string line; std::getline(lines, line);) all += line.substr(line.find("py:env: ") + 8) + '\n';
   std::string expected = "a line\n";
-  for (const std::string& error : {"ValueError: 1", "KeyError: 2"})
+  for (const std::string error : {"ValueError: 1", "KeyError: 2"})
     for (const std::string& line : traceback(error)) expected += line + '\n';
   CHECK(all == expected + "Traceback (most recent call last):\n  File \"env.py\", line 3, in step\n");
 }
