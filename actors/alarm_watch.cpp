@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kKlWindow = 200, kLeastKl = 20;
 constexpr uint64_t kFirstUpdates = 30;  // in which values are not expected to be good
+constexpr double kErrors = 10;          // standard errors of a mean return that are no chance
 constexpr std::chrono::seconds kMinute{60};
 constexpr size_t kMinutes = 10;
 constexpr double kLeastGrowth = 100e6;
@@ -61,11 +62,15 @@ void AlarmWatch::check_policy(const Update& u) {
   if (kl_.size() > kKlWindow) kl_.erase(kl_.begin());
 
   const bool discrete = std::isfinite(entropy) && !std::isfinite(log_std);
-  if (discrete && !std::isfinite(first_entropy_)) first_entropy_ = entropy;
-  const std::string from = " of " + format_figure(first_entropy_, 4) + " at first";
-  check("entropy_low", discrete && entropy < 0.02 * first_entropy_ && u.progress < 0.5, u.number,
+  if (discrete && !(most_entropy_ >= entropy)) most_entropy_ = entropy;
+  const bool known = std::isfinite(facts_.most_entropy);
+  const double most = known ? facts_.most_entropy : static_cast<double>(most_entropy_);
+  const std::string from = " of " + format_figure(most, 4) + (known ? " that are possible" : " at most so far");
+  // The policy may have collapsed in the first update, so that the largest value so far is small too.
+  const double dead = known ? 1e-3 * most : std::max(1e-3 * most, 1e-3);
+  check("entropy_low", discrete && entropy < 0.02 * most && u.progress < 0.5, u.number,
         says("learner.entropy", entropy) + from);
-  check("entropy_dead", discrete && entropy < 1e-3 * first_entropy_, u.number, says("learner.entropy", entropy) + from);
+  check("entropy_dead", discrete && entropy < dead, u.number, says("learner.entropy", entropy) + from);
   check("noise_low", log_std < -4, u.number, says("learner.log_std", log_std));
   check("noise_high", log_std > 1.5, u.number, says("learner.log_std", log_std));
 }
@@ -73,10 +78,15 @@ void AlarmWatch::check_policy(const Update& u) {
 void AlarmWatch::check_returns(const Update& u) {
   if (std::isfinite(u.return_mean)) {
     if (!std::isfinite(first_return_)) first_return_ = u.return_mean;
-    if (!(best_return_ >= u.return_mean)) best_return_ = u.return_mean;
+    if (!(best_return_ >= u.return_mean)) {
+      best_return_ = u.return_mean;
+      best_std_ = u.return_std;
+    }
   }
   const double gain = best_return_ - first_return_, lost = best_return_ - u.newest_return_mean;
-  const bool gained = gain > 0 && gain > 2 * u.return_std;
+  // Rare rewards make some windows better than others by chance, and the present one may have none.
+  const double chance = kErrors * best_std_ / std::sqrt(static_cast<double>(facts_.window));
+  const bool gained = gain > 0 && gain > 2 * u.return_std && gain > chance;
   const std::string measured = "the newest episodes return " + format_figure(u.newest_return_mean, 3) +
                                ", the best window returned " + format_figure(best_return_, 3);
   check("return_drop", gained && lost > 0.5 * gain, u.number, measured);
@@ -96,7 +106,8 @@ void AlarmWatch::add(const Update& u) {
   const double ess = figure(u.metrics, "ess"), explained = figure(u.metrics, "explained_variance");
   check("ess_low", ess < 0.2, u.number, says("learner.ess", ess));
   const double mean = figure(u.metrics, "return_mean"), std = figure(u.metrics, "return_std");
-  check("value_useless", explained <= 0 && u.number > kFirstUpdates && std > 0.02 * std::abs(mean), u.number,
+  check("value_useless",
+        facts_.uses_values && explained <= 0 && u.number > kFirstUpdates && std > 0.02 * std::abs(mean), u.number,
         says("learner.explained_variance", explained));
   check_returns(u);
 }
@@ -130,6 +141,23 @@ void AlarmWatch::check_memory(const StatsSnapshot& s, Clock::time_point now) {
   check("memory_grows", !text.empty(), s.updates, text);
 }
 
+// Compares with the best of the last minutes only: a run may become slower for good, as when its episodes grow longer.
+void AlarmWatch::check_rate(const StatsSnapshot& s, Clock::time_point now) {
+  const double rate = s.counts_answers ? s.answer_tokens_per_second : s.env_steps_per_second_60s;
+  if (s.workers_up != workers_) best_rates_.clear();
+  workers_ = s.workers_up;
+  while (!best_rates_.empty() && now - best_rates_.front().first > kMinutes * kMinute) best_rates_.pop_front();
+  if (std::isfinite(rate) && s.elapsed_seconds > 60) {
+    if (best_rates_.empty() || now - best_rates_.back().first >= kMinute) best_rates_.emplace_back(now, rate);
+    best_rates_.back().second = std::max(best_rates_.back().second, rate);
+  }
+  double best = 0;
+  for (const auto& [at, each] : best_rates_) best = std::max(best, each);
+  check("slower", rate < 0.7 * best, s.updates,
+        format_figure(rate, 0) + (s.counts_answers ? " tokens" : " environment steps") + " per second, " +
+            format_figure(best, 0) + " before");
+}
+
 void AlarmWatch::look(const StatsSnapshot& s, const std::vector<std::string>& behind, Clock::time_point now) {
   check("receiver_behind", !behind.empty(), s.updates, behind.empty() ? "" : behind.front());
   check("rows_quarantined", s.quarantined > 0, s.updates, format_count(s.quarantined) + " rows are in quarantine");
@@ -138,10 +166,7 @@ void AlarmWatch::look(const StatsSnapshot& s, const std::vector<std::string>& be
   check_memory(s, now);
   check("no_episode", s.episodes == 0 && s.elapsed_seconds > 120 && s.env_steps > 100'000, s.updates,
         "no episode has finished in " + format_count(s.env_steps) + " environment steps");
-  const double rate = s.env_steps_per_second_60s;
-  if (std::isfinite(rate) && s.elapsed_seconds > 60) best_rate_ = std::max(best_rate_, rate);
-  check("slower", rate < 0.7 * best_rate_, s.updates,
-        format_figure(rate, 0) + " environment steps per second, " + format_figure(best_rate_, 0) + " before");
+  check_rate(s, now);
 }
 
 }  // namespace troupe

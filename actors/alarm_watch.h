@@ -20,6 +20,15 @@ class AlarmWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
+  // What the watch knows of the run besides its figures.
+  struct Facts {
+    bool uses_values = true;         // the advantages are made from the values of the policy
+    double most_entropy = kUnknown;  // the largest that is possible, where that is known and all actions are allowed
+    int64_t window = 100;            // episodes in the mean of the returns
+  };
+  AlarmWatch() = default;
+  explicit AlarmWatch(const Facts& facts) : facts_(facts) {}
+
   // What one update leaves behind.
   struct Update {
     uint64_t number = 0;
@@ -42,7 +51,7 @@ class AlarmWatch {
 
   // All that add() knows, as a state for inspect().
   template <class I> friend typename I::result_type inspect(I& f, AlarmWatch& x) {
-    return f(x.streaks_, x.raised_, x.kl_, x.first_entropy_, x.first_return_, x.best_return_);
+    return f(x.streaks_, x.raised_, x.kl_, x.most_entropy_, x.first_return_, x.best_return_, x.best_std_);
   }
 
  private:
@@ -60,16 +69,19 @@ class AlarmWatch {
   void check_returns(const Update& update);
   void check_drops(const StatsSnapshot& snapshot, Clock::time_point now);
   void check_memory(const StatsSnapshot& snapshot, Clock::time_point now);
+  void check_rate(const StatsSnapshot& snapshot, Clock::time_point now);
 
+  Facts facts_;
   std::map<std::string, Streak> streaks_;
   std::map<std::string, Alarm> raised_;
   std::vector<std::string> lines_;
   std::vector<WireDouble> kl_;  // of the last kKlWindow updates, the oldest first
-  WireDouble first_entropy_ = kUnknown, first_return_ = kUnknown, best_return_ = kUnknown;
+  WireDouble most_entropy_ = kUnknown, first_return_ = kUnknown, best_return_ = kUnknown, best_std_ = kUnknown;
   std::deque<Point> samples_;              // of the last minute
   using Memory = std::array<uint64_t, 4>;  // of each kind of process
   std::deque<std::pair<Clock::time_point, Memory>> memory_;
-  double best_rate_ = 0;
+  std::deque<std::pair<Clock::time_point, double>> best_rates_;  // of each of the last 10 minutes
+  uint64_t workers_ = 0;                                         // that made them
 };
 
 template <class I> typename I::result_type inspect(I& f, Alarm& x) {

@@ -55,7 +55,8 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
                                       ReplayStart start) {
   guard(self);
   self->state.core = std::make_unique<StatsCore>(context->config, context->spec.reports_success,
-                                                 context->started.value_or(self->clock().now()), start);
+                                                 context->started.value_or(self->clock().now()), start,
+                                                 context->tokens ? nullptr : &context->spec.action);
   self->state.core->begin_training(self->clock().now());  // the supervisor starts stats and training together
   const auto interval = context->config.stats.interval;
   if (const std::string* state = context->state_of("stats"))

@@ -5,6 +5,7 @@
 
 #include "actors/run_progress.h"
 #include "actors/state_bytes.h"
+#include "algorithms/advantages/advantages.h"
 #include "runtime/base/child_memory.h"
 #include "runtime/base/process_stats.h"
 
@@ -39,6 +40,19 @@ double lag_percentile(const LagCounts& counts, double p) {
   return kUnknown;
 }
 
+AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
+  const AlgorithmConfig& algorithm = config.algorithm;
+  AlarmWatch::Facts facts;
+  facts.uses_values =
+      !is_token_run(config) && algorithm.value_coef > 0 && !find_advantage(algorithm.advantage).run.sequences;
+  facts.window = config.stats.window;
+  if (action != nullptr && action->kind != ActionKind::continuous && !action->masked) {
+    facts.most_entropy = 0;
+    for (const int32_t bins : action->bins) facts.most_entropy += action->chunk * std::log(bins);
+  }
+  return facts;
+}
+
 template <class T>
 void append_bounded(std::deque<T>& window, const Array& values, size_t limit) {
   if (values.empty()) return;
@@ -48,7 +62,8 @@ void append_bounded(std::deque<T>& window, const Array& values, size_t limit) {
 
 }  // namespace
 
-StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start)
+StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start,
+                     const ActionSpec* action)
     : config_(config),
       reports_success_(reports_success),
       started_(started),
@@ -58,6 +73,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       point_env_steps_(start.env_steps),
       episodes_(static_cast<size_t>(config.stats.window)),
       recent_(start, started),
+      alarms_(facts_of(config, action)),
       workers_(config, start.totals.env_failures, start.totals.request_retries),
       receivers_(config.deterministic),
       published_(start.version) {

@@ -20,6 +20,7 @@
 #include "actors/recent_counts.h"
 #include "actors/replay_buffer.h"
 #include "actors/worker_table.h"
+#include "envs/env.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {
@@ -29,8 +30,9 @@ class StatsCore {
   using Clock = std::chrono::steady_clock;
 
   // `started` is when this start of the run began: times count from there. `start` is what it starts from, after a
-  // resume what the checkpoint had.
-  StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start = {});
+  // resume what the checkpoint had. `action` is what the environment takes; none in a token run.
+  StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start = {},
+            const ActionSpec* action = nullptr);
 
   // The trainer starts now: the used fraction of stop.seconds and the estimate of what is left count from here. Without
   // this call they count from `started`.

@@ -159,7 +159,7 @@ std::vector<Verdict> VerifierProcess::score(std::span<const VerifierItem> items)
   try {
     if (!ready_) await_ready();
     const uint64_t id = ++requests_;
-    const std::string line = exchange(request_text(id, items), target_.timeout, "task.verifier_timeout_ms",
+    const std::string line = exchange(request_text(id, items), target_.timeout, "the time for one call",
                                       kBytesPerReply + items.size() * kBytesPerVerdict);
     return read_verdicts(line, id, items.size());
   } catch (const VerifierFailed&) {

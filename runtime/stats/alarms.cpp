@@ -29,24 +29,32 @@ constexpr std::array kRules = {
               "most samples have no gradient: lower trainer.epochs, trainer.policy_lr or replay.max_policy_lag"},
     AlarmRule{"ess_low", kWarning, 5, "learner.ess is below 0.2",
               "a few samples decide the updates: lower trainer.policy_lr or replay.max_policy_lag"},
-    AlarmRule{"entropy_low", kWarning, 10,
-              "discrete actions: learner.entropy is below 2 % of its first value in the first half of the run",
-              "the policy no longer explores: raise algorithm.entropy_coef"},
-    AlarmRule{"entropy_dead", kError, 5, "discrete actions: learner.entropy is below 0.1 % of its first value",
-              "the policy always takes the same actions: raise algorithm.entropy_coef or lower trainer.policy_lr, and "
-              "begin again from an earlier checkpoint"},
+    AlarmRule{
+        "entropy_low", kWarning, 10,
+        "discrete actions: learner.entropy is below 2 % of the largest possible one in the first half of the run; with "
+        "action masks and in token runs, of the largest one so far",
+        "the policy no longer explores: raise algorithm.entropy_coef"},
+    AlarmRule{
+        "entropy_dead", kError, 5,
+        "discrete actions: learner.entropy is below 0.1 % of the same, and in token runs and with action masks also "
+        "below 0.001",
+        "the policy always takes the same actions: raise algorithm.entropy_coef or lower trainer.policy_lr, and "
+        "begin again from an earlier checkpoint"},
     AlarmRule{"noise_low", kWarning, 5, "continuous actions: learner.log_std is below -4",
               "the policy no longer explores: raise algorithm.entropy_coef"},
     AlarmRule{"noise_high", kWarning, 5, "continuous actions: learner.log_std is above 1.5",
               "the noise of the actions grows instead of learning: lower algorithm.entropy_coef"},
-    AlarmRule{"value_useless", kWarning, 20,
-              "learner.explained_variance is 0 or less after the first 30 updates, and the value targets vary by more "
-              "than 2 % of their mean",
-              "the values do not help the advantages: raise trainer.value_lr, or set model.normalize_returns"},
+    AlarmRule{
+        "value_useless", kWarning, 20,
+        "advantages from values (`gae`, `vtrace`): learner.explained_variance is 0 or less after the first 30 updates, "
+        "and the value targets vary by more than 2 % of their mean",
+        "the values do not help the advantages: raise trainer.value_lr, or set model.normalize_returns"},
     AlarmRule{
         "return_drop", kWarning, 5,
         "the newest quarter of the statistics window returns so much less than the best window that more than half "
-        "of what the run has gained is lost; counts once it has gained 2 standard deviations",
+        "of what the run has gained is lost; counts once it has gained 2 standard deviations, and more than rare "
+        "rewards "
+        "gain by chance",
         "if it does not recover by itself, lower the learning rates"},
     AlarmRule{
         "return_collapse", kError, 10, "the same, with more than three quarters of the gain",
@@ -61,9 +69,14 @@ constexpr std::array kRules = {
               "look at last_error"},
     AlarmRule{"no_episode", kWarning, 2,
               "no episode has finished, although the run has sampled for 120 s and made 100000 environment steps",
-              "returns are unknown until one ends: set env.max_steps"},
-    AlarmRule{"slower", kWarning, 30, "env_steps_per_second_60s is below 70 % of its best",
-              "something else uses the processors, or the environment has become slower"},
+              "returns are unknown until one ends: limit the length of its episodes; many environments have "
+              "max_episode_steps in "
+              "env.params"},
+    AlarmRule{
+        "slower", kWarning, 30,
+        "env_steps_per_second_60s, in token runs answers.tokens_per_second, is below 70 % of its best in the last 10 "
+        "minutes with the same workers",
+        "something else uses the processors, or the environment has become slower"},
     AlarmRule{
         "memory_grows", kWarning, 2,
         "the memory of the trainer's process, or of the processes of workers, environments or verifiers, has grown in "

@@ -74,7 +74,7 @@ Bottleneck waste(const RecentFigures& r) {
   if (r.produced == 0 || dropped <= kMuchDropped * produced) return {};
   return {"waste",
           format_percent(std::min(dropped / produced, 1.0)) + " of the samples of the last minute are dropped, " +
-              (r.dropped_stale >= r.dropped_full ? "most as stale" : "most for want of room"),
+              (r.dropped_stale >= r.dropped_full ? "most as stale" : "most because the buffer was full"),
           "", ""};
 }
 

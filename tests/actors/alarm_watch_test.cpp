@@ -156,11 +156,75 @@ TEST_CASE("alarm_watch: returns that have not risen by more than their spread ca
   CHECK(watch.raised().empty());
 }
 
+TEST_CASE("alarm_watch: rare rewards that do not come for a while are no drop, and those that stop coming are") {
+  const auto after = [](double best, double spread) {
+    AlarmWatch watch;
+    const auto add = [&](uint64_t number, double mean, double std, double newest) {
+      watch.add(
+          {.number = number, .metrics = {}, .return_mean = mean, .return_std = std, .newest_return_mean = newest});
+    };
+    add(1, 0, 0, 0);
+    for (uint64_t i = 2; i < 30; ++i) add(i, best, spread, best);
+    for (uint64_t i = 30; i < 60; ++i) add(i, 0, 0, 0);
+    return watch.raised().contains("return_drop");
+  };
+  CHECK_FALSE(after(0.02, 0.14));
+  CHECK_FALSE(after(0.05, 0.22));
+  CHECK(after(0.6, 0.49));
+  CHECK(after(0.9, 0.3));
+}
+
 TEST_CASE("alarm_watch: low entropy near the end of a run is no alarm") {
   Run run;
   run.updates(50, healthy());
   run.updates(50, with("entropy", 0.019), false, 200, 0.9);
   CHECK(run.watch.raised().empty());
+}
+
+TEST_CASE("alarm_watch: a policy that collapses in its first update is found") {
+  for (const double most : {std::log(2.0), kUnknown}) {
+    Run run;
+    run.watch = AlarmWatch(AlarmWatch::Facts{.most_entropy = most});
+    run.updates(9, with("entropy", 1e-4));
+    CHECK(run.raised("entropy_dead"));
+    CHECK(run.raised("entropy_low") == false);
+    run.updates(1, with("entropy", 1e-4));
+    CHECK(run.raised("entropy_low") == std::isfinite(most));
+  }
+}
+
+TEST_CASE("alarm_watch: a run whose advantages need no values has no alarm about them") {
+  for (const bool uses_values : {true, false}) {
+    Run run;
+    run.watch = AlarmWatch(AlarmWatch::Facts{.uses_values = uses_values});
+    run.updates(100, with("explained_variance", -1));
+    CHECK(run.raised("value_useless") == uses_values);
+  }
+}
+
+TEST_CASE("alarm_watch: a run that stays slower warns for ten minutes, and one that has lost a worker does not") {
+  const auto slower = [](int seconds, uint64_t workers) {
+    return reports(seconds, [&](StatsSnapshot& s, int i) {
+      s.workers_up = i > 200 ? workers : 2;
+      if (i > 200) s.env_steps_per_second_60s = 500;
+    });
+  };
+  CHECK(slower(300, 2).raised().contains("slower"));
+  CHECK(slower(780, 2).raised().contains("slower"));
+  CHECK_FALSE(slower(900, 2).raised().contains("slower"));
+  CHECK_FALSE(slower(300, 1).raised().contains("slower"));
+}
+
+TEST_CASE("alarm_watch: a token run is slower if it makes fewer tokens, not if answers grow longer") {
+  const auto tokens = [](double rate) {
+    return reports(300, [&](StatsSnapshot& s, int i) {
+      s.counts_answers = true;
+      s.answer_tokens_per_second = i > 200 ? rate : 1000;
+      if (i > 200) s.env_steps_per_second_60s = 100;
+    });
+  };
+  CHECK(tokens(600).raised().contains("slower"));
+  CHECK_FALSE(tokens(1000).raised().contains("slower"));
 }
 
 TEST_CASE("alarm_watch: each condition on a report raises its alarm") {

@@ -93,7 +93,7 @@ TEST_CASE("verifier: each way to fail gives no scores and a reason") {
   CHECK(failure_of(target_of("garbage")).starts_with("the verifier wrote \"\\xff\\x00garbage"));
   CHECK(failure_of(target_of("endless")).starts_with("the verifier sent more than 20480 bytes for one reply"));
   CHECK(failure_of(target_of("hangs", std::chrono::milliseconds(200))) ==
-        "the verifier has not answered within task.verifier_timeout_ms (200 ms) and was killed");
+        "the verifier has not answered within the time for one call (200 ms) and was killed");
 }
 
 TEST_CASE("verifier: a verifier that cannot be loaded, and a missing interpreter, are reported") {

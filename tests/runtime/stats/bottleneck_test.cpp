@@ -156,7 +156,7 @@ TEST_CASE("bottleneck: in updates of many seconds the trainer is busy, although 
 TEST_CASE("bottleneck: only what the last minute has counted, not the starts before") {
   CHECK(text_with([](auto& s) { s.recent.dropped_stale = 3200; }) ==
         "waste: 32 % of the samples of the last minute are dropped, most as stale");
-  CHECK(text_with([](auto& s) { s.recent.dropped_full = 5000; }).ends_with("most for want of room"));
+  CHECK(text_with([](auto& s) { s.recent.dropped_full = 5000; }).ends_with("most because the buffer was full"));
   CHECK(text_with([](auto& s) {
           s.ledger.produced = 1'000'000;
           s.ledger.dropped_stale = 900'000;
