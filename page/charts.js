@@ -108,8 +108,25 @@ class Chart {
         { ...look(), size: 30, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
         { ...look(), size: labelWidth, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => percent ? short(100 * v) + " %" : short(v)) },
       ],
-      hooks: { setSelect: [zoomed], setCursor: [(/** @type {any} */ plot) => this.point(plot.cursor.idx ?? null, axis)] },
+      hooks: { draw: [(/** @type {any} */ plot) => this.markRestarts(plot, axis)], setSelect: [zoomed], setCursor: [(/** @type {any} */ plot) => this.point(plot.cursor.idx ?? null, axis)] },
     }, this.data(axis), this.plotted);
+  }
+
+  /** A dashed line where the run was started again. @param {any} plot @param {string} axis */
+  markRestarts(plot, axis) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = color("faint");
+    ctx.setLineDash([4, 4]);
+    for (const value of this.store.restarts(axis)) {
+      const x = Math.round(plot.valToPos(value, "x", true));
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+    }
+    ctx.restore();
   }
 
   /** The row under the pointer, in this or another chart, whose values the legend then has. @param {number | null} row @param {string} axis */
@@ -135,6 +152,7 @@ class Chart {
       const x = this.store.column(this.axis)[row];
       where.push(element("span", { class: "where" }, `at ${this.axis === "elapsed_seconds" ? duration(Number(x)) : formatted(x) + " " + axisName(this.axis)}`));
     }
+    if (this.store.restarts("updates").length > 0) where.push(element("span", { class: "where" }, "\u2506 started again"));
     this.legend.replaceChildren(...(this.present || []).map((curve, i) => {
       const key = element("span", { class: "key", style: `border-color: var(--c${i % 5 + 1}); border-top-style: ${["solid", "dashed", "dotted", "dashed", "dotted"][i % 5]}` });
       return element("span", {}, key, curve.label + " ", element("b", {}, formatted(value(curve.path), this.spec.unit)));

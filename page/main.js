@@ -73,6 +73,8 @@ function showAll() {
 /** @param {any} message */
 function received(message) {
   if (message.type === "hello") {
+    restarting = restarting || (started !== null && message.started !== started);
+    started = message.started ?? null;
     byId("run").textContent = message.run || "troupe";
     document.title = (message.run || "run") + " \u00b7 troupe";
     config.begin(message.config, message.defaults);
@@ -106,8 +108,12 @@ let past = [];
 /** Snapshots that are not in the store yet. @type {any[]} */
 let later = [];
 let loading = false;
+/** When the run was started that this page shows; another time: it was started again. @type {number | null} */
+let started = null;
+let restarting = false;
 
 function addLater() {
+  if (later.length > 0) restarted(Number(at(later[0].stats, "env_steps")));
   for (const { sequence, stats } of later) store.add(sequence, (path) => at(stats, path));
   later = [];
 }
@@ -118,15 +124,17 @@ function remember(message) {
   const more = message.points.length > 0 && past.length < message.available;
   if (more) return connection.send({ type: "history", last: kAllHistory, before: past[0][0], topics: store.paths });
   const places = new Map(store.paths.map((path, i) => [path, i]));
-  if (past.length > 0) restarted(past[past.length - 1][0], Number(past[0][1][/** @type {number} */ (places.get("env_steps"))]));
+  if (past.length > 0) restarted(Number(past[0][1][/** @type {number} */ (places.get("env_steps"))]));
   for (const [sequence, values] of past) store.add(sequence, (path) => values[/** @type {number} */ (places.get(path))]);
   loading = false;
   addLater();
 }
 
-/** A sequence number below the newest: the run was started again. @param {number} sequence @param {number} envSteps */
-function restarted(sequence, envSteps) {
-  if (store.rows === 0 || sequence >= store.sequences[store.rows - 1]) return;
+/** Begins with the points of a run that was started again. @param {number} envSteps of its first point */
+function restarted(envSteps) {
+  if (!restarting) return;
+  restarting = false;
+  if (store.rows === 0) return;
   events.add("The run was started again.");
   store.restart(envSteps);
 }

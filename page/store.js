@@ -5,6 +5,8 @@
 const kMostRows = 4000;
 const kAxes = ["env_steps", "updates", "elapsed_seconds"];
 const kEvaluatedAt = "eval.updates";
+// 1 in the row at which the run was started again; not a figure of the run.
+const kRestart = "restart";
 
 /** @param {string} path */
 const isEvaluation = (path) => path.startsWith("eval.");
@@ -18,7 +20,7 @@ class Store {
 
   clear() {
     /** @type {Map<string, (number|null|undefined)[]>} */
-    this.columns = new Map(this.paths.map((path) => [path, []]));
+    this.columns = new Map([...this.paths, kRestart].map((path) => [path, []]));
     /** @type {number[]} */
     this.sequences = [];
     this.evaluated = -1;
@@ -63,6 +65,7 @@ class Store {
     const values = this.paths.map(value);
     this.sequences.splice(row, 0, sequence);
     this.paths.forEach((path, i) => this.column(path).splice(row, 0, values[i]));
+    this.column(kRestart).splice(row, 0, undefined);
   }
 
   /** A row without values, where the run was not seen. */
@@ -80,19 +83,23 @@ class Store {
       for (const column of this.columns.values()) column.pop();
     }
     this.gap();
+    if (this.rows > 0) this.column(kRestart)[this.rows - 1] = 1;
     this.sequences.fill(0);
     this.evaluated = -1;
   }
 
   thin() {
-    const half = Math.floor(this.rows / 2), evaluations = this.column(kEvaluatedAt);
-    const kept = (/** @type {any} */ _, /** @type {number} */ i) => i >= half || i % 2 === 0 || evaluations[i] !== undefined;
+    const half = Math.floor(this.rows / 2), evaluations = this.column(kEvaluatedAt), restarts = this.column(kRestart);
+    const kept = (/** @type {any} */ _, /** @type {number} */ i) => i >= half || i % 2 === 0 || evaluations[i] !== undefined || restarts[i] === 1;
     this.sequences = this.sequences.filter(kept);
     for (const [path, column] of this.columns) this.columns.set(path, column.filter(kept));
   }
 
   /** @param {string} path */
   column(path) { return this.columns.get(path) || []; }
+
+  /** The values of a column where the run was started again. @param {string} path */
+  restarts(path) { return this.column(path).filter((_, i) => this.column(kRestart)[i] === 1); }
 
   /** @param {string} path */
   has(path) { return this.column(path).some((value) => typeof value === "number"); }

@@ -117,7 +117,7 @@ class Run:
         return self._read_json("config.json")
 
     def history(self):
-        """The points of the curves so far, in the order of environment steps: a pandas.DataFrame if pandas is installed, else a list of dicts.
+        """The points of the curves so far, by environment steps: a pandas.DataFrame if pandas is installed, else a list of dicts.
 
         Keys are the fields of metrics.jsonl; those of inner objects are joined by dots, like "learner.kl".
         """

@@ -26,6 +26,7 @@ constexpr const char* kSummaryFile = "/summary.json";
 constexpr const char* kLockFile = "/run.lock";
 constexpr const char* kEndpointsFile = "/endpoints.json";
 constexpr const char* kEpochFile = "/epoch";
+constexpr const char* kStatsPortFile = "/stats_port";
 constexpr const char* kInitialWeightsFile = "/init.safetensors";
 constexpr const char* kInitialSourceFile = "/init.json";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
@@ -212,7 +213,7 @@ void RunFolder::refuse_foreign_folder() const {
 // Throws IoError when one of the files that are written later is a directory or a pipe, or cannot be read. A broken
 // link is replaced, or followed.
 void RunFolder::refuse_other_kinds() const {
-  for (const char* name : {kSummaryFile, kEndpointsFile, kEpochFile, "/metrics.jsonl", "/log.txt"}) {
+  for (const char* name : {kSummaryFile, kEndpointsFile, kEpochFile, kStatsPortFile, "/metrics.jsonl", "/log.txt"}) {
     const std::string path = path_ + name;
     try {
       if (disk_->exists(path)) disk_->open_read(path);
@@ -301,6 +302,26 @@ void RunFolder::write_metrics(const std::string& json_line) {
 void RunFolder::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {
   lock_->check();
   metrics_.write_scalars(wall_time, step, scalars);
+}
+
+std::optional<uint16_t> read_stats_port(const Disk& disk, const std::string& folder) {
+  try {
+    const std::string text = disk.read(folder + kStatsPortFile, kMaxEpochBytes);
+    uint16_t port = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+    if (error == std::errc() && std::string_view(stop, text.data() + text.size()) == "\n" && port > 0) return port;
+  } catch (const IoError&) {
+    // The first start, or a file that cannot be read: any port is as good.
+  }
+  return {};
+}
+
+void RunFolder::write_stats_port(uint16_t port) {
+  try {
+    disk_->write_atomic(path_ + kStatsPortFile, std::to_string(port) + '\n');
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 void RunFolder::write_endpoints(const std::string& json_text) {

@@ -1,8 +1,8 @@
 #pragma once
 // The folder of one run, owned by one process at a time:
 //   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch
-//   checkpoints/  best.json (runtime/run_folder/best_checkpoints.h)  run.lock
-//   init.safetensors, init.json (of a run that began with given weights: the weights, and where they are from)
+//   stats_port checkpoints/  best.json (runtime/run_folder/best_checkpoints.h)  run.lock init.safetensors, init.json
+//   (of a run that began with given weights: the weights, and where they are from)
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
 // After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this
 // process's own: it or its run.lock was removed, renamed or replaced.
@@ -26,6 +26,10 @@ namespace troupe {
 // also when those left no checkpoint. Kept in the file `epoch` before it returns. Throws ConfigError when the disk
 // refuses (then no start may use the epoch) or the file holds something else.
 uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least);
+
+// The port on which the last start of the run in `folder` served its statistics, so that an open page finds the next
+// start. Nothing without one.
+std::optional<uint16_t> read_stats_port(const Disk& disk, const std::string& folder);
 
 // The init.safetensors of a run folder; see RunFolder::initial_weights().
 std::optional<Safetensors> read_initial_weights(const Disk& disk, const std::string& folder);
@@ -106,6 +110,8 @@ class RunFolder {
 
   // Replaces endpoints.json, which is removed at the end. Part of the start: throws ConfigError.
   void write_endpoints(const std::string& json);
+  // Keeps the port of the statistics for the next start, see read_stats_port(). Part of the start: throws ConfigError.
+  void write_stats_port(uint16_t port);
   // Removes what write_endpoints() wrote, unless the folder is no longer this process's own. Any thread, once that has
   // returned.
   void remove_endpoints() const;

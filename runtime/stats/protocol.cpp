@@ -108,8 +108,10 @@ StatsRequest parse_stats_request(std::string_view line) {
   return request;
 }
 
-std::string hello_message(const std::string& run, const std::string& config, const std::string& defaults) {
+std::string hello_message(const std::string& run, const std::string& config, const std::string& defaults,
+                          const std::string& started) {
   ordered_json message = {{"type", "hello"}, {"protocol", kStatsProtocolVersion}, {"program", "troupe"}, {"run", run}};
+  if (!started.empty()) message["started"] = ordered_json::parse(started);
   message["config"] = ordered_json::parse(config);
   message["defaults"] = ordered_json::parse(defaults);
   return dump(message);

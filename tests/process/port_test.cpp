@@ -203,3 +203,22 @@ TEST_CASE("ports: a node closes the connection of such a header too, and allocat
   if (!test::kSanitized) CHECK(node.process().peak_resident_bytes() < (64 << 20));
   CHECK(node.process().exit_code() == std::nullopt);
 }
+
+TEST_CASE("ports: a run serves its statistics on the same port after each start, unless another program has taken it") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  std::string address;
+  for (const int number : {SIGINT, SIGKILL, SIGTERM}) {
+    TrainProcess run(at, kEndless);
+    if (address.empty()) address = run.stats_at();
+    CHECK(run.stats_at() == address);
+    REQUIRE(run.makes_updates(1));
+    run.process().signal(number);
+    run.process().wait();
+    std::filesystem::remove(at + "/endpoints.json");  // so that the next TrainProcess waits for its own
+  }
+  const TrainProcess other(folder / "other", kEndless + Words{"--stats", address});
+  TrainProcess run(at, kEndless);
+  CHECK(run.stats_at() != address);
+  CHECK(log_has(at, "on which the last start of this run served its statistics, is taken"));
+}

@@ -1,6 +1,7 @@
 // Serves a page on a statistics port with the snapshots that come on standard input: page_server PAGE.html.gz [PORT].
 // Prints "http://HOST:PORT" first, and "published N" after each line, which is a snapshot: one JSON object.
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <iostream>
@@ -15,6 +16,8 @@ namespace {
 
 void serve(const std::string& page, uint16_t port) {
   troupe::StatsSocketOptions options{.port = port, .run = "test", .page_gz = page};
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  options.started = std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   options.metrics = troupe::exported_snapshot_fields();
   troupe::StatsSocket server(std::move(options));
   std::cout << "http://" << server.address() << std::endl;

@@ -23,7 +23,14 @@ OTHER_NAMES = {
     "text/tokenizer_json.cpp",
 }
 # Their keys are described elsewhere.
-OBJECTS = ("env.params.", "model.net.", "task.params.", "algorithm.advantage_params.", "algorithm.surrogate_params.", "algorithm.rollout_correction.")
+OBJECTS = (
+    "env.params.",
+    "model.net.",
+    "task.params.",
+    "algorithm.advantage_params.",
+    "algorithm.surrogate_params.",
+    "algorithm.rollout_correction.",
+)
 
 
 def known_names() -> set[str]:

@@ -213,6 +213,50 @@ class Page(unittest.TestCase):
             self.assertEqual(self.dots("eval.return_mean"), [(100, 1100), (205, 1205)])
             self.open()
 
+    def test_a_run_that_is_started_again_goes_on_in_an_open_page_with_a_mark_where_it_began(self):
+        port = self.server.url.rsplit(":", 1)[1]
+        before = [snapshot(n) for n in range(1, 21)]
+        self.server.publish(*before)
+        self.open()
+        self.wait_for(20)
+        # It resumes from step 15,000, and makes more snapshots than the page has seen before the page is back.
+        self.server.end()
+        self.browser.wait("live === 'lost'")
+        self.server.start([self.server.words[0], port])
+        after = [snapshot(n, env_steps=15_000 + 100 * n, updates=150 + n) for n in range(1, 31)]
+        self.server.publish(*after)
+        self.wait_for(30)
+        self.assertEqual(self.browser.value("store.restarts('env_steps')"), [15_000])
+        speed = self.charts()["Speed, env steps per second"]
+        points = [(x, y) for x, y in zip(speed["x"], speed["curves"][0]["y"]) if y is not None]
+        expected = [(s["env_steps"], s["env_steps_per_second"]) for s in before[:15] + after]
+        self.assertEqual(points, expected)
+        # The curve has a gap there, and a line marks it.
+        row = self.browser.value("store.column('restart').indexOf(1)")
+        self.assertIsNone(speed["curves"][0]["y"][row])
+        self.assertIn("started again", self.browser.value("learning.charts[0].legend.textContent"))
+        self.assertIn("The run was started again.", self.browser.value("events.list.textContent"))
+
+    def test_the_flow_marks_the_part_that_limits_the_run(self):
+        for number, limit in enumerate(["workers", "inference", "replay", "trainer", "prefetcher", "machine", ""], 1):
+            verdict = {"what": "lag cap, environment and training", "why": "", "advice": "", "limit": limit}
+            self.server.publish(snapshot(number, bottleneck=verdict))
+            if number == 1:
+                self.open("flow")
+            self.browser.wait(f"newest !== null && newest.env_steps === {1000 * number}")
+            self.browser.wait(
+                f"document.querySelectorAll('.flow li').length === 5 && byId('figures').textContent.includes('{1000 * number:,}')"
+            )
+            marked = self.browser.value("[...document.querySelectorAll('.flow .limit h3')].map((title) => title.textContent)")
+            titles = {
+                "workers": "Workers",
+                "inference": "Inference",
+                "replay": "Replay buffer",
+                "trainer": "Trainer",
+                "prefetcher": "Trainer",
+            }
+            self.assertEqual(marked, [titles[limit]] if limit in titles else [])
+
     def test_a_page_that_is_opened_late_shows_the_whole_run_and_goes_on(self):
         self.server.publish(*[snapshot(n) for n in range(1, 6001)])  # 3.3 hours at one snapshot every 2 s
         self.open()

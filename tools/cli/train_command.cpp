@@ -47,19 +47,39 @@ std::string stopping_line(int signal, bool training_ended) {
   return begin + "writing a checkpoint" + (terminal ? " (press Ctrl-C again after 1 s to quit without it)" : "") + '\n';
 }
 
-void open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config) {
-  try {
+std::string milliseconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+// Where `address` names no port, that of the last start of the run in `folder` is used, so that a page which is open in
+// a browser finds this start. Returns that port if another program has taken it, else 0.
+uint16_t open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config,
+                    const std::string& folder) {
+  const auto open = [&](uint16_t port) {
     socket.emplace(StatsSocketOptions{.host = address.host,
-                                      .port = address.port,
+                                      .port = port,
                                       .run = config.name,
+                                      .started = milliseconds_since_1970(),
                                       .config = to_json(config),
                                       .defaults = to_json(RunConfig{}),
                                       .page_gz = dashboard_page(),
                                       .metrics = exported_metrics(),
                                       .max_snapshots = static_cast<size_t>(config.stats.history)});
+  };
+  const uint16_t before = address.port == 0 ? read_stats_port(posix_disk(), folder).value_or(0) : 0;
+  try {
+    if (before != 0) open(before);
+    if (before != 0) return 0;
+  } catch (const IoError&) {
+    socket.reset();
+  }
+  try {
+    open(address.port);
   } catch (const IoError& refused) {
     throw ConfigError(std::string("--stats ") + refused.what());
   }
+  return before;
 }
 
 // The name of this machine; empty if it has none.
@@ -91,6 +111,7 @@ void announce(RunFolder& folder, const Address& workers, const Address& stats) {
   print_line("dashboard  http://" + address_for_others(stats, host_name()) + '/');
   if (const std::string tunnel = tunnel_command(stats); !tunnel.empty())
     print_line("           from your machine first: " + tunnel);
+  folder.write_stats_port(stats.port);
   folder.write_endpoints(
       nlohmann::json{{"pid", getpid()}, {"workers", workers.text()}, {"stats", stats.text()}}.dump(2));
 }
@@ -188,6 +209,7 @@ struct Start {
   std::shared_ptr<RunContext> context;
   std::shared_ptr<Learner> learner;
   std::optional<StatsSocket> socket;  // none in a deterministic run
+  uint16_t taken_stats_port = 0;      // of the last start, which another program listens on
   std::optional<RunFolder> folder;
   std::shared_ptr<RunReport> report;
   RunOutcome outcome;
@@ -250,6 +272,10 @@ int begin_and_train(Start& run) {
     log_warn("train",
              "port " + std::to_string(taken_port) +
                  ", on which the last start of this run listened, is taken; its workers must be started again");
+  if (run.taken_stats_port != 0)
+    log_warn("train", "port " + std::to_string(run.taken_stats_port) +
+                          ", on which the last start of this run served its statistics, is taken; a page that is open "
+                          "must be opened at the new address");
   run.report = std::make_shared<RunReport>(*run.folder, run.socket ? &*run.socket : nullptr, config, *start,
                                            run.context->state_of(kMetricsHeld));
   run.signals.begin([report = run.report](int signal) { return stopping_line(signal, report->training_ended()); });
@@ -271,7 +297,8 @@ int run_train(const TrainOptions& options) {
   run.learner = learner_of(*run.context);
   begin_step("training");
   // The ports first: if one is taken, nothing has been written yet.
-  if (!config.deterministic) open_stats(run.socket, options.stats, config);
+  if (!config.deterministic)
+    run.taken_stats_port = open_stats(run.socket, options.stats, config, run_folder_of(options, config));
   return begin_and_train(run);
 }
 
