@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
+constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGHUP};
 
 const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000", "checkpoint.every_updates=0"});
 const Words kDeterministic = set({"deterministic=true", "stats.every_updates=1"});

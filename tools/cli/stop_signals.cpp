@@ -22,10 +22,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// XCPU comes at the soft limit of `ulimit -t`, and every second after it until the hard limit ends the process.
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+
 sigset_t stop_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&set, signal);
+  for (const int signal : kSignals) sigaddset(&set, signal);
   struct sigaction action{};
   if (sigaction(SIGHUP, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
   return set;
@@ -45,7 +48,7 @@ std::string signal_name(int signal) {
 
 void hold_stop_signals() {
   // Shells start background jobs with INT ignored. It must still be able to stop this process.
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_DFL);
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The signals that ask a command to stop: INT, TERM, USR1, USR2, and HUP unless the process was started with HUP
+// The signals that ask a command to stop: INT, TERM, USR1, USR2, XCPU, and HUP unless the process was started with HUP
 // ignored, as nohup does. Launchers send several of them for one stop, so further signals have no effect. The exception
 // is a second INT at least kSecondInterrupt after the first: it ends the process at once. Used by the commands that run
 // until they are told to stop.
