@@ -7,7 +7,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/evaluation_actor.h"
 #include "runtime/base/log.h"
+#include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -17,92 +19,140 @@ namespace {
 using EvaluatorSelf = SelfPointer<EvaluatorActor, EvaluatorState>;
 using Asker = caf::typed_actor<caf::reacts_to<Evaluation>>;
 
-constexpr int kStepsPerSlice = 64;
-
-void begin(EvaluatorState& st) {
-  if (!st.player) {
-    st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
-    st.player = make_evaluation_player(st.context);
-  }
-  st.player->begin(*st.job.weights, st.context->config.seed, st.context->config.evaluation.episodes);
-}
-
-Evaluation summarize(const EvaluatorState& st) {
-  Evaluation result;
-  result.version = st.job.weights->version;
-  result.last = st.job.last;
-  if (!st.player) return result;
-  const EpisodeSummary summary = st.player->summary();
-  result.episodes = summary.episodes;
-  result.return_mean = summary.return_mean;
-  result.return_std = summary.return_std;
-  result.length_mean = summary.length_mean;
-  result.success_rate = summary.success_rate;
-  return result;
-}
-
-Evaluation failed(const EvaluatorState& st, const std::string& error) {
-  const std::string line = "the evaluation of version " + st.job.weights->version.text() + " failed: " + error;
-  st.job.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's error
-  Evaluation result = summarize(st);
-  result.error = error;
-  return result;
-}
-
-void finish(EvaluatorSelf self, const Evaluation& result);
+constexpr std::chrono::seconds kBeat{1};
+// In a deterministic run time must not matter, so this many steps count as a second.
+constexpr uint64_t kStepsPerSecond = 1000;
 
 void start(EvaluatorSelf self) {
   auto& st = self->state;
-  st.job = std::exchange(st.waiting, {});
-  st.asker = std::exchange(st.next_asker, nullptr);
-  try {
-    begin(st);
-    self->send(self, next_atom_v);
-  } catch (const std::exception& e) {
-    finish(self, failed(st, e.what()));
+  if (!st.actor) {
+    st.actor = spawn_on(self->system(), st.context->threads, evaluation_actor, st.context);
+    self->monitor(st.actor);
   }
+  const EvaluateMessage& job = st.jobs.front().message;
+  st.so_far = {};
+  st.so_far.version = job.weights->version;
+  st.so_far.last = job.last;
+  st.steps = st.steps_at_end = 0;
+  st.started = st.last_end = self->clock().now();
+  self->send(st.actor, job);
+  if (std::exchange(st.beats, true)) return;
+  beat_after(self, *st.context, kBeat);
+}
+
+void report_progress(EvaluatorSelf self) {
+  const auto& st = self->state;
+  EvaluationProgress progress;
+  if (!st.jobs.empty()) {
+    progress.now.emplace();
+    progress.now->updates = st.so_far.version.number;
+    progress.now->episodes = st.so_far.episodes;
+    progress.now->of = static_cast<uint64_t>(st.context->config.evaluation.episodes);
+    progress.now->waiting = st.jobs.size() - 1;
+    progress.now->seconds = std::chrono::duration<double>(self->clock().now() - st.started).count();
+  }
+  self->send(st.stats, progress);
 }
 
 void finish(EvaluatorSelf self, const Evaluation& result) {
   auto& st = self->state;
-  st.job = {};
+  const EvaluatorState::Job job = std::move(st.jobs.front());
+  st.jobs.pop_front();
+  if (!result.error.empty()) {
+    const std::string line = "the evaluation of version " + result.version.text() + " failed: " + result.error;
+    job.message.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
+  }
   self->send(st.stats, result);
-  self->send(caf::actor_cast<Asker>(st.asker), result);
-  if (st.waiting.weights) start(self);
+  self->send(caf::actor_cast<Asker>(job.asker), result);
+  if (!st.jobs.empty()) start(self);
+  if (!st.context->deterministic) report_progress(self);
 }
 
-void slice(EvaluatorSelf self) {
+// Ends the current evaluation with the episodes that it has. Its actor may be inside a step for ever, so the next one
+// is played by another.
+void give_up(EvaluatorSelf self, const std::string& span) {
   auto& st = self->state;
-  if (!st.job.weights) return;
-  try {
-    for (int i = 0; i < kStepsPerSlice && !st.player->complete(); ++i) st.player->step();
-  } catch (const std::exception& e) {
-    finish(self, failed(st, e.what()));
-    return;
+  self->demonitor(st.actor.address());
+  self->send(st.actor, Stop{"no episode ends"});
+  st.actor = nullptr;
+  Evaluation result = st.so_far;
+  result.error = "no episode ended within " + span + " (evaluation.timeout_ms); " + format_count(result.episodes) +
+                 " of " + format_counted(static_cast<uint64_t>(st.context->config.evaluation.episodes), "episode") +
+                 " were played";
+  finish(self, result);
+}
+
+void on_slice(EvaluatorSelf self, const EvaluationSlice& slice) {
+  auto& st = self->state;
+  const bool current = st.actor && self->current_sender() && self->current_sender()->address() == st.actor.address();
+  if (!current || st.stopping) return;
+  st.steps = slice.steps;
+  if (slice.so_far.episodes > st.so_far.episodes) {
+    st.steps_at_end = slice.steps;
+    st.last_end = self->clock().now();
   }
-  if (st.player->complete()) {
-    finish(self, summarize(st));
-  } else {
-    self->send(self, next_atom_v);
-  }
+  st.so_far = slice.so_far;
+  if (slice.over) return finish(self, slice.so_far);
+  const auto timeout = st.context->config.evaluation.timeout;
+  const uint64_t most_steps = kStepsPerSecond * static_cast<uint64_t>(timeout.count()) / 1000;
+  if (st.context->deterministic && timeout.count() > 0 && st.steps - st.steps_at_end > most_steps)
+    return give_up(self, format_counted(most_steps, "step"));
+  self->send(st.actor, next_atom_v);
+}
+
+void on_beat(EvaluatorSelf self) {
+  auto& st = self->state;
+  st.beats = !st.jobs.empty() && !st.stopping;
+  if (!st.beats) return;
+  const auto timeout = st.context->config.evaluation.timeout;
+  if (timeout.count() > 0 && self->clock().now() - st.last_end >= timeout)
+    give_up(self, std::to_string(timeout.count()) + " ms");
+  else
+    report_progress(self);
+  beat_after(self, *st.context, kBeat);
+}
+
+void on_stop(EvaluatorSelf self, const Stop& stop) {
+  auto& st = self->state;
+  if (std::exchange(st.stopping, true)) return;
+  if (!st.jobs.empty())
+    log_info("evaluator", format_counted(st.jobs.size(), "evaluation") + " not made, the first of version " +
+                              st.jobs.front().message.weights->version.text() + ": the run ends (" + stop.reason + ")");
+  if (!st.actor) return self->quit();
+  self->send(st.actor, stop);
 }
 
 }  // namespace
+
+uint64_t most_open_evaluations(size_t snapshot_bytes) {
+  constexpr uint64_t kBytes = uint64_t{256} << 20;
+  return std::clamp<uint64_t>(kBytes / std::max<size_t>(snapshot_bytes, 1), 2, 32);
+}
 
 EvaluatorActor::behavior_type evaluator(EvaluatorSelf self, RunContextPtr context, StatsActor stats) {
   guard(self);
   self->state.context = context;
   self->state.stats = stats;
+  self->set_down_handler([self](const caf::down_msg& down) {
+    auto& st = self->state;
+    if (!st.actor || down.source != st.actor.address()) return;
+    st.actor = nullptr;
+    if (st.stopping) return self->quit();
+    if (st.jobs.empty()) return;
+    Evaluation result = st.so_far;
+    result.error = describe(down.reason);
+    finish(self, result);
+  });
   return {
       [self](const EvaluateMessage& job) {
         auto& st = self->state;
-        if (st.waiting.weights && st.waiting.last) return;  // a later one must not replace the last evaluation
-        st.waiting = job;
-        st.next_asker = self->current_sender();
-        if (!st.job.weights) start(self);
+        if (st.stopping) return;
+        st.jobs.push_back({job, self->current_sender()});
+        if (st.jobs.size() == 1) start(self);
       },
-      [self](next_atom) { slice(self); },
-      [self](const Stop&) { self->quit(); },
+      [self](const EvaluationSlice& slice) { on_slice(self, slice); },
+      [self](beat_atom) { on_beat(self); },
+      [self](const Stop& stop) { on_stop(self, stop); },
   };
 }
 

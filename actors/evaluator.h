@@ -1,24 +1,36 @@
 #pragma once
-// Evaluator: plays episodes with the most likely actions of one fixed policy version and reports the result to stats
-// and to the actor that requested it. Never sends samples to replay. Detached; plays a few steps at a time so that it
-// can be stopped.
+// Evaluator: has every evaluation that it is asked for played, one after the other, and reports each result to stats
+// and to the actor that asked. An evaluation in which no episode ends for evaluation.timeout_ms ends with what it has,
+// also if its environment is still inside a step. Event-based; an EvaluationActor plays.
 
-#include <memory>
+#include <chrono>
+#include <deque>
 
-#include "actors/evaluation_player.h"
 #include "actors/messages.h"
 #include "actors/run_context.h"
 
 namespace troupe {
 
+// How many evaluations may be under way or wait. Each holds a snapshot of this many bytes, and a run does not end
+// before all are made.
+uint64_t most_open_evaluations(size_t snapshot_bytes);
+
 struct EvaluatorState {
   static inline const char* name = "evaluator";
+  struct Job {
+    EvaluateMessage message;
+    caf::strong_actor_ptr asker;  // gets the result
+  };
+
   RunContextPtr context;
   StatsActor stats;
-  std::unique_ptr<EvaluationPlayer> player;
-  EvaluateMessage job;                      // the current job, if job.weights is set
-  EvaluateMessage waiting;                  // the newest request that arrived during it
-  caf::strong_actor_ptr asker, next_asker;  // who gets the result
+  EvaluationActor actor;  // plays the first of `jobs`; null before the first one, and after it was given up
+  std::deque<Job> jobs;   // the first is under way
+  Evaluation so_far;      // of the first
+  uint64_t steps = 0, steps_at_end = 0;  // of the first: made, and when an episode last ended
+  std::chrono::steady_clock::time_point started, last_end;
+  bool beats = false;  // a beat is on its way
+  bool stopping = false;
 };
 
 EvaluatorActor::behavior_type evaluator(SelfPointer<EvaluatorActor, EvaluatorState> self, RunContextPtr context,

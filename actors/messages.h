@@ -73,6 +73,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::UpdateMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ReplayReport)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Evaluation)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::EvaluateMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::EvaluationSlice)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::EvaluationProgress)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::CheckpointMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::CheckpointWritten)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ActorState)
@@ -93,9 +95,10 @@ void register_messages(caf::actor_system_config& config);
 
 // -- interfaces inside one process
 
-using StatsActor = StatsService::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>,
-                                        caf::reacts_to<Evaluation>, caf::reacts_to<ReceiverGone>,
-                                        caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+using StatsActor =
+    StatsService::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>, caf::reacts_to<Evaluation>,
+                         caf::reacts_to<EvaluationProgress>, caf::reacts_to<ReceiverGone>, caf::reacts_to<beat_atom>,
+                         caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using ReplayActor =
     ReplayService::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<CheckpointMessage>,
                           caf::reacts_to<ReceiverGone>, caf::reacts_to<WorkerGone>, caf::reacts_to<beat_atom>,
@@ -120,7 +123,10 @@ using WeightPlaneActor = caf::typed_actor<caf::reacts_to<ReceiverJoined>, caf::r
                                           caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 using WeightReceiverActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 using WeightsHolder = caf::typed_actor<caf::reacts_to<WeightsMessage>>;
-using EvaluatorActor =
+using EvaluatorActor = caf::typed_actor<caf::reacts_to<EvaluateMessage>, caf::reacts_to<EvaluationSlice>,
+                                        caf::reacts_to<beat_atom>, caf::reacts_to<Stop>>;
+// Plays one evaluation at a time for the evaluator, a few steps for each next_atom.
+using EvaluationActor =
     caf::typed_actor<caf::reacts_to<EvaluateMessage>, caf::reacts_to<next_atom>, caf::reacts_to<Stop>>;
 // Writes checkpoints and reports.
 using RecorderActor =

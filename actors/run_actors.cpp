@@ -55,7 +55,7 @@ void spawn_prefetcher(SupervisorSelf self) {
 
 void spawn_evaluator(SupervisorSelf self) {
   auto& st = self->state;
-  st.evaluator = spawn_on(self->system(), st.context->threads, evaluator, st.context, st.stats);
+  st.evaluator = spawn_on(self->system(), false, evaluator, st.context, st.stats);
 }
 
 void spawn_trainer(SupervisorSelf self) {

@@ -94,6 +94,7 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
           self->send(recorder,
                      SnapshotMessage{std::make_shared<const StatsSnapshot>(core.take_report(now)), SnapshotUse::port});
       },
+      [self](const EvaluationProgress& progress) { self->state.core->add(progress); },
       [self](const ReceiverGone& gone) { self->state.core->add(gone); },
       [self, context, recorder, interval](beat_atom) {
         StatsCore& core = *self->state.core;

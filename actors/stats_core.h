@@ -48,6 +48,7 @@ class StatsCore {
   // Returns the point of the evaluation, see Evaluation::point. One that failed changes nothing: the last good one
   // stays; its point is empty.
   std::string add(const Evaluation& evaluation, Clock::time_point now);
+  void add(const EvaluationProgress& progress) { now_.evaluating = progress.now; }
   // The run is over.
   void end(Clock::time_point now) { end_training(now); }
 

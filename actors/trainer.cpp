@@ -8,6 +8,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/deterministic_run.h"
+#include "actors/evaluator.h"
 #include "actors/resume.h"
 #include "actors/run_progress.h"
 #include "actors/state_bytes.h"
@@ -92,15 +93,41 @@ void ask(TrainerSelf self) {
   self->send(self->state.peers.prefetcher, next_atom_v);
 }
 
+// Every evaluation is made, and each that waits holds a snapshot of the weights. So training waits while there are too
+// many.
+void hold(TrainerSelf self) {
+  auto& st = self->state;
+  st.held = true;
+  if (std::exchange(st.warned_of_evaluations, true)) return;
+  log_warn("trainer", "update " + std::to_string(st.version.number) + ": training waits until fewer than " +
+                          std::to_string(st.evaluations) +
+                          " evaluations are open, because they take longer than the updates between them; a larger "
+                          "evaluation.every_updates or fewer evaluation.episodes would not hold it up. Further waits "
+                          "are not reported");
+}
+
 // Starts an evaluation if one is due, and asks for the next super-batch.
 void go_on(TrainerSelf self, WeightsPtr weights) {
   auto& st = self->state;
   const RunConfig& config = st.context->config;
   if (due(st.version.number, config.evaluation.every_updates)) {
     if (!weights) weights = st.learner->snapshot(st.version);
+    ++st.evaluations;
     self->send(st.peers.evaluator, EvaluateMessage{weights, false});
+    if (st.evaluations >= most_open_evaluations(weights->flat.bytes())) return hold(self);
   }
   ask(self);
+}
+
+void on_evaluation(TrainerSelf self, const Evaluation& evaluation) {
+  auto& st = self->state;
+  if (evaluation.last) return;
+  st.evaluations -= std::min<uint64_t>(st.evaluations, 1);
+  if (evaluation.error.empty()) st.evaluated = evaluation.return_mean;
+  if (st.context->deterministic) return;
+  if (evaluation.error.empty())
+    if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
+  if (std::exchange(st.held, false) && !st.ended) ask(self);
 }
 
 // All actors are idle. A checkpoint taken now contains no unfinished work, and an update that begins now does not
@@ -229,12 +256,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
       [self](const StagedMessage& message) {
         if (!self->state.ended) update(self, message);
       },
-      [self](const Evaluation& evaluation) {
-        if (evaluation.last || !evaluation.error.empty()) return;
-        self->state.evaluated = evaluation.return_mean;
-        if (self->state.context->deterministic) return;
-        if (const std::string reason = limit_reached(self); !reason.empty()) end(self, reason);
-      },
+      [self](const Evaluation& evaluation) { on_evaluation(self, evaluation); },
       [self](idle_atom) { on_idle(self); },
       [self](const Stop& stop) {
         request_end(self, stop.reason);

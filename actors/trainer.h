@@ -36,7 +36,10 @@ struct TrainerState {
   bool warned_of_skipped = false, warned_of_empty = false;
   double evaluated = std::numeric_limits<double>::quiet_NaN();  // mean return of the last evaluation during training
   Clock::time_point started, asked;
-  bool waiting = false;  // asked for a batch
+  bool waiting = false;      // asked for a batch
+  uint64_t evaluations = 0;  // requested and not yet made
+  bool held = false;         // the next batch is asked for when fewer evaluations are open
+  bool warned_of_evaluations = false;
   bool ended = false;
   // Used in deterministic runs:
   std::string end_reason, end_error;  // why to end at the next turn

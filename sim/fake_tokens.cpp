@@ -85,7 +85,7 @@ class FakeGenerator final : public Generator {
     std::vector<int32_t> tokens;
   };
 
-  bool evaluates() const { return world_.running_kind == "evaluator"; }
+  bool evaluates() const { return world_.running_kind == "evaluation"; }
 
   void trouble() {
     if (world_.fault(world_.scenario.forward_slow)) world_.seconds_to_pass += world_.rng.uniform_double() * 3;

@@ -52,7 +52,7 @@ class FakePolicy final : public Policy {
   ActOutput act(const ActInput& input) override {
     const std::vector<int64_t> ids = numbers(world_, input.observations);
     const auto rows = static_cast<int64_t>(ids.size());
-    const bool evaluates = world_.running_kind == "evaluator";
+    const bool evaluates = world_.running_kind == "evaluation";
     for (const uint8_t flag : input.deterministic.view<uint8_t>())
       if ((flag != 0) != evaluates)
         world_.violate("the kind of action requested for a row is not the one that its client needs");

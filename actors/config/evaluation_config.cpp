@@ -12,6 +12,10 @@ void describe(EvaluationConfig& c, Fields& fields) {
   s.add(c.episodes, "episodes", between(1, 1e6), "episodes (token runs: held-out prompts) of one evaluation",
         {.elsewhere = kWords<"n_eval_episodes">});
   s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together");
+  s.add(
+      c.timeout, "timeout_ms", between(0, 86'400'000),
+      "an evaluation in which no episode ends for this long ends with the episodes that it has, troupe eval included; "
+      "0 = never; in a deterministic run 1,000 steps count as a second");
   s.add(c.device, "device", device_name_or_auto(),
         "device that evaluations compute on, troupe eval and troupe play included; auto = trainer.device; in a process "
         "that does not have that device, its first GPU, or the CPU if it has none");

@@ -1,6 +1,7 @@
 #pragma once
 // The section "evaluation" of a config file. Plain values; any thread.
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -11,7 +12,9 @@ namespace troupe {
 struct EvaluationConfig {
   int64_t every_updates = 0;  // updates between evaluations during training; 0 = only the final evaluation
   int64_t episodes = 100;
-  int64_t rows = 50;            // sub-environments stepped together
+  int64_t rows = 50;  // sub-environments stepped together
+  // An evaluation in which no episode ends for this time ends with the episodes that it has; 0 = never.
+  std::chrono::milliseconds timeout{300'000};
   std::string device = "auto";  // values as in inference.device
   // JSON object: environment parameters that override those of env.params in evaluations.
   std::string env_params = "{}";

@@ -150,6 +150,18 @@ struct EvaluateMessage {
   bool last = false;
 };
 
+// To the evaluator: how far the evaluation under way is, after some of its steps.
+struct EvaluationSlice {
+  uint64_t steps = 0;  // that every row has made
+  Evaluation so_far;   // of the episodes that have ended
+  bool over = false;
+};
+
+// To stats: the evaluation under way, if there is one.
+struct EvaluationProgress {
+  std::optional<EvaluationUnderWay> now;
+};
+
 // The contents of a checkpoint. The trainer fills in the learner and sends it to replay after its updates. Replay adds
 // its counts and sends it to stats, which adds the totals and sends it to the recorder.
 struct CheckpointMessage {

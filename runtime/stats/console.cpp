@@ -156,6 +156,15 @@ std::string evaluation_line(const StatsSnapshot& s) {
          ", success " + format_percent(e.success_rate);
 }
 
+// Empty unless an evaluation is under way.
+std::string evaluating_line(const StatsSnapshot& s) {
+  if (!s.evaluating) return "";
+  const EvaluationUnderWay& e = *s.evaluating;
+  return "  evaluating the policy after update " + format_short(e.updates) + ": " + format_short(e.episodes) + " of " +
+         format_short(e.of) + (s.counts_answers ? " prompts, " : " episodes, ") + format_seconds(e.seconds) +
+         (e.waiting > 0 ? ", " + format_short(e.waiting) + " more to do" : "");
+}
+
 // Empty unless an alarm is raised. Errors come first.
 std::string alarms_line(const StatsSnapshot& s) {
   std::string errors, warnings;
@@ -185,10 +194,10 @@ struct BlockLine {
 };
 
 std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& s, size_t width) {
-  return {{0, head_line(run, s, width)}, {1, steps_line(s)},      {4, workers_line(s)},  {5, failures_line(s)},
-          {11, inference_line(s)},       {12, batches_line(s)},   {3, training_line(s)}, {6, lag_line(s)},
-          {8, weights_line(s)},          {2, return_line(s)},     {9, learning_line(s)}, {7, evaluation_line(s)},
-          {1, alarms_line(s)},           {1, bottleneck_line(s)}, {10, advice_line(s)}};
+  return {{0, head_line(run, s, width)}, {1, steps_line(s)},    {4, workers_line(s)},    {5, failures_line(s)},
+          {11, inference_line(s)},       {12, batches_line(s)}, {3, training_line(s)},   {6, lag_line(s)},
+          {8, weights_line(s)},          {2, return_line(s)},   {9, learning_line(s)},   {7, evaluation_line(s)},
+          {2, evaluating_line(s)},       {1, alarms_line(s)},   {1, bottleneck_line(s)}, {10, advice_line(s)}};
 }
 
 // An item of the line for files, with a shorter form. Those with the highest rank are left out first, those with rank 0
@@ -228,6 +237,9 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   if (const std::string what = find_bottleneck(s).what; !what.empty())
     items.push_back(same(0, 8, "bottleneck: " + what));
   if (s.training_ended) items.push_back(same(0, 8, "training has ended"));
+  if (s.evaluating)
+    items.push_back(
+        same(0, 8, "evaluating " + format_short(s.evaluating->episodes) + " of " + format_short(s.evaluating->of)));
   if (!s.alarms.empty()) items.push_back(counted(1, 3, "alarms", s.alarms.size()));
   items.push_back(counted(0, 12, "workers", s.workers_up));
   items.push_back(same(4, 14, "ETA " + format_seconds(s.eta_seconds)));

@@ -21,7 +21,9 @@ ordered_json json_of(const StatsSnapshot& s) {
     ordered_json& place = dot == std::string_view::npos ? outer : outer[std::string(field.path.substr(dot + 1))];
     place = field.value(s);
   }
-  if (!s.evaluation) result["eval"] = nullptr;  // in place of an object whose figures are all null
+  // In place of objects whose figures are all null:
+  if (!s.evaluation) result["eval"] = nullptr;
+  if (!s.evaluating) result["evaluating"] = nullptr;
   return result;
 }
 
@@ -49,6 +51,7 @@ void forget_times(StatsSnapshot& s) {
   s.rss_bytes = s.worker_bytes = s.environment_bytes = s.verifier_bytes = 0;
   s.busy = {};
   s.recent = {};
+  s.evaluating.reset();
 }
 
 std::string to_json(const StatsSnapshot& snapshot) { return json_text(json_of(snapshot)); }

@@ -24,6 +24,15 @@ struct EvaluationResult {
   double success_rate = kUnknown;  // unknown where the environment does not report success
 };
 
+// An evaluation that has not ended.
+struct EvaluationUnderWay {
+  uint64_t updates = 0;   // of the policy
+  uint64_t episodes = 0;  // that have ended, of `of`
+  uint64_t of = 0;
+  double seconds = 0;    // since its start
+  uint64_t waiting = 0;  // evaluations that are made after it
+};
+
 // Shares of time that actors spent in their handlers over the last 10 s, 0 to 1, on average over actors of a kind.
 struct BusyShares {
   double workers = kUnknown;
@@ -115,6 +124,7 @@ struct StatsSnapshot {
   uint64_t verifier_bytes = 0;                     // of the processes of verifiers
   std::map<std::string, Alarm> alarms;             // those raised now, by name
   std::optional<EvaluationResult> evaluation;      // the last one
+  std::optional<EvaluationUnderWay> evaluating;
 };
 
 // Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and

@@ -31,6 +31,10 @@ Json of_eval(const S& s) {
   return s.evaluation ? Json((*s.evaluation).*member) : Json();
 }
 template <auto member>
+Json of_evaluating(const S& s) {
+  return s.evaluating ? Json((*s.evaluating).*member) : Json();
+}
+template <auto member>
 Json of_bottleneck(const S& s) {
   return find_bottleneck(s).*member;
 }
@@ -71,6 +75,7 @@ constexpr const char* kServed = "after the first forward pass";
 constexpr const char* kServedTimed = "after the first forward pass, not in deterministic runs";
 constexpr const char* kFinished = "after the first episode";
 constexpr const char* kEvaluated = "after the first evaluation";
+constexpr const char* kEvaluating = "during an evaluation, not in deterministic runs";
 
 constexpr std::array kFields = {
     SnapshotField{kProgress, "elapsed_seconds", "elapsed_seconds", "s", kTimed,
@@ -298,6 +303,17 @@ constexpr std::array kFields = {
                   "after the first evaluation, if the environment reports success",
                   "share of these episodes that the environment calls a success",
                   of_eval<&EvaluationResult::success_rate>},
+    SnapshotField{kEval, "evaluating.updates", "", "updates", kEvaluating,
+                  "which policy the evaluation under way plays: the one after this many updates",
+                  of_evaluating<&EvaluationUnderWay::updates>},
+    SnapshotField{kEval, "evaluating.episodes", "", "episodes", kEvaluating, "how many of its episodes have ended",
+                  of_evaluating<&EvaluationUnderWay::episodes>},
+    SnapshotField{kEval, "evaluating.of", "", "episodes", kEvaluating, "how many it plays (`evaluation.episodes`)",
+                  of_evaluating<&EvaluationUnderWay::of>},
+    SnapshotField{kEval, "evaluating.seconds", "", "s", kEvaluating, "time since its start",
+                  of_evaluating<&EvaluationUnderWay::seconds>},
+    SnapshotField{kEval, "evaluating.waiting", "evaluations_waiting", "evaluations", kEvaluating,
+                  "further evaluations that are made after it", of_evaluating<&EvaluationUnderWay::waiting>},
 };
 
 }  // namespace

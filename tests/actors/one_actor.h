@@ -30,6 +30,9 @@ struct Heard {
   std::vector<SamplingFailed> sampling_failed;
   std::vector<UpdateMessage> updates;
   std::vector<TrainingEnded> ended;
+  std::vector<Evaluation> evaluations;
+  std::vector<EvaluationProgress> progress;  // of evaluations
+  uint64_t batches_asked = 0;
   uint32_t credits = 0;
   std::vector<caf::error> exits;  // reasons of exit messages; they do not end the peer
 };
@@ -54,13 +57,14 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [](const RolloutMessage&) {},
       [](const InferenceReport&) {},
       [](const Applied&) {},
-      [](next_atom) {},
+      [heard](next_atom) { ++heard->batches_asked; },
       [](const WeightsMessage&) {},
       [heard](const UpdateMessage& update) { heard->updates.push_back(update); },
       [heard](const TrainingEnded& ended) { heard->ended.push_back(ended); },
       [](const CheckpointMessage&) {},
       [](const EvaluateMessage&) {},
-      [](const Evaluation&) {},
+      [heard](const Evaluation& evaluation) { heard->evaluations.push_back(evaluation); },
+      [heard](const EvaluationProgress& progress) { heard->progress.push_back(progress); },
   };
 }
 
@@ -121,6 +125,8 @@ class OneActor {
     scheduler_->clock().advance_time(time);
     run();
   }
+  // Only moves the clock: an actor may do so while it runs.
+  void pass_time(std::chrono::milliseconds time) { scheduler_->clock().advance_time(time); }
   template <class State, class Actor>
   State& state_of(const Actor& actor) {
     auto* pointer = caf::actor_cast<caf::strong_actor_ptr>(actor)->get();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/evaluator.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory_disk.h"
 #include "tests/actors/one_actor.h"
@@ -166,4 +167,24 @@ TEST_CASE("trainer: updates with nothing to train on log one warning and do not 
   CHECK(log.find("warning trainer: update 1: nothing to train on in a super-batch of 0 samples") != std::string::npos);
   CHECK(log.find("algorithm.incomplete \"drop\"") != std::string::npos);
   open_log(nullptr, {.to_stderr = false});
+}
+
+TEST_CASE("trainer: waits while as many evaluations are open as memory may hold, and goes on when one has ended") {
+  RunConfig config = limited(0, 1000);
+  config.evaluation.every_updates = 1;
+  Fixture f(config);
+  const uint64_t most = most_open_evaluations(f.learner->snapshot({})->flat.bytes());
+  for (uint64_t i = 0; i < most; ++i) {
+    CHECK(f.peer.heard->batches_asked == i + 1);
+    f.update();
+  }
+  CHECK(f.peer.heard->batches_asked == most);  // the next one is not asked for
+  f.peer.tell(f.trainer, Evaluation{.version = {0, 1}, .return_mean = 1});
+  f.run();
+  CHECK(f.peer.heard->batches_asked == most + 1);
+  f.update();
+  CHECK(f.peer.heard->batches_asked == most + 1);
+  f.peer.tell(f.trainer, Evaluation{.version = {0, 2}, .error = "no episode ended"});
+  f.run();
+  CHECK(f.peer.heard->batches_asked == most + 2);
 }

@@ -103,6 +103,51 @@ TEST_CASE("environment: an evaluation whose step does not return does not delay 
   CHECK(run.summary().is_object());
 }
 
+TEST_CASE("environment: a last evaluation whose step does not return ends within its time, and so does eval") {
+  TempFolder folder;
+  const Words stalled =
+      set({R"(evaluation.env_params={"stall_probability": 1, "stall_ms": 3600000})", "evaluation.timeout_ms=1500"});
+  TrainProcess run(folder / "run",
+                   set({"stop.env_steps=0", "stop.updates=2"}) + synthetic(R"("stall_ms": 0)") + stalled);
+  CHECK(run.process().wait(kEnd).value_or(-1) == 1);
+  const std::string why = "no episode ended within 1500 ms (evaluation.timeout_ms";
+  CHECK(has(run.process().err(), why));
+  CHECK(has(run.process().out(), "evaluating 0 of "));
+  REQUIRE(run.summary().is_object());
+  CHECK(has(run.summary().at("eval").at("error"), why));
+  CHECK(run.summary().at("updates") == 2);
+  CHECK(checkpoints_of(run.folder()) == std::vector<uint64_t>{2});
+
+  Process eval({"troupe", "eval", run.folder(), "--json"});
+  CHECK(eval.wait(kEnd).value_or(-1) == 1);
+  CHECK(has(eval.err(), why));
+  CHECK(has(Json::parse(eval.out()).at("error"), " episodes were played"));
+}
+
+TEST_CASE("environment: eval of episodes that never end says how far it is, and stops at a signal with what it has") {
+  TempFolder folder;
+  const Words endless =
+      set({"stop.env_steps=0", "stop.updates=2",
+           R"(evaluation.env_params={"stall_probability": 1, "stall_ms": 3600000})", "evaluation.timeout_ms=1"});
+  TrainProcess run(folder / "run", synthetic(R"("stall_ms": 0)") + endless);
+  CHECK(run.process().wait(kEnd).value_or(-1) == 1);
+  Process eval({"troupe", "eval", run.folder(), "--timeout-ms", "0", "--episodes", "7"});
+  REQUIRE(eventually([&] { return has(eval.err(), "troupe: 0 of 7 episodes played after 0:0"); }));
+  eval.signal(SIGTERM);
+  CHECK(eval.wait(kEnd).value_or(-1) == 130);
+  CHECK(has(eval.err(), "troupe: stopped by SIGTERM after 0 of 7 episodes\n"));
+}
+
+TEST_CASE("environment: a worker whose step does not return loses its credits") {
+  TempFolder folder;
+  TrainProcess run(folder / "run",
+                   kEndless + synthetic(R"("stall_probability": 0.0001, "stall_ms": 3600000)") +
+                       set({"workers.count=4", "workers.credit_timeout_ms=1000", "replay.max_policy_lag=4"}));
+  CHECK(eventually([&] { return log_has(run.folder(), "and loses its "); }));
+  run.process().signal(SIGINT);
+  CHECK(run.process().wait(kEnd).value_or(-1) == 130);
+}
+
 TEST_CASE("environment: INT ends a worker process whose steps do not return") {
   TempFolder folder;
   TrainProcess run(folder / "run", kEndless + kStalls + set({"workers.count=0"}));

@@ -25,11 +25,17 @@ BenchSystem::~BenchSystem() {
 }
 
 StatsActor::behavior_type silent_stats(StatsActor::pointer) {
-  return {[](const WorkerReport&) {},      [](const InferenceReport&) {},
-          [](const Applied&) {},           [](const ReplayReport&) {},
-          [](const CheckpointMessage&) {}, [](const Evaluation&) {},
-          [](const ReceiverGone&) {},      [](beat_atom) {},
-          [](const SaveMessage&) {},       [](const Stop&) {}};
+  return {[](const WorkerReport&) {},
+          [](const InferenceReport&) {},
+          [](const Applied&) {},
+          [](const ReplayReport&) {},
+          [](const CheckpointMessage&) {},
+          [](const Evaluation&) {},
+          [](const EvaluationProgress&) {},
+          [](const ReceiverGone&) {},
+          [](beat_atom) {},
+          [](const SaveMessage&) {},
+          [](const Stop&) {}};
 }
 
 ReplayService::behavior_type silent_replay(ReplayService::pointer) {
@@ -43,7 +49,7 @@ RecorderActor::behavior_type silent_recorder(RecorderActor::pointer) {
 }
 
 EvaluatorActor::behavior_type silent_evaluator(EvaluatorActor::pointer) {
-  return {[](const EvaluateMessage&) {}, [](next_atom) {}, [](const Stop&) {}};
+  return {[](const EvaluateMessage&) {}, [](const EvaluationSlice&) {}, [](beat_atom) {}, [](const Stop&) {}};
 }
 
 RunConfig bench_config(int64_t rows) {

@@ -1,15 +1,16 @@
 #include "tools/cli/eval_command.h"
 
-#include <algorithm>
+#include <chrono>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
 
-#include "actors/evaluation_player.h"
 #include "runtime/base/output.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
+#include "tools/cli/background_evaluation.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/stop_signals.h"
 #include "tools/cli/trained_run.h"
 
 namespace troupe {
@@ -17,12 +18,53 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// With the run's own seed and number of episodes, these are the same episodes as in the run's evaluations.
-EpisodeSummary play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed) {
-  const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(run.context);
-  player->begin(*run.weights, seed, episodes);
-  while (!player->complete()) player->step();
-  return player->summary();
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPoll{50};
+// Of the lines that say how far it is: the first one comes after this time, then one each kBetweenLines.
+constexpr std::chrono::seconds kFirstLine{5}, kBetweenLines{15};
+
+struct Played {
+  EpisodeSummary summary;
+  std::string error;  // why they are not all; empty when they are
+  int code = 0;       // exit code
+};
+
+std::string how_many(const EpisodeSummary& so_far, int64_t episodes) {
+  return format_count(so_far.episodes) + " of " + format_counted(static_cast<uint64_t>(episodes), "episode");
+}
+
+// With the run's own seed and number of episodes, these are the same episodes as in the run's evaluations. A signal
+// ends them, and so does a time `timeout` in which no episode ends; 0 = never.
+Played play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed, std::chrono::milliseconds timeout,
+                     const StopSignals& signals) {
+  const BackgroundEvaluation evaluation(run.context, run.weights, seed, episodes);
+  const auto started = Clock::now();
+  auto last_end = started, next_line = started + kFirstLine;
+  Played played;
+  while (!evaluation.wait(kPoll)) {
+    const EpisodeSummary now = evaluation.so_far();
+    if (now.episodes > played.summary.episodes) last_end = Clock::now();
+    played.summary = now;
+    if (signals.asked()) {
+      played.error = "stopped by " + signal_name(signals.first()) + " after " + how_many(now, episodes);
+      played.code = kExitInterrupted;
+      return played;
+    }
+    if (timeout.count() > 0 && Clock::now() - last_end >= timeout) {
+      played.error = "no episode ended within " + std::to_string(timeout.count()) +
+                     " ms (evaluation.timeout_ms of the run, --timeout-ms); " + how_many(now, episodes) +
+                     " were played";
+      played.code = kExitFailure;
+      return played;
+    }
+    if (Clock::now() < next_line) continue;
+    next_line += kBetweenLines;
+    print_error("troupe: " + how_many(now, episodes) + " played after " +
+                format_seconds(std::chrono::duration<double>(Clock::now() - started).count()));
+  }
+  played.summary = evaluation.so_far();
+  return played;
 }
 
 void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
@@ -40,21 +82,28 @@ void print_text(const std::string& folder, const TrainedRun& run, const EpisodeS
 }  // namespace
 
 int run_eval(const EvalOptions& options) try {
+  StopSignals signals("stopped before the evaluation began");
   const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
   const RunConfig& config = run.context->config;
   const uint64_t seed = options.seed.value_or(config.seed);
-  const EpisodeSummary s = play_episodes(run, options.episodes.value_or(config.evaluation.episodes), seed);
+  const auto timeout = options.timeout_ms ? std::chrono::milliseconds(*options.timeout_ms) : config.evaluation.timeout;
+  signals.begin({});
+  const Played played =
+      play_episodes(run, options.episodes.value_or(config.evaluation.episodes), seed, timeout, signals);
+  signals.end();
+  const EpisodeSummary& s = played.summary;
+  if (!played.error.empty()) print_error("troupe: " + played.error);
   if (!options.json) {
-    print_text(options.run_dir, run, s);
-    return 0;
+    if (played.error.empty() || s.episodes > 0) print_text(options.run_dir, run, s);
+    return played.code;
   }
-  const OrderedJson result{
-      {"run", options.run_dir},        {"env", run.context->spec.id},  {"seed", seed},
-      {"updates", run.version.number}, {"env_steps", run.env_steps},   {"episodes", s.episodes},
-      {"return_mean", s.return_mean},  {"return_std", s.return_std},   {"return_min", s.return_min},
-      {"return_max", s.return_max},    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}};
+  OrderedJson result{{"run", options.run_dir},        {"env", run.context->spec.id},  {"seed", seed},
+                     {"updates", run.version.number}, {"env_steps", run.env_steps},   {"episodes", s.episodes},
+                     {"return_mean", s.return_mean},  {"return_std", s.return_std},   {"return_min", s.return_min},
+                     {"return_max", s.return_max},    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}};
+  if (!played.error.empty()) result["error"] = played.error;
   std::cout << result.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
-  return 0;
+  return played.code;
 } catch (const EnvironmentFailed& failure) {
   print_error(std::string("troupe: ") + failure.what());
   return kExitFailure;

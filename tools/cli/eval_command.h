@@ -10,15 +10,17 @@
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
 #include "tools/cli/machine_check.h"
+#include "tools/cli/stop_signals.h"
 
 namespace troupe {
 
 struct EvalOptions {
   std::string run_dir;
   std::string checkpoint = "newest";
-  std::string device;               // instead of the run's evaluation.device; may be empty
-  std::optional<int64_t> episodes;  // in place of the run's evaluation.episodes
-  std::optional<uint64_t> seed;     // in place of the run's
+  std::string device;                 // instead of the run's evaluation.device; may be empty
+  std::optional<int64_t> episodes;    // in place of the run's evaluation.episodes
+  std::optional<uint64_t> seed;       // in place of the run's
+  std::optional<int64_t> timeout_ms;  // in place of the run's evaluation.timeout_ms
   bool json = false;
 };
 
@@ -31,6 +33,9 @@ inline EvalOptions read_eval(Flags& flags) {
   flags.option("--episodes", "N", options.episodes, integer_in(1, 1'000'000),
                "episodes to play (default: the run's evaluation.episodes)");
   flags.option("--seed", "N", options.seed, parse_seed, "seed of the episodes (default: the run's)");
+  flags.option("--timeout-ms", "N", options.timeout_ms, integer_in(0, 86'400'000),
+               "end with the episodes played so far when none ends for this long, 0 = never (default: the run's "
+               "evaluation.timeout_ms)");
   flags.toggle("--json", options.json, "print one JSON object");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
                "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
@@ -40,6 +45,7 @@ inline EvalOptions read_eval(Flags& flags) {
 }
 
 inline void check_eval(const EvalOptions& options) {
+  hold_stop_signals();  // they stay pending until troupe-learn handles them
   require_device_of_build("--device", options.device);
   require_run_folder(options.run_dir);
 }
@@ -53,9 +59,10 @@ inline Command eval_command() {
               "  troupe eval runs/cartpole --episodes 1000 --seed 7 --json\n",
           .exit_codes = {{0, "all episodes were played"},
                          {1,
-                          "the environment failed, the policy computed numbers that are not finite, or the result "
-                          "could not be written"},
-                         {2, "a mistake in the command, or a run folder that cannot be used"}},
+                          "the environment failed or no episode ended in time, the policy computed numbers that are "
+                          "not finite, or the result could not be written"},
+                         {2, "a mistake in the command, or a run folder that cannot be used"},
+                         {130, "stopped by a signal, with the result of the episodes played so far"}},
           .parse = read_then_run<read_eval, check_eval>,
           .done_by = kLearnProgram};
 }

@@ -54,8 +54,10 @@ void hold_stop_signals() {
 }
 
 struct StopSignals::State {
-  explicit State(const sigset_t& set)
-      : signals(checked(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK))), closing(checked(eventfd(0, EFD_CLOEXEC))) {}
+  State(const sigset_t& set, std::string stopped_line)
+      : stopped("troupe: " + std::move(stopped_line)),
+        signals(checked(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK))),
+        closing(checked(eventfd(0, EFD_CLOEXEC))) {}
   ~State() {
     close(signals);
     close(closing);
@@ -65,6 +67,7 @@ struct StopSignals::State {
   void take(int signal);
   [[noreturn]] void quit() const TROUPE_REQUIRES(mutex);
 
+  const std::string stopped;   // the line before begin()
   const int signals, closing;  // descriptors
   Mutex mutex;
   std::condition_variable_any changed;
@@ -101,7 +104,7 @@ void StopSignals::State::quit() const {
 void StopSignals::State::take(int signal) {
   const MutexLock lock(mutex);
   if (!begun) {
-    print_error("troupe: stopped before the run began; nothing was written");
+    print_error(stopped);
     _exit(kExitInterrupted);
   }
   const Clock::time_point now = Clock::now();
@@ -115,9 +118,9 @@ void StopSignals::State::take(int signal) {
   if (is_first && message) write_error(message(signal));
 }
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(std::string stopped) {
   hold_stop_signals();
-  state_ = std::make_unique<State>(stop_signals());
+  state_ = std::make_unique<State>(stop_signals(), std::move(stopped));
   thread_ = std::thread([this] { state_->watch(); });
 }
 

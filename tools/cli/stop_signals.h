@@ -25,8 +25,8 @@ std::string signal_name(int signal);
 class StopSignals {
  public:
   // Blocks the signals and handles them on a separate thread, until it is destroyed. Call it before any other thread
-  // starts.
-  StopSignals();
+  // starts. A signal before begin() ends the process with the line "troupe: `stopped`".
+  explicit StopSignals(std::string stopped = "stopped before the run began; nothing was written");
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

@@ -1,0 +1,88 @@
+#include "actors/evaluation_actor.h"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf/system.h"
+
+namespace troupe {
+
+namespace {
+
+using EvaluationSelf = SelfPointer<EvaluationActor, EvaluationActorState>;
+
+// A slice ends after so many steps, or after this time: what it has played is known only then.
+constexpr int kStepsPerSlice = 64;
+constexpr std::chrono::milliseconds kSliceTime{200};
+
+EvaluationSlice slice_of(const EvaluationActorState& st) {
+  EvaluationSlice slice;
+  slice.steps = st.steps;
+  slice.so_far.version = st.job.weights->version;
+  slice.so_far.last = st.job.last;
+  if (!st.player) return slice;
+  const EpisodeSummary summary = st.player->summary();
+  slice.so_far.episodes = summary.episodes;
+  slice.so_far.return_mean = summary.return_mean;
+  slice.so_far.return_std = summary.return_std;
+  slice.so_far.length_mean = summary.length_mean;
+  slice.so_far.success_rate = summary.success_rate;
+  slice.over = st.player->complete();
+  return slice;
+}
+
+// Does `work` for the current evaluation and returns how far it is. An exception ends the evaluation.
+template <class Work>
+EvaluationSlice after(EvaluationActorState& st, Work work) {
+  std::string error;
+  try {
+    work();
+  } catch (const std::exception& e) {
+    error = e.what();
+  }
+  EvaluationSlice slice = slice_of(st);
+  slice.so_far.error = error;
+  slice.over |= !error.empty();
+  if (slice.over) st.job = {};
+  return slice;
+}
+
+void begin(EvaluationActorState& st) {
+  if (!st.player) {
+    st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
+    st.player = make_evaluation_player(st.context);
+  }
+  st.player->begin(*st.job.weights, st.context->config.seed, st.context->config.evaluation.episodes);
+}
+
+void play(EvaluationSelf self) {
+  auto& st = self->state;
+  const auto begun = self->clock().now();
+  const auto in_time = [&] { return st.context->deterministic || self->clock().now() - begun < kSliceTime; };
+  for (int i = 0; i < kStepsPerSlice && !st.player->complete() && in_time(); ++i, ++st.steps) st.player->step();
+}
+
+}  // namespace
+
+EvaluationActor::behavior_type evaluation_actor(EvaluationSelf self, RunContextPtr context) {
+  guard(self);
+  self->state.context = std::move(context);
+  const auto answer = [self](const EvaluationSlice& slice) {
+    using Evaluator = caf::typed_actor<caf::reacts_to<EvaluationSlice>>;
+    self->send(caf::actor_cast<Evaluator>(self->current_sender()), slice);
+  };
+  return {
+      [self, answer](const EvaluateMessage& job) {
+        self->state.job = job;
+        self->state.steps = 0;
+        answer(after(self->state, [self] { begin(self->state); }));
+      },
+      [self, answer](next_atom) {
+        if (self->state.job.weights) answer(after(self->state, [self] { play(self); }));
+      },
+      [self](const Stop&) { self->quit(); },
+  };
+}
+
+}  // namespace troupe

@@ -1,0 +1,164 @@
+#include "actors/evaluator.h"
+
+#include <functional>
+
+#include "envs/make_env.h"
+#include "tests/actors/one_actor.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Always takes the first action. Calls `on_act` before that.
+class FirstAction final : public Policy {
+ public:
+  FirstAction(EnvSpec spec, std::function<void()> on_act) : spec_(std::move(spec)), on_act_(std::move(on_act)) {}
+  std::shared_ptr<const Signature> signature() const override { return std::make_shared<const Signature>(); }
+  void load(const WeightSnapshot&) override {}
+  ActOutput act(const ActInput& input) override {
+    on_act_();
+    const int64_t rows = input.seeds.dim(0);
+    return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
+            Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
+  }
+  using Policy::values;
+  Array values(const Arrays& observations, const Array&) override {
+    return Array(DType::f32, {observations[0].second.dim(0)});
+  }
+
+ private:
+  EnvSpec spec_;
+  std::function<void()> on_act_;
+};
+
+RunConfig evaluating(int64_t episode_length, int64_t episodes = 4) {
+  RunConfig config;
+  config.env.id = "Synthetic";
+  config.env.params =
+      R"({"image_height": 1, "image_width": 1, "episode_length": )" + std::to_string(episode_length) + "}";
+  config.evaluation.episodes = episodes;
+  config.evaluation.rows = 1;
+  return config;
+}
+
+struct Fixture : OneActor {
+  explicit Fixture(const RunConfig& config) : OneActor(config) {
+    context->deterministic = config.deterministic;
+    context->make_evaluation_env = [config](int64_t rows) { return make_evaluation_env(config.env, "{}", rows); };
+    context->make_policy = [this, config] {
+      return std::make_unique<FirstAction>(make_evaluation_env(config.env, "{}", 1)->spec(), [this] {
+        ++acts;
+        if (on_act) on_act();
+      });
+    };
+    evaluator = keep(system->spawn(troupe::evaluator, RunContextPtr(context), stats.as<StatsActor>()));
+    run();
+  }
+  void ask(uint64_t number, bool last = false) {
+    auto weights = std::make_shared<WeightSnapshot>();
+    weights->version = {0, number};
+    asker.tell(evaluator, EvaluateMessage{weights, last});
+  }
+  std::vector<uint64_t> evaluated(const Peer& by) {
+    std::vector<uint64_t> result;
+    for (const Evaluation& evaluation : by.heard->evaluations) result.push_back(evaluation.version.number);
+    return result;
+  }
+
+  uint64_t acts = 0;
+  std::function<void()> on_act;
+  Peer stats = add_peer(), asker = add_peer();
+  EvaluatorActor evaluator;
+};
+
+}  // namespace
+
+TEST_CASE("evaluator: every evaluation that it is asked for is made, in order") {
+  Fixture f(evaluating(5));
+  for (const uint64_t number : {20, 40, 60, 80}) f.ask(number);
+  f.ask(90, /*last=*/true);
+  f.run();
+  const std::vector<uint64_t> all = {20, 40, 60, 80, 90};
+  CHECK(f.evaluated(f.stats) == all);
+  CHECK(f.evaluated(f.asker) == all);
+  for (const Evaluation& evaluation : f.asker.heard->evaluations) {
+    CHECK(evaluation.episodes == 4);
+    CHECK(evaluation.error.empty());
+    CHECK(evaluation.last == (evaluation.version.number == 90));
+  }
+}
+
+TEST_CASE("evaluator: an evaluation says how far it is, and how many others wait") {
+  Fixture f(evaluating(100, 4));
+  f.on_act = [&] {
+    if (f.acts == 250) f.pass_time(1s);
+  };
+  f.ask(20);
+  f.ask(40);
+  f.run();
+  REQUIRE(!f.stats.heard->progress.empty());
+  const auto& first = f.stats.heard->progress.front().now;
+  REQUIRE(first.has_value());
+  CHECK(first->updates == 20);
+  CHECK(first->episodes == 1);  // of those that the steps before this part of the evaluation had ended
+  CHECK(first->of == 4);
+  CHECK(first->waiting == 1);
+  CHECK(first->seconds == 1);
+  CHECK(!f.stats.heard->progress.back().now.has_value());
+}
+
+TEST_CASE("evaluator: one in which no episode ends any more ends with the episodes that it has") {
+  RunConfig config = evaluating(10, 100);
+  config.evaluation.timeout = 60s;
+  Fixture f(config);
+  f.on_act = [&] {
+    if (f.acts > 25) f.pass_time(f.acts < 40 ? 5s : 0s);  // slow, but episodes end
+    if (f.acts == 45) f.pass_time(61s);
+  };
+  f.ask(20);
+  f.ask(40);
+  f.run();
+  REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20, 40});
+  const Evaluation& cut = f.asker.heard->evaluations.front();
+  CHECK(cut.episodes == 3);
+  CHECK(cut.return_mean == cut.return_mean);
+  CHECK(cut.error.find("no episode ended within 60000 ms (evaluation.timeout_ms)") != std::string::npos);
+  CHECK(f.asker.heard->evaluations.back().error.empty());
+  CHECK(f.asker.heard->evaluations.back().episodes == 100);
+}
+
+TEST_CASE("evaluator: in a deterministic run episodes that do not end are counted in steps") {
+  RunConfig config = evaluating(1'000'000, 1);
+  config.deterministic = true;
+  config.evaluation.timeout = 2s;
+  Fixture f(config);
+  f.ask(20);
+  f.run();
+  REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20});
+  CHECK(f.asker.heard->evaluations[0].episodes == 0);
+  CHECK(f.asker.heard->evaluations[0].error.find("2,000 steps") != std::string::npos);
+  CHECK(f.acts < 2200);
+  CHECK(f.stats.heard->progress.empty());
+}
+
+TEST_CASE("evaluator: an evaluation that throws is reported with its error, and the next one is made") {
+  Fixture f(evaluating(5));
+  f.on_act = [&] {
+    if (f.acts == 3) throw std::runtime_error("no such action");
+  };
+  f.ask(20);
+  f.ask(40);
+  f.run();
+  REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20, 40});
+  CHECK(f.asker.heard->evaluations[0].error == "no such action");
+  CHECK(f.asker.heard->evaluations[1].error.empty());
+}
+
+TEST_CASE("evaluator: those that wait are few enough for the memory") {
+  CHECK(most_open_evaluations(20'000) == 32);
+  CHECK(most_open_evaluations(size_t{32} << 20) == 8);
+  CHECK(most_open_evaluations(size_t{4} << 30) == 2);
+}

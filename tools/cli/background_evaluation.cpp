@@ -1,0 +1,79 @@
+#include "tools/cli/background_evaluation.h"
+
+#include <condition_variable>
+#include <exception>
+
+#include "runtime/base/mutex.h"
+#include "tools/cli/launch.h"
+
+namespace troupe {
+
+struct BackgroundEvaluation::State {
+  bool wait(std::chrono::milliseconds time) {
+    const MutexLock lock(mutex);
+    return changed.wait_for(mutex, time, [this]() TROUPE_REQUIRES(mutex) { return over; });
+  }
+  // Keeps the result of the episodes so far. Returns whether the evaluation goes on.
+  bool note(const EpisodeSummary& result) {
+    const MutexLock lock(mutex);
+    so_far = result;
+    return !told_to_end;
+  }
+  void end(const std::exception_ptr& with) {
+    const MutexLock lock(mutex);
+    error = with;
+    over = true;
+    changed.notify_all();
+  }
+
+  Mutex mutex;
+  std::condition_variable_any changed;
+  EpisodeSummary so_far TROUPE_GUARDED_BY(mutex);
+  std::exception_ptr error TROUPE_GUARDED_BY(mutex);
+  bool told_to_end TROUPE_GUARDED_BY(mutex) = false, over TROUPE_GUARDED_BY(mutex) = false;
+};
+
+BackgroundEvaluation::BackgroundEvaluation(const RunContextPtr& context, const WeightsPtr& weights, uint64_t seed,
+                                           int64_t episodes)
+    : state_(std::make_shared<State>()) {
+  // The thread may outlive this object, so it shares what it uses.
+  thread_ = std::thread([state = state_, context, weights, seed, episodes] {
+    std::exception_ptr error;
+    try {
+      context->use_threads(static_cast<int>(context->config.inference.threads));
+      const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
+      player->begin(*weights, seed, episodes);
+      while (state->note(player->summary()) && !player->complete()) player->step();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    state->end(error);
+  });
+}
+
+BackgroundEvaluation::~BackgroundEvaluation() {
+  {
+    const MutexLock lock(state_->mutex);
+    state_->told_to_end = true;
+  }
+  if (state_->wait(kFarewell)) {
+    thread_.join();
+  } else {
+    thread_.detach();
+    leave_threads_behind();
+  }
+}
+
+bool BackgroundEvaluation::wait(std::chrono::milliseconds time) const {
+  if (!state_->wait(time)) return false;
+  const MutexLock lock(state_->mutex);
+  if (state_->error) std::rethrow_exception(state_->error);
+  return true;
+}
+
+EpisodeSummary BackgroundEvaluation::so_far() const {
+  const MutexLock lock(state_->mutex);
+  return state_->so_far;
+}
+
+}  // namespace troupe

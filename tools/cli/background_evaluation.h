@@ -1,0 +1,35 @@
+#pragma once
+// BackgroundEvaluation: an evaluation on a thread of its own, so that its owner can watch it and end it at any time,
+// also while the environment is inside a step. Owned by a command; used by one thread.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "actors/evaluation_player.h"
+#include "actors/run_context.h"
+
+namespace troupe {
+
+class BackgroundEvaluation {
+ public:
+  // Begins. `seed` and `episodes` as in EvaluationPlayer::begin().
+  BackgroundEvaluation(const RunContextPtr& context, const WeightsPtr& weights, uint64_t seed, int64_t episodes);
+  // Ends it. If that takes longer than kFarewell, the thread is left to the end of the process.
+  ~BackgroundEvaluation();
+  BackgroundEvaluation(const BackgroundEvaluation&) = delete;
+  BackgroundEvaluation& operator=(const BackgroundEvaluation&) = delete;
+
+  // Whether it is over; waits for that at most this long. Throws what ended it, if that was an exception.
+  bool wait(std::chrono::milliseconds time) const;
+  // Of the episodes that have ended.
+  EpisodeSummary so_far() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+  std::thread thread_;
+};
+
+}  // namespace troupe
