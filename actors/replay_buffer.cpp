@@ -7,6 +7,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/replay_counts.h"
 #include "runtime/base/log.h"
 #include "runtime/base/suggest.h"
 #include "runtime/caf/system.h"
@@ -15,17 +16,15 @@ namespace troupe {
 
 namespace {
 
-using ReplaySelf = SelfPointer<ReplayActor, ReplayState>;
-
 constexpr std::chrono::milliseconds kRecountInterval{500};
-// The last checkpoint waits for the final counts. If that takes longer than this, it is also written at once.
-constexpr std::chrono::milliseconds kCheckpointWaits{300};
 constexpr size_t kErrorBytes = 1000;  // length to which the error of an environment is cut
 
 void grant(ReplaySelf self) {
   if (self->state.training_ended) return;
-  for (const CreditGrant& granted : self->state.store->grant())
-    self->send(self->state.workers.at(granted.worker), Credits{granted.count, self->state.store->version().epoch});
+  auto& st = self->state;
+  for (const CreditGrant& granted : st.store->grant()) {
+    self->send(st.workers.at(granted.worker), Credits{granted.count, st.store->version().epoch});
+  }
 }
 
 void serve(ReplaySelf self) {
@@ -40,85 +39,6 @@ void serve(ReplaySelf self) {
     }
   }
   grant(self);
-}
-
-Ledger balanced_ledger(const ReplayStore& store) {
-  const Ledger ledger = store.ledger();
-  TROUPE_CHECK(ledger.balances(), ledger.text());
-  return ledger;
-}
-
-// As balanced_ledger(), but also counts the stored samples and compares, which takes longer.
-Ledger recounted_ledger(const ReplayStore& store) {
-  const Ledger ledger = balanced_ledger(store);
-  TROUPE_CHECK(ledger.waiting == store.count_waiting(), ledger.text(), store.count_waiting());
-  return ledger;
-}
-
-void report(ReplaySelf self, std::optional<UpdateMessage> update = std::nullopt) {
-  auto& st = self->state;
-  ReplayReport report;
-  report.ledger = balanced_ledger(*st.store);
-  report.env_steps = st.store->env_steps();
-  report.training_ended = st.training_ended || st.stopping;
-  report.workers = report.training_ended ? st.workers_at_end : st.workers.size();
-  report.workers_total = st.seen.size();
-  report.uncounted = st.store->uncounted_at_most();
-  report.reuse = st.store->mean_reuse();
-  report.busy_us = self->busy_us();
-  report.answers = st.store->answer_figures();
-  report.lags = std::exchange(st.lags, {});
-  report.episodes = st.store->take_episodes();
-  report.update = std::move(update);
-  self->send(st.stats, std::move(report));
-}
-
-// Adds the current counts. They include every update that the checkpoint contains, because the trainer sends the
-// checkpoint after its updates.
-void send_checkpoint(ReplaySelf self, CheckpointMessage message) {
-  auto& st = self->state;
-  message.ledger = recounted_ledger(*st.store);
-  message.env_steps = st.store->env_steps();
-  message.uncounted = st.store->uncounted_at_most();
-  self->send(st.stats, std::move(message));
-}
-
-// Call it when no worker is left, so that the counts are final. They go into the last checkpoint and the last report.
-void close_counts(ReplaySelf self) {
-  auto& st = self->state;
-  st.store->close();
-  report(self);
-  if (st.last_checkpoint) send_checkpoint(self, std::move(*st.last_checkpoint));
-  st.last_checkpoint.reset();
-  if (st.stopping) self->quit();
-}
-
-// Call it when training has ended or the run stops. Waits at most kFarewell for the workers to end.
-void await_workers(ReplaySelf self) {
-  auto& st = self->state;
-  if (st.store->closed()) return;
-  if (st.workers.empty()) return close_counts(self);
-  if (!st.give_up_at) st.give_up_at = self->clock().now() + kFarewell;
-  self->delayed_send(self, kCheckpointWaits, due_atom_v);
-}
-
-void on_due(ReplaySelf self) {
-  auto& st = self->state;
-  if (st.store->closed()) return;
-  const auto now = self->clock().now();
-  if (now < *st.give_up_at) {
-    if (st.last_checkpoint && !std::exchange(st.checkpoint_copied, true)) {
-      CheckpointMessage copy = *st.last_checkpoint;
-      copy.last = false;
-      send_checkpoint(self, std::move(copy));
-    }
-    self->delayed_send(self, *st.give_up_at - now, due_atom_v);
-    return;
-  }
-  for (const auto& [id, worker] : st.workers) st.store->leave(id, /*in_order=*/true);
-  st.workers.clear();
-  st.worker_of.clear();
-  close_counts(self);
 }
 
 // How a worker ended.
@@ -386,7 +306,7 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
       [self](due_atom) { on_due(self); },
       [self, context, watch_sampling](beat_atom) {
         watch_sampling();
-        recounted_ledger(*self->state.store);
+        recount(*self->state.store);
         report(self);
         beat_after(self, *context, kRecountInterval);
       },

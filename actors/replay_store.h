@@ -28,7 +28,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
@@ -40,6 +39,7 @@
 
 #include "actors/config/run_config.h"
 #include "actors/messages.h"
+#include "actors/stored_units.h"
 #include "models/rollout_units.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/ledger.h"
@@ -109,12 +109,14 @@ class ReplayStore {
   // credits were for, less what they had reported.
   uint64_t uncounted_at_most() const { return uncounted_; }
   bool closed() const { return closed_; }
-  // Recounts `waiting` from the stored samples; equals ledger().waiting unless there is a bug.
+  // Recounts `waiting` from the stored samples; equals ledger().waiting unless there is a bug. Takes time in proportion
+  // to their number.
   uint64_t count_waiting() const;
+  uint64_t stored_units() const { return units_.size(); }
   uint64_t next_index() const { return version_.number; }
   uint64_t capacity() const { return capacity_; }
-  uint64_t credits_outstanding() const;
-  uint64_t samples_promised() const;
+  uint64_t credits_outstanding() const { return credits_; }
+  uint64_t samples_promised() const { return promised_; }
   // Smallest applied version number over all receivers; nothing when there is none.
   std::optional<uint64_t> applied_number() const;
   // Lags of the samples of the last super-batch: one entry per unit, with its number of samples.
@@ -127,26 +129,6 @@ class ReplayStore {
   PolicyVersion version() const { return version_; }
 
  private:
-  struct Entry : RolloutUnit {
-    uint32_t uses = 0;       // batches it was handed out in
-    uint32_t in_flight = 0;  // of those, the ones not yet trained or failed
-    bool trained = false;
-    bool stored = true;  // may be drawn again
-
-    template <class I> friend typename I::result_type inspect(I& f, Entry& x) {
-      return f(x.index, x.samples, x.oldest, x.uses, x.trained, x.stored);
-    }
-  };
-  struct Stored {
-    RolloutPtr rollout;
-    std::vector<Entry> entries;
-  };
-  using StoredPtr = std::shared_ptr<Stored>;
-  struct Unit {  // of one stored rollout
-    StoredPtr stored;
-    size_t entry = 0;
-    Entry& get() const { return stored->entries[entry]; }
-  };
   struct Worker {
     uint32_t groups = 0;
     uint64_t samples_per_rollout = 0;
@@ -156,22 +138,25 @@ class ReplayStore {
     std::multiset<uint64_t> dues;  // of the credits: the last update that may use what is made with each
   };
 
+  using Workers = std::map<uint64_t, Worker>;
+
   void count(uint64_t samples, uint64_t env_steps, const Episodes& episodes);
   bool may_grant(uint64_t samples) const;
-  void take_credit(Worker& worker, const Rollout& rollout);
+  Workers::iterator next_in_turn();
+  void take_credit(uint64_t id, Worker& worker, const Rollout& rollout);
   bool must_wait() const;
   void store(const RolloutPtr& rollout);
   uint64_t room() const;
   uint64_t planned_uses() const;
-  uint64_t lag_at_next(const Unit& unit) const;
+  uint64_t lag_at_next(const UnitPlace& unit) const;
   void drop_stale();
   void evict_for(uint64_t incoming);
-  // Takes a unit out of storage; if no batch holds it and none trained on it, its samples end in `state`.
-  void retire(Entry& entry, uint64_t& state);
-  std::vector<Unit> draw_oldest();
-  std::vector<Unit> draw_uniform();
-  SuperBatch hand_out(const std::vector<Unit>& units);
-  std::vector<Unit> take_handed(uint64_t index);
+  // Of a unit that was taken out of storage: if no batch holds it and none trained on it, its samples end in `state`.
+  void retire(const StoredUnit& unit, uint64_t& state);
+  std::vector<UnitPlace> draw_oldest();
+  std::vector<UnitPlace> draw_uniform();
+  SuperBatch hand_out(std::vector<UnitPlace> units);
+  std::vector<UnitPlace> take_handed(uint64_t index);
 
   ReplayConfig config_;
   UnitKind kind_;
@@ -179,12 +164,15 @@ class ReplayStore {
   uint64_t capacity_;
   PolicyVersion version_;  // of the next update
   Rng rng_;
-  std::map<uint64_t, Worker> workers_;
+  Workers workers_;
+  // Sums over workers_, so that a credit takes the same time however many there are.
+  uint64_t credits_ = 0, promised_ = 0;
+  std::set<uint64_t> may_get_credits_;    // workers that have fewer than they may have
+  std::multiset<uint64_t> sizes_, dues_;  // samples_per_rollout; dues of all credits
   uint64_t last_granted_ = 0;
   std::map<InferenceIndex, PolicyVersion> receivers_;
-  std::deque<Unit> units_;                        // stored, not handed out for the last time; oldest first
-  uint64_t stored_samples_ = 0;                   // over units_
-  std::map<uint64_t, std::vector<Unit>> handed_;  // by update index
+  StoredUnits units_;                                  // not handed out for the last time; oldest first
+  std::map<uint64_t, std::vector<UnitPlace>> handed_;  // by update index
   std::vector<std::pair<uint64_t, uint32_t>> last_lags_;
   Ledger ledger_;
   uint64_t env_steps_ = 0;

@@ -7,9 +7,8 @@ namespace troupe {
 bool RequestBatcher::add(const Request& request, std::optional<uint64_t>& replaced) {
   replaced.reset();
   if (request.rows > config_.max_batch) return false;
-  const auto same = std::find_if(requests_.begin(), requests_.end(),
-                                 [&](const Request& other) { return other.client == request.client; });
-  if (same != requests_.end()) {
+  if (!asking_.insert(request.client).second) {
+    const auto same = std::ranges::find(requests_, request.client, &Request::client);
     replaced = same->ticket;
     rows_ -= same->rows;
     requests_.erase(same);
@@ -34,6 +33,7 @@ std::vector<uint64_t> RequestBatcher::forget(uint64_t worker) {
   std::erase_if(requests_, [&](const Request& request) {
     if (request.client.worker != worker) return false;
     tickets.push_back(request.ticket);
+    asking_.erase(request.client);
     rows_ -= request.rows;
     return true;
   });
@@ -63,6 +63,7 @@ std::vector<RequestBatcher::Request> RequestBatcher::take() {
   while (!requests_.empty() && rows + requests_.front().rows <= config_.max_batch) {
     rows += requests_.front().rows;
     batch.push_back(requests_.front());
+    asking_.erase(batch.back().client);
     requests_.pop_front();
   }
   rows_ -= rows;

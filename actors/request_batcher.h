@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,7 @@ class RequestBatcher {
  private:
   InferenceConfig config_;
   std::deque<Request> requests_;
+  std::set<ClientId> asking_;  // of requests_
   int64_t rows_ = 0;
   std::map<ClientId, int64_t> active_;  // rows of the last request, for every client that may ask again
   int64_t active_rows_ = 0;

@@ -23,7 +23,7 @@ void SamplingWatch::stepped(uint64_t worker, uint64_t env_steps) {
 
 void SamplingWatch::sampled() {
   failing_since_.reset();
-  for (auto& [id, other] : workers_) other.failed.reset();
+  ++steps_;
 }
 
 void SamplingWatch::failing(uint64_t worker, const std::string& error, Clock::time_point now) {
@@ -31,7 +31,10 @@ void SamplingWatch::failing(uint64_t worker, const std::string& error, Clock::ti
   if (!failing_since_) failing_since_ = now;
   last_failure_ = now;
   error_ = error;
-  if (const auto it = workers_.find(worker); it != workers_.end()) it->second.failed = now;
+  if (const auto it = workers_.find(worker); it != workers_.end()) {
+    it->second.failed = now;
+    it->second.steps_then = steps_;
+  }
 }
 
 void SamplingWatch::forget_the_absent(Clock::time_point now) {
@@ -43,7 +46,8 @@ std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
   if (workers_.empty() && now - last_failure_ > kNew) return std::nullopt;  // no worker is left that could fail
   const bool hopeful = std::ranges::any_of(workers_, [&](const auto& entry) {
     const Worker& worker = entry.second;
-    const bool fails = worker.failed && (deterministic_ || now - *worker.failed <= kSilence);
+    const bool fails =
+        worker.failed && worker.steps_then == steps_ && (deterministic_ || now - *worker.failed <= kSilence);
     return !fails && now - worker.joined >= kNew;
   });
   if (hopeful) return std::nullopt;

@@ -48,8 +48,9 @@ class SamplingWatch {
   struct Worker {
     Clock::time_point joined;
     uint64_t env_steps = 0;
-    // When it last said that all of its environments fail, since the last step of any worker.
+    // When it last said that all of its environments fail; counts only if no worker has made a step since.
     std::optional<Clock::time_point> failed;
+    uint64_t steps_then = 0;
   };
 
   // Called before somebody comes or fails.
@@ -58,6 +59,7 @@ class SamplingWatch {
   std::chrono::milliseconds patience_;
   bool deterministic_;
   std::map<uint64_t, Worker> workers_;
+  uint64_t steps_ = 0;                              // how often a worker has made steps
   std::optional<Clock::time_point> failing_since_;  // since the last step of any worker
   Clock::time_point last_failure_;
   std::string error_;  // the last one

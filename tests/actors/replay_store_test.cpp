@@ -464,3 +464,17 @@ TEST_CASE("replay_store: a store with outstanding credits cannot be saved") {
   CHECK(f.granted() > 0);
   CHECK_THROWS_AS(f.store->save(), InvariantError);
 }
+
+TEST_CASE("replay_store: a worker that has all its credits does not keep others from theirs") {
+  Fixture f(4);
+  f.store->join(2, 1, 8);
+  f.store->applied(0, {});
+  std::map<uint64_t, uint32_t> granted;
+  for (const CreditGrant& grant : f.store->grant()) granted[grant.worker] += grant.count;
+  CHECK(granted == std::map<uint64_t, uint32_t>{{1, 2}, {2, 2}});  // room for two super-batches at the start
+  CHECK(f.store->samples_promised() == 32);
+  f.store->leave(2);
+  CHECK(f.store->samples_promised() == 16);
+  CHECK(f.store->credits_outstanding() == 2);
+  CHECK(f.granted() == 2);  // those of the one that left
+}

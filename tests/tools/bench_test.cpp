@@ -149,3 +149,13 @@ TEST_CASE("bench: without troupe-bench beside troupe, one line names the target 
   CHECK(result.err.ends_with("`troupe bench` needs it beside troupe: build the target troupe-bench\n"));
   CHECK(result.err.find('\n') == result.err.size() - 1);
 }
+
+TEST_CASE("bench replay: the time of draws over the stored samples, and of credits over the workers") {
+  const json result = bench("replay");
+  REQUIRE(result.at("draw").size() == 4);
+  CHECK(result.at("draw").back().at("samples") == 10'000'000);
+  for (const json& draw : result.at("draw")) check_between(draw.at("us_per_draw"), 0, 1e6);
+  REQUIRE(result.at("credit").size() == 4);
+  CHECK(result.at("credit").back().at("workers") == 4096);
+  for (const json& credit : result.at("credit")) check_between(credit.at("us_per_credit"), 0, 1e6);
+}

@@ -20,6 +20,8 @@ BenchReport bench_sampling(double seconds);
 BenchReport bench_inference(double seconds);
 // The overhead of an update by the trainer over a plain loop, and how long the trainer waits if data is always ready.
 BenchReport bench_trainer(double seconds);
+// The time of a draw from a full buffer over the number of its samples, and of a credit over the number of workers.
+BenchReport bench_replay(double seconds);
 // The time of distributing 1e3 to 1e5 sequences over ranks, and the imbalance, next to greedy and the lower bound.
 BenchReport bench_balance(double seconds);
 // Loss, gradient and diagnostics of every policy surrogate in one pass over 512 x 2048 tokens, compared with reading

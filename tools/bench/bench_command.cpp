@@ -41,6 +41,7 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "sampling") return bench_sampling(seconds);
   if (what == "inference") return bench_inference(seconds);
   if (what == "trainer") return bench_trainer(seconds);
+  if (what == "replay") return bench_replay(seconds);
   if (what == "gae") return bench_gae(seconds);
   if (what == "vtrace") return bench_vtrace(seconds);
   if (what == "balance") return bench_balance(seconds);
