@@ -9,6 +9,7 @@
 
 #include "actors/answer_core.h"
 #include "actors/peer_checks.h"
+#include "actors/spec_fields.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 
@@ -119,7 +120,8 @@ WorkerActor::behavior_type answer_worker(AnswerWorkerSelf self, RunContextPtr co
       [self](const Credits& credits) { self->state.core->add_credits(credits.count, credits.epoch); },
       [self, context, worker](begin_atom) {
         auto& st = self->state;
-        self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
+        self->send(st.peers.replay,
+                   WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout(), spec_fields(*context)});
         beat_after(self, *context, kAnswerBeat);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },

@@ -10,6 +10,7 @@
 #include "actors/replay_counts.h"
 #include "runtime/base/log.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -23,6 +24,7 @@ void grant(ReplaySelf self) {
   if (self->state.training_ended) return;
   auto& st = self->state;
   for (const CreditGrant& granted : st.store->grant()) {
+    st.credits.granted(granted.worker, self->clock().now());
     self->send(st.workers.at(granted.worker), Credits{granted.count, st.store->version().epoch});
   }
 }
@@ -57,6 +59,7 @@ void forget_worker(ReplaySelf self, const caf::actor_addr& source, Leave how) {
   const auto it = st.worker_of.find(source);
   if (it == st.worker_of.end()) return;
   st.sampling.left(it->second, how.failed);
+  st.credits.left(it->second);
   st.store->leave(it->second, st.training_ended || how.in_order);
   st.workers.erase(it->second);
   st.worker_of.erase(it);
@@ -113,11 +116,12 @@ void expel(ReplaySelf self, uint64_t worker, const std::string& why) {
   if (!self->state.store->closed()) serve(self);
 }
 
-// Refuses a hello. The sender is told to end, because it would wait for credits for ever.
-void turn_away(ReplaySelf self, uint64_t worker, const std::string& why) {
+// Refuses a hello. The sender is told to end, because it would wait for credits for ever. With Fault::incompatible its
+// process does not try again.
+void turn_away(ReplaySelf self, uint64_t worker, const std::string& why, Fault fault = Fault::bad_message) {
   drop("the hello of worker " + std::to_string(worker), why);
   if (self->state.worker_of.contains(self->current_sender()->address())) return;  // it works under another number
-  self->send_exit(caf::actor_cast<caf::actor>(self->current_sender()), make_error(Fault::bad_message, why));
+  self->send_exit(caf::actor_cast<caf::actor>(self->current_sender()), make_error(fault, why));
 }
 
 void on_hello(ReplaySelf self, const WorkerHello& hello) {
@@ -125,6 +129,8 @@ void on_hello(ReplaySelf self, const WorkerHello& hello) {
   if (!self->current_sender() || st.training_ended || st.stopping)
     return;  // the connection is already lost, or the run needs no more workers
   if (st.gone_workers.contains(hello.worker)) return;
+  if (const auto why = spec_difference(st.spec, hello.spec))
+    return turn_away(self, hello.worker, "the worker does not fit the run: " + *why, Fault::incompatible);
   if (const auto why = misfit(st.context->config, hello)) return turn_away(self, hello.worker, *why);
   if (is_taken(st.worker_of, self->current_sender()->address(), hello.worker))
     return turn_away(self, hello.worker, "its number belongs to another worker");
@@ -186,6 +192,27 @@ ReplayConfig replay_config(const RunContext& context) {
   return config;
 }
 
+void note_delivery(uint64_t worker, bool was_overdue) {
+  if (was_overdue) log_info("replay", "worker " + std::to_string(worker) + " makes steps again");
+}
+
+// Credits of a worker that does not use them would keep others from sampling for ever: with the lag cap, their samples
+// are waited for.
+void revoke_unused(ReplaySelf self) {
+  auto& st = self->state;
+  if (st.training_ended || st.stopping) return;
+  const auto now = self->clock().now();
+  const auto holds_credit = [&](uint64_t worker) { return st.store->credits_of(worker) > 0; };
+  for (const uint64_t worker : st.credits.overdue(now, holds_credit)) {
+    const uint32_t count = st.store->revoke(worker);
+    log_warn("replay", "worker " + std::to_string(worker) + " has made no step for " +
+                           std::to_string(st.credits.silence(worker, now).count()) + " ms and loses its " +
+                           format_counted(count, "credit") +
+                           ": others may sample in its place (workers.credit_timeout_ms)");
+    serve(self);
+  }
+}
+
 void on_rollout(ReplaySelf self, const RolloutMessage& message) {
   auto& st = self->state;
   const Rollout& rollout = *message.rollout;
@@ -195,6 +222,7 @@ void on_rollout(ReplaySelf self, const RolloutMessage& message) {
       return expel(self, rollout.worker, "a rollout does not fit the run: " + *why);
   st.store->push(message.rollout);
   if (rollout.samples > 0) st.sampling.sampled();
+  note_delivery(rollout.worker, st.credits.delivered(rollout.worker, self->clock().now()));
   serve(self);
   report(self);
 }
@@ -207,6 +235,7 @@ void on_report(ReplaySelf self, const WorkerReport& report) {
       return expel(self, report.worker, "a report does not fit the run: " + *why);
   st.store->progress(report.worker, report.partial, report.last);
   st.sampling.stepped(report.worker, report.env_steps);
+  note_delivery(report.worker, st.credits.stepped(report.worker, report.env_steps, self->clock().now()));
 }
 
 void on_applied(ReplaySelf self, const Applied& applied) {
@@ -266,6 +295,8 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
   st.stats = stats;
   st.parts = PartAssembler(std::max(most_bytes_of_rollout(*context), most_bytes_of_report(config)));
   st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic);
+  if (!context->deterministic) st.credits = CreditWatch(config.workers.credit_timeout);
+  st.spec = spec_fields(*context);
   const auto watch_sampling = [self, supervisor] {
     auto& st = self->state;
     if (st.sampling_failed) return;
@@ -306,6 +337,7 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
       [self](due_atom) { on_due(self); },
       [self, context, watch_sampling](beat_atom) {
         watch_sampling();
+        revoke_unused(self);
         recount(*self->state.store);
         report(self);
         beat_after(self, *context, kRecountInterval);

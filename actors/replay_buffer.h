@@ -8,12 +8,14 @@
 
 #include <caf/actor_clock.hpp>
 
+#include "actors/credit_watch.h"
 #include "actors/messages.h"
 #include "actors/parts.h"
 #include "actors/peer_checks.h"
 #include "actors/replay_store.h"
 #include "actors/run_context.h"
 #include "actors/sampling_watch.h"
+#include "actors/spec_fields.h"
 
 namespace troupe {
 
@@ -32,6 +34,8 @@ struct ReplayState {
   PartAssembler parts;
   std::vector<LagCounts> lags;  // of the super-batches since the last report
   SamplingWatch sampling{{}};
+  CreditWatch credits;
+  SpecFields spec;               // of the run
   bool sampling_failed = false;  // the supervisor was told
   bool training_ended = false;   // what workers still leave unfinished is not counted as lost
   bool stopping = false;         // ends when the counts are closed

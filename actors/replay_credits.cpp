@@ -23,7 +23,7 @@ constexpr uint64_t kUpdatesPerSuperBatch = 4;
 void ReplayStore::join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout) {
   TROUPE_CHECK(groups > 0 && samples_per_rollout > 0, worker, groups, samples_per_rollout);
   leave(worker);
-  workers_[worker] = Worker{groups, samples_per_rollout, 0, {}, false, {}};
+  workers_[worker] = Worker{groups, samples_per_rollout, 0, 0, {}, false, {}};
   may_get_credits_.insert(worker);
   sizes_.insert(samples_per_rollout);
 }
@@ -39,7 +39,9 @@ void ReplayStore::leave(uint64_t worker, bool in_order) {
   }
   (in_order ? ledger_.left_over : ledger_.lost_in_crash) += reported;
   const uint64_t promised = gone.credits * gone.samples_per_rollout;
-  if (!gone.last_report) uncounted_ += promised - std::min(promised, reported);
+  const uint64_t possible = promised + gone.revoked * gone.samples_per_rollout;
+  if (!gone.last_report) uncounted_ += possible - std::min(possible, reported);
+  revoked_ -= gone.revoked;
   credits_ -= gone.credits;
   promised_ -= promised;
   may_get_credits_.erase(worker);
@@ -134,6 +136,11 @@ std::vector<CreditGrant> ReplayStore::grant() {
 // Which of the worker's credits a rollout was made with is not known, but its weights are no older than that credit
 // requires. So the credit with the latest due that fits is taken.
 void ReplayStore::take_credit(uint64_t id, Worker& worker, const Rollout& rollout) {
+  if (worker.revoked > 0) {
+    --revoked_;
+    if (--worker.revoked == 0) may_get_credits_.insert(id);
+    return;
+  }
   if (worker.credits == 0) return;
   --worker.credits;
   --credits_;
@@ -143,6 +150,23 @@ void ReplayStore::take_credit(uint64_t id, Worker& worker, const Rollout& rollou
   const auto taken = later == worker.dues.begin() ? later : std::prev(later);
   dues_.extract(*taken);
   worker.dues.erase(taken);
+}
+
+uint32_t ReplayStore::revoke(uint64_t id) {
+  Worker& worker = workers_.at(id);
+  const uint32_t count = std::exchange(worker.credits, 0);
+  worker.revoked += count;
+  revoked_ += count;
+  credits_ -= count;
+  promised_ -= count * worker.samples_per_rollout;
+  for (const uint64_t due : std::exchange(worker.dues, {})) dues_.extract(due);
+  if (worker.revoked > 0) may_get_credits_.erase(id);
+  return count;
+}
+
+uint32_t ReplayStore::credits_of(uint64_t id) const {
+  const auto it = workers_.find(id);
+  return it == workers_.end() ? 0 : it->second.credits;
 }
 
 }  // namespace troupe

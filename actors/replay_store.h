@@ -77,6 +77,10 @@ class ReplayStore {
   // False, and nothing changes, when it is older than the one before.
   bool applied(InferenceIndex inference_index, PolicyVersion version);
   void receiver_gone(InferenceIndex inference_index);
+  // The worker keeps what it was granted, but nothing waits for it any more: others may sample in its place. It gets no
+  // further credits until it has used these. Returns their number.
+  uint32_t revoke(uint64_t worker);
+  uint32_t credits_of(uint64_t worker) const;
   // Credits to hand out now, already booked. Call after every change.
   std::vector<CreditGrant> grant();
 
@@ -117,6 +121,7 @@ class ReplayStore {
   uint64_t capacity() const { return capacity_; }
   uint64_t credits_outstanding() const { return credits_; }
   uint64_t samples_promised() const { return promised_; }
+  uint64_t credits_revoked() const { return revoked_; }
   // Smallest applied version number over all receivers; nothing when there is none.
   std::optional<uint64_t> applied_number() const;
   // Lags of the samples of the last super-batch: one entry per unit, with its number of samples.
@@ -133,6 +138,7 @@ class ReplayStore {
     uint32_t groups = 0;
     uint64_t samples_per_rollout = 0;
     uint32_t credits = 0;
+    uint32_t revoked = 0;  // credits that it may still use
     std::vector<PartialRollout> partial;
     bool last_report = false;      // `partial` is final
     std::multiset<uint64_t> dues;  // of the credits: the last update that may use what is made with each
@@ -166,7 +172,7 @@ class ReplayStore {
   Rng rng_;
   Workers workers_;
   // Sums over workers_, so that a credit takes the same time however many there are.
-  uint64_t credits_ = 0, promised_ = 0;
+  uint64_t credits_ = 0, promised_ = 0, revoked_ = 0;
   std::set<uint64_t> may_get_credits_;    // workers that have fewer than they may have
   std::multiset<uint64_t> sizes_, dues_;  // samples_per_rollout; dues of all credits
   uint64_t last_granted_ = 0;

@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/peer_checks.h"
+#include "actors/spec_fields.h"
 #include "actors/worker_core.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
@@ -275,7 +276,8 @@ WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context
         auto& st = self->state;
         st.core->begin(st.peers.epoch);
         if (const std::string* state = context->state_of(name)) restoring([&] { st.core->load(*state); });
-        self->send(st.peers.replay, WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout()});
+        self->send(st.peers.replay,
+                   WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout(), spec_fields(*context)});
         beat_after(self, *context, kBeat);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },

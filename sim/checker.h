@@ -79,6 +79,7 @@ class Checker {
     uint64_t arrived = 0, left = 0, left_over = 0, trained = 0, failed = 0;
     bool training_ended = false;
     bool inexact = false;  // a worker crashed, or sent no last report
+    bool revoked = false;  // a worker has lost its credits, so that nothing waits for its answers
     uint64_t produced_before = 0;
     uint64_t without_spread = 0;           // answers of groups in which all have the same reward
     uint64_t number = 0;                   // the process's first version

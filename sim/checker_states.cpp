@@ -17,6 +17,7 @@ void Checker::check_replay(const ReplayState& state) {
   if (!state.store) return;
   const RunConfig& config = world_.scenario.config;
   const Ledger ledger = state.store->ledger();
+  replay_.revoked |= state.store->credits_revoked() > 0;
   const auto same = [&](const char* what, uint64_t got, uint64_t wanted) {
     if (got != wanted)
       world_.violate("ledger: " + std::string(what) + " is " + std::to_string(got) + ", expected " +
@@ -74,7 +75,7 @@ void Checker::check_groups(const Ledger& ledger) {
   const auto generators = std::ranges::count_if(
       actors_, [this](const auto& entry) { return entry.second.is_inference() && entry.second.process == process_; });
   const bool waits = is_token_run(config) && config.replay.mode == "consume_once" && config.replay.late == "wait";
-  if (waits && generators <= 1 && ledger.dropped_stale > last_ledger_.dropped_stale)
+  if (waits && generators <= 1 && !replay_.revoked && ledger.dropped_stale > last_ledger_.dropped_stale)
     world_.violate("a late answer is dropped, although updates wait for it: " + ledger.text());
 }
 
@@ -150,9 +151,10 @@ void Checker::quiet() {
       uint64_t out = 0;
       for (const auto& [worker, account] : workers_)
         if (account.joined) out += credits_[worker] - std::min(credits_[worker], pushed_[worker]);
-      if (out != state.store->credits_outstanding())
-        world_.violate("replay counts " + std::to_string(state.store->credits_outstanding()) +
-                       " outstanding credits, but workers have " + std::to_string(out));
+      const uint64_t counted = state.store->credits_outstanding() + state.store->credits_revoked();
+      if (out != counted)
+        world_.violate("replay counts " + std::to_string(counted) +
+                       " outstanding and revoked credits, but workers have " + std::to_string(out));
     }
   }
 }

@@ -16,6 +16,9 @@ void describe(WorkersConfig& c, Fields& fields) {
         "pause after a failure of a sub-environment, doubled with each further failure in a row");
   s.add(c.failure_timeout, "failure_timeout_ms", between(0, 86'400'000),
         "the run ends when every environment has failed for this long without one step; 0 = never");
+  s.add(c.credit_timeout, "credit_timeout_ms", between(0, 86'400'000),
+        "a worker that may sample and makes no step for this long, or for four times the longest time that any worker "
+        "has needed so far, must let others sample in its place; 0 = never");
 }
 
 }  // namespace troupe

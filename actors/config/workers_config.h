@@ -16,6 +16,8 @@ struct WorkersConfig {
   std::chrono::milliseconds restart_backoff{100};  // pause after a failure, doubled at each further one in a row
   // The run ends when all environments have failed for this time without a step of any; 0 = it never ends for this.
   std::chrono::milliseconds failure_timeout{60'000};
+  // A worker that holds credits and makes no step for this time loses them; 0 = it keeps them.
+  std::chrono::milliseconds credit_timeout{60'000};
   friend bool operator==(const WorkersConfig&, const WorkersConfig&) = default;
 };
 

@@ -13,13 +13,17 @@
 
 namespace troupe {
 
+// What an environment or a task is like: names and values as text.
+using SpecFields = std::vector<std::pair<std::string, std::string>>;
+
 struct WorkerHello {
   uint64_t worker = 0;
   uint32_t groups = 0;
   uint64_t samples_per_rollout = 0;
+  SpecFields spec = {};  // what its environments or its task are like; must be as in the run
 
   template <class I> friend typename I::result_type inspect(I& f, WorkerHello& x) {
-    return f(caf::meta::type_name("WorkerHello"), x.worker, x.groups, x.samples_per_rollout);
+    return f(caf::meta::type_name("WorkerHello"), x.worker, x.groups, x.samples_per_rollout, x.spec);
   }
 };
 

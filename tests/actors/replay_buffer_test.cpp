@@ -1,6 +1,8 @@
 #include "actors/replay_buffer.h"
 
+#include "runtime/base/memory_disk.h"
 #include "tests/actors/one_actor.h"
+#include "tests/actors/rollouts.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -28,7 +30,7 @@ struct Fixture : OneActor {
   }
   Peer joined(uint64_t worker, uint32_t groups = 1) {
     Peer result = add_peer();
-    result.tell(replay, WorkerHello{worker, groups, 8});
+    result.tell(replay, WorkerHello{worker, groups, 8, spec_fields(*context)});
     run();
     return result;
   }
@@ -50,6 +52,60 @@ TEST_CASE("replay_buffer: a worker whose hello does not fit the run gets an exit
   CHECK(f.state().workers.empty());
   REQUIRE(worker.heard->exits.size() == 1);
   CHECK(fault_of(worker.heard->exits[0]) == Fault::bad_message);
+}
+
+TEST_CASE("replay_buffer: a worker with another action spec is refused for good, with both values") {
+  Fixture f;
+  const Peer worker = f.add_peer();
+  RunContext other = *f.context;
+  other.spec.action.bins = {7};
+  worker.tell(f.replay, WorkerHello{1, 1, 8, spec_fields(other)});
+  f.run();
+  CHECK(f.state().workers.empty());
+  REQUIRE(worker.heard->exits.size() == 1);
+  CHECK(fault_of(worker.heard->exits[0]) == Fault::incompatible);
+  CHECK(describe(worker.heard->exits[0]) ==
+        "the worker does not fit the run: choices of an action is [7], in the run [" +
+            std::to_string(f.context->spec.action.bins.front()) + "]");
+}
+
+TEST_CASE("replay_buffer: a worker that holds credits and makes no step loses them to the others") {
+  Fixture f;
+  f.peers.tell(f.replay, Applied{0, {}});
+  const Peer silent = f.joined(1), busy = f.joined(2), waiting = f.joined(3);
+  REQUIRE(silent.heard->credits == 2);
+  REQUIRE(busy.heard->credits == 2);
+  REQUIRE(waiting.heard->credits == 0);  // two super-batches are promised
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  busy.tell(f.replay, RolloutMessage{make_rollout({.worker = 2})});
+  for (uint64_t beats = 1; beats <= 125; ++beats) {  // a little longer than workers.credit_timeout_ms
+    WorkerReport report;
+    report.worker = 2;
+    report.env_steps = beats;
+    busy.tell(f.replay, report);
+    f.pass(500ms);
+  }
+  CHECK(f.state().store->credits_of(1) == 0);
+  CHECK(f.state().store->credits_revoked() == 2);
+  CHECK(f.state().store->credits_of(2) > 0);
+  CHECK(waiting.heard->credits > 0);
+  const std::string log = disk.read("log");
+  CHECK(log.find("warning replay: worker 1 has made no step for 60") != std::string::npos);
+  CHECK(log.find("loses its 2 credits") != std::string::npos);
+  CHECK(log.find("worker 2") == std::string::npos);
+
+  // It may use what it was granted, and gets nothing new before.
+  silent.tell(f.replay, RolloutMessage{make_rollout({.worker = 1})});
+  f.run();
+  CHECK(f.state().store->credits_revoked() == 1);
+  CHECK(silent.heard->credits == 2);
+  silent.tell(f.replay, RolloutMessage{make_rollout({.worker = 1, .sequence = 1})});
+  f.run();
+  CHECK(f.state().store->credits_revoked() == 0);
+  CHECK(f.state().store->ledger().balances());
+  CHECK(disk.read("log").find("worker 1 makes steps again") != std::string::npos);
+  open_log(nullptr, {.to_stderr = false});
 }
 
 TEST_CASE("replay_buffer: a worker number is refused to others until the worker with that number ends") {

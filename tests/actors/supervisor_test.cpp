@@ -13,6 +13,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/spec_fields.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 #include "runtime/stats/snapshot.h"
@@ -41,6 +42,12 @@ struct SilentHostState {
   uint32_t epoch = 0;             // of the run
 };
 
+SpecFields fake_fields() {
+  RunContext context;
+  context.spec = fake_spec();
+  return spec_fields(context);
+}
+
 SilentHost::behavior_type silent_host(SelfPointer<SilentHost, SilentHostState> self, SupervisorActor run) {
   return {
       [self, run](begin_atom) {
@@ -49,7 +56,7 @@ SilentHost::behavior_type silent_host(SelfPointer<SilentHost, SilentHostState> s
                 [self](const Welcome& welcome) {
                   self->state.numbers.push_back(welcome.member);
                   self->state.epoch = welcome.epoch;
-                  self->send(welcome.replay, WorkerHello{welcome.member, 1, 8});
+                  self->send(welcome.replay, WorkerHello{welcome.member, 1, 8, fake_fields()});
                 },
                 [](const caf::error&) { FAIL("the join is refused"); });
       },
