@@ -188,6 +188,49 @@ TEST_CASE("signals: workers, inference processes and nodes end with 130 at each 
   check_stopped(run.process(), run.folder());
 }
 
+namespace {
+
+// The process that `parent` has started with this word in its command line; 0 while there is none.
+pid_t child_with(pid_t parent, const std::string& word) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream status(entry.path() / "status");
+    for (std::string line; std::getline(status, line);)
+      if (line == "PPid:\t" + std::to_string(parent) && has(text_of(entry.path() / "cmdline"), word))
+        return static_cast<pid_t>(std::stol(name));
+  }
+  return 0;
+}
+
+// One that has ended counts, also while nobody has taken its exit code.
+bool is_gone(pid_t process) {
+  const std::string status = text_of("/proc/" + std::to_string(process) + "/status");
+  return status.empty() || has(status, "State:\tZ");
+}
+
+}  // namespace
+
+TEST_CASE("signals: a benchmark that is stopped or killed leaves no worker behind") {
+  for (const int number : {SIGTERM, SIGINT, SIGKILL}) {
+    CAPTURE(number);
+    Process bench({"troupe", "bench", "sampling", "--seconds", "600"});
+    pid_t worker = 0;
+    REQUIRE(eventually([&] { return (worker = child_with(bench.id(), "--connect")) != 0; }));
+    bench.signal(number);
+    CHECK(bench.wait().value_or(-1) == (number == SIGKILL ? 128 + SIGKILL : 130));
+    CHECK(eventually([&] { return is_gone(worker); }));
+  }
+}
+
+TEST_CASE("signals: simulate stops between two seeds and prints what it has found") {
+  Process simulate({"troupe", "simulate", "--seeds", "1..1000000"});
+  REQUIRE(eventually([&] { return blocks(simulate, SIGTERM); }));
+  simulate.signal(SIGTERM);
+  CHECK(simulate.wait().value_or(-1) == 130);
+  CHECK(has(simulate.out(), " seeds, 0 failed; "));
+}
+
 TEST_CASE("signals: a run started with HUP ignored, as by nohup, continues at HUP and stops at TERM") {
   TempFolder folder;
   const std::string at = folder / "run";

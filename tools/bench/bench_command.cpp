@@ -16,6 +16,7 @@
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/weights.h"
+#include "tools/cli/stop_signals.h"
 
 namespace troupe {
 namespace {
@@ -86,6 +87,7 @@ void plot(const std::string& json, const std::string& file) {
 }  // namespace
 
 int run_bench(const BenchOptions& options) {
+  const StopSignals signals("stopped; nothing was measured");  // at once: there is nothing to lose
   if (!options.plot.empty()) check_plot(options.plot);
   const BenchReport report = measure(options.what, options.seconds);
   if (options.json) {

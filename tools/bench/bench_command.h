@@ -69,7 +69,8 @@ inline Command bench_command() {
               "  troupe bench inference --seconds 10 --json\n",
           .exit_codes = {{0, "the result was printed"},
                          {1, "the measurement failed, or the result could not be written"},
-                         {2, "a mistake in the command"}},
+                         {2, "a mistake in the command"},
+                         {130, "stopped by a signal"}},
           .parse = read_then_run<read_bench, check_bench>,
           .done_by = kBenchProgram};
 }

@@ -1,9 +1,11 @@
 #include <fcntl.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -27,8 +29,6 @@
 #include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"
 
-extern char** environ;
-
 namespace troupe {
 namespace {
 
@@ -49,20 +49,32 @@ double cpu_seconds(clockid_t clock) {
                                           : 0.0;
 }
 
-// `troupe worker` in a separate process, which ends with this object.
+// In the child, between fork and exec: system calls only. The worker must not outlive this process, however that ends:
+// it would look for a run at the same port.
+[[noreturn]] void become_worker(char* const* arguments, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kExitFailure);  // the parent ended before prctl() took effect
+  dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execv(arguments[0], arguments);
+  _exit(127);
+}
+
+// `troupe worker` in a separate process, which ends with this object. Made by the main thread, whose end ends it too.
 class WorkerProcess {
  public:
   explicit WorkerProcess(uint16_t port) {
     std::string program = program_folder() + "/troupe", address = "127.0.0.1:" + std::to_string(port);
     char* arguments[] = {program.data(), const_cast<char*>("worker"), const_cast<char*>("--connect"), address.data(),
                          nullptr};
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    const int error = posix_spawn(&pid_, program.c_str(), &files, nullptr, arguments, environ);
-    posix_spawn_file_actions_destroy(&files);
-    if (error != 0)
-      throw std::runtime_error(program + ": cannot be started: " + std::generic_category().message(error));
+    if (access(program.c_str(), X_OK) != 0)
+      throw std::runtime_error(program + ": cannot be started: " + std::generic_category().message(errno));
+    const pid_t own = getpid();
+    pid_ = fork();
+    if (pid_ < 0) throw std::runtime_error(program + ": cannot be started: " + std::generic_category().message(errno));
+    if (pid_ == 0) become_worker(arguments, own);
     clock_getcpuclockid(pid_, &clock_);
   }
   ~WorkerProcess() {
@@ -110,9 +122,9 @@ class Pipeline {
           spawn_on(system, true, rollout_worker, context, uint64_t{0}, WorkerPeers{inference, replay_, stats}));
       return;
     }
-    const JoinService server =
-        system_.stop_at_end(system.spawn(bench_server, Welcome{0, to_json(context->config), InferenceService(inference),
-                                                               ReplayService(replay_), StatsService(stats)}));
+    const JoinService server = system_.stop_at_end(system.spawn(
+        bench_server, Welcome{0, to_json(context->config), InferenceService(inference), ReplayService(replay_),
+                              StatsService(stats), 0, "bench " + std::to_string(getpid())}));
     const auto port = system.middleman().publish(server, 0, "127.0.0.1", true);
     if (!port) throw std::runtime_error("cannot listen on 127.0.0.1: " + describe(port.error()));
     worker_.emplace(*port);

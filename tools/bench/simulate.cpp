@@ -13,6 +13,7 @@
 #include "sim/simulation.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/simulate_command.h"
+#include "tools/cli/stop_signals.h"
 
 namespace troupe {
 
@@ -39,13 +40,16 @@ void print_failure(uint64_t seed, const sim::Outcome& outcome) {
 }  // namespace
 
 int run_simulate(const SimulateOptions& options) {
+  StopSignals signals;
+  signals.begin({});
   const auto begun = std::chrono::steady_clock::now();
   open_log(nullptr, {.to_stderr = false});  // hides the actors' warnings about the injected faults
   std::mutex mutex;
   Totals totals;
   std::atomic<uint64_t> next = options.seeds.first;
   const auto work = [&] {
-    for (uint64_t seed = next++; seed <= options.seeds.last && seed >= options.seeds.first; seed = next++) {
+    for (uint64_t seed = next++; seed <= options.seeds.last && seed >= options.seeds.first && !signals.asked();
+         seed = next++) {
       const auto trace = options.verbose ? [](const std::string& line) { std::cout << line << '\n'; }
                                          : std::function<void(const std::string&)>();
       const sim::Outcome outcome = sim::simulate(seed, sim::Mutation::none, trace);
@@ -66,7 +70,8 @@ int run_simulate(const SimulateOptions& options) {
   std::cout << totals.seeds << " seeds, " << totals.failed << " failed; " << totals.processes << " processes, "
             << totals.updates << " updates, " << totals.events << " events, " << totals.faults << " faults; " << seconds
             << " s" << std::endl;
-  return totals.failed == 0 ? 0 : kExitFailure;
+  if (totals.failed > 0) return kExitFailure;
+  return signals.asked() ? kExitInterrupted : 0;
 }
 
 }  // namespace troupe

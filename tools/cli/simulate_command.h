@@ -60,7 +60,8 @@ inline Command simulate_command() {
               "  troupe simulate --seed 42 --verbose\n",
           .exit_codes = {{0, "every seed passed"},
                          {1, "a seed failed, or the output could not be written"},
-                         {2, "a mistake in the command"}},
+                         {2, "a mistake in the command"},
+                         {130, "stopped by a signal; the seeds so far passed"}},
           .parse = read_then_run<read_simulate, check_simulate>,
           .done_by = kBenchProgram,
           .for_maintainers = true};
