@@ -24,8 +24,8 @@ std::string host_name() {
 
 }  // namespace
 
-JoinRequest join_request(const std::string& kind) {
-  return {kProtocolVersion, kind, host_name(), static_cast<uint64_t>(getpid())};
+JoinRequest join_request(const Joining& joining) {
+  return {kProtocolVersion, joining.kind, host_name(), static_cast<uint64_t>(getpid()), joining.run_id};
 }
 
 std::string RunAddress::text() const { return address_text(host, port); }
@@ -36,6 +36,7 @@ std::chrono::seconds patience_of(const Joining& joining) {
 
 void taken_in(Joining& joining) {
   joining.found_run = true;
+  joining.told_refusal = false;
   joining.lost_at.reset();
 }
 

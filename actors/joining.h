@@ -14,6 +14,7 @@
 
 #include "actors/config/config.h"
 #include "actors/messages.h"
+#include "actors/run_address.h"
 #include "runtime/caf/connect.h"
 #include "runtime/caf/keep_alive.h"
 
@@ -21,32 +22,6 @@ namespace troupe {
 
 constexpr std::chrono::seconds kJoinDeadline{5};  // of one connect, and of one request to the join server, at most
 constexpr std::chrono::milliseconds kLeastJoinDeadline{500};  // also at the end of patience
-
-// For how long a host looks for a run.
-struct JoinPatience {
-  std::chrono::seconds at_start{30};
-  std::chrono::seconds after_loss{600};  // time for an operator to resume the run
-};
-
-// What is said of a host: on the console of its process, or in the log.
-struct JoinNews {
-  // gave_up: before an end with an error that is not a refusal by the run.
-  enum class Kind { joined, searching, lost, ended, gave_up };
-  Kind kind = Kind::joined;
-  std::string who;   // "worker 3", or "worker" before it joined
-  std::string text;  // one line
-};
-
-// Where a run is, for how long it is looked for there, and who hears how that goes.
-struct RunAddress {
-  std::string host;
-  uint16_t port = 0;
-  // The join server itself, where there is no network; returns none while no run is open.
-  std::function<JoinService()> local;
-  JoinPatience patience = {};
-  std::function<void(const JoinNews&)> on_news = {};  // called by the host's actor
-  std::string text() const;
-};
 
 struct Joining {
   RunAddress run;
@@ -57,7 +32,9 @@ struct Joining {
   JoinService server = {};                               // of the run that is being joined, or was
   caf::actor keep_alive = {};  // of the connection to the join server, once the run's settings are known
   std::string member = {};     // "worker 3" while it is a member, and afterwards
+  std::string run_id = {};     // of the run that took it in first: it joins no other
   bool found_run = false;      // a run answered once
+  bool told_refusal = false;   // since it was a member, why a run does not take it in yet
   bool trying_again = false;   // begin_atom is on its way
   uint64_t attempt = 0;        // of joining; what an earlier one brings comes too late
   bool ending = false;
@@ -70,7 +47,7 @@ struct Joining {
 };
 
 // What this process says of itself.
-JoinRequest join_request(const std::string& kind);
+JoinRequest join_request(const Joining& joining);
 // The patience that counts now: before a run has answered, or after.
 std::chrono::seconds patience_of(const Joining& joining);
 // The run took the host in: its patience begins anew with the next loss.
@@ -163,7 +140,11 @@ void on_join_refused(Self self, const caf::error& error) {
   if (fault_of(error) == Fault::bad_message)
     return fail_joining(self, joining.run.text() + ": the run refuses: " + describe(error));
   if (fault_of(error) == Fault::shutting_down && !joining.member.empty()) return end_joining(self, "the run ended", {});
-  if (fault_of(error) == Fault::not_ready) joining.found_run = true;
+  if (fault_of(error) == Fault::not_ready) {
+    joining.found_run = true;
+    if (!joining.member.empty() && !std::exchange(joining.told_refusal, true))
+      tell_news(joining, JoinNews::Kind::searching, joining.run.text() + ": " + describe(error) + "; trying again");
+  }
   join_again(self, joining.run.text() + ": cannot join: " + describe(error));
 }
 
@@ -200,6 +181,7 @@ void ask_server(Self self, Request request, Ok ok, std::chrono::milliseconds dea
 template <class Self>
 void on_welcome(Self self, const Welcome& welcome) {
   Joining& joining = self->state.joining;
+  if (joining.run_id.empty()) joining.run_id = welcome.run;
   if (!joining.run.local) {
     try {
       const NetworkConfig network = parse_config(welcome.config, "the run's config").network;
@@ -217,7 +199,7 @@ void join_at(Self self, const JoinService& server) {
   joining.server = server;
   self->monitor(server);
   ask_server<Welcome>(
-      self, join_request(joining.kind), [self](const Welcome& welcome) { on_welcome(self, welcome); },
+      self, join_request(joining), [self](const Welcome& welcome) { on_welcome(self, welcome); },
       attempt_deadline(joining, self->clock().now()));
 }
 

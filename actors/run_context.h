@@ -43,6 +43,9 @@ struct RunContext {
   // Makes a backend for the weight plane; its members connect to this process at `address`. Empty if this process
   // cannot transfer weights to other processes.
   std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;
+  // Identity of the run, the same at every start; workers and inference processes of another run may not join. Empty in
+  // a run that no process can join.
+  std::string run_id;
   // The address at which other processes connect to this one; empty = the address that the first of them used.
   std::string network_address;
   // True: each detached actor has its own thread. False: every actor runs on the system's scheduler (deterministic and

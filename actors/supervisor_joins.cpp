@@ -29,7 +29,7 @@ caf::result<Welcome> join_inference(SupervisorSelf self, const JoinRequest& requ
   const InferenceIndex inference_index = st.next_inference_index++;
   log_info("supervisor", "inference process " + std::to_string(inference_index) + " joins from " +
                              printable(request.host) + " pid " + std::to_string(request.pid));
-  return Welcome{inference_index, to_json(st.context->config), {}, st.replay, st.stats};
+  return Welcome{inference_index, to_json(st.context->config), {}, st.replay, st.stats, 0, st.context->run_id};
 }
 
 }  // namespace
@@ -42,6 +42,9 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   if (request.kind != "worker" && request.kind != "inference")
     return make_error(Fault::bad_message,
                       "nothing joins as \"" + printable(request.kind) + "\", expected worker or inference");
+  if (!request.run.empty() && request.run != st.context->run_id)
+    return make_error(Fault::not_ready, "another run listens there (" + st.context->config.name +
+                                            "), not the one that the " + printable(request.kind) + " belongs to");
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
   if (!self->current_sender())
     return make_error(Fault::peer_gone, "the worker's connection is lost");  // reaches nobody
@@ -53,8 +56,8 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   st.members[handle.address()] = {id, handle, false};
   log_info("supervisor", "worker " + std::to_string(id) + " joined from " + printable(request.host) + " pid " +
                              std::to_string(request.pid));
-  return Welcome{id,       to_json(st.context->config),        place_worker(self, id), st.replay,
-                 st.stats, st.dependencies.start.version.epoch};
+  return Welcome{id,       to_json(st.context->config),         place_worker(self, id), st.replay,
+                 st.stats, st.dependencies.start.version.epoch, st.context->run_id};
 }
 
 caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {

@@ -46,6 +46,7 @@ SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const
   made->make_policy = [this] { return fake_policy(world); };
   made->make_generator = [this] { return fake_generator(world); };
   made->threads = false;
+  made->run_id = "simulation";
   context = made;
   nodes.resize(static_cast<size_t>(scenario().nodes));
 }

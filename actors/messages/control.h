@@ -47,9 +47,10 @@ struct JoinRequest {
   std::string kind;  // "worker" or "inference"
   std::string host;
   uint64_t pid = 0;
+  std::string run = {};  // the identity of the run that it was a member of; empty if it was of none
 
   template <class I> friend typename I::result_type inspect(I& f, JoinRequest& x) {
-    return f(caf::meta::type_name("JoinRequest"), x.protocol, x.kind, x.host, x.pid);
+    return f(caf::meta::type_name("JoinRequest"), x.protocol, x.kind, x.host, x.pid, x.run);
   }
 };
 
@@ -60,10 +61,11 @@ struct Welcome {
   InferenceService inference;  // for workers; null while no inference actor serves: InferenceReplaced follows
   ReplayService replay;
   StatsService stats;
-  uint32_t epoch = 0;  // of the start of the run
+  uint32_t epoch = 0;    // of the start of the run
+  std::string run = {};  // its identity, the same at every start
 
   template <class I> friend typename I::result_type inspect(I& f, Welcome& x) {
-    return f(caf::meta::type_name("Welcome"), x.member, x.config, x.inference, x.replay, x.stats, x.epoch);
+    return f(caf::meta::type_name("Welcome"), x.member, x.config, x.inference, x.replay, x.stats, x.epoch, x.run);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,7 @@ constexpr const char* kLockFile = "/run.lock";
 constexpr const char* kEndpointsFile = "/endpoints.json";
 constexpr const char* kEpochFile = "/epoch";
 constexpr const char* kStatsPortFile = "/stats_port";
+constexpr const char* kIdentityFile = "/run_id";
 constexpr const char* kInitialWeightsFile = "/init.safetensors";
 constexpr const char* kInitialSourceFile = "/init.json";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
@@ -72,6 +74,25 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
   } catch (const IoError& error) {
     throw ConfigError(std::string(error.what()) +
                       "; the start's number cannot be recorded, and workers of an earlier start could rejoin");
+  }
+}
+
+std::string run_identity(Disk& disk, const std::string& folder) {
+  const std::string path = folder + kIdentityFile;
+  constexpr size_t kDigits = 16;
+  try {
+    if (disk.exists(path)) {
+      const std::string text = disk.read(path, kMaxEpochBytes);
+      const std::string id = text.substr(0, text.find('\n'));
+      if (id.size() == kDigits && id.find_first_not_of("0123456789abcdef") == std::string::npos) return id;
+    }
+    std::random_device random;
+    std::string id;
+    while (id.size() < kDigits) id += "0123456789abcdef"[random() % 16];
+    disk.write_atomic(path, id + '\n');
+    return id;
+  } catch (const IoError& error) {
+    throw ConfigError(std::string(error.what()) + "; workers find their run by what this file holds");
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // The folder of one run, owned by one process at a time:
-//   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch
-//   stats_port checkpoints/  best.json (runtime/run_folder/best_checkpoints.h)  run.lock init.safetensors, init.json
-//   (of a run that began with given weights: the weights, and where they are from)
+//   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch  run_id
+//   stats_port  checkpoints/  best.json (runtime/run_folder/best_checkpoints.h)  run.lock
+//   init.safetensors, init.json (of a run that began with given weights: the weights, and where they are from)
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
 // After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this
 // process's own: it or its run.lock was removed, renamed or replaced.
@@ -30,6 +30,10 @@ uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least);
 // The port on which the last start of the run in `folder` served its statistics, so that an open page finds the next
 // start. Nothing without one.
 std::optional<uint16_t> read_stats_port(const Disk& disk, const std::string& folder);
+
+// The identity of the run in `folder`, by which its workers find it again and no other: a random number as text, kept
+// in the file `run_id` and the same at every start. Throws ConfigError when the disk refuses.
+std::string run_identity(Disk& disk, const std::string& folder);
 
 // The init.safetensors of a run folder; see RunFolder::initial_weights().
 std::optional<Safetensors> read_initial_weights(const Disk& disk, const std::string& folder);

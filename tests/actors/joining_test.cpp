@@ -39,11 +39,16 @@ struct HostState {
   Joining joining;
 };
 
-JoinService::behavior_type open_server(JoinService::pointer, int* joins) {
+// The join server of the run with this identity.
+JoinService::behavior_type open_server(JoinService::pointer, int* joins, const std::string& run) {
   return {
-      [joins](const JoinRequest&) {
+      [joins, run](const JoinRequest& request) -> caf::result<Welcome> {
+        if (!request.run.empty() && request.run != run)
+          return make_error(Fault::not_ready, "another run listens there");
         ++*joins;
-        return Welcome{};
+        Welcome welcome;
+        welcome.run = run;
+        return welcome;
       },
       [](const ServeRequest&) {},
       [](const Serving&) {},
@@ -59,6 +64,7 @@ struct HostFixture : OneActor {
                    .on_news =
                        [this](const JoinNews& one) {
                          if (one.kind == JoinNews::Kind::lost) ++losses_told;
+                         told += one.text + "\n";
                          gave_up = gave_up || one.kind == JoinNews::Kind::gave_up;
                        }};
     joining.on_lost = [](const std::string&) {};
@@ -71,8 +77,8 @@ struct HostFixture : OneActor {
       return {[self](begin_atom) { begin_joining(self); }};
     }));
   }
-  void open() {
-    server = keep(system->spawn(open_server, &joins));
+  void open(const std::string& identity = "first") {
+    server = keep(system->spawn(open_server, &joins, identity));
     run();
   }
   void close() {
@@ -85,6 +91,7 @@ struct HostFixture : OneActor {
   Host host;
   int joins = 0, losses_told = 0;
   bool gave_up = false;
+  std::string told;
   std::optional<std::string> ended_with;
 };
 
@@ -107,6 +114,22 @@ TEST_CASE("joining: the waiting time restarts with the loss of a membership that
   REQUIRE(f.ended_with);
   CHECK(f.ended_with->find("gave up after 20 s") != std::string::npos);
   CHECK(f.gave_up);
+}
+
+TEST_CASE("joining: a host that was a member of a run joins no other one at the same address") {
+  HostFixture f;
+  f.open("first");
+  REQUIRE(f.joins == 1);
+  f.close();
+  f.open("second");
+  for (int i = 0; i < 10; ++i) f.pass(1s);
+  CHECK(f.joins == 1);
+  CHECK(f.told.find("another run listens there; trying again") != std::string::npos);
+  CHECK(f.told.find("another run listens there") == f.told.rfind("another run listens there"));  // said once
+  f.close();
+  f.open("first");  // resumed
+  f.pass(4s);
+  CHECK(f.joins == 2);
 }
 
 TEST_CASE("joining: a worker that ends soon after each join pauses for longer each time") {

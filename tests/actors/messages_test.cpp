@@ -169,9 +169,11 @@ TEST_CASE("messages: reports and small messages round-trip") {
   CHECK(f.round_trip(Serving{7}).inference_index == 7);
   const Invitation invitation{7, {"10.0.0.2", 4000, 1ULL << 40, 2, 3}};
   CHECK(f.round_trip(invitation).rendezvous == invitation.rendezvous);
-  CHECK(f.round_trip(JoinRequest{1, "worker", "host", 4}).host == "host");
+  CHECK(f.round_trip(JoinRequest{1, "worker", "host", 4, "run"}).run == "run");
   CHECK(f.round_trip(SpawnRequest{1, 2, "host", 4}).port == 4);
   CHECK(f.round_trip(WorkerHello{1, 2, 3}).samples_per_rollout == 3);
+  const SpecFields spec = {{"environment", "CartPole-v1"}, {"action mask", "no"}};
+  CHECK(f.round_trip(WorkerHello{1, 2, 3, spec}).spec == spec);
   CHECK(f.round_trip(Credits{5}).count == 5);
   CHECK(f.round_trip(Pause{1, 2}).group == 2);
   CHECK(f.round_trip(Stop{"why"}).reason == "why");

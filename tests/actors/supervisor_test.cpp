@@ -122,6 +122,7 @@ struct Run {
     context->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
     context->make_policy = [this] { return fake_policy(world); };
     context->threads = false;
+    context->run_id = "this run";
     if (!learner) learner = std::make_shared<FakeLearner>(world, 0);
     ReplayStart start;
     start.version.epoch = epoch;
@@ -242,6 +243,25 @@ TEST_CASE("supervisor: a worker of another process is told the epoch of the run,
   }
   CHECK(seeds[0] == RunConfig().seed);
   CHECK(seeds[1] != seeds[0]);
+}
+
+TEST_CASE("supervisor: a process that belongs to another run may not join") {
+  Run run;
+  std::map<std::string, std::string> refused;
+  int joined = 0;
+  for (const std::string id : {"", "this run", "another run"})
+    run.receivers.push_back(run.system->spawn([&, id](caf::event_based_actor* self) {
+      self->request(run.root, 10s, JoinRequest{kProtocolVersion, "worker", "test", 1, id})
+          .then([&](const Welcome& welcome) { joined += welcome.run == "this run"; },
+                [&, id](const caf::error& error) {
+                  CHECK(fault_of(error) == Fault::not_ready);
+                  refused[id] = describe(error);
+                });
+    }));
+  run.scheduler->run();
+  CHECK(joined == 2);
+  REQUIRE(refused.size() == 1);
+  CHECK(refused.at("another run").find("another run listens there") != std::string::npos);
 }
 
 TEST_CASE("supervisor: an exception during its start ends the run with the reason and all actors") {

@@ -267,6 +267,7 @@ int begin_and_train(Start& run) {
     print_line("Run folder: " + path);
     return 0;
   }
+  if (listener) run.context->run_id = run_identity(posix_disk(), run.folder->path());
   tell_new_weights(run.options, *run.folder);
   if (taken_port != 0)
     log_warn("train",

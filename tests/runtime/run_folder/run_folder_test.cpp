@@ -415,6 +415,17 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a checkpoint of a run with another seed 
                        IoError);
 }
 
+TEST_CASE_FIXTURE(Fixture, "run_identity: every start of a run has the same, another run another one") {
+  const std::string id = run_identity(disk, "run");
+  CHECK(id.size() == 16);
+  CHECK(run_identity(disk, "run") == id);
+  CHECK(run_identity(disk, "other") != id);
+  disk.write_atomic("run/run_id", "damaged");
+  const std::string next = run_identity(disk, "run");
+  CHECK(next != id);
+  CHECK(run_identity(disk, "run") == next);
+}
+
 TEST_CASE_FIXTURE(Fixture, "take_epoch: every start gets a new epoch, with and without a checkpoint") {
   RunFolder run(disk, "run", kConfig);
   CHECK(take_epoch(disk, "run", 0) == 0);
