@@ -87,8 +87,6 @@ bool ReplayStore::must_wait() const {
   return !dues_.empty() && *dues_.begin() <= version_.number;
 }
 
-uint64_t ReplayStore::lag_at_next(const UnitPlace& unit) const { return lag_between(unit.oldest(), version_); }
-
 void ReplayStore::retire(const StoredUnit& unit, uint64_t& state) {
   if (unit.trained || unit.in_flight > 0) return;
   ledger_.waiting -= unit.samples;
@@ -165,7 +163,7 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
     }
     batch.parts[stored.part].indices.push_back(unit.index);
     batch.samples += unit.samples;
-    last_lags_.emplace_back(lag_at_next(place), unit.samples);
+    last_lags_.emplace_back(lag_between(place.oldest(), version_), unit.samples);
     ++unit.uses;
     ++unit.in_flight;
   }

@@ -154,7 +154,6 @@ class ReplayStore {
   void store(const RolloutPtr& rollout);
   uint64_t room() const;
   uint64_t planned_uses() const;
-  uint64_t lag_at_next(const UnitPlace& unit) const;
   void drop_stale();
   void evict_for(uint64_t incoming);
   // Of a unit that was taken out of storage: if no batch holds it and none trained on it, its samples end in `state`.

@@ -415,55 +415,6 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: a checkpoint of a run with another seed 
                        IoError);
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_identity: every start of a run has the same, another run another one") {
-  const std::string id = run_identity(disk, "run");
-  CHECK(id.size() == 16);
-  CHECK(run_identity(disk, "run") == id);
-  CHECK(run_identity(disk, "other") != id);
-  disk.write_atomic("run/run_id", "damaged");
-  const std::string next = run_identity(disk, "run");
-  CHECK(next != id);
-  CHECK(run_identity(disk, "run") == next);
-}
-
-TEST_CASE_FIXTURE(Fixture, "take_epoch: every start gets a new epoch, with and without a checkpoint") {
-  RunFolder run(disk, "run", kConfig);
-  CHECK(take_epoch(disk, "run", 0) == 0);
-  CHECK(take_epoch(disk, "run", 0) == 1);  // the first start wrote no checkpoint
-  CHECK(take_epoch(disk, "run", 1) == 2);  // the second one did
-  CHECK(take_epoch(disk, "run", 7) == 7);  // the file has a lower epoch than the checkpoint, as after a loss
-  CHECK(take_epoch(disk, "run", 3) == 8);
-}
-
-TEST_CASE_FIXTURE(Fixture,
-                  "take_epoch: a start whose epoch cannot be written is refused, and the next epoch is still new") {
-  RunFolder run(disk, "run", kConfig);
-  CHECK(take_epoch(disk, "run", 0) == 0);
-  const uint64_t before = disk.operations();
-  CHECK(take_epoch(disk, "run", 0) == 1);
-  const uint64_t writes = disk.operations() - before;
-  REQUIRE(writes > 0);
-  for (const auto kind : {DiskFault::Kind::refuse, DiskFault::Kind::crash})
-    for (uint64_t i = 0; i < writes; ++i) {
-      const uint32_t last = static_cast<uint32_t>(std::stoul(disk.read("run/epoch")));
-      disk.set_fault({kind, disk.operations() + i, 1});
-      CHECK(config_error_of([&] { take_epoch(disk, "run", 0); }).find("run/epoch") == 0);
-      disk.clear_fault();
-      CHECK(take_epoch(disk, "run", 0) > last);
-    }
-}
-
-TEST_CASE_FIXTURE(Fixture, "take_epoch: an epoch file with other contents is refused") {
-  RunFolder run(disk, "run", kConfig);
-  for (const char* text : {"", "x\n", "3", "3\n4\n", "-1\n", "4294967295\n", "99999999999\n"}) {
-    CAPTURE(text);
-    disk.write_atomic("run/epoch", std::string(text));
-    CHECK(config_error_of([&] {
-            take_epoch(disk, "run", 0);
-          }).find("run/epoch: does not contain an integer from 0 to 4294967294; ") == 0);
-  }
-}
-
 TEST_CASE_FIXTURE(Fixture, "run_folder: lines of metrics are counted, also after a resume") {
   {
     RunFolder run(disk, "run", kConfig);
