@@ -79,6 +79,7 @@ void WorkerCore::first_rollout(Group& group) {
 void WorkerCore::begin(uint32_t epoch) {
   const uint64_t seed = epoch == 0 ? config_.seed : derive_key(config_.seed, "epoch", epoch);
   action_key_ = derive_key(seed, "action", worker_);
+  for (auto& group : groups_) group->env->prepare();  // all at the same time
   for (auto& group : groups_) {
     const int64_t rows = group->env->rows();
     first_rollout(*group);

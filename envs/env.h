@@ -97,6 +97,9 @@ class Env {
   virtual const EnvSpec& spec() const = 0;
   // The number of rows, N.
   virtual int64_t rows() const = 0;
+  // Begins what the first reset() takes long for, such as the start of processes, and does not wait for it. May be
+  // called before the first reset().
+  virtual void prepare() {}
   // Starts a new episode in every row. Row i draws all its randomness from derive_key(seed, "env", first_row + i),
   // so a row behaves the same for any N and in any vector environment. Writes observations, action_mask and task,
   // and clears the rest. A row that cannot start is marked failed, gets zeros as observations, and is started

@@ -26,6 +26,7 @@ class NormalizedActions final : public Env {
 
   const EnvSpec& spec() const override { return spec_; }
   int64_t rows() const override { return env_->rows(); }
+  void prepare() override { env_->prepare(); }
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override { env_->reset(seed, first_row, out); }
   void step(const Array& actions, EnvStep& out) override {
     TROUPE_CHECK(actions.shape() == mapped_.shape() && actions.dtype() == DType::f32, spec_.id, "actions have shape",

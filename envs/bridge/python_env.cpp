@@ -167,9 +167,25 @@ void PythonEnv::run_round() {
   }
 }
 
-// Starts the processes that this round needs and that do not run, all at the same time.
+void PythonEnv::Group::start(const PythonTarget& target, const EnvSpec& spec) {
+  if (!block) block = std::make_unique<StepBlock>(spec, end - begin);
+  attached = false;
+  server = std::make_unique<ServerProcess>(target, end - begin, Probe::no);
+}
+
+void PythonEnv::prepare() {
+  for (Group& group : groups_) {
+    try {
+      if (!group.server) group.start(target_, spec_);
+    } catch (const std::exception&) {
+      group.server.reset();  // the first reset tries again and reports the reason
+    }
+  }
+}
+
+// Starts the processes that this round needs and that do not run, all at the same time and with one limit of time.
 void PythonEnv::start_servers() {
-  std::vector<Group*> starting;
+  const Deadline deadline(target_.start_timeout);
   const auto guarded = [this](Group& group, auto body) {
     try {
       body();
@@ -178,19 +194,17 @@ void PythonEnv::start_servers() {
     }
   };
   for (Group& group : groups_) {
-    if (!group.asked || group.server) continue;
+    if (group.asked && !group.server) guarded(group, [&] { group.start(target_, spec_); });
+  }
+  for (Group& group : groups_) {
+    if (!group.asked || group.attached) continue;
     guarded(group, [&] {
-      if (!group.block) group.block = std::make_unique<StepBlock>(spec_, group.end - group.begin);
-      group.server = std::make_unique<ServerProcess>(target_, group.end - group.begin, Probe::no);
-      starting.push_back(&group);
+      const std::string spaces = spaces_text(target_, group.server->spaces(deadline));
+      if (spaces != spaces_) throw ServerGone("the spaces of the environment are not those that it had at the start");
+      group.server->attach(*group.block);
+      group.attached = true;
     });
   }
-  for (Group* group : starting)
-    guarded(*group, [&] {
-      const std::string spaces = spaces_text(target_, group->server->spaces());
-      if (spaces != spaces_) throw ServerGone("the spaces of the environment are not those that it had at the start");
-      group->server->attach(*group->block);
-    });
 }
 
 // Returns whether all rows execute a step.
@@ -237,6 +251,7 @@ void PythonEnv::lose(Group& group, const std::exception& error) {
     if (!gone->traceback.empty() && tracebacks_.take(1, TokenBucket::Clock::now()))
       log_block(LogLevel::info, spec_.id, gone->traceback);
   group.server.reset();
+  group.attached = false;
   group.asked = false;
   const std::string where = end - first > 1 ? " in a step of " + rows_text(first, end) : "";
   for (int64_t i = group.begin; i < group.end; ++i) {

@@ -26,6 +26,7 @@ class PythonEnv final : public Env {
 
   const EnvSpec& spec() const override { return spec_; }
   int64_t rows() const override { return static_cast<int64_t>(rows_.size()); }
+  void prepare() override;
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
   void step(const Array& actions, EnvStep& out) override;
   void observe(EnvStep& out) override;
@@ -65,7 +66,11 @@ class PythonEnv final : public Env {
     int64_t begin = 0, end = 0;
     std::unique_ptr<StepBlock> block;
     std::unique_ptr<ServerProcess> server;  // none before the first reset and after a loss
+    bool attached = false;                  // whether the server has answered and has the block
     bool asked = false;                     // whether the present round asks it for a step
+
+    // Starts the process and does not wait for it. Throws IoError.
+    void start(const PythonTarget& target, const EnvSpec& spec);
   };
 
   Row& row(int64_t i) { return rows_[static_cast<size_t>(i)]; }

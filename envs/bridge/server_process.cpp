@@ -186,7 +186,7 @@ nlohmann::ordered_json ServerProcess::read_json(const Deadline& deadline) {
   }
 }
 
-nlohmann::ordered_json ServerProcess::spaces() { return read_json(Deadline(target_.start_timeout)); }
+nlohmann::ordered_json ServerProcess::spaces(const Deadline& deadline) { return read_json(deadline); }
 
 void ServerProcess::attach(StepBlock& block) {
   requested_ = Descriptor(eventfd(0, EFD_CLOEXEC));

@@ -63,8 +63,8 @@ class ServerProcess {
   ~ServerProcess();
 
   // The answer to the question of the constructor: {"spaces": ...} or {"error": {"kind", "text", "traceback"}}. Waits
-  // at most the start timeout. Throws ServerGone.
-  nlohmann::ordered_json spaces();
+  // at most until the deadline, which is that of the start timeout. Throws ServerGone.
+  nlohmann::ordered_json spaces(const Deadline& deadline);
   // Hands over the memory block for the steps, which has to outlive this object. Throws ServerGone, or IoError.
   void attach(StepBlock& block);
   // Asks for one step of the rows, as the block's commands say; `all`: all say RowCommand::step. Throws ServerGone.

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -228,6 +229,24 @@ class Returns(Walk):
 def slow_start():
     time.sleep(1)
     return Walk()
+
+
+def slow_after(file, seconds):
+    """Takes long to make once the file exists, which the first call creates."""
+    if os.path.exists(file):
+        time.sleep(seconds)
+    open(file, "a").close()
+    return Walk()
+
+
+class Spawns(Walk):
+    """Starts a process that only its own end or a signal ends, and has no close()."""
+
+    def __init__(self, file):
+        super().__init__()
+        child = subprocess.Popen(["sleep", "1000"])
+        with open(file, "a") as out:
+            out.write(f"{child.pid}\n")
 
 
 def broken(text="cannot be built"):

@@ -2,12 +2,16 @@
 
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "envs/bridge/python_env.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory_disk.h"
 #include "tests/envs/bridge/python_fixtures.h"
+#include "tests/support/temp_folder.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -21,6 +25,13 @@ std::string trouble(const std::string& what, const std::string& where = "all") {
 PythonEnv& python(Stepping& run) { return dynamic_cast<PythonEnv&>(*run.env); }
 
 std::string error_of(const Stepping& run, size_t k = 0) { return run.step.errors.size() > k ? run.step.errors[k] : ""; }
+
+// Whether a process exists that has not ended; one that nobody has waited for has the state Z.
+bool runs(const std::string& pid) {
+  std::ifstream stat("/proc/" + pid + "/stat");
+  std::string word, state;
+  return (stat >> word >> word >> state) && state != "Z";
+}
 
 // Steps until a row fails; returns how many steps that took, or -1.
 int steps_until_failure(Stepping& run) {
@@ -379,6 +390,53 @@ TEST_CASE("python_env: a start that takes too long is refused") {
   CHECK(refusal_of(config) ==
         "env.id: \"py:tests/envs/bridge/environments.py:hanging\" cannot be made: the process of the environment has "
         "not answered within env.start_timeout_ms (300 ms) and was killed");
+}
+
+TEST_CASE("python_env: processes that start together share one limit of time") {
+  if (!can_use("numpy")) return;
+  const TempFolder folder;
+  EnvConfig config = python_config("slow_after", 4, R"({"seconds": 1000, "file": ")" + (folder / "made") + "\"}");
+  config.processes = 4;
+  config.start_timeout = std::chrono::seconds(3);
+  const auto begun = std::chrono::steady_clock::now();
+  Stepping run(config);
+  CHECK(run.step.errors.size() == 4);
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(9));  // 12 s one after the other
+}
+
+TEST_CASE("python_env: environments that are prepared start at the same time") {
+  if (!can_use("numpy")) return;
+  const TempFolder folder;
+  EnvConfig config = python_config("slow_after", 1, R"({"seconds": 3, "file": ")" + (folder / "made") + "\"}");
+  std::vector<std::unique_ptr<Env>> envs;
+  for (int k = 0; k < 4; ++k) envs.push_back(make_env(config));
+  const auto begun = std::chrono::steady_clock::now();
+  for (const auto& env : envs) env->prepare();
+  for (const auto& env : envs) {
+    EnvStep step = EnvStep::allocate(env->spec(), 1);
+    env->reset(1, 0, step);
+    CHECK(step.errors.empty());
+  }
+  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(9));  // 12 s one after the other
+}
+
+TEST_CASE("python_env: what an environment without close() has started ends with its process") {
+  if (!can_use("numpy")) return;
+  const TempFolder folder;
+  const std::string file = folder / "pids";
+  {
+    Stepping run(python_config("Spawns", 2, R"({"file": ")" + file + "\"}"));
+    run.act(1);
+    CHECK(run.step.errors.empty());
+  }
+  std::ifstream pids(file);
+  int count = 0;
+  for (std::string pid; std::getline(pids, pid); ++count) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (runs(pid) && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    CHECK_MESSAGE(!runs(pid), pid);
+  }
+  CHECK(count >= 2);
 }
 
 TEST_CASE("python_env: a missing interpreter or package is refused with what to install") {
