@@ -354,6 +354,8 @@ void RunFolder::write_endpoints(const std::string& json_text) {
   }
 }
 
+bool RunFolder::has_summary() const { return disk_->exists(path_ + kSummaryFile); }
+
 void RunFolder::write_summary(const std::string& json_text) {
   lock_->check();
   disk_->write_atomic(path_ + kSummaryFile, json_text + '\n');

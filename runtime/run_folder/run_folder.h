@@ -121,6 +121,7 @@ class RunFolder {
   void remove_endpoints() const;
   // Replaces the file atomically. Throws IoError, and then the old file is still there.
   void write_summary(const std::string& json);
+  bool has_summary() const;
 
  private:
   void open_or_create(const std::string& config, const SettingsOfRun& settings, const Safetensors* initial);

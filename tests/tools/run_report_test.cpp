@@ -110,6 +110,26 @@ TEST_CASE("finished_run: a run that resumes before the update after which it end
     CHECK(line_of(damaged, 4).empty());
 }
 
+TEST_CASE("run_report: a resume that fails before its first update keeps the summary") {
+  ReplayStart start;
+  start.version = {1, 8};
+  Fixture f(start);
+  RunOutcome failed;
+  failed.error = "the environment is gone";
+  f.report->finish(failed, 1);
+  CHECK(f.summary()["updates"] == 8);  // there was no summary to keep
+  CHECK(f.summary()["error"] == "the environment is gone");
+  f.finish();
+  const json whole = f.summary();
+  CHECK(whole["updates"] == 10);
+  f.report->finish(failed, 1);
+  CHECK(f.summary() == whole);
+  f.report->record(Fixture::at(500, 9));
+  f.report->finish(failed, 1);
+  CHECK(f.summary()["updates"] == 9);  // it has made an update
+  CHECK(f.summary()["error"] == "the environment is gone");
+}
+
 TEST_CASE("run_report: the summary has the last recorded counts, or those at the resume if nothing was recorded") {
   ReplayStart start;
   start.version = {1, 8};

@@ -231,7 +231,12 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   return summary.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
-std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
+std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
+  RunOutcome outcome = given;
+  outcome.version.number = std::max(given.version.number, last_.updates);  // 0 is given after some failures
+  // A start that fails before its first update leaves what the summary says of the run as it is.
+  const bool nothing_made = !outcome.error.empty() && outcome.version.number == start_.version.number;
+  const bool keep_summary = nothing_made && start_.version.number > 0 && folder_.has_summary();
   std::string refused;
   const auto attempt = [&](const auto& write) {
     try {
@@ -246,7 +251,7 @@ std::string RunReport::finish(const RunOutcome& outcome, double wall_seconds) {
     if (!last_evaluation_.empty()) write_evaluation(std::exchange(last_evaluation_, {}));
   });
   const double after_training = training_ended_ ? seconds_since(ended_) : 0;
-  attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, after_training)); });
+  if (!keep_summary) attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, after_training)); });
   begin_closing_lines();
   close_with(reason_of(outcome) + " after " +
              format_counted(last_.env_steps, is_token_run(config_) ? "answer" : "environment step") + ", " +
