@@ -133,6 +133,14 @@ ChildProcess::~ChildProcess() { kill(); }
 // Whether the child has ended.
 bool ChildProcess::reap(bool block) {
   if (status_) return true;
+  siginfo_t end{};
+  int waited = 0;
+  while ((waited = waitid(P_PID, static_cast<id_t>(id_), &end, WEXITED | WNOWAIT | (block ? 0 : WNOHANG))) != 0 &&
+         errno == EINTR)
+    continue;
+  if (waited == 0 && end.si_pid == 0) return false;
+  // What it has started ends with it. Before its status is taken, after which its number may be that of another group.
+  if (waited == 0) ::kill(-id_, SIGKILL);
   int status = 0;
   pid_t reaped = 0;
   while ((reaped = waitpid(id_, &status, block ? 0 : WNOHANG)) < 0 && errno == EINTR) continue;

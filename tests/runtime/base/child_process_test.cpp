@@ -71,6 +71,17 @@ TEST_CASE("child_process: a program that hangs is still running after the deadli
   CHECK(waitpid(child.id(), nullptr, WNOHANG) == -1);  // it has been reaped
 }
 
+TEST_CASE("child_process: a child that ends takes along the processes that it has started") {
+  auto [ours, theirs] = sockets();
+  const int number = theirs.number();
+  // Of all descriptors the started process keeps only the socket, as 0.
+  ChildProcess child(shell("(exec <&3 3<&- 4<&- >/dev/null 2>&1; exec sleep 1000) & exit 0"), {&number, 1});
+  theirs = Descriptor();
+  REQUIRE(child.wait(kLong));
+  CHECK(child.exit_code() == 0);
+  CHECK(readable(ours.number(), kLong));  // closed: the process is gone
+}
+
 TEST_CASE("child_process: killing a child kills the processes that it has started") {
   auto [ours, theirs] = sockets();
   const int number = theirs.number();
