@@ -163,7 +163,8 @@ std::string path_of(const RequestLine& request) {
 }
 
 std::string not_found() {
-  return response("404 Not Found", "text/plain", "404 Not Found: there are /, /stats, /metrics and /stream\n", true);
+  return response("404 Not Found", "text/plain", "404 Not Found: there are /, /health, /stats, /metrics and /stream\n",
+                  true);
 }
 
 // No other page may show it in a frame; what it loads is limited by itself.
@@ -190,6 +191,7 @@ std::string http_response(std::string_view head, const HttpPages& pages) {
       return response("200 OK", "text/html", std::string(pages.html_gz), body, kPageHeaders);
     return response("200 OK", "text/plain", pages.text, body);
   }
+  if (path == "/health") return response("200 OK", "text/plain", "ok\n", body);
   if (path == "/stats") return response("200 OK", "application/json", pages.stats() + '\n', body);
   if (path == "/metrics") {
     const bool open_metrics = lists(head, "accept", "application/openmetrics-text");

@@ -249,6 +249,7 @@ TEST_CASE("stats_http: the pages have their length, and no body for HEAD") {
   CHECK(answer.find("\r\nContent-Length: 3\r\n") != std::string::npos);
   CHECK(answer.ends_with("\r\n\r\n{}\n"));
   CHECK(http_response("GET / HTTP/1.0", pages()).ends_with("\r\n\r\npage"));
+  CHECK(http_response("GET /health HTTP/1.1", {}).ends_with("\r\n\r\nok\n"));  // asks nobody for figures
   const std::string head = http_response("HEAD / HTTP/1.1", pages());
   CHECK(head.ends_with("\r\n\r\n"));
   CHECK(head.find("Content-Length: 4\r\n") != std::string::npos);
