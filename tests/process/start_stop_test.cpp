@@ -130,6 +130,14 @@ TEST_CASE("start and stop: a run that does not fit into the address space is ref
     CHECK_MESSAGE(run.err.find("troupe: `ulimit -v` leaves ") != std::string::npos, run.err);
     CHECK(run.err.find("raise it, or lower workers.count\n") != std::string::npos);
   }
+  // Too little for LibTorch, for what it allocates while it is loaded, and for the first threads.
+  for (int megabytes = 80; megabytes < 460; megabytes += 20) {
+    const CommandLine run = run_with("ulimit -v " + std::to_string(1000 * megabytes), {});
+    CAPTURE(megabytes);
+    CHECK((run.exit_code == 1 || run.exit_code == 2));
+    CHECK_MESSAGE((run.err.starts_with("troupe: ") && has(run.err, "`ulimit -v`")), run.err);
+    CHECK(std::ranges::count(run.err, '\n') == 1);
+  }
   CHECK_FALSE(std::filesystem::exists(folder / "run"));
 }
 #endif

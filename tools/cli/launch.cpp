@@ -3,17 +3,23 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <iostream>
+#include <limits>
+#include <memory>
 #include <new>
 #include <string_view>
 #include <system_error>
 
+#include "runtime/base/child_process.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/machine.h"
@@ -57,6 +63,38 @@ void require_working_folder() {
     throw ConfigError("the working directory cannot be read: " + failed.message() + "; change to one that exists");
 }
 
+// What can still be allocated: less than the machine has, if `ulimit -v` leaves less.
+std::string memory_left() {
+  const uint64_t memory = available_memory(), space = available_address_space();
+  return space < memory ? "`ulimit -v` leaves " + format_bytes(space) : format_bytes(memory) + " are available here";
+}
+
+// The line about a failure that is nobody's mistake.
+std::string text_of(const std::exception& failure) {
+  if (is_out_of_threads(failure))
+    return "cannot start a thread: raise `ulimit -u`, `ulimit -v` or the container's limit of processes";
+  if (is_out_of_memory(failure)) return "out of memory while " + std::string(current_step) + "; " + memory_left();
+  return std::string("internal error: ") + failure.what();
+}
+
+// Memory that is freed when there is no more, for the line that says so.
+std::unique_ptr<std::array<char, 1 << 18>> reserve;
+
+// In place of std::abort() when an exception ends a thread: a failure to allocate or to start a thread in one of
+// LibTorch or CAF, which catch none.
+[[noreturn]] void on_terminate() {
+  reserve.reset();
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::exception& failure) {
+    const bool known = is_out_of_threads(failure) || is_out_of_memory(failure);
+    const std::string line = "troupe: " + text_of(failure) + '\n';
+    if (write(STDERR_FILENO, line.data(), line.size()) < 0 || known) _exit(kExitFailure);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): nothing is known about it
+  }
+  std::abort();
+}
+
 void tell(const std::string& mistake) {
   begin_closing_lines();
   print_error("troupe: " + mistake);
@@ -77,18 +115,22 @@ int exit_code_of(const std::function<int()>& body) {
     tell(refused.what());
     return kExitFailure;
   } catch (const std::exception& failure) {
-    if (is_out_of_threads(failure)) {
-      tell("cannot start a thread: raise `ulimit -u`, `ulimit -v` or the container's limit of processes");
-      return kExitFailure;
-    }
-    if (is_out_of_memory(failure)) {
-      tell("out of memory while " + std::string(current_step) + "; " + format_bytes(available_memory()) +
-           " are available here");
-      return kExitFailure;
-    }
-    tell(std::string("internal error: ") + failure.what());
+    reserve.reset();
+    tell(text_of(failure));
     return kExitFailure;
   }
+}
+
+// Throws ConfigError if `ulimit -v` does not allow LibTorch to be loaded: that ends a program before its first line.
+void require_torch_fits(const std::string& program) {
+  const uint64_t space = available_address_space();
+  if (space == std::numeric_limits<uint64_t>::max()) return;
+  constexpr std::chrono::seconds kLoading{60};
+  constexpr int kNotLoaded = 127;
+  ChildProcess probe({program, "version"}, {});
+  if (probe.wait(kLoading) && probe.exit_code().value_or(kNotLoaded) != kNotLoaded) return;
+  throw ConfigError("`ulimit -v` leaves " + format_bytes(space) +
+                    " of address space, in which LibTorch cannot be loaded: raise it");
 }
 
 }  // namespace
@@ -96,6 +138,8 @@ int exit_code_of(const std::function<int()>& body) {
 int run_program(const std::function<int()>& body) {
   // A write beyond the limit of `ulimit -f` then fails, like one to a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  reserve = std::make_unique<std::array<char, 1 << 18>>();
+  std::set_terminate(on_terminate);
   hold_standard_descriptors();
   restore_library_path();
   const int code = exit_code_of(body);
@@ -119,7 +163,13 @@ std::string program_folder() {
 void continue_as(std::string_view program, char** arguments) {
   require_working_folder();
   const std::string path = program_folder() + "/" + std::string(program);
-  require_torch(path, arguments[1]);
+  try {
+    require_torch(path, arguments[1]);
+  } catch (const ConfigError& refused) {
+    if (std::string_view(refused.what()).find("failed to map") != std::string_view::npos) require_torch_fits(path);
+    throw;
+  }
+  require_torch_fits(path);
   execv(path.c_str(), arguments);
   const int error = errno;
   throw ConfigError(path + ": cannot be started: " + std::generic_category().message(error) + "; `troupe " +
