@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kArrayAlignment = 64;
 
 // Calls visit(array, dtype, shape) for each array of a step, always in the same order.
 template <class Visit>
@@ -34,7 +34,7 @@ void visit_arrays(const EnvSpec& spec, int64_t rows, EnvStep& step, Array& actio
   visit(actions, spec.action.dtype(), spec.action.shape().prepended(rows));
 }
 
-size_t aligned(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t size) { return (size + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment; }
 
 }  // namespace
 
