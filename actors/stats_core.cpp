@@ -157,6 +157,7 @@ void StatsCore::keep_for_evaluation(const UpdateMessage& update, Clock::time_poi
   if (every == 0 || now_.updates % every != 0) return;
   StatsSnapshot s = snapshot(now);
   s.evaluation.reset();
+  s.evaluating.reset();
   s.learner = update.report->metrics;
   evaluated_[now_.updates] = to_json(s);
 }
@@ -184,6 +185,7 @@ StatsSnapshot StatsCore::take_point(Clock::time_point now) {
   StatsSnapshot result = snapshot(now);
   result.learner = point_figures_.take();
   if (!last_evaluated_) result.evaluation.reset();
+  result.evaluating.reset();
   point_env_steps_ = result.env_steps;
   return result;
 }

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::milliseconds kEnding{500};  // between the end of a connection and that of its process
+constexpr std::chrono::milliseconds kTimeToEnd{500};  // between the end of a connection and that of its process
 
 // The program troupe: beside the running program or, for the tests of a build, in the folder around.
 std::string host_program() {
@@ -84,7 +84,7 @@ LibraryNotes LibraryProcess::notes() const {
 }
 
 void LibraryProcess::lose(const std::string& what) {
-  const bool ended = process_->wait(what.empty() ? kEnding : std::chrono::milliseconds(0));
+  const bool ended = process_->wait(what.empty() ? kTimeToEnd : std::chrono::milliseconds(0));
   process_->kill();
   socket_ = Descriptor();
   const LibraryNotes at_end = notes();
