@@ -77,8 +77,8 @@ void give_up(EvaluatorSelf self, const std::string& span) {
   st.actor = nullptr;
   Evaluation result = st.so_far;
   result.error = "no episode ended within " + span + " (evaluation.timeout_ms); " + format_count(result.episodes) +
-                 " of " + format_counted(static_cast<uint64_t>(st.context->config.evaluation.episodes), "episode") +
-                 " were played";
+                 " of " + format_count(static_cast<uint64_t>(st.context->config.evaluation.episodes)) +
+                 " episodes were played";
   finish(self, result);
 }
 

@@ -31,7 +31,7 @@ struct Played {
 };
 
 std::string how_many(const EpisodeSummary& so_far, int64_t episodes) {
-  return format_count(so_far.episodes) + " of " + format_counted(static_cast<uint64_t>(episodes), "episode");
+  return format_count(so_far.episodes) + " of " + format_count(static_cast<uint64_t>(episodes)) + " episodes";
 }
 
 // With the run's own seed and number of episodes, these are the same episodes as in the run's evaluations. A signal
