@@ -175,7 +175,8 @@ TEST_CASE(
   CHECK(again.exit_code == 0);
   CHECK(again.err == "");
   CHECK(again.out.starts_with((folder / "linear") + ": this run has reached stop.updates 4 (4 updates, "));
-  CHECK(again.out.ends_with("; to train further, raise the limit, like --set stop.updates=8\n"));
+  CHECK(again.out.ends_with(
+      "; to train further, raise the limit, like --set stop.updates=8\nRun folder: " + (folder / "linear") + '\n'));
   CHECK(json_of(folder / "linear/summary.json").dump() == summary);
   CHECK(train("2", "constant").exit_code == 0);
   CHECK(train("4", "constant").err == "");
