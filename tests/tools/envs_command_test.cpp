@@ -32,6 +32,9 @@ TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
       {{"envs", "GridWorld", "--set", "trainer.epochs=5"},
        "--set: trainer.epochs=5: expected env.params.KEY=VALUE, env.chunk=VALUE, env.python=VALUE "
        "or env.normalize_actions=VALUE"},
+      {{"envs", "py:caf\xe9/maze.py:Maze"},
+       "\"py:caf\\xe9/maze.py:Maze\" has the byte \\xe9, which is not UTF-8, expected an environment id"},
+      {{"envs", "lib:a\nb.so"}, "\"lib:a\\x0ab.so\" has the control character \\x0a, expected an environment id"},
       {{"envs", "ray:CartPole"},
        "env.id: \"ray:CartPole\" begins with an unknown scheme, expected one of: gym:ID, envpool:ID, "
        "zoo:MODULE, py:MODULE:CALLABLE, mujoco:ID, lib:FILE.so"},

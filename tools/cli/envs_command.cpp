@@ -176,6 +176,8 @@ int show_mujoco_env(const EnvsOptions& options) {
 }
 
 int list_envs(const EnvsOptions& options) {
+  if (const std::string strange = strange_character(options.id); !strange.empty())
+    throw ConfigError('"' + printable(options.id, 200) + "\" has " + strange + ", expected an environment id");
   if (is_mujoco_id(options.id)) return show_mujoco_env(options);
   if (options.id.find(':') != std::string::npos) return show_foreign_env(options);
   Json all = Json::array();
