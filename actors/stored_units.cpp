@@ -90,13 +90,25 @@ void StoredUnits::add(const StoredRolloutPtr& stored, size_t first, size_t count
     unit.run = run;
     samples_ += unit.samples;
   }
+  stored->in_storage += count;
+}
+
+void StoredUnits::enter(const StoredRolloutPtr& stored, PolicyVersion version) {
+  stored->version = version;
+  by_version_[version].insert(stored);
+}
+
+size_t StoredUnits::rollouts() const {
+  size_t count = 0;
+  for (const auto& [version, rollouts] : by_version_) count += rollouts.size();
+  return count;
 }
 
 void StoredUnits::add(const StoredRolloutPtr& stored) {
   const std::vector<StoredUnit>& units = stored->units;
   if (units.empty()) return;
   const uint64_t oldest = std::ranges::min_element(units, {}, &StoredUnit::oldest)->oldest;
-  by_version_[{stored->rollout->epoch, oldest}].push_back(stored);
+  enter(stored, {stored->rollout->epoch, oldest});
   if (!by_age_) return add(stored, 0, units.size());
   for (size_t i = 0; i < units.size(); ++i) add(stored, i, 1);
 }
@@ -111,8 +123,9 @@ void StoredUnits::add(const std::vector<StoredRolloutPtr>& stored,
     i += count;
   }
   for (const StoredRolloutPtr& one : stored) {
+    if (one->in_storage == 0) continue;
     const uint64_t oldest = std::ranges::min_element(one->units, {}, &StoredUnit::oldest)->oldest;
-    by_version_[{one->rollout->epoch, oldest}].push_back(one);
+    enter(one, {one->rollout->epoch, oldest});
   }
 }
 
@@ -125,6 +138,11 @@ void StoredUnits::remove(const UnitPlace& place) {
   const auto queue = queues_.find(run->key);
   queue->second.remove(*run, place.entry);
   if (queue->second.size() == 0 && by_age_) queues_.erase(queue);
+  if (--place.stored->in_storage > 0) return;
+  const auto rollouts = by_version_.find(place.stored->version);
+  if (rollouts == by_version_.end()) return;  // remove_older() looks at it
+  rollouts->second.erase(place.stored);
+  if (rollouts->second.empty()) by_version_.erase(rollouts);
 }
 
 UnitPlace StoredUnits::at(uint64_t place) const {
@@ -147,9 +165,7 @@ void StoredUnits::remove_older(const std::function<bool(PolicyVersion)>& is_stal
   while (!by_version_.empty() && is_stale(by_version_.begin()->first)) {
     const auto rollouts = std::move(by_version_.begin()->second);
     by_version_.erase(by_version_.begin());
-    for (const std::weak_ptr<StoredRollout>& weak : rollouts) {
-      const StoredRolloutPtr stored = weak.lock();
-      if (!stored) continue;
+    for (const StoredRolloutPtr& stored : rollouts) {
       std::optional<PolicyVersion> oldest;
       for (size_t i = 0; i < stored->units.size(); ++i) {
         const UnitPlace unit{stored, i};
@@ -161,7 +177,7 @@ void StoredUnits::remove_older(const std::function<bool(PolicyVersion)>& is_stal
           oldest = unit.oldest();
         }
       }
-      if (oldest) by_version_[*oldest].push_back(stored);
+      if (oldest) enter(stored, *oldest);
     }
   }
 }
@@ -176,6 +192,7 @@ void StoredUnits::clear() {
   each([](const UnitPlace& unit) {
     unit.get().stored = false;
     unit.get().run = nullptr;
+    unit.stored->in_storage = 0;
   });
   queues_.clear();
   by_version_.clear();

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "models/rollout_units.h"
@@ -32,6 +33,8 @@ struct StoredUnit : RolloutUnit {
 struct StoredRollout {
   RolloutPtr rollout;
   std::vector<StoredUnit> units;
+  size_t in_storage = 0;  // units that are stored
+  PolicyVersion version;  // under which StoredUnits finds it, while some are
   // The batch in which units of it were handed out last, and its part there.
   uint64_t batch = std::numeric_limits<uint64_t>::max();
   size_t part = 0;
@@ -98,15 +101,18 @@ class StoredUnits {
   // Each unit, in order. Takes time in proportion to their number.
   void each(const std::function<void(const UnitPlace&)>& visit) const;
   void clear();
+  // Rollouts with a stored unit.
+  size_t rollouts() const;
 
  private:
   void add(const StoredRolloutPtr& stored, size_t first, size_t count);
+  void enter(const StoredRolloutPtr& stored, PolicyVersion version);
 
   bool by_age_;
   std::map<uint64_t, UnitQueue> queues_;  // by oldest version or, in the order of arrival, only one
   uint64_t samples_ = 0;
-  // Rollouts by the oldest version of a unit that they had when they were last looked at.
-  std::map<PolicyVersion, std::vector<std::weak_ptr<StoredRollout>>> by_version_;
+  // Rollouts with stored units, by the oldest version of a unit that they had when they were last looked at.
+  std::map<PolicyVersion, std::unordered_set<StoredRolloutPtr>> by_version_;
 };
 
 }  // namespace troupe

@@ -221,8 +221,8 @@ void RunFolder::refuse_foreign_folder() const {
   const std::vector<std::string> names = disk_->list(path_);
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
   if (has("config.json")) {
-    // Every start locks the folder before it writes the config.
-    if (has("run.lock") || has("checkpoints") || has("metrics.jsonl")) return;
+    // Every start locks the folder before it writes the config. Somebody may have removed the lock.
+    if (has("run.lock") || has("log.txt") || has("checkpoints") || has("metrics.jsonl")) return;
     throw ConfigError(path_ + ": not a run folder, no run has written its config.json; use an empty or a new folder");
   }
   for (const std::string& name : names)

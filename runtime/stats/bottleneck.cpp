@@ -25,9 +25,8 @@ constexpr const char *kWorkersLimit = "workers", *kInferenceLimit = "inference",
 std::string sampling_advice(const RecentFigures& r) {
   const uint64_t batches = r.batches_full + r.batches_timeout + r.batches_all_waiting;
   if (batches == 0) return "";
-  if (2 * r.batches_timeout > batches)
-    return "most batches start at the timeout: more workers, or a smaller batch_size";
-  if (2 * r.batches_full > batches) return "most batches start full: more inference actors, or a larger batch_size";
+  if (2 * r.batches_timeout > batches) return "batches start at the timeout: more workers, or a smaller batch_size";
+  if (2 * r.batches_full > batches) return "batches start full: more inference actors, or a larger batch_size";
   return "workers wait for their actions: more workers or groups";
 }
 
@@ -124,6 +123,9 @@ double trainer_share(const StatsSnapshot& s) {
 
 // Groups wait for credits although the trainer is not busy: because of the cap, if samples are as old as it allows.
 Bottleneck waiting_for_credits(const StatsSnapshot& s) {
+  if (s.evaluating && s.evaluating->waiting > 0)
+    return {"evaluations", "training waits for " + format_counted(s.evaluating->waiting + 1, "open evaluation"),
+            "a larger evaluation.every_updates or fewer evaluation.episodes", ""};
   const std::string waits = format_percent(s.busy.credit_wait);
   if (s.lag_max >= static_cast<double>(s.lag_cap))
     return {"lag cap", "the trainer waits " + format_percent(1 - trainer_share(s)) + " of the time, workers " + waits,
@@ -167,7 +169,8 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   unknown                 a deterministic run, which reports no times
 //   by the shares of time that each part was busy in the last 10 s:
 //     training, batch preparation, replay buffer   the busiest of these, if it is always busy
-//     lag cap, credits      workers wait for credits: because of max_policy_lag, or for another reason
+//     evaluations, lag cap, credits   workers wait for credits: because open evaluations hold training, because of
+//                           max_policy_lag, or for another reason
 //     environment steps, workers, inference, processors   one of these is always busy
 //     batch timeout         most batches start only after inference.timeout_us
 //     few environments      requests are too few to fill the time

@@ -83,9 +83,10 @@ std::string steps_line(const StatsSnapshot& s) {
 
 std::string workers_line(const StatsSnapshot& s) {
   const Ledger& ledger = s.ledger;
+  const auto dropped = [](uint64_t count) { return count < 1'000'000 ? format_short(count) : format_compact(count); };
   const std::string joined = s.workers_total > s.workers_up ? ", " + format_compact(s.workers_total) + " joined" : "";
   return "  workers    " + format_compact(s.workers_up) + " up" + joined + "  dropped " +
-         format_short(ledger.dropped_stale) + " stale, " + format_short(ledger.dropped_full) + " buffer full";
+         dropped(ledger.dropped_stale) + " stale, " + dropped(ledger.dropped_full) + " buffer full";
 }
 
 std::string times(uint64_t count) { return format_short(count) + (count == 1 ? " time" : " times"); }
@@ -238,8 +239,9 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
     items.push_back(same(0, 8, "bottleneck: " + what));
   if (s.training_ended) items.push_back(same(0, 8, "training has ended"));
   if (s.evaluating)
-    items.push_back(
-        same(0, 8, "evaluating " + format_short(s.evaluating->episodes) + " of " + format_short(s.evaluating->of)));
+    items.push_back(same(0, 8,
+                         "evaluating update " + format_short(s.evaluating->updates) +
+                             (s.evaluating->waiting > 0 ? ", " + format_short(s.evaluating->waiting) + " more" : "")));
   if (!s.alarms.empty()) items.push_back(counted(1, 3, "alarms", s.alarms.size()));
   items.push_back(counted(0, 12, "workers", s.workers_up));
   items.push_back(same(4, 14, "ETA " + format_seconds(s.eta_seconds)));

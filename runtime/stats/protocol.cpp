@@ -166,11 +166,19 @@ void StatsHistory::keep_evaluation(uint64_t updates, std::string text) {
 std::map<uint64_t, const StatsHistory::EvaluationEntry*> StatsHistory::evaluations_by_snapshot() const {
   std::map<uint64_t, const EvaluationEntry*> result;
   auto next = evaluations_.begin();
+  // A second one is in the snapshot after the next; of more, only the newest is in any.
+  std::deque<const EvaluationEntry*> waiting;
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part)
     for (const Entry& entry : part->entries) {
-      if (next == evaluations_.end()) return result;
-      if (entry.evaluates && (entry.updates ? *entry.updates >= next->updates : entry.sequence >= next->sequence))
-        result[entry.sequence] = &*next++;
+      if (!entry.evaluates) continue;
+      for (; next != evaluations_.end(); ++next) {
+        if (entry.updates ? *entry.updates < next->updates : entry.sequence < next->sequence) break;
+        waiting.push_back(&*next);
+      }
+      if (waiting.size() > 2) waiting.erase(waiting.begin(), waiting.end() - 1);
+      if (waiting.empty()) continue;
+      result[entry.sequence] = waiting.front();
+      waiting.pop_front();
     }
   return result;
 }

@@ -144,3 +144,18 @@ TEST_CASE("stored_units: a rollout is freed with its last unit") {
   units.remove(units.front());
   CHECK(rollout.expired());
 }
+
+TEST_CASE("stored_units: a rollout without a stored unit is forgotten, whatever its version") {
+  Rng random(1);
+  for (const bool by_age : {false, true}) {
+    StoredUnits units(by_age);
+    for (uint64_t version = 0; version < 100; ++version) {
+      units.add(random_rollout(random, version));
+      while (units.size() > 50) units.remove(units.at(random.below(units.size())));
+      CHECK(units.rollouts() <= 50);
+    }
+    units.remove_older([](PolicyVersion version) { return version.number < 60; }, [](const UnitPlace&) {});
+    while (!units.empty()) units.remove(units.front());
+    CHECK(units.rollouts() == 0);
+  }
+}

@@ -99,6 +99,8 @@ TEST_CASE("signals: a stop signal during the last evaluation ends the run and ke
     TrainProcess run(folder / std::to_string(number), kEndlessEvaluation);
     REQUIRE(eventually([&] { return checkpoints_of(run.folder()) == std::vector<uint64_t>{2}; }));
     run.process().signal(number);
+    REQUIRE(
+        eventually([&] { return has(run.process().err(), "stopping at "); }));  // of two, the lower number comes first
     run.process().signal(SIGTERM);
     CHECK(run.process().wait().value_or(-1) == 130);
     CHECK(run.summary().at("updates") == 2);

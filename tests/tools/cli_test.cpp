@@ -202,7 +202,7 @@ TEST_CASE("troupe: wrong numbers give a one-line error") {
        "--seconds: \"nan\" is not valid, expected a number of seconds in (0, 3600]"},
       {{"bench", "samplng"}, "bench: \"samplng\" is unknown, did you mean sampling?"},
       {{"bench", "x"},
-       "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights, gae, vtrace, balance, "
+       "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights, replay, gae, vtrace, balance, "
        "surrogate, logprob, bridge, mujoco, gemm, generate, lm_train"},
       {{"bench", "weights", "--plot", "x.svg"},
        "bench: --plot: weights cannot be drawn, only gae, vtrace, surrogate, logprob, balance"},

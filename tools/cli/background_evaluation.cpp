@@ -8,16 +8,28 @@
 
 namespace troupe {
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Between the results so far: each takes time in proportion to the number of episodes.
+constexpr std::chrono::milliseconds kNoteInterval{50};
+
+}  // namespace
+
 struct BackgroundEvaluation::State {
   bool wait(std::chrono::milliseconds time) {
     const MutexLock lock(mutex);
     return changed.wait_for(mutex, time, [this]() TROUPE_REQUIRES(mutex) { return over; });
   }
-  // Keeps the result of the episodes so far. Returns whether the evaluation goes on.
-  bool note(const EpisodeSummary& result) {
+  bool goes_on() {
+    const MutexLock lock(mutex);
+    return !told_to_end;
+  }
+  // Keeps the result of the episodes so far.
+  void note(const EpisodeSummary& result) {
     const MutexLock lock(mutex);
     so_far = result;
-    return !told_to_end;
   }
   void end(const std::exception_ptr& with) {
     const MutexLock lock(mutex);
@@ -43,7 +55,13 @@ BackgroundEvaluation::BackgroundEvaluation(const RunContextPtr& context, const W
       context->use_threads(static_cast<int>(context->config.inference.threads));
       const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
       player->begin(*weights, seed, episodes);
-      while (state->note(player->summary()) && !player->complete()) player->step();
+      for (auto due = Clock::now(); state->goes_on() && !player->complete();) {
+        player->step();
+        if (Clock::now() < due) continue;
+        state->note(player->summary());
+        due = Clock::now() + kNoteInterval;
+      }
+      state->note(player->summary());
     } catch (...) {
       error = std::current_exception();
     }

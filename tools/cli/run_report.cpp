@@ -167,7 +167,9 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     if (draw(console_redraw(lines, std::min(lines_drawn_, size.drawable_rows())), console_))
       lines_drawn_ = lines.size();
   } else {
-    print_line(console_line(shown, line_columns()), console_);
+    // The end of training and the end of the run make two reports, often of the same.
+    const std::string line = console_line(shown, line_columns());
+    if (std::exchange(last_line_, line) != line) print_line(line, console_);
   }
 }
 

@@ -81,6 +81,7 @@ class RunReport : public RunSink {
   Output& console_;
   bool terminal_;
   size_t lines_drawn_ = 0;
+  std::string last_line_;      // that was printed, where there is no terminal
   uint64_t stderr_lines_ = 0;  // on stderr when the block was last drawn
 };
 

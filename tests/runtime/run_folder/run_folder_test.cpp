@@ -387,6 +387,7 @@ TEST_CASE("run_folder: a folder in use is refused even without its lock file, un
   test::TempFolder folder;
   {
     RunFolder run(posix_disk(), folder / "run", kConfig);
+    run.open_log_file();
     std::filesystem::remove(folder / "run/run.lock");
     CHECK(config_error_of([&] { RunFolder(posix_disk(), folder / "run", kConfig); }) ==
           (folder / "run/run.lock") + ": another process is using this folder; end it first, or use another folder");

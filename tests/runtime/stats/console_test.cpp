@@ -107,7 +107,7 @@ TEST_CASE("console: the reason why sampling is slow is on a separate line") {
   const auto lines = console_block("demo", s, 80);
   REQUIRE(lines.size() > 2);
   CHECK(lines[lines.size() - 2] == "  bottleneck sampling: the trainer waits 63 % of the time");
-  CHECK(lines.back() == "             most batches start full: more inference actors, or a larger batch_size");
+  CHECK(lines.back() == "             batches start full: more inference actors, or a larger batch_size");
 }
 
 namespace {

@@ -160,6 +160,26 @@ TEST_CASE("stats_history: an evaluation is in one snapshot, the first after the 
   CHECK(points(request)[1][1] == json::parse(first));
 }
 
+TEST_CASE("stats_history: of more evaluations than snapshots, each snapshot has the newest that it can have") {
+  StatsHistory history(100, 10'000'000);
+  for (int i = 1; i <= 3000; ++i) {
+    const int evaluated = i - 1;
+    const std::string eval = evaluated == 0 ? "null" : R"({"updates":)" + std::to_string(evaluated) + "}";
+    history.add(R"({"updates":)" + std::to_string(i) + R"(,"eval":)" + eval + "}");
+  }
+  StatsRequest request;
+  request.last = 100'000;
+  request.topics = {"updates", "eval.updates"};
+  const json points = json::parse(history.history_message(request, 1 << 20).message)["points"];
+  REQUIRE(points.size() > 100);
+  for (const json& point : points) {
+    CAPTURE(point.dump());
+    const int updates = point[1][0].get<int>();
+    // That of the newest snapshot is not made yet.
+    CHECK(point[1][1] == (updates == 3000 ? json() : json(updates)));
+  }
+}
+
 TEST_CASE("stats_history: evaluations stay known when the snapshots that had them are left out") {
   StatsHistory history(32, 1'000'000);
   for (int i = 1; i <= 5'000; ++i) {
