@@ -49,21 +49,28 @@ void report_progress(EvaluatorSelf self) {
     progress.now->episodes = st.so_far.episodes;
     progress.now->of = static_cast<uint64_t>(st.context->config.evaluation.episodes);
     progress.now->waiting = st.jobs.size() - 1;
+    // One less, because the trainer asks for the next as soon as one is made.
+    progress.now->holds_training =
+        st.jobs.size() + 1 >= most_open_evaluations(st.jobs.front().message.weights->flat.bytes());
     progress.now->seconds = std::chrono::duration<double>(self->clock().now() - st.started).count();
   }
   self->send(st.stats, progress);
 }
 
-void finish(EvaluatorSelf self, const Evaluation& result) {
-  auto& st = self->state;
-  const EvaluatorState::Job job = std::move(st.jobs.front());
-  st.jobs.pop_front();
+void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_actor_ptr& asker) {
   if (!result.error.empty()) {
     const std::string line = "the evaluation of version " + result.version.text() + " failed: " + result.error;
-    job.message.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
+    result.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
   }
-  self->send(st.stats, result);
-  self->send(caf::actor_cast<Asker>(job.asker), result);
+  self->send(self->state.stats, result);
+  self->send(caf::actor_cast<Asker>(asker), result);
+}
+
+void finish(EvaluatorSelf self, const Evaluation& result) {
+  auto& st = self->state;
+  const caf::strong_actor_ptr asker = std::move(st.jobs.front().asker);
+  st.jobs.pop_front();
+  deliver(self, result, asker);
   if (!st.jobs.empty()) start(self);
   if (!st.context->deterministic) report_progress(self);
 }
@@ -79,7 +86,20 @@ void give_up(EvaluatorSelf self, const std::string& span) {
   result.error = "no episode ended within " + span + " (evaluation.timeout_ms); " + format_count(result.episodes) +
                  " of " + format_count(static_cast<uint64_t>(st.context->config.evaluation.episodes)) +
                  " episodes were played";
+  // Of those that wait, only the last of the run is tried if this one had no episode at all: the others would take as
+  // long each, and each would leave a thread behind.
+  std::deque<EvaluatorState::Job> waiting = std::exchange(st.jobs, {}), skipped;
+  for (EvaluatorState::Job& job : waiting) {
+    const bool made = result.episodes > 0 || st.jobs.empty() || job.message.last;
+    (made ? st.jobs : skipped).push_back(std::move(job));
+  }
   finish(self, result);
+  for (const EvaluatorState::Job& job : skipped) {
+    Evaluation none;
+    none.version = job.message.weights->version;
+    none.error = "not made, because no episode ended in the one before it";
+    deliver(self, none, job.asker);
+  }
 }
 
 void on_slice(EvaluatorSelf self, const EvaluationSlice& slice) {

@@ -54,6 +54,7 @@ class RangedEnv final : public Env {
 
   const EnvSpec& spec() const override { return env_->spec(); }
   int64_t rows() const override { return env_->rows(); }
+  void prepare() override { env_->prepare(); }
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override {
     active_.assign(active_.size(), true);
     env_->reset(seed, first_row, out);

@@ -37,7 +37,8 @@ std::string host_program() {
 
 }  // namespace
 
-LibraryProcess::LibraryProcess(const LibraryTarget& target, int64_t rows) : target_(target), rows_(rows) {
+LibraryProcess::LibraryProcess(const LibraryTarget& target, int64_t rows)
+    : target_(target), rows_(rows), output_(target.id) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw IoError(target.id, "no socket for its process", errno);
@@ -53,7 +54,7 @@ LibraryProcess::LibraryProcess(const LibraryTarget& target, int64_t rows) : targ
   const int descriptors[] = {other.number(), file_.number()};
   static_assert(kHostSocket == 3 && kHostMemory == 4);
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{host_program(), std::string(kHostWord)},
-                                            descriptors, [this](std::string_view line) { on_line(line); });
+                                            descriptors, [this](std::string_view line) { output_.add(line); });
   other = Descriptor();  // so that its end closes the connection
   counted_ = std::make_unique<CountedChild>(ChildKind::environment, process_->id());
   const nlohmann::ordered_json open{
@@ -70,10 +71,6 @@ LibraryProcess::~LibraryProcess() {
                              std::to_string(kClosing.count()) + " ms and is killed");
   else if (process_->exit_code() != 0 || notes().running != 0)
     log_warn(target_.id, "its process " + process_->state() + " in " + name_of(notes().running));
-}
-
-void LibraryProcess::on_line(std::string_view line) {
-  if (lines_.take(1, TokenBucket::Clock::now())) log_info(target_.id, line);
 }
 
 // The function that runs in the process or ran when it ended, and the one that ran last.

@@ -17,7 +17,7 @@
 #include "runtime/base/child_process.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/descriptor.h"
-#include "runtime/base/token_bucket.h"
+#include "runtime/base/output_log.h"
 
 namespace troupe {
 
@@ -55,7 +55,6 @@ class LibraryProcess {
   static constexpr std::chrono::milliseconds kClosing{2000};
 
  private:
-  void on_line(std::string_view line);
   void read(char* data, size_t size, const Deadline& deadline);
   [[noreturn]] void lose(const std::string& what);
   LibraryNotes notes() const;
@@ -63,7 +62,7 @@ class LibraryProcess {
   LibraryTarget target_;
   int64_t rows_;
   EnvSpec spec_;
-  TokenBucket lines_{200, 5};  // lines of output that go to the log
+  OutputLog output_;
   Descriptor socket_, file_;
   std::shared_ptr<std::byte[]> note_;  // the beginning of the file
   std::optional<SharedStep> shared_;

@@ -72,7 +72,7 @@ def start(arguments, python_path=()):
     if python_path:
         environment["PYTHONPATH"] = os.pathsep.join([*python_path, *filter(None, [environment.get("PYTHONPATH")])])
     if columns := _columns():
-        environment["COLUMNS"] = str(columns)
+        environment["TROUPE_COLUMNS"] = str(columns)
     command = [sys.executable, "-I", "-S", "-c", _FOLLOW_PARENT, str(os.getpid()), program, *arguments]
     # In a session of its own, because Ctrl-C in a terminal would reach the program a second time, which ends it without a checkpoint.
     return subprocess.Popen(

@@ -123,7 +123,7 @@ double trainer_share(const StatsSnapshot& s) {
 
 // Groups wait for credits although the trainer is not busy: because of the cap, if samples are as old as it allows.
 Bottleneck waiting_for_credits(const StatsSnapshot& s) {
-  if (s.evaluating && s.evaluating->waiting > 0)
+  if (s.evaluating && s.evaluating->holds_training)
     return {"evaluations", "training waits for " + format_counted(s.evaluating->waiting + 1, "open evaluation"),
             "a larger evaluation.every_updates or fewer evaluation.episodes", ""};
   const std::string waits = format_percent(s.busy.credit_wait);

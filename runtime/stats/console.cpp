@@ -240,7 +240,8 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   if (s.training_ended) items.push_back(same(0, 8, "training has ended"));
   if (s.evaluating)
     items.push_back(same(0, 8,
-                         "evaluating update " + format_short(s.evaluating->updates) +
+                         "evaluating update " + format_short(s.evaluating->updates) + ", " +
+                             format_short(s.evaluating->episodes) + " of " + format_short(s.evaluating->of) +
                              (s.evaluating->waiting > 0 ? ", " + format_short(s.evaluating->waiting) + " more" : "")));
   if (!s.alarms.empty()) items.push_back(counted(1, 3, "alarms", s.alarms.size()));
   items.push_back(counted(0, 12, "workers", s.workers_up));

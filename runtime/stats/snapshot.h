@@ -29,8 +29,9 @@ struct EvaluationUnderWay {
   uint64_t updates = 0;   // of the policy
   uint64_t episodes = 0;  // that have ended, of `of`
   uint64_t of = 0;
-  double seconds = 0;    // since its start
-  uint64_t waiting = 0;  // evaluations that are made after it
+  double seconds = 0;           // since its start
+  uint64_t waiting = 0;         // evaluations that are made after it
+  bool holds_training = false;  // as many are open as may be
 };
 
 // Shares of time that actors spent in their handlers over the last 10 s, 0 to 1, on average over actors of a kind.

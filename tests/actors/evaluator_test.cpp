@@ -136,8 +136,11 @@ TEST_CASE("evaluator: in a deterministic run episodes that do not end are counte
   config.evaluation.timeout = 2s;
   Fixture f(config);
   f.ask(20);
+  f.ask(40);
   f.run();
-  REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20});
+  // The other would take as long, so it is not tried.
+  REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20, 40});
+  CHECK(f.asker.heard->evaluations[1].error == "not made, because no episode ended in the one before it");
   CHECK(f.asker.heard->evaluations[0].episodes == 0);
   CHECK(f.asker.heard->evaluations[0].error.find("2,000 steps") != std::string::npos);
   CHECK(f.acts < 2200);

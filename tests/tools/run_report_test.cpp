@@ -302,12 +302,12 @@ TEST_CASE("run_report: an evaluation that was stopped is said, and lines fit the
   const test::TempFolder folder;
   const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
   Output console(file);
-  setenv("COLUMNS", "80", 1);
+  setenv("TROUPE_COLUMNS", "80", 1);
   Fixture f({}, nullptr, console);
   StatsSnapshot ended = f.at(123'456'789, 2);
   ended.training_ended = true;
   f.report->show(ended);
-  unsetenv("COLUMNS");
+  unsetenv("TROUPE_COLUMNS");
   f.report->show(ended);
   f.finish();
   std::vector<std::string> lines;

@@ -167,9 +167,10 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     if (draw(console_redraw(lines, std::min(lines_drawn_, size.drawable_rows())), console_))
       lines_drawn_ = lines.size();
   } else {
-    // The end of training and the end of the run make two reports, often of the same.
+    // The end of training and the end of the run make two reports, of the same if nothing was evaluated in between.
     const std::string line = console_line(shown, line_columns());
-    if (std::exchange(last_line_, line) != line) print_line(line, console_);
+    const bool shown_before = std::exchange(last_line_, line) == line;
+    if (!shown.training_ended || shown.evaluating || !shown_before) print_line(line, console_);
   }
 }
 

@@ -30,10 +30,10 @@ inline TerminalSize terminal_size() {
   return result;
 }
 
-// Columns for lines that do not go to a terminal of this process: those of the variable COLUMNS, which a program sets
-// that shows them in its own terminal, but at most kLineColumns.
+// Columns for lines that do not go to a terminal of this process: those of the variable TROUPE_COLUMNS, which a
+// program sets that shows them in its own terminal, but at most kLineColumns.
 inline size_t line_columns() {
-  const char* text = std::getenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  const char* text = std::getenv("TROUPE_COLUMNS");  // NOLINT(concurrency-mt-unsafe): nothing sets it
   size_t columns = 0;
   if (text != nullptr) std::from_chars(text, text + std::strlen(text), columns);
   return columns == 0 ? kLineColumns : std::min(columns, kLineColumns);

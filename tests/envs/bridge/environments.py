@@ -231,11 +231,17 @@ def slow_start():
     return Walk()
 
 
-def slow_after(file, seconds):
-    """Takes long to make once the file exists, which the first call creates."""
-    if os.path.exists(file):
-        time.sleep(seconds)
-    open(file, "a").close()
+def meets(folder, count):
+    """Is made only when `count` processes make it at the same time. The first call, which asks for the spaces, does not wait."""
+    if not os.path.exists(folder):
+        os.mkdir(folder)
+        return Walk()
+    open(os.path.join(folder, str(os.getpid())), "w").close()
+    deadline = time.monotonic() + 60
+    while len(os.listdir(folder)) < count:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the others have not come")
+        time.sleep(0.01)
     return Walk()
 
 

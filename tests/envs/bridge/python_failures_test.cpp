@@ -392,32 +392,27 @@ TEST_CASE("python_env: a start that takes too long is refused") {
         "not answered within env.start_timeout_ms (300 ms) and was killed");
 }
 
-TEST_CASE("python_env: processes that start together share one limit of time") {
+TEST_CASE("python_env: the processes of an environment start at the same time") {
   if (!can_use("numpy")) return;
   const TempFolder folder;
-  EnvConfig config = python_config("slow_after", 4, R"({"seconds": 1000, "file": ")" + (folder / "made") + "\"}");
+  EnvConfig config = python_config("meets", 4, R"({"count": 4, "folder": ")" + (folder / "met") + "\"}");
   config.processes = 4;
-  config.start_timeout = std::chrono::seconds(3);
-  const auto begun = std::chrono::steady_clock::now();
   Stepping run(config);
-  CHECK(run.step.errors.size() == 4);
-  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(9));  // 12 s one after the other
+  CHECK(run.step.errors.empty());
 }
 
 TEST_CASE("python_env: environments that are prepared start at the same time") {
   if (!can_use("numpy")) return;
   const TempFolder folder;
-  EnvConfig config = python_config("slow_after", 1, R"({"seconds": 3, "file": ")" + (folder / "made") + "\"}");
+  const EnvConfig config = python_config("meets", 1, R"({"count": 4, "folder": ")" + (folder / "met") + "\"}");
   std::vector<std::unique_ptr<Env>> envs;
   for (int k = 0; k < 4; ++k) envs.push_back(make_env(config));
-  const auto begun = std::chrono::steady_clock::now();
   for (const auto& env : envs) env->prepare();
   for (const auto& env : envs) {
     EnvStep step = EnvStep::allocate(env->spec(), 1);
     env->reset(1, 0, step);
     CHECK(step.errors.empty());
   }
-  CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(9));  // 12 s one after the other
 }
 
 TEST_CASE("python_env: what an environment without close() has started ends with its process") {

@@ -227,8 +227,9 @@ TEST_CASE("bottleneck: training that waits for open evaluations is not taken for
   StatsSnapshot s = running();
   s.busy = {.workers = 0.4, .credit_wait = 0.5, .inference = 0.2, .replay = 0.1, .prefetcher = 0.1, .trainer = 0.5};
   s.evaluating.emplace();
-  CHECK(find_bottleneck(s).what == "lag cap");
   s.evaluating->waiting = 31;
+  CHECK(find_bottleneck(s).what == "lag cap");
+  s.evaluating->holds_training = true;
   CHECK(find_bottleneck(s).what == "evaluations");
   CHECK(find_bottleneck(s).why == "training waits for 32 open evaluations");
 }
