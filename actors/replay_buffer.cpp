@@ -202,7 +202,9 @@ void revoke_unused(ReplaySelf self) {
   auto& st = self->state;
   if (st.training_ended || st.stopping) return;
   const auto now = self->clock().now();
-  const auto holds_credit = [&](uint64_t worker) { return st.store->credits_of(worker) > 0; };
+  // While no inference actor serves, no worker can make a step.
+  const bool served = st.store->applied_number().has_value();
+  const auto holds_credit = [&](uint64_t worker) { return served && st.store->credits_of(worker) > 0; };
   for (const uint64_t worker : st.credits.overdue(now, holds_credit)) {
     const uint32_t count = st.store->revoke(worker);
     log_warn("replay", "worker " + std::to_string(worker) + " has made no step for " +

@@ -121,6 +121,20 @@ TEST_CASE("replay_buffer: a worker number is refused to others until the worker 
   CHECK(next.heard->exits.empty());
 }
 
+TEST_CASE("replay_buffer: while no inference actor serves, no worker loses its credits") {
+  Fixture f;
+  f.peers.tell(f.replay, Applied{0, {}});
+  const Peer worker = f.joined(1);
+  REQUIRE(worker.heard->credits == 2);
+  worker.tell(f.replay, RolloutMessage{make_rollout({.worker = 1})});
+  f.peers.tell(f.replay, ReceiverGone{0});
+  for (int beats = 0; beats < 200; ++beats) f.pass(500ms);
+  CHECK(f.state().store->credits_revoked() == 0);
+  f.add_peer().tell(f.replay, Applied{1, {}});
+  for (int beats = 0; beats < 200; ++beats) f.pass(500ms);
+  CHECK(f.state().store->credits_revoked() > 0);
+}
+
 TEST_CASE("replay_buffer: WorkerGone frees the credits of a worker, and a hello that comes after it is ignored") {
   Fixture f;
   const Peer receiver = f.add_peer();

@@ -87,7 +87,8 @@ include({ROOT}/cmake/torch.cmake)
 
         def configured(*words):
             environment = {name: value for name, value in os.environ.items() if name not in ("Torch_DIR", "CMAKE_PREFIX_PATH")}
-            done = subprocess.run(["cmake", "-S", project, "-B", build, *words], capture_output=True, text=True, check=False, env=environment)
+            command = ["cmake", "-S", project, "-B", build, *words]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
             self.assertEqual(done.returncode, 0, done.stderr)
             return re.search(r"LibTorch 2.7 \(cpu\) in (.*)", done.stdout)[1]
 
