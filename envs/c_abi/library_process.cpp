@@ -97,18 +97,24 @@ void LibraryProcess::lose(const std::string& what) {
   throw LibraryLost(text + (last.empty() ? "" : "; the last line of its output: " + last));
 }
 
-void LibraryProcess::read(char* data, size_t size, const Deadline& deadline) {
-  while (size > 0) {
-    pollfd watched[2] = {{socket_.number(), POLLIN, 0}, {process_->output(), POLLIN, 0}};
+// Waits until the connection is ready for `events`, and reads the output of the process meanwhile.
+void LibraryProcess::await(short events, const Deadline& deadline) {
+  while (true) {
+    pollfd watched[2] = {{socket_.number(), events, 0}, {process_->output(), POLLIN, 0}};
     const int ready = poll(watched, 2, static_cast<int>(deadline.left().count()));
     if (ready < 0 && errno == EINTR) continue;
     if (watched[1].revents != 0) process_->read_output();
-    if (watched[0].revents == 0) {
-      if (!deadline.passed()) continue;
-      const auto limit = starting_ ? std::max(target_.start_timeout, target_.timeout) : target_.timeout;
-      lose("has not returned within env." + std::string(starting_ ? "start" : "step") + "_timeout_ms (" +
-           std::to_string(limit.count()) + " ms)");
-    }
+    if (watched[0].revents != 0) return;
+    if (!deadline.passed()) continue;
+    const auto limit = starting_ ? std::max(target_.start_timeout, target_.timeout) : target_.timeout;
+    lose("has not returned within env." + std::string(starting_ ? "start" : "step") + "_timeout_ms (" +
+         std::to_string(limit.count()) + " ms)");
+  }
+}
+
+void LibraryProcess::read(char* data, size_t size, const Deadline& deadline) {
+  while (size > 0) {
+    await(POLLIN, deadline);
     const ssize_t got = recv(socket_.number(), data, size, MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) lose("");
     if (got <= 0) continue;
@@ -117,10 +123,23 @@ void LibraryProcess::read(char* data, size_t size, const Deadline& deadline) {
   }
 }
 
+void LibraryProcess::write(const char* data, size_t size, const Deadline& deadline) {
+  while (size > 0) {
+    const ssize_t sent = send(socket_.number(), data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EINTR && errno != EAGAIN) lose("");
+    if (sent < 0 && errno == EAGAIN) await(POLLOUT, deadline);
+    if (sent <= 0) continue;
+    data += sent;
+    size -= static_cast<size_t>(sent);
+  }
+}
+
 LibraryProcess::Reply LibraryProcess::ask(HostRequest request, uint64_t a, uint64_t b, std::string_view text) {
   if (socket_.number() < 0) throw LibraryLost(target_.id + ": its process has ended");
-  if (!send_message(socket_.number(), {.kind = static_cast<uint32_t>(request), .a = a, .b = b}, text)) lose("");
   const Deadline deadline(starting_ ? std::max(target_.start_timeout, target_.timeout) : target_.timeout);
+  const HostMessage message{.kind = static_cast<uint32_t>(request), .a = a, .b = b, .size = text.size()};
+  write(reinterpret_cast<const char*>(&message), sizeof message, deadline);
+  write(text.data(), text.size(), deadline);
   HostMessage answer;
   read(reinterpret_cast<char*>(&answer), sizeof answer, deadline);
   const auto kind = static_cast<HostAnswer>(answer.kind);

@@ -55,7 +55,9 @@ class LibraryProcess {
   static constexpr std::chrono::milliseconds kClosing{2000};
 
  private:
+  void await(short events, const Deadline& deadline);
   void read(char* data, size_t size, const Deadline& deadline);
+  void write(const char* data, size_t size, const Deadline& deadline);
   [[noreturn]] void lose(const std::string& what);
   LibraryNotes notes() const;
 

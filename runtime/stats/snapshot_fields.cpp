@@ -165,7 +165,7 @@ constexpr std::array kFields = {
                   "exceeded the lag cap when a super-batch was drawn, before any update had used them",
                   of_ledger<&Ledger::dropped_stale>},
     SnapshotField{kLedger, "ledger.dropped_full", "samples_total{state=dropped_full}", "samples", kAlways,
-                  "came to a full replay buffer, or were evicted from it before any update had used them",
+                  "arrived when the replay buffer was full, or were evicted before any update used them",
                   of_ledger<&Ledger::dropped_full>},
     SnapshotField{kLedger, "ledger.lost_in_crash", "samples_total{state=lost_in_crash}", "samples", kAlways,
                   "were in an unfinished rollout of a worker that crashed or lost its connection, waited in a trainer "

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "envs/c_abi/hosted_env.h"
+#include "envs/c_abi/library_process.h"
 #include "runtime/base/log.h"
 #include "tests/envs/c_abi/library_fixtures.h"
 #include "tests/envs/fixtures.h"
@@ -180,4 +181,20 @@ TEST_CASE("hosted_env: a destroy that fails is a line in the log and nothing els
   CHECK_MESSAGE(code.find("in troupe_env_destroy") != std::string::npos, code);
   const std::string thrown = destroyed(compiled(folder, "tests/envs/c_abi/throwing.cpp", "'-DTHROWING=\"destroy\"'"));
   CHECK_MESSAGE(thrown.find("troupe_env_destroy threw a C++ exception: no licence") != std::string::npos, thrown);
+}
+
+TEST_CASE(
+    "hosted_env: a process that stops reading while a state is sent to it is given up after the limit of a step") {
+  const TempFolder folder;
+  const std::chrono::milliseconds limit(3000);
+  LibraryProcess process({compiled(folder, kFaulty), "{}", 0, limit, limit}, 1);
+  REQUIRE(kill(process.id(), SIGSTOP) == 0);
+  try {
+    process.ask(HostRequest::load, 0, 0, std::string(16 << 20, 'x'));
+    FAIL("the process has answered");
+  } catch (const LibraryLost& error) {
+    CHECK_MESSAGE(
+        std::string(error.what()).find("has not returned within env.start_timeout_ms (3000 ms)") != std::string::npos,
+        error.what());
+  }
 }
