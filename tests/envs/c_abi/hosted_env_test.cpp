@@ -132,7 +132,6 @@ TEST_CASE("hosted_env: rows that are inactive stay so when the process is lost")
   env.set_active(1, true);
   env.step(zeros(env), step);
   CHECK(step.errors.size() == 2);
-  std::string bytes;
   CHECK(step.errors[0].find("was killed by signal 9 (Killed)") != std::string::npos);
 }
 
