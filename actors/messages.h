@@ -112,8 +112,9 @@ using WorkerActor =
                      caf::reacts_to<revive_atom, uint32_t, uint32_t>, caf::reacts_to<beat_atom>,
                      caf::reacts_to<SaveMessage>, caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
-using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>,
-                                      caf::reacts_to<Evaluation>, caf::reacts_to<idle_atom>, caf::reacts_to<Stop>>;
+using TrainerActor =
+    caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
+                     caf::reacts_to<CheckpointWritten>, caf::reacts_to<idle_atom>, caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does
 // whoever joins as a receiver of another process.
 using PublisherActor = caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>,

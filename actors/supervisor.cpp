@@ -139,7 +139,7 @@ SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr con
       },
       [self](const CheckpointWritten& written) {
         auto& st = self->state;
-        if (!written.last) return;
+        if (!written.last) return self->send(st.trainer, written);
         st.outcome.checkpoint_written = written.error.empty();
         st.outcome.checkpoint_error = written.error;
         stop_when_complete(self);

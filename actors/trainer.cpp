@@ -53,10 +53,13 @@ bool due(uint64_t number, int64_t every) {
 }
 
 // With checkpoint.keep_best every evaluated policy is saved, because it may turn out to be one of the best.
-bool checkpoint_due(const TrainerState& st) {
+bool must_be_saved(const TrainerState& st) {
   const RunConfig& config = st.context->config;
-  return due(st.version.number, config.checkpoint.every_updates) ||
-         (config.checkpoint.keep_best > 0 && due(st.version.number, config.evaluation.every_updates));
+  return config.checkpoint.keep_best > 0 && due(st.version.number, config.evaluation.every_updates);
+}
+
+bool checkpoint_due(const TrainerState& st) {
+  return due(st.version.number, st.context->config.checkpoint.every_updates) || must_be_saved(st);
 }
 
 void checkpoint(TrainerSelf self, bool last) {
@@ -67,7 +70,28 @@ void checkpoint(TrainerSelf self, bool last) {
   message.learner = std::make_shared<const LearnerState>(std::move(learner));
   message.version = st.version;
   message.last = last;
+  st.checkpoint_open = true;
   self->send(st.peers.replay, std::move(message));
+}
+
+// Warns once: a run may make updates faster than it writes checkpoints.
+void leave_out_checkpoint(TrainerState& st) {
+  if (std::exchange(st.warned_of_left_out, true)) return;
+  log_warn("trainer", "update " + std::to_string(st.version.number) +
+                          ": no checkpoint, because the one before it is still being written; a larger "
+                          "checkpoint.every_updates suits the disk better. Further ones that are left out are not "
+                          "reported");
+}
+
+// At most one checkpoint is on its way to the disk: more would wait in memory, each with all weights.
+void save_if_due(TrainerSelf self) {
+  auto& st = self->state;
+  if (!checkpoint_due(st)) return;
+  if (!st.checkpoint_open) return checkpoint(self, /*last=*/false);
+  if (must_be_saved(st))
+    st.checkpoint_owed = true;
+  else
+    leave_out_checkpoint(st);
 }
 
 void end(TrainerSelf self, const std::string& reason, const std::string& error = {}) {
@@ -87,7 +111,9 @@ void request_end(TrainerSelf self, const std::string& reason, const std::string&
   st.end_error = error;
 }
 
+// Unless training waits for evaluations or for a checkpoint.
 void ask(TrainerSelf self) {
+  if (self->state.held || self->state.checkpoint_owed) return;
   self->state.waiting = true;
   self->state.asked = self->clock().now();
   self->send(self->state.peers.prefetcher, next_atom_v);
@@ -128,6 +154,14 @@ void on_evaluation(TrainerSelf self, const Evaluation& evaluation) {
   if (evaluation.error.empty())
     if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
   if (std::exchange(st.held, false) && !st.ended) ask(self);
+}
+
+void on_written(TrainerSelf self) {
+  auto& st = self->state;
+  st.checkpoint_open = false;
+  if (st.ended || !std::exchange(st.checkpoint_owed, false)) return;
+  checkpoint(self, /*last=*/false);
+  ask(self);
 }
 
 // All actors are idle. A checkpoint taken now contains no unfinished work, and an update that begins now does not
@@ -215,7 +249,7 @@ void update(TrainerSelf self, const StagedMessage& message) {
   }
   if (st.context->deterministic) return;
   if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
-  if (checkpoint_due(st)) checkpoint(self, /*last=*/false);
+  save_if_due(self);
   go_on(self, weights);
 }
 
@@ -257,6 +291,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
         if (!self->state.ended) update(self, message);
       },
       [self](const Evaluation& evaluation) { on_evaluation(self, evaluation); },
+      [self](const CheckpointWritten&) { on_written(self); },
       [self](idle_atom) { on_idle(self); },
       [self](const Stop& stop) {
         request_end(self, stop.reason);

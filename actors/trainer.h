@@ -40,6 +40,10 @@ struct TrainerState {
   uint64_t evaluations = 0;  // requested and not yet made
   bool held = false;         // the next batch is asked for when fewer evaluations are open
   bool warned_of_evaluations = false;
+  // Not in deterministic runs, which begin an update when the recorder has no message left:
+  bool checkpoint_open = false;  // one was sent and is not yet written
+  bool checkpoint_owed = false;  // one follows, of the current policy, and then the next batch is asked for
+  bool warned_of_left_out = false;
   bool ended = false;
   // Used in deterministic runs:
   std::string end_reason, end_error;  // why to end at the next turn

@@ -30,6 +30,7 @@ struct Heard {
   std::vector<SamplingFailed> sampling_failed;
   std::vector<UpdateMessage> updates;
   std::vector<TrainingEnded> ended;
+  std::vector<CheckpointMessage> checkpoints;
   std::vector<Evaluation> evaluations;
   std::vector<EvaluationProgress> progress;  // of evaluations
   uint64_t batches_asked = 0;
@@ -61,7 +62,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [](const WeightsMessage&) {},
       [heard](const UpdateMessage& update) { heard->updates.push_back(update); },
       [heard](const TrainingEnded& ended) { heard->ended.push_back(ended); },
-      [](const CheckpointMessage&) {},
+      [heard](const CheckpointMessage& message) { heard->checkpoints.push_back(message); },
       [](const EvaluateMessage&) {},
       [heard](const Evaluation& evaluation) { heard->evaluations.push_back(evaluation); },
       [heard](const EvaluationProgress& progress) { heard->progress.push_back(progress); },

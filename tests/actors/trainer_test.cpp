@@ -188,3 +188,58 @@ TEST_CASE("trainer: waits while as many evaluations are open as memory may hold,
   f.run();
   CHECK(f.peer.heard->batches_asked == most + 2);
 }
+
+namespace {
+
+std::vector<uint64_t> updates_of(const std::vector<CheckpointMessage>& checkpoints) {
+  std::vector<uint64_t> result;
+  for (const CheckpointMessage& message : checkpoints) result.push_back(message.version.number);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("trainer: a checkpoint that is due while another is being written is left out, and said once") {
+  RunConfig config = limited(0, 100);
+  config.checkpoint.every_updates = 1;
+  config.checkpoint.keep_best = 0;
+  Fixture f(config);
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  for (int i = 0; i < 4; ++i) f.update();
+  CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1});
+  CHECK(f.peer.heard->batches_asked == 5);
+  f.peer.tell(f.trainer, CheckpointWritten{PolicyVersion{0, 1}, false, {}});
+  f.run();
+  f.update();
+  f.update();
+  CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1, 5});
+  f.peer.tell(f.trainer, Stop{"interrupted"});
+  f.run();
+  REQUIRE(f.peer.heard->checkpoints.size() == 3);
+  CHECK(f.peer.heard->checkpoints.back().last);
+  CHECK(f.peer.heard->checkpoints.back().version.number == 6);
+  const std::string log = disk.read("log");
+  CHECK(std::count(log.begin(), log.end(), '\n') == 1);
+  CHECK(log.find("update 2: no checkpoint, because the one before it is still being written") != std::string::npos);
+  open_log(nullptr, {.to_stderr = false});
+}
+
+TEST_CASE("trainer: an evaluated policy is saved even if training has to wait for the disk") {
+  RunConfig config = limited(0, 100);
+  config.checkpoint.every_updates = 1;
+  config.checkpoint.keep_best = 1;
+  config.evaluation.every_updates = 2;
+  Fixture f(config);
+  f.update();
+  f.update();
+  CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1});
+  CHECK(f.peer.heard->batches_asked == 2);  // held
+  f.peer.tell(f.trainer, Evaluation{.version = PolicyVersion{0, 2}, .error = "failed"});
+  f.run();
+  CHECK(f.peer.heard->batches_asked == 2);
+  f.peer.tell(f.trainer, CheckpointWritten{PolicyVersion{0, 1}, false, "disk full"});
+  f.run();
+  CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1, 2});
+  CHECK(f.peer.heard->batches_asked == 3);
+}
