@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kKlWindow = 200, kLeastKl = 20;
 constexpr uint64_t kFirstUpdates = 30;  // in which values are not expected to be good
-constexpr double kErrors = 10;          // standard errors of a mean return that are no chance
+constexpr uint32_t kMostDoublings = 20;
+constexpr double kErrors = 10;  // standard errors of a mean return that are no chance
 constexpr std::chrono::seconds kMinute{60};
 constexpr size_t kMinutes = 10;
 constexpr double kLeastGrowth = 100e6;
@@ -43,11 +44,13 @@ void AlarmWatch::check(std::string_view name, bool holds, uint64_t update, const
   if (raised == raised_.end()) {
     if (streak.holds < rule.hold) return;
     const Alarm alarm{rule.level, update, measured + ": " + std::string(rule.advice)};
-    lines_.push_back("alarm " + std::string(name) + " (" + std::string(text_of(rule.level)) + ") at update " +
-                     std::to_string(update) + ": " + alarm.text);
+    lines_.push_back({true, "alarm " + std::string(name) + " (" + std::string(text_of(rule.level)) + ") at update " +
+                                std::to_string(update) + ": " + alarm.text});
     raised_.emplace(name, alarm);
-  } else if (streak.clear >= std::max(rule.hold, kLeastClear)) {
-    lines_.push_back("alarm " + std::string(name) + " is over at update " + std::to_string(update));
+    ++streak.raised;
+  } else if (streak.clear >= uint64_t{std::max(rule.hold, kLeastClear)}
+                                 << std::min(streak.raised - 1, kMostDoublings)) {
+    lines_.push_back({false, "alarm " + std::string(name) + " is over at update " + std::to_string(update)});
     raised_.erase(raised);
   }
 }

@@ -46,8 +46,12 @@ class AlarmWatch {
 
   // Those raised now, by name.
   const std::map<std::string, Alarm>& raised() const { return raised_; }
-  // One line for each alarm raised or lowered since the last call.
-  std::vector<std::string> take_lines() { return std::exchange(lines_, {}); }
+  // One for each alarm raised or lowered since the last call.
+  struct Line {
+    bool raised = false;
+    std::string text;
+  };
+  std::vector<Line> take_lines() { return std::exchange(lines_, {}); }
 
   // All that add() knows, as a state for inspect().
   template <class I> friend typename I::result_type inspect(I& f, AlarmWatch& x) {
@@ -57,7 +61,8 @@ class AlarmWatch {
  private:
   struct Streak {
     uint32_t holds = 0, clear = 0;
-    template <class I> friend typename I::result_type inspect(I& f, Streak& x) { return f(x.holds, x.clear); }
+    uint32_t raised = 0;  // how often the alarm was
+    template <class I> friend typename I::result_type inspect(I& f, Streak& x) { return f(x.holds, x.clear, x.raised); }
   };
   struct Point {
     Clock::time_point at;
@@ -74,7 +79,7 @@ class AlarmWatch {
   Facts facts_;
   std::map<std::string, Streak> streaks_;
   std::map<std::string, Alarm> raised_;
-  std::vector<std::string> lines_;
+  std::vector<Line> lines_;
   std::vector<WireDouble> kl_;  // of the last kKlWindow updates, the oldest first
   WireDouble most_entropy_ = kUnknown, first_return_ = kUnknown, best_return_ = kUnknown, best_std_ = kUnknown;
   std::deque<Point> samples_;              // of the last minute

@@ -10,6 +10,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* kWindow = "stats.window";
+constexpr const char* kAlarms = "stats.alarms";
 constexpr const char* kElapsed = "stats.elapsed_seconds";
 constexpr double kMostElapsedSeconds = 1e10;  // 300 years
 // Only of runs with a warm-up.
@@ -68,6 +69,7 @@ void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message) {
   checkpoint.scalars[kElapsed] = message.totals.elapsed_seconds;
   put_warmup(checkpoint, message.totals.warmup);
   if (!message.totals.window.empty()) checkpoint.extras[kWindow] = message.totals.window;
+  if (!message.totals.alarms.empty()) checkpoint.extras[kAlarms] = message.totals.alarms;
 }
 
 uint64_t saved_count(const Checkpoint& checkpoint, const std::string& name) {
@@ -112,6 +114,7 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
   start.totals.warmup = saved_warmup(checkpoint);
   start.time_progress = saved_number(checkpoint, kTimeProgress, 1);
   if (const auto it = checkpoint.extras.find(kWindow); it != checkpoint.extras.end()) start.totals.window = it->second;
+  if (const auto it = checkpoint.extras.find(kAlarms); it != checkpoint.extras.end()) start.totals.alarms = it->second;
   return start;
 }
 

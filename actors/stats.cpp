@@ -102,7 +102,8 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
           if (core.rose()) record(self, recorder);
           show(self, recorder);
         }
-        for (const std::string& line : core.take_alarm_lines()) log_warn("stats", line);
+        for (const auto& [raised, line] : core.take_alarm_lines())
+          raised ? log_warn("stats", line) : log_info("stats", line);
         beat_after(self, *context, interval);
       },
       [self](const SaveMessage& save) {

@@ -87,6 +87,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   now_.episodes = start_.totals.episodes;
   now_.skipped_steps = start_.totals.skipped_steps;
   if (!start_.totals.window.empty()) episodes_.load(start_.totals.window);
+  if (!start_.totals.alarms.empty()) from_bytes(start_.totals.alarms, "stats.alarms", alarms_);
   progress_before_ = progress(0);
   env_rate_.add(started, now_.env_steps);
   update_rate_.add(started, now_.updates);
@@ -217,6 +218,7 @@ StatsTotals StatsCore::totals(Clock::time_point now) const {
   totals.elapsed_seconds = start_.totals.elapsed_seconds + seconds(in_training(now) - started_);
   totals.starts = start_.totals.starts + 1;
   totals.window = episodes_.save();
+  totals.alarms = to_bytes(alarms_);
   return totals;
 }
 

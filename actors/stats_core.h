@@ -65,7 +65,7 @@ class StatsCore {
   StatsSnapshot take_view(Clock::time_point now);
   StatsTotals totals(Clock::time_point now) const;
   // One line for each alarm that was raised or lowered since the last call.
-  std::vector<std::string> take_alarm_lines() { return alarms_.take_lines(); }
+  std::vector<AlarmWatch::Line> take_alarm_lines() { return alarms_.take_lines(); }
   static constexpr size_t kLagBatches = 100;  // lag percentiles are over the samples of that many super-batches
 
   // Deterministic runs have no clock: a view is due every stats.every_updates updates, once.

@@ -129,6 +129,7 @@ struct StatsTotals {
   uint64_t starts = 0;
   WarmupResult warmup;
   std::string window;  // the last stats.window episodes, as bytes
+  std::string alarms;  // what the alarms compare with, as bytes
 };
 
 struct Evaluation {

@@ -35,11 +35,12 @@ constexpr std::array kRules = {
         "action masks and in token runs, of the largest one so far",
         "the policy no longer explores: raise algorithm.entropy_coef"},
     AlarmRule{
-        "entropy_dead", kError, 5,
+        "entropy_dead", kWarning, 5,
         "discrete actions: learner.entropy is below 0.1 % of the same, and in token runs and with action masks also "
         "below 0.001",
-        "the policy always takes the same actions: raise algorithm.entropy_coef or lower trainer.policy_lr, and "
-        "begin again from an earlier checkpoint"},
+        "the policy takes the same action in the same state each time, and no longer explores; that is right only if "
+        "the task is solved. If not, raise algorithm.entropy_coef or lower trainer.policy_lr, and begin again from an "
+        "earlier checkpoint"},
     AlarmRule{"noise_low", kWarning, 5, "continuous actions: learner.log_std is below -4",
               "the policy no longer explores: raise algorithm.entropy_coef"},
     AlarmRule{"noise_high", kWarning, 5, "continuous actions: learner.log_std is above 1.5",

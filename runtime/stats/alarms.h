@@ -18,7 +18,8 @@ struct AlarmRule {
   std::string_view name;
   AlarmLevel level;
   // Updates or looks in a row for which the condition must hold before the alarm is raised. It is lowered when the
-  // condition did not hold for as many, and at least kLeastClear.
+  // condition did not hold for as many, and at least kLeastClear; for twice as many each time that it was raised
+  // before, so that one whose figure moves about its limit does not fill the log.
   uint32_t hold;
   std::string_view condition;
   std::string_view advice;

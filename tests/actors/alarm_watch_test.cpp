@@ -125,6 +125,21 @@ TEST_CASE("alarm_watch: each condition on an update raises its alarm after as ma
   }
 }
 
+TEST_CASE("alarm_watch: a figure that moves about its limit writes fewer and fewer lines") {
+  Run run;
+  for (int i = 0; i < 1000; ++i) {
+    run.updates(5, with("clip_fraction", 0.51));
+    run.updates(5, healthy());
+  }
+  const auto lines = run.watch.take_lines();
+  CHECK(lines.size() == 3);  // raised, over, and raised until it has been well for 10 updates in a row
+  CHECK(lines[0].raised);
+  CHECK_FALSE(lines[1].raised);
+  CHECK(lines[2].raised);
+  run.updates(10, healthy());
+  CHECK_FALSE(run.raised("clip_high"));
+}
+
 TEST_CASE("alarm_watch: a KL that is large in the whole run is the usual one") {
   Run run;
   run.updates(2, with("kl", 0.09));

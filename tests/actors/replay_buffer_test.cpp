@@ -65,7 +65,7 @@ TEST_CASE("replay_buffer: a worker with another action spec is refused for good,
   REQUIRE(worker.heard->exits.size() == 1);
   CHECK(fault_of(worker.heard->exits[0]) == Fault::incompatible);
   CHECK(describe(worker.heard->exits[0]) ==
-        "the worker does not fit the run: choices of an action is [7], in the run [" +
+        "the worker does not fit the run: number of choices of each action is [7], in the run [" +
             std::to_string(f.context->spec.action.bins.front()) + "]");
 }
 

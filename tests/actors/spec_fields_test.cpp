@@ -33,7 +33,7 @@ TEST_CASE("spec_fields: every field that differs is named, with the value of the
   const EnvSpec run = spec_of("CartPole-v1");
   EnvSpec worker = run;
   worker.action.bins = {3};
-  CHECK(difference(run, worker) == "choices of an action is [3], in the run [2]");
+  CHECK(difference(run, worker) == "number of choices of each action is [3], in the run [2]");
   worker = run;
   worker.action.masked = true;
   worker.max_episode_steps = 7;

@@ -429,6 +429,31 @@ TEST_CASE("stats: totals and the window of episodes continue after a resume") {
   CHECK(second.totals(kStart).starts == 2);
 }
 
+TEST_CASE("stats: after a resume the alarms compare with what the run had reached before") {
+  RunConfig config = config_of(100);
+  config.stats.window = 4;
+  const auto play = [](StatsCore& core, uint64_t from, uint64_t to, double mean) {
+    for (uint64_t number = from; number < to; ++number) {
+      ReplayReport report = after(100 * number);
+      const auto each = static_cast<float>(mean);
+      report.episodes = {episodes({each, each + 0.1f, each, each - 0.1f})};
+      report.update = update_with(number, {});
+      core.add(report, kStart);
+    }
+  };
+  StatsCore first(config, false, kStart);
+  play(first, 1, 5, 10);
+  play(first, 5, 20, 200);
+  ReplayStart start;
+  start.totals = first.totals(kStart);
+  StatsCore second(config, false, kStart, start);
+  play(second, 20, 40, 20);
+  CHECK(second.take_view(kStart).alarms.contains("return_collapse"));
+  StatsCore other(config, false, kStart);  // which has not seen the 200
+  play(other, 20, 40, 20);
+  CHECK(other.take_view(kStart).alarms.empty());
+}
+
 TEST_CASE("stats: with stop.seconds the progress continues after a resume") {
   RunConfig config = config_of(100);
   config.stop.env_steps = 0;

@@ -375,7 +375,9 @@ UpdateMessage update_to(uint64_t number) {
 // The lines about alarms after one report.
 std::vector<std::string> lines_of_view(StatsCore& core) {
   core.take_view({});
-  return core.take_alarm_lines();
+  std::vector<std::string> lines;
+  for (const auto& [raised, line] : core.take_alarm_lines()) lines.push_back(line);
+  return lines;
 }
 
 TEST_CASE("stats: a receiver that falls behind raises one alarm, and another only after it has caught up") {

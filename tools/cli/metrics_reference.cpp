@@ -44,7 +44,7 @@ constexpr std::string_view kAlarms = R"(
 
 A run watches its own figures and raises an alarm when one of these conditions has held for long enough: the first ones are checked after each
 update, those from `receiver_behind` on with each report. It is lowered when the condition has not held for as many updates or reports, and at
-least 5. Alarms are in the log, in the console, on the [dashboard](dashboard.md), and in the figures `alarms` and `alarm_texts`. They change
+least 5; for twice as many each time that the same alarm was raised before, so that a figure at its limit does not fill the log. Alarms are in the log, in the console, on the [dashboard](dashboard.md), and in the figures `alarms` and `alarm_texts`. They change
 nothing in the run. The bottleneck is not an alarm: [reading_a_run.md](reading_a_run.md) explains its verdict.
 
 | alarm | level | condition | for | what to do |
