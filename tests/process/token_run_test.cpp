@@ -68,6 +68,22 @@ TEST_CASE("token run: a model with a larger vocabulary than the tokenizer's neve
     }
 }
 
+TEST_CASE("token run: a signal stops the warm-up, which is not saved, and the next start begins it again") {
+  TempFolder folder;
+  {
+    Process run(token_train_line(folder.path(), kEndless + set({"warmup.steps=1000000"})));
+    REQUIRE(eventually([&] { return has(run.out(), "warm-up: step 1 of at most 1,000,000"); }));
+    run.signal(SIGINT);
+    CHECK(run.wait().value_or(-1) == 130);
+    CHECK(has(run.err(), "stopping at SIGINT: a warm-up is not saved; the same command begins it again"));
+    CHECK(checkpoints_of(folder / "run").empty());
+  }
+  TokenTrainProcess run(folder.path(), set({"warmup.steps=2", "stop.updates=1"}));
+  REQUIRE(run.process().wait().value_or(-1) == 0);
+  CHECK(run.summary().at("warmup").at("steps") == 2);
+  CHECK(run.summary().at("updates") == 1);
+}
+
 TEST_CASE("token run: killed and interrupted, it resumes where its last checkpoint was") {
   TempFolder folder;
   uint64_t updates = 0;

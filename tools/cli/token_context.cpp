@@ -67,10 +67,10 @@ std::unique_ptr<AnswerBatch> demonstrations(const TokenRun& run, uint64_t key, i
   return batch;
 }
 
-// The share of held-out prompts that the weights answer right.
-double pass_at_1(EvaluationPlayer& player, const WeightSnapshot& weights, uint64_t seed) {
+// The share of held-out prompts that the weights answer right. Of some of them once a signal asks to stop.
+double pass_at_1(EvaluationPlayer& player, const WeightSnapshot& weights, uint64_t seed, const StopSignals& signals) {
   player.begin(weights, derive_key(seed, "warm-up"), kWarmupPrompts);
-  while (!player.complete()) player.step();
+  while (!player.complete() && !signals.asked()) player.step();
   return player.summary().success_rate;
 }
 
@@ -127,11 +127,34 @@ void require_finite(const std::map<std::string, Array>& weights) {
                     format_counted(static_cast<uint64_t>(steps), "step") + "; use a smaller rate");
 }
 
+// Prints how far the warm-up is: after its first step, and then every ten seconds.
+class WarmupProgress {
+ public:
+  explicit WarmupProgress(int64_t steps) : steps_(steps) {}
+  void show(int64_t step, double right) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_) return;
+    next_ = now + std::chrono::seconds(10);
+    print_line("warm-up: step " + format_count(static_cast<uint64_t>(step)) + " of at most " +
+               format_count(static_cast<uint64_t>(steps_)) + (right > 0 ? ", pass@1 " + format_number(right, 2) : ""));
+  }
+
+ private:
+  int64_t steps_;
+  std::chrono::steady_clock::time_point next_;
+};
+
+std::string stopping_warmup(int signal) {
+  return "stopping at " + signal_name(signal) + ": a warm-up is not saved; the same command begins it again\n";
+}
+
 }  // namespace
 
-WarmupResult warm_up(const RunContext& context, Learner& learner) {
+std::optional<WarmupResult> warm_up(const RunContext& context, Learner& learner, StopSignals& signals) {
   const RunConfig& config = context.config;
-  if (config.warmup.steps == 0) return {};
+  if (config.warmup.steps == 0) return WarmupResult{};
+  signals.begin(stopping_warmup);
+  WarmupProgress progress(config.warmup.steps);
   const auto begun = std::chrono::steady_clock::now();
   AlgorithmConfig supervised;
   supervised.surrogate = "reinforce";  // with an advantage of 1 for every token: maximum likelihood
@@ -148,9 +171,12 @@ WarmupResult warm_up(const RunContext& context, Learner& learner) {
           demonstrations(*context.tokens, derive_key(key, "step", static_cast<uint64_t>(step)), config.warmup.batch);
       step_on_demonstrations(trainer, *batch, config.warmup.learning_rate);
       ++step;
+      if (signals.asked()) return std::nullopt;
+      progress.show(step, right);
       if (config.warmup.pass_at_1 <= 0 || (right == 0 && step % kWarmupChecks != 0 && step != config.warmup.steps))
         continue;
-      right = pass_at_1(*player, *trainer.weights().snapshot({}), config.seed);
+      right = pass_at_1(*player, *trainer.weights().snapshot({}), config.seed, signals);
+      if (signals.asked()) return std::nullopt;
       if (right >= config.warmup.pass_at_1) break;
     }
     weights = trainer.weights().save();
@@ -166,9 +192,9 @@ WarmupResult warm_up(const RunContext& context, Learner& learner) {
   log_info("train", line);
   print_line(line);
   // A deterministic run's checkpoints do not depend on time.
-  return {.steps = static_cast<uint64_t>(step),
-          .seconds = config.deterministic ? 0 : seconds,
-          .pass_at_1 = config.warmup.pass_at_1 > 0 ? right : kUnknown};
+  return WarmupResult{.steps = static_cast<uint64_t>(step),
+                      .seconds = config.deterministic ? 0 : seconds,
+                      .pass_at_1 = config.warmup.pass_at_1 > 0 ? right : kUnknown};
 }
 
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count) {

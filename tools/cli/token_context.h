@@ -3,9 +3,11 @@
 // functions; main thread.
 
 #include <memory>
+#include <optional>
 
 #include "actors/run_context.h"
 #include "models/policy.h"
+#include "tools/cli/stop_signals.h"
 
 namespace troupe {
 
@@ -17,8 +19,8 @@ void add_generators(RunContext& context);
 std::unique_ptr<Learner> token_learner_of(const RunContext& context);
 
 // Trains a model on demonstrations of the task as warmup.* says, prints its course, and begins the learner with the
-// result. Does nothing with warmup.steps 0.
-WarmupResult warm_up(const RunContext& context, Learner& learner);
+// result. Does nothing with warmup.steps 0. Nothing if a signal stopped it: the learner is then as it was.
+std::optional<WarmupResult> warm_up(const RunContext& context, Learner& learner, StopSignals& signals);
 
 // Prints `count` different held-out prompts, or all, with the most likely answers of these weights.
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count);

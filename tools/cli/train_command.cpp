@@ -261,11 +261,13 @@ int begin_and_train(Start& run) {
 
   run.signals.begin([](int signal) { return stopping_line(signal, /*training_ended=*/false); });
   run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run(), initial ? &*initial : nullptr);
-  const std::optional<ReplayStart> start = begin_or_resume(*run.folder, config, *run.learner, *run.context, initial);
+  const std::optional<ReplayStart> start =
+      begin_or_resume(*run.folder, config, *run.learner, *run.context, initial, run.signals);
   if (!start) {
+    log_stop(run.signals);
     close_log();
     print_line("Run folder: " + path);
-    return 0;
+    return run.signals.asked() ? kExitInterrupted : 0;
   }
   if (listener) run.context->run_id = run_identity(posix_disk(), run.folder->path());
   tell_new_weights(run.options, *run.folder);

@@ -197,7 +197,8 @@ void begin_files(RunFolder& folder, const RunConfig& config, const RunContext& c
 }  // namespace
 
 std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
-                                           RunContext& context, const std::optional<InitialWeights>& initial) {
+                                           RunContext& context, const std::optional<InitialWeights>& initial,
+                                           StopSignals& signals) {
   open_log(folder.open_log_file());
   log_info("train",
            context.spec.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
@@ -212,7 +213,11 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   if (beginning.resume) tell_moved_schedules(config, changes);
   if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, context, initial);
-  if (!beginning.resume && context.tokens) beginning.start.totals.warmup = warm_up(context, learner);
+  if (!beginning.resume && context.tokens) {
+    const std::optional<WarmupResult> warmup = warm_up(context, learner, signals);
+    if (!warmup) return std::nullopt;
+    beginning.start.totals.warmup = *warmup;
+  }
   tell_sequence(config, context.recurrence);
   begin_files(folder, config, context, beginning);
   return beginning.start;
