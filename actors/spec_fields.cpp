@@ -43,7 +43,7 @@ SpecFields fields_of(const EnvSpec& spec) {
     fields.emplace_back("lower bounds of actions", list_of(action.low));
     fields.emplace_back("upper bounds of actions", list_of(action.high));
   } else {
-    fields.emplace_back("choices of an action", list_of(action.bins));
+    fields.emplace_back("number of choices of each action", list_of(action.bins));
   }
   fields.emplace_back("steps of a chunk", std::to_string(action.chunk));
   fields.emplace_back("action mask", action.masked ? "yes" : "no");

@@ -99,7 +99,7 @@ void lose_worker(SupervisorSelf self, const SupervisorState::Member& ended, cons
   const bool last = st.members.empty() && st.resting_workers.empty();
   const std::string waits = last ? "; no worker is left; waiting for one to join" : "";
   const std::string what = "worker " + std::to_string(ended.id);
-  if (!reason) return log_info("supervisor", what + " left normally" + waits);
+  if (!reason) return log_info("supervisor", what + " has left" + waits);
   log_warn("supervisor", what + " ended: " + describe(reason) + waits);
 }
 

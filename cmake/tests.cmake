@@ -13,9 +13,8 @@ endif()
 function(troupe_test_properties name label timeout serial)
   # Only a test that hangs reaches its limit: the machine may have much else to do.
   if(NOT timeout)
-    set(timeout 200)
+    set(timeout 600)
   endif()
-  math(EXPR timeout "${timeout} * 3")
   if(TROUPE_SANITIZE)
     math(EXPR timeout "${timeout} * 5")  # instrumented
   endif()

@@ -24,11 +24,11 @@ def _spec_of(config):
     return describe_env(env["id"], settings)
 
 
-def load(run, checkpoint="latest", spec=None):
+def load(run, checkpoint="newest", spec=None):
     """The policy of a checkpoint (troupe.Policy).
 
     run: a troupe.Run or the path of a run folder.
-    checkpoint: "latest", "best" (of a run with checkpoint.keep_best) or a number of updates.
+    checkpoint: "newest", "best" (of a run with checkpoint.keep_best) or a number of updates.
     spec: the observations and actions of the environment, as `troupe envs ID --json` prints them and Policy.spec holds them. None: the
         program troupe is asked, which makes the environment once. Pass it on a machine without the program or the environment.
 

@@ -30,7 +30,7 @@ def read_safetensors(path):
 
 
 def find_checkpoint(folder, which):
-    """The folder of a checkpoint of a run. `which` is "latest", "best" or a number of updates. Raises FileNotFoundError, ValueError."""
+    """The folder of a checkpoint of a run. `which` is "newest", "best" or a number of updates. Raises FileNotFoundError, ValueError."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(f"{folder} is not a run folder: it has no config.json")
@@ -39,12 +39,12 @@ def find_checkpoint(folder, which):
         found = {int(path.name): path for path in (folder / "checkpoints").iterdir() if path.name.isdigit()}
     if not found:
         raise FileNotFoundError(f"{folder} has no checkpoint yet")
-    if which == "latest":
+    if which == "newest":
         return found[max(found)]
     if which == "best":
         which = _best(folder)
     if isinstance(which, bool) or not isinstance(which, (int, np.integer)):
-        raise ValueError(f'checkpoint is {which!r}, expected "latest", "best" or a number of updates')
+        raise ValueError(f'checkpoint is {which!r}, expected "newest", "best" or a number of updates')
     if int(which) not in found:
         raise FileNotFoundError(f"{folder} has no checkpoint {which}, it has {', '.join(map(str, sorted(found)))}")
     return found[int(which)]

@@ -163,10 +163,13 @@ void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
   lines_ = kept.count;
   if (file && kept.bytes < file->size()) {
     cut_updates_ = cut.lost_updates;
-    disk_->truncate(path, kept.bytes);
-    for (const std::string& line : cut.later) {
-      disk_->open_append(path)->append(line + '\n');
-      ++lines_;
+    if (cut.later.empty()) {
+      disk_->truncate(path, kept.bytes);
+    } else {  // at once, so that no line is lost if this is interrupted
+      std::string text = file->read(0, kept.bytes);
+      for (const std::string& line : cut.later) text += line + '\n';
+      disk_->write_atomic(path, text);
+      lines_ += cut.later.size();
     }
   }
   const uint64_t expected = resume->lines.value_or(resume->least_lines);

@@ -18,7 +18,19 @@ bool all_seeds() {
   return value != nullptr && std::string(value) == "1";
 }
 
-Json train(const std::string& config, int seed, const std::vector<std::string>& settings) {
+struct Trained {
+  Json summary;
+  std::string alarms;  // their lines in the log
+};
+
+std::string alarms_in(std::istream&& log) {
+  std::string alarms;
+  for (std::string line; std::getline(log, line);)
+    if (line.find(" stats: alarm ") != std::string::npos) alarms += line + '\n';
+  return alarms;
+}
+
+Trained train(const std::string& config, int seed, const std::vector<std::string>& settings) {
   const std::string name = doctest::getContextOptions()->currentTest->m_name;
   CHECK_MESSAGE(name.starts_with("configs: " + config + ' '), name);
   const TempFolder folder;
@@ -28,13 +40,13 @@ Json train(const std::string& config, int seed, const std::vector<std::string>& 
   const auto result = run_command(command);
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
-  return Json::parse(std::ifstream(folder / "run/summary.json"));
+  return {Json::parse(std::ifstream(folder / "run/summary.json")), alarms_in(std::ifstream(folder / "run/log.txt"))};
 }
 
 }  // namespace
 
 Json train_config(const std::string& config, const std::vector<std::string>& settings) {
-  return train(config, kFirstSeed, settings);
+  return train(config, kFirstSeed, settings).summary;
 }
 
 void check_ledger(const Json& summary) {
@@ -48,11 +60,21 @@ void check_ledger(const Json& summary) {
   CHECK(summary.at("lag").at("max").get<double>() <= summary.at("lag").at("cap").get<double>());
 }
 
+// A tuned run wastes next to nothing.
+static void check_few_dropped(const Json& summary) {
+  const Json& ledger = summary.at("ledger");
+  const double dropped = ledger.at("dropped_stale").get<double>() + ledger.at("dropped_full").get<double>();
+  CHECK(dropped < 0.02 * ledger.at("produced").get<double>());
+}
+
 Json check_learns(const Bar& bar) {
   Json summary;
   for (int seed = kFirstSeed; seed < kFirstSeed + (all_seeds() ? bar.seeds : 1); ++seed) {
     CAPTURE(seed);
-    summary = train(bar.config, seed, bar.settings);
+    const Trained trained = train(bar.config, seed, bar.settings);
+    summary = trained.summary;
+    CHECK(trained.alarms == "");  // a tuned run has none
+    check_few_dropped(summary);
     const double score = summary.at("eval").at(bar.score), seconds = summary.at("wall_seconds");
     MESSAGE(bar.config << ", seed " << seed << ": " << bar.score << " " << score << " (bar " << bar.least << ") in "
                        << seconds << " s, " << summary.at("env_steps_per_second").get<double>() << " env steps/s");

@@ -28,7 +28,8 @@ struct Bar {
   std::vector<std::string> settings = {};
 };
 
-// Trains the config with its seeds and checks the scores. Returns the summary of the last run.
+// Trains the config with its seeds and checks the scores, that no alarm is raised, and that few samples are dropped.
+// Returns the summary of the last run.
 Json check_learns(const Bar& bar);
 
 }  // namespace troupe::test

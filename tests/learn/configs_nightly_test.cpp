@@ -59,9 +59,6 @@ TEST_CASE("configs: multi_token learns from reused chunks of tokens") {
 TEST_CASE("configs: vtrace_async learns from stale, reused samples") {
   const Json summary = check_learns({.config = "vtrace_async", .least = -100});
   CHECK(summary.at("lag").at("max") > 1.0);
-  const Json& ledger = summary.at("ledger");
-  const double dropped = ledger.at("dropped_stale").get<double>() + ledger.at("dropped_full").get<double>();
-  CHECK(dropped < 0.02 * ledger.at("produced").get<double>());
 }
 
 TEST_CASE("configs: synthetic runs to its end and accounts for every sample") {

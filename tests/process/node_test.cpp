@@ -136,7 +136,7 @@ TEST_CASE("node: no worker outlives the node, whether KILL, TERM or INT ends it"
       CHECK(eventually([&] { return all_gone(workers); }));
     else
       CHECK(all_gone(workers));
-    const std::string gone = signal == SIGKILL ? " ended: " : " left normally";
+    const std::string gone = signal == SIGKILL ? " ended: " : " has left";
     CHECK(eventually([&] { return log_count(it.run.folder(), gone) == 2; }));
   }
 }

@@ -148,7 +148,7 @@ TEST_CASE("worker: Ctrl-C ends a worker process with 130, and the run continues"
   REQUIRE(run.makes_updates());
   worker->signal(SIGINT);
   CHECK(worker->wait().value_or(-1) == 130);
-  CHECK(eventually([&] { return log_count(run.folder(), " left normally") == 2; }));
+  CHECK(eventually([&] { return log_count(run.folder(), " has left") == 2; }));
   CHECK(run.makes_updates());
   check_balanced_end(run);
 }

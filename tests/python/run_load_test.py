@@ -182,7 +182,7 @@ def test_a_stored_spec_needs_no_program(trained, monkeypatch):
     [
         (["nothing"], FileNotFoundError, "nothing is not a run folder"),
         ([None, 3], FileNotFoundError, "has no checkpoint 3, it has 2, 4"),
-        ([None, "newest"], ValueError, "checkpoint is 'newest', expected"),
+        ([None, "latest"], ValueError, "checkpoint is 'latest', expected"),
         ([None, True], ValueError, "checkpoint is True, expected"),
     ],
 )
