@@ -92,6 +92,7 @@ class Run:
         self._checkpoints = self._numbers()
         self._watcher = threading.Thread(target=self._watch, args=(arguments, python_path), name="troupe-run", daemon=True)
         self._dispatcher = None
+        self._dispatched = threading.Event()  # the dispatcher has ended
         atexit.register(self._stop_at_exit)
         self._watcher.start()
 
@@ -143,19 +144,22 @@ class Run:
     def wait(self):
         """Waits until the run has ended, and returns the run. Ctrl-C stops it with a checkpoint; a second one ends it at once.
 
-        Raises RunError if the program failed, and the exception of a callback if one stopped the run.
+        Raises RunError if the program failed, and the exception of a callback, or of a signal handler while it waits, which stops the run
+        like Ctrl-C. Whatever it raises, the program has ended by then.
         """
         while True:
             try:
                 if self._dispatcher is None:
                     self._dispatch()
                 else:
-                    self._dispatcher.join()
+                    self._dispatched.wait()  # an exception in join() would make Python 3.11 take the thread as ended
                 break
             except KeyboardInterrupt:
                 self._signal(signal.SIGINT)
-                if self._code is not None:  # the interrupt may have hit between taking the last event and handling it
-                    self._events.put("end", self._code)
+            except BaseException as error:  # of a signal handler, like that of sys.exit()
+                self._fail(error)
+            if self._code is not None:  # the exception may have hit between taking the last event and handling it
+                self._events.put("end", self._code)
         if self._error is not None:
             raise self._error
         return self
@@ -214,8 +218,14 @@ class Run:
     # ---- the thread that calls the callbacks
 
     def _start_dispatcher(self):
-        self._dispatcher = threading.Thread(target=self._dispatch, name="troupe-callbacks", daemon=True)
+        self._dispatcher = threading.Thread(target=self._dispatch_in_thread, name="troupe-callbacks", daemon=True)
         self._dispatcher.start()
+
+    def _dispatch_in_thread(self):
+        try:
+            self._dispatch()
+        finally:
+            self._dispatched.set()
 
     def _dispatch(self):
         while self.exit_code is None:
@@ -228,8 +238,13 @@ class Run:
                 self._end(value)
 
     def _show(self, line):
-        if not self._quiet:
+        if self._quiet:
+            return
+        try:
             print(line, flush=True)
+        except Exception as error:  # the output is closed, or cannot write this character
+            self._quiet = True
+            self._fail(error)
 
     def _report(self, report):
         self._call("on_report", report)
@@ -237,13 +252,14 @@ class Run:
         self._tell_checkpoints()
 
     def _end(self, code):
-        lines = list(self._lines)
-        if self._config_file:
-            shutil.rmtree(os.path.dirname(self._config_file), ignore_errors=True)
-        atexit.unregister(self._stop_at_exit)
-        if self._error is None and code not in (0, 130):
-            self._error = _program.error_of(code, lines)
-        self.exit_code = code
+        try:
+            if self._config_file:
+                shutil.rmtree(os.path.dirname(self._config_file), ignore_errors=True)
+            atexit.unregister(self._stop_at_exit)
+            if self._error is None and code not in (0, 130):
+                self._error = _program.error_of(code, list(self._lines))
+        finally:
+            self.exit_code = code
         self._tell_evaluation((self.summary or {}).get("eval"))
         self._tell_checkpoints()
         self._call("on_end")
@@ -266,9 +282,15 @@ class Run:
                 continue
             try:
                 method(self, *arguments)
-            except Exception as error:
-                self._error = self._error or error
-                self.stop()
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # SystemExit too: the program must not outlive train()
+                self._fail(error)
+
+    def _fail(self, error):
+        """Stops the run because of an exception, the first of which wait() raises."""
+        self._error = self._error or error
+        self.stop()
 
     # ---- parts
 

@@ -283,6 +283,66 @@ def test_a_callback_that_raises_stops_the_run(name):
     assert checkpoints("failing")[-1] == summary["updates"]
 
 
+class Stops(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize("error", [SystemExit("enough"), GeneratorExit(), Stops()])
+def test_a_callback_that_raises_what_is_no_error_stops_the_run_too(error, blocking):
+    processes, record = [], Record()
+
+    class Leave:
+        def on_report(self, run, report):
+            if report["updates"] > 0:
+                processes.extend([run._child.pid, *servers_of(run._child.pid)])
+                raise error
+
+    with pytest.raises(type(error)) as caught:
+        troupe.train(
+            SMALL, env=run_envs.Pole, callbacks=[Leave(), record], blocking=blocking, run_dir="run", quiet=True, stop__env_steps=10**9
+        ).wait()
+    assert caught.value is error and record.of("end") == [130]
+    assert len(processes) > 1 and not any(Path(f"/proc/{pid}").exists() for pid in processes)
+    assert checkpoints("run")[-1] == json.loads(Path("run/summary.json").read_text())["updates"] > 0
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_a_signal_handler_that_raises_while_python_waits_stops_the_run(error, blocking):
+    processes = []
+
+    def leave(number, frame):
+        raise error
+
+    class Tell:
+        def on_report(self, run, report):
+            if report["updates"] > 0 and not processes:
+                processes.append(run._child.pid)
+                os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, leave)
+    try:
+        with pytest.raises(SystemExit) if error is SystemExit else contextlib.nullcontext():  # Ctrl-C returns the run
+            troupe.train(
+                SMALL, env="CartPole-v1", callbacks=Tell(), blocking=blocking, run_dir="run", quiet=True, stop__env_steps=10**9
+            ).wait()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not Path(f"/proc/{processes[0]}").exists()
+    assert checkpoints("run")[-1] == json.loads(Path("run/summary.json").read_text())["updates"] > 0
+
+
+def test_output_that_cannot_be_written_stops_the_run(monkeypatch):
+    with open("output", "w") as closed:
+        pass
+    monkeypatch.setattr(sys, "stdout", closed)
+    record = Record()
+    with pytest.raises(ValueError, match="closed file"):
+        troupe.train(SMALL, env="CartPole-v1", callbacks=record, run_dir="run", stop__env_steps=10**9)
+    assert record.of("end") == [130]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
