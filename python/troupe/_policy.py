@@ -108,13 +108,15 @@ class Policy:
         arrays, ranks, rows = {}, set(), set()
         for each in specs:
             name, shape = each["name"], tuple(each["shape"])
-            array = _one_hot(each, np.asarray(_part(observations, name)))
+            array = _one_hot(each, _finite(f"observation {name}", _part(observations, name)))
             if shape == (1,) and array.ndim == 0:  # a Box without dimensions
                 array = array.reshape(1)
             single = array.shape == shape
             if not single and array.shape[1:] != shape:
                 raise ValueError(f"observation {name} has shape {list(array.shape)}, expected {list(shape)} or [B] times it")
-            arrays[name] = (array[None] if single else array).astype(each["dtype"], copy=False)
+            with np.errstate(over="ignore"):  # what is too large for the type is refused with the others
+                cast = _finite(f"observation {name}", array.astype(each["dtype"], copy=False))
+            arrays[name] = cast[None] if single else cast
             ranks.add(single)
             rows.add(len(arrays[name]))
         if len(ranks) > 1 or len(rows) > 1:
@@ -124,7 +126,8 @@ class Policy:
     def _state(self, state, rows, single):
         if state is None or self.state_size == 0:
             return self.initial_state(rows)
-        state = np.asarray(state, np.float32)
+        with np.errstate(over="ignore"):
+            state = _finite("state", _finite("state", state).astype(np.float32, copy=False))
         state = state[None] if single and state.ndim == 1 else state
         if state.shape != (rows, self.state_size):
             raise ValueError(f"state has shape {list(state.shape)}, expected {[rows, self.state_size]}")
@@ -185,6 +188,26 @@ def _part(observations, name):
             given = observations if isinstance(observations, dict) else range(len(observations))
             raise ValueError(f"observation {name} is missing, there are: {', '.join(map(str, given))}") from None
     return part
+
+
+def _finite(what, given):
+    """An array of numbers. Raises ValueError for anything else, and for NaN and infinite numbers, of which no action can be computed."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        array = None
+    if array is not None and array.dtype == object:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError):
+            array = None
+    if array is None or array.dtype.kind not in "biuf":
+        raise ValueError(f"{what} is not an array of numbers")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        place = tuple(map(int, np.argwhere(~np.isfinite(array))[0]))
+        index = f"[{', '.join(map(str, place))}]" if place else ""
+        raise ValueError(f"{what}{index} is {array[place]}, expected finite numbers")
+    return array
 
 
 def _one_hot(spec, numbers):

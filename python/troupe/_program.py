@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 from troupe._launch import BUNDLED, bundled_environment
+from troupe._words import in_python
 
 # Runs in a fresh interpreter and becomes the program. The kernel sends TERM to the program when the thread that started it ends, so also
 # after kill -9 of this process. The program then writes a checkpoint and ends.
@@ -111,5 +112,5 @@ def describe_env(env_id, settings=()):
         env=_environment(program),
     )
     if done.returncode != 0:
-        raise error_of(done.returncode, (done.stdout + done.stderr).splitlines())
+        raise error_of(done.returncode, [in_python(line) for line in (done.stdout + done.stderr).splitlines()])
     return json.loads(done.stdout)[0]

@@ -3,7 +3,6 @@
 import atexit
 import json
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -12,6 +11,7 @@ from collections import deque
 from pathlib import Path
 
 from troupe import _program
+from troupe._words import in_python, resume_line
 
 _CALLBACKS = ("on_report", "on_evaluation", "on_checkpoint", "on_end")
 
@@ -80,6 +80,7 @@ class Run:
         self._callbacks = callbacks
         self._quiet = quiet
         self._config_file = config_file  # temporary
+        self._python_path = python_path
         self._events = _Events()
         self._lines = deque(maxlen=200)
         self._child = None
@@ -90,7 +91,7 @@ class Run:
         self._error = None  # what wait() raises
         self._evaluated = None
         self._checkpoints = self._numbers()
-        self._watcher = threading.Thread(target=self._watch, args=(arguments, python_path), name="troupe-run", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, args=(arguments,), name="troupe-run", daemon=True)
         self._dispatcher = None
         self._dispatched = threading.Event()  # the dispatcher has ended
         atexit.register(self._stop_at_exit)
@@ -166,10 +167,10 @@ class Run:
 
     # ---- the thread that owns the child
 
-    def _watch(self, arguments, python_path):
+    def _watch(self, arguments):
         code = 1
         try:
-            self._child = _program.start(arguments, python_path)
+            self._child = _program.start(arguments, self._python_path)
             self._started.set()
             for line in self._child.stdout:
                 self._read_line(line.rstrip("\n"))
@@ -184,7 +185,7 @@ class Run:
             self._events.put("end", self._code)
 
     def _read_line(self, line):
-        line = self._without_temporary_config(line)
+        line = self._in_python(line)
         self._lines.append(line)
         if self.folder is None and line.startswith(("run folder ", "Run folder: ")):  # the second one if nothing is left to train
             self.folder = Path(line[len("run folder ") :].strip())
@@ -194,13 +195,13 @@ class Run:
             self._statistics.start()
         self._events.put("line", line)
 
-    def _without_temporary_config(self, line):
-        """The line as a user of Python understands it, who gave a dict and not the file of it."""
-        if self._config_file is None:
-            return line
-        if line.startswith("To resume: "):
-            return f"To resume: call troupe.train with the same arguments, or `troupe train {shlex.quote(str(self.folder))}`"
-        return line.replace(f"{self._config_file}: ", "").replace(self._config_file, "config")
+    def _in_python(self, line):
+        """The line as a user of Python understands it, who gave arguments, and perhaps a dict and not the file of it."""
+        if line.startswith("To resume: "):  # its command lacks what only this process gives to the program
+            return resume_line(self.folder, self._python_path)
+        if self._config_file is not None:
+            line = line.replace(f"{self._config_file}: ", "").replace(self._config_file, "config")
+        return in_python(line)
 
     def _read_statistics(self, address):
         host, _, port = address.rpartition(":")

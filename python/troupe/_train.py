@@ -1,6 +1,7 @@
 """troupe.train: starts a run of the program from Python."""
 
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -18,10 +19,7 @@ def _config_file(config, name):
         raise TypeError(f"config is {type(config).__name__}, expected a dict, the path or name of a config file, or a run")
     if not config.get("name") and _can_name_a_run(name):
         config = {**config, "name": name}
-    try:
-        text = json.dumps(config, indent=2, allow_nan=False, default=_plain)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"config: {error}, expected values that JSON has") from error
+    text = _json_text(config, "config", indent=2)
     folder = tempfile.mkdtemp(prefix="troupe-")
     file = Path(folder) / "config.json"
     file.write_text(text, encoding="utf-8")
@@ -35,6 +33,32 @@ def _can_name_a_run(name):
     except UnicodeEncodeError:
         return False
     return 0 < length <= 255 and name not in (".", "..") and not any(c < " " or c == "\x7f" for c in name)
+
+
+def _json_text(value, path, indent=None):
+    """The value as JSON. Raises ValueError that names the part of it that JSON does not have."""
+    try:
+        return json.dumps(value, indent=indent, allow_nan=False, default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        wrong = _not_finite(value, path, set())
+        raise ValueError(wrong or f"{path}: {error}, expected a value that JSON has") from None
+
+
+def _not_finite(value, path, outer):
+    """What is wrong with the first number in the value that is NaN or infinite; None if there is none. `outer` are the ids around it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{path}: {value} is not a number that a setting can have, expected a finite number"
+    if id(value) in outer:
+        return None
+    parts = ()
+    if isinstance(value, dict):
+        parts = ((f"{path}.{key}", part) for key, part in value.items())
+    elif isinstance(value, (list, tuple)):
+        parts = ((f"{path}[{i}]", part) for i, part in enumerate(value))
+    elif hasattr(value, "tolist"):
+        return _not_finite(value.tolist(), path, outer)
+    found = (_not_finite(part, where, outer | {id(value)}) for where, part in parts)
+    return next((wrong for wrong in found if wrong), None)
 
 
 def _plain(value):
@@ -51,10 +75,7 @@ def _settings(overrides):
     settings = []
     for key, value in overrides.items():
         path = key.replace("__", ".")
-        try:
-            settings.append(f"{path}={json.dumps(value, allow_nan=False, default=_plain)}")
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path}: {error}, expected a value that JSON has") from error
+        settings.append(f"{path}={_json_text(value, path)}")
     return settings
 
 

@@ -213,11 +213,24 @@ def test_image_encoders_are_refused_by_name():
     [
         (np.zeros((2, 5)), r"observation state has shape \[2, 5\], expected \[4\]"),
         ({"place": np.zeros(4)}, "observation state is missing, there are: place"),
+        ([0, float("nan"), 0, 0], r"^observation state\[1\] is nan, expected finite numbers$"),
+        (np.array([[0, 0, 0, 0], [0, 0, 0, -np.inf]]), r"^observation state\[1, 3\] is -inf, expected finite numbers$"),
+        ([0, 0, 1e200, 0], r"^observation state\[2\] is inf, expected finite numbers$"),
+        ([0, None, 0, 0], r"^observation state\[1\] is nan, expected finite numbers$"),
+        ([0, [1], 0, 0], "^observation state is not an array of numbers$"),
+        (list("abcd"), "^observation state is not an array of numbers$"),
     ],
 )
 def test_observations_that_do_not_fit_are_refused(trained, observations, text):
     with pytest.raises(ValueError, match=text):
         troupe.load(trained).predict(observations)
+
+
+def test_a_state_that_is_not_finite_is_refused():
+    settings = {"model__kind": "net", "model__net__core": {"kind": "gru", "size": 4}}
+    run = troupe.train(SMALL, env="CartPole-v1", stop__updates=1, evaluation__episodes=1, quiet=True, **settings)
+    with pytest.raises(ValueError, match=r"^state\[2\] is nan, expected finite numbers$"):
+        troupe.load(run).predict(np.zeros(4), state=[0, 0, float("nan"), 0])
 
 
 def test_chunks_and_several_bins_have_the_shape_of_the_environment():

@@ -14,6 +14,7 @@ import textwrap
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("gymnasium", reason="Gymnasium is not installed (tools/requirements-test.txt)")
@@ -216,7 +217,11 @@ def test_every_scheme_of_python_uses_that_interpreter(tmp_path, monkeypatch, env
 def test_messages_do_not_name_the_temporary_config(tmp_path, capfd):
     wrong = [
         (SMALL | {"trainer": {"epochs": 0}}, {}, "trainer.epochs: 0 is out of range"),
-        (SMALL | {"env": {"id": "GridWorld", "params": {"size": 5}}}, {"env": "CartPole-v1"}, "config with --set: env.params.size: "),
+        (
+            SMALL | {"env": {"id": "GridWorld", "params": {"size": 5}}},
+            {"env": "CartPole-v1"},
+            "config with the arguments: env.params.size: ",
+        ),
         (SMALL | {"name": "a/b"}, {}, 'name: "a/b" is not allowed'),
     ]
     for config, arguments, text in wrong:
@@ -234,6 +239,43 @@ def test_messages_do_not_name_the_temporary_config(tmp_path, capfd):
     assert "To resume: call troupe.train with the same arguments, or `troupe train 'a run'`\n" in output
     assert "/troupe-" not in output and "config.json" not in output
     assert "/troupe-" not in Path("a run/log.txt").read_text()
+
+
+class Stop:
+    def on_report(self, run, report):
+        run.stop()
+
+
+def test_the_printed_command_resumes_a_run_that_was_given_a_class(tmp_path, monkeypatch, capfd):
+    put_in_path(monkeypatch, tmp_path / "bare")
+    (tmp_path / "modules" / "mine").mkdir(parents=True)
+    (tmp_path / "modules" / "mine" / "__init__.py").write_text("")
+    (tmp_path / "modules" / "mine" / "pole.py").write_text("import run_envs\n\n\nclass Pole(run_envs.Pole):\n    pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    from mine.pole import Pole
+
+    Path("x.json").write_text(json.dumps(SMALL))
+    for env in (run_envs.Pole, Pole):
+        run = troupe.train("x.json", env=env, run_dir=f"a {env.__module__}", callbacks=Stop(), stop__env_steps=10**9)
+        [line] = [line for line in capfd.readouterr().out.splitlines() if line.startswith("To resume: ")]
+        command = line.split("`")[1].replace("PYTHONPATH=", f"PYTHONPATH={HERE}:")
+        program = Path(os.environ["TROUPE_PROGRAM"])
+        words = (
+            f"{command.replace('troupe train', f'{program} train')} --set stop.env_steps=0 --set stop.updates={run.summary['updates'] + 2}"
+        )
+        done = subprocess.run(words, shell=True, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads((run.folder / "summary.json").read_text())["starts"] == 2
+
+
+def test_a_refusal_names_arguments_in_place_of_flags(capfd):
+    run = troupe.train(SMALL, env="CartPole-v1", run_dir="run", stop__updates=1)
+    with pytest.raises(troupe.RunError, match="to begin a new run, give another folder with run_dir") as caught:
+        troupe.train(SMALL, env="CartPole-v1", run_dir="run", algorithm__gamma=0.5)
+    assert "--run" not in str(caught.value) and "--set" not in str(caught.value)
+    troupe.train(run)
+    assert "to train further, raise the limit, like stop__updates=2\n" in capfd.readouterr().out
 
 
 def test_what_a_slow_callback_has_not_taken_is_limited():
@@ -348,13 +390,20 @@ def test_output_that_cannot_be_written_stops_the_run(monkeypatch):
     [
         ({"config": 3}, TypeError, "config is int, expected a dict"),
         ({"config": {"env": {"x": {1}}}}, ValueError, "a set is not a value of JSON"),
-        ({"config": {}, "seed": float("nan")}, ValueError, "^seed: "),
+        ({"config": {}, "seed": float("nan")}, ValueError, "^seed: nan is not a number that a setting can have, expected a finite number$"),
+        ({"trainer__policy_lr": np.float32("inf")}, ValueError, "^trainer.policy_lr: inf is not"),
+        (
+            {"config": {"env": {"params": {"size": [1, np.array([2.0, np.nan])]}}}},
+            ValueError,
+            r"^config.env.params.size\[1\]\[1\]: nan is not",
+        ),
         ({"env": 5}, TypeError, "env is int, expected an id"),
         ({"env": "CartPole-v1", "callbacks": [print]}, TypeError, "has none of the methods on_report"),
         ({"env": "CartPole-v1", "callbacks": Record}, TypeError, "expected an object"),
         ({"env": lambda lock=threading.Lock(): lock}, ValueError, "cannot be pickled: TypeError"),
         ({"env": "CartPole-v9"}, troupe.RunError, "CartPole-v1"),
-        ({"env": "CartPole-v1", "trainer__epoch": 3}, troupe.RunError, "did you mean trainer.epochs"),
+        ({"env": "CartPole-v1", "trainer__epoch": 3}, troupe.RunError, "^trainer.epoch: .*did you mean trainer.epochs"),
+        ({"env": "CartPole-v1", "run_dir": f"{__file__}"}, troupe.RunError, "^run_dir: .* is not a folder"),
         ({"config": {"trainer": {"epochs": -1}}}, troupe.RunError, "trainer.epochs"),
         ({"config": "nothing_like_it"}, troupe.RunError, "nothing_like_it"),
         ({"env": lambda: 1 / 0}, troupe.RunError, "ZeroDivisionError"),
