@@ -59,6 +59,7 @@ constexpr const char* kLosses = "Losses and the policy";
 constexpr const char* kCorrections = "Rollout correction";
 
 constexpr const char* kAlways = "always";
+constexpr const char* kCritic = "with a value function, which token runs do not have";
 constexpr const char* kContinuous = "with continuous actions";
 constexpr const char* kPenalty = "if `algorithm.kl_coef` is above 0";
 constexpr const char* kFullKl = "if `algorithm.kl` is `full`";
@@ -75,9 +76,9 @@ constexpr const char* kRewards = "scaled rewards";
 constexpr std::array kMetrics = {
     Metric{kSettings, "policy_lr", kNumber, kLast, kAlways, "learning rate of the policy, after schedule and warm-up",
            [](const Figures& f) { return Value(f.settings.rates.policy); }},
-    Metric{kSettings, "value_lr", kNumber, kLast, kAlways,
+    Metric{kSettings, "value_lr", kNumber, kLast, kCritic,
            "learning rate of the value function, after schedule and warm-up",
-           [](const Figures& f) { return Value(f.settings.rates.value); }},
+           [](const Figures& f) { return f.critic ? Value(f.settings.rates.value) : Value(); }},
     Metric{kSettings, "skipped_steps", "optimizer steps", kSum, kAlways,
            "skipped because a loss or a gradient was not finite; the log warns of the first update with one",
            [](const Figures& f) { return Value(static_cast<double>(f.skipped)); }},
@@ -97,17 +98,19 @@ constexpr std::array kMetrics = {
            [](const Figures& f) { return of_targets(f, [](auto& t) { return t.returns.mean; }); }},
     Metric{kTargets, "return_std", kRewards, kMean, kAlways, "standard deviation of the value targets",
            [](const Figures& f) { return of_targets(f, [](auto& t) { return t.returns.stddev(); }); }},
-    Metric{kTargets, "explained_variance", "at most 1", kMean, kAlways,
+    Metric{kTargets, "explained_variance", "at most 1", kMean, kCritic,
            "1 - Var(R - V) / Var(R) of the value targets R and the values V that came with the rollouts, from the "
            "policy that acted; with the estimator `vtrace`, of the values at the start of the update",
-           [](const Figures& f) { return of_targets(f, [](auto& t) { return t.explained_variance; }); }},
+           [](const Figures& f) {
+             return f.critic ? of_targets(f, [](auto& t) { return t.explained_variance; }) : Value();
+           }},
 
     Metric{kLosses, "policy_loss", kNumber, kMean, kAlways,
            "loss of the surrogate, without the KL penalty and the entropy bonus", loss<&LossReport::policy_loss>},
-    Metric{kLosses, "value_loss", kNumber, kMean, kAlways,
+    Metric{kLosses, "value_loss", kNumber, kMean, kCritic,
            "loss of the value function before `algorithm.value_coef`; with `model.normalize_returns`, of normalised "
            "values",
-           loss<&LossReport::value_loss>},
+           [](const Figures& f) { return f.critic ? loss<&LossReport::value_loss>(f) : Value(); }},
     Metric{kLosses, "value_clip_fraction", kFraction, kMean, kValueClip,
            "share of samples whose value loss is that of the clipped value",
            [](const Figures& f) {

@@ -42,6 +42,7 @@ struct UpdateFigures {
   uint64_t skipped = 0;                         // optimizer steps, over all epochs
   std::span<const float> log_std;               // [D]; empty unless actions are continuous
   bool penalizes_kl = false;
+  bool critic = true;  // the learner has a value function
 };
 
 // How the values of several updates become one figure. Values that are not finite are left out, except by `last`.

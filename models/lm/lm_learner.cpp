@@ -68,7 +68,8 @@ UpdateReport LmLearner::update(StagedBatch& staged, double progress) {
                                .targets = figures,
                                .skipped = report.skipped,
                                .log_std = {},
-                               .penalizes_kl = config_.algorithm.kl_coef != 0.0});
+                               .penalizes_kl = config_.algorithm.kl_coef != 0.0,
+                               .critic = false});
   adapt_kl(last, batch.answers());
   return report;
 }

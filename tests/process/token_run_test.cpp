@@ -46,6 +46,8 @@ TEST_CASE("token run: its summary has the pass@1 of the warm-up and of the end, 
     const Json& answers = record.at("answers");
     if (record.at("updates") > 0) {
       CHECK(answers.at("trained_length") > 0);
+      CHECK_FALSE(record.at("learner").contains("value_loss"));  // no critic
+      CHECK_FALSE(record.at("learner").contains("explained_variance"));
       CHECK(record.at("learner").at("ratio_max") == 1.0);  // exactly, at lag 0 in the first epoch
       CHECK(record.at("learner").at("ratio_min") == 1.0);
     }
