@@ -18,6 +18,7 @@ if(TARGET troupe-bench)  # for those who change troupe; not built by tools/quick
 endif()
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe/configs COMPONENT troupe OPTIONAL FILES_MATCHING PATTERN "*.json")
 install(FILES envs/bridge/env_server.py tasks/verifier_server.py DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe COMPONENT troupe)
+install(DIRECTORY envs/bridge/troupe_env_server DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe COMPONENT troupe FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 install(FILES envs/c_abi/troupe_env.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe COMPONENT troupe)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})

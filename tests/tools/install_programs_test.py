@@ -87,8 +87,11 @@ class InstalledPrograms(unittest.TestCase):
         self.assertIn("own: no such config file", unknown.stderr)
 
     def test_the_installed_copy_has_the_server_of_environments_in_python(self):
-        source = pathlib.Path(__file__).resolve().parents[2] / "envs/bridge/env_server.py"
-        self.assertEqual((self.prefix / "share/troupe/env_server.py").read_bytes(), source.read_bytes())
+        source, installed = pathlib.Path(__file__).resolve().parents[2] / "envs/bridge", self.prefix / "share/troupe"
+        files = [pathlib.Path("env_server.py"), *(each.relative_to(source) for each in source.glob("troupe_env_server/*.py"))]
+        self.assertGreater(len(files), 2)
+        for file in files:
+            self.assertEqual((installed / file).read_bytes(), (source / file).read_bytes())
 
     def mujoco_refusal(self):
         refused = self.troupe("envs", "mujoco:Hopper-v5")

@@ -1,5 +1,6 @@
 """Small environments for the tests of envs/bridge. They need numpy only: the spaces are classes of their own."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -253,6 +254,21 @@ class Spawns(Walk):
         child = subprocess.Popen(["sleep", "1000"])
         with open(file, "a") as out:
             out.write(f"{child.pid}\n")
+
+
+def _put_number(queue):
+    queue.put(1)
+
+
+def with_a_spawned_process():
+    """Walk, if a process that multiprocessing starts anew, and which imports the main module, can work."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=_put_number, args=(queue,))
+    process.start()
+    queue.get(timeout=60)
+    process.join()
+    return Walk()
 
 
 def broken(text="cannot be built"):

@@ -351,3 +351,10 @@ TEST_CASE("python_env: the step limit of a Gymnasium environment is known") {
   CHECK(make_env(python_config("gym:CartPole-v1", 1))->spec().max_episode_steps == 500);
   CHECK(make_env(python_config("gym:CartPole-v1", 1))->spec().observations[0].name == "observation");
 }
+
+TEST_CASE("python_env: an environment may start processes with multiprocessing, which import the server again") {
+  if (!can_use("numpy")) return;
+  Stepping run(python_config("with_a_spawned_process", 1));
+  run.act(1);
+  CHECK(run.step.errors.empty());
+}

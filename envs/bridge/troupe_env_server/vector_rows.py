@@ -1,0 +1,171 @@
+"""Rows of one vector environment."""
+
+from troupe_env_server import np
+from troupe_env_server.rows import REBUILD, SKIP, START_SEEDED, STEP, SharedRows, close_quietly
+from troupe_env_server.spaces import mode_of, success_of
+from troupe_env_server.values import dict_of, flags_of_rows, numbers_of_rows, parts_of_reset, parts_of_step
+
+
+def value_of_row(infos, name, i):
+    """The value that the infos of a vector environment have for row i; none if there is none."""
+    values, given = infos.get(name), infos.get("_" + name)
+    if values is None or (given is not None and not given[i]):
+        return None
+    return values[i] if np.ndim(values) > 0 else values
+
+
+def success_of_rows(infos):
+    """What the infos of a vector environment say about success in any row; None if they do not."""
+    return next((infos[name] for name in ("is_success", "success") if dict_of(infos).get(name) is not None), None)
+
+
+def reset_result(env, seeds, **given):
+    """Resets a vector environment. One whose reset() takes no list of seeds gets the first one."""
+    if all(seed is None for seed in seeds):
+        return env.reset(**given)
+    try:
+        return env.reset(seed=seeds, **given)
+    except Exception as error:
+        try:
+            return env.reset(seed=next(seed for seed in seeds if seed is not None), **given)
+        except Exception:
+            raise error from None
+
+
+def reset_vector(env, seeds, **given):
+    """The same; returns the observations."""
+    return parts_of_reset(reset_result(env, seeds, **given))[0]
+
+
+class VectorRows(SharedRows):
+    """Rows of one gymnasium.vector.VectorEnv."""
+
+    def __init__(self, make, env, spaces, layout, memory):
+        super().__init__(spaces, layout, memory)
+        self.make, self.env, self.mode = make, env, mode_of(env)
+        self.over = np.zeros(self.count, bool)  # rows whose episode the last step ended, if the next one restarts them
+        self.fresh = True  # whether no episode has begun since the environment was made
+
+    def step(self, all_rows):
+        self.errors = []
+        self.header[4] = self.code_of(0, self.count)
+        commands = [STEP] * self.count if all_rows else self.commands.tolist()
+        try:
+            if STEP in commands:
+                self.step_all(commands)
+            else:
+                self.start_all(commands)
+        except (Exception, SystemExit) as error:
+            self.errors = []
+            self.fail_all([i for i, command in enumerate(commands) if command != SKIP], error)
+        return self.errors
+
+    def start_all(self, commands):
+        if REBUILD in commands and not self.fresh and self.env is not None:
+            close_quietly(self.env)
+            self.env = None
+        if self.env is None:
+            self.env, self.fresh = self.make(), True
+        some = self.mode == "Disabled" and not self.fresh
+        self.fresh = False
+        observation = self.reset(commands, np.array([c != SKIP for c in commands]) if some else None)
+        self.over[:] = False
+        self.write_rows(range(self.count) if not some else np.flatnonzero(self.commands), observation)
+
+    def reset(self, commands, rows=None):
+        """Resets the environment, or these rows of it, [N] bool. Returns the observations."""
+        seeded = (START_SEEDED, REBUILD)
+        seeds = [int(self.seeds[i]) if c in seeded else None for i, c in enumerate(commands)]
+        given = {} if rows is None else {"options": {"reset_mask": rows}}
+        return reset_vector(self.env, seeds, **given)
+
+    def batch_of_actions(self, commands):
+        numbers = self.actions[:, 0]
+        if any(command != STEP for command in commands):
+            numbers = np.stack([self.numbers_of(i, command) for i, command in enumerate(commands)])
+        return self.spaces.actions.batch(self.convert(numbers))
+
+    def write_rows(self, rows, batch, begun=None):
+        """Writes these rows of a batch of observations, [N, ...] each. Rows that do not fit their space fail; `begun`,
+        [N] bool, says in which an episode ended and this observation is the first of the next one."""
+        failed = {}
+        for leaf, view in zip(self.spaces.leaves, self.observations):
+            values = leaf.take(batch)
+            if leaf.kind in ("Box", "MultiBinary") and np.shape(values) == (self.count, *leaf.source):
+                chosen = slice(None) if len(rows) == self.count else np.asarray(rows)
+                view[chosen] = np.asarray(values).reshape(view.shape)[chosen]
+                continue
+            if len(values) != self.count:
+                raise ValueError(f"observation {leaf.name} has {len(values)} rows, expected {self.count}")
+            for i in rows:
+                try:
+                    leaf.write_value(view, i, values[i])
+                except ValueError as error:
+                    failed.setdefault(int(i), error)
+        if self.mask is not None:
+            masks = self.spaces.mask(batch)
+            for i in rows:
+                try:
+                    self.spaces.write_mask_value(self.mask, i, self.spaces.mask_of_row(masks, i))
+                except ValueError as error:
+                    failed.setdefault(int(i), error)
+        for i, error in failed.items():
+            if self.commands[i] != SKIP:
+                self.fail(i, error, begun is not None and begun[i])
+
+    def step_all(self, commands):
+        result = parts_of_step(self.env.step(self.batch_of_actions(commands)))
+        observation, rewards, terminated, truncated, infos = result
+        rewards = numbers_of_rows("rewards", rewards, self.count)
+        terminated = flags_of_rows("terminated", terminated, self.count)
+        truncated = flags_of_rows("truncated", truncated, self.count)
+        done = terminated | truncated
+        self.write_rows(range(self.count), observation, done if self.mode == "SameStep" else None)
+        # A row that is to start does so where an episode has just begun.
+        begun = self.over if self.mode == "NextStep" else done
+        for i, command in enumerate(commands):
+            if command == SKIP:
+                continue
+            if command != STEP:
+                self.executed[i] = int(begun[i] or self.mode == "Disabled")
+            elif self.mode == "NextStep" and self.over[i]:
+                self.executed[i] = 0
+            else:
+                self.rewards[i] = rewards[i]
+                if done[i]:
+                    self.finish(i, terminated[i], truncated[i], infos)
+        if self.mode == "NextStep":
+            self.over = done
+        elif self.mode == "Disabled":
+            again = done | np.array([command not in (STEP, SKIP) for command in commands])
+            if again.any():
+                self.start_again(commands, again, done)
+
+    def start_again(self, commands, again, done):
+        """Resets the rows `again` of a vector environment that does not do it itself."""
+        try:
+            observation = self.reset(commands, again)
+        except (Exception, SystemExit) as error:
+            ended = [i for i, command in enumerate(commands) if command == STEP and done[i]]
+            self.fail_all([i for i, command in enumerate(commands) if command != SKIP], error, ended)
+        else:
+            self.write_rows(np.flatnonzero(again), observation, done)
+
+    def finish(self, i, terminated, truncated, infos):
+        if self.mode == "SameStep":
+            finals = infos.get("final_obs")
+            if finals is None:
+                raise ValueError('the infos of a step that ended an episode have no "final_obs"')
+            for leaf, view in zip(self.spaces.leaves, self.finals):
+                # An array of observations, or arrays [N, ...] in the structure of an observation.
+                one_by_one = isinstance(finals, np.ndarray) and finals.dtype == object
+                leaf.write_value(view, i, leaf.take(finals[i]) if one_by_one else leaf.take(finals)[i])
+            infos = infos.get("final_info", infos)
+        else:
+            self.keep_last(i)
+        values = {name: value_of_row(infos, name, i) for name in ("is_success", "success")}
+        self.end(i, terminated, truncated, success_of(values))
+
+    def close(self):
+        if self.env is not None:
+            close_quietly(self.env)
