@@ -100,6 +100,8 @@ class Env {
   // Begins what the first reset() takes long for, such as the start of processes, and does not wait for it. May be
   // called before the first reset().
   virtual void prepare() {}
+  // Begins reset(seed, first_row, ...) as far as it can without waiting. That reset() has to be the next call.
+  virtual void begin_reset(uint64_t /*seed*/, uint64_t /*first_row*/) { prepare(); }
   // Starts a new episode in every row. Row i draws all its randomness from derive_key(seed, "env", first_row + i),
   // so a row behaves the same for any N and in any vector environment. Writes observations, action_mask and task,
   // and clears the rest. A row that cannot start is marked failed, gets zeros as observations, and is started
@@ -122,6 +124,9 @@ class Env {
   // belong to another environment, other parameters or another N.
   virtual bool save(std::string& bytes) const = 0;
   virtual bool load(const std::string& bytes) = 0;
+  // Begins what the destructor takes long for, such as the end of processes, and does not wait for it. Then only the
+  // destructor may be called. So the owner of several environments waits once for all of them.
+  virtual void begin_close() {}
 };
 
 }  // namespace troupe

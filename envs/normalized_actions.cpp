@@ -6,18 +6,19 @@
 #include <string>
 #include <utility>
 
+#include "envs/forwarding_env.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
 
 namespace {
 
-class NormalizedActions final : public Env {
+class NormalizedActions final : public ForwardingEnv {
  public:
   explicit NormalizedActions(std::unique_ptr<Env> env)
-      : env_(std::move(env)),
-        spec_(env_->spec()),
-        mapped_(DType::f32, spec_.action.shape().prepended(env_->rows())),
+      : ForwardingEnv(std::move(env)),
+        spec_(inner().spec()),
+        mapped_(DType::f32, spec_.action.shape().prepended(rows())),
         low_(spec_.action.low),
         high_(spec_.action.high) {
     std::ranges::fill(spec_.action.low, -1.0f);
@@ -25,9 +26,6 @@ class NormalizedActions final : public Env {
   }
 
   const EnvSpec& spec() const override { return spec_; }
-  int64_t rows() const override { return env_->rows(); }
-  void prepare() override { env_->prepare(); }
-  void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override { env_->reset(seed, first_row, out); }
   void step(const Array& actions, EnvStep& out) override {
     TROUPE_CHECK(actions.shape() == mapped_.shape() && actions.dtype() == DType::f32, spec_.id, "actions have shape",
                  actions.shape().text(), "expected", mapped_.shape().text());
@@ -39,16 +37,10 @@ class NormalizedActions final : public Env {
       const double share = (1.0 + std::clamp(static_cast<double>(given[k]), -1.0, 1.0)) / 2;
       mapped[k] = std::isfinite(given[k]) ? static_cast<float>(low_[a] * (1 - share) + high_[a] * share) : given[k];
     }
-    env_->step(mapped_, out);
+    inner().step(mapped_, out);
   }
-  void observe(EnvStep& out) override { env_->observe(out); }
-  void set_active(int64_t row, bool active) override { env_->set_active(row, active); }
-  std::string render(int64_t row) const override { return env_->render(row); }
-  bool save(std::string& bytes) const override { return env_->save(bytes); }
-  bool load(const std::string& bytes) override { return env_->load(bytes); }
 
  private:
-  std::unique_ptr<Env> env_;
   EnvSpec spec_;
   Array mapped_;                   // [N, K, A] float32
   std::vector<float> low_, high_;  // [A] of the environment

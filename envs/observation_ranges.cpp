@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "envs/forwarding_env.h"
 #include "envs/row.h"
 #include "runtime/base/errors.h"
 
@@ -43,38 +44,32 @@ void set_row(Array& array, int64_t row, int value) {
   std::memset(array.mutable_data() + static_cast<size_t>(row) * bytes, value, bytes);
 }
 
-class RangedEnv final : public Env {
+class RangedEnv final : public ForwardingEnv {
  public:
   RangedEnv(std::unique_ptr<Env> env, std::vector<ObservationRange> ranges)
-      : env_(std::move(env)), ranges_(std::move(ranges)), active_(static_cast<size_t>(env_->rows()), true) {
+      : ForwardingEnv(std::move(env)), ranges_(std::move(ranges)), active_(static_cast<size_t>(rows()), true) {
     for (const ObservationRange& range : ranges_)
-      TROUPE_CHECK(range.observation < env_->spec().observations.size() && range.values > 0, range.observation,
+      TROUPE_CHECK(range.observation < inner().spec().observations.size() && range.values > 0, range.observation,
                    range.values);
   }
 
-  const EnvSpec& spec() const override { return env_->spec(); }
-  int64_t rows() const override { return env_->rows(); }
-  void prepare() override { env_->prepare(); }
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override {
     active_.assign(active_.size(), true);
-    env_->reset(seed, first_row, out);
+    inner().reset(seed, first_row, out);
     check(out);
   }
   void step(const Array& actions, EnvStep& out) override {
-    env_->step(actions, out);
+    inner().step(actions, out);
     check(out);
   }
   void observe(EnvStep& out) override {
-    env_->observe(out);
+    inner().observe(out);
     check(out);
   }
   void set_active(int64_t row, bool active) override {
-    env_->set_active(row, active);
+    inner().set_active(row, active);
     active_.at(static_cast<size_t>(row)) = active;
   }
-  std::string render(int64_t row) const override { return env_->render(row); }
-  bool save(std::string& bytes) const override { return env_->save(bytes); }
-  bool load(const std::string& bytes) override { return env_->load(bytes); }
 
  private:
   // The mistake in a row of these observations, or nothing.
@@ -120,11 +115,10 @@ class RangedEnv final : public Env {
     set_row(out.task, row, 0);
     for (auto& [name, array] : out.observations) set_row(array, row, 0);
     set_row(out.action_mask, row, 1);
-    env_->set_active(row, false);  // toggling makes it begin a new episode at one of the next steps
-    env_->set_active(row, active_[static_cast<size_t>(row)]);
+    inner().set_active(row, false);  // toggling makes it begin a new episode at one of the next steps
+    inner().set_active(row, active_[static_cast<size_t>(row)]);
   }
 
-  std::unique_ptr<Env> env_;
   std::vector<ObservationRange> ranges_;
   std::vector<bool> active_;
 };

@@ -1,9 +1,5 @@
 #include "tasks/verifier_process.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
-#include <cerrno>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -18,8 +14,6 @@ namespace troupe {
 namespace {
 
 constexpr size_t kBytesPerReply = 4096, kBytesPerVerdict = 8192;
-constexpr std::chrono::milliseconds kEnding{500};  // between the end of a connection and that of its process
-constexpr const char* kClosed = "the verifier closed its connection and was killed";
 
 double number_of(const Json& value, const std::string& what) {
   if (!value.is_number()) throw VerifierFailed(what + " is " + printable(value.dump()) + ", expected a number");
@@ -87,61 +81,37 @@ std::vector<Verdict> read_verdicts(std::string_view line, uint64_t id, size_t co
   }
 }
 
-VerifierProcess::VerifierProcess(const VerifierTarget& target) : target_(target) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw IoError(target.function, "no socket for its process", errno);
-  socket_ = Descriptor(ends[0]);
-  const Descriptor other(ends[1]);
-  const std::vector<std::string> command = {target.python, "-u", server_file("verifier_server.py", "tasks"), "3",
-                                            target.function};
-  process_ = std::make_unique<ChildProcess>(command, std::span(&ends[1], 1),
-                                            [this](std::string_view line) { output_.add(line); });
-  counted_ = std::make_unique<CountedChild>(ChildKind::verifier, process_->id());
-}
+VerifierProcess::VerifierProcess(const VerifierTarget& target)
+    : target_(target),
+      child_("verifier", ChildKind::verifier,
+             {target.python, "-u", server_file("verifier_server.py", "tasks"), "3", target.function}) {}
 
-void VerifierProcess::lose(const std::string& what) {
-  const bool ended = process_->wait(what == kClosed ? kEnding : std::chrono::milliseconds(0));
-  process_->kill();
-  socket_ = Descriptor();
-  const std::string last = printable(process_->last_line(), 120);
-  throw VerifierFailed((ended ? "the verifier " + process_->state() : what) +
-                       (last.empty() ? "" : "; the last line of its output: " + last));
-}
-
-void VerifierProcess::receive(size_t longest) {
-  char buffer[1 << 16];
-  const ssize_t got = recv(socket_.number(), buffer, sizeof buffer, MSG_DONTWAIT);
-  if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) lose(kClosed);
-  if (got > 0) received_.append(buffer, static_cast<size_t>(got));
-  if (received_.size() > longest)
-    lose("the verifier sent more than " + std::to_string(longest) + " bytes for one reply and was killed");
+void VerifierProcess::lose(const std::string& what, bool closed) {
+  const ChildConnection::End end = child_.end(closed);
+  throw VerifierFailed((end.by_itself ? "the verifier " + end.state : what) + end.last_line);
 }
 
 std::string VerifierProcess::exchange(std::string_view text, std::chrono::milliseconds limit, const char* setting,
                                       size_t longest) {
+  using Io = ChildConnection::Io;
   const Deadline deadline(limit);
-  while (true) {
-    const auto sending = static_cast<short>(text.empty() ? 0 : POLLOUT);
-    pollfd watched[2] = {{socket_.number(), static_cast<short>(POLLIN | sending), 0}, {process_->output(), POLLIN, 0}};
-    if (poll(watched, 2, static_cast<int>(deadline.left().count())) < 0 && errno != EINTR) lose(kClosed);
-    if (watched[1].revents != 0) process_->read_output();
-    if ((watched[0].revents & POLLOUT) != 0) {
-      const ssize_t sent = send(socket_.number(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent < 0 && errno != EINTR && errno != EAGAIN) lose(kClosed);
-      if (sent > 0) text.remove_prefix(static_cast<size_t>(sent));
-    }
-    if ((watched[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) receive(longest);
-    if (const size_t end = received_.find('\n'); end != std::string::npos) {
-      if (!text.empty() || end + 1 != received_.size())
-        lose("the verifier wrote \"" + printable(received_) + "\" to troupe's socket, expected one reply per request");
-      received_.pop_back();
-      return std::exchange(received_, {});
-    }
-    if (deadline.passed())
+  const auto require = [&](Io io) {
+    if (io == Io::closed) lose("the verifier closed its connection and was killed", /*closed=*/true);
+    if (io == Io::late)
       lose("the verifier has not answered within " + std::string(setting) + " (" + std::to_string(limit.count()) +
            " ms) and was killed");
+  };
+  require(child_.send(text, deadline));
+  size_t end = 0;
+  while ((end = received_.find('\n')) == std::string::npos) {
+    require(child_.receive_some(received_, deadline));
+    if (received_.size() > longest)
+      lose("the verifier sent more than " + std::to_string(longest) + " bytes for one reply and was killed");
   }
+  if (end + 1 != received_.size())
+    lose("the verifier wrote \"" + printable(received_) + "\" to troupe's socket, expected one reply per request");
+  received_.pop_back();
+  return std::exchange(received_, {});
 }
 
 void VerifierProcess::await_ready() {
@@ -155,7 +125,7 @@ void VerifierProcess::await_ready() {
 }
 
 std::vector<Verdict> VerifierProcess::score(std::span<const VerifierItem> items) {
-  if (socket_.number() < 0) throw VerifierFailed("the process of the verifier has ended");
+  if (!child_.open()) throw VerifierFailed("the process of the verifier has ended");
   try {
     if (!ready_) await_ready();
     const uint64_t id = ++requests_;
@@ -163,8 +133,7 @@ std::vector<Verdict> VerifierProcess::score(std::span<const VerifierItem> items)
                                       kBytesPerReply + items.size() * kBytesPerVerdict);
     return read_verdicts(line, id, items.size());
   } catch (const VerifierFailed&) {
-    process_->kill();
-    socket_ = Descriptor();
+    child_.end(/*closed=*/false);
     throw;
   }
 }

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -13,11 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/child_memory.h"
-#include "runtime/base/child_process.h"
-#include "runtime/base/deadline.h"
-#include "runtime/base/descriptor.h"
-#include "runtime/base/output_log.h"
+#include "runtime/base/child_connection.h"
 
 namespace troupe {
 
@@ -67,20 +62,16 @@ class VerifierProcess {
   // and every later call throws.
   std::vector<Verdict> score(std::span<const VerifierItem> items);
 
-  pid_t id() const { return process_->id(); }
+  pid_t id() const { return child_.id(); }
 
  private:
   void await_ready();
   // Sends `text` and returns the next line, without its newline.
   std::string exchange(std::string_view text, std::chrono::milliseconds limit, const char* setting, size_t longest);
-  void receive(size_t longest);
-  [[noreturn]] void lose(const std::string& what);
+  [[noreturn]] void lose(const std::string& what, bool closed = false);
 
   VerifierTarget target_;
-  OutputLog output_{"verifier"};
-  Descriptor socket_;
-  std::unique_ptr<ChildProcess> process_;
-  std::unique_ptr<CountedChild> counted_;
+  ChildConnection child_;
   std::string received_;
   uint64_t requests_ = 0;
   bool ready_ = false;

@@ -59,9 +59,11 @@ PythonEnv::PythonEnv(PythonTarget target, PythonSpec spec, int64_t rows, int64_t
   }
 }
 
-PythonEnv::~PythonEnv() {
+PythonEnv::~PythonEnv() { PythonEnv::begin_close(); }
+
+void PythonEnv::begin_close() {
   for (Group& group : groups_)
-    if (group.server) group.server->begin_close();  // all at once; the destructors wait
+    if (group.server) group.server->begin_close();
 }
 
 const PythonEnv::Group& PythonEnv::group_of(int64_t i) const {
@@ -183,9 +185,8 @@ void PythonEnv::prepare() {
   }
 }
 
-// Starts the processes that this round needs and that do not run, all at the same time and with one limit of time.
+// Starts the processes that this round needs and that do not run, all at the same time.
 void PythonEnv::start_servers() {
-  const Deadline deadline(target_.start_timeout);
   const auto guarded = [this](Group& group, auto body) {
     try {
       body();
@@ -199,7 +200,7 @@ void PythonEnv::start_servers() {
   for (Group& group : groups_) {
     if (!group.asked || group.attached) continue;
     guarded(group, [&] {
-      const std::string spaces = spaces_text(target_, group.server->spaces(deadline));
+      const std::string spaces = spaces_text(target_, group.server->spaces());
       if (spaces != spaces_) throw ServerGone("the spaces of the environment are not those that it had at the start");
       group.server->attach(*group.block);
       group.attached = true;

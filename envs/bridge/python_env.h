@@ -36,6 +36,7 @@ class PythonEnv final : public Env {
   // False: the state of a Python process cannot be saved.
   bool save(std::string& bytes) const override;
   bool load(const std::string& bytes) override;
+  void begin_close() override;
 
   // The processes that run now, for tests.
   std::vector<pid_t> process_ids() const;

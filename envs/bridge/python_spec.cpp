@@ -86,7 +86,7 @@ EnvSpec read_spec(const std::string& id, const Json& spaces) {
 PythonSpec ask(const PythonTarget& target) {
   try {
     ServerProcess server(target, /*rows=*/1, Probe::yes);
-    const Json answer = server.spaces(Deadline(target.start_timeout));
+    const Json answer = server.spaces();
     PythonSpec result;
     result.text = spaces_text(target, answer);
     result.spec = read_spec(target.id, answer.at("spaces"));

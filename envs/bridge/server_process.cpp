@@ -1,17 +1,15 @@
 #include "envs/bridge/server_process.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -28,11 +26,9 @@ namespace {
 
 constexpr uint32_t kLongestMessage = 16 << 20;  // bytes; anything longer is not from env_server.py
 constexpr const char* kClosed = "the process of the environment closed its connection and was killed";
-constexpr std::chrono::milliseconds kEnding{500};    // between the end of a connection and that of its process
 constexpr std::chrono::milliseconds kFirstWait{20};  // before the output of a process is read during a step
 constexpr uint64_t kStepsPerRead = 64;               // steps after which the output is read in any case
 constexpr char kJson = 'j';
-constexpr size_t kMostFiles = 3;  // that go with one message
 constexpr size_t kLongestTrace = 16384;
 constexpr std::chrono::milliseconds kAborting{1000};
 
@@ -43,22 +39,21 @@ void abort_process(ChildProcess& process) {
   if (::kill(process.id(), SIGABRT) == 0) process.wait(kAborting);
 }
 
+Descriptor make_trace(const std::string& id) {
+  Descriptor trace(memfd_create("troupe-trace", MFD_CLOEXEC));
+  if (trace.number() < 0) throw IoError(id, "no memory for the trace of its process", errno);
+  return trace;
+}
+
 }  // namespace
 
 ServerProcess::ServerProcess(const PythonTarget& target, int64_t rows, Probe probe)
-    : target_(target), output_(target.id) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw IoError(target.id, "no socket for its process", errno);
-  socket_ = Descriptor(ends[0]);
-  const Descriptor other(ends[1]);
-  trace_ = Descriptor(memfd_create("troupe-trace", MFD_CLOEXEC));
-  if (trace_.number() < 0) throw IoError(target.id, "no memory for the trace of its process", errno);
-  const int descriptors[] = {other.number(), trace_.number()};
-  process_ = std::make_unique<ChildProcess>(
-      std::vector<std::string>{target.python, "-u", server_file("env_server.py", "envs/bridge"), "3", "4"}, descriptors,
-      [this](std::string_view line) { output_.add(line); });
-  counted_ = std::make_unique<CountedChild>(ChildKind::environment, process_->id());
+    : target_(target),
+      start_(target.start_timeout),
+      trace_(make_trace(target.id)),
+      child_(target.id, ChildKind::environment,
+             {target.python, "-u", server_file("env_server.py", "envs/bridge"), "3", "4"},
+             std::array{trace_.number()}) {
   send_json({{"id", target.id},
              {"params", nlohmann::ordered_json::parse(target.params)},
              {"rows", rows},
@@ -67,18 +62,23 @@ ServerProcess::ServerProcess(const PythonTarget& target, int64_t rows, Probe pro
 
 ServerProcess::~ServerProcess() {
   begin_close();
-  process_->wait(kClosing);
+  child_.wait_closed();
 }
 
-void ServerProcess::lose(const std::string& what) {
-  const bool ended = process_->wait(what == kClosed ? kEnding : std::chrono::milliseconds(0));
-  if (!ended) abort_process(*process_);
-  process_->kill();
-  socket_ = Descriptor();
-  const std::string last = printable(process_->last_line(), 120);
-  throw ServerGone((ended ? "the process of the environment " + process_->state() : what) +
-                       (last.empty() ? "" : "; the last line of its output: " + last),
-                   traceback());
+void ServerProcess::lose(const std::string& what, bool closed) {
+  const ChildConnection::End end = child_.end(closed, abort_process);
+  throw ServerGone((end.by_itself ? "the process of the environment " + end.state : what) + end.last_line, traceback());
+}
+
+void ServerProcess::lose_late() {
+  lose("the process of the environment has not answered within env." +
+       std::string(starting_ ? "start_timeout_ms (" : "step_timeout_ms (") +
+       std::to_string((starting_ ? target_.start_timeout : target_.timeout).count()) + " ms) and was killed");
+}
+
+void ServerProcess::require(ChildConnection::Io io) {
+  if (io == ChildConnection::Io::closed) lose(kClosed, /*closed=*/true);
+  if (io == ChildConnection::Io::late) lose_late();
 }
 
 std::vector<std::string> ServerProcess::traceback() const {
@@ -101,70 +101,24 @@ std::pair<int64_t, int64_t> ServerProcess::executing() const {
   return first < end && end <= block_->rows() ? std::pair(first, end) : std::pair<int64_t, int64_t>(0, 0);
 }
 
-void ServerProcess::send(std::string_view bytes, std::span<const int> files) {
-  if (socket_.number() < 0) throw ServerGone("the process of the environment has ended");
-  iovec part{const_cast<char*>(bytes.data()), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostFiles * sizeof(int))] = {};
-  if (!files.empty()) {
-    TROUPE_CHECK(files.size() <= kMostFiles, files.size());
-    message.msg_control = control;
-    message.msg_controllen = CMSG_SPACE(files.size_bytes());
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(files.size_bytes());
-    std::memcpy(CMSG_DATA(header), files.data(), files.size_bytes());
-  }
-  while (part.iov_len > 0) {
-    const ssize_t sent = sendmsg(socket_.number(), &message, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) lose(kClosed);
-    part.iov_base = static_cast<char*>(part.iov_base) + sent;
-    part.iov_len -= static_cast<size_t>(sent);
-    message.msg_control = nullptr;
-    message.msg_controllen = 0;
-  }
-}
-
 void ServerProcess::send_json(const nlohmann::ordered_json& value, std::span<const int> files) {
+  if (!child_.open()) throw ServerGone("the process of the environment has ended");
   const std::string text = value.dump();
   const auto size = static_cast<uint32_t>(text.size());
   std::string bytes(1, kJson);
   bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
-  send(bytes + text, files);
+  require(child_.send(bytes + text, Deadline(starting_ ? target_.start_timeout : target_.timeout), files));
 }
 
-// Waits for the socket or, with `for_reply`, for the end of a request. Meanwhile reads the output of the process, which
-// would stop if its pipe were full. Returns whether the socket is readable, which is examined first.
-bool ServerProcess::wait_readable(const Deadline& deadline, bool for_reply) {
-  while (true) {
-    pollfd watched[3] = {{socket_.number(), POLLIN, 0},
-                         {for_reply ? replied_.number() : -1, POLLIN, 0},
-                         {process_->output(), POLLIN, 0}};
-    const int ready = poll(watched, 3, static_cast<int>(deadline.left().count()));
-    if (ready < 0 && errno == EINTR) continue;
-    if (watched[2].revents != 0) process_->read_output();
-    if (watched[0].revents != 0) return true;
-    if (watched[1].revents != 0) return false;
-    if (deadline.passed())
-      lose("the process of the environment has not answered within env." +
-           std::string(starting_ ? "start_timeout_ms (" : "step_timeout_ms (") +
-           std::to_string((starting_ ? target_.start_timeout : target_.timeout).count()) + " ms) and was killed");
-  }
+// Waits for the socket or for the end of a request. Returns whether the socket is readable, which is examined first.
+bool ServerProcess::wait_readable(const Deadline& deadline) {
+  const auto ready = child_.wait(POLLIN, deadline, replied_.number());
+  if (ready == ChildConnection::Wait::late) lose_late();
+  return ready == ChildConnection::Wait::socket;
 }
 
 void ServerProcess::read(char* data, size_t size, const Deadline& deadline) {
-  while (size > 0) {
-    wait_readable(deadline, /*for_reply=*/false);
-    const ssize_t got = recv(socket_.number(), data, size, MSG_DONTWAIT);
-    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) lose(kClosed);
-    if (got <= 0) continue;
-    data += got;
-    size -= static_cast<size_t>(got);
-  }
+  require(child_.receive(data, size, deadline));
 }
 
 nlohmann::ordered_json ServerProcess::read_json(const Deadline& deadline) {
@@ -186,7 +140,7 @@ nlohmann::ordered_json ServerProcess::read_json(const Deadline& deadline) {
   }
 }
 
-nlohmann::ordered_json ServerProcess::spaces(const Deadline& deadline) { return read_json(deadline); }
+nlohmann::ordered_json ServerProcess::spaces() { return read_json(start_); }
 
 void ServerProcess::attach(StepBlock& block) {
   requested_ = Descriptor(eventfd(0, EFD_CLOEXEC));
@@ -199,11 +153,11 @@ void ServerProcess::attach(StepBlock& block) {
 }
 
 void ServerProcess::request(RequestKind kind) {
-  if (socket_.number() < 0 || block_ == nullptr) throw ServerGone("the process of the environment has ended");
+  if (!child_.open() || block_ == nullptr) throw ServerGone("the process of the environment has ended");
   ++block_->header->request;
   block_->header->kind = static_cast<uint64_t>(kind);
   const uint64_t one = 1;
-  if (write(requested_.number(), &one, sizeof one) != sizeof one) lose(kClosed);
+  if (write(requested_.number(), &one, sizeof one) != sizeof one) lose(kClosed, /*closed=*/true);
 }
 
 void ServerProcess::request_step(bool all) { request(all ? RequestKind::step_all : RequestKind::step); }
@@ -222,12 +176,12 @@ void ServerProcess::read_errors(std::vector<ServerRowError>& errors, const Deadl
 std::vector<ServerRowError> ServerProcess::await_step(const Deadline& deadline) {
   std::vector<ServerRowError> errors;
   // The usual case first, because it is faster to wait for few descriptors.
-  pollfd usual[2] = {{replied_.number(), POLLIN, 0}, {socket_.number(), POLLIN, 0}};
+  pollfd usual[2] = {{replied_.number(), POLLIN, 0}, {child_.socket(), POLLIN, 0}};
   const auto first = std::min<std::chrono::milliseconds>(kFirstWait, deadline.left());
   if (poll(usual, 2, static_cast<int>(first.count())) <= 0 || usual[1].revents != 0)
-    while (wait_readable(deadline, /*for_reply=*/true)) read_errors(errors, deadline);
+    while (wait_readable(deadline)) read_errors(errors, deadline);
   starting_ = false;
-  if (++steps_ % kStepsPerRead == 0) process_->read_output();
+  if (++steps_ % kStepsPerRead == 0) child_.read_output();
   uint64_t replies = 0;
   const bool read_all = ::read(replied_.number(), &replies, sizeof replies) == sizeof replies && replies == 1;
   if (!read_all || block_->header->reply != block_->header->request)
@@ -249,7 +203,7 @@ void ServerProcess::begin_close() {
     // A process that does not end for any reason is killed.
     if (write(requested_.number(), &one, sizeof one) < 0) block_ = nullptr;
   }
-  socket_ = Descriptor();
+  child_.close();
 }
 
 }  // namespace troupe

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -16,11 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "envs/bridge/step_block.h"
-#include "runtime/base/child_memory.h"
-#include "runtime/base/child_process.h"
-#include "runtime/base/deadline.h"
-#include "runtime/base/descriptor.h"
-#include "runtime/base/output_log.h"
+#include "runtime/base/child_connection.h"
 
 namespace troupe {
 
@@ -63,8 +58,8 @@ class ServerProcess {
   ~ServerProcess();
 
   // The answer to the question of the constructor: {"spaces": ...} or {"error": {"kind", "text", "traceback"}}. Waits
-  // at most until the deadline, which is that of the start timeout. Throws ServerGone.
-  nlohmann::ordered_json spaces(const Deadline& deadline);
+  // at most for the start timeout, which counts from the constructor on. Throws ServerGone.
+  nlohmann::ordered_json spaces();
   // Hands over the memory block for the steps, which has to outlive this object. Throws ServerGone, or IoError.
   void attach(StepBlock& block);
   // Asks for one step of the rows, as the block's commands say; `all`: all say RowCommand::step. Throws ServerGone.
@@ -75,36 +70,34 @@ class ServerProcess {
   std::vector<ServerRowError> await_step(const Deadline& deadline);
   // Row `row` as text; empty if the environment does not draw text. Throws ServerGone.
   std::string render(int64_t row);
-  // Lets the process close its environments and end. The destructor waits for that at most kClosing.
+  // Lets the process close its environments and end. The destructor waits for that, at most ChildConnection::kClosing
+  // from this call on.
   void begin_close();
 
-  pid_t id() const { return process_->id(); }
+  pid_t id() const { return child_.id(); }
   // The rows [first, end) of the server whose code ran last and has not returned; none between steps.
   std::pair<int64_t, int64_t> executing() const;
 
-  static constexpr std::chrono::milliseconds kClosing{2000};
-
  private:
-  void send(std::string_view bytes, std::span<const int> files);
   void send_json(const nlohmann::ordered_json& value, std::span<const int> files = {});
   void request(RequestKind kind);
-  bool wait_readable(const Deadline& deadline, bool for_reply);
+  bool wait_readable(const Deadline& deadline);
+  void require(ChildConnection::Io io);
   void read(char* data, size_t size, const Deadline& deadline);
   nlohmann::ordered_json read_json(const Deadline& deadline);
   void read_errors(std::vector<ServerRowError>& errors, const Deadline& deadline);
-  [[noreturn]] void lose(const std::string& what);
+  [[noreturn]] void lose(const std::string& what, bool closed = false);
+  [[noreturn]] void lose_late();
   std::vector<std::string> traceback() const;
 
   PythonTarget target_;
-  OutputLog output_;
-  Descriptor socket_;
+  Deadline start_;                  // for the answer with the spaces
   Descriptor trace_;                // memory into which the process writes its stack when it crashes
   Descriptor requested_, replied_;  // eventfds that wake the server and this process
   uint64_t steps_ = 0;
   bool starting_ = true;
   StepBlock* block_ = nullptr;  // none before attach()
-  std::unique_ptr<ChildProcess> process_;
-  std::unique_ptr<CountedChild> counted_;
+  ChildConnection child_;
 };
 
 }  // namespace troupe

@@ -56,14 +56,19 @@ HostedEnv::HostedEnv(LibraryTarget target, int64_t rows)
       buffers_(spec_, rows),
       active_(static_cast<size_t>(rows), 1) {}
 
+// Starts the process and does not wait for it.
+void HostedEnv::start() const {
+  auto started = std::make_unique<LibraryProcess>(target_, rows());
+  started->attach(spec_);
+  process_ = std::move(started);
+  checked_ = false;
+}
+
 LibraryProcess& HostedEnv::process() const {
-  if (!process_) {
-    auto started = std::make_unique<LibraryProcess>(target_, rows());
-    if (spec_text(started->spec()) != spec_text(spec_))
-      throw LibraryLost(target_.id + ": the library describes other observations or actions than at the start");
-    started->shared();
-    process_ = std::move(started);
-  }
+  if (!process_) start();
+  if (!checked_ && spec_text(process_->spec()) != spec_text(spec_))
+    throw LibraryLost(target_.id + ": the library describes other observations or actions than at the start");
+  checked_ = true;
   return *process_;
 }
 
@@ -87,6 +92,12 @@ void HostedEnv::take(const std::string& errors, EnvStep& out) {
     out.errors.push_back(errors.substr(begin, end - begin));
     begin = end + 1;
   }
+}
+
+// The process is gone, as was noticed between two steps. The next one reports it.
+void HostedEnv::note_lost(const LibraryLost& error) const {
+  process_.reset();
+  unreported_ = error.what();
 }
 
 // The process is gone: all rows fail.
@@ -115,11 +126,23 @@ void HostedEnv::guarded(EnvStep& out, Body body) {
   }
 }
 
+void HostedEnv::begin_reset(uint64_t seed, uint64_t first_row) {
+  try {
+    if (!process_) start();
+    process_->begin(HostRequest::reset, seed, first_row);
+    begun_ = {seed, first_row};
+  } catch (const std::exception&) {
+    process_.reset();  // reset() tries again and reports the reason
+  }
+}
+
 void HostedEnv::reset(uint64_t seed, uint64_t first_row, EnvStep& out) {
+  const bool begun = process_ && std::exchange(begun_, {}) == std::pair(seed, first_row);
   start_ = {.seed = seed, .first_row = first_row};
   unreported_.clear();
   std::ranges::fill(active_, 1);
-  guarded(out, [&] { take(process().ask(HostRequest::reset, seed, first_row).text, out); });
+  guarded(out,
+          [&] { take((begun ? process().finish() : process().ask(HostRequest::reset, seed, first_row)).text, out); });
 }
 
 // Starts a process in place of the one that was lost. Its active rows show the first observations of new episodes.
@@ -157,6 +180,7 @@ void HostedEnv::step(const Array& actions, EnvStep& out) {
 
 void HostedEnv::observe(EnvStep& out) {
   guarded(out, [&] {
+    if (!unreported_.empty()) throw LibraryLost(std::exchange(unreported_, {}));
     if (start_.lost != 0) return begin_again(out);
     take(process().ask(HostRequest::observe).text, out);
   });
@@ -165,20 +189,22 @@ void HostedEnv::observe(EnvStep& out) {
 void HostedEnv::set_active(int64_t row, bool active) {
   TROUPE_CHECK(row >= 0 && row < rows(), spec_.id, "row:", row, "rows:", rows());
   active_[static_cast<size_t>(row)] = active;
-  if (start_.lost != 0 || !process_) return;
+  if (lost() || !process_) return;
   try {
     process_->ask(HostRequest::set_active, static_cast<uint64_t>(row), active ? 1 : 0);
   } catch (const LibraryLost& error) {
-    process_.reset();
-    unreported_ = error.what();  // the next step reports it
+    note_lost(error);
   }
 }
 
 std::string HostedEnv::render(int64_t row) const {
   TROUPE_CHECK(row >= 0 && row < rows(), spec_.id, "row:", row, "rows:", rows());
-  if (start_.lost != 0) return spec_.id + ": its process was lost\n";
+  if (lost()) return spec_.id + ": its process was lost\n";
   try {
     return process().ask(HostRequest::render, static_cast<uint64_t>(row)).text;
+  } catch (const LibraryLost& error) {
+    note_lost(error);
+    return printable(error.what(), 400) + '\n';
   } catch (const std::exception& error) {
     return printable(error.what(), 400) + '\n';
   }
@@ -186,10 +212,16 @@ std::string HostedEnv::render(int64_t row) const {
 
 bool HostedEnv::save(std::string& bytes) const {
   LibraryProcess::Reply reply;
-  if (start_.lost == 0) reply = process().ask(HostRequest::save);
-  if (start_.lost == 0 && reply.a == 0) return false;
+  try {
+    if (!lost()) reply = process().ask(HostRequest::save);
+  } catch (const LibraryLost& error) {
+    note_lost(error);
+  }
+  if (!lost() && reply.a == 0) return false;
+  Start start = start_;
+  start.lost = lost() ? 1 : 0;
   bytes.assign(kMark);
-  bytes.append(reinterpret_cast<const char*>(&start_), sizeof start_);
+  bytes.append(reinterpret_cast<const char*>(&start), sizeof start);
   bytes.append(active_.data(), active_.size());
   bytes += reply.text;
   return true;
@@ -208,6 +240,10 @@ bool HostedEnv::load(const std::string& bytes) {
   }
   if (start_.lost != 0) return true;
   return process().ask(HostRequest::load, 0, 0, inner).a != 0;
+}
+
+void HostedEnv::begin_close() {
+  if (process_) process_->begin_close();
 }
 
 }  // namespace troupe

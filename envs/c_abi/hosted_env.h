@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "envs/c_abi/library_process.h"
@@ -22,6 +24,7 @@ class HostedEnv final : public Env {
 
   const EnvSpec& spec() const override { return spec_; }
   int64_t rows() const override { return static_cast<int64_t>(active_.size()); }
+  void begin_reset(uint64_t seed, uint64_t first_row) override;
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
   void step(const Array& actions, EnvStep& out) override;
   void observe(EnvStep& out) override;
@@ -30,6 +33,7 @@ class HostedEnv final : public Env {
   // The bytes begin with those of this class. load() also accepts bytes without them, of a run without env.isolate.
   bool save(std::string& bytes) const override;
   bool load(const std::string& bytes) override;
+  void begin_close() override;
 
   // The process that runs now; 0 if there is none. For tests.
   pid_t process_id() const { return process_ ? process_->id() : 0; }
@@ -42,7 +46,10 @@ class HostedEnv final : public Env {
     uint64_t lost = 0;      // 1: the process is lost, and the next step starts another one
   };
 
+  void start() const;
   LibraryProcess& process() const;
+  bool lost() const { return start_.lost != 0 || !unreported_.empty(); }
+  void note_lost(const LibraryLost& error) const;
   void begin_again(EnvStep& out);
   void take(const std::string& errors, EnvStep& out);
   void lose(const std::string& why, EnvStep& out);
@@ -54,8 +61,10 @@ class HostedEnv final : public Env {
   StepBuffers buffers_;
   std::vector<char> active_;  // [N]
   Start start_;
-  std::string unreported_;  // why the process was lost between two steps
+  mutable std::string unreported_;                      // why the process was lost between two steps
+  std::optional<std::pair<uint64_t, uint64_t>> begun_;  // the seed and first row of begin_reset()
   mutable std::unique_ptr<LibraryProcess> process_;
+  mutable bool checked_ = false;  // whether its library was found to be that of the spec
 };
 
 }  // namespace troupe

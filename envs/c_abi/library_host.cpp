@@ -95,7 +95,10 @@ Answer Host::errors() {
 Answer Host::answer(const HostMessage& message, const std::string& text) {
   const auto row = static_cast<int64_t>(message.a);
   Answer result;
-  switch (static_cast<HostRequest>(message.kind)) {
+  const auto kind = static_cast<HostRequest>(message.kind);
+  const bool ready = kind == HostRequest::open || (env_ && (kind == HostRequest::attach || shared_));
+  if (!ready) throw std::runtime_error("a request before it failed");
+  switch (kind) {
     case HostRequest::open: return open(text);
     case HostRequest::attach: attach(message.a); break;
     case HostRequest::reset: env_->reset(message.a, message.b, shared_->step); return errors();

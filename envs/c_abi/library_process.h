@@ -13,11 +13,9 @@
 #include "envs/c_abi/host_messages.h"
 #include "envs/c_abi/library_call.h"
 #include "envs/c_abi/library_env.h"
-#include "runtime/base/child_memory.h"
-#include "runtime/base/child_process.h"
+#include "runtime/base/child_connection.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/descriptor.h"
-#include "runtime/base/output_log.h"
 
 namespace troupe {
 
@@ -35,42 +33,56 @@ class LibraryProcess {
     uint64_t a = 0;
   };
 
-  // Starts the process and makes the environment in it. Throws ConfigError when the library is refused, LibraryLost, or
-  // IoError.
+  // Starts the process, in which the environment is made. Does not wait for it. Throws LibraryLost, or IoError.
   LibraryProcess(const LibraryTarget& target, int64_t rows);
-  // Lets the process destroy its environments and end; kills it after kClosing.
+  // Lets the process destroy its environments and end; kills it after ChildConnection::kClosing.
   ~LibraryProcess();
   LibraryProcess(const LibraryProcess&) = delete;
   LibraryProcess& operator=(const LibraryProcess&) = delete;
 
-  const EnvSpec& spec() const { return spec_; }
-  // The arrays of a step, which both processes see. The first call makes them. Throws LibraryLost, or IoError.
-  SharedStep& shared();
-  // Asks the process and waits for the answer. The first request that begins episodes has the start timeout. Throws
-  // LibraryLost, or std::runtime_error if the request failed.
+  // What the environment observes and does. Waits for it, for the start timeout from the constructor on. Throws
+  // ConfigError when the library is refused, or LibraryLost.
+  const EnvSpec& spec();
+  // Makes the arrays of a step, which both processes see. Does not wait. Throws LibraryLost, or IoError.
+  void attach(const EnvSpec& spec);
+  bool attached() const { return shared_.has_value(); }
+  SharedStep& shared() { return *shared_; }
+  // Asks the process and does not wait for the answer. Throws LibraryLost.
+  void begin(HostRequest request, uint64_t a = 0, uint64_t b = 0, std::string_view text = {});
+  // The answer to the last of the requests begun. Waits for all of them: until the process answers one with an error,
+  // or does not answer within a limit of time. As long as no episode has begun, that is the start timeout, from the
+  // constructor on or from the first request after the last answer. Throws LibraryLost, or std::runtime_error if a
+  // request failed.
+  Reply finish();
+  // Both.
   Reply ask(HostRequest request, uint64_t a = 0, uint64_t b = 0, std::string_view text = {});
+  // Whether an answer is due.
+  bool asked() const { return asked_ > 0; }
 
-  pid_t id() const { return process_->id(); }
+  // Lets the process end, and does not wait. Then only the destructor may be called.
+  void begin_close() { child_.close(); }
 
-  static constexpr std::chrono::milliseconds kClosing{2000};
+  pid_t id() const { return child_.id(); }
 
  private:
-  void await(short events, const Deadline& deadline);
-  void read(char* data, size_t size, const Deadline& deadline);
-  void write(const char* data, size_t size, const Deadline& deadline);
+  bool starting() const;
+  std::chrono::milliseconds limit() const;
+  void require(ChildConnection::Io io);
+  Reply receive();
   [[noreturn]] void lose(const std::string& what);
   LibraryNotes notes() const;
 
   LibraryTarget target_;
   int64_t rows_;
-  EnvSpec spec_;
-  OutputLog output_;
-  Descriptor socket_, file_;
+  std::optional<EnvSpec> spec_;  // none before the first answer
+  Descriptor file_;
   std::shared_ptr<std::byte[]> note_;  // the beginning of the file
   std::optional<SharedStep> shared_;
-  bool starting_ = true;
-  std::unique_ptr<ChildProcess> process_;
-  std::unique_ptr<CountedChild> counted_;
+  uint64_t asked_ = 0;     // requests without an answer
+  uint64_t answered_ = 0;  // the first is that of the spec, the second that of the arrays
+  bool lost_ = false;
+  Deadline deadline_;  // for the answers
+  ChildConnection child_;
 };
 
 }  // namespace troupe

@@ -18,36 +18,34 @@ mjData* own(MujocoData* data) { return reinterpret_cast<mjData*>(data); }
 
 MujocoWarn warn = nullptr;
 
-// The call of MuJoCo that this thread makes, and where it goes on after an error.
-struct Call {
-  std::jmp_buf after_error;
-  char error[1024] = "";
-};
-thread_local Call* present_call = nullptr;
+// Where the call of MuJoCo that this thread makes goes on after an error, and the text of that error. Not in the
+// function that calls: a jump leaves its variables undefined, as far as they were changed since setjmp().
+thread_local std::jmp_buf* after_error = nullptr;
+thread_local char error_text[1024] = "";
 
 // MuJoCo's own handler writes MUJOCO_LOG.TXT into the current folder, and ends the process after an error; it also ends
 // when a handler returns. MuJoCo is C, so no exception may pass through it: a jump leaves it, as its own compiler does.
 void on_message(const mjLogMessage* message) {
   if (message->level == mjLOG_WARNING) warn(message->subject);
-  if (message->level != mjLOG_ERROR || present_call == nullptr) return;
-  std::snprintf(present_call->error, sizeof present_call->error, "%s", message->subject);
-  std::longjmp(present_call->after_error, 1);
+  if (message->level != mjLOG_ERROR || after_error == nullptr) return;
+  std::snprintf(error_text, sizeof error_text, "%s", message->subject);
+  std::longjmp(*after_error, 1);
 }
 
 // Calls `body`, which consists of calls of MuJoCo and has no objects with destructors. Throws std::runtime_error after
 // an error of MuJoCo.
 template <class Body>
-void guarded(Body body) {
-  Call call;
-  Call* const outer = present_call;
-  if (setjmp(call.after_error) == 0) {  // NOLINT(cert-err52-cpp,modernize-avoid-setjmp-longjmp)
-    present_call = &call;
+void guarded(const Body& body) {
+  std::jmp_buf place;
+  std::jmp_buf* const outer = after_error;
+  if (setjmp(place) == 0) {  // NOLINT(cert-err52-cpp,modernize-avoid-setjmp-longjmp)
+    after_error = &place;
     body();
-    present_call = outer;
+    after_error = outer;
     return;
   }
-  present_call = outer;
-  throw std::runtime_error(std::string("MuJoCo: ") + call.error);
+  after_error = outer;
+  throw std::runtime_error(std::string("MuJoCo: ") + error_text);
 }
 
 MujocoModel* load_model(const char* file, char* error, int size) {

@@ -1,5 +1,5 @@
 /* Environments with one mistake each, chosen by macros. Without any: a counter with two choices. The macros LOADING,
- * DESCRIBING, DESTROYING, STEPPING, OBSERVING and SAVING are statements in the functions of these names. */
+ * DESCRIBING, CREATING, RESETTING, DESTROYING, STEPPING, OBSERVING and SAVING are statements in the functions of these names. */
 
 #define _GNU_SOURCE
 #include "troupe_env.h"
@@ -17,6 +17,12 @@ __attribute__((constructor)) static void at_loading(void) { LOADING; }
 #endif
 #ifndef DESCRIBING
 #define DESCRIBING
+#endif
+#ifndef CREATING
+#define CREATING
+#endif
+#ifndef RESETTING
+#define RESETTING
 #endif
 #ifndef DESTROYING
 #define DESTROYING
@@ -77,6 +83,7 @@ void* troupe_env_create(const char* params, char* error, size_t size) {
   return NULL;
 #endif
   (void)params, (void)error, (void)size;
+  CREATING;
   return calloc(1, sizeof(struct counter));
 }
 
@@ -87,6 +94,7 @@ void troupe_env_destroy(void* env) {
 
 int troupe_env_reset(void* env, uint64_t seed) {
   (void)seed;
+  RESETTING;
   ((struct counter*)env)->steps = 0;
   return 0;
 }

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 #include "envs/c_abi/hosted_env.h"
 #include "envs/c_abi/library_process.h"
@@ -76,6 +78,8 @@ TEST_CASE("hosted_env: whatever ends the process fails its rows with the library
   const std::pair<std::string, std::string> cases[] = {
       {"abort()", "ended its process, which was killed by signal 6 (Aborted)"},
       {"*(volatile int*)8 = 1", "ended its process, which was killed by signal 11 (Segmentation fault)"},
+      {"for (;;) *(volatile char*)__builtin_alloca(4096) = 1",  // the stack overflows
+       "ended its process, which was killed by signal 11 (Segmentation fault)"},
       {"raise(SIGKILL)", "ended its process, which was killed by signal 9 (Killed)"},
       {"exit(0)", "ended its process, which ended with exit code 0"},
       {"_exit(3)", "ended its process, which ended with exit code 3"},
@@ -133,6 +137,104 @@ TEST_CASE("hosted_env: rows that are inactive stay so when the process is lost")
   env.step(zeros(env), step);
   CHECK(step.errors.size() == 2);
   CHECK(step.errors[0].find("was killed by signal 9 (Killed)") != std::string::npos);
+}
+
+TEST_CASE("hosted_env: a process that is lost between two steps fails its rows when they are observed") {
+  const TempFolder folder;
+  HostedEnv env(
+      {compiled(folder, "examples/c_env/hill.c"), "{}", 0, std::chrono::seconds(60), std::chrono::seconds(60)}, 2);
+  EnvStep step = EnvStep::allocate(env.spec(), 2);
+  for (const bool noticed : {true, false}) {
+    CAPTURE(noticed);
+    env.reset(1, 0, step);
+    REQUIRE(::kill(env.process_id(), SIGKILL) == 0);
+    if (noticed) env.set_active(0, true);
+    CHECK(env.render(0).find(noticed ? "its process was lost" : "was killed by signal 9") != std::string::npos);
+    env.observe(step);
+    CHECK(step.failed == Array::of<uint8_t>({2}, {1, 1}));
+    REQUIRE(step.errors.size() == 2);
+    CHECK(step.errors[1].find("was killed by signal 9 (Killed)") != std::string::npos);
+    env.step(zeros(env), step);
+    CHECK(step.failed == Array::of<uint8_t>({2}, {2, 2}));
+    CHECK(step.errors.empty());
+  }
+}
+
+TEST_CASE("hosted_env: a state that is saved after its process was lost begins new episodes") {
+  const TempFolder folder;
+  const LibraryTarget target{compiled(folder, "examples/c_env/hill.c"), "{}", 0, std::chrono::seconds(60),
+                             std::chrono::seconds(60)};
+  HostedEnv env(target, 2), resumed(target, 2);
+  EnvStep step = EnvStep::allocate(env.spec(), 2);
+  for (const bool noticed : {true, false}) {
+    CAPTURE(noticed);
+    env.reset(1, 0, step);
+    for (int t = 0; t < 3; ++t) env.step(zeros(env), step);
+    REQUIRE(::kill(env.process_id(), SIGKILL) == 0);
+    if (noticed) env.set_active(0, true);
+    std::string bytes;
+    REQUIRE(env.save(bytes));
+    env.step(zeros(env), step);
+    CHECK(step.failed == Array::of<uint8_t>({2}, {1, 1}));  // reported, although save() has noticed it
+    CHECK(step.errors.size() == 2);
+    REQUIRE(resumed.load(bytes));
+    resumed.observe(step);
+    CHECK(step.failed == Array::of<uint8_t>({2}, {2, 2}));
+    CHECK(step.errors.empty());
+    resumed.step(zeros(env), step);
+    CHECK(step.failed == Array::of<uint8_t>({2}, {0, 0}));
+  }
+}
+
+TEST_CASE("hosted_env: environments that do not start fail after one start timeout, not one after the other") {
+  const TempFolder folder;
+  for (const std::string function : {"CREATING", "RESETTING"}) {
+    CAPTURE(function);
+    const std::chrono::milliseconds limit(1500);
+    const LibraryTarget target{compiled(folder, kFaulty, "-D" + function + "='for (;;) sleep(1)'"), "{}", 0, limit,
+                               limit};
+    HostedEnv envs[] = {{target, 2}, {target, 2}, {target, 2}};
+    const auto begin = std::chrono::steady_clock::now();
+    for (HostedEnv& env : envs) env.begin_reset(1, 0);
+    for (HostedEnv& env : envs) {
+      EnvStep step = EnvStep::allocate(env.spec(), 2);
+      env.reset(1, 0, step);
+      CHECK(step.failed == Array::of<uint8_t>({2}, {1, 1}));
+      REQUIRE(step.errors.size() == 2);
+      CHECK_MESSAGE(step.errors[0].find(" has not returned within env.start_timeout_ms (1500 ms)") != std::string::npos,
+                    step.errors[0]);
+    }
+    CHECK(std::chrono::steady_clock::now() - begin < 2 * limit);
+  }
+}
+
+TEST_CASE("hosted_env: a reset that was begun has the results of one that was not") {
+  const TempFolder folder;
+  const LibraryTarget target{compiled(folder, "examples/c_env/hill.c"), "{}", 0, std::chrono::seconds(60),
+                             std::chrono::seconds(60)};
+  HostedEnv begun(target, 2), usual(target, 2);
+  EnvStep a = EnvStep::allocate(begun.spec(), 2), b = EnvStep::allocate(usual.spec(), 2);
+  for (const uint64_t seed : {5, 6}) {
+    begun.begin_reset(seed, 3);
+    begun.reset(seed, 3, a);
+    usual.reset(seed, 3, b);
+    CHECK(all_bytes(a) == all_bytes(b));
+  }
+}
+
+TEST_CASE("hosted_env: environments that do not end are closed at the same time") {
+  const TempFolder folder;
+  const std::string id = compiled(folder, kFaulty, "-DDESTROYING='for (;;) sleep(1)'");
+  std::vector<std::unique_ptr<Env>> envs;
+  for (int i = 0; i < 3; ++i) {
+    envs.push_back(make_env(config_of(id, 1)));
+    EnvStep step = EnvStep::allocate(envs.back()->spec(), 1);
+    envs.back()->reset(1, 0, step);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto& env : envs) env->begin_close();
+  envs.clear();
+  CHECK(std::chrono::steady_clock::now() - begin < 2 * ChildConnection::kClosing);
 }
 
 TEST_CASE("hosted_env: a library that ends its process before the first step is refused with one line") {
