@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <string_view>
 
 namespace troupe {
@@ -27,6 +29,35 @@ void note(const char* library, LibraryFunction function) {
   place->running = static_cast<uint32_t>(function);
   if (function != LibraryFunction::none) place->last = static_cast<uint32_t>(function);
 }
+
+std::atomic<bool> announcing = false;
+
+// Memory on which a signal handler of this thread runs, because its own stack may be full. One that is there already,
+// of a sanitizer, is kept.
+class HandlerStack {
+ public:
+  HandlerStack() {
+    stack_t present{};
+    if (sigaltstack(nullptr, &present) != 0 || (present.ss_flags & SS_DISABLE) == 0) return;
+    memory_ = std::make_unique<std::byte[]>(kSize);
+    stack_t own{};
+    own.ss_sp = memory_.get();
+    own.ss_size = kSize;
+    sigaltstack(&own, nullptr);
+  }
+  ~HandlerStack() {
+    if (!memory_) return;
+    stack_t none{};
+    none.ss_flags = SS_DISABLE;
+    sigaltstack(&none, nullptr);
+  }
+  HandlerStack(const HandlerStack&) = delete;
+  HandlerStack& operator=(const HandlerStack&) = delete;
+
+ private:
+  static constexpr size_t kSize = 1 << 16;
+  std::unique_ptr<std::byte[]> memory_;
+};
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
 struct sigaction former_actions[std::size(kSignals)];
@@ -75,12 +106,16 @@ void announce_crashes() {
     action.sa_handler = on_signal;
     action.sa_flags = SA_ONSTACK;
     for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &action, &former_actions[i]);
+    announcing = true;
     return std::atexit(on_exit) == 0;
   }();
   static_cast<void>(done);
 }
 
-NotedCall::NotedCall(const std::string& path, LibraryFunction function) { note(path.c_str(), function); }
+NotedCall::NotedCall(const std::string& path, LibraryFunction function) {
+  if (announcing.load(std::memory_order_relaxed)) thread_local const HandlerStack handler_stack;
+  note(path.c_str(), function);
+}
 
 NotedCall::~NotedCall() { note("", LibraryFunction::none); }
 
