@@ -223,7 +223,7 @@ void on_rollout(ReplaySelf self, const RolloutMessage& message) {
     if (const auto why = misfit(*st.context, st.store->version(), rollout))
       return expel(self, rollout.worker, "a rollout does not fit the run: " + *why);
   st.store->push(message.rollout);
-  if (rollout.samples > 0) st.sampling.sampled();
+  if (rollout.samples > 0) st.sampling.sampled(self->clock().now());
   note_delivery(rollout.worker, st.credits.delivered(rollout.worker, self->clock().now()));
   serve(self);
   report(self);
@@ -236,8 +236,11 @@ void on_report(ReplaySelf self, const WorkerReport& report) {
     if (const auto why = misfit(st.context->config, st.context->spec, report))
       return expel(self, report.worker, "a report does not fit the run: " + *why);
   st.store->progress(report.worker, report.partial, report.last);
-  st.sampling.stepped(report.worker, report.env_steps);
-  note_delivery(report.worker, st.credits.stepped(report.worker, report.env_steps, self->clock().now()));
+  const auto now = self->clock().now();
+  constexpr uint64_t kLongest = uint64_t{1} << 50;  // microseconds, 35 years
+  st.sampling.stepped(report.worker, report.env_steps, std::chrono::microseconds(std::min(report.step_us, kLongest)),
+                      now);
+  note_delivery(report.worker, st.credits.stepped(report.worker, report.env_steps, now));
 }
 
 void on_applied(ReplaySelf self, const Applied& applied) {

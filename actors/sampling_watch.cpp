@@ -14,27 +14,37 @@ void SamplingWatch::left(uint64_t worker, bool failed) {
   if (!failed && workers_.empty()) failing_since_.reset();
 }
 
-void SamplingWatch::stepped(uint64_t worker, uint64_t env_steps) {
+void SamplingWatch::stepped(uint64_t worker, uint64_t env_steps, std::chrono::microseconds stepping,
+                            Clock::time_point now) {
   const auto it = workers_.find(worker);
-  if (it == workers_.end() || env_steps <= it->second.env_steps) return;
+  if (it == workers_.end()) return;
+  it->second.stepping = stepping;
+  if (env_steps <= it->second.env_steps) return;
   it->second.env_steps = env_steps;
-  sampled();
+  sampled(now);
 }
 
-void SamplingWatch::sampled() {
+void SamplingWatch::sampled(Clock::time_point now) {
   failing_since_.reset();
+  last_step_ = now;
+  for (auto& [number, worker] : workers_) worker.stepping_then = worker.stepping;
   ++steps_;
 }
 
 void SamplingWatch::failing(uint64_t worker, const std::string& error, Clock::time_point now) {
   forget_the_absent(now);
-  if (!failing_since_) failing_since_ = now;
-  last_failure_ = now;
-  error_ = error;
+  Clock::time_point since = now;
   if (const auto it = workers_.find(worker); it != workers_.end()) {
     it->second.failed = now;
     it->second.steps_then = steps_;
+    // Whole seconds, so that the short real time of calls has no effect where time is simulated.
+    const auto in_vain = std::chrono::floor<std::chrono::seconds>(it->second.stepping - it->second.stepping_then);
+    if (!deterministic_) since -= std::clamp<Clock::duration>(in_vain, Clock::duration(0), patience_);
   }
+  if (last_step_) since = std::max(since, *last_step_);
+  failing_since_ = failing_since_ ? std::min(*failing_since_, since) : since;
+  last_failure_ = now;
+  error_ = error;
 }
 
 void SamplingWatch::forget_the_absent(Clock::time_point now) {

@@ -34,11 +34,13 @@ class SamplingWatch {
   // Otherwise it left the run: it was stopped, killed, or its connection was lost. After the last worker has left, the
   // time starts at 0 when the next one joins.
   void left(uint64_t worker, bool failed);
-  // A worker has made this many environment steps since it began.
-  void stepped(uint64_t worker, uint64_t env_steps);
+  // A worker has made this many environment steps since it began, and was inside its environments for `stepping`.
+  void stepped(uint64_t worker, uint64_t env_steps, std::chrono::microseconds stepping, Clock::time_point now);
   // Samples have arrived.
-  void sampled();
-  // All environments of a worker failed when they were last stepped. It may have ended, or never have joined.
+  void sampled(Clock::time_point now);
+  // All environments of a worker failed when they were last started or stepped. It may have ended, or never have
+  // joined. The time without a step counts from where its environments were called in vain, so that calls that do not
+  // return until their own limit of time are part of it.
   void failing(uint64_t worker, const std::string& error, Clock::time_point now);
 
   // Why sampling has failed; nothing while it may go on.
@@ -48,6 +50,8 @@ class SamplingWatch {
   struct Worker {
     Clock::time_point joined;
     uint64_t env_steps = 0;
+    // Inside its environments: as last reported, and of it what was before the last step of any worker.
+    std::chrono::microseconds stepping{0}, stepping_then{0};
     // When it last said that all of its environments fail; counts only if no worker has made a step since.
     std::optional<Clock::time_point> failed;
     uint64_t steps_then = 0;
@@ -59,7 +63,8 @@ class SamplingWatch {
   std::chrono::milliseconds patience_;
   bool deterministic_;
   std::map<uint64_t, Worker> workers_;
-  uint64_t steps_ = 0;                              // how often a worker has made steps
+  uint64_t steps_ = 0;  // how often a worker has made steps
+  std::optional<Clock::time_point> last_step_;
   std::optional<Clock::time_point> failing_since_;  // since the last step of any worker
   Clock::time_point last_failure_;
   std::string error_;  // the last one

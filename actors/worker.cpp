@@ -153,6 +153,13 @@ void report_failing(WorkerSelf self, uint64_t worker) {
   if (const auto error = self->state.core->failing()) send_failing(self, worker, *error);
 }
 
+// Reports a failure at once, where the next beat may be behind further calls of environments that do not return.
+void report_failure(WorkerSelf self, uint64_t worker) {
+  if (!self->state.core->failing()) return;
+  report(self);
+  report_failing(self, worker);
+}
+
 // Inference has sent an invalid message. If this worker is in the run's process and the inference actor is not, that
 // actor is told to end, and the supervisor logs its end. A worker in another process only logs it: it must not be able
 // to end inference actors.
@@ -184,17 +191,16 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
   if (is_refused(self, name, reply)) return;
   if (reply.fault != Fault::bad_message) self->state.refused = false;
   if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, "inference failed: " + reply.error);
+  const auto begun = self->clock().now();
   try {
     if (const auto why = self->state.core->on_reply(reply))
       refuse_inference(self, name, "a reply does not fit its request: " + *why);
   } catch (const InferenceFailed& failed) {
     return end_failed(self, worker, failed.what());
   }
-  if (!context.deterministic || !self->state.core->failing()) return;
   // In a deterministic run a beat comes when all actors are idle, which they never are while requests or environments
   // fail.
-  report(self);
-  report_failing(self, worker);
+  if (context.deterministic || self->clock().now() - begun >= kBeat) report_failure(self, worker);
 }
 
 void on_part(WorkerSelf self, const RunContext& context, uint64_t worker, const std::string& name, const Part& part) {
@@ -278,6 +284,7 @@ WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context
         if (const std::string* state = context->state_of(name)) restoring([&] { st.core->load(*state); });
         self->send(st.peers.replay,
                    WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout(), spec_fields(*context)});
+        report_failure(self, worker);
         beat_after(self, *context, kBeat);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },

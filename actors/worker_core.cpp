@@ -18,12 +18,6 @@ constexpr std::chrono::milliseconds kLongestRetry{1000};
 
 using WallClock = std::chrono::steady_clock;
 
-// Adds the time since `since`, and ends it.
-void end_wait(std::optional<WallClock::time_point>& since, std::chrono::nanoseconds& sum) {
-  if (since) sum += WallClock::now() - *since;
-  since.reset();
-}
-
 // In rows that failed, allows all categories of each choice for which the mask allows none: the policy needs one, and
 // the row fails if its action is executed. All other masks stay, because a row that failed may act on its observation.
 void allow_where_none(const ActionSpec& spec, EnvStep& step) {
@@ -64,6 +58,10 @@ WorkerCore::WorkerCore(const RunConfig& config, const Recurrence& recurrence, ui
   }
 }
 
+WorkerCore::~WorkerCore() {
+  for (auto& group : groups_) group->env->begin_close();  // the destructors wait
+}
+
 uint64_t WorkerCore::samples_per_rollout() const {
   return static_cast<uint64_t>(config_.rollout.length * groups_.front()->env->rows());
 }
@@ -79,13 +77,18 @@ void WorkerCore::first_rollout(Group& group) {
 void WorkerCore::begin(uint32_t epoch) {
   const uint64_t seed = epoch == 0 ? config_.seed : derive_key(config_.seed, "epoch", epoch);
   action_key_ = derive_key(seed, "action", worker_);
-  for (auto& group : groups_) group->env->prepare();  // all at the same time
+  const auto first_row = [&](const Group& group) {
+    return static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group.id) *
+                                 group.env->rows());
+  };
+  for (auto& group : groups_) group->env->begin_reset(seed, first_row(*group));  // all at the same time
   for (auto& group : groups_) {
-    const int64_t rows = group->env->rows();
     first_rollout(*group);
-    const auto first_row =
-        static_cast<uint64_t>((static_cast<int64_t>(worker_) * config_.workers.groups + group->id) * rows);
-    group->env->reset(seed, first_row, group->step);
+    const auto begin = WallClock::now();
+    group->env->reset(seed, first_row(*group), group->step);
+    group->start_failed =
+        std::ranges::all_of(group->step.failed.view<uint8_t>(), [](uint8_t each) { return each != 0; });
+    if (group->start_failed) stepping_ += WallClock::now() - begin;
     note_errors(group->step);
     allow_where_none(group->env->spec().action, group->step);
     std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());
@@ -173,12 +176,6 @@ void WorkerCore::beat() {
   }
 }
 
-uint32_t WorkerCore::beats_without_answer() const {
-  uint32_t most = 0;
-  for (const auto& group : groups_) most = std::max(most, group->beats_silent);
-  return most >= kSilentBeats ? most : 0;
-}
-
 bool WorkerCore::awaits(const ActReply& reply) const {
   if (reply.group >= groups_.size()) return false;
   const uint64_t outstanding = groups_[reply.group]->outstanding;
@@ -263,6 +260,7 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   const auto begin = WallClock::now();
   group.env->step(reply.actions, group.step);
   stepping_ += WallClock::now() - begin;
+  group.start_failed = false;
   allow_where_none(group.env->spec().action, group.step);
   writer.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
   if (keep_tasks_) writer.keep_tasks(t, group.tasks);
@@ -358,40 +356,6 @@ void WorkerCore::track_episodes(Group& group) {
       group.tasks[n] = task[n];
     }
   }
-}
-
-std::optional<std::string> WorkerCore::failing() const {
-  bool any = false;
-  for (const auto& group : groups_) {
-    const bool has_work = group->running || group->closing || group->parked || group->outstanding != 0;
-    if (!has_work) continue;
-    const bool all_fail = group->failed_attempts >= kFailingAttempts ||
-                          std::ranges::all_of(group->failures, [](uint32_t failures) { return failures > 0; });
-    if (!all_fail && group->running) return std::nullopt;
-    any |= all_fail;
-  }
-  return any ? std::optional(report_.last_error) : std::nullopt;
-}
-
-WorkerReport WorkerCore::report() const {
-  WorkerReport result = report_;
-  std::chrono::nanoseconds credit_wait = credit_wait_, action_wait = action_wait_;
-  for (const auto& group : groups_) {  // waits that have not ended
-    auto without_credit = group->without_credit, asked = group->asked;
-    end_wait(without_credit, credit_wait);
-    end_wait(asked, action_wait);
-  }
-  const auto microseconds = [](std::chrono::nanoseconds time) { return static_cast<uint64_t>(time.count() / 1000); };
-  result.step_us = microseconds(stepping_);
-  result.credit_wait_us = microseconds(credit_wait) / groups_.size();
-  result.action_wait_us = microseconds(action_wait) / groups_.size();
-  for (const auto& group : groups_) {
-    result.quarantined += static_cast<uint64_t>(group->quarantined);
-    for (const RolloutWriter* writer : {group->closing.get(), group->running ? group->current.get() : nullptr})
-      if (writer != nullptr)
-        result.partial.push_back({group->id, writer->samples(), writer->env_steps(), writer->episodes()});
-  }
-  return result;
 }
 
 }  // namespace troupe

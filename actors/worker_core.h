@@ -45,6 +45,10 @@ class WorkerCore {
   // Makes the environments; throws what they throw.
   WorkerCore(const RunConfig& config, const Recurrence& recurrence, uint64_t worker, const EnvFactory& make,
              WorkerPort& port);
+  // Closes the environments, all at the same time.
+  ~WorkerCore();
+  WorkerCore(const WorkerCore&) = delete;
+  WorkerCore& operator=(const WorkerCore&) = delete;
 
   // Resets every environment; groups start as credits come. `epoch` is that of the start of the run (PolicyVersion):
   // each start plays other episodes and draws other actions than the starts before it.
@@ -77,8 +81,8 @@ class WorkerCore {
   uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
   uint64_t samples_per_rollout() const;
   uint32_t credits() const { return credits_; }
-  // The last error, when no environment that has work made its last step: each failed, rests, is left out, or belongs
-  // to a group whose request inference has failed kFailingAttempts times.
+  // The last error, when no environment that has work made its last step: each failed, also at its start, rests, is
+  // left out, or belongs to a group whose request inference has failed kFailingAttempts times.
   std::optional<std::string> failing() const;
   // Calls of beat() for which the group that waits longest has had no answer; 0 below kSilentBeats.
   uint32_t beats_without_answer() const;
@@ -112,6 +116,7 @@ class WorkerCore {
     std::vector<uint32_t> failures;  // in a row
     int64_t resting = 0;             // rows that failed and wait
     int64_t quarantined = 0;         // rows in quarantine
+    bool start_failed = false;       // in every row, and no step was made since
     bool parked = false;             // all rows rest: the next request waits for one
     uint32_t attempts = 0;           // of the request under way that were answered with an error
     uint32_t failed_attempts = 0;    // those whose forward failed
@@ -121,6 +126,8 @@ class WorkerCore {
     std::optional<std::chrono::steady_clock::time_point> without_credit, asked;
   };
 
+  // Adds the time since `since`, and ends it.
+  static void end_wait(std::optional<std::chrono::steady_clock::time_point>& since, std::chrono::nanoseconds& sum);
   void first_rollout(Group& group);
   std::string save(const Group& group) const;
   void load(Group& group, const std::string& bytes);

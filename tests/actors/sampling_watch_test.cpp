@@ -15,6 +15,9 @@ struct Driven {
     for (const auto end = now + time; now < end; now += 1s)
       for (const uint64_t worker : workers) watch.failing(worker, "row 0: broken", now);
   }
+  void step(uint64_t worker, uint64_t env_steps, std::chrono::microseconds stepping = 0s) {
+    watch.stepped(worker, env_steps, stepping, now);
+  }
   bool failed() const { return watch.verdict(now).has_value(); }
 };
 
@@ -52,10 +55,10 @@ TEST_CASE("sampling_watch: one step of one worker restarts the time") {
   run.watch.joined(0, run.now);
   run.watch.joined(1, run.now);
   run.fail_for({0, 1}, 50s);
-  run.watch.stepped(1, 1);
+  run.step(1, 1);
   run.fail_for({0, 1}, 59s);
   CHECK(!run.failed());
-  run.watch.stepped(1, 1);  // the same count as before: no new step
+  run.step(1, 1);  // the same count as before: no new step
   run.fail_for({0, 1}, 1s);
   CHECK(run.failed());
 }
@@ -64,7 +67,7 @@ TEST_CASE("sampling_watch: samples that arrive restart the time") {
   Driven run;
   run.watch.joined(0, run.now);
   run.fail_for({0}, 59s);
-  run.watch.sampled();
+  run.watch.sampled(run.now);
   run.fail_for({0}, 59s);
   CHECK(!run.failed());
 }
@@ -175,4 +178,46 @@ TEST_CASE("sampling_watch: in a deterministic run silence does not count as a st
     run.watch.failing(0, "row 0: broken", run.now);
     CHECK(run.failed() == deterministic);
   }
+}
+
+TEST_CASE("sampling_watch: the time of a call that fails after long is part of the time without a step") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.step(0, 1, 1h);
+  run.now += 50s;  // in a step that hangs until its limit
+  run.step(0, 1, 1h + 50s);
+  run.watch.failing(0, "row 0: hangs", run.now);
+  CHECK(!run.failed());
+  run.now += 9s;
+  run.watch.failing(0, "row 0: hangs", run.now);
+  CHECK(!run.failed());
+  run.now += 1s;
+  run.watch.failing(0, "row 0: hangs", run.now);
+  CHECK(run.failed());
+}
+
+TEST_CASE("sampling_watch: a call that fails after long does not count from before the last step of another worker") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.watch.joined(1, run.now);
+  run.now += 50s;
+  run.step(1, 1);
+  run.now += 50s;
+  run.step(0, 0, 100s);
+  run.fail_for({0, 1}, 9s);
+  CHECK(!run.failed());
+  run.fail_for({0, 1}, 2s);
+  CHECK(run.failed());
+}
+
+TEST_CASE("sampling_watch: time without work is not part of the time without a step") {
+  Driven run;
+  run.watch.joined(0, run.now);
+  run.step(0, 1, 10s);
+  run.now += 1h;  // without a credit
+  run.step(0, 1, 11s);
+  run.fail_for({0}, 58s);
+  CHECK(!run.failed());
+  run.fail_for({0}, 2s);
+  CHECK(run.failed());
 }

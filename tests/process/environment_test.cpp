@@ -30,8 +30,12 @@ const Words kStalls = synthetic(R"("stall_probability": 1, "stall_ms": 3600000)"
 const Words kFails = synthetic(R"("exception_probability": 1)") +
                      set({"workers.failure_timeout_ms=700", "workers.restart_backoff_ms=10"});
 
-// The id of examples/c_env/hill.c, compiled with `step` in its step and `destroy` in its destroy.
-std::string hill(const TempFolder& folder, const std::string& step, const std::string& destroy = "") {
+// Fills the stack.
+const std::string kOverflow = "for (;;) *(volatile char*)__builtin_alloca(4096) = 1;";
+
+// The id of examples/c_env/hill.c, compiled with statements in its step, its destroy and its create.
+std::string hill(const TempFolder& folder, const std::string& step, const std::string& destroy = "",
+                 const std::string& create = "") {
   static int number = 0;
   std::string source = text_of("examples/c_env/hill.c");
   const auto put_before = [&](const std::string& place, const std::string& code) {
@@ -40,6 +44,7 @@ std::string hill(const TempFolder& folder, const std::string& step, const std::s
   };
   put_before("hill->position += hill->velocity;", step);
   put_before("free(env);", destroy);
+  put_before("if (hill == NULL)", create);
   put_before("#include <math.h>", "#include <signal.h>\n#include <unistd.h>\n");
   const std::string name = folder / ("hill" + std::to_string(number++));
   std::ofstream(name + ".c") << source;
@@ -273,6 +278,21 @@ TEST_CASE("environment: a library in C that always crashes ends the run with its
   CHECK(json_of(folder / "run/summary.json").at("reason") == "environments fail");
 }
 
+TEST_CASE("environment: a library in C whose create does not return ends the run within its limits") {
+  TempFolder folder;
+  const std::string id = hill(folder, "", "", "for (;;) sleep(1);");
+  const auto begin = std::chrono::steady_clock::now();
+  const CommandLine train = train_library(id, folder / "run",
+                                          set({"workers.failure_timeout_ms=1000", "env.start_timeout_ms=1500",
+                                               "env.step_timeout_ms=1500", "workers.groups=3"}));
+  // One start, the time without a step, which counts from that start on, and 2.5 s for a worker that is in the next.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(8));
+  CHECK(train.exit_code == 1);
+  CHECK_MESSAGE(has(train.err, "workers.failure_timeout_ms"), train.err);
+  CHECK_MESSAGE(has(train.err, id + ": troupe_env_create has not returned within env.start_timeout_ms (1500 ms)"),
+                train.err);
+}
+
 TEST_CASE("environment: without env.isolate a library that ends the run is named") {
   TempFolder folder;
   const Words here = set({"env.isolate=false"});
@@ -285,6 +305,11 @@ TEST_CASE("environment: without env.isolate a library that ends the run is named
   CHECK(crashes.exit_code == 128 + SIGSEGV);
   CHECK_MESSAGE(has(crashes.err, ".so: troupe_env_step ended this process by a signal: Segmentation fault; "),
                 crashes.err);
+  const CommandLine overflows =
+      train_library(hill(folder, "{ static int n; if (++n == 3000) " + kOverflow + " }"), folder / "c", here);
+  CHECK(overflows.exit_code == 128 + SIGSEGV);
+  CHECK_MESSAGE(has(overflows.err, ".so: troupe_env_step ended this process by a signal: Segmentation fault; "),
+                overflows.err);
 }
 
 TEST_CASE("environment: a deterministic run of a library in C has the same bytes in its own process, and resumes") {
@@ -311,11 +336,12 @@ TEST_CASE("environment: troupe envs and eval go on when a function of a library 
   CHECK(shown.exit_code == 0);
   CHECK(has(shown.out, "of a library in C"));
   CHECK_FALSE(has(shown.out, "Python"));
-  REQUIRE(train_library(good, folder / "run").exit_code == 0);
+  // Many rows, so that few lost processes are the failures after which an evaluation gives up.
+  REQUIRE(train_library(good, folder / "run", set({"evaluation.rows=200"})).exit_code == 0);
   const std::string bad = hill(folder, "abort();");
   std::filesystem::copy_file(bad.substr(4), good.substr(4), std::filesystem::copy_options::overwrite_existing);
   for (const char* command : {"eval", "play"}) {
-    const CommandLine ended({"troupe", command, folder / "run", "--episodes", "1"});
+    const CommandLine ended({"troupe", command, folder / "run", "--episodes", "200"});
     CHECK(ended.exit_code == 1);
     CHECK_MESSAGE(has(ended.err, "troupe_env_step ended its process, which was killed by signal 6"), ended.err);
   }
