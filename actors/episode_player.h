@@ -1,9 +1,13 @@
 #pragma once
 // EpisodePlayer: plays a given number of episodes with the most likely actions of a policy and computes statistics.
-// Every row plays the same share of the episodes, so that short episodes are not over-represented. Plain logic, one
-// thread: the evaluator actor runs a few steps at a time, `troupe eval` runs it in a loop.
+// Each episode has its own random stream and counts, whenever it ends, so that short episodes are not
+// over-represented. One whose environment fails is played again from its beginning. If it fails again and again, it
+// counts as failed: no other episode takes its place, which would probably be a shorter one. Plain logic, one thread:
+// the evaluator actor runs a few steps at a time, `troupe eval` runs it in a loop.
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -30,52 +34,93 @@ class LikelyActions {
   bool begun_ = false;
 };
 
-// Thrown when environments keep failing, so that the requested episodes cannot be completed.
+// Thrown when the environment has failed again and again and no episode was played to its end.
 class EnvironmentFailed : public std::runtime_error {
  public:
   EnvironmentFailed(uint64_t failures, const std::string& last_error);
 };
 
-// Failures after which playing gives up.
-inline constexpr uint64_t kMaxPlayFailures = 1000;
+// Failures after which playing gives up if no episode has ended, or four for each row where that is more.
+inline constexpr uint64_t kMaxPlayFailures = 200;
 
 struct EpisodeSummary {
-  uint64_t episodes = 0;
-  // kUnknown until an episode has ended.
+  uint64_t episodes = 0;  // played to their end
+  uint64_t failed = 0;    // episodes that could not be, because the environment failed each time
+  uint64_t played = 0;    // how often an episode ended or failed: more than both where episodes were played again
+  // kUnknown until an episode has ended; without those that failed.
   double return_mean = kUnknown;  // unscaled returns; population standard deviation
   double return_std = kUnknown;
   double return_min = kUnknown;
   double return_max = kUnknown;
-  double length_mean = kUnknown;   // environment steps
-  double success_rate = kUnknown;  // also kUnknown if the environment does not report success
+  double length_mean = kUnknown;  // environment steps
+  // Of all, those that failed included: they are no successes. Also kUnknown if the environment does not report
+  // success.
+  double success_rate = kUnknown;
+  std::string last_error;  // of the environment; empty without one
+
+  uint64_t ended() const { return episodes + failed; }
 };
+
+// What the failed ones of `ended` episodes mean for a score, on one line.
+std::string failed_episodes_text(uint64_t failed, uint64_t ended, const std::string& last_error);
 
 class EpisodePlayer {
  public:
-  // Resets `env`. If it has more rows than `episodes`, only the first ones count. `seed` seeds all environments.
+  // Resets `env`, whose rows are worlds of `rows_per_world` rows (see rows_per_world() in envs/make_env.h). Episode
+  // number e has the random stream of row e after a reset with `seed`, so it is the same for any number of rows.
   // `state_size` as in Recurrence.
-  EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes, int64_t state_size = 0);
+  EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes, int64_t state_size = 0,
+                int64_t rows_per_world = 1);
 
-  // One step of every row. Throws what the policy throws, and EnvironmentFailed after more than kMaxPlayFailures.
+  // One step of every row. Throws what the policy throws, and EnvironmentFailed.
   void step(Policy& policy);
-  bool complete() const { return returns_.size() >= episodes_; }
+  bool complete() const { return returns_.size() + failed_ >= episodes_; }
   // Statistics of the episodes that have ended.
   EpisodeSummary summary() const;
 
  private:
+  // Episodes that are played at the same time: number first + n in each row n of `rows`.
+  struct Batch {
+    uint64_t first = 0;
+    std::vector<size_t> rows;  // ascending
+  };
+  struct Row {
+    bool plays = false;  // an episode that has not ended
+    double reward = 0;   // of this episode
+    int64_t length = 0;
+  };
+
+  void go_on();
+  void begin_next();
+  void begin(Batch batch);
   void note_row(size_t row);
+  void leave_world(size_t row);
+  size_t worlds_of(const std::vector<size_t>& rows) const;
+  void play_again();
+  bool fails_for_good(size_t row);
 
   std::unique_ptr<Env> env_;
+  uint64_t seed_;
+  size_t episodes_, rows_per_world_;
+  int64_t state_size_;
   EnvStep step_;
   LikelyActions actions_;
-  size_t episodes_;
-  std::vector<int64_t> share_, done_;  // episodes per row: to play, and played
-  std::vector<double> row_return_;     // of the current episodes
-  std::vector<int64_t> row_length_;
+  uint64_t begun_ = 0;       // episodes that were begun at least once
+  Batch batch_;              // is played now
+  std::deque<Batch> again_;  // are played next
+  std::vector<Row> rows_;
+  std::vector<size_t> failures_;  // rows of the batch whose episode has failed
+  size_t playing_ = 0;            // rows of the batch whose episode has not ended
+  // Of the episodes that have failed while they were played alone: how often, and after how many steps the last time.
+  struct Alone {
+    int times = 0, same = 0;  // `same`: in a row after so many steps
+    int64_t length = -1;
+  };
+  std::map<uint64_t, Alone> alone_;
   std::vector<double> returns_;  // of the episodes that have ended
   int64_t steps_ = 0;
-  uint64_t successes_ = 0;
-  uint64_t failures_ = 0;  // since the last episode ended, of rows with episodes left to play
+  uint64_t successes_ = 0, failed_ = 0;
+  uint64_t all_failures_ = 0;  // also of episodes that ended when they were played again
   std::string last_error_;
 };
 

@@ -23,11 +23,14 @@ EvaluationSlice slice_of(const EvaluationActorState& st) {
   slice.so_far.last = st.job.last;
   if (!st.player) return slice;
   const EpisodeSummary summary = st.player->summary();
+  slice.of = st.player->of();
   slice.so_far.episodes = summary.episodes;
+  slice.so_far.failed_episodes = summary.failed;
   slice.so_far.return_mean = summary.return_mean;
   slice.so_far.return_std = summary.return_std;
   slice.so_far.length_mean = summary.length_mean;
   slice.so_far.success_rate = summary.success_rate;
+  slice.so_far.last_error = summary.last_error;
   slice.over = st.player->complete();
   return slice;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/generation_scheduler.h"
+#include "envs/make_env.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -18,20 +19,25 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
 
   void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
     player_.reset();
+    episodes_ = static_cast<uint64_t>(episodes);
     if (!policy_)
       policy_ = context_->make_evaluation_policy ? context_->make_evaluation_policy() : context_->make_policy();
     policy_->load(weights);
-    player_.emplace(context_->make_evaluation_env(std::min(context_->config.evaluation.rows, episodes)),
-                    derive_key(seed, "evaluation"), episodes, context_->recurrence.state_size);
+    const RunConfig& config = context_->config;
+    player_.emplace(context_->make_evaluation_env(std::min(config.evaluation.rows, episodes)),
+                    derive_key(seed, "evaluation"), episodes, context_->recurrence.state_size,
+                    rows_per_world(config.env, config.evaluation.env_params));
   }
   void step() override { player_->step(*policy_); }
   bool complete() const override { return player_->complete(); }
+  uint64_t of() const override { return episodes_; }
   EpisodeSummary summary() const override { return player_ ? player_->summary() : EpisodeSummary(); }
 
  private:
   RunContextPtr context_;
   std::unique_ptr<Policy> policy_;
   std::optional<EpisodePlayer> player_;
+  uint64_t episodes_ = 0;
 };
 
 // The most likely answers to held-out prompts.
@@ -65,9 +71,10 @@ class AnswerEvaluation final : public EvaluationPlayer {
     }
   }
   bool complete() const override { return scheduler_->idle(); }
+  uint64_t of() const override { return prompts_.size(); }
   EpisodeSummary summary() const override {
     EpisodeSummary result;
-    result.episodes = rewards_.size();
+    result.episodes = result.played = rewards_.size();
     if (rewards_.empty()) return result;
     const auto count = static_cast<double>(rewards_.size());
     double sum = 0, squares = 0;

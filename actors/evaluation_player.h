@@ -15,11 +15,14 @@ class EvaluationPlayer {
   virtual ~EvaluationPlayer() = default;
 
   // Begins anew with these weights and this many episodes, or as many different held-out prompts, if the task has so
-  // many. The same seed gives the same ones.
+  // many. The same seed gives the same ones. Throws what making the environment and the model throws, and
+  // EnvironmentFailed.
   virtual void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) = 0;
   // Throws what the model throws, and EnvironmentFailed.
   virtual void step() = 0;
   virtual bool complete() const = 0;
+  // How many it plays; 0 before begin().
+  virtual uint64_t of() const = 0;
   // Of what has ended. The return of an answer is its reward, its length is in tokens, and a right one is a success.
   virtual EpisodeSummary summary() const = 0;
 };

@@ -90,7 +90,7 @@ void give_up(EvaluatorSelf self, const std::string& span) {
   // long each, and each would leave a thread behind.
   std::deque<EvaluatorState::Job> waiting = std::exchange(st.jobs, {}), skipped;
   for (EvaluatorState::Job& job : waiting) {
-    const bool made = result.episodes > 0 || st.jobs.empty() || job.message.last;
+    const bool made = result.ended() > 0 || st.jobs.empty() || job.message.last;
     (made ? st.jobs : skipped).push_back(std::move(job));
   }
   finish(self, result);

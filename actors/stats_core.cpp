@@ -176,6 +176,8 @@ std::string StatsCore::add(const Evaluation& evaluation, Clock::time_point now) 
   result.return_std = evaluation.return_std;
   result.length_mean = evaluation.length_mean;
   result.success_rate = evaluation.success_rate;
+  result.failed_episodes = evaluation.failed_episodes;
+  result.env_steps = point.empty() ? now_.env_steps : count_in(point, "env_steps");
   last_evaluated_ |= evaluation.last;
   return point.empty() ? to_json(take_report(now)) : with_evaluation(point, result);
 }
@@ -323,13 +325,14 @@ bool StatsCore::take_due() {
 
 std::string StatsCore::save(Clock::time_point now) const {
   const EvaluationResult e = now_.evaluation.value_or(EvaluationResult{});
-  return to_bytes(
-      now_.env_steps, now_.updates, WireDouble(now_.reuse), now_.ledger, now_.uncounted_at_most, now_.episodes,
-      now_.workers_up, now_.workers_total, now_.skipped_steps, workers_.last_error(), now_.evaluation.has_value(),
-      e.updates, e.episodes, WireDouble(e.return_mean), WireDouble(e.return_std), WireDouble(e.length_mean),
-      WireDouble(e.success_rate), points_, point_env_steps_, point_figures_, view_figures_, episodes_.save(),
-      std::vector<LagCounts>(lags_.begin(), lags_.end()), std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()),
-      workers_.save(now), receivers_.save(), published_, reported_, alarms_, evaluated_, last_evaluated_);
+  return to_bytes(now_.env_steps, now_.updates, WireDouble(now_.reuse), now_.ledger, now_.uncounted_at_most,
+                  now_.episodes, now_.workers_up, now_.workers_total, now_.skipped_steps, workers_.last_error(),
+                  now_.evaluation.has_value(), e.updates, e.episodes, WireDouble(e.return_mean),
+                  WireDouble(e.return_std), WireDouble(e.length_mean), WireDouble(e.success_rate), e.failed_episodes,
+                  e.env_steps, points_, point_env_steps_, point_figures_, view_figures_, episodes_.save(),
+                  std::vector<LagCounts>(lags_.begin(), lags_.end()),
+                  std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()), workers_.save(now), receivers_.save(),
+                  published_, reported_, alarms_, evaluated_, last_evaluated_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -344,9 +347,9 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   std::string last_error;
   from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.uncounted_at_most, now_.episodes,
              now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluated, e.updates, e.episodes,
-             return_mean, return_std, length_mean, success_rate, points_, point_env_steps_, point_figures_,
-             view_figures_, episodes, lags, batch_rows, workers, receivers, published_, reported_, alarms_, evaluated_,
-             last_evaluated_);
+             return_mean, return_std, length_mean, success_rate, e.failed_episodes, e.env_steps, points_,
+             point_env_steps_, point_figures_, view_figures_, episodes, lags, batch_rows, workers, receivers,
+             published_, reported_, alarms_, evaluated_, last_evaluated_);
   episodes_.load(episodes);
   now_.reuse = reuse;
   e.return_mean = return_mean;

@@ -237,6 +237,7 @@ void FakeEnv::observe(EnvStep& out) {
 
 void FakeEnv::reset(uint64_t seed, uint64_t, EnvStep& out) {
   world_.reset_seeds.push_back(seed);
+  active_.assign(active_.size(), true);
   for (size_t n = 0; n < current_.size(); ++n) {
     current_[n] = world_.new_observation();
     world_.place[current_[n]] = {world_.environments, static_cast<int64_t>(n)};

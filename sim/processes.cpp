@@ -145,8 +145,8 @@ void check_outcome(SimulatedRun& run) {
   if (result.evaluation->version != result.version)
     wrong("the last evaluation is for version " + result.evaluation->version.text());
   if (!result.evaluation->error.empty() ||
-      result.evaluation->episodes != static_cast<uint64_t>(config.evaluation.episodes))
-    wrong("the last evaluation has " + std::to_string(result.evaluation->episodes) +
+      result.evaluation->ended() != static_cast<uint64_t>(config.evaluation.episodes))
+    wrong("the last evaluation has " + std::to_string(result.evaluation->ended()) +
           " episodes: " + result.evaluation->error);
 }
 

@@ -44,7 +44,7 @@ class SimulatedSink final : public RunSink {
     const std::vector<uint64_t> saved = store_.list();
     const bool there = std::ranges::find(saved, evaluation.version.number) != saved.end();
     const double score = evaluation.error.empty() ? evaluation.return_mean : kUnknown;
-    best_.rank({evaluation.version.number, score, evaluation.episodes},
+    best_.rank({evaluation.version.number, score, evaluation.ended()},
                there ? std::optional(store_.weights_checksum(evaluation.version.number)) : std::nullopt);
     prune();
     if (there) check_best(score);

@@ -134,16 +134,20 @@ struct StatsTotals {
 
 struct Evaluation {
   PolicyVersion version;
-  uint64_t episodes = 0;
+  uint64_t episodes = 0;          // played to their end; the figures are of these
+  uint64_t failed_episodes = 0;   // see EpisodeSummary::failed
   double return_mean = kUnknown;  // these four are unknown while no episode is over
   double return_std = kUnknown;
   double length_mean = kUnknown;
-  double success_rate = kUnknown;  // unknown also where the environment does not report success
+  double success_rate = kUnknown;  // see EpisodeSummary::success_rate
   bool last = false;
   std::string error;
   // Set by stats for the sink, unless it failed: the run after the update that was evaluated, with this evaluation, as
   // a line of metrics.jsonl.
   std::string point;
+  std::string last_error;  // of the environment; empty without one
+
+  uint64_t ended() const { return episodes + failed_episodes; }
 };
 
 struct EvaluateMessage {
@@ -154,6 +158,7 @@ struct EvaluateMessage {
 // To the evaluator: how far the evaluation under way is, after some of its steps.
 struct EvaluationSlice {
   uint64_t steps = 0;  // that every row has made
+  uint64_t of = 0;     // episodes, or prompts, that it plays; 0 = not known
   Evaluation so_far;   // of the episodes that have ended
   bool over = false;
 };

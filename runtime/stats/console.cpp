@@ -154,7 +154,8 @@ std::string evaluation_line(const StatsSnapshot& s) {
            format_short(e.episodes) + " prompts";
   return "  evaluation at update " + format_short(e.updates) + ": return " +
          return_figure(e.return_mean, e.return_mean) + " +- " + return_figure(e.return_std, e.return_mean) +
-         ", success " + format_percent(e.success_rate);
+         ", success " + format_percent(e.success_rate) +
+         (e.failed_episodes > 0 ? ", " + format_short(e.failed_episodes) + " failed" : "");
 }
 
 // Empty unless an evaluation is under way.

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/errors.h"
 #include "runtime/stats/snapshot_fields.h"
 
 namespace troupe {
@@ -60,6 +61,13 @@ std::string to_json(const EvaluationResult& result) {
   StatsSnapshot s;
   s.evaluation = result;
   return json_text(json_of(s)["eval"]);
+}
+
+uint64_t count_in(const std::string& json, const std::string& name) {
+  const ordered_json value = ordered_json::parse(json, nullptr, false);
+  if (!value.is_object() || !value.contains(name) || !value[name].is_number_unsigned())
+    throw ConfigError("a line of metrics.jsonl has no " + name);
+  return value[name].get<uint64_t>();
 }
 
 std::string with_evaluation(const std::string& json, const EvaluationResult& result) {

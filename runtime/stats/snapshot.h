@@ -16,12 +16,14 @@ namespace troupe {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 struct EvaluationResult {
-  uint64_t updates = 0;  // of the policy that was evaluated
-  uint64_t episodes = 0;
+  uint64_t updates = 0;   // of the policy that was evaluated
+  uint64_t episodes = 0;  // played to their end
   double return_mean = kUnknown;
   double return_std = kUnknown;
   double length_mean = kUnknown;
   double success_rate = kUnknown;  // unknown where the environment does not report success
+  uint64_t failed_episodes = 0;    // could not be played, because the environment failed: no successes
+  uint64_t env_steps = 0;          // of the run after the update that was evaluated
 };
 
 // An evaluation that has not ended.
@@ -135,6 +137,9 @@ void forget_times(StatsSnapshot& snapshot);
 // One JSON object on one line, with the fields of snapshot_fields(); numbers that are not finite are null.
 std::string to_json(const StatsSnapshot& snapshot);
 std::string to_json(const EvaluationResult& result);
+// The count of that name, such as "env_steps", in what to_json() gave for a snapshot. Throws ConfigError if it has
+// none.
+uint64_t count_in(const std::string& json, const std::string& name);
 // What to_json() gave for a snapshot, with this evaluation in place of its own.
 std::string with_evaluation(const std::string& json, const EvaluationResult& result);
 std::string to_json(const Ledger& ledger);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "actors/config/run_config.h"
+#include "envs/batched.h"
 #include "envs/make_env.h"
 #include "tests/support/test.h"
 
@@ -64,15 +66,40 @@ TEST_CASE("episode_player: if environments always fail, their error ends it") {
     for (uint64_t step = 0; step < kMaxPlayFailures; ++step) player.step(policy);
   };
   CHECK_THROWS_WITH_AS(play_on(),
-                       "the environment failed 1002 times, the last time with: row 1: synthetic: injected exception",
+                       "the environment failed 16 times, the last time with: row 1: synthetic: injected exception",
                        EnvironmentFailed);
   CHECK(player.summary().episodes == 0);
+  CHECK(player.summary().failed == 4);
 }
 
-TEST_CASE("episode_player: any number of failures is allowed while episodes are finished") {
+TEST_CASE("episode_player: of many episodes that all fail, not all are tried") {
+  auto env = make_evaluation_env(config_of("Synthetic").env, R"({"exception_probability": 1})", 4);
+  FirstPolicy policy(env->spec());
+  EpisodePlayer player(std::move(env), 1, 1'000'000);
+  const auto play_on = [&] {
+    for (uint64_t step = 0; step <= kMaxPlayFailures; ++step) player.step(policy);
+  };
+  CHECK_THROWS_AS(play_on(), EnvironmentFailed);
+  CHECK(player.summary().played == kMaxPlayFailures + 1);
+}
+
+TEST_CASE("episode_player: any number of failures is allowed once an episode has ended") {
   RunConfig config = config_of("Synthetic", R"({"exception_probability": 0.2, "episode_length": 2})");
   config.env.params = R"({"image_height": 1, "image_width": 1})";
-  CHECK(play(config, 4, 8000).episodes == 8000);  // with more than kMaxPlayFailures failures in total
+  const EpisodeSummary s = play(config, 4, 8000);
+  CHECK(s.ended() == 8000);
+  CHECK(s.failed > kMaxPlayFailures);
+  CHECK(s.played == 8000 + 3 * s.failed);  // once with others, three times alone
+}
+
+TEST_CASE("episode_player: the episodes are the same for any number of rows") {
+  const EpisodeSummary one = play(config_of("CartPole-v1"), 1, 23);
+  for (const int64_t rows : {2, 5, 23}) {
+    const EpisodeSummary several = play(config_of("CartPole-v1"), rows, 23);
+    CHECK(several.return_mean == one.return_mean);
+    CHECK(several.return_std == doctest::Approx(one.return_std));
+    CHECK(several.return_min == one.return_min);
+  }
 }
 
 TEST_CASE("episode_player: the success rate is NaN if the environment does not report success, else it may be 0") {
@@ -120,4 +147,125 @@ TEST_CASE("episode_player: a recurrent state is kept from step to step and reset
   EpisodePlayer player(std::move(env), 1, 4, 1);
   while (!player.complete()) player.step(policy);
   CHECK(policy.longest == static_cast<float>(limit));  // the first action never reaches the door
+}
+
+namespace {
+
+// Episodes of 4 or 40 steps with reward 1, of which the short ones are a success. The draws say which episodes fail.
+struct Flaky {
+  struct Options {
+    double fails = 0;          // of the steps, by chance that does not repeat with the episode
+    bool doomed_fail = false;  // in its third step an episode that drew so fails, each time
+    Rng* chance = nullptr;
+  };
+  explicit Flaky(const Options& of) : options(of) {}
+  static EnvSpec spec() {
+    EnvSpec result;
+    result.id = "Flaky";
+    result.observations = {{"steps", DType::f32, {1}}};
+    result.action.bins = {2};
+    result.reports_success = true;
+    return result;
+  }
+  void reset(Rng& rng) {
+    length = rng.below(2) == 0 ? 4 : 40;
+    doomed = rng.below(6) == 0;
+    steps = 0;
+  }
+  RowStep step(int32_t, Rng&) {
+    if (options.fails > 0 && options.chance->uniform_double() < options.fails) throw std::runtime_error("by chance");
+    ++steps;
+    if (options.doomed_fail && doomed && steps == 3) throw std::runtime_error("doomed");
+    return {.reward = 1, .terminated = steps == length, .success = length == 4};
+  }
+  void observe(RowWriter out) const { out.array<float>()[0] = static_cast<float>(steps); }
+
+  Options options;
+  int32_t length = 0, steps = 0;
+  bool doomed = false;
+};
+
+// Rows of one process: if one fails, all that are active do.
+class OneProcess final : public Env {
+ public:
+  explicit OneProcess(std::unique_ptr<Env> env) : env_(std::move(env)) {}
+  const EnvSpec& spec() const override { return env_->spec(); }
+  int64_t rows() const override { return env_->rows(); }
+  void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override { env_->reset(seed, first_row, out); }
+  void step(const Array& actions, EnvStep& out) override {
+    env_->step(actions, out);
+    const auto failed = out.failed.mutable_view<uint8_t>();
+    if (std::ranges::find(failed, static_cast<uint8_t>(Failed::now)) == failed.end()) return;
+    for (uint8_t& each : failed)
+      if (each == 0) each = static_cast<uint8_t>(Failed::now);
+  }
+  void observe(EnvStep& out) override { env_->observe(out); }
+  void set_active(int64_t row, bool active) override { env_->set_active(row, active); }
+  std::string render(int64_t row) const override { return env_->render(row); }
+  bool save(std::string& bytes) const override { return env_->save(bytes); }
+  bool load(const std::string& bytes) override { return env_->load(bytes); }
+
+ private:
+  std::unique_ptr<Env> env_;
+};
+
+EpisodeSummary play(std::unique_ptr<Env> env, int64_t episodes, int64_t rows_per_world = 1) {
+  FirstPolicy policy(env->spec());
+  EpisodePlayer player(std::move(env), 7, episodes, 0, rows_per_world);
+  while (!player.complete()) player.step(policy);
+  return player.summary();
+}
+
+std::unique_ptr<Env> flaky(int64_t rows, const Flaky::Options& options = {}) {
+  return std::make_unique<Batched<Flaky>>(Flaky::spec(), rows, options);
+}
+
+}  // namespace
+
+TEST_CASE("episode_player: failures by chance change neither the mean return nor the success rate") {
+  const EpisodeSummary sound = play(flaky(10), 200);
+  REQUIRE(sound.episodes == 200);
+  REQUIRE(sound.success_rate == doctest::Approx(0.5).epsilon(0.2));
+  Rng chance(3);
+  const EpisodeSummary failing = play(flaky(10, {.fails = 0.02, .chance = &chance}), 200);
+  CHECK(failing.episodes == 200);
+  CHECK(failing.played > 270);  // of the long episodes more than half fail each time
+  CHECK(failing.return_mean == sound.return_mean);
+  CHECK(failing.length_mean == sound.length_mean);
+  CHECK(failing.success_rate == sound.success_rate);
+  CHECK(failing.last_error.ends_with("by chance"));
+}
+
+TEST_CASE("episode_player: an episode that fails each time is counted as failed, and is no success") {
+  const EpisodeSummary sound = play(flaky(10), 100), doomed = play(flaky(10, {.doomed_fail = true}), 100);
+  CHECK(doomed.ended() == 100);
+  CHECK(doomed.failed > 8);
+  CHECK(doomed.failed < 30);
+  CHECK(doomed.success_rate < sound.success_rate);
+  const double successes = 100 * doomed.success_rate;
+  CHECK(successes == doctest::Approx(std::round(successes)));  // of all 100
+  CHECK(doomed.return_mean ==
+        doctest::Approx((4 * successes + 40 * (static_cast<double>(doomed.episodes) - successes)) /
+                        static_cast<double>(doomed.episodes)));
+  CHECK(failed_episodes_text(doomed.failed, doomed.ended(), doomed.last_error)
+            .find("The return leaves them out, so it may be too good") != std::string::npos);
+}
+
+TEST_CASE("episode_player: an episode that takes those in the same process along fails alone") {
+  const EpisodeSummary apart = play(flaky(16, {.doomed_fail = true}), 100);
+  const EpisodeSummary together = play(std::make_unique<OneProcess>(flaky(16, {.doomed_fail = true})), 100);
+  CHECK(together.failed == apart.failed);
+  CHECK(together.episodes == apart.episodes);
+  CHECK(together.return_mean == apart.return_mean);
+}
+
+TEST_CASE("episode_player: the rows of a world are played together, also when one of their episodes is played again") {
+  Rng chance(5);
+  const EpisodeSummary sound = play(flaky(12), 30, 4);
+  const EpisodeSummary failing = play(flaky(12, {.fails = 0.01, .chance = &chance}), 30, 4);
+  CHECK(failing.episodes == 30);
+  CHECK(failing.played > 30);
+  CHECK(failing.return_mean == sound.return_mean);
+  const EpisodeSummary doomed = play(std::make_unique<OneProcess>(flaky(12, {.doomed_fail = true})), 36, 12);
+  CHECK(doomed.ended() == 36);  // none is ever without those of its world
 }

@@ -70,7 +70,8 @@ const Run& trained_run() {
 TEST_CASE("eval: repeats the evaluation at the end of the run") {
   const json ours = trained_run().eval();
   const json theirs = json::parse(read(trained_run().path + "/summary.json")).at("eval");
-  for (const char* key : {"episodes", "return_mean", "return_std", "length_mean", "success_rate", "updates"}) {
+  for (const char* key :
+       {"episodes", "failed_episodes", "return_mean", "return_std", "length_mean", "success_rate", "updates"}) {
     CAPTURE(key);
     CHECK(ours.at(key) == theirs.at(key));
   }
@@ -158,7 +159,7 @@ TEST_CASE("eval and train report with its error that the environment fails in ev
       run_troupe({"train", "synthetic", "--run", run, "--set", "stop.updates=1", "--set", "stop.env_steps=0", "--set",
                   R"(env.params={"image_height": 4, "image_width": 4})", "--set",
                   "evaluation.env_params.exception_probability=1"});
-  const std::string reason = "the environment failed 100";  // or a few more, one for each row of the last step
+  const std::string reason = "the environment failed 201 times";
   CHECK(trained.exit_code == 1);
   CHECK(trained.err.starts_with("troupe: the last evaluation failed: " + reason));
   CHECK(std::ranges::count(trained.err, '\n') == 1);
@@ -170,6 +171,36 @@ TEST_CASE("eval and train report with its error that the environment fails in ev
   CHECK(evaluated.err.starts_with("troupe: " + reason));
   CHECK(evaluated.err.find("the last time with: ") != std::string::npos);
   CHECK(evaluated.err.find("internal error") == std::string::npos);
+}
+
+TEST_CASE("eval and train count the episodes that fail, and warn that the score leaves them out") {
+  const test::TempFolder folder;
+  const std::string run = folder / "run";
+  const CommandResult trained =
+      run_troupe({"train", "synthetic", "--run", run, "--set", "stop.updates=1", "--set", "stop.env_steps=0", "--set",
+                  R"(env.params={"image_height": 4, "image_width": 4, "episode_length": 20})", "--set",
+                  "evaluation.env_params.exception_probability=0.02", "--set", "evaluation.rows=10"});
+  CHECK(trained.exit_code == 0);
+  const json theirs = json::parse(read(run + "/summary.json")).at("eval");
+  const uint64_t failed = theirs.at("failed_episodes");
+  CHECK(failed > 5);  // the draws that make an episode fail are its own, so it fails each time
+  CHECK(failed < 60);
+  CHECK(theirs.at("episodes") == 100 - failed);
+  const std::string text = std::to_string(failed);
+  CHECK(trained.err.find(": " + text +
+                         " of 100 episodes failed, also when played again, because the environment "
+                         "failed. The return leaves them out, so it may be too good") != std::string::npos);
+  CHECK(trained.out.find(" over " + std::to_string(100 - failed) + " episodes, without " + text + " that failed") !=
+        std::string::npos);
+  const std::string metrics = read(run + "/metrics.jsonl");
+  CHECK(metrics.find("\"failed_episodes\":" + text + ',') != std::string::npos);
+  const CommandResult evaluated = run_troupe({"eval", run, "--json"});
+  CHECK(evaluated.exit_code == 0);
+  CHECK(json::parse(evaluated.out).at("failed_episodes") == failed);
+  CHECK(json::parse(evaluated.out).at("return_mean") == theirs.at("return_mean"));
+  CHECK(evaluated.err.starts_with("troupe: warning: " + text + " of 100 episodes failed"));
+  const CommandResult shown = run_troupe({"eval", run});
+  CHECK(shown.out.find("\nfailed   " + text + " further episodes\n") != std::string::npos);
 }
 
 TEST_CASE("eval: JSON is valid UTF-8, whatever the bytes of the folder's name") {

@@ -30,8 +30,10 @@ struct Played {
   int code = 0;       // exit code
 };
 
-std::string how_many(const EpisodeSummary& so_far, int64_t episodes) {
-  return format_count(so_far.episodes) + " of " + format_count(static_cast<uint64_t>(episodes)) + " episodes";
+// What it plays: episodes, or the prompts of a token run.
+std::string how_many(const TrainedRun& run, const EpisodeSummary& so_far, int64_t episodes) {
+  return format_count(so_far.ended()) + " of " + format_count(static_cast<uint64_t>(episodes)) +
+         (run.context->tokens ? " prompts" : " episodes");
 }
 
 // With the run's own seed and number of episodes, these are the same episodes as in the run's evaluations. A signal
@@ -44,23 +46,23 @@ Played play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed, std
   Played played;
   while (!evaluation.wait(kPoll)) {
     const EpisodeSummary now = evaluation.so_far();
-    if (now.episodes > played.summary.episodes) last_end = Clock::now();
+    if (now.ended() > played.summary.ended()) last_end = Clock::now();
     played.summary = now;
     if (signals.asked()) {
-      played.error = "stopped by " + signal_name(signals.first()) + " after " + how_many(now, episodes);
+      played.error = "stopped by " + signal_name(signals.first()) + " after " + how_many(run, now, episodes);
       played.code = kExitInterrupted;
       return played;
     }
     if (timeout.count() > 0 && Clock::now() - last_end >= timeout) {
       played.error = "no episode ended within " + std::to_string(timeout.count()) +
-                     " ms (evaluation.timeout_ms of the run, --timeout-ms); " + how_many(now, episodes) +
+                     " ms (evaluation.timeout_ms of the run, --timeout-ms); " + how_many(run, now, episodes) +
                      " were played";
       played.code = kExitFailure;
       return played;
     }
     if (Clock::now() < next_line) continue;
     next_line += kBetweenLines;
-    print_error("troupe: " + how_many(now, episodes) + " played after " +
+    print_error("troupe: " + how_many(run, now, episodes) + " played after " +
                 format_seconds(std::chrono::duration<double>(Clock::now() - started).count()));
   }
   played.summary = evaluation.so_far();
@@ -69,14 +71,17 @@ Played play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed, std
 
 void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
   const auto number = [](double x) { return format_number(x, 2); };
+  const bool answers = run.context->tokens != nullptr;
   std::cout << printable(folder, std::string::npos) << ": " << run.context->spec.id << " after "
-            << format_counted(run.version.number, "update") << ", " << format_counted(run.env_steps, "environment step")
-            << '\n'
-            << "episodes " << format_count(s.episodes) << '\n'
-            << "return   " << number(s.return_mean) << " +- " << number(s.return_std) << ", from "
-            << number(s.return_min) << " to " << number(s.return_max) << '\n'
-            << "length   " << number(s.length_mean) << '\n';
-  if (run.context->spec.reports_success) std::cout << "success  " << number(100 * s.success_rate) << " %\n";
+            << format_counted(run.version.number, "update") << ", "
+            << format_counted(run.env_steps, answers ? "answer" : "environment step") << '\n'
+            << (answers ? "prompts  " : "episodes ") << format_count(s.episodes) << '\n';
+  if (s.failed > 0) std::cout << "failed   " << format_count(s.failed) << " further episodes\n";
+  std::cout << (answers ? "reward   " : "return   ") << number(s.return_mean) << " +- " << number(s.return_std)
+            << ", from " << number(s.return_min) << " to " << number(s.return_max) << '\n'
+            << "length   " << number(s.length_mean) << (answers ? " tokens\n" : "\n");
+  if (run.context->spec.reports_success)
+    std::cout << (answers ? "pass@1   " : "success  ") << number(100 * s.success_rate) << " %\n";
 }
 
 }  // namespace
@@ -93,14 +98,16 @@ int run_eval(const EvalOptions& options) try {
   signals.end();
   const EpisodeSummary& s = played.summary;
   if (!played.error.empty()) print_error("troupe: " + played.error);
+  if (s.failed > 0) warn(failed_episodes_text(s.failed, s.ended(), s.last_error));
   if (!options.json) {
-    if (played.error.empty() || s.episodes > 0) print_text(options.run_dir, run, s);
+    if (played.error.empty() || s.ended() > 0) print_text(options.run_dir, run, s);
     return played.code;
   }
   OrderedJson result{{"run", options.run_dir},        {"env", run.context->spec.id},  {"seed", seed},
                      {"updates", run.version.number}, {"env_steps", run.env_steps},   {"episodes", s.episodes},
-                     {"return_mean", s.return_mean},  {"return_std", s.return_std},   {"return_min", s.return_min},
-                     {"return_max", s.return_max},    {"length_mean", s.length_mean}, {"success_rate", s.success_rate}};
+                     {"failed_episodes", s.failed},   {"return_mean", s.return_mean}, {"return_std", s.return_std},
+                     {"return_min", s.return_min},    {"return_max", s.return_max},   {"length_mean", s.length_mean},
+                     {"success_rate", s.success_rate}};
   if (!played.error.empty()) result["error"] = played.error;
   std::cout << result.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
   return played.code;

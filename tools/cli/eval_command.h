@@ -51,20 +51,22 @@ inline void check_eval(const EvalOptions& options) {
 }
 
 inline Command eval_command() {
-  return {.name = "eval",
-          .summary = "evaluate a checkpoint of a run with the policy's most likely actions",
-          .examples =
-              "  troupe eval runs/cartpole\n"
-              "  troupe eval runs/cartpole --checkpoint best\n"
-              "  troupe eval runs/cartpole --episodes 1000 --seed 7 --json\n",
-          .exit_codes = {{0, "all episodes were played"},
-                         {1,
-                          "the environment failed or no episode ended in time, the policy computed numbers that are "
-                          "not finite, or the result could not be written"},
-                         {2, "a mistake in the command, or a run folder that cannot be used"},
-                         {130, "stopped by a signal, with the result of the episodes played so far"}},
-          .parse = read_then_run<read_eval, check_eval>,
-          .done_by = kLearnProgram};
+  return {
+      .name = "eval",
+      .summary = "evaluate a checkpoint of a run with the policy's most likely actions",
+      .examples =
+          "  troupe eval runs/cartpole\n"
+          "  troupe eval runs/cartpole --checkpoint best\n"
+          "  troupe eval runs/cartpole --episodes 1000 --seed 7 --json\n",
+      .exit_codes =
+          {{0, "all episodes were played; a warning says how many of them failed, if any did"},
+           {1,
+            "the environment failed in all episodes or no episode ended in time, the policy computed numbers that are "
+            "not finite, or the result could not be written"},
+           {2, "a mistake in the command, or a run folder that cannot be used"},
+           {130, "stopped by a signal, with the result of the episodes played so far"}},
+      .parse = read_then_run<read_eval, check_eval>,
+      .done_by = kLearnProgram};
 }
 
 }  // namespace troupe

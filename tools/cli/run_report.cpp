@@ -32,8 +32,10 @@ double seconds_since(std::chrono::steady_clock::time_point moment) {
 
 // The evaluation as JSON, in which nlohmann writes NaN and infinities as null.
 OrderedJson evaluation_of(const Evaluation& e, bool answers) {
-  OrderedJson result{{"episodes", e.episodes},         {"return_mean", e.return_mean}, {"return_std", e.return_std},
-                     {"success_rate", e.success_rate}, {"length_mean", e.length_mean}, {"updates", e.version.number}};
+  OrderedJson result{{"episodes", e.episodes},         {"failed_episodes", e.failed_episodes},
+                     {"return_mean", e.return_mean},   {"return_std", e.return_std},
+                     {"success_rate", e.success_rate}, {"length_mean", e.length_mean},
+                     {"updates", e.version.number}};
   if (answers) result["pass_at_1"] = e.success_rate;
   if (!e.error.empty()) result["error"] = e.error;
   return result;
@@ -51,7 +53,8 @@ std::string evaluation_text(const Evaluation& e, bool answers) {
   if (answers)
     return "evaluation: pass@1 " + format_number(e.success_rate, 3) + " over " + format_counted(e.episodes, "prompt");
   return "evaluation: return " + format_number(e.return_mean, 2) + " +- " + format_number(e.return_std, 2) +
-         success_text(e.success_rate) + " over " + format_counted(e.episodes, "episode");
+         success_text(e.success_rate) + " over " + format_counted(e.episodes, "episode") +
+         (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + " that failed" : "");
 }
 
 std::string failures_text(const StatsSnapshot& last) {
@@ -112,7 +115,7 @@ void RunReport::evaluated(const Evaluation& evaluation) {
   if (evaluation.last) last_evaluation_ = evaluation.point;
   if (config_.checkpoint.keep_best == 0) return;
   const double score = evaluation.error.empty() ? evaluation.return_mean : kUnknown;
-  folder_.rank_checkpoint({evaluation.version.number, score, evaluation.episodes});
+  folder_.rank_checkpoint({evaluation.version.number, score, evaluation.ended()});
 }
 
 // A line of its own, at the update that was evaluated. TensorBoard has its other figures already.

@@ -85,13 +85,14 @@ TEST_CASE("console: the block before there is any data") {
 TEST_CASE("console: an evaluation, failures and receivers that are behind are shown if there are any") {
   StatsSnapshot s = running();
   s.evaluation = EvaluationResult{100, 20, 499.5, 1.25, 499, 1.0};
+  s.evaluation->failed_episodes = 3;
   s.env_failures = {{"CartPole-v1", 3}};
   s.weights_behind["inference 1"] = 7;
   const auto lines = console_block("demo", s, 80);
   const auto holds = [&](const std::string& line) { return std::ranges::count(lines, line) == 1; };
   CHECK(holds("  failures   environments failed 3 times, 64 samples lost"));
   CHECK(holds("  weights    7 versions behind at one inference actor"));
-  CHECK(holds("  evaluation at update 100: return 499.5 +- 1.2, success 100 %"));
+  CHECK(holds("  evaluation at update 100: return 499.5 +- 1.2, success 100 %, 3 failed"));
 }
 
 TEST_CASE("console: workers that were started again are not shown as missing") {
