@@ -135,11 +135,17 @@ void on_beat(EvaluatorSelf self) {
 void on_stop(EvaluatorSelf self, const Stop& stop) {
   auto& st = self->state;
   if (std::exchange(st.stopping, true)) return;
-  if (!st.jobs.empty())
-    log_info("evaluator", format_counted(st.jobs.size(), "evaluation") + " not made, the first of version " +
-                              st.jobs.front().message.weights->version.text() + ": the run ends (" + stop.reason + ")");
-  if (!st.actor) return self->quit();
-  self->send(st.actor, stop);
+  std::vector<uint64_t> open;
+  for (const EvaluatorState::Job& job : st.jobs)
+    if (!job.message.last) open.push_back(job.message.weights->version.number);  // the command says so of the last one
+  if (!open.empty())
+    log_warn("evaluator", "not evaluated: " + policies_text(open) + ": the run ends (" + stop.reason +
+                              "). The same command evaluates those that have a checkpoint");
+  if (!st.given_up.empty())
+    log_warn("evaluator", format_counted(st.given_up.size(), "evaluation") +
+                              " that ended after evaluation.timeout_ms: the environment is still inside a step there");
+  if (st.actor) self->send(st.actor, stop);
+  quit_if_alone(self);
 }
 
 }  // namespace
@@ -147,6 +153,17 @@ void on_stop(EvaluatorSelf self, const Stop& stop) {
 uint64_t most_open_evaluations(size_t snapshot_bytes) {
   constexpr uint64_t kBytes = uint64_t{256} << 20;
   return std::clamp<uint64_t>(kBytes / std::max<size_t>(snapshot_bytes, 1), 2, 32);
+}
+
+std::string policies_text(const std::vector<uint64_t>& updates) {
+  constexpr size_t kNamed = 8;
+  std::string text = updates.size() == 1 ? "the policy after update " : "the policies after updates ";
+  const size_t shown = std::min(updates.size(), kNamed);
+  for (size_t i = 0; i < shown; ++i) {
+    const bool last = i + 1 == updates.size();
+    text += (i == 0 ? "" : last ? " and " : ", ") + std::to_string(updates[i]);
+  }
+  return updates.size() > shown ? text + " and " + std::to_string(updates.size() - shown) + " more" : text;
 }
 
 EvaluatorActor::behavior_type evaluator(EvaluatorSelf self, RunContextPtr context, StatsActor stats) {

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <deque>
+#include <string>
+#include <vector>
 
 #include "actors/messages.h"
 #include "actors/run_context.h"
@@ -14,6 +16,9 @@ namespace troupe {
 // How many evaluations may be under way or wait. Each holds a snapshot of this many bytes, and a run does not end
 // before all are made.
 uint64_t most_open_evaluations(size_t snapshot_bytes);
+
+// "the policies after updates 20, 40 and 60".
+std::string policies_text(const std::vector<uint64_t>& updates);
 
 struct EvaluatorState {
   static inline const char* name = "evaluator";

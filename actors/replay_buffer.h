@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <set>
+#include <vector>
 
 #include <caf/actor_clock.hpp>
 
@@ -55,7 +56,8 @@ struct ReplayStart {
   Ledger ledger;
   uint64_t uncounted = 0;
   StatsTotals totals;
-  double time_progress = 0;  // 0..1 of stop.seconds at the end of the last start, see actors/run_progress.h
+  double time_progress = 0;             // 0..1 of stop.seconds at the end of the last start, see actors/run_progress.h
+  std::vector<WeightsPtr> evaluations;  // policies of totals.open_evaluations, which are evaluated first
 };
 
 ReplayActor::behavior_type replay_buffer(SelfPointer<ReplayActor, ReplayState> self, RunContextPtr context,

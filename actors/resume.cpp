@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 #include "runtime/base/errors.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 constexpr const char* kWindow = "stats.window";
 constexpr const char* kAlarms = "stats.alarms";
+constexpr const char* kEvaluation = "stats.evaluation";
+constexpr const char* kOpenEvaluations = "stats.open_evaluations";
 constexpr const char* kElapsed = "stats.elapsed_seconds";
 constexpr double kMostElapsedSeconds = 1e10;  // 300 years
 // Only of runs with a warm-up.
@@ -61,6 +64,15 @@ WarmupResult saved_warmup(const Checkpoint& checkpoint) {
   return warmup;
 }
 
+std::map<uint64_t, std::string> saved_evaluations(const Checkpoint& checkpoint) {
+  std::map<uint64_t, std::string> result;
+  const auto found = checkpoint.extras.find(kOpenEvaluations);
+  if (found == checkpoint.extras.end()) return result;
+  std::istringstream lines(found->second);
+  for (std::string line; std::getline(lines, line);) result[count_in(line, "updates")] = line;
+  return result;
+}
+
 }  // namespace
 
 void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message) {
@@ -70,6 +82,9 @@ void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message) {
   put_warmup(checkpoint, message.totals.warmup);
   if (!message.totals.window.empty()) checkpoint.extras[kWindow] = message.totals.window;
   if (!message.totals.alarms.empty()) checkpoint.extras[kAlarms] = message.totals.alarms;
+  if (!message.totals.evaluation.empty()) checkpoint.extras[kEvaluation] = message.totals.evaluation;
+  for (const auto& [updates, line] : message.totals.open_evaluations)
+    checkpoint.extras[kOpenEvaluations] += line + '\n';
 }
 
 uint64_t saved_count(const Checkpoint& checkpoint, const std::string& name) {
@@ -115,6 +130,9 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
   start.time_progress = saved_number(checkpoint, kTimeProgress, 1);
   if (const auto it = checkpoint.extras.find(kWindow); it != checkpoint.extras.end()) start.totals.window = it->second;
   if (const auto it = checkpoint.extras.find(kAlarms); it != checkpoint.extras.end()) start.totals.alarms = it->second;
+  if (const auto it = checkpoint.extras.find(kEvaluation); it != checkpoint.extras.end())
+    start.totals.evaluation = it->second;
+  start.totals.open_evaluations = saved_evaluations(checkpoint);
   return start;
 }
 

@@ -88,6 +88,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   now_.skipped_steps = start_.totals.skipped_steps;
   if (!start_.totals.window.empty()) episodes_.load(start_.totals.window);
   if (!start_.totals.alarms.empty()) from_bytes(start_.totals.alarms, "stats.alarms", alarms_);
+  evaluated_ = start_.totals.open_evaluations;
   progress_before_ = progress(0);
   env_rate_.add(started, now_.env_steps);
   update_rate_.add(started, now_.updates);
@@ -216,11 +217,13 @@ StatsTotals StatsCore::totals(Clock::time_point now) const {
   totals.request_retries = workers_.retries();
   totals.skipped_steps = now_.skipped_steps;
   totals.warmup = start_.totals.warmup;
+  totals.evaluation = now_.evaluation ? to_json(*now_.evaluation) : start_.totals.evaluation;
   if (config_.deterministic) return totals;  // its checkpoints depend neither on time nor on the number of starts
   totals.elapsed_seconds = start_.totals.elapsed_seconds + seconds(in_training(now) - started_);
   totals.starts = start_.totals.starts + 1;
   totals.window = episodes_.save();
   totals.alarms = to_bytes(alarms_);
+  totals.open_evaluations = evaluated_;
   return totals;
 }
 

@@ -280,6 +280,10 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
         st.context->use_threads(static_cast<int>(st.context->config.trainer.threads));
         self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
         if (st.context->deterministic) return;
+        for (WeightsPtr& weights : std::exchange(st.start.evaluations, {})) {
+          ++st.evaluations;
+          self->send(st.peers.evaluator, EvaluateMessage{std::move(weights), false});
+        }
         if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
         // Needed in case no further update checks the clock.
         if (const double limit = st.context->config.stop.seconds; limit > 0)

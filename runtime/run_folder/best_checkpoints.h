@@ -74,6 +74,10 @@ class BestCheckpoints {
   // The checkpoint after `updates`, whose weights have that checksum, is on disk. `awaited`: its evaluation will
   // follow.
   void add(uint64_t updates, bool awaited, const std::string& weights);
+  // The evaluation of a checkpoint that is on disk since an earlier start will follow.
+  void await(uint64_t updates) {
+    if (by_.count > 0) awaited_.insert(updates);
+  }
   // The evaluation of the policy after score.updates has ended; a return that is not finite ranks nothing. `weights` is
   // the checksum of that checkpoint; without one the score waits for it.
   void rank(const CheckpointScore& score, const std::optional<std::string>& weights);

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,8 @@ class RunFolder {
   // BestCheckpoints::begin(). A ranked one that is damaged is renamed. Once, after checkpoints().recover(). Throws
   // ConfigError when the folder cannot be read.
   void keep_best(const RankedBy& by, uint64_t keep);
+  // The evaluation of the checkpoint after `updates` will follow, so it is kept until then. After keep_best().
+  void await_evaluation(uint64_t updates) { best_.await(updates); }
   // Writes a checkpoint and removes all but the newest `keep` (0 keeps all), the best ones and those whose evaluation
   // was to follow (`evaluated_later`). Throws IoError when it cannot be written; an old one that cannot be removed is a
   // warning.
@@ -100,6 +103,9 @@ class RunFolder {
 
   // The number of updates in the newest line that begin_metrics() cut off; 0 where it cut none off that can be read.
   uint64_t cut_updates() const { return metrics_.cut_updates(); }
+
+  // The updates whose evaluations have ended since the checkpoint of the resume point was written, at least.
+  const std::set<uint64_t>& evaluated() const { return metrics_.evaluated(); }
 
   // These two throw only LockLost: a write that the disk refuses is lost and counted, and the run continues. The first
   // of several refusals in a row is logged. When a file was renamed, removed or cut since the write before, with a

@@ -172,12 +172,26 @@ void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
       lines_ += cut.later.size();
     }
   }
+  if (file) note_evaluations(path, resume->least_lines);
   const uint64_t expected = resume->lines.value_or(resume->least_lines);
   if (lines_ < expected)
     log_warn(kRunMetrics, path + ": " + (file ? "holds " + std::to_string(lines_) : "is missing, so there are none") +
                               " of the " + std::to_string(expected) +
                               " lines that there were at the checkpoint from which the run resumes, that of update " +
                               std::to_string(resume->updates) + "; the others are lost");
+}
+
+// Notes which evaluations have a line after the first `count` ones.
+void RunMetrics::note_evaluations(const std::string& path, uint64_t count) {
+  const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
+  uint64_t end = file ? file->size() : 0;
+  for (uint64_t left = lines_ - std::min(lines_, count); left > 0 && end > 0; --left) {
+    const uint64_t begin = begin_of_line(*file, end - 1);
+    if (end - begin <= kMaxLineBytes)
+      if (const std::string line = file->read(begin, end - begin); has_evaluation(line))
+        evaluated_.insert(updates_in(line));
+    end = begin;
+  }
 }
 
 // Renames the file to the first free one of metrics.jsonl.1, metrics.jsonl.2 and so on.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -38,6 +39,8 @@ class RunMetrics {
   const std::optional<std::string>& former() const { return former_; }
   // The number of updates in the newest line that begin() cut off; 0 where it cut none off that can be read.
   uint64_t cut_updates() const { return cut_updates_; }
+  // The updates whose evaluations have a line after the first ResumePoint::least_lines, as begin() has found.
+  const std::set<uint64_t>& evaluated() const { return evaluated_; }
 
   // As RunFolder::write_metrics() and write_scalars(); the caller has checked the lock.
   void write_line(const std::string& json);
@@ -53,6 +56,7 @@ class RunMetrics {
     uint64_t in_a_row = 0;
   };
   void rewind(const std::optional<ResumePoint>& resume);
+  void note_evaluations(const std::string& path, uint64_t count);
   void set_aside();
   uint64_t size_of(const std::string& path) const;
   bool was_replaced(const std::string& path, uint64_t bytes) const;
@@ -66,6 +70,7 @@ class RunMetrics {
   std::string folder_;
   std::optional<std::string> former_;
   uint64_t cut_updates_ = 0;
+  std::set<uint64_t> evaluated_;
   std::unique_ptr<AppendFile> file_;
   std::string events_path_;
   double events_start_ = 0;

@@ -32,6 +32,7 @@ struct Heard {
   std::vector<TrainingEnded> ended;
   std::vector<CheckpointMessage> checkpoints;
   std::vector<Evaluation> evaluations;
+  std::vector<uint64_t> evaluated;           // updates of the policies to be evaluated
   std::vector<EvaluationProgress> progress;  // of evaluations
   uint64_t batches_asked = 0;
   uint32_t credits = 0;
@@ -63,7 +64,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [heard](const UpdateMessage& update) { heard->updates.push_back(update); },
       [heard](const TrainingEnded& ended) { heard->ended.push_back(ended); },
       [heard](const CheckpointMessage& message) { heard->checkpoints.push_back(message); },
-      [](const EvaluateMessage&) {},
+      [heard](const EvaluateMessage& job) { heard->evaluated.push_back(job.weights->version.number); },
       [heard](const Evaluation& evaluation) { heard->evaluations.push_back(evaluation); },
       [heard](const EvaluationProgress& progress) { heard->progress.push_back(progress); },
   };

@@ -243,3 +243,17 @@ TEST_CASE("trainer: an evaluated policy is saved even if training has to wait fo
   CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1, 2});
   CHECK(f.peer.heard->batches_asked == 3);
 }
+
+TEST_CASE("trainer: the evaluations that an earlier start left open are made first") {
+  RunConfig config = limited(0, 1000);
+  config.evaluation.every_updates = 1;
+  ReplayStart start;
+  for (const uint64_t updates : {20, 40}) {
+    auto weights = std::make_shared<WeightSnapshot>();
+    weights->version = {0, updates};
+    start.evaluations.push_back(weights);
+  }
+  Fixture f(config, start);
+  CHECK(f.peer.heard->evaluated == std::vector<uint64_t>{20, 40});
+  CHECK(f.peer.heard->batches_asked == 1);  // training does not wait for them
+}

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "runtime/run_folder/safetensors.h"
 #include "tests/process/train_process.h"
@@ -246,4 +247,68 @@ TEST_CASE("keep_best: the evaluation at the end of a run is ranked, also in a de
     CHECK(ranking_of(run).front().at("updates") == 3);
     check_ranking(run);
   }
+}
+
+namespace {
+
+// Evaluations of the first start do not return from their first step.
+Words with_stalled_evaluations(int updates, bool stalled) {
+  return set(
+      {"env.id=Synthetic", R"(env.params={"image_height": 1, "image_width": 1, "episode_length": 10})",
+       std::string("evaluation.env_params=") + (stalled ? R"({"stall_probability": 1, "stall_ms": 3600000})" : "{}"),
+       "stop.env_steps=0", "stop.updates=" + std::to_string(updates), "evaluation.every_updates=2",
+       "evaluation.episodes=3", "checkpoint.keep=1", "checkpoint.every_updates=3", "checkpoint.keep_best=2"});
+}
+
+}  // namespace
+
+TEST_CASE("best checkpoints: evaluations that a stop or a kill leaves open are made at the resume") {
+  TempFolder folder;
+  for (const int number : {SIGINT, SIGKILL}) {
+    CAPTURE(number);
+    const std::string at = folder / std::to_string(number);
+    {
+      TrainProcess run(at, with_stalled_evaluations(1'000'000, true));
+      REQUIRE(run.makes_updates(8));
+      run.process().signal(number);
+      REQUIRE(run.process().wait().has_value());
+      if (number == SIGINT) CHECK(has(run.process().err(), "not evaluated: the policies after updates 2, 4, 6"));
+    }
+    const std::vector<uint64_t> saved = checkpoints_of(at);
+    REQUIRE(saved.size() >= 3);
+    CHECK(saved[0] == 2);
+    CHECK(saved[1] == 4);
+    const uint64_t end = saved.back() + 1;
+    const CommandLine again(train_line(at, with_stalled_evaluations(static_cast<int>(end), false)));
+    REQUIRE_MESSAGE(again.exit_code == 0, again.err);
+    CHECK(has(again.out, "evaluating the policies after updates 2, 4, "));
+    CHECK(!has(again.err, "not evaluated"));
+    std::map<uint64_t, uint64_t> evaluated;  // environment steps, by updates
+    for (const Json& line : lines_of(at))
+      if (line.at("eval").is_object()) evaluated[line.at("eval").at("updates")] = line.at("env_steps");
+    for (uint64_t updates = 2; updates < end; updates += 2) {
+      CAPTURE(updates);
+      REQUIRE(evaluated.contains(updates));
+      CHECK(evaluated[updates] < evaluated[end]);
+    }
+    CHECK(evaluated[2] < evaluated[4]);
+    check_ranking(at);
+  }
+}
+
+TEST_CASE("best checkpoints: evaluations that cannot be made at the resume are named") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  const Words none = set({"checkpoint.keep_best=0", "checkpoint.every_updates=1000000"});
+  {
+    TrainProcess run(at, with_stalled_evaluations(1'000'000, true) + none);
+    REQUIRE(run.makes_updates(5));
+    CHECK(run.interrupt() == 130);
+  }
+  const uint64_t end = checkpoints_of(at).back() + 1;
+  const CommandLine again(train_line(at, with_stalled_evaluations(static_cast<int>(end), false) + none));
+  CHECK(again.exit_code == 0);
+  CHECK(has(again.err, "not evaluated: the polic"));
+  CHECK(has(again.err, "after updates 2"));
+  CHECK(has(again.err, "there is no checkpoint to evaluate now"));
 }

@@ -81,6 +81,7 @@ TEST_CASE("finished_run: a run at its limit with summary and evaluation is finis
   CHECK(line_after(whole, {{"error", "the trainer failed"}}).empty());
   CHECK(line_after(whole, {{"eval", nullptr}}).empty());  // interrupted in the last evaluation
   CHECK(line_after(whole, {{"eval", {{"error", "no episode ended"}}}}).empty());
+  CHECK(line_after(whole, {{"eval", {{"return_mean", 1.0}, {"updates", 2}}}}).empty());  // of an earlier policy
   std::ofstream(path + "/summary.json") << "[1]";
   CHECK(finished_line(folder, config, start).empty());
 
@@ -205,6 +206,30 @@ TEST_CASE("run_report: an evaluation is a line of its own and one value of Tenso
   size_t values = 0;
   for (size_t at = 0; (at = events.find("eval/return_mean", at)) != std::string::npos; ++at) ++values;
   CHECK(values == 2);
+}
+
+TEST_CASE("run_report: without a last evaluation the summary has the newest one, with its update") {
+  ReplayStart start;
+  start.totals.evaluation = R"({"updates":20,"episodes":100,"return_mean":3.5})";
+  Fixture f(start);
+  RunOutcome interrupted;
+  interrupted.version = {0, 70};
+  interrupted.reason = "interrupted";
+  f.report->finish(interrupted, 1);
+  CHECK(f.summary()["eval"]["updates"] == 20);  // an earlier start has made it
+  CHECK(f.summary()["eval"]["return_mean"] == 3.5);
+  f.report->evaluated(Evaluation{.version = {0, 40}, .episodes = 98, .failed_episodes = 2, .return_mean = 5});
+  f.report->evaluated(Evaluation{.version = {0, 60}, .error = "the environment failed"});
+  f.report->finish(interrupted, 1);
+  CHECK(f.summary()["eval"]["updates"] == 40);
+  CHECK(f.summary()["eval"]["return_mean"] == 5);
+  CHECK(f.summary()["eval"]["failed_episodes"] == 2);
+  interrupted.evaluation = Evaluation{.version = {0, 70}, .episodes = 3, .return_mean = 1, .last = true};
+  f.report->finish(interrupted, 1);
+  CHECK(f.summary()["eval"]["updates"] == 70);
+  Fixture none;
+  none.finish();
+  CHECK(none.summary()["eval"].is_null());
 }
 
 TEST_CASE("run_report: a run without a step leaves no line, and a resumed one none for the steps it starts from") {

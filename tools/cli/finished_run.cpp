@@ -13,14 +13,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Whether the summary is of a start that ended at a limit, wrote everything, and ended at the update where the run
-// resumes.
+// Whether the summary is of a start that ended at a limit, wrote everything, evaluated the last policy, and ended at
+// the update where the run resumes.
 bool is_of_finished_run(const Json& summary, uint64_t updates) {
   if (!summary.is_object() || summary.contains("error") || summary.contains("checkpoint_error")) return false;
   const Json reason = summary.value("reason", Json()), last = summary.value("updates", Json());
   const Json evaluation = summary.value("eval", Json());
   return reason.is_string() && reason.get<std::string>().starts_with("stop.") && last == updates &&
-         evaluation.is_object() && !evaluation.contains("error");
+         evaluation.is_object() && !evaluation.contains("error") && evaluation.value("updates", last) == last;
 }
 
 // The contents of summary.json; not a JSON object if it cannot be read.

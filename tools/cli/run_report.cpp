@@ -113,6 +113,7 @@ void RunReport::save(const Checkpoint& checkpoint) {
 void RunReport::evaluated(const Evaluation& evaluation) {
   if (!evaluation.point.empty() && !evaluation.last) write_evaluation(evaluation.point);
   if (evaluation.last) last_evaluation_ = evaluation.point;
+  if (evaluation.error.empty()) newest_ = evaluation;
   if (config_.checkpoint.keep_best == 0) return;
   const double score = evaluation.error.empty() ? evaluation.return_mean : kUnknown;
   folder_.rank_checkpoint({evaluation.version.number, score, evaluation.ended()});
@@ -213,8 +214,10 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   const uint64_t new_steps = last_.env_steps - std::min(last_.env_steps, start_.env_steps);
   summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
   summary["updates"] = outcome.version.number;
-  summary["eval"] =
-      outcome.evaluation ? evaluation_of(*outcome.evaluation, is_token_run(config_)) : OrderedJson(nullptr);
+  const std::optional<Evaluation>& evaluation = outcome.evaluation ? outcome.evaluation : newest_;
+  const std::string& before = start_.totals.evaluation;  // of an earlier start
+  summary["eval"] = evaluation ? evaluation_of(*evaluation, is_token_run(config_))
+                               : OrderedJson::parse(before.empty() ? "null" : before, nullptr, false);
   if (const WarmupResult& warmup = start_.totals.warmup; warmup.steps > 0)
     summary["warmup"] = {{"steps", warmup.steps}, {"seconds", warmup.seconds}, {"pass_at_1", warmup.pass_at_1}};
   if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());
@@ -267,6 +270,9 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
   if (outcome.evaluation && outcome.evaluation->error.empty())
     close_with(evaluation_text(*outcome.evaluation, is_token_run(config_)));
+  if (!outcome.evaluation && newest_)
+    close_with("after " + format_counted(newest_->version.number, "update") + ": " +
+               evaluation_text(*newest_, is_token_run(config_)));
   if (!outcome.evaluation && outcome.error.empty() && outcome.reason != kInterrupted)
     close_with("evaluation: stopped before its end, so there is no result; the same command starts it again");
   if (!folder_.ranking().empty()) {

@@ -71,9 +71,10 @@ class RunReport : public RunSink {
   RunConfig config_;
   ReplayStart start_;
   std::optional<Line> held_;
-  std::string last_evaluation_;  // its point, until a line has it
-  uint64_t written_ = 0;         // environment steps of the last line written
-  StatsSnapshot last_;           // shown or recorded
+  std::string last_evaluation_;       // its point, until a line has it
+  std::optional<Evaluation> newest_;  // evaluation of this start that did not fail
+  uint64_t written_ = 0;              // environment steps of the last line written
+  StatsSnapshot last_;                // shown or recorded
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
   std::atomic<bool> training_ended_ = false;
   std::chrono::steady_clock::time_point ended_;         // when it did

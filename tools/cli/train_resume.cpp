@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "actors/config/config.h"
+#include "actors/evaluator.h"
 #include "models/environment_rules.h"
+#include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/output.h"
@@ -167,6 +169,42 @@ std::vector<SettingChange> changes_of(const RunFolder& folder, const RunConfig& 
   return changed_settings(folder.config_before(), to_json(config));
 }
 
+// The weights of a checkpoint of this run; null if there is none that can be used.
+WeightsPtr weights_of(CheckpointStore& checkpoints, const Signature& signature, uint64_t updates) {
+  try {
+    if (!checkpoints.check(updates)) return nullptr;
+    const Checkpoint checkpoint = checkpoints.load(updates);
+    WeightBlock weights(signature);
+    weights.load(checkpoint.model);
+    return weights.snapshot(checkpoint.version);
+  } catch (const std::runtime_error& unusable) {  // IoError or ConfigError
+    log_warn("train", checkpoints.path_of(updates) + ": cannot be evaluated: " + unusable.what());
+    return nullptr;
+  }
+}
+
+// Begins the evaluations that an earlier start left open, of those policies that have a checkpoint, and names all.
+void resume_evaluations(RunFolder& folder, const RunContext& context, ReplayStart& start) {
+  std::vector<uint64_t> begun, left;
+  std::erase_if(start.totals.open_evaluations, [&](const auto& open) {
+    const uint64_t updates = open.first;
+    if (folder.evaluated().contains(updates)) return true;
+    const WeightsPtr weights = weights_of(folder.checkpoints(), *context.signature, updates);
+    (weights ? begun : left).push_back(updates);
+    if (!weights) return true;
+    start.evaluations.push_back(weights);
+    folder.await_evaluation(updates);
+    return false;
+  });
+  if (!left.empty())
+    log_warn("train", "not evaluated: " + policies_text(left) +
+                          ": the run had ended before, and there is no checkpoint to evaluate now");
+  if (begun.empty()) return;
+  const std::string line = "evaluating " + policies_text(begun) + ", which the run had not done when it ended";
+  log_info("train", line);
+  print_line(line);
+}
+
 // How many episodes an evaluation of this run has: of a token run, as many as its task has held-out prompts.
 uint64_t evaluated(const RunConfig& config, const RunContext& context) {
   const int64_t most = config.evaluation.episodes;
@@ -184,6 +222,7 @@ void begin_files(RunFolder& folder, const RunConfig& config, const RunContext& c
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   folder.begin_metrics(wall_time, beginning.resume);
+  if (beginning.resume && !context.deterministic) resume_evaluations(folder, context, beginning.start);
   // A deterministic run makes the same updates again, so it loses none.
   if (beginning.resume && !context.deterministic) tell_lost(folder, beginning.resume->updates);
   if (const auto& former = folder.former_metrics()) {
