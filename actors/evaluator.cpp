@@ -23,6 +23,17 @@ constexpr std::chrono::seconds kBeat{1};
 // In a deterministic run time must not matter, so this many steps count as a second.
 constexpr uint64_t kStepsPerSecond = 1000;
 
+// The next look is in a second, or when the time of the current evaluation is over.
+void beat(EvaluatorSelf self) {
+  const auto& st = self->state;
+  std::chrono::milliseconds wait = kBeat;
+  if (const auto timeout = st.context->config.evaluation.timeout; timeout.count() > 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(st.last_end + timeout - self->clock().now());
+    wait = std::clamp(left, std::chrono::milliseconds(1), wait);
+  }
+  beat_after(self, *st.context, wait);
+}
+
 void start(EvaluatorSelf self) {
   auto& st = self->state;
   if (!st.actor) {
@@ -33,11 +44,12 @@ void start(EvaluatorSelf self) {
   st.so_far = {};
   st.so_far.version = job.weights->version;
   st.so_far.last = job.last;
+  st.of = static_cast<uint64_t>(st.context->config.evaluation.episodes);
   st.steps = st.steps_at_end = 0;
   st.started = st.last_end = self->clock().now();
   self->send(st.actor, job);
   if (std::exchange(st.beats, true)) return;
-  beat_after(self, *st.context, kBeat);
+  beat(self);
 }
 
 void report_progress(EvaluatorSelf self) {
@@ -46,8 +58,8 @@ void report_progress(EvaluatorSelf self) {
   if (!st.jobs.empty()) {
     progress.now.emplace();
     progress.now->updates = st.so_far.version.number;
-    progress.now->episodes = st.so_far.episodes;
-    progress.now->of = static_cast<uint64_t>(st.context->config.evaluation.episodes);
+    progress.now->episodes = st.so_far.ended();
+    progress.now->of = st.of;
     progress.now->waiting = st.jobs.size() - 1;
     // One less, because the trainer asks for the next as soon as one is made.
     progress.now->holds_training =
@@ -62,6 +74,9 @@ void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_act
     const std::string line = "the evaluation of version " + result.version.text() + " failed: " + result.error;
     result.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
   }
+  if (result.failed_episodes > 0)
+    log_warn("evaluator", "the evaluation of version " + result.version.text() + ": " +
+                              failed_episodes_text(result.failed_episodes, result.ended(), result.last_error));
   self->send(self->state.stats, result);
   self->send(caf::actor_cast<Asker>(asker), result);
 }
@@ -79,13 +94,11 @@ void finish(EvaluatorSelf self, const Evaluation& result) {
 // is played by another.
 void give_up(EvaluatorSelf self, const std::string& span) {
   auto& st = self->state;
-  self->demonitor(st.actor.address());
   self->send(st.actor, Stop{"no episode ends"});
-  st.actor = nullptr;
+  st.given_up.push_back(std::exchange(st.actor, nullptr));
   Evaluation result = st.so_far;
-  result.error = "no episode ended within " + span + " (evaluation.timeout_ms); " + format_count(result.episodes) +
-                 " of " + format_count(static_cast<uint64_t>(st.context->config.evaluation.episodes)) +
-                 " episodes were played";
+  result.error = "no episode ended within " + span + " (evaluation.timeout_ms); " + format_count(result.ended()) +
+                 " of " + format_count(st.of) + " episodes were played";
   // Of those that wait, only the last of the run is tried if this one had no episode at all: the others would take as
   // long each, and each would leave a thread behind.
   std::deque<EvaluatorState::Job> waiting = std::exchange(st.jobs, {}), skipped;
@@ -107,7 +120,8 @@ void on_slice(EvaluatorSelf self, const EvaluationSlice& slice) {
   const bool current = st.actor && self->current_sender() && self->current_sender()->address() == st.actor.address();
   if (!current || st.stopping) return;
   st.steps = slice.steps;
-  if (slice.so_far.episodes > st.so_far.episodes) {
+  if (slice.of > 0) st.of = slice.of;
+  if (slice.so_far.ended() > st.so_far.ended()) {
     st.steps_at_end = slice.steps;
     st.last_end = self->clock().now();
   }
@@ -129,7 +143,12 @@ void on_beat(EvaluatorSelf self) {
     give_up(self, std::to_string(timeout.count()) + " ms");
   else
     report_progress(self);
-  beat_after(self, *st.context, kBeat);
+  beat(self);
+}
+
+// An actor whose environment never returns from a step is named by the supervisor.
+void quit_if_alone(EvaluatorSelf self) {
+  if (!self->state.actor && self->state.given_up.empty()) self->quit();
 }
 
 void on_stop(EvaluatorSelf self, const Stop& stop) {
@@ -172,10 +191,11 @@ EvaluatorActor::behavior_type evaluator(EvaluatorSelf self, RunContextPtr contex
   self->state.stats = stats;
   self->set_down_handler([self](const caf::down_msg& down) {
     auto& st = self->state;
-    if (!st.actor || down.source != st.actor.address()) return;
-    st.actor = nullptr;
-    if (st.stopping) return self->quit();
-    if (st.jobs.empty()) return;
+    std::erase_if(st.given_up, [&](const EvaluationActor& actor) { return actor.address() == down.source; });
+    const bool current = st.actor && down.source == st.actor.address();
+    if (current) st.actor = nullptr;
+    if (st.stopping) return quit_if_alone(self);
+    if (!current || st.jobs.empty()) return;
     Evaluation result = st.so_far;
     result.error = describe(down.reason);
     finish(self, result);
@@ -185,7 +205,9 @@ EvaluatorActor::behavior_type evaluator(EvaluatorSelf self, RunContextPtr contex
         auto& st = self->state;
         if (st.stopping) return;
         st.jobs.push_back({job, self->current_sender()});
-        if (st.jobs.size() == 1) start(self);
+        if (st.jobs.size() > 1) return;
+        start(self);
+        if (!st.context->deterministic) report_progress(self);
       },
       [self](const EvaluationSlice& slice) { on_slice(self, slice); },
       [self](beat_atom) { on_beat(self); },

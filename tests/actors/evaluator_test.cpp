@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "envs/make_env.h"
+#include "runtime/base/memory_disk.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
 
@@ -99,8 +100,13 @@ TEST_CASE("evaluator: an evaluation says how far it is, and how many others wait
   f.ask(20);
   f.ask(40);
   f.run();
-  REQUIRE(!f.stats.heard->progress.empty());
-  const auto& first = f.stats.heard->progress.front().now;
+  REQUIRE(f.stats.heard->progress.size() > 2);
+  const auto& begun = f.stats.heard->progress[0].now;
+  REQUIRE(begun.has_value());
+  CHECK(begun->updates == 20);
+  CHECK(begun->episodes == 0);
+  CHECK(begun->of == 4);
+  const auto& first = f.stats.heard->progress[1].now;
   REQUIRE(first.has_value());
   CHECK(first->updates == 20);
   CHECK(first->episodes == 1);  // of those that the steps before this part of the evaluation had ended
@@ -128,6 +134,64 @@ TEST_CASE("evaluator: one in which no episode ends any more ends with the episod
   CHECK(cut.error.find("no episode ended within 60000 ms (evaluation.timeout_ms)") != std::string::npos);
   CHECK(f.asker.heard->evaluations.back().error.empty());
   CHECK(f.asker.heard->evaluations.back().episodes == 100);
+}
+
+TEST_CASE("evaluator: the limit of time is kept to the millisecond") {
+  RunConfig config = evaluating(1'000'000, 1);
+  config.evaluation.timeout = 1300ms;
+  Fixture f(config);
+  f.on_act = [&] { f.pass_time(1ms); };
+  f.ask(20);
+  f.run();
+  REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20});
+  CHECK(f.acts >= 1300);
+  CHECK(f.acts <= 1300 + 200);  // what it plays at a time
+}
+
+TEST_CASE("evaluator: an actor that was given up is waited for until it has ended") {
+  RunConfig config = evaluating(1'000'000, 1);
+  config.evaluation.timeout = 60s;
+  Fixture f(config);
+  f.on_act = [&] {
+    if (f.acts == 1) f.pass_time(61s);
+  };
+  f.ask(20);
+  f.run();
+  REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20});
+  auto& state = f.state_of<EvaluatorState>(f.evaluator);
+  CHECK(state.given_up.empty());
+  CHECK(!state.actor);
+  state.given_up.emplace_back();  // as if its environment were still inside a step
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  caf::anon_send(f.evaluator, Stop{"the end"});
+  f.run();
+  CHECK(disk.read("log").find(
+            "warning evaluator: 1 evaluation that ended after evaluation.timeout_ms: the environment is "
+            "still inside a step there") != std::string::npos);
+  open_log(nullptr, {.to_stderr = false});
+}
+
+TEST_CASE("evaluator: at a stop the evaluations that are not made are named") {
+  Fixture f(evaluating(1'000'000, 1));
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  f.on_act = [&] {
+    if (f.acts == 10) caf::anon_send(f.evaluator, Stop{"interrupted"});
+  };
+  f.ask(20);
+  f.ask(40);
+  f.ask(45, /*last=*/true);
+  f.run();
+  CHECK(f.evaluated(f.asker).empty());
+  CHECK(disk.read("log").find(
+            "warning evaluator: not evaluated: the policies after updates 20 and 40: the run ends (interrupted)") !=
+        std::string::npos);
+  open_log(nullptr, {.to_stderr = false});
+  CHECK(policies_text({20}) == "the policy after update 20");
+  CHECK(policies_text({20, 40, 60}) == "the policies after updates 20, 40 and 60");
+  CHECK(policies_text({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) ==
+        "the policies after updates 1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
 }
 
 TEST_CASE("evaluator: in a deterministic run episodes that do not end are counted in steps") {

@@ -1,5 +1,7 @@
 #include "tools/cli/learning_context.h"
 
+#include <algorithm>
+
 #include "envs/make_env.h"
 #include "models/devices.h"
 #include "models/embedding_ranges.h"
@@ -56,7 +58,13 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
   const std::vector<ObservationRange> ranges = embedding_ranges(config.model, context->spec);
   context->make_env = [ranges](const EnvConfig& env) { return with_ranges(make_env(env), ranges); };
   context->make_evaluation_env = [config, ranges](int64_t rows) {
-    return with_ranges(make_evaluation_env(config.env, config.evaluation.env_params, rows), ranges);
+    // A process that does not answer is killed at the latest when the evaluation is given up.
+    EnvConfig env = config.env;
+    if (const auto most = config.evaluation.timeout; most.count() > 0) {
+      env.step_timeout = std::min(env.step_timeout, most);
+      env.start_timeout = std::min(env.start_timeout, most);
+    }
+    return with_ranges(make_evaluation_env(env, config.evaluation.env_params, rows), ranges);
   };
   context->recurrence = recurrence_of(config, context->spec);
   context->signature = std::make_shared<const Signature>(model_signature(config.model, context->spec));
