@@ -124,6 +124,7 @@ void ask(TrainerSelf self) {
 void hold(TrainerSelf self) {
   auto& st = self->state;
   st.held = true;
+  st.held_since = self->clock().now();
   if (std::exchange(st.warned_of_evaluations, true)) return;
   log_warn("trainer", "update " + std::to_string(st.version.number) + ": training waits until fewer than " +
                           std::to_string(st.evaluations) +
@@ -153,7 +154,9 @@ void on_evaluation(TrainerSelf self, const Evaluation& evaluation) {
   if (st.context->deterministic) return;
   if (evaluation.error.empty())
     if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
-  if (std::exchange(st.held, false) && !st.ended) ask(self);
+  if (!std::exchange(st.held, false)) return;
+  st.held_for += self->clock().now() - st.held_since;
+  if (!st.ended) ask(self);
 }
 
 void on_written(TrainerSelf self) {
@@ -236,9 +239,11 @@ void update(TrainerSelf self, const StagedMessage& message) {
                            report->failed(),
                            message.batch->samples,
                            seconds_of(self->clock().now() - begun),
-                           seconds_of(begun - st.asked),
+                           seconds_of(begun - st.asked + st.held_for),
+                           seconds_of(st.held_for),
                            message.stage_seconds,
                            report};
+  st.held_for = {};
   self->send(st.peers.replay, done);
 
   const RunConfig& config = st.context->config;

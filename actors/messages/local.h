@@ -72,8 +72,9 @@ struct UpdateMessage {
   bool failed = false;  // every optimizer step was skipped because it was not finite: its samples are lost
   uint64_t samples = 0;
   double update_seconds = 0;
-  double wait_seconds = 0;
-  double stage_seconds = 0;  // of its super-batch, while the update before ran
+  double wait_seconds = 0;             // of the trainer, before it
+  double evaluation_wait_seconds = 0;  // the part of it that open evaluations held training
+  double stage_seconds = 0;            // of its super-batch, while the update before ran
   std::shared_ptr<const UpdateReport> report;
 };
 

@@ -33,6 +33,18 @@ std::string sampling_advice(const RecentFigures& r) {
 // Whether no samples have come in the last 10 s, or none since the run began. An unknown rate does not count as 0.
 bool nothing_comes(const StatsSnapshot& s) { return s.env_steps == 0 || s.env_steps_per_second == 0; }
 
+// The verdict when training waits much of the time because as many evaluations are open as may be. While none of them
+// ends for 10 s, there is neither a sample nor an update.
+Bottleneck open_evaluations(const StatsSnapshot& s) {
+  const bool waits = s.recent.evaluation_wait > kMuchWaiting;
+  const bool holds = s.evaluating && s.evaluating->holds_training;
+  if (!waits && !(holds && (nothing_comes(s) || s.busy.credit_wait > kMuchWaiting))) return {};
+  return {"evaluations",
+          waits ? "training waits " + format_percent(s.recent.evaluation_wait) + " of the time for open evaluations"
+                : "training waits for " + format_counted(s.evaluating->waiting + 1, "open evaluation"),
+          "a larger evaluation.every_updates or fewer evaluation.episodes", ""};
+}
+
 // Whether the trainer works although no samples come: it trains on what replay holds, or its updates are so long that
 // none ends within 10 s.
 bool trains(const StatsSnapshot& s) {
@@ -123,9 +135,6 @@ double trainer_share(const StatsSnapshot& s) {
 
 // Groups wait for credits although the trainer is not busy: because of the cap, if samples are as old as it allows.
 Bottleneck waiting_for_credits(const StatsSnapshot& s) {
-  if (s.evaluating && s.evaluating->holds_training)
-    return {"evaluations", "training waits for " + format_counted(s.evaluating->waiting + 1, "open evaluation"),
-            "a larger evaluation.every_updates or fewer evaluation.episodes", ""};
   const std::string waits = format_percent(s.busy.credit_wait);
   if (s.lag_max >= static_cast<double>(s.lag_cap))
     return {"lag cap", "the trainer waits " + format_percent(1 - trainer_share(s)) + " of the time, workers " + waits,
@@ -160,6 +169,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 
 // The verdict is the first of these that holds:
 //   (empty)                 training has ended, so the lack of workers and inference actors is normal
+//   evaluations             training waits much of the time for open evaluations
 //   environments fail       no samples come because environments fail; says how many failures and rows in quarantine
 //   waiting for ...         there is no worker or no inference actor
 //   not known yet           the first rollouts are not complete
@@ -169,8 +179,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   unknown                 a deterministic run, which reports no times
 //   by the shares of time that each part was busy in the last 10 s:
 //     training, batch preparation, replay buffer   the busiest of these, if it is always busy
-//     evaluations, lag cap, credits   workers wait for credits: because open evaluations hold training, because of
-//                           max_policy_lag, or for another reason
+//     lag cap, credits      workers wait for credits: because of max_policy_lag, or for another reason
 //     environment steps, workers, inference, processors   one of these is always busy
 //     batch timeout         most batches start only after inference.timeout_us
 //     few environments      requests are too few to fill the time
@@ -178,6 +187,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   sampling, training, none   by the trainer's wait fraction, before the shares are known
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.training_ended) return {};
+  if (Bottleneck held = open_evaluations(s); !held.what.empty()) return held;
   if (environments_fail(s)) return {"environments fail", failures_text(s), "", kWorkersLimit};
   if (Bottleneck missing = missing_processes(s); !missing.what.empty()) return missing;
   if (s.env_steps == 0 && s.updates == 0) return {"not known yet", "the first rollouts are not complete", "", ""};

@@ -55,10 +55,11 @@ struct RecentFigures {
   uint64_t produced = 0, dropped_stale = 0, dropped_full = 0;               // samples
   uint64_t env_failures = 0;                                                // of environments
   uint64_t batches_full = 0, batches_timeout = 0, batches_all_waiting = 0;  // forward passes
-  double trainer_wait = kUnknown;    // share of the trainer's time, of the updates that ended in the last 10 s or, if
-                                     // they are long, in the time of three
-  double since_update = kUnknown;    // seconds since the newest update ended
-  double longest_update = kUnknown;  // seconds, of the last 10 updates
+  double trainer_wait = kUnknown;     // share of the trainer's time, of the updates that ended in the last 10 s or, if
+                                      // they are long, in the time of three
+  double evaluation_wait = kUnknown;  // the part of it that open evaluations held training
+  double since_update = kUnknown;     // seconds since the newest update ended
+  double longest_update = kUnknown;   // seconds, of the last 10 updates
 };
 
 struct StatsSnapshot {
@@ -73,7 +74,7 @@ struct StatsSnapshot {
   double seconds_to_first_update = kUnknown;
   double updates_per_second = kUnknown;
   double reuse = kUnknown;                  // updates per trained sample
-  double trainer_wait_fraction = kUnknown;  // of the trainer's time, waiting for data
+  double trainer_wait_fraction = kUnknown;  // of the trainer's time, waiting for data or for open evaluations
 
   BusyShares busy;
   RecentFigures recent;

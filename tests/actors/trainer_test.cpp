@@ -179,10 +179,15 @@ TEST_CASE("trainer: waits while as many evaluations are open as memory may hold,
     f.update();
   }
   CHECK(f.peer.heard->batches_asked == most);  // the next one is not asked for
+  f.pass(7s);
   f.peer.tell(f.trainer, Evaluation{.version = {0, 1}, .return_mean = 1});
   f.run();
   CHECK(f.peer.heard->batches_asked == most + 1);
+  f.pass(2s);
   f.update();
+  CHECK(f.peer.heard->updates.back().evaluation_wait_seconds == 7);
+  CHECK(f.peer.heard->updates.back().wait_seconds == 9);  // that for data included
+  CHECK(f.peer.heard->updates[0].evaluation_wait_seconds == 0);
   CHECK(f.peer.heard->batches_asked == most + 1);
   f.peer.tell(f.trainer, Evaluation{.version = {0, 2}, .error = "no episode ended"});
   f.run();

@@ -232,4 +232,19 @@ TEST_CASE("bottleneck: training that waits for open evaluations is not taken for
   s.evaluating->holds_training = true;
   CHECK(find_bottleneck(s).what == "evaluations");
   CHECK(find_bottleneck(s).why == "training waits for 32 open evaluations");
+  // While none of them ends for 10 s, there is neither a sample nor an update.
+  s.env_steps_per_second = s.updates_per_second = s.busy.credit_wait = 0;
+  s.recent.since_update = 30;
+  s.recent.longest_update = 0.1;
+  CHECK(find_bottleneck(s).what == "evaluations");
+  s.evaluating.reset();
+  CHECK(find_bottleneck(s).what == "no samples");
+  // They ended in time, but training waited for them, also before the shares are known.
+  s = running();
+  s.recent.trainer_wait = 0.6;
+  s.recent.evaluation_wait = 0.5;
+  CHECK(find_bottleneck(s).what == "evaluations");
+  CHECK(find_bottleneck(s).why == "training waits 50 % of the time for open evaluations");
+  s.recent.evaluation_wait = 0.1;
+  CHECK(find_bottleneck(s).what != "evaluations");
 }
