@@ -1,14 +1,24 @@
 // Numbers and elements. Every script of the page shares one scope; main.js comes last.
 
 // What things are called: a run on environments, or on answers of a language model.
-const kControlWords = { steps: "env steps", return: "return", titles: /** @type {Record<string, string>} */ ({}) };
+const kControlWords = { steps: "env steps", return: "return", episodes: "episodes", titles: /** @type {Record<string, string>} */ ({}) };
 const kTokenWords = {
-  steps: "answers", return: "reward",
+  steps: "answers", return: "reward", episodes: "prompts",
   titles: /** @type {Record<string, string>} */ ({
     "Return": "Reward of an answer", "Success rate": "Right answers, pass@1", "Episode length": "Tokens of an answer", "Speed, env steps per second": "Speed, answers per second",
   }),
 };
 let words = kControlWords;
+
+/** The evaluation under way; empty without one. @param {any} s */
+function evaluating(s) {
+  if (typeof at(s, "evaluating.of") !== "number") return "";
+  const figure = (/** @type {string} */ name) => formatted(at(s, "evaluating." + name)), waiting = Number(at(s, "evaluating.waiting") || 0);
+  return `evaluating the policy after ${figure("updates")} updates: ${figure("episodes")} of ${figure("of")} ${words.episodes}` + (waiting > 0 ? `, ${formatted(waiting)} more to do` : "");
+}
+
+/** What to add to the score of the last evaluation. @param {any} s */
+const failedEpisodes = (s) => at(s, "eval.failed_episodes") > 0 ? `, without ${formatted(at(s, "eval.failed_episodes"))} that failed` : "";
 
 /** @param {any} config */
 const isTokenRun = (config) => Boolean(config && config.model && config.model.kind === "decoder");

@@ -18,14 +18,14 @@ const kFigures = [
   ["updates", (/** @type {any} */ s) => formatted(at(s, "updates"))],
   ["updates/s", (/** @type {any} */ s) => formatted(at(s, "updates_per_second"))],
   [() => words.return, (/** @type {any} */ s) => formatted(at(s, "episodes.return_mean"))],
-  ["evaluation", (/** @type {any} */ s) => formatted(at(s, "eval.return_mean"))],
+  ["evaluation", (/** @type {any} */ s) => formatted(at(s, "eval.return_mean")) + failedEpisodes(s)],
   ["lag p95, cap", (/** @type {any} */ s) => formatted(at(s, "lag.p95")) + ", " + formatted(at(s, "lag.cap"))],
   ["workers", (/** @type {any} */ s) => formatted(at(s, "workers.up"))],
 ];
 
 function showState() {
-  const ended = newest && at(newest, "training_ended");
-  const state = live === "live" && ended ? "ended" : live === "lost" && ended ? "ended" : live;
+  const ended = newest && at(newest, "training_ended"), plays = newest && evaluating(newest) !== "";
+  const state = live === "live" && ended ? (plays ? "evaluating" : "ended") : live === "lost" && ended ? "ended" : live;
   byId("state").dataset.state = state;
   byId("state").textContent = { live: "running", ended: "ended", lost: "connection lost, trying again", connecting: "connecting" }[state] || state;
 }
@@ -38,6 +38,7 @@ function showHeader() {
   byId("progress").setAttribute("value", String(progress || 0));
   const parts = [formatted(progress, "0 to 1"), duration(Number(at(s, "elapsed_seconds") || 0)) + " elapsed"];
   if (at(s, "eta_seconds") !== null && !at(s, "training_ended")) parts.push(duration(at(s, "eta_seconds")) + " left");
+  if (evaluating(s)) parts.push(evaluating(s));
   byId("progress-text").textContent = parts.join(" \u00b7 ");
   byId("figures").replaceChildren(...kFigures.map(([name, text]) =>
     element("div", {}, element("dt", {}, typeof name === "function" ? /** @type {any} */ (name)() : name), element("dd", {}, /** @type {any} */ (text)(s)))));

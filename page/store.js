@@ -5,6 +5,8 @@
 const kMostRows = 4000;
 const kAxes = ["env_steps", "updates", "elapsed_seconds"];
 const kEvaluatedAt = "eval.updates";
+// The environment steps at that update.
+const kEvaluatedSteps = "eval.env_steps";
 // 1 in the row at which the run was started again; not a figure of the run.
 const kRestart = "restart";
 
@@ -14,7 +16,7 @@ const isEvaluation = (path) => path.startsWith("eval.");
 class Store {
   /** @param {string[]} paths may name one several times */
   constructor(paths) {
-    this.paths = [...new Set([...kAxes, kEvaluatedAt, ...paths])];
+    this.paths = [...new Set([...kAxes, kEvaluatedAt, kEvaluatedSteps, ...paths])];
     this.clear();
   }
 
@@ -43,15 +45,18 @@ class Store {
   /** One point, at the update that was evaluated: snapshots have the evaluation from its end until the next one.
    * @param {number} updates @param {(path: string) => any} value */
   addEvaluation(updates, value) {
-    const at = this.column("updates");
+    const steps = value(kEvaluatedSteps);
+    /** @type {Record<string, number>} */
+    const own = typeof steps === "number" ? { updates, env_steps: steps } : { updates };
+    const axis = "env_steps" in own ? "env_steps" : "updates", at = this.column(axis);
     let row = this.rows - 1;
-    while (row > 0 && Number(at[row - 1]) >= updates) --row;
-    if (at[row] !== updates) {
+    while (row > 0 && Number(at[row - 1]) >= own[axis]) --row;
+    if (at[row] !== own[axis]) {
       // Between two rows; before the first one the run was at 0.
       const before = row > 0 ? Number(at[row - 1]) : 0;
-      const part = (updates - before) / (Number(at[row]) - before);
+      const part = (own[axis] - before) / (Number(at[row]) - before);
       this.insert(row, this.sequences[Math.max(row - 1, 0)], (path) => {
-        if (path === "updates") return updates;
+        if (path in own) return own[path];
         if (!kAxes.includes(path)) return undefined;
         const column = this.column(path), from = row > 0 ? Number(column[row - 1]) : 0, to = column[row];
         return typeof to === "number" ? Math.round(1000 * (from + part * (to - from))) / 1000 : to;

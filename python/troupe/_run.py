@@ -89,7 +89,7 @@ class Run:
         self._code = None  # of the child, as the watcher saw it
         self._statistics = None  # the thread that reads the statistics port
         self._error = None  # what wait() raises
-        self._evaluated = None
+        self._evaluated = None  # what tells the last evaluation from others
         self._checkpoints = self._numbers()
         self._watcher = threading.Thread(target=self._watch, args=(arguments,), name="troupe-run", daemon=True)
         self._dispatcher = None
@@ -131,7 +131,8 @@ class Run:
                     points.append(_flat(json.loads(line)))
                 except ValueError:
                     continue  # being written, or damaged
-        points.sort(key=lambda point: point.get("env_steps", 0))  # the line of an evaluation comes when it has ended
+        # The line of an evaluation comes when it has ended.
+        points.sort(key=lambda point: (point.get("env_steps") or 0, point.get("updates") or 0))
         try:
             import pandas
         except ImportError:
@@ -261,13 +262,17 @@ class Run:
                 self._error = _program.error_of(code, list(self._lines))
         finally:
             self.exit_code = code
-        self._tell_evaluation((self.summary or {}).get("eval"))
+        summary = self.summary or {}
+        if summary.get("reason") != "interrupted":  # that of an interrupted run was reported when it ended, perhaps by an earlier start
+            self._tell_evaluation(summary.get("eval"))
         self._tell_checkpoints()
         self._call("on_end")
 
     def _tell_evaluation(self, evaluation):
-        if evaluation and evaluation != self._evaluated:
-            self._evaluated = evaluation
+        # summary.json has more to say of the evaluation that the last report had, or less.
+        which = evaluation and [evaluation.get(name) for name in ("updates", "episodes", "failed_episodes", "return_mean")]
+        if evaluation and which != self._evaluated:
+            self._evaluated = which
             self._call("on_evaluation", evaluation)
 
     def _tell_checkpoints(self):

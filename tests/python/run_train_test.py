@@ -146,6 +146,29 @@ def test_history_has_a_row_for_each_point_with_flat_keys():
     assert points[-1]["learner.kl"] > 0 and points[-1]["ledger.produced"] == run.summary["ledger"]["produced"]
 
 
+def test_history_is_in_the_order_of_the_run(tmp_path):
+    run = object.__new__(troupe.Run)
+    run.folder = tmp_path
+    lines = [(10, 1), (30, 3), (20, 2), (30, 2), (None, 0)]
+    text = "".join(json.dumps({"env_steps": steps, "updates": updates, "eval": {"updates": updates}}) + "\n" for steps, updates in lines)
+    (tmp_path / "metrics.jsonl").write_text(text)
+    history = run.history()
+    points = history if isinstance(history, list) else history.to_dict("records")
+    assert [point["updates"] for point in points] == [0, 1, 2, 2, 3]
+
+
+def test_each_evaluation_is_told_once():
+    record = Record()
+    run = object.__new__(troupe.Run)
+    run._callbacks, run._evaluated, run._error = [record], None, None
+    first = {"updates": 20, "env_steps": 100, "episodes": 10, "failed_episodes": 0, "return_mean": 1.5, "success_rate": 0.5}
+    run._tell_evaluation(None)
+    for evaluation in (first, dict(first), {**first, "pass_at_1": 0.5}):  # summary.json has pass_at_1, reports do not
+        run._tell_evaluation(evaluation)
+    run._tell_evaluation({**first, "updates": 40})
+    assert record.of("evaluation") == [1.5, 1.5]
+
+
 def test_a_closure_with_a_mask_is_sent_and_learns():
     limit = 300
 

@@ -38,7 +38,7 @@ def snapshot(n, evaluation=None, **more):
         "learner": {name: (i + 1) / (n + 10 + i) for i, name in enumerate(LEARNER.split())},
         "eval": {
             name: (evaluation or {}).get(name)
-            for name in ("updates", "episodes", "return_mean", "return_std", "length_mean", "success_rate")
+            for name in ("updates", "env_steps", "episodes", "failed_episodes", "return_mean", "return_std", "length_mean", "success_rate")
         },
         "alarms": {},
         "alarm_texts": {},
@@ -49,9 +49,10 @@ def snapshot(n, evaluation=None, **more):
     return result
 
 
-def evaluation(updates):
+def evaluation(updates, env_steps):
     returns = {"return_mean": 1000 + updates, "return_std": 3}
-    return {"updates": updates, "episodes": 10, **returns, "length_mean": 7 + updates, "success_rate": 0.25}
+    counts = {"updates": updates, "env_steps": env_steps, "episodes": 10, "failed_episodes": 0}
+    return {**counts, **returns, "length_mean": 7 + updates, "success_rate": 0.25}
 
 
 def at(value, path):
@@ -196,7 +197,8 @@ class Page(unittest.TestCase):
 
     def test_an_evaluation_is_one_dot_at_the_update_that_was_evaluated(self):
         # That of update 100 ends after update 190, that of 205, between two snapshots, after 300.
-        first, second = evaluation(100), evaluation(205)
+        # Snapshots are at other environment steps than updates, so the place between two of them does not follow from the updates.
+        first, second = evaluation(100, 10_000), evaluation(205, 20_100)
         published = [snapshot(n, None if n < 20 else first if n < 30 else second) for n in range(1, 60)]
         self.server.publish(*published[:25])
         self.open()
@@ -205,13 +207,28 @@ class Page(unittest.TestCase):
         self.server.publish(*published[25:])
         for _ in ("live", "after a reload"):
             self.wait_for(59)
-            self.assertEqual(self.dots("eval.return_mean"), [(10_000, 1100), (20_500, 1205)])
-            self.assertEqual(self.dots("eval.length_mean"), [(10_000, 107), (20_500, 212)])
+            self.assertEqual(self.dots("eval.return_mean"), [(10_000, 1100), (20_100, 1205)])
+            self.assertEqual(self.dots("eval.length_mean"), [(10_000, 107), (20_100, 212)])
             self.check_curves(published)
             self.browser.value("(byId('axis').value = 'updates', byId('axis').dispatchEvent(new Event('change')), true)")
             self.browser.wait("learning.charts[0].plot.data[0][9] === 100")
             self.assertEqual(self.dots("eval.return_mean"), [(100, 1100), (205, 1205)])
             self.open()
+
+    def test_an_evaluation_under_way_is_shown_also_when_training_has_ended(self):
+        plays = {"updates": 300, "episodes": 3, "of": 100, "seconds": 2.5, "waiting": 1}
+        ended = snapshot(30, progress=1.0, training_ended=True, eta_seconds=None)
+        self.server.publish(snapshot(29), {**ended, "evaluating": plays})
+        self.open()
+        self.wait_for(2)
+        self.browser.wait("byId('state').textContent === 'evaluating'")
+        text = self.browser.value("byId('progress-text').textContent")
+        self.assertIn("evaluating the policy after 300 updates: 3 of 100 episodes, 1 more to do", text)
+        score = {**evaluation(300, 30_000), "failed_episodes": 2}
+        self.server.publish({**ended, "env_steps": 30_001, "eval": score, "evaluating": None})
+        self.browser.wait("byId('state').textContent === 'ended'")
+        self.assertNotIn("evaluating", self.browser.value("byId('progress-text').textContent"))
+        self.assertIn("1,300, without 2 that failed", self.browser.value("byId('figures').textContent"))
 
     def test_a_run_that_is_started_again_goes_on_in_an_open_page_with_a_mark_where_it_began(self):
         port = self.server.url.rsplit(":", 1)[1]
