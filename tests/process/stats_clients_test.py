@@ -19,6 +19,7 @@ BUILD = os.path.abspath(sys.argv.pop(1))
 TROUPE = f"{BUILD}/troupe"
 PATIENCE = 60  # seconds; a test that passes never waits so long
 INTERVAL = 0.5
+LINE_TIMEOUT = 1.0  # for the rest of a line and between two pings
 END = INTERVAL + 2  # seconds from the signal to the end of the program
 
 
@@ -64,6 +65,12 @@ class Client(threading.Thread):
         self.socket.sendall(first(address))
         self.repeated, self.stop = repeated, stop
 
+    def wait_until_closed(self):
+        """Returns when the server has closed the connection."""
+        self.socket.settimeout(PATIENCE)
+        while self.socket.recv(4096):
+            pass
+
     def run(self):
         try:
             while not self.stop.wait(0.125):
@@ -87,6 +94,7 @@ class StatsClients(unittest.TestCase):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            env=os.environ | {"TROUPE_STATS_LINE_TIMEOUT_MS": str(round(1000 * LINE_TIMEOUT))},
         )
         self.addCleanup(self.train.stderr.close)
         self.addCleanup(self.train.wait)
@@ -107,11 +115,12 @@ class StatsClients(unittest.TestCase):
     def test_a_run_ends_in_time_with_clients_in_every_state(self):
         stop = threading.Event()
         self.addCleanup(stop.set)
-        clients = [Client(self.address, first, repeated, stop) for first, repeated in KINDS.values()]
-        for client in clients:
+        clients = {kind: Client(self.address, first, repeated, stop) for kind, (first, repeated) in KINDS.items()}
+        opened = time.monotonic()
+        for client in clients.values():
             client.start()
-        # Longer than the run waits for the rest of a line and between two pings.
-        time.sleep(11)
+        clients["half a line"].wait_until_closed()  # by then the run has also sent the first ping
+        self.assertGreaterEqual(time.monotonic() - opened, LINE_TIMEOUT / 2)
         begin = time.monotonic()
         self.train.send_signal(signal.SIGTERM)
         _, err = self.train.communicate(timeout=PATIENCE)

@@ -14,10 +14,12 @@
 #include "runtime/base/log.h"
 #include "runtime/base/memory_disk.h"
 #include "tests/support/bad_files.h"
+#include "tests/support/config_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 
@@ -34,15 +36,6 @@ const SettingsOfRun kSettings = {[](std::string_view path) {
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
-}
-
-std::string config_error_of(const auto& action) {
-  try {
-    action();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // Opens the folder as a start of a run does.

@@ -5,22 +5,15 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/memory_disk.h"
 #include "runtime/run_folder/run_folder.h"
+#include "tests/support/config_error.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 
 const std::string kConfig = R"({"seed": 1})";
-
-std::string config_error_of(const auto& action) {
-  try {
-    action();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 struct Fixture {
   MemoryDisk disk;

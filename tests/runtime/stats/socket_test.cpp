@@ -253,17 +253,27 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: HTTP clients get the page, the newest 
 }
 
 TEST_CASE("stats_socket: a request that comes late is answered with HTTP, as browsers connect before they ask") {
-  Fixture f({.run = "demo"});
-  f.server.publish(kSnapshot);
+  CHECK(StatsSocketOptions{}.detect_timeout >= 2s);
+  Fixture f({.run = "demo", .detect_timeout = 1h});
   StatsClient page(f.server), stats(f.server), lines(f.server);
-  std::this_thread::sleep_for(1s);
+  // Until then the server has had every occasion to send them something.
+  f.server.publish(kSnapshot);
+  CHECK(f.still_serves() == "pong");
   page.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(page.line() == "HTTP/1.1 200 OK\r");
-  std::this_thread::sleep_for(1s);
   stats.send("GET /stats HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(stats.line() == "HTTP/1.1 200 OK\r");
   lines.send("{\"type\":\"ping\"}\n");
   CHECK(lines.message()["type"] == "hello");
+}
+
+TEST_CASE("stats_socket: a client that says nothing is greeted when the time for a request has passed, not before") {
+  constexpr auto kTime = 100ms;
+  Fixture f({.run = "demo", .detect_timeout = kTime});
+  const auto begin = std::chrono::steady_clock::now();
+  StatsClient silent(f.server);
+  CHECK(silent.message()["type"] == "hello");
+  CHECK(std::chrono::steady_clock::now() - begin >= kTime);
 }
 
 namespace {
