@@ -185,10 +185,8 @@ void on_stop(ReplaySelf self) {
 // As the config says; in a token run, the groups of answers.
 ReplayConfig replay_config(const RunContext& context) {
   ReplayConfig config = context.config.replay;
-  if (context.tokens)
-    config.draw = "group";
-  else
-    config.late = "drop";
+  if (context.tokens) config.draw = "group";
+  config.late = waits_for_late(context.config) ? "wait" : "drop";
   return config;
 }
 

@@ -122,6 +122,7 @@ RunConfig draw_config(Draw& draw, uint64_t seed) {
   c.replay.mode = draw.chance(0.3) ? "reuse" : "consume_once";
   c.replay.max_policy_lag = draw.between(c.replay.mode == "reuse" ? 1 : 0, 3);
   c.replay.max_reuse = c.replay.mode == "reuse" ? draw.between(1, 3) : RunConfig().replay.max_reuse;
+  if (c.replay.mode == "consume_once" && seed % 4 == 1) c.replay.late = "wait";  // not drawn either
   c.trainer.super_batch = draw.chance(0.6) ? rollout * draw.between(1, 3) : draw.between(2, 3 * rollout + 2);
   c.trainer.minibatches = 1;
   c.trainer.max_skipped = draw.between(3, 5);

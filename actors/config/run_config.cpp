@@ -6,6 +6,11 @@ namespace troupe {
 
 bool is_token_run(const RunConfig& config) { return config.model.kind == kDecoderKind; }
 
+bool waits_for_late(const RunConfig& config) {
+  const std::string& late = config.replay.late;
+  return config.replay.mode == "consume_once" && (late == "wait" || (late == "auto" && is_token_run(config)));
+}
+
 Fields describe(RunConfig& c) {
   Fields fields;
   const Section s(fields, "", "actors");

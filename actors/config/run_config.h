@@ -58,6 +58,8 @@ struct RunConfig {
 
 // Whether the run trains a language model on a task, instead of a policy on an environment.
 bool is_token_run(const RunConfig& config);
+// Whether updates wait for late samples: what replay.late says, or stands for.
+bool waits_for_late(const RunConfig& config);
 
 // Cross-field rules. Throws ConfigError naming both fields, both values and what would be right. Assumes that each
 // field is within its own range, which the reader has checked.

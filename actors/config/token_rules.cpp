@@ -31,7 +31,6 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   unused("generation.prompt_slots", c.generation.prompt_slots, d.generation.prompt_slots);
   unused("generation.answer_slots", c.generation.answer_slots, d.generation.answer_slots);
   unused("generation.prefill_tokens", c.generation.prefill_tokens, d.generation.prefill_tokens);
-  unused("replay.late", c.replay.late, d.replay.late);
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
   unused("warmup.steps", c.warmup.steps, d.warmup.steps);
 }
@@ -96,8 +95,6 @@ void check_token_settings(const RunConfig& config) {
     refuse_setting("replay.filter_groups", config.replay.filter_groups,
                    "would filter out every group with generation.answers " + std::to_string(answers) +
                        "; use at least 2 answers, or false");
-  require_effect("replay.late", config.replay.late, defaults.replay.late, config.replay.mode == "consume_once",
-                 "replay.mode \"" + config.replay.mode + '"', "set replay.mode to \"consume_once\"");
   const AdvantageEntry& estimator = find_advantage(config.algorithm.advantage);
   if (estimator.function == nullptr || (estimator.needs & (kNeedsValues | kNeedsBaselines | kNeedsPolicy)) != 0)
     refuse_setting("algorithm.advantage", config.algorithm.advantage,

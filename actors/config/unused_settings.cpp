@@ -62,6 +62,8 @@ void check_course(const RunConfig& c, const RunConfig& d) {
                  "set workers.quarantine_after to at least 2");
   require_effect("replay.max_reuse", c.replay.max_reuse, d.replay.max_reuse, c.replay.mode == "reuse",
                  with("replay.mode", c.replay.mode), "set replay.mode to \"reuse\"");
+  require_effect("replay.late", c.replay.late, d.replay.late, c.replay.mode == "consume_once",
+                 with("replay.mode", c.replay.mode), "set replay.mode to \"consume_once\"");
   const std::string schedule = with("trainer.lr_schedule", t.lr_schedule);
   require_effect("trainer.lr_min_ratio", t.lr_min_ratio, d.trainer.lr_min_ratio, t.lr_schedule != "constant", schedule,
                  "set trainer.lr_schedule to \"linear\", \"cosine\" or \"wsd\"");
