@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/peer_checks.h"
+#include "actors/state_bytes.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -130,6 +131,15 @@ void AnswerCore::retry_all() {
 void AnswerCore::beat() {
   for (Group& group : groups_)
     if (group.waits && ++group.beats_waiting >= kPatienceBeats) retry(group.id);
+}
+
+std::string AnswerCore::save() const {
+  TROUPE_CHECK(credits_ == 0 && std::ranges::none_of(groups_, &Group::waits), credits_);
+  return to_bytes(next_request_, next_prompt_, sequence_, report_);
+}
+
+void AnswerCore::load(const std::string& bytes) {
+  from_bytes(bytes, "worker " + std::to_string(worker_), next_request_, next_prompt_, sequence_, report_);
 }
 
 std::optional<std::string> AnswerCore::failing() const {

@@ -47,6 +47,9 @@ class AnswerCore {
   std::optional<std::string> failing() const;
   static constexpr uint32_t kFailingAttempts = 10;
   WorkerReport report() const { return report_; }
+  // The state of a worker of a deterministic run, as bytes and back. No request may be outstanding.
+  std::string save() const;
+  void load(const std::string& bytes);
 
  private:
   struct Group {

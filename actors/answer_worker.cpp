@@ -112,7 +112,9 @@ WorkerActor::behavior_type answer_worker(AnswerWorkerSelf self, RunContextPtr co
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
   });
   self->send(self, begin_atom_v);
-  drop_strange_messages(self, "worker " + std::to_string(worker));
+  const std::string name = "worker " + std::to_string(worker);
+  if (const std::string* state = context->state_of(name)) restoring([&] { st.core->load(*state); });
+  drop_strange_messages(self, name);
   return {
       [](const ActReply&) {},  // of another kind of run
       [self, worker](const GenerateReply& reply) { on_reply(self, worker, reply); },
@@ -134,7 +136,7 @@ WorkerActor::behavior_type answer_worker(AnswerWorkerSelf self, RunContextPtr co
           self->send(st.peers.replay, EnvironmentsFailing{worker, error->substr(0, kMostErrorBytes)});
         beat_after(self, *context, kAnswerBeat);
       },
-      [](const SaveMessage&) {},
+      [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },
       [self](const InferenceReplaced& replaced) { replace_inference(self, replaced.inference); },
       [self](const Stop&) {
         report(self, /*last=*/true);

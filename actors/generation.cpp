@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/peer_checks.h"
+#include "actors/state_bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 
@@ -198,6 +199,9 @@ InferenceActor::behavior_type generation_actor(GenerationSelf self, RunContextPt
   st.parts = PartAssembler(most, 64 * most);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
+  const std::string name = "inference " + std::to_string(inference_index);
+  if (const std::string* state = context->state_of(name))
+    restoring([&] { from_bytes(*state, name, st.report.batches, st.report.rows, st.report.failed); });
   beat_after(self, *context, kGenerationReportInterval);
   return {
       [](const ActRequest&) {},  // of another kind of run
@@ -210,7 +214,11 @@ InferenceActor::behavior_type generation_actor(GenerationSelf self, RunContextPt
         report(self);
         beat_after(self, *context, kGenerationReportInterval);
       },
-      [](const SaveMessage&) {},
+      [self, name](const SaveMessage& save) {
+        const InferenceReport& r = self->state.report;
+        TROUPE_CHECK(self->state.pending.empty(), self->state.pending.size());
+        self->send(save.recorder, ActorState{name, to_bytes(r.batches, r.rows, r.failed)});
+      },
       [self](const Stop&) {
         for (const auto& [ticket, pending] : self->state.pending)
           fail(self, pending, Fault::shutting_down, "the run is ending");

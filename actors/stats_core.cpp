@@ -108,6 +108,14 @@ void StatsCore::add(const Applied& applied) { receivers_.add(applied); }
 
 void StatsCore::add(const ReceiverGone& gone) { receivers_.add(gone); }
 
+void StatsCore::note(const AnswerFigures& answers) {
+  answers_ = answers;
+  if (answers.produced > 0) now_.cut_fraction = ratio(answers.cut, answers.produced);
+  if (answers.trained > 0) now_.trained_length = ratio(answers.trained_tokens, answers.trained);
+  if (answers.dropped > 0) now_.dropped_length = ratio(answers.dropped_tokens, answers.dropped);
+  now_.late_wait_seconds = answers.late_wait_seconds;
+}
+
 void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   now_.ledger = report.ledger;
   now_.env_steps = report.env_steps;
@@ -115,12 +123,8 @@ void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   now_.workers_total = report.workers_total;
   now_.uncounted_at_most = report.uncounted;
   now_.reuse = report.reuse;
-  const AnswerFigures& answers = answers_ = report.answers;
-  if (answers.produced > 0) now_.cut_fraction = ratio(answers.cut, answers.produced);
-  if (answers.trained > 0) now_.trained_length = ratio(answers.trained_tokens, answers.trained);
-  if (answers.dropped > 0) now_.dropped_length = ratio(answers.dropped_tokens, answers.dropped);
+  note(report.answers);
   busy_.replay = report.busy_us;
-  now_.late_wait_seconds = answers.late_wait_seconds;
   if (report.training_ended) end_training(now);
   for (const LagCounts& lags : report.lags) lags_.push_back(lags);
   while (lags_.size() > kLagBatches) lags_.pop_front();
@@ -335,7 +339,7 @@ std::string StatsCore::save(Clock::time_point now) const {
                   e.env_steps, points_, point_env_steps_, point_figures_, view_figures_, episodes_.save(),
                   std::vector<LagCounts>(lags_.begin(), lags_.end()),
                   std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()), workers_.save(now), receivers_.save(),
-                  published_, reported_, alarms_, evaluated_, last_evaluated_);
+                  published_, reported_, alarms_, evaluated_, last_evaluated_, answers_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -352,7 +356,8 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
              now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluated, e.updates, e.episodes,
              return_mean, return_std, length_mean, success_rate, e.failed_episodes, e.env_steps, points_,
              point_env_steps_, point_figures_, view_figures_, episodes, lags, batch_rows, workers, receivers,
-             published_, reported_, alarms_, evaluated_, last_evaluated_);
+             published_, reported_, alarms_, evaluated_, last_evaluated_, answers_);
+  note(AnswerFigures(answers_));
   episodes_.load(episodes);
   now_.reuse = reuse;
   e.return_mean = return_mean;

@@ -88,6 +88,7 @@ class StatsCore {
   Clock::time_point in_training(Clock::time_point now) const {
     return training_ended_ ? std::min(now, *training_ended_) : now;
   }
+  void note(const AnswerFigures& answers);
   StatsSnapshot snapshot(Clock::time_point now);
   void keep_for_evaluation(const UpdateMessage& update, Clock::time_point now);
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;

@@ -105,8 +105,6 @@ void check_token_settings(const RunConfig& config) {
                    "cannot be used in token runs yet; remove it");
   if (config.algorithm.kl == "full")
     refuse_setting("algorithm.kl", config.algorithm.kl, "cannot be used in token runs yet; use \"k3\"");
-  if (config.deterministic)
-    refuse_setting("deterministic", config.deterministic, "cannot be used in token runs yet; use false");
   if (config.trainer.device != "cpu")
     refuse_setting("trainer.device", config.trainer.device, "cannot be used in token runs yet; use \"cpu\"");
 }

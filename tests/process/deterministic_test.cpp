@@ -65,6 +65,25 @@ Words line_of(const std::string& folder, const Words& settings, int updates = 40
   return words;
 }
 
+// Of a language model, with other parts of the state.
+const Case kTokenCases[] = {
+    {"synchronous, after a warm-up", {"replay.max_policy_lag=0", "warmup.steps=3"}},
+    {"lag 1, evaluations on the way", {"evaluation.every_updates=4"}},
+    {"lag 2, two workers, two inference actors, few slots",
+     {"replay.max_policy_lag=2", "workers.count=2", "inference.count=2", "generation.answer_slots=7",
+      "workers.groups=5", "replay.late=drop"}},
+    {"reuse", {"replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"}},
+};
+
+// The run folder is `name` in `folder`.
+Words token_line_of(const std::string& folder, const std::string& name, const Words& settings) {
+  const Words all{"deterministic=true", "stats.every_updates=2", "stop.updates=40", "checkpoint.every_updates=5",
+                  "checkpoint.keep=0"};
+  Words words = token_train_line(folder, set(all + settings));
+  *std::next(std::ranges::find(words, "--run")) = folder + '/' + name;
+  return words;
+}
+
 int run(const Words& line) {
   const CommandLine done(line);
   INFO(done.err);
@@ -124,6 +143,19 @@ TEST_CASE("deterministic: a run that was killed, interrupted and resumed equals 
     TempFolder folder;
     REQUIRE(run(line_of(folder / "whole", each.settings)) == 0);
     const Words line = line_of(folder / "parts", each.settings);
+    leave_in_parts(line, folder / "parts");
+    CHECK(newest_checkpoint(folder / "parts") < 40);
+    REQUIRE(run(line) == 0);
+    check_same(folder / "parts", folder / "whole");
+  }
+}
+
+TEST_CASE("deterministic: so does a run that trains a language model") {
+  for (const Case& each : kTokenCases) {
+    CAPTURE(each.name);
+    TempFolder folder;
+    REQUIRE(run(token_line_of(folder.path(), "whole", each.settings)) == 0);
+    const Words line = token_line_of(folder.path(), "parts", each.settings);
     leave_in_parts(line, folder / "parts");
     CHECK(newest_checkpoint(folder / "parts") < 40);
     REQUIRE(run(line) == 0);

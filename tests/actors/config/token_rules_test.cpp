@@ -69,7 +69,6 @@ TEST_CASE("token_rules: what token runs cannot do yet is refused by name") {
               .starts_with(std::string("algorithm.advantage: \"") + estimator + "\" needs a critic, a greedy answer"));
   for (const char* estimator : {"grpo", "dr_grpo", "reinforce_plus_plus", "opo", "gpg"})
     CHECK(error_with({std::string("algorithm.advantage=") + estimator}) == "");
-  CHECK(error_with({"deterministic=true"}) == "deterministic: true cannot be used in token runs yet; use false");
   CHECK(error_with({"trainer.device=cuda"}).starts_with("trainer.device: \"cuda\" cannot be used in token runs yet"));
   CHECK(error_with({"algorithm.rollout_correction.is=token"}).starts_with("algorithm.rollout_correction: "));
 }
