@@ -33,9 +33,9 @@ void pump(PrefetcherSelf self) {
 }  // namespace
 
 PrefetcherActor::behavior_type prefetcher(PrefetcherSelf self, RunContextPtr context,
-                                          std::shared_ptr<const Learner> learner, ReplayActor replay) {
+                                          std::shared_ptr<const Stager> stager, ReplayActor replay) {
   guard(self);
-  self->state.learner = std::move(learner);
+  self->state.stager = std::move(stager);
   self->state.replay = replay;
   self->state.deterministic = context->deterministic;
   return {
@@ -49,7 +49,7 @@ PrefetcherActor::behavior_type prefetcher(PrefetcherSelf self, RunContextPtr con
         st.threads_set = true;
         st.asked = false;
         const auto begin = self->clock().now();
-        st.staged = st.learner->stage(*message.batch);
+        st.staged = st.stager->stage(*message.batch);
         st.stage_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
         st.env_steps = message.batch->env_steps;
         pump(self);

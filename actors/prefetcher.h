@@ -12,7 +12,7 @@ namespace troupe {
 
 struct PrefetcherState {
   static inline const char* name = "prefetcher";
-  std::shared_ptr<const Learner> learner;
+  std::shared_ptr<const Stager> stager;
   ReplayActor replay;
   caf::strong_actor_ptr trainer;        // waits for a batch; null if it does not
   std::shared_ptr<StagedBatch> staged;  // ready for it
@@ -24,6 +24,6 @@ struct PrefetcherState {
 };
 
 PrefetcherActor::behavior_type prefetcher(SelfPointer<PrefetcherActor, PrefetcherState> self, RunContextPtr context,
-                                          std::shared_ptr<const Learner> learner, ReplayActor replay);
+                                          std::shared_ptr<const Stager> stager, ReplayActor replay);
 
 }  // namespace troupe

@@ -50,7 +50,7 @@ void spawn_replay(SupervisorSelf self) {
 void spawn_prefetcher(SupervisorSelf self) {
   auto& st = self->state;
   st.prefetcher = spawn_on(self->system(), st.context->threads, prefetcher, st.context,
-                           std::shared_ptr<const Learner>(st.dependencies.learner), st.replay);
+                           st.dependencies.learner->stager(), st.replay);
 }
 
 void spawn_evaluator(SupervisorSelf self) {

@@ -51,7 +51,7 @@ class Policy {
   Array values(const Arrays& observations) { return values(observations, {}); }
 };
 
-// A super-batch as the learner's update needs it: encoded, and on the device of update(). With a learner on a GPU,
+// A super-batch as the learner's update needs it: encoded, and on the device of the update. With a learner on a GPU,
 // observations and actions are on the GPU; only numbers from which those of other samples are computed (rewards,
 // values) are in host memory.
 class StagedBatch {
@@ -79,7 +79,16 @@ struct LearnerState {
   std::map<std::string, double> scalars;   // counters of schedules
 };
 
-// A trainable policy with its optimizer. stage() may run on another thread than update().
+// Prepares super-batches for a learner's updates. It shares nothing that changes with the learner, so that another
+// thread may use it during an update.
+class Stager {
+ public:
+  virtual ~Stager() = default;
+  // Encodes and collates a super-batch, and starts to copy it to the learner's device.
+  virtual std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const = 0;
+};
+
+// A trainable policy with its optimizer.
 class Learner {
  public:
   virtual ~Learner() = default;
@@ -87,8 +96,8 @@ class Learner {
   virtual std::shared_ptr<const Signature> signature() const = 0;
   // Parameters and normaliser state as they are now, stamped with `version`.
   virtual WeightsPtr snapshot(PolicyVersion version) const = 0;
-  // Encodes and collates a super-batch, and starts to copy it to the learner's device. Thread-safe against update().
-  virtual std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const = 0;
+  // Of the batches that update() takes. It may outlive the learner.
+  virtual std::shared_ptr<const Stager> stager() const = 0;
   // One update: normaliser statistics, advantages, all epochs and minibatches. `progress` in [0, 1] drives the
   // schedules.
   virtual UpdateReport update(StagedBatch& batch, double progress) = 0;

@@ -157,6 +157,22 @@ struct FakeStaged final : StagedBatch {
   SuperBatch batch;
 };
 
+class FakeStager final : public Stager {
+ public:
+  explicit FakeStager(World& world) : world_(world) {}
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override {
+    if (world_.fault(world_.scenario.learner_throws / 2)) throw std::runtime_error("staging failed on purpose");
+    auto staged = std::make_unique<FakeStaged>();
+    staged->index = batch.index;
+    staged->samples = batch.samples;
+    staged->batch = batch;
+    return staged;
+  }
+
+ private:
+  World& world_;
+};
+
 }  // namespace
 
 std::shared_ptr<const Signature> fake_signature() {
@@ -318,14 +334,7 @@ WeightsPtr FakeLearner::snapshot(PolicyVersion version) const {
   return fake_weights(version, version, origin_);
 }
 
-std::unique_ptr<StagedBatch> FakeLearner::stage(const SuperBatch& batch) const {
-  if (world_.fault(world_.scenario.learner_throws / 2)) throw std::runtime_error("staging failed on purpose");
-  auto staged = std::make_unique<FakeStaged>();
-  staged->index = batch.index;
-  staged->samples = batch.samples;
-  staged->batch = batch;
-  return staged;
-}
+std::shared_ptr<const Stager> FakeLearner::stager() const { return std::make_shared<const FakeStager>(world_); }
 
 UpdateReport FakeLearner::update(StagedBatch& staged, double) {
   if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");

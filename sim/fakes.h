@@ -123,7 +123,7 @@ class FakeLearner final : public Learner {
   FakeLearner(World& world, uint32_t epoch);
   std::shared_ptr<const Signature> signature() const override { return signature_; }
   WeightsPtr snapshot(PolicyVersion version) const override;
-  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override;
+  std::shared_ptr<const Stager> stager() const override;
   UpdateReport update(StagedBatch& batch, double progress) override;
   LearnerState save() const override;
   void begin_from(const std::map<std::string, Array>& model) override;

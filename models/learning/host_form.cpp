@@ -25,8 +25,6 @@ HostForm::HostForm(const LearnerConfig& config, Replica& replica, const Algorith
       optimizer_(config.trainer, replica.weights),
       evaluation_(replica.head) {}
 
-void HostForm::stage(StagedUpdate&) const {}  // the network reads the arrays where they are
-
 void HostForm::begin(StagedUpdate& batch, const SampleScalings& scalings) {
   batch_ = &batch;
   StagedSamples& samples = batch.staged;

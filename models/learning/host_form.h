@@ -16,7 +16,6 @@ class HostForm final : public UpdateForm {
   // `replica` is on the CPU.
   HostForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer);
 
-  void stage(StagedUpdate& batch) const override;
   void begin(StagedUpdate& batch, const SampleScalings& scalings) override;
   void end() override {}
   OptimizerState& optimizer() override { return optimizer_; }

@@ -12,6 +12,7 @@
 #include "models/learning/host_form.h"
 #include "models/learning/metrics.h"
 #include "models/learning/normalizers.h"
+#include "models/learning/policy_stager.h"
 #include "models/recurrence.h"
 #include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
@@ -30,7 +31,7 @@ class PolicyLearner final : public Learner {
 
   std::shared_ptr<const Signature> signature() const override { return replica_.weights.signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override;
-  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override;
+  std::shared_ptr<const Stager> stager() const override { return stager_; }
   UpdateReport update(StagedBatch& staged, double progress) override;
   LearnerState save() const override;
   void begin_from(const std::map<std::string, Array>& model) override;
@@ -65,8 +66,9 @@ class PolicyLearner final : public Learner {
   AlgorithmChoice choice_;
   Recurrence recurrence_;
   std::shared_ptr<GradientReducer> reducer_;
-  mutable Replica replica_;  // draws its first weights when they are first needed
+  mutable Replica replica_;  // draws its first weights when they are first needed; the trainer's thread alone uses it
   std::unique_ptr<UpdateForm> form_;
+  std::shared_ptr<const Stager> stager_;
   ScalingHistory scalings_;
   double kl_coef_;
   uint64_t updates_ = 0;
@@ -78,11 +80,13 @@ std::vector<uint8_t> trained_mask(const StagedSamples& batch) {
   return result;
 }
 
+// Whether batches are on a device, and updates are computed with tensor operations alone.
+bool is_on_device(const Replica& replica, bool device_form) { return !replica.device.device().is_cpu() || device_form; }
+
 std::unique_ptr<UpdateForm> make_form(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice,
                                       GradientReducer& reducer, bool device_form) {
-  if (replica.device.device().is_cpu() && !device_form)
-    return std::make_unique<HostForm>(config, replica, choice, reducer);
-  return std::make_unique<DeviceForm>(config, replica, choice, reducer);
+  if (is_on_device(replica, device_form)) return std::make_unique<DeviceForm>(config, replica, choice, reducer);
+  return std::make_unique<HostForm>(config, replica, choice, reducer);
 }
 
 PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options)
@@ -95,23 +99,9 @@ PolicyLearner::PolicyLearner(const LearnerConfig& config, const EnvSpec& env, Le
                find_device(config.trainer.device, "trainer.device"), /*with_gradients=*/true,
                /*own_memory=*/options.device_form),
       form_(make_form(config, replica_, choice_, *reducer_, options.device_form)),
+      stager_(make_policy_stager(config, env, replica_, is_on_device(replica_, options.device_form))),
       scalings_(config.max_policy_lag),
       kl_coef_(config.algorithm.kl_coef) {}
-
-std::unique_ptr<StagedBatch> PolicyLearner::stage(const SuperBatch& batch) const {
-  auto result = std::make_unique<StagedUpdate>();
-  result->index = batch.index;
-  const bool whole_columns = choice_.columns || recurrence_.state_size > 0;
-  result->staged = stage_samples(batch, env_, replica_.encoder, whole_columns, rollout_extras(config_.algorithm));
-  result->chunks = stage_chunks(batch, result->staged, recurrence_);
-  result->samples = result->staged.trained.size();
-  if (config_.model.normalize_observations) {
-    result->staged.versions = stage_versions(batch, whole_columns);
-    result->observations = observation_statistics(result->staged, replica_.encoder);
-  }
-  form_->stage(*result);
-  return result;
-}
 
 WeightsPtr PolicyLearner::snapshot(PolicyVersion version) const {
   replica_.require_weights();

@@ -1,8 +1,7 @@
 #pragma once
 // UpdateForm: the part of an update that depends on where the data is. HostForm computes it with plain loops on host
 // arrays around the network's tensor operations, DeviceForm with tensor operations alone. Both compute the same up to
-// rounding, and their saved states are the same. stage() may be called by another thread than the rest. Includes
-// LibTorch: for the sources of models/ only.
+// rounding, and their saved states are the same. Includes LibTorch: for the sources of models/ only.
 
 #include <cstdint>
 #include <optional>
@@ -46,9 +45,6 @@ class UpdateForm {
   // Its functions refer to it.
   UpdateForm(const UpdateForm&) = delete;
   UpdateForm& operator=(const UpdateForm&) = delete;
-
-  // Prepares samples and chunks for the update, once per batch.
-  virtual void stage(StagedUpdate& batch) const = 0;
 
   // An update calls begin(), begin_steps(), step() for every minibatch and end(), or begin() alone when nothing is left
   // to train on. begin() normalises the inputs of the batch. `batch` must outlive the update.

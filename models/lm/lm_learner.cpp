@@ -15,6 +15,11 @@
 namespace troupe {
 namespace {
 
+class AnswerStager final : public Stager {
+ public:
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override { return gather_answers(batch); }
+};
+
 class LmLearner final : public Learner {
  public:
   LmLearner(const LearnerConfig& config, const LmModel& model, const AnswerTrainerOptions& options)
@@ -25,7 +30,7 @@ class LmLearner final : public Learner {
 
   std::shared_ptr<const Signature> signature() const override { return trainer_.weights().signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return trainer_.weights().snapshot(version); }
-  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override { return gather_answers(batch); }
+  std::shared_ptr<const Stager> stager() const override { return std::make_shared<const AnswerStager>(); }
   UpdateReport update(StagedBatch& staged, double progress) override;
   LearnerState save() const override;
   void begin_from(const std::map<std::string, Array>& model) override;

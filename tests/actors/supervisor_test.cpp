@@ -94,7 +94,7 @@ class BrokenLearner final : public Learner {
  public:
   std::shared_ptr<const Signature> signature() const override { throw std::runtime_error("broken learner"); }
   WeightsPtr snapshot(PolicyVersion) const override { return nullptr; }
-  std::unique_ptr<StagedBatch> stage(const SuperBatch&) const override { return nullptr; }
+  std::shared_ptr<const Stager> stager() const override { return nullptr; }
   UpdateReport update(StagedBatch&, double) override { return {}; }
   LearnerState save() const override { return {}; }
   void begin_from(const std::map<std::string, Array>&) override {}

@@ -20,7 +20,7 @@ class RecordingLearner final : public Learner {
   explicit RecordingLearner(sim::World& world) : fake_(world, 0) {}
   std::shared_ptr<const Signature> signature() const override { return fake_.signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return fake_.snapshot(version); }
-  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override { return fake_.stage(batch); }
+  std::shared_ptr<const Stager> stager() const override { return fake_.stager(); }
   UpdateReport update(StagedBatch&, double progress) override {
     seen.push_back(progress);
     return report;
@@ -58,7 +58,7 @@ struct Fixture : OneActor {
   }
   void update() {
     StagedMessage staged;
-    staged.batch = learner->stage(SuperBatch{.index = learner->seen.size()});
+    staged.batch = learner->stager()->stage(SuperBatch{.index = learner->seen.size()});
     peer.tell(trainer, std::move(staged));
     run();
   }

@@ -58,17 +58,22 @@ class StillPolicy final : public Policy {
   std::shared_ptr<Versions> loaded_;
 };
 
-class StillLearner final : public Learner {
+class StillStager final : public Stager {
  public:
-  explicit StillLearner(std::shared_ptr<const Signature> signature) : signature_(std::move(signature)) {}
-  std::shared_ptr<const Signature> signature() const override { return signature_; }
-  WeightsPtr snapshot(PolicyVersion version) const override { return weights_of(signature_, version); }
   std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override {
     auto staged = std::make_unique<StagedBatch>();
     staged->index = batch.index;
     staged->samples = batch.samples;
     return staged;
   }
+};
+
+class StillLearner final : public Learner {
+ public:
+  explicit StillLearner(std::shared_ptr<const Signature> signature) : signature_(std::move(signature)) {}
+  std::shared_ptr<const Signature> signature() const override { return signature_; }
+  WeightsPtr snapshot(PolicyVersion version) const override { return weights_of(signature_, version); }
+  std::shared_ptr<const Stager> stager() const override { return std::make_shared<const StillStager>(); }
   UpdateReport update(StagedBatch&, double) override { return {.steps = 1, .skipped = 0, .epochs = 1, .metrics = {}}; }
   LearnerState save() const override { return {}; }
   void begin_from(const std::map<std::string, Array>&) override {}

@@ -143,6 +143,7 @@ int main() {
   const EnvSpec spec = cart_pole();
   const auto policy = make_policy(config, spec);
   const auto learner = make_learner(config, spec);
+  const auto stager = learner->stager();
   std::string json = "{";
   const auto add = [&](const std::string& key, double value) {
     char text[64];
@@ -159,8 +160,8 @@ int main() {
   std::vector<int32_t> columns(32);
   std::iota(columns.begin(), columns.end(), 0);
   batch.parts.push_back({rollout, columns});
-  add("stage_2048_us", median_us(100, [&] { learner->stage(batch); }));
-  const auto staged = learner->stage(batch);
+  add("stage_2048_us", median_us(100, [&] { stager->stage(batch); }));
+  const auto staged = stager->stage(batch);
   BareLoop bare(*rollout);
   // In turns, so that a slow phase of the machine affects both.
   std::vector<double> ours, theirs;

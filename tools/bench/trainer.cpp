@@ -70,8 +70,7 @@ class Training {
     const auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->address());
     const auto replay = caf::actor_cast<ReplayActor>(me);
     const std::shared_ptr<Learner> learner = learner_of(*context);
-    const auto prefetch = system_.stop_at_end(
-        spawn_on(system, true, prefetcher, context, std::shared_ptr<const Learner>(learner), replay));
+    const auto prefetch = system_.stop_at_end(spawn_on(system, true, prefetcher, context, learner->stager(), replay));
     const TrainerPeers peers{prefetch,
                              replay,
                              system_.stop_at_end(system.spawn(publisher, PublisherDependencies{})),
@@ -137,7 +136,7 @@ class Training {
 class BareTrainer {
  public:
   BareTrainer(const RunContext& context, const std::vector<RolloutPtr>& rollouts) : learner_(learner_of(context)) {
-    for (size_t i = 0; i < rollouts.size(); ++i) staged_.push_back(learner_->stage(batch_of(rollouts[i], i)));
+    for (size_t i = 0; i < rollouts.size(); ++i) staged_.push_back(learner_->stager()->stage(batch_of(rollouts[i], i)));
   }
 
   std::vector<double> run(double seconds) {

@@ -26,12 +26,6 @@ DeviceForm::DeviceForm(const LearnerConfig& config, Replica& replica, const Algo
       loss_(choice, config.algorithm.value_coef, longest_sequence(config, choice, replica.head), head_),
       optimizer_(config.trainer, replica.weights, replica.device) {}
 
-void DeviceForm::stage(StagedUpdate& batch) const {
-  batch.device = place_samples(batch.staged, batch.chunks, head_, replica_.device.device());
-  batch.staged.inputs.clear();
-  batch.staged.bootstrap_inputs.clear();
-}
-
 void DeviceForm::begin(StagedUpdate& batch, const SampleScalings& scalings) {
   const at::NoGradGuard guard;
   batch_ = &batch;

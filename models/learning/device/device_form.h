@@ -19,7 +19,6 @@ class DeviceForm final : public UpdateForm {
   // `replica` has weights of its own on the device. Throws ConfigError naming a setting that only HostForm supports.
   DeviceForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer);
 
-  void stage(StagedUpdate& batch) const override;
   void begin(StagedUpdate& batch, const SampleScalings& scalings) override;
   void begin_steps(const Training& training) override;
   void end() override;

@@ -95,7 +95,7 @@ inline SuperBatch whole_batch(std::shared_ptr<Rollout> rollout) {
 }
 
 inline UpdateReport update_with(Learner& learner, const SuperBatch& batch, double progress = 0.0) {
-  const auto staged = learner.stage(batch);
+  const auto staged = learner.stager()->stage(batch);
   return learner.update(*staged, progress);
 }
 

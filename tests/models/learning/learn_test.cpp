@@ -77,7 +77,7 @@ Result train(const RunConfig& config, int64_t updates, MakeEnv make = env_of) {
     const auto start = std::chrono::steady_clock::now();
     const RolloutPtr rollout = sampler.collect(config.trainer.super_batch / config.env.rows);
     const auto middle = std::chrono::steady_clock::now();
-    auto staged = learner->stage(whole(rollout));
+    auto staged = learner->stager()->stage(whole(rollout));
     learner->update(*staged, static_cast<double>(i) / static_cast<double>(updates));
     policy->load(*learner->snapshot({0, static_cast<uint64_t>(i + 1)}));
     sampling += std::chrono::duration<double>(middle - start).count();

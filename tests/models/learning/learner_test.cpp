@@ -244,7 +244,7 @@ TEST_CASE("learner: only the drawn columns of a super-batch and their valid step
   for (auto member :
        {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns})
     pick((*all).*member, (*picked).*member);
-  const auto staged = a.learner->stage(part);
+  const auto staged = a.learner->stager()->stage(part);
   CHECK(staged->samples == 5);
   a.learner->update(*staged, 0.0);
   update_with(*b.learner, whole_batch(picked));
@@ -260,7 +260,7 @@ TEST_CASE("learner: single samples give the same update as a rollout with exactl
   samples.parts.push_back({rollout, {}, UnitKind::sample});
   for (int32_t i = 0; i < 18; ++i)
     if (i != 7) samples.parts[0].indices.push_back(i);
-  CHECK(a.learner->stage(samples)->samples == 17);
+  CHECK(a.learner->stager()->stage(samples)->samples == 17);
   update_with(*a.learner, samples);
   update_with(*b.learner, whole_batch(rollout));
   CHECK(same_model(*a.learner, *b.learner));
@@ -294,7 +294,7 @@ TEST_CASE("learner: an estimator that needs whole columns refuses single samples
   config.algorithm.advantage = "vtrace";
   Pair pair(config, discrete_spec());
   const auto rollout = random_rollout(pair.spec, *pair.policy, 4, 2, 1);
-  CHECK_THROWS_AS(pair.learner->stage({0, 2, 0, {{rollout, {1, 4}, UnitKind::sample}}}), InvariantError);
+  CHECK_THROWS_AS(pair.learner->stager()->stage({0, 2, 0, {{rollout, {1, 4}, UnitKind::sample}}}), InvariantError);
 }
 
 TEST_CASE("learner: an empty super-batch trains nothing") {
@@ -451,7 +451,7 @@ TEST_CASE("learner: the contents of a masked step do not affect other steps with
       ((*rollout).*member).mutable_view<float>()[2 * 2 + 1] = garbage;
     return whole_batch(rollout);
   };
-  CHECK(a.learner->stage(with_masked_step(1.0f))->samples == 11);
+  CHECK(a.learner->stager()->stage(with_masked_step(1.0f))->samples == 11);
   CHECK(update_with(*a.learner, with_masked_step(1.0f)).steps == 1);
   CHECK(update_with(*b.learner, with_masked_step(nan())).steps == 1);
   CHECK(same_model(*a.learner, *b.learner));
@@ -601,7 +601,7 @@ TEST_CASE("learner: estimates that the trainer computes are not read from rollou
       if (((*bare).*member).empty()) continue;
       auto lacking = std::make_shared<Rollout>(*bare);
       (*lacking).*member = {};
-      CHECK_THROWS_AS(with.learner->stage(whole_batch(lacking)), InvariantError);
+      CHECK_THROWS_AS(with.learner->stager()->stage(whole_batch(lacking)), InvariantError);
     }
   }
 }
@@ -770,5 +770,5 @@ TEST_CASE("learner: a rollout with more executed steps than a chunk has is refus
   auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
   rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
   rollout->executed.mutable_view<int32_t>()[3] = 3;
-  CHECK_THROWS_AS(pair.learner->stage(whole_batch(rollout)), InvariantError);
+  CHECK_THROWS_AS(pair.learner->stager()->stage(whole_batch(rollout)), InvariantError);
 }

@@ -8,6 +8,7 @@
 #include "models/learning/chunks.h"
 #include "models/learning/device/device_form.h"
 #include "models/learning/host_form.h"
+#include "models/learning/policy_stager.h"
 #include "models/learning/targets.h"
 #include "tests/support/torch_test.h"
 
@@ -244,7 +245,7 @@ TEST_CASE("recurrent: a rollout whose recurrent states do not fit is refused") {
   const auto refused = [&](auto change) {
     auto rollout = random_recurrent_rollout(8, 2, 4, 2 * kSize, 6);
     change(*rollout);
-    CHECK_THROWS_AS(learner->stage(whole_batch(rollout)), InvariantError);
+    CHECK_THROWS_AS(learner->stager()->stage(whole_batch(rollout)), InvariantError);
   };
   refused([](Rollout& r) { r.chunk_states = {}; });
   refused([](Rollout& r) { r.starts = {}; });
@@ -416,12 +417,9 @@ TEST_CASE("recurrent: V-trace targets and log-probabilities equal those of a net
         form = std::make_unique<DeviceForm>(config, replica, choice, *reducer);
       else
         form = std::make_unique<HostForm>(config, replica, choice, *reducer);
-      StagedUpdate update;
+      const auto staged = make_policy_stager(config, spec, replica, device_form)->stage(whole(rollout));
+      auto& update = dynamic_cast<StagedUpdate&>(*staged);
       StagedSamples& batch = update.staged;
-      batch = stage_samples(whole(rollout), spec, replica.encoder, /*whole_columns=*/true,
-                            rollout_extras(config.algorithm));
-      update.chunks = stage_chunks(whole(rollout), batch, recurrence_of(config, spec));
-      form->stage(update);
       form->begin(update, {});
       CurrentNetwork network = form->current_network();
       network.samples_per_pass = 4;  // so that there are several passes
@@ -455,7 +453,7 @@ TEST_CASE("recurrent: an update with V-trace or a rollout correction has finite 
     const auto learner = make_learner(config, spec);
     Sampler sampler(config, *policy, std::move(env), 2);
     const RolloutPtr rollout = sampler.collect(8);
-    auto staged = learner->stage(whole(rollout));
+    auto staged = learner->stager()->stage(whole(rollout));
     const UpdateReport report = learner->update(*staged, 0.0);
     CHECK(report.steps == 1);
     for (const auto& [name, value] : report.metrics) {

@@ -103,7 +103,7 @@ TEST_CASE("lm_learner: answers trained with the weights that sampled them have a
             {.seed = 2, .temperature = temperature, .answer_tokens = 13, .micro_batch_tokens = micro, .threads = 2});
         const auto generator = make_lm_generator(shape, slots(temperature, 1));
         generator->load(*learner->snapshot({1, 0}));
-        const auto staged = learner->stage(whole(sampled_rollout(shape, *generator, 5)));
+        const auto staged = learner->stager()->stage(whole(sampled_rollout(shape, *generator, 5)));
         const UpdateReport report = learner->update(*staged, 0);
         CHECK(report.steps == 1);
         CHECK(report.metrics.at("ratio_min") == 1.0);
@@ -124,7 +124,7 @@ TEST_CASE(
       const WeightsPtr weights = learner->snapshot({1, update});
       CHECK(weights->signature->tensors.size() == static_cast<size_t>(14 * model.shape.layers + 1));
       generator->load(*weights);
-      const auto staged = learner->stage(whole(sampled_rollout(model.shape, *generator, 5)));
+      const auto staged = learner->stager()->stage(whole(sampled_rollout(model.shape, *generator, 5)));
       const UpdateReport report = learner->update(*staged, 0);
       CHECK(report.metrics.at("ratio_min") == 1.0);
       CHECK(report.metrics.at("ratio_max") == 1.0);
@@ -152,7 +152,7 @@ TEST_CASE("lm_learner: ids that the tokenizer lacks are never drawn, and have no
     const RolloutPtr rollout = sampled_rollout(known, *generator, 5);
     CHECK(std::ranges::max(rollout->answers.tokens.view<int32_t>()) < drawable);
     CHECK(std::ranges::min(rollout->answers.log_probs.view<float>()) > -20);
-    const UpdateReport report = learner->update(*learner->stage(whole(rollout)), 0);
+    const UpdateReport report = learner->update(*learner->stager()->stage(whole(rollout)), 0);
     CHECK(report.metrics.at("ratio_min") == 1.0);
     CHECK(report.metrics.at("ratio_max") == 1.0);
     CHECK(report.metrics.at("entropy") <= std::log(static_cast<double>(drawable)) + 1e-6);
@@ -200,7 +200,7 @@ TEST_CASE("lm_learner: another temperature, or other weights, give other ratios"
   for (const double temperature : {1.0, 0.5}) {
     const auto generator = make_lm_generator(shape, slots(temperature, 1));
     generator->load(*(temperature == 1.0 ? other : learner)->snapshot({1, 0}));
-    const auto staged = learner->stage(whole(sampled_rollout(shape, *generator, 5)));
+    const auto staged = learner->stager()->stage(whole(sampled_rollout(shape, *generator, 5)));
     CHECK(learner->update(*staged, 0).metrics.at("kl") > 0.0);
   }
 }
@@ -215,7 +215,7 @@ TEST_CASE("lm_learner: a restored learner continues with the same bits") {
   const AnswerTrainerOptions options{.seed = 5, .answer_tokens = 13};
   const auto first = make_lm_learner(config, shape, options), second = make_lm_learner(config, shape, options);
   const auto update = [&](Learner& learner, uint64_t seed) {
-    return learner.update(*learner.stage(whole(random_answers(6, shape.vocabulary, seed))), 0.1);
+    return learner.update(*learner.stager()->stage(whole(random_answers(6, shape.vocabulary, seed))), 0.1);
   };
   update(*first, 1);
   second->load(first->save());
@@ -245,7 +245,7 @@ TEST_CASE("lm_learner: a log-probability that is not finite skips the step") {
   const LearnerState before = learner->save();
   auto rollout = random_answers(3, shape.vocabulary, 1);
   rollout->answers.log_probs.mutable_view<float>()[0] = std::nanf("");
-  const UpdateReport report = learner->update(*learner->stage(whole(rollout)), 0);
+  const UpdateReport report = learner->update(*learner->stager()->stage(whole(rollout)), 0);
   CHECK(report.failed());
   CHECK(learner->save().model == before.model);
 }

@@ -32,7 +32,7 @@ RunConfig config_of(const std::string& env, const std::string& net) {
 std::map<std::string, double> learn_once(const RunConfig& config, Policy& policy, Learner& learner) {
   Sampler sampler(config, policy, make_env(config.env), 3);
   const RolloutPtr rollout = sampler.collect(config.rollout.length);
-  auto staged = learner.stage(whole(rollout));
+  auto staged = learner.stager()->stage(whole(rollout));
   CHECK(staged->samples == 32);
   const UpdateReport report = learner.update(*staged, 0.5);
   CHECK(report.skipped == 0);

@@ -270,7 +270,7 @@ TEST_CASE("device form: a staged batch does not share memory with its rollouts")
   const auto learner = learner_of(config, spec, true), other = learner_of(config, spec, true);
   const SuperBatch batch = whole_batch(rollout);
   update_with(*other, batch);
-  const auto staged = learner->stage(batch);
+  const auto staged = learner->stager()->stage(batch);
   for (float& x : rollout->observations.at("state").mutable_view<float>()) x = 7.0f;
   learner->update(*staged, 0.0);
   CHECK((learner->save().model == other->save().model));
@@ -290,9 +290,9 @@ TEST_CASE("device form: a masked or unknown action is refused when the batch is 
     } else {
       rollout->actions.mutable_view<int32_t>()[1] = 3;
     }
-    CHECK_THROWS_WITH_AS(learner->stage(whole_batch(rollout)), doctest::Contains("sample 1, decision 0: action"),
-                         InvariantError);
+    CHECK_THROWS_WITH_AS(learner->stager()->stage(whole_batch(rollout)),
+                         doctest::Contains("sample 1, decision 0: action"), InvariantError);
     rollout->valid.mutable_view<uint8_t>()[1] = 0;  // the action of a masked step is not checked
-    CHECK_NOTHROW(learner->stage(whole_batch(rollout)));
+    CHECK_NOTHROW(learner->stager()->stage(whole_batch(rollout)));
   }
 }
