@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
@@ -91,6 +93,16 @@ int run(const Words& line) {
   return done.exit_code;
 }
 
+// Runs all of them at the same time.
+void run_all(const std::vector<Words>& lines) {
+  std::vector<std::unique_ptr<Process>> runs;
+  for (const Words& line : lines) runs.push_back(std::make_unique<Process>(line));
+  for (const auto& each : runs) {
+    const int exit_code = each->wait().value_or(-1);
+    REQUIRE_MESSAGE(exit_code == 0, each->err());
+  }
+}
+
 // The files of the checkpoint at `update`, by name, and the metrics.
 std::map<std::string, std::string> results_of(const std::string& folder, uint64_t update) {
   std::map<std::string, std::string> files{{"metrics.jsonl", text_of(folder + "/metrics.jsonl")}};
@@ -141,11 +153,12 @@ TEST_CASE("deterministic: a run that was killed, interrupted and resumed equals 
   for (const Case& each : kCases) {
     CAPTURE(each.name);
     TempFolder folder;
-    REQUIRE(run(line_of(folder / "whole", each.settings)) == 0);
+    Process whole(line_of(folder / "whole", each.settings));
     const Words line = line_of(folder / "parts", each.settings);
     leave_in_parts(line, folder / "parts");
     CHECK(newest_checkpoint(folder / "parts") < 40);
     REQUIRE(run(line) == 0);
+    REQUIRE_MESSAGE(whole.wait().value_or(-1) == 0, whole.err());
     check_same(folder / "parts", folder / "whole");
   }
 }
@@ -168,9 +181,9 @@ TEST_CASE("deterministic: the same seed gives the same result, another seed give
     CAPTURE(name);
     const Words settings = std::ranges::find(kCases, name, &Case::name)->settings;
     TempFolder folder;
-    for (const std::string each : {"a", "b"}) REQUIRE(run(line_of(folder / each, settings)) == 0);
+    run_all({line_of(folder / "a", settings), line_of(folder / "b", settings),
+             line_of(folder / "c", settings + Words{"seed=2"})});
     check_same(folder / "b", folder / "a");
-    REQUIRE(run(line_of(folder / "c", settings + Words{"seed=2"})) == 0);
     const auto a = results_of(folder / "a", 40), c = results_of(folder / "c", 40);
     CHECK((a.at("model.safetensors") != c.at("model.safetensors")));
     CHECK((a.at("metrics.jsonl") != c.at("metrics.jsonl")));
@@ -200,8 +213,8 @@ TEST_CASE("deterministic: starting a finished run again changes no byte of its r
 
 TEST_CASE("deterministic: the interval of checkpoints does not change the results") {
   TempFolder folder;
-  REQUIRE(run(line_of(folder / "often", {"checkpoint.every_updates=1"}, 20)) == 0);
-  REQUIRE(run(line_of(folder / "never", {"checkpoint.every_updates=0"}, 20)) == 0);
+  run_all({line_of(folder / "often", {"checkpoint.every_updates=1"}, 20),
+           line_of(folder / "never", {"checkpoint.every_updates=0"}, 20)});
   check_same(folder / "often", folder / "never", 20);
 }
 

@@ -319,16 +319,22 @@ TEST_CASE("run folder: a file of another kind in place of one of its files is re
     const BadFile& bad = kBadFiles[next++ % std::size(kBadFiles)];
     CAPTURE(file);
     CAPTURE(bad.name);
-    const std::string run = folder / "copy";
-    fs::remove_all(run);
-    fs::copy(folder / "run", run, fs::copy_options::recursive);
-    replace_by(bad, run + '/' + file);
-    for (const Words& line : {Words{"troupe", "eval", run, "--episodes", "1"}, train_line(run, short_run(3))}) {
-      const CommandLine done(line);
-      CHECK_MESSAGE((done.exit_code == 0 || done.exit_code == 2), done.err);
-      if (done.exit_code == 2) CHECK(std::count(done.err.begin(), done.err.end(), '\n') == 1);
-      if (done.exit_code == 2) CHECK(has(done.err, run + '/' + file));
-      CHECK(!has(done.err, "internal error"));
+    const std::string evaluated = folder / "evaluated", trained = folder / "trained";
+    for (const std::string& run : {evaluated, trained}) {
+      fs::remove_all(run);
+      fs::copy(folder / "run", run, fs::copy_options::recursive);
+      replace_by(bad, run + '/' + file);
     }
+    Process eval({"troupe", "eval", evaluated, "--episodes", "1"}), train(train_line(trained, short_run(3)));
+    const auto check = [&](Process& process, const std::string& run) {
+      const int exit_code = process.wait().value_or(-1);
+      const std::string err = process.err();
+      CHECK_MESSAGE((exit_code == 0 || exit_code == 2), err);
+      if (exit_code == 2) CHECK(std::count(err.begin(), err.end(), '\n') == 1);
+      if (exit_code == 2) CHECK(has(err, run + '/' + file));
+      CHECK(!has(err, "internal error"));
+    };
+    check(eval, evaluated);
+    check(train, trained);
   }
 }

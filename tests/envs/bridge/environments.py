@@ -228,7 +228,7 @@ class Returns(Walk):
 
 
 def slow_start():
-    time.sleep(1)
+    time.sleep(0.6)
     return Walk()
 
 

@@ -205,14 +205,14 @@ TEST_CASE("python_env: a process that is silent past the timeout is killed") {
   if (!can_use("numpy")) return;
   EnvConfig config = python_config("Trouble", 2, trouble("hang"));
   make_env(config);  // asks for the spaces with the default timeout
-  config.step_timeout = std::chrono::milliseconds(5000);
+  config.step_timeout = std::chrono::milliseconds(2000);
   Stepping hasty(config);
   hasty.act(1);
   hasty.act(1);
   const pid_t before = python(hasty).process_ids()[0];
   hasty.act(1);
   CHECK(error_of(hasty) ==
-        "row 0: the process of the environment has not answered within env.step_timeout_ms (5000 ms) and was killed");
+        "row 0: the process of the environment has not answered within env.step_timeout_ms (2000 ms) and was killed");
   CHECK(kill(before, 0) == -1);
   CHECK(hasty.failed(1) == Failed::now);
 }
@@ -223,14 +223,14 @@ TEST_CASE("python_env: if one row ends or stops its process, that row is named, 
     const char *what, *error, *stack;
   };
   for (const Case& c : std::initializer_list<Case>{
-           {"hang", "has not answered within env.step_timeout_ms (3000 ms) and was killed", "in waits_for_ever"},
+           {"hang", "has not answered within env.step_timeout_ms (2000 ms) and was killed", "in waits_for_ever"},
            {"crash", "was killed by signal 11 (Segmentation fault)", "in reads_address_0"},
            {"exit", "ended with exit code 7", ""}}) {
     CAPTURE(c.what);
     MemoryDisk disk;
     open_log(disk.open_append("log.txt"), {.to_stderr = false});
     EnvConfig config = python_config("Stuck", 4, R"({"row": 2, "what": ")" + std::string(c.what) + "\"}");
-    config.step_timeout = std::chrono::milliseconds(3000);
+    config.step_timeout = std::chrono::milliseconds(2000);
     Stepping run(config);
     run.act(1);
     close_log();
@@ -378,7 +378,7 @@ TEST_CASE("python_env: a start may take longer than a step") {
   if (!can_use("numpy")) return;
   EnvConfig config = python_config("slow_start", 2);
   config.step_timeout = std::chrono::milliseconds(500);
-  Stepping run(config);  // its function sleeps for 1 s
+  Stepping run(config);  // its function sleeps for 0.6 s
   run.act(1);
   CHECK(run.step.errors.empty());
 }
