@@ -74,7 +74,7 @@ void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_act
     const std::string line = "the evaluation of version " + result.version.text() + " failed: " + result.error;
     result.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
   }
-  if (result.failed_episodes > 0)
+  if (result.failed_episodes > 0 && result.episodes > 0)
     log_warn("evaluator", "the evaluation of version " + result.version.text() + ": " +
                               failed_episodes_text(result.failed_episodes, result.ended(), result.last_error));
   self->send(self->state.stats, result);
