@@ -79,12 +79,16 @@ TEST_CASE("stats_core: an evaluation is one point, at the update that was evalua
   second.load(first.save(kStart), kStart);
   for (StatsCore* core : {&first, &second}) {
     for (const uint64_t updates : {2, 4}) {
-      const Evaluation evaluation{
-          .version = {0, updates}, .episodes = 10, .return_mean = 20.0 + static_cast<double>(updates)};
+      const Evaluation evaluation{.version = {0, updates},
+                                  .episodes = 10,
+                                  .failed_episodes = 3,
+                                  .return_mean = 20.0 + static_cast<double>(updates)};
       const auto scalars = scalars_of(core->add(evaluation, kStart));
       CHECK(scalars.at("updates") == updates);
       CHECK(scalars.at("eval/updates") == updates);
       CHECK(scalars.at("env_steps") == 100 * updates);
+      CHECK(scalars.at("eval/env_steps") == 100 * updates);
+      CHECK(scalars.at("eval/failed_episodes") == 3);
       CHECK(scalars.at("eval/return_mean") == 20 + updates);
       CHECK(scalars.at("learner/kl") == doctest::Approx(0.1 * static_cast<double>(updates)));
     }
@@ -526,10 +530,12 @@ TEST_CASE("stats: the verdict counts what happened in the last minute, and nothi
   slow.wait_seconds = 30;
   slow.update_seconds = 5;
   fast.wait_seconds = 1;
+  fast.evaluation_wait_seconds = 0.5;
   fast.update_seconds = 3;
   CHECK(report(40, 2000, 1000, slow).dropped_stale == 100);
   const RecentFigures later = report(60, 2000, 1000, fast);
   CHECK(later.trainer_wait == 0.25);  // the slow update is older than the time of three
+  CHECK(later.evaluation_wait == 0.125);
   CHECK(later.longest_update == 5);
   CHECK(later.since_update == 0);
   const RecentFigures after_a_minute = report(110, 4000, 1000);
