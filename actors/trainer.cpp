@@ -53,13 +53,10 @@ bool due(uint64_t number, int64_t every) {
 }
 
 // With checkpoint.keep_best every evaluated policy is saved, because it may turn out to be one of the best.
-bool must_be_saved(const TrainerState& st) {
-  const RunConfig& config = st.context->config;
-  return config.checkpoint.keep_best > 0 && due(st.version.number, config.evaluation.every_updates);
-}
-
 bool checkpoint_due(const TrainerState& st) {
-  return due(st.version.number, st.context->config.checkpoint.every_updates) || must_be_saved(st);
+  const RunConfig& config = st.context->config;
+  return due(st.version.number, config.checkpoint.every_updates) ||
+         (config.checkpoint.keep_best > 0 && due(st.version.number, config.evaluation.every_updates));
 }
 
 void checkpoint(TrainerSelf self, bool last) {
@@ -74,24 +71,18 @@ void checkpoint(TrainerSelf self, bool last) {
   self->send(st.peers.replay, std::move(message));
 }
 
-// Warns once: a run may make updates faster than it writes checkpoints.
-void leave_out_checkpoint(TrainerState& st) {
-  if (std::exchange(st.warned_of_left_out, true)) return;
-  log_warn("trainer", "update " + std::to_string(st.version.number) +
-                          ": no checkpoint, because the one before it is still being written; a larger "
-                          "checkpoint.every_updates suits the disk better. Further ones that are left out are not "
-                          "reported");
-}
-
-// At most one checkpoint is on its way to the disk: more would wait in memory, each with all weights.
+// At most one checkpoint is on its way to the disk: more would wait in memory, each with all weights. So training waits
+// if the next is due before.
 void save_if_due(TrainerSelf self) {
   auto& st = self->state;
   if (!checkpoint_due(st)) return;
   if (!st.checkpoint_open) return checkpoint(self, /*last=*/false);
-  if (must_be_saved(st))
-    st.checkpoint_owed = true;
-  else
-    leave_out_checkpoint(st);
+  st.checkpoint_owed = true;
+  st.owed_since = self->clock().now();
+  if (std::exchange(st.warned_of_disk, true)) return;
+  log_warn("trainer", "update " + std::to_string(st.version.number) +
+                          ": training waits until the checkpoint before this one is written; a larger "
+                          "checkpoint.every_updates would not hold it up. Further waits are not reported");
 }
 
 void end(TrainerSelf self, const std::string& reason, const std::string& error = {}) {
@@ -163,6 +154,7 @@ void on_written(TrainerSelf self) {
   auto& st = self->state;
   st.checkpoint_open = false;
   if (st.ended || !std::exchange(st.checkpoint_owed, false)) return;
+  st.saving_for += self->clock().now() - st.owed_since;
   checkpoint(self, /*last=*/false);
   ask(self);
 }
@@ -238,12 +230,12 @@ void update(TrainerSelf self, const StagedMessage& message) {
                            message.batch->index,
                            report->failed(),
                            message.batch->samples,
-                           seconds_of(self->clock().now() - begun),
+                           seconds_of(self->clock().now() - begun + st.saving_for),
                            seconds_of(begun - st.asked + st.held_for),
                            seconds_of(st.held_for),
                            message.stage_seconds,
                            report};
-  st.held_for = {};
+  st.held_for = st.saving_for = {};
   self->send(st.peers.replay, done);
 
   const RunConfig& config = st.context->config;

@@ -56,11 +56,12 @@ RunOutcome run_with(std::map<std::string, std::string> states) {
   context->states = std::move(states);
   RunOutcome outcome;
   bool ended = false;
-  RunDependencies dependencies{
-      std::make_shared<FakeLearner>(world, 0), {}, std::make_shared<NoSink>(), [&](const RunOutcome& result) {
-        outcome = result;
-        ended = true;
-      }};
+  const ReplayStart start;
+  RunDependencies dependencies{std::make_shared<FakeLearner>(world, 0), start, std::make_shared<NoSink>(),
+                               [&](const RunOutcome& result) {
+                                 outcome = result;
+                                 ended = true;
+                               }};
   const SupervisorActor root = system.spawn(supervisor, RunContextPtr(context), std::move(dependencies));
   run_deterministically(system, root, ended, [] { return false; });
   return outcome;

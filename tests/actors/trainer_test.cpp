@@ -204,49 +204,51 @@ std::vector<uint64_t> updates_of(const std::vector<CheckpointMessage>& checkpoin
 
 }  // namespace
 
-TEST_CASE("trainer: a checkpoint that is due while another is being written is left out, and said once") {
+TEST_CASE("trainer: waits while a checkpoint is due and the one before it is not written, and says so once") {
   RunConfig config = limited(0, 100);
   config.checkpoint.every_updates = 1;
-  config.checkpoint.keep_best = 0;
   Fixture f(config);
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
-  for (int i = 0; i < 4; ++i) f.update();
-  CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1});
-  CHECK(f.peer.heard->batches_asked == 5);
-  f.peer.tell(f.trainer, CheckpointWritten{PolicyVersion{0, 1}, false, {}});
-  f.run();
   f.update();
+  CHECK(f.peer.heard->batches_asked == 2);
+  for (uint64_t number = 2; number < 5; ++number) {
+    f.update();
+    CHECK(f.peer.heard->batches_asked == number);  // the next one is not asked for
+    f.peer.tell(f.trainer, CheckpointWritten{{0, number - 1}, false, number == 3 ? "disk full" : ""});
+    f.run();
+    CHECK(f.peer.heard->batches_asked == number + 1);
+  }
+  CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1, 2, 3, 4});
   f.update();
-  CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1, 5});
   f.peer.tell(f.trainer, Stop{"interrupted"});
   f.run();
-  REQUIRE(f.peer.heard->checkpoints.size() == 3);
+  REQUIRE(f.peer.heard->checkpoints.size() == 5);
   CHECK(f.peer.heard->checkpoints.back().last);
-  CHECK(f.peer.heard->checkpoints.back().version.number == 6);
+  CHECK(f.peer.heard->checkpoints.back().version.number == 5);
+  f.peer.tell(f.trainer, CheckpointWritten{{0, 4}, false, {}});
+  f.run();
+  CHECK(f.peer.heard->checkpoints.size() == 5);
   const std::string log = disk.read("log");
   CHECK(std::count(log.begin(), log.end(), '\n') == 1);
-  CHECK(log.find("update 2: no checkpoint, because the one before it is still being written") != std::string::npos);
+  CHECK(log.find("update 2: training waits until the checkpoint before this one is written") != std::string::npos);
   open_log(nullptr, {.to_stderr = false});
 }
 
-TEST_CASE("trainer: an evaluated policy is saved even if training has to wait for the disk") {
+TEST_CASE("trainer: the time that it waits for the disk counts as time of the update") {
   RunConfig config = limited(0, 100);
   config.checkpoint.every_updates = 1;
-  config.checkpoint.keep_best = 1;
-  config.evaluation.every_updates = 2;
   Fixture f(config);
   f.update();
   f.update();
-  CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1});
-  CHECK(f.peer.heard->batches_asked == 2);  // held
-  f.peer.tell(f.trainer, Evaluation{.version = PolicyVersion{0, 2}, .error = "failed"});
+  f.pass(3s);
+  f.peer.tell(f.trainer, CheckpointWritten{{0, 1}, false, {}});
   f.run();
-  CHECK(f.peer.heard->batches_asked == 2);
-  f.peer.tell(f.trainer, CheckpointWritten{PolicyVersion{0, 1}, false, "disk full"});
-  f.run();
-  CHECK(updates_of(f.peer.heard->checkpoints) == std::vector<uint64_t>{1, 2});
-  CHECK(f.peer.heard->batches_asked == 3);
+  f.pass(1s);
+  f.update();
+  REQUIRE(f.peer.heard->updates.size() == 3);
+  CHECK(f.peer.heard->updates[2].update_seconds == 3);
+  CHECK(f.peer.heard->updates[2].wait_seconds == 1);
 }
 
 TEST_CASE("trainer: the evaluations that an earlier start left open are made first") {

@@ -71,6 +71,7 @@ TEST_CASE("configs: synthetic runs to its end and accounts for every sample") {
 TEST_CASE("configs: synthetic with faults counts them, continues, and accounts for every sample") {
   const Json summary =
       train_config("synthetic", {"env.params.exception_probability=0.01", "env.params.nan_probability=0.01",
+                                 R"(evaluation.env_params={"exception_probability": 0, "nan_probability": 0})",
                                  "workers.restart_backoff_ms=1", "stop.env_steps=1600"});
   check_ledger(summary);
   CHECK(summary.at("env_failures").at("Synthetic") > 0);

@@ -176,7 +176,7 @@ TEST_CASE("token learner: reverses 4 digits after a warm-up on demonstrations an
   for (uint64_t update = 0; update < kUpdates; ++update) {
     generator->load(*learner->snapshot({1, update}));
     const Sampled sampled = sample(world, *generator, kPrompts, kAnswers, Split::train, false, update);
-    const UpdateReport report = learner->update(*learner->stage(super_batch(sampled.rollout)), 0);
+    const UpdateReport report = learner->update(*learner->stager()->stage(super_batch(sampled.rollout)), 0);
     REQUIRE(report.steps == 1);
     REQUIRE(report.metrics.at("ratio_min") == 1.0);
     REQUIRE(report.metrics.at("ratio_max") == 1.0);

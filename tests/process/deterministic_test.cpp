@@ -45,7 +45,8 @@ const Case kCases[] = {
       "replay.max_policy_lag=2", "workers.count=2"}},
     {"environments that fail",
      {"env.id=Synthetic",
-      R"(env.params={"image_height": 4, "image_width": 4, "exception_probability": 0.01, "nan_probability": 0.01})"}},
+      R"(env.params={"image_height": 4, "image_width": 4, "exception_probability": 0.01, "nan_probability": 0.01})",
+      R"(evaluation.env_params={"exception_probability": 0, "nan_probability": 0})"}},
 };
 
 Words line_of(const std::string& folder, const Words& settings, int updates = 40) {
@@ -167,11 +168,12 @@ TEST_CASE("deterministic: so does a run that trains a language model") {
   for (const Case& each : kTokenCases) {
     CAPTURE(each.name);
     TempFolder folder;
-    REQUIRE(run(token_line_of(folder.path(), "whole", each.settings)) == 0);
+    Process whole(token_line_of(folder.path(), "whole", each.settings));
     const Words line = token_line_of(folder.path(), "parts", each.settings);
     leave_in_parts(line, folder / "parts");
     CHECK(newest_checkpoint(folder / "parts") < 40);
     REQUIRE(run(line) == 0);
+    REQUIRE_MESSAGE(whole.wait().value_or(-1) == 0, whole.err());
     check_same(folder / "parts", folder / "whole");
   }
 }
