@@ -87,7 +87,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   now_.episodes = start_.totals.episodes;
   now_.skipped_steps = start_.totals.skipped_steps;
   if (!start_.totals.window.empty()) episodes_.load(start_.totals.window);
-  if (!start_.totals.alarms.empty()) from_bytes(start_.totals.alarms, "stats.alarms", alarms_);
+  if (!start_.totals.alarms.empty()) from_bytes(start_.totals.alarms, "alarms", alarms_);
   evaluated_ = start_.totals.open_evaluations;
   progress_before_ = progress(0);
   env_rate_.add(started, now_.env_steps);

@@ -207,8 +207,9 @@ TEST_CASE("environment: one that always fails in a worker process ends the run")
 TEST_CASE("environment: one that fails sometimes ends neither the run nor the evaluation") {
   TempFolder folder;
   const Words fails = synthetic(R"("exception_probability": 0.05, "episode_length": 20)");
-  TrainProcess run(folder / "run",
-                   kShort + fails + set({"workers.failure_timeout_ms=1000", "workers.restart_backoff_ms=1"}));
+  TrainProcess run(folder / "run", kShort + fails +
+                                       set({"workers.failure_timeout_ms=1000", "workers.restart_backoff_ms=1",
+                                            "evaluation.episodes=20"}));
   CHECK_MESSAGE(run.process().wait().value_or(-1) == 0, run.process().err());
   CHECK(run.summary().at("env_failures").at("Synthetic").get<uint64_t>() > 0);
 }
