@@ -20,6 +20,7 @@ using EvaluatorSelf = SelfPointer<EvaluatorActor, EvaluatorState>;
 using Asker = caf::typed_actor<caf::reacts_to<Evaluation>>;
 
 constexpr std::chrono::seconds kBeat{1};
+constexpr size_t kMostGivenUp = 2;  // evaluations whose environments are still inside a step
 // In a deterministic run time must not matter, so this many steps count as a second.
 constexpr uint64_t kStepsPerSecond = 1000;
 
@@ -71,22 +72,48 @@ void report_progress(EvaluatorSelf self) {
 
 void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_actor_ptr& asker) {
   if (!result.error.empty()) {
-    const std::string line = "the evaluation of version " + result.version.text() + " failed: " + result.error;
+    const std::string line =
+        "the evaluation after update " + std::to_string(result.version.number) + " failed: " + result.error;
     result.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
   }
   if (result.failed_episodes > 0 && result.episodes > 0)
-    log_warn("evaluator", "the evaluation of version " + result.version.text() + ": " +
+    log_warn("evaluator", "the evaluation after update " + std::to_string(result.version.number) + ": " +
                               failed_episodes_text(result.failed_episodes, result.ended(), result.last_error));
   self->send(self->state.stats, result);
   self->send(caf::actor_cast<Asker>(asker), result);
+}
+
+// Replies that an evaluation is not made. Says so once until one is made again.
+void leave_out(EvaluatorSelf self, const EvaluatorState::Job& job, const std::string& why) {
+  auto& st = self->state;
+  Evaluation none;
+  none.version = job.message.weights->version;
+  none.error = "not made, because " + why;
+  if (!std::exchange(st.told_left_out, true))
+    log_warn("evaluator", "the evaluation after update " + std::to_string(none.version.number) + " is " + none.error +
+                              "; others that are not made are not reported until one is");
+  self->send(st.stats, none);
+  self->send(caf::actor_cast<Asker>(job.asker), none);
+}
+
+// Starts the next evaluation that waits. While environments are still inside a step of evaluations that were given up,
+// each new one would probably leave another thread behind.
+void start_next(EvaluatorSelf self) {
+  auto& st = self->state;
+  while (!st.jobs.empty() && st.given_up.size() >= kMostGivenUp && !st.jobs.front().message.last) {
+    leave_out(self, st.jobs.front(), "the environment does not return from a step of those before it");
+    st.jobs.pop_front();
+  }
+  if (!st.jobs.empty()) start(self);
 }
 
 void finish(EvaluatorSelf self, const Evaluation& result) {
   auto& st = self->state;
   const caf::strong_actor_ptr asker = std::move(st.jobs.front().asker);
   st.jobs.pop_front();
+  if (result.error.empty()) st.told_left_out = false;
   deliver(self, result, asker);
-  if (!st.jobs.empty()) start(self);
+  start_next(self);
   if (!st.context->deterministic) report_progress(self);
 }
 
@@ -107,12 +134,7 @@ void give_up(EvaluatorSelf self, const std::string& span) {
     (made ? st.jobs : skipped).push_back(std::move(job));
   }
   finish(self, result);
-  for (const EvaluatorState::Job& job : skipped) {
-    Evaluation none;
-    none.version = job.message.weights->version;
-    none.error = "not made, because no episode ended in the one before it";
-    deliver(self, none, job.asker);
-  }
+  for (const EvaluatorState::Job& job : skipped) leave_out(self, job, "no episode ended in the one before it");
 }
 
 void on_slice(EvaluatorSelf self, const EvaluationSlice& slice) {
@@ -206,7 +228,7 @@ EvaluatorActor::behavior_type evaluator(EvaluatorSelf self, RunContextPtr contex
         if (st.stopping) return;
         st.jobs.push_back({job, self->current_sender()});
         if (st.jobs.size() > 1) return;
-        start(self);
+        start_next(self);
         if (!st.context->deterministic) report_progress(self);
       },
       [self](const EvaluationSlice& slice) { on_slice(self, slice); },

@@ -20,7 +20,8 @@ RecentCounts::RecentCounts(const ReplayStart& start, Clock::time_point now) {
 }
 
 void RecentCounts::add(const UpdateMessage& update, Clock::time_point now) {
-  updates_.push_back({now, update.wait_seconds, update.evaluation_wait_seconds, update.update_seconds});
+  updates_.push_back({now, update.wait_seconds, update.evaluation_wait_seconds, update.checkpoint_wait_seconds,
+                      update.update_seconds});
   while (updates_.size() > kLeastUpdates && now - updates_.front().end > kRecent) updates_.pop_front();
 }
 
@@ -38,7 +39,7 @@ RecentFigures RecentCounts::take(const StatsSnapshot& s, uint64_t env_failures, 
   result.batches_timeout = grown(batches_timeout_, s.batches_timeout);
   result.batches_all_waiting = grown(batches_all_waiting_, s.batches_all_waiting);
   if (updates_.empty()) return result;
-  double wait = 0, evaluation_wait = 0, update = 0, longest = 0;
+  double wait = 0, evaluation_wait = 0, checkpoint_wait = 0, update = 0, longest = 0;
   for (const Update& each : updates_) longest = std::max(longest, each.update_seconds);
   // Long enough for some updates.
   const std::chrono::duration<double> window =
@@ -47,6 +48,7 @@ RecentFigures RecentCounts::take(const StatsSnapshot& s, uint64_t env_failures, 
     if (now - each.end > window) continue;
     wait += each.wait_seconds;
     evaluation_wait += each.evaluation_wait_seconds;
+    checkpoint_wait += each.checkpoint_wait_seconds;
     update += each.update_seconds;
   }
   result.since_update = std::chrono::duration<double>(now - updates_.back().end).count();
@@ -54,6 +56,7 @@ RecentFigures RecentCounts::take(const StatsSnapshot& s, uint64_t env_failures, 
   if (wait + update <= 0) return result;
   result.trainer_wait = wait / (wait + update);
   result.evaluation_wait = evaluation_wait / (wait + update);
+  result.checkpoint_wait = checkpoint_wait / (wait + update);
   return result;
 }
 

@@ -24,7 +24,7 @@ class RecentCounts {
  private:
   struct Update {
     Clock::time_point end;
-    double wait_seconds = 0, evaluation_wait_seconds = 0, update_seconds = 0;
+    double wait_seconds = 0, evaluation_wait_seconds = 0, checkpoint_wait_seconds = 0, update_seconds = 0;
   };
 
   Rate produced_, dropped_stale_, dropped_full_, env_failures_, batches_full_, batches_timeout_, batches_all_waiting_;

@@ -80,9 +80,12 @@ void save_if_due(TrainerSelf self) {
   st.checkpoint_owed = true;
   st.owed_since = self->clock().now();
   if (std::exchange(st.warned_of_disk, true)) return;
+  const CheckpointConfig& config = st.context->config.checkpoint;
+  const bool evaluated = config.keep_best > 0 && !due(st.version.number, config.every_updates);
   log_warn("trainer", "update " + std::to_string(st.version.number) +
-                          ": training waits until the checkpoint before this one is written; a larger "
-                          "checkpoint.every_updates would not hold it up. Further waits are not reported");
+                          ": training waits until the checkpoint before this one is written; a larger " +
+                          (evaluated ? "evaluation" : "checkpoint") +
+                          ".every_updates would not hold it up. Further waits are not reported");
 }
 
 void end(TrainerSelf self, const std::string& reason, const std::string& error = {}) {
@@ -230,9 +233,10 @@ void update(TrainerSelf self, const StagedMessage& message) {
                            message.batch->index,
                            report->failed(),
                            message.batch->samples,
-                           seconds_of(self->clock().now() - begun + st.saving_for),
-                           seconds_of(begun - st.asked + st.held_for),
+                           seconds_of(self->clock().now() - begun),
+                           seconds_of(begun - st.asked + st.held_for + st.saving_for),
                            seconds_of(st.held_for),
+                           seconds_of(st.saving_for),
                            message.stage_seconds,
                            report};
   st.held_for = st.saving_for = {};

@@ -105,7 +105,7 @@ void WorkerCore::add_credits(uint32_t count) {
 void WorkerCore::start_rollout(Group& group) {
   --credits_;
   end_wait(group.without_credit, credit_wait_);
-  group.running = true;
+  group.running = group.began = true;
   group.t = 0;
   ask(group, /*with_actions=*/true, /*with_last=*/false);
 }

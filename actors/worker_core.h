@@ -105,6 +105,7 @@ class WorkerCore {
     std::unique_ptr<RolloutWriter> closing;  // full, waits for its last values
     int64_t t = 0;                           // the step of `current` that is asked for next
     bool running = false;                    // has a credit for `current`
+    bool began = false;                      // has had a credit
     uint64_t decisions = 0;                  // keys the action draws
     uint64_t outstanding = 0;                // id of the request under way, 0 = none
     ActRequest request;                      // kept to ask again

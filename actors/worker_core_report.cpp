@@ -20,9 +20,12 @@ uint32_t WorkerCore::beats_without_answer() const {
 
 std::optional<std::string> WorkerCore::failing() const {
   bool any = false;
+  // A group that has started well and had no credit yet may make steps, so those that did not start do not count.
+  const bool one_may_step =
+      std::ranges::any_of(groups_, [](const auto& group) { return !group->start_failed && !group->began; });
   for (const auto& group : groups_) {
-    const bool has_work =
-        group->running || group->closing || group->parked || group->outstanding != 0 || group->start_failed;
+    const bool has_work = group->running || group->closing || group->parked || group->outstanding != 0 ||
+                          (group->start_failed && !one_may_step);
     if (!has_work) continue;
     const bool all_fail = group->start_failed || group->failed_attempts >= kFailingAttempts ||
                           std::ranges::all_of(group->failures, [](uint32_t failures) { return failures > 0; });

@@ -74,6 +74,7 @@ struct UpdateMessage {
   double update_seconds = 0;
   double wait_seconds = 0;             // of the trainer, before it
   double evaluation_wait_seconds = 0;  // the part of it that open evaluations held training
+  double checkpoint_wait_seconds = 0;  // the part of it in which a checkpoint was written before the next one
   double stage_seconds = 0;            // of its super-batch, while the update before ran
   std::shared_ptr<const UpdateReport> report;
 };

@@ -12,13 +12,11 @@ from troupe._weights import find_checkpoint, read_safetensors
 
 
 def _spec_of(config):
-    """The observations and actions of the run's environment, which the program tells."""
+    """The observations and actions of the run's environment, which the program tells; the actions as the environment takes them."""
     env = config["env"]
     settings = [f"env.params.{key}={json.dumps(value)}" for key, value in env["params"].items()]
     if env.get("chunk"):
         settings.append(f"env.chunk={env['chunk']}")
-    if env.get("normalize_actions"):
-        settings.append("env.normalize_actions=true")
     if ":" in env["id"]:
         settings.append(f"env.python={json.dumps(env['python'])}")
     return describe_env(env["id"], settings)
@@ -43,7 +41,8 @@ def load(run, checkpoint="newest", spec=None):
     if config["model"]["kind"] == "decoder":
         raise ValueError(f"{folder}: model.kind is 'decoder', expected mlp or net")
     tensors = read_safetensors(path / "model.safetensors")
-    return Policy(config["model"], tensors, spec if spec is not None else _spec_of(config), path)
+    spec = spec if spec is not None else _spec_of(config)
+    return Policy(config["model"], tensors, spec, path, normalizes_actions=config["env"].get("normalize_actions", False))
 
 
 class Policy:
@@ -52,8 +51,9 @@ class Policy:
     `spec` describes the environment, `checkpoint` is the folder of the weights, `state_size` is S, 0 for a policy without memory.
     """
 
-    def __init__(self, model, tensors, spec, checkpoint):
+    def __init__(self, model, tensors, spec, checkpoint, normalizes_actions=False):
         self.spec = spec
+        self._normalizes_actions = normalizes_actions
         self.checkpoint = checkpoint
         self._network = Network(model, tensors, spec["observations"])
         self._log_std = tensors.get("policy.log_std")
@@ -161,6 +161,9 @@ class Policy:
         if rng is not None:
             means = means + np.exp(self._log_std) * rng.standard_normal(means.shape, np.float32)
         low, high = (np.tile(np.asarray(action[key], np.float32), action["chunk"]) for key in ("low", "high"))
+        if self._normalizes_actions:  # env.normalize_actions maps [-1, 1] to the bounds
+            share = (1 + np.clip(means.astype(np.float64), -1, 1)) / 2
+            means = (low * (1 - share) + high * share).astype(np.float32)
         return self._shaped(np.clip(means, low, high))
 
     def _discrete(self, logits, mask, rng):

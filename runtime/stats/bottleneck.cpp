@@ -45,6 +45,13 @@ Bottleneck open_evaluations(const StatsSnapshot& s) {
           "a larger evaluation.every_updates or fewer evaluation.episodes", ""};
 }
 
+// The verdict when training waits much of the time for the disk.
+Bottleneck open_checkpoints(const StatsSnapshot& s) {
+  if (!(s.recent.checkpoint_wait > kMuchWaiting)) return {};
+  return {"checkpoints", "training waits " + format_percent(s.recent.checkpoint_wait) + " of the time for the disk",
+          "a larger checkpoint.every_updates, or evaluation.every_updates with checkpoint.keep_best", ""};
+}
+
 // Whether the trainer works although no samples come: it trains on what replay holds, or its updates are so long that
 // none ends within 10 s.
 bool trains(const StatsSnapshot& s) {
@@ -188,6 +195,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.training_ended) return {};
   if (Bottleneck held = open_evaluations(s); !held.what.empty()) return held;
+  if (Bottleneck held = open_checkpoints(s); !held.what.empty()) return held;
   if (environments_fail(s)) return {"environments fail", failures_text(s), "", kWorkersLimit};
   if (Bottleneck missing = missing_processes(s); !missing.what.empty()) return missing;
   if (s.env_steps == 0 && s.updates == 0) return {"not known yet", "the first rollouts are not complete", "", ""};

@@ -58,6 +58,7 @@ struct RecentFigures {
   double trainer_wait = kUnknown;     // share of the trainer's time, of the updates that ended in the last 10 s or, if
                                       // they are long, in the time of three
   double evaluation_wait = kUnknown;  // the part of it that open evaluations held training
+  double checkpoint_wait = kUnknown;  // the part of it in which a checkpoint was written before the next one
   double since_update = kUnknown;     // seconds since the newest update ended
   double longest_update = kUnknown;   // seconds, of the last 10 updates
 };

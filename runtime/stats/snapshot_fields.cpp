@@ -112,10 +112,10 @@ constexpr std::array kFields = {
                   "speed of training over the last 10 s", of<&S::updates_per_second>},
     SnapshotField{kProgress, "reuse", "updates_per_sample", "updates per sample", kTrained,
                   "how many updates used each trained sample", of<&S::reuse>},
-    SnapshotField{
-        kProgress, "trainer_wait_fraction", "trainer_wait_ratio", "0 to 1", kTrainedTimed,
-        "share of the trainer's time spent waiting for data or for open evaluations, since the start of the process",
-        of<&S::trainer_wait_fraction>},
+    SnapshotField{kProgress, "trainer_wait_fraction", "trainer_wait_ratio", "0 to 1", kTrainedTimed,
+                  "share of the trainer's time spent waiting for data, open evaluations or the disk, since the start "
+                  "of the process",
+                  of<&S::trainer_wait_fraction>},
     SnapshotField{kBusyHeading, "busy.workers", "busy_ratio{actor=workers}", "0 to 1", kTimed,
                   "share of the last 10 s that a worker spent in handlers, on average; the rest it waited for actions "
                   "or for a credit",

@@ -1,5 +1,6 @@
 #include "actors/evaluator.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "envs/make_env.h"
@@ -169,6 +170,29 @@ TEST_CASE("evaluator: an actor that was given up is waited for until it has ende
   CHECK(disk.read("log").find(
             "warning evaluator: 1 evaluation that ended after evaluation.timeout_ms: the environment is "
             "still inside a step there") != std::string::npos);
+  open_log(nullptr, {.to_stderr = false});
+}
+
+TEST_CASE("evaluator: while two that were given up are inside a step, only the last one of the run is tried") {
+  Fixture f(evaluating(1'000'000, 1));
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  auto& state = f.state_of<EvaluatorState>(f.evaluator);
+  state.given_up.assign(2, f.asker.as<EvaluationActor>());
+  f.ask(20);
+  f.ask(40);
+  f.run();
+  REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20, 40});
+  CHECK(f.asker.heard->evaluations[1].error ==
+        "not made, because the environment does not return from a step of those before it");
+  CHECK(f.acts == 0);
+  const std::string log = disk.read("log");
+  CHECK(std::count(log.begin(), log.end(), '\n') == 1);
+  CHECK(log.find("warning evaluator: the evaluation after update 20 is not made") != std::string::npos);
+  f.on_act = [&] { f.pass_time(301s); };
+  f.ask(45, /*last=*/true);
+  f.run();
+  CHECK(f.acts > 0);
   open_log(nullptr, {.to_stderr = false});
 }
 

@@ -211,6 +211,21 @@ TEST_CASE("train: a start prints the settings that it changes, and logs each of 
     CHECK(log_has(run, std::string("train: setting changed: ") + change + '\n'));
 }
 
+TEST_CASE("train: the summary of an interrupted start has the last evaluation of the starts before it") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  {
+    TrainProcess run(at, set({"stop.env_steps=0", "stop.updates=5", "evaluation.every_updates=2"}));
+    REQUIRE(run.process().wait().value_or(-1) == 0);
+    REQUIRE(run.summary().at("eval").at("updates") == 5);
+  }
+  TrainProcess run(at, set({"stop.env_steps=0", "stop.updates=1000000", "evaluation.every_updates=0"}));
+  REQUIRE(run.makes_updates(1));
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(run.summary().at("updates") > 5);
+  CHECK(run.summary().at("eval").at("updates") == 5);
+}
+
 TEST_CASE("train: Ctrl-C during the last evaluation ends the run with 130 and keeps its updates") {
   TempFolder folder;
   TrainProcess run(folder / "run", set({"stop.updates=2", "evaluation.episodes=1000000", "evaluation.rows=1"}));

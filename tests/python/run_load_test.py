@@ -25,6 +25,7 @@ CASES = {
     "discrete": ("CartPole-v1", {"activation": "relu", "normalize_observations": True}),
     "shared": ("CartPole-v1", {"activation": "gelu", "shared_trunk": True, "hidden": [16, 8]}),
     "continuous": ("Pendulum-v1", {"activation": "elu", **NORMALIZED}),
+    "normalized": ("Pendulum-v1", {"activation": "tanh"}),  # with env.normalize_actions
     "lstm": ("Pendulum-v1", {"kind": "net", "net": LSTM, **NORMALIZED}),
     "gru": ("Pendulum-v1", {"kind": "net", "net": GRU, "activation": "silu"}),
     "multi_discrete": ("Steps", {}),
@@ -76,7 +77,8 @@ def check_actions(policy, observation, state, action):
 @pytest.mark.parametrize("name", CASES)
 def test_actions_are_those_of_the_program(name):
     of, model = CASES[name]
-    config = SMALL | {"model": model | {"policy_gain": 1.0}, "env": {"params": {"of": of}, "rows": 16}}
+    env = {"params": {"of": of}, "rows": 16, "normalize_actions": name == "normalized"}
+    config = SMALL | {"model": model | {"policy_gain": 1.0}, "env": env}
     settings = {"stop.updates": 2, "evaluation.rows": 4, "seed": 3}
     run = troupe.train(config, env=run_envs.Recorded, run_dir="run", quiet=True, **settings)
     policy = troupe.load(run)

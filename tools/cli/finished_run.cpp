@@ -1,6 +1,7 @@
 #include "tools/cli/finished_run.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -47,6 +48,19 @@ std::string missing_checkpoint_line(const RunFolder& folder, uint64_t updates) {
   if (!made.is_number_unsigned() || made.get<uint64_t>() <= updates) return "";
   return folder.path() + "/summary.json: the run ended after update " + std::to_string(made.get<uint64_t>()) +
          ", of which no checkpoint can be used; it resumes from the one after update " + std::to_string(updates);
+}
+
+std::string newest_evaluation(const RunFolder& folder, const std::string& saved, uint64_t updates) {
+  // After how many updates, if it is an evaluation without an error.
+  const auto updates_of = [](const Json& evaluation) -> std::optional<uint64_t> {
+    if (!evaluation.is_object() || evaluation.contains("error")) return std::nullopt;
+    const Json made = evaluation.value("updates", Json());
+    return made.is_number_unsigned() ? std::optional(made.get<uint64_t>()) : std::nullopt;
+  };
+  const Json summary = summary_of(folder);
+  const Json last = summary.is_object() ? summary.value("eval", Json()) : Json();
+  const std::optional<uint64_t> after = updates_of(last), before = updates_of(Json::parse(saved, nullptr, false));
+  return after && *after <= updates && (!before || *after > *before) ? last.dump() : saved;
 }
 
 std::string finished_line(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {

@@ -20,4 +20,8 @@ std::string finished_line(const RunFolder& folder, const RunConfig& config, cons
 // missing. Empty for any other.
 std::string missing_checkpoint_line(const RunFolder& folder, uint64_t updates);
 
+// The newest evaluation of the earlier starts, as JSON; empty without one. `saved` is that of the checkpoint after
+// `updates`, which was written before the last evaluation of its start; summary.json has that one.
+std::string newest_evaluation(const RunFolder& folder, const std::string& saved, uint64_t updates);
+
 }  // namespace troupe

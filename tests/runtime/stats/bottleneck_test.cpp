@@ -247,4 +247,9 @@ TEST_CASE("bottleneck: training that waits for open evaluations is not taken for
   CHECK(find_bottleneck(s).why == "training waits 50 % of the time for open evaluations");
   s.recent.evaluation_wait = 0.1;
   CHECK(find_bottleneck(s).what != "evaluations");
+  s.recent.checkpoint_wait = 0.5;
+  CHECK(find_bottleneck(s).what == "checkpoints");
+  CHECK(find_bottleneck(s).why == "training waits 50 % of the time for the disk");
+  s.recent.checkpoint_wait = 0.1;
+  CHECK(find_bottleneck(s).what != "checkpoints");
 }
