@@ -28,6 +28,7 @@ class AlarmWatch {
   };
   AlarmWatch() = default;
   explicit AlarmWatch(const Facts& facts) : facts_(facts) {}
+  const Facts& facts() const { return facts_; }
 
   // What one update leaves behind.
   struct Update {

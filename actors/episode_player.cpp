@@ -58,24 +58,23 @@ EpisodePlayer::EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t ep
   TROUPE_CHECK(env_->rows() >= 1 && episodes >= 1 && rows_per_world >= 1, env_->rows(), episodes, rows_per_world);
   step_ = EnvStep::allocate(env_->spec(), env_->rows());
   begin_next();
-  go_on();
 }
 
 void EpisodePlayer::step(Policy& policy) {
+  if (playing_ == 0) return go_on();  // no episode of the batch has begun
   env_->step(actions_.next(policy, env_->spec(), step_), step_);
   for (const size_t row : batch_.rows) note_row(row);
   go_on();
 }
 
-// If no episode is under way, begins others until one is, or all have ended.
+// If no episode is under way, begins others unless all have ended. Only once: it may take as long as the environment's
+// limit of time, and the caller looks at other things in between.
 void EpisodePlayer::go_on() {
-  while (playing_ == 0) {
-    play_again();
-    const uint64_t most = std::max<uint64_t>(kMaxPlayFailures, 4 * rows_.size());
-    if (returns_.empty() && (complete() || all_failures_ > most)) throw EnvironmentFailed(all_failures_, last_error_);
-    if (complete()) return;
-    begin_next();
-  }
+  if (playing_ > 0) return;
+  play_again();
+  const uint64_t most = std::max<uint64_t>(kMaxPlayFailures, 4 * rows_.size());
+  if (returns_.empty() && (complete() || all_failures_ > most)) throw EnvironmentFailed(all_failures_, last_error_);
+  if (!complete()) begin_next();
 }
 
 void EpisodePlayer::begin_next() {

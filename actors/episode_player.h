@@ -72,7 +72,8 @@ class EpisodePlayer {
   EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes, int64_t state_size = 0,
                 int64_t rows_per_world = 1);
 
-  // One step of every row. Throws what the policy throws, and EnvironmentFailed.
+  // One step of every row, or the beginning of other episodes where none is under way. Throws what the policy throws,
+  // and EnvironmentFailed.
   void step(Policy& policy);
   bool complete() const { return returns_.size() + failed_ >= episodes_; }
   // Statistics of the episodes that have ended.

@@ -107,6 +107,18 @@ void start_next(EvaluatorSelf self) {
   if (!st.jobs.empty()) start(self);
 }
 
+// Whether the last policy is already being evaluated, or waits for it. Then that evaluation becomes the last one.
+bool is_already_open(EvaluatorState& st, const EvaluateMessage& last, const caf::strong_actor_ptr& asker) {
+  const auto same = std::ranges::find_if(st.jobs, [&](const EvaluatorState::Job& job) {
+    return job.message.weights->version.number == last.weights->version.number;
+  });
+  if (same == st.jobs.end()) return false;
+  same->message.last = true;
+  same->asker = asker;
+  if (same == st.jobs.begin()) st.so_far.last = true;
+  return true;
+}
+
 void finish(EvaluatorSelf self, const Evaluation& result) {
   auto& st = self->state;
   const caf::strong_actor_ptr asker = std::move(st.jobs.front().asker);
@@ -148,6 +160,7 @@ void on_slice(EvaluatorSelf self, const EvaluationSlice& slice) {
     st.last_end = self->clock().now();
   }
   st.so_far = slice.so_far;
+  st.so_far.last = st.jobs.front().message.last;
   if (slice.over) return finish(self, slice.so_far);
   const auto timeout = st.context->config.evaluation.timeout;
   const uint64_t most_steps = kStepsPerSecond * static_cast<uint64_t>(timeout.count()) / 1000;
@@ -226,6 +239,7 @@ EvaluatorActor::behavior_type evaluator(EvaluatorSelf self, RunContextPtr contex
       [self](const EvaluateMessage& job) {
         auto& st = self->state;
         if (st.stopping) return;
+        if (job.last && is_already_open(st, job, self->current_sender())) return;
         st.jobs.push_back({job, self->current_sender()});
         if (st.jobs.size() > 1) return;
         start_next(self);

@@ -27,6 +27,8 @@ Checkpoint to_checkpoint(const CheckpointMessage& message, const RunConfig& conf
   return checkpoint;
 }
 
+constexpr std::chrono::minutes kBetweenErrorLines{1};  // about checkpoints
+
 // Logs an error and drops the report if the sink throws.
 template <class Report>
 void attempt(Report report) {
@@ -57,10 +59,13 @@ RecorderActor::behavior_type recorder(SelfPointer<RecorderActor, RecorderState> 
         } catch (const std::exception& e) {
           written.error = e.what();
           const std::string line = "checkpoint at update " + std::to_string(message.version.number) + ": " + e.what();
-          if (message.last)
+          const auto now = self->clock().now();
+          if (message.last) {
             log_info("recorder", line);  // the command prints the last error
-          else
+          } else if (now >= self->state.next_error_line) {
+            self->state.next_error_line = now + kBetweenErrorLines;
             log_error("recorder", line);
+          }
         }
         self->send(supervisor, written);
       },

@@ -2,7 +2,10 @@
 // Recorder: the only actor that writes to disk. Detached, so that no other actor waits for the disk. It writes to a
 // RunSink: the run folder, console and sockets of a real run, or memory in a simulation.
 
+#include <chrono>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "actors/messages.h"
 #include "actors/run_context.h"
@@ -29,6 +32,8 @@ class RunSink {
 struct RecorderState {
   static inline const char* name = "recorder";
   std::map<std::string, std::string> states;  // for the next checkpoint
+  // Checkpoints that could not be written: when the next line about them is due.
+  std::chrono::steady_clock::time_point next_error_line;
 };
 
 RecorderActor::behavior_type recorder(SelfPointer<RecorderActor, RecorderState> self, RunContextPtr context,

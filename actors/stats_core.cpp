@@ -7,6 +7,7 @@
 #include "actors/state_bytes.h"
 #include "algorithms/advantages/advantages.h"
 #include "runtime/base/child_memory.h"
+#include "runtime/base/log.h"
 #include "runtime/base/process_stats.h"
 
 namespace troupe {
@@ -87,11 +88,28 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   now_.episodes = start_.totals.episodes;
   now_.skipped_steps = start_.totals.skipped_steps;
   if (!start_.totals.window.empty()) episodes_.load(start_.totals.window);
-  if (!start_.totals.alarms.empty()) from_bytes(start_.totals.alarms, "alarms", alarms_);
+  if (!start_.totals.alarms.empty()) recall_alarms(start_.totals.alarms);
   evaluated_ = start_.totals.open_evaluations;
   progress_before_ = progress(0);
   env_rate_.add(started, now_.env_steps);
   update_rate_.add(started, now_.updates);
+}
+
+// Nothing but warnings depends on them, and a checkpoint of another version of this program may hold others.
+void StatsCore::recall_alarms(const std::string& bytes) {
+  try {
+    from_bytes(bytes, "alarms", alarms_);
+  } catch (const std::runtime_error& unreadable) {
+    alarms_ = AlarmWatch(alarms_.facts());
+    log_warn("stats", std::string(unreadable.what()) + ": the alarms compare with this start alone");
+  }
+}
+
+void StatsCore::begin_training(Clock::time_point now) {
+  training_started_ = now;
+  for (Rate* rate : {&env_rate_, &update_rate_, &tokens_rate_, &trained_tokens_rate_}) *rate = {};
+  env_rate_.add(now, now_.env_steps);
+  update_rate_.add(now, now_.updates);
 }
 
 std::optional<std::string> StatsCore::add(const WorkerReport& report, Clock::time_point now) {
@@ -170,6 +188,7 @@ void StatsCore::keep_for_evaluation(const UpdateMessage& update, Clock::time_poi
 
 std::string StatsCore::add(const Evaluation& evaluation, Clock::time_point now) {
   const uint64_t updates = evaluation.version.number;
+  if (now_.evaluating && now_.evaluating->updates == updates) now_.evaluating.reset();
   const auto kept = evaluated_.find(updates);
   std::string point = kept != evaluated_.end() ? std::move(kept->second) : "";
   evaluated_.erase(evaluated_.begin(), evaluated_.upper_bound(updates));

@@ -36,7 +36,7 @@ class StatsCore {
 
   // The trainer starts now: the used fraction of stop.seconds and the estimate of what is left count from here. Without
   // this call they count from `started`.
-  void begin_training(Clock::time_point now) { training_started_ = now; }
+  void begin_training(Clock::time_point now);
 
   // Why the report is dropped: another process sent what no worker of this run can say. Nothing when it counts.
   std::optional<std::string> add(const WorkerReport& report, Clock::time_point now);
@@ -89,6 +89,7 @@ class StatsCore {
     return training_ended_ ? std::min(now, *training_ended_) : now;
   }
   void note(const AnswerFigures& answers);
+  void recall_alarms(const std::string& bytes);
   StatsSnapshot snapshot(Clock::time_point now);
   void keep_for_evaluation(const UpdateMessage& update, Clock::time_point now);
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;

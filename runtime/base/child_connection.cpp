@@ -1,6 +1,9 @@
 #include "runtime/base/child_connection.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -40,6 +43,12 @@ ChildConnection::ChildConnection(const std::string& name, ChildKind kind, const 
                [this](std::string_view line) { output_.add(line); }),
       counted_(kind, process_.id()) {
   other_end_ = Descriptor();  // so that the end of the child closes the connection
+}
+
+bool ChildConnection::output_is_full() const {
+  int waiting = 0;
+  const int size = fcntl(process_.output(), F_GETPIPE_SZ);
+  return size > 0 && ioctl(process_.output(), FIONREAD, &waiting) == 0 && waiting > size - PIPE_BUF;
 }
 
 ChildConnection::Wait ChildConnection::wait(short events, const Deadline& deadline, int other) {

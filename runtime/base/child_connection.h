@@ -46,6 +46,8 @@ class ChildConnection {
   // Appends what has arrived, at least one byte.
   Io receive_some(std::string& bytes, const Deadline& deadline);
   void read_output() { process_.read_output(); }
+  // Whether its output has waited to be read for so long that the child may have stopped writing.
+  bool output_is_full() const;
 
   // How the child has ended.
   struct End {

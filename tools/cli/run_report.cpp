@@ -209,8 +209,11 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   summary["seconds_after_training"] = after_training;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
   summary["env_steps"] = last_.env_steps;
+  // The warm-up of a token run is before its first start samples.
+  const double warmup_seconds = start_.version.number == 0 ? start_.totals.warmup.seconds : 0;
   const double sampling_seconds =
-      config_.deterministic ? trained_seconds : last_.elapsed_seconds - start_.totals.elapsed_seconds;
+      (config_.deterministic ? trained_seconds : last_.elapsed_seconds - start_.totals.elapsed_seconds) -
+      warmup_seconds;
   const uint64_t new_steps = last_.env_steps - std::min(last_.env_steps, start_.env_steps);
   summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
   summary["updates"] = outcome.version.number;
