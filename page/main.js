@@ -74,7 +74,10 @@ function showAll() {
 /** @param {any} message */
 function received(message) {
   if (message.type === "hello") {
+    const run = JSON.stringify([message.run, ...["seed", "env.id", "task.name"].map((path) => at(message.config, path))]);
     restarting = restarting || (started !== null && message.started !== started);
+    if (shown !== null && run !== shown) beginOther(message.run);
+    shown = run;
     started = message.started ?? null;
     byId("run").textContent = message.run || "troupe";
     document.title = (message.run || "run") + " \u00b7 troupe";
@@ -112,6 +115,18 @@ let loading = false;
 /** When the run was started that this page shows; another time: it was started again. @type {number | null} */
 let started = null;
 let restarting = false;
+/** What tells the run that this page shows from others. @type {string | null} */
+let shown = null;
+
+/** Another run has taken the port. @param {string} name */
+function beginOther(name) {
+  restarting = false;
+  newest = null;
+  store.clear();
+  events.before = null;
+  events.add(`Another run is served at this address: ${name}. The curves of the one before are gone.`);
+}
+
 
 function addLater() {
   if (later.length > 0) restarted(Number(at(later[0].stats, "env_steps")));

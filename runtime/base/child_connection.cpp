@@ -1,7 +1,6 @@
 #include "runtime/base/child_connection.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -48,7 +47,8 @@ ChildConnection::ChildConnection(const std::string& name, ChildKind kind, const 
 bool ChildConnection::output_is_full() const {
   int waiting = 0;
   const int size = fcntl(process_.output(), F_GETPIPE_SZ);
-  return size > 0 && ioctl(process_.output(), FIONREAD, &waiting) == 0 && waiting > size - PIPE_BUF;
+  // Each write takes whole pages of the pipe, so it can be full with little in it.
+  return size > 0 && ioctl(process_.output(), FIONREAD, &waiting) == 0 && waiting > size / 4;
 }
 
 ChildConnection::Wait ChildConnection::wait(short events, const Deadline& deadline, int other) {

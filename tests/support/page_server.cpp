@@ -1,5 +1,5 @@
-// Serves a page on a statistics port with the snapshots that come on standard input: page_server PAGE.html.gz [PORT].
-// Prints "http://HOST:PORT" first, and "published N" after each line, which is a snapshot: one JSON object.
+// Serves a page on a statistics port with the snapshots that come on standard input: page_server PAGE.html.gz [PORT
+// [RUN]]. Prints "http://HOST:PORT" first, and "published N" after each line, which is a snapshot: one JSON object.
 
 #include <chrono>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace {
 
-void serve(const std::string& page, uint16_t port) {
-  troupe::StatsSocketOptions options{.port = port, .run = "test", .page_gz = page};
+void serve(const std::string& page, uint16_t port, const std::string& run) {
+  troupe::StatsSocketOptions options{.port = port, .run = run, .page_gz = page};
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   options.started = std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   options.metrics = troupe::exported_snapshot_fields();
@@ -32,7 +32,8 @@ void serve(const std::string& page, uint16_t port) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  serve(troupe::posix_disk().read(argv[1]), argc > 2 ? static_cast<uint16_t>(std::stoi(argv[2])) : 0);
+  serve(troupe::posix_disk().read(argv[1]), argc > 2 ? static_cast<uint16_t>(std::stoi(argv[2])) : 0,
+        argc > 3 ? argv[3] : "test");
 } catch (const std::exception& error) {
   std::cerr << "page_server: " << error.what() << '\n';
   return 1;

@@ -254,6 +254,20 @@ class Page(unittest.TestCase):
         self.assertIn("started again", self.browser.value("learning.charts[0].legend.textContent"))
         self.assertIn("The run was started again.", self.browser.value("events.list.textContent"))
 
+    def test_another_run_at_the_same_address_begins_with_empty_charts(self):
+        port = self.server.url.rsplit(":", 1)[1]
+        self.server.publish(*[snapshot(n) for n in range(1, 21)])
+        self.open()
+        self.wait_for(20)
+        self.server.end()
+        self.browser.wait("live === 'lost'")
+        self.server.start([self.server.words[0], port, "other"])
+        self.server.publish(*[snapshot(n) for n in range(1, 6)])
+        self.wait_for(5)
+        self.assertEqual(self.browser.value("store.rows"), 5)
+        self.assertEqual(self.browser.value("store.restarts('env_steps')"), [])
+        self.assertIn("Another run is served at this address: other", self.browser.value("events.list.textContent"))
+
     def test_the_flow_marks_the_part_that_limits_the_run(self):
         for number, limit in enumerate(["workers", "inference", "replay", "trainer", "prefetcher", "machine", ""], 1):
             verdict = {"what": "lag cap, environment and training", "why": "", "advice": "", "limit": limit}

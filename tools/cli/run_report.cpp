@@ -209,8 +209,8 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   summary["seconds_after_training"] = after_training;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
   summary["env_steps"] = last_.env_steps;
-  // The warm-up of a token run is before its first start samples.
-  const double warmup_seconds = start_.version.number == 0 ? start_.totals.warmup.seconds : 0;
+  // The warm-up of a token run is a part of its first start, before which no time has passed.
+  const double warmup_seconds = start_.totals.elapsed_seconds == 0 ? start_.totals.warmup.seconds : 0;
   const double sampling_seconds =
       (config_.deterministic ? trained_seconds : last_.elapsed_seconds - start_.totals.elapsed_seconds) -
       warmup_seconds;
