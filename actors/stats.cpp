@@ -1,5 +1,7 @@
 #include "actors/stats.h"
 
+#include <utility>
+
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -49,6 +51,32 @@ void on_report(StatsSelf self, const InferenceReport& report) {
   st.core->add(report);
 }
 
+void on_evaluation(StatsSelf self, const RunContext& context, const RecorderActor& recorder,
+                   const Evaluation& evaluation) {
+  StatsCore& core = *self->state.core;
+  const auto now = self->clock().now();
+  Evaluation told = evaluation;
+  told.point = core.add(evaluation, now);
+  self->send(recorder, told);
+  // Every evaluation reaches the clients of the port, also when several end between two reports.
+  if (!context.deterministic && evaluation.error.empty())
+    self->send(recorder,
+               SnapshotMessage{std::make_shared<const StatsSnapshot>(core.take_report(now)), SnapshotUse::port});
+}
+
+// A short evaluation may end before replay has told of the update that it is of.
+void take_early(StatsSelf self, const RunContext& context, const RecorderActor& recorder) {
+  auto& st = self->state;
+  std::vector<Evaluation> still_early;
+  for (const Evaluation& evaluation : std::exchange(st.early, {})) {
+    if (evaluation.version.number > st.core->updates() && !st.core->training_ended())
+      still_early.push_back(evaluation);
+    else
+      on_evaluation(self, context, recorder, evaluation);
+  }
+  st.early = std::move(still_early);
+}
+
 }  // namespace
 
 StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, RecorderActor recorder,
@@ -72,27 +100,21 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
       [self](const Applied& applied) {
         if (is_from(self, self->state.receiver_of, applied.inference_index)) self->state.core->add(applied);
       },
-      [self, recorder](const ReplayReport& report) {
+      [self, context, recorder](const ReplayReport& report) {
         StatsCore& core = *self->state.core;
         const bool ends = report.training_ended && !core.training_ended();
         core.add(report, self->clock().now());
         if (core.take_point_due()) record(self, recorder);
         if (ends) show(self, recorder);  // tells the sink how long the training took
+        if (!self->state.early.empty()) take_early(self, *context, recorder);
       },
       [self, recorder](CheckpointMessage& message) {
         message.totals = self->state.core->totals(self->clock().now());
         self->send(recorder, std::move(message));
       },
       [self, context, recorder](const Evaluation& evaluation) {
-        StatsCore& core = *self->state.core;
-        const auto now = self->clock().now();
-        Evaluation told = evaluation;
-        told.point = core.add(evaluation, now);
-        self->send(recorder, told);
-        // Every evaluation reaches the clients of the port, also when several end between two reports.
-        if (!context->deterministic && evaluation.error.empty())
-          self->send(recorder,
-                     SnapshotMessage{std::make_shared<const StatsSnapshot>(core.take_report(now)), SnapshotUse::port});
+        self->state.early.push_back(evaluation);
+        take_early(self, *context, recorder);
       },
       [self](const EvaluationProgress& progress) { self->state.core->add(progress); },
       [self](const ReceiverGone& gone) { self->state.core->add(gone); },
@@ -109,8 +131,9 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
       [self](const SaveMessage& save) {
         self->send(save.recorder, ActorState{"stats", self->state.core->save(self->clock().now())});
       },
-      [self, recorder](const Stop& stop) {
+      [self, context, recorder](const Stop& stop) {
         self->state.core->end(self->clock().now());
+        take_early(self, *context, recorder);
         record(self, recorder);
         show(self, recorder);
         self->send(recorder, stop);

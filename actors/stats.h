@@ -4,6 +4,7 @@
 // also with no data.
 
 #include <memory>
+#include <vector>
 
 #include "actors/messages.h"
 #include "actors/peer_checks.h"
@@ -17,6 +18,7 @@ struct StatsState {
   static inline const char* name = "stats";
   std::unique_ptr<StatsCore> core;
   NumberHolders worker_of, receiver_of;  // watched
+  std::vector<Evaluation> early;         // of updates that replay has not told of
 };
 
 // `start` is where a resumed run stands.

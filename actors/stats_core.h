@@ -53,6 +53,7 @@ class StatsCore {
   void end(Clock::time_point now) { end_training(now); }
 
   bool training_ended() const { return now_.training_ended; }
+  uint64_t updates() const { return now_.updates; }  // that replay has told of
   // Environment steps were counted since the last point.
   bool rose() const { return now_.env_steps > point_env_steps_; }
   // Whether the samples that just arrived make a point; true once for each.
