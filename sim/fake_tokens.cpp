@@ -113,8 +113,8 @@ class FakeGenerator final : public Generator {
     if (slot.key != key || static_cast<int64_t>(slot.tokens.size()) != part.before)
       return world_.violate("an answer continues in a slot that holds the keys and values of another one");
     for (const int32_t token : part.tokens) {
-      const auto last = last_.find({key, static_cast<int64_t>(slot.tokens.size())});
-      if (!evaluates() && (last == last_.end() || world_.tokens.drawn[last->second].token != token))
+      const auto drawn = drawn_.find({key, static_cast<int64_t>(slot.tokens.size())});
+      if (!evaluates() && (drawn == drawn_.end() || !drawn->second.contains(token)))
         return world_.violate("an answer continues with a token that was not drawn for it");
       slot.tokens.push_back(token);
     }
@@ -133,7 +133,7 @@ class FakeGenerator final : public Generator {
       world_.violate("an answer is drawn after the keys and values of another prompt");
     const size_t number = world_.tokens.drawn.size();
     world_.tokens.drawn.push_back({draw.key, draw.index, version_, token, number_});
-    last_[{draw.key, draw.index}] = number;
+    drawn_[{draw.key, draw.index}].insert(token);
     return {token, -static_cast<float>(number)};
   }
 
@@ -142,7 +142,8 @@ class FakeGenerator final : public Generator {
   PolicyVersion version_;
   std::vector<std::vector<int32_t>> prompts_;  // what each slot holds
   std::vector<AnswerSlot> answers_;
-  std::map<std::pair<uint64_t, int64_t>, size_t> last_;  // the newest token drawn for (key, index)
+  // The tokens drawn for (key, index): several if a request comes over two connections, and the weights change between.
+  std::map<std::pair<uint64_t, int64_t>, std::set<int32_t>> drawn_;
 };
 
 }  // namespace

@@ -70,6 +70,7 @@ std::vector<caf::strong_actor_ptr> alive(SimulatedRun& run, const std::function<
 void kill(SimulatedRun& run, const caf::strong_actor_ptr& actor, const std::string& what) {
   if (!actor) return;
   run.event("kill " + what);
+  run.evaluation_killed |= what.starts_with("evaluation#");
   actor->enqueue(nullptr, caf::make_message_id(caf::message_priority::high),
                  caf::make_message(caf::exit_msg{caf::actor_addr{}, caf::exit_reason::kill}), nullptr);
 }

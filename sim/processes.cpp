@@ -76,7 +76,8 @@ ReplayStart warm_start(SimulatedRun& run, FakeLearner& learner) {
 void start_process(SimulatedRun& run) {
   ++run.outcome.processes;
   run.disk.clear_fault();
-  run.disk_fault = run.ended = run.crashed = run.cause = run.interrupted = run.disturbed = false;
+  run.disk_fault = run.ended = run.crashed = run.cause = run.interrupted = run.disturbed = run.evaluation_killed =
+      false;
   run.run_outcome = {};
   run.sink = std::make_shared<SimulatedSink>(run.world, run.checker, run.disk, run.disk_faults_ever);
   ReplayStart start;
@@ -144,6 +145,7 @@ void check_outcome(SimulatedRun& run) {
   if (!result.evaluation) return wrong("there is no last evaluation");
   if (result.evaluation->version != result.version)
     wrong("the last evaluation is for version " + result.evaluation->version.text());
+  if (run.evaluation_killed && !result.evaluation->error.empty()) return;
   if (!result.evaluation->error.empty() ||
       result.evaluation->ended() != static_cast<uint64_t>(config.evaluation.episodes))
     wrong("the last evaluation has " + std::to_string(result.evaluation->ended()) +

@@ -73,7 +73,8 @@ struct SimulatedRun {
   uint32_t endings = 0;
   double idle_seconds = 0;
   uint64_t progress = 0;
-  bool disturbed = false;  // messages to or from replay were changed or lost in this process
+  bool evaluation_killed = false;  // an evaluation under way
+  bool disturbed = false;          // messages to or from replay were changed or lost in this process
   PolicyVersion start_version;
   std::map<uint64_t, uint64_t> priority;
   std::map<const std::type_info*, uint64_t> type_hash;
