@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -20,8 +21,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kFirstBytes = 256;   // enough to tell
-constexpr size_t kQuotedBytes = 40;   // of what another program says
+constexpr size_t kFirstBytes = 256;  // enough to tell
+constexpr size_t kQuotedBytes = 40;  // of what another program says
+constexpr std::chrono::seconds kSpeaksFirst{2};
+constexpr std::string_view kQuestion = "{\"type\":\"ping\"}\n";  // of the statistics port
 constexpr char kServerHandshake = 0;  // the first byte that CAF sends, before any readable text
 
 // Whether the socket is ready before the deadline.
@@ -68,6 +71,9 @@ caf::error judge(std::string_view said) {
 caf::error await_greeting(const std::string& address, uint16_t port, Clock::time_point deadline) {
   const Descriptor socket = connect_to_address(address, port);
   if (socket.number() < 0) return make_error(Fault::peer_gone, std::generic_category().message(errno));
+  // A run's port for workers speaks first, its statistics port and other programs only when they are asked.
+  if (!is_ready(socket, POLLIN, std::min(deadline, Clock::now() + kSpeaksFirst)))
+    ::send(socket.number(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (!is_ready(socket, POLLIN, deadline))
     return make_error(Fault::not_ready,
                       "no answer in time; whatever accepts connections there says nothing, as an HTTP server, the "

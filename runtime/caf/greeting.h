@@ -12,7 +12,7 @@ namespace troupe {
 
 // No error when a CAF process answers at the numeric address; otherwise what does, in words that continue "cannot
 // connect: ". Fault::bad_message when it is certainly something else, so that another attempt is useless. Connects once
-// and sends nothing.
+// and asks a line of JSON if nobody speaks for 2 s.
 caf::error await_greeting(const std::string& address, uint16_t port, std::chrono::steady_clock::time_point deadline);
 
 }  // namespace troupe

@@ -30,7 +30,7 @@ struct StatsSocketOptions {
   size_t max_queued_bytes = 1 << 20;  // waiting to be sent to one client; more, and it is dropped as too slow
   size_t max_line_bytes = 64 << 10;
   // Silence after which a new client is taken for one that only listens. Browsers connect before they have a request.
-  std::chrono::milliseconds detect_timeout{3000};
+  std::chrono::milliseconds detect_timeout{30000};
   std::chrono::milliseconds line_timeout{10000};   // for the rest of a line or of an HTTP request that has begun
   std::chrono::milliseconds linger_timeout{1000};  // for a client to read the reason why it is closed
 };
