@@ -80,7 +80,7 @@ void take_early(StatsSelf self, const RunContext& context, const RecorderActor& 
 }  // namespace
 
 StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, RecorderActor recorder,
-                                      ReplayStart start) {
+                                      const ReplayStart& start) {
   guard(self);
   self->state.core = std::make_unique<StatsCore>(context->config, context->spec.reports_success,
                                                  context->started.value_or(self->clock().now()), start,

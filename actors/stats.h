@@ -23,6 +23,6 @@ struct StatsState {
 
 // `start` is where a resumed run stands.
 StatsActor::behavior_type stats_actor(SelfPointer<StatsActor, StatsState> self, RunContextPtr context,
-                                      RecorderActor recorder, ReplayStart start);
+                                      RecorderActor recorder, const ReplayStart& start);
 
 }  // namespace troupe
