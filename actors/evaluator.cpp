@@ -70,6 +70,11 @@ void report_progress(EvaluatorSelf self) {
   self->send(st.stats, progress);
 }
 
+void tell(EvaluatorSelf self, const Evaluation& result, const caf::strong_actor_ptr& asker) {
+  self->send(self->state.stats, result);
+  self->send(caf::actor_cast<Asker>(asker), result);
+}
+
 void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_actor_ptr& asker) {
   if (!result.error.empty()) {
     const std::string line =
@@ -79,11 +84,10 @@ void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_act
   if (result.failed_episodes > 0 && result.episodes > 0)
     log_warn("evaluator", "the evaluation after update " + std::to_string(result.version.number) + ": " +
                               failed_episodes_text(result.failed_episodes, result.ended(), result.last_error));
-  self->send(self->state.stats, result);
-  self->send(caf::actor_cast<Asker>(asker), result);
+  tell(self, result, asker);
 }
 
-// Replies that an evaluation is not made. Says so once until one is made again.
+// Replies that an evaluation is not made. Logs only the first one, until an evaluation is made again.
 void leave_out(EvaluatorSelf self, const EvaluatorState::Job& job, const std::string& why) {
   auto& st = self->state;
   Evaluation none;
@@ -92,8 +96,7 @@ void leave_out(EvaluatorSelf self, const EvaluatorState::Job& job, const std::st
   if (!std::exchange(st.told_left_out, true))
     log_warn("evaluator", "the evaluation after update " + std::to_string(none.version.number) + " is " + none.error +
                               "; others that are not made are not reported until one is");
-  self->send(st.stats, none);
-  self->send(caf::actor_cast<Asker>(job.asker), none);
+  tell(self, none, job.asker);
 }
 
 // Starts the next evaluation that waits. While environments are still inside a step of evaluations that were given up,

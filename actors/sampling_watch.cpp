@@ -1,6 +1,7 @@
 #include "actors/sampling_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe {
 
@@ -18,16 +19,21 @@ void SamplingWatch::stepped(uint64_t worker, uint64_t env_steps, std::chrono::mi
                             Clock::time_point now) {
   const auto it = workers_.find(worker);
   if (it == workers_.end()) return;
+  follow(it->second);
   it->second.stepping = stepping;
   if (env_steps <= it->second.env_steps) return;
   it->second.env_steps = env_steps;
   sampled(now);
 }
 
+// Steps are frequent and workers may be many, so what a step changes in each worker is done when that one reports.
+void SamplingWatch::follow(Worker& worker) const {
+  if (std::exchange(worker.followed, steps_) != steps_) worker.stepping_then = worker.stepping;
+}
+
 void SamplingWatch::sampled(Clock::time_point now) {
   failing_since_.reset();
   last_step_ = now;
-  for (auto& [number, worker] : workers_) worker.stepping_then = worker.stepping;
   ++steps_;
 }
 
@@ -37,6 +43,7 @@ void SamplingWatch::failing(uint64_t worker, const std::string& error, Clock::ti
   if (const auto it = workers_.find(worker); it != workers_.end()) {
     it->second.failed = now;
     it->second.steps_then = steps_;
+    follow(it->second);
     // Whole seconds, so that the short real time of calls has no effect where time is simulated.
     const auto in_vain = std::chrono::floor<std::chrono::seconds>(it->second.stepping - it->second.stepping_then);
     if (!deterministic_) since -= std::clamp<Clock::duration>(in_vain, Clock::duration(0), patience_);

@@ -52,12 +52,14 @@ class SamplingWatch {
     uint64_t env_steps = 0;
     // Inside its environments: as last reported, and of it what was before the last step of any worker.
     std::chrono::microseconds stepping{0}, stepping_then{0};
+    uint64_t followed = 0;  // SamplingWatch::steps_ that stepping_then is about
     // When it last said that all of its environments fail; counts only if no worker has made a step since.
     std::optional<Clock::time_point> failed;
     uint64_t steps_then = 0;
   };
 
   // Called before somebody comes or fails.
+  void follow(Worker& worker) const;
   void forget_the_absent(Clock::time_point now);
 
   std::chrono::milliseconds patience_;

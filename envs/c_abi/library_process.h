@@ -45,7 +45,6 @@ class LibraryProcess {
   const EnvSpec& spec();
   // Makes the arrays of a step, which both processes see. Does not wait. Throws LibraryLost, or IoError.
   void attach(const EnvSpec& spec);
-  bool attached() const { return shared_.has_value(); }
   SharedStep& shared() { return *shared_; }
   // Asks the process and does not wait for the answer. Throws LibraryLost.
   void begin(HostRequest request, uint64_t a = 0, uint64_t b = 0, std::string_view text = {});
@@ -56,8 +55,6 @@ class LibraryProcess {
   Reply finish();
   // Both.
   Reply ask(HostRequest request, uint64_t a = 0, uint64_t b = 0, std::string_view text = {});
-  // Whether an answer is due.
-  bool asked() const { return asked_ > 0; }
 
   // Lets the process end, and does not wait. Then only the destructor may be called.
   void begin_close() { child_.close(); }

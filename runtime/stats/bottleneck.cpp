@@ -177,6 +177,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 // The verdict is the first of these that holds:
 //   (empty)                 training has ended, so the lack of workers and inference actors is normal
 //   evaluations             training waits much of the time for open evaluations
+//   checkpoints             training waits much of the time for the disk
 //   environments fail       no samples come because environments fail; says how many failures and rows in quarantine
 //   waiting for ...         there is no worker or no inference actor
 //   not known yet           the first rollouts are not complete

@@ -204,7 +204,7 @@ std::vector<uint64_t> updates_of(const std::vector<CheckpointMessage>& checkpoin
 
 }  // namespace
 
-TEST_CASE("trainer: waits while a checkpoint is due and the one before it is not written, and says so once") {
+TEST_CASE("trainer: waits when a checkpoint is due before the last one is written, and warns once") {
   RunConfig config = limited(0, 100);
   config.checkpoint.every_updates = 1;
   Fixture f(config);
