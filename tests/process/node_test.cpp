@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "runtime/base/descriptor.h"
@@ -30,8 +29,7 @@ struct ProcessState {
 
 // Nothing if there is no such process.
 std::optional<ProcessState> state_of(pid_t id) {
-  std::ifstream file("/proc/" + std::to_string(id) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = text_of("/proc/" + std::to_string(id) + "/stat");
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream words(text.substr(name_end + 1));

@@ -8,6 +8,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "tests/support/run_command.h"
@@ -48,8 +49,9 @@ bool eventually(const std::function<bool()>& condition, std::chrono::millisecond
 }
 
 std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();  // a stream buffer's iterators would throw where reading fails
+  return text.str();
 }
 
 Process::Process(Words command, std::optional<rlim_t> limit_file_size) {

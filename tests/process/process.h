@@ -28,7 +28,7 @@ constexpr std::chrono::seconds kPatience{60};
 // Whether `condition` becomes true before the deadline. Checks it every few milliseconds.
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline = kPatience);
 
-// The text of a file; empty if there is no file.
+// The text of a file; empty if there is no file, and for a file of a process under /proc once that process has ended.
 std::string text_of(const std::string& path);
 
 class Process {
