@@ -46,7 +46,7 @@ void ReplayStore::leave(uint64_t worker, bool in_order) {
   promised_ -= promised;
   may_get_credits_.erase(worker);
   sizes_.extract(gone.samples_per_rollout);
-  for (const uint64_t due : gone.dues) dues_.extract(due);
+  for (const uint64_t due : gone.dues) forget_due(due, gone.samples_per_rollout);
   workers_.erase(it);
 }
 
@@ -97,8 +97,10 @@ bool ReplayStore::may_grant(uint64_t samples) const {
   const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
   const uint64_t last_use = version_.number + (queued + samples - 1) / super_batch_;
   if (fits && last_use <= *served + bound) return true;
-  // Failed rows make fewer samples than their credits promised. If a super-batch lacks only these, grant more: the
-  // trainer would wait forever.
+  // Failed rows make fewer samples than their credits promised, and rollouts may not fill super-batches exactly. If a
+  // super-batch lacks only these samples, grant more: the trainer would wait forever. What is left of them is dropped,
+  // so where updates wait for late samples, newer weights are awaited first.
+  if (config_.late == "wait" && *served < version_.number) return false;
   const uint64_t first_use = version_.number + queued / super_batch_;
   return promised == 0 && units_.samples() < super_batch_ && first_use <= *served + bound;
 }
@@ -120,7 +122,7 @@ std::vector<CreditGrant> ReplayStore::grant() {
     auto& [id, worker] = *next;
     const uint64_t due = *applied_number() + static_cast<uint64_t>(config_.max_policy_lag);
     worker.dues.insert(due);
-    dues_.insert(due);
+    dues_[due] += worker.samples_per_rollout;
     ++credits_;
     promised_ += worker.samples_per_rollout;
     if (++worker.credits == worker.groups * kCreditsPerGroup) may_get_credits_.erase(id);
@@ -131,6 +133,12 @@ std::vector<CreditGrant> ReplayStore::grant() {
   std::vector<CreditGrant> result;
   for (const auto& [id, count] : granted) result.push_back({id, count});
   return result;
+}
+
+// A credit for `samples` with this due is used or gone.
+void ReplayStore::forget_due(uint64_t due, uint64_t samples) {
+  const auto found = dues_.find(due);
+  if ((found->second -= samples) == 0) dues_.erase(found);
 }
 
 // Which of the worker's credits a rollout was made with is not known, but its weights are no older than that credit
@@ -148,7 +156,7 @@ void ReplayStore::take_credit(uint64_t id, Worker& worker, const Rollout& rollou
   may_get_credits_.insert(id);
   const auto later = worker.dues.upper_bound(rollout.oldest + static_cast<uint64_t>(config_.max_policy_lag));
   const auto taken = later == worker.dues.begin() ? later : std::prev(later);
-  dues_.extract(*taken);
+  forget_due(*taken, worker.samples_per_rollout);
   worker.dues.erase(taken);
 }
 
@@ -159,7 +167,7 @@ uint32_t ReplayStore::revoke(uint64_t id) {
   revoked_ += count;
   credits_ -= count;
   promised_ -= count * worker.samples_per_rollout;
-  for (const uint64_t due : std::exchange(worker.dues, {})) dues_.extract(due);
+  for (const uint64_t due : std::exchange(worker.dues, {})) forget_due(due, worker.samples_per_rollout);
   if (worker.revoked > 0) may_get_credits_.erase(id);
   return count;
 }

@@ -82,9 +82,18 @@ void ReplayStore::store(const RolloutPtr& rollout) {
   units_.add(stored);
 }
 
+// Whether the next super-batch would take units that are due after some that are promised, and the updates up to their
+// due could then not take all of these.
 bool ReplayStore::must_wait() const {
   if (config_.late != "wait" || config_.mode != "consume_once") return false;
-  return !dues_.empty() && *dues_.begin() <= version_.number;
+  const auto lag = static_cast<uint64_t>(config_.max_policy_lag);
+  uint64_t promised = 0;
+  for (const auto& [due, samples] : dues_) {
+    promised += samples;
+    const uint64_t updates = due - std::min(due, version_.number);  // that follow the next one
+    if (promised > updates * super_batch_ && (due < lag || units_.samples_until(due - lag) < super_batch_)) return true;
+  }
+  return false;
 }
 
 void ReplayStore::retire(const StoredUnit& unit, uint64_t& state) {

@@ -15,10 +15,10 @@
 //   new samples keep arriving.
 //
 // - consume_once with replay.late "wait": each credit has a last update that may use its samples (its due: the version
-// that all inference actors served when it was granted, plus max_policy_lag). No super-batch is handed out that would
-// make a promised rollout too late, and units are drawn in the order of their due. Because credits are granted only
-// while all samples up to each due fit into the updates up to it, nothing is dropped as stale unless an inference actor
-// begins with older weights than the others serve.
+// that all inference actors served when it was granted, plus max_policy_lag). Units are drawn in the order of their
+// due, and no super-batch takes a unit of a later due while the updates that follow it could not take all that is
+// promised for an earlier one. Because credits are granted only while all samples up to each due fit into the updates
+// up to it, nothing is dropped as stale unless an inference actor begins with older weights than the others serve.
 //
 // Samples whose policy lag exceeds max_policy_lag when a super-batch is drawn are dropped, so no update in either mode
 // trains on older ones.
@@ -149,6 +149,7 @@ class ReplayStore {
   void count(uint64_t samples, uint64_t env_steps, const Episodes& episodes);
   bool may_grant(uint64_t samples) const;
   Workers::iterator next_in_turn();
+  void forget_due(uint64_t due, uint64_t samples);
   void take_credit(uint64_t id, Worker& worker, const Rollout& rollout);
   bool must_wait() const;
   void store(const RolloutPtr& rollout);
@@ -172,8 +173,9 @@ class ReplayStore {
   Workers workers_;
   // Sums over workers_, so that a credit takes the same time however many there are.
   uint64_t credits_ = 0, promised_ = 0, revoked_ = 0;
-  std::set<uint64_t> may_get_credits_;    // workers that have fewer than they may have
-  std::multiset<uint64_t> sizes_, dues_;  // samples_per_rollout; dues of all credits
+  std::set<uint64_t> may_get_credits_;  // workers that have fewer than they may have
+  std::multiset<uint64_t> sizes_;       // samples_per_rollout
+  std::map<uint64_t, uint64_t> dues_;   // of all credits: the samples that they are for
   uint64_t last_granted_ = 0;
   std::map<InferenceIndex, PolicyVersion> receivers_;
   StoredUnits units_;                                  // not handed out for the last time; oldest first

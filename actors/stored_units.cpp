@@ -57,6 +57,7 @@ UnitRun* UnitQueue::push(UnitRun run) {
   if (run.count % kWord != 0) run.bits.back() = (uint64_t{1} << run.count % kWord) - 1;
   add_to_tree(run.slot, run.count);
   size_ += run.count;
+  for (size_t i = run.first; i < run.first + run.count; ++i) samples_ += run.stored->units[i].samples;
   return runs_.emplace_back(std::make_unique<UnitRun>(std::move(run))).get();
 }
 
@@ -65,6 +66,7 @@ void UnitQueue::remove(UnitRun& run, size_t entry) {
   run.bits[bit / kWord] &= ~(uint64_t{1} << bit % kWord);
   add_to_tree(run.slot, ~uint64_t{0});  // minus 1
   --size_;
+  samples_ -= run.stored->units[entry].samples;
   if (--run.left == 0) runs_[run.slot].reset();
 }
 
@@ -157,6 +159,15 @@ uint64_t StoredUnits::size() const {
   uint64_t units = 0;
   for (const auto& [key, queue] : queues_) units += queue.size();
   return units;
+}
+
+uint64_t StoredUnits::samples_until(uint64_t oldest) const {
+  uint64_t samples = 0;
+  for (const auto& [key, queue] : queues_) {
+    if (key > oldest) break;
+    samples += queue.samples();
+  }
+  return samples;
 }
 
 // Looks only at rollouts with a stale unit, and at each of them as often as it has versions.

@@ -68,6 +68,7 @@ class UnitQueue {
   // The unit with `place` units before it. Must exist.
   UnitPlace at(uint64_t place) const;
   uint64_t size() const { return size_; }
+  uint64_t samples() const { return samples_; }
   const std::vector<std::unique_ptr<UnitRun>>& runs() const { return runs_; }  // null where one has no unit left
 
  private:
@@ -76,7 +77,7 @@ class UnitQueue {
 
   std::vector<std::unique_ptr<UnitRun>> runs_;  // by slot
   std::vector<uint64_t> tree_;                  // from 1; of a power of two of slots
-  uint64_t size_ = 0;                           // units
+  uint64_t size_ = 0, samples_ = 0;             // of all units
 };
 
 class StoredUnits {
@@ -94,6 +95,8 @@ class StoredUnits {
   uint64_t size() const;
   bool empty() const { return size() == 0; }
   uint64_t samples() const { return samples_; }
+  // `by_age`: samples of the units whose oldest version has at most this number.
+  uint64_t samples_until(uint64_t oldest) const;
   // Removes all units for whose oldest version `is_stale` is true, and calls `drop` for each. Every version before a
   // stale one must be stale too.
   void remove_older(const std::function<bool(PolicyVersion)>& is_stale,

@@ -44,6 +44,7 @@ RunConfig draw_config(Draw& draw) {
     const bool reuse = c.replay.mode == "reuse";
     c.replay.max_policy_lag = draw.chance(0.3) ? 1'000'000 : draw.between(0, 12);
     if (reuse) c.replay.max_reuse = draw.chance(0.3) ? 1'000'000 : draw.between(1, 12);
+    if (!reuse && draw.chance(0.5)) c.replay.late = "wait";
     c.replay.draw = draw.chance(0.5) ? "sample" : "column";
     const int64_t rollout = c.rollout.length * c.env.rows;
     if (draw.chance(0.7)) {
@@ -59,11 +60,11 @@ RunConfig draw_config(Draw& draw) {
 }
 
 std::string text_of(const RunConfig& c) {
-  return c.replay.mode + " draws " + c.replay.draw + "s T " + std::to_string(c.rollout.length) + " rows " +
-         std::to_string(c.env.rows) + " workers " + std::to_string(c.workers.count) + " groups " +
-         std::to_string(c.workers.groups) + " super_batch " + std::to_string(c.trainer.super_batch) + " capacity " +
-         std::to_string(c.replay.capacity) + " lag " + std::to_string(c.replay.max_policy_lag) + " reuse " +
-         std::to_string(c.replay.max_reuse);
+  return c.replay.mode + " late " + c.replay.late + " draws " + c.replay.draw + "s T " +
+         std::to_string(c.rollout.length) + " rows " + std::to_string(c.env.rows) + " workers " +
+         std::to_string(c.workers.count) + " groups " + std::to_string(c.workers.groups) + " super_batch " +
+         std::to_string(c.trainer.super_batch) + " capacity " + std::to_string(c.replay.capacity) + " lag " +
+         std::to_string(c.replay.max_policy_lag) + " reuse " + std::to_string(c.replay.max_reuse);
 }
 
 // A model of a run: workers, two inference actors, a prefetcher with one staged batch, and a trainer. A random schedule
@@ -236,6 +237,24 @@ TEST_CASE("replay_admission: no configuration stalls or trains on the same sampl
     CHECK(run.store().env_steps() >= 4 * rollout + batch);
     const uint64_t most = run.store().capacity() + 3 * (batch + static_cast<uint64_t>(config.rollout.length)) + rollout;
     CHECK(run.largest_waiting() <= most);
+  }
+}
+
+TEST_CASE("replay_admission: where updates wait for late samples, none is dropped as stale") {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Draw draw(seed);
+    RunConfig config = draw_config(draw);
+    // A rollout that is larger than all updates that may use it is dropped in part.
+    if (config.replay.mode != "consume_once" ||
+        config.rollout.length * config.env.rows > config.replay.max_policy_lag * config.trainer.super_batch)
+      continue;
+    config.replay.late = "wait";
+    CAPTURE(seed);
+    CAPTURE(text_of(config));
+    Run run(config, seed, 0.0);
+    run.favour(draw.between(1, 4), draw.between(1, 4));
+    while (run.updates() < 64) REQUIRE(run.step());
+    CHECK(run.store().ledger().dropped_stale == 0);
   }
 }
 
