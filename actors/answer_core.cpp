@@ -7,12 +7,6 @@
 #include "runtime/base/rng.h"
 
 namespace troupe {
-namespace {
-
-constexpr std::chrono::milliseconds kFirstAnswerRetry{10};
-constexpr std::chrono::milliseconds kLongestAnswerRetry{1000};
-
-}  // namespace
 
 AnswerCore::AnswerCore(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, uint64_t worker,
                        AnswerPort& port)
@@ -43,12 +37,11 @@ void AnswerCore::start(Group& group) {
                    .prompt = Array::of(tokens_->encode(group.prompt)),
                    .keys = Array::of(keys)};
   group.waits = true;
-  group.failed_attempts = 0;
   send(group);
 }
 
 void AnswerCore::send(Group& group) {
-  group.beats_waiting = 0;
+  group.retry.asked();
   ++report_.requests;
   port_.ask(group.request);
 }
@@ -57,24 +50,24 @@ bool AnswerCore::awaits(const GenerateReply& reply) const {
   return reply.group < groups_.size() && groups_[reply.group].waits && groups_[reply.group].request.id == reply.id;
 }
 
-void AnswerCore::fail(Group& group, const std::string& error) {
-  report_.last_error = "inference failed: " + error;
-  const auto delay = kFirstAnswerRetry * (1 << std::min<uint32_t>(group.failed_attempts++, 7));
-  port_.retry_later(group.id, std::min(delay, kLongestAnswerRetry));
+void AnswerCore::fail(Group& group, Fault fault, const std::string& error) {
+  report_.last_error = (fault == Fault::forward_failed ? "inference failed: " : "") + error;
+  port_.retry_later(group.id, group.retry.failed(fault, error));
 }
 
 std::optional<std::string> AnswerCore::on_reply(const GenerateReply& reply) {
   if (!awaits(reply)) return std::nullopt;  // the reply to a request that has been answered
   Group& group = groups_[reply.group];
   if (reply.fault != Fault::none) {
-    fail(group, reply.error);
+    fail(group, reply.fault, reply.error);
     return std::nullopt;
   }
   if (auto why = misfit(*tokens_, group.request, reply)) {
-    fail(group, "the reply does not fit the request: " + *why);
+    fail(group, Fault::forward_failed, "the reply does not fit the request: " + *why);
     return why;
   }
   group.waits = false;
+  group.retry.answered();
   port_.push(score(group, reply));
   if (credits_ > 0) start(group);
   return std::nullopt;
@@ -130,7 +123,7 @@ void AnswerCore::retry_all() {
 
 void AnswerCore::beat() {
   for (Group& group : groups_)
-    if (group.waits && ++group.beats_waiting >= kPatienceBeats) retry(group.id);
+    if (group.waits && group.retry.beat()) retry(group.id);
 }
 
 std::string AnswerCore::save() const {
@@ -146,7 +139,7 @@ std::optional<std::string> AnswerCore::failing() const {
   bool any = false;
   for (const Group& group : groups_) {
     if (!group.waits) continue;
-    if (group.failed_attempts < kFailingAttempts) return std::nullopt;
+    if (!group.retry.is_failing()) return std::nullopt;
     any = true;
   }
   return any ? std::optional(report_.last_error) : std::nullopt;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/request_retry.h"
 #include "actors/token_run.h"
 
 namespace troupe {
@@ -29,23 +30,21 @@ class AnswerCore {
   // The prompts that are drawn depend on the epoch of the run, so that a resumed run draws others.
   void add_credits(uint32_t count, uint32_t epoch = 0);
   // Takes the answer to a group's request. An answer that does not fit the request counts as one that failed; the
-  // result is then why.
+  // result is then why. Throws InferenceFailed.
   std::optional<std::string> on_reply(const GenerateReply& reply);
   // Whether it is the answer to an outstanding request.
   bool awaits(const GenerateReply& reply) const;
   // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
   void retry(uint32_t group);
   void retry_all();
-  // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls. Inference answers a request
-  // once, however often it comes.
+  // Call about once a second: asks again what has gone unanswered (RequestRetry). Inference answers a request once,
+  // however often it comes.
   void beat();
-  static constexpr uint32_t kPatienceBeats = 10;
 
   uint32_t groups() const { return static_cast<uint32_t>(groups_.size()); }
   uint64_t samples_per_rollout() const { return static_cast<uint64_t>(config_.generation.answers); }
-  // The last error, when inference has failed kFailingAttempts times on the requests of all groups that wait for it.
+  // The last error, when inference fails on the requests of all groups that wait for it (RequestRetry).
   std::optional<std::string> failing() const;
-  static constexpr uint32_t kFailingAttempts = 10;
   WorkerReport report() const { return report_; }
   // The state of a worker of a deterministic run, as bytes and back. No request may be outstanding.
   std::string save() const;
@@ -57,13 +56,12 @@ class AnswerCore {
     bool waits = false;  // for the answer to `request`
     Prompt prompt;
     GenerateRequest request;
-    uint32_t failed_attempts = 0;
-    uint32_t beats_waiting = 0;
+    RequestRetry retry;
   };
 
   void start(Group& group);
   void send(Group& group);
-  void fail(Group& group, const std::string& error);
+  void fail(Group& group, Fault fault, const std::string& error);
   RolloutPtr score(const Group& group, const GenerateReply& reply);
 
   RunConfig config_;

@@ -62,14 +62,25 @@ void report(AnswerWorkerSelf self, bool last = false) {
   self->send(st.peers.stats, std::move(report));
 }
 
+// Ends the worker because inference has failed too often on one request.
+void end_failed(AnswerWorkerSelf self, uint64_t worker, const std::string& error) {
+  report(self, /*last=*/true);
+  self->send(self->state.peers.replay, EnvironmentsFailing{worker, error.substr(0, kMostErrorBytes)});
+  self->quit(make_error(Fault::forward_failed, error));
+}
+
 void on_reply(AnswerWorkerSelf self, uint64_t worker, const GenerateReply& reply) {
   auto& st = self->state;
   if (reply.fault == Fault::bad_message && st.core->awaits(reply)) {
     report(self, /*last=*/true);
     return self->quit(make_error(Fault::incompatible, "inference refuses its requests: " + reply.error));
   }
-  if (const auto why = st.core->on_reply(reply))
-    log_warn("worker " + std::to_string(worker), "a reply does not fit its request: " + *why);
+  try {
+    if (const auto why = st.core->on_reply(reply))
+      log_warn("worker " + std::to_string(worker), "a reply does not fit its request: " + *why);
+  } catch (const InferenceFailed& failed) {
+    end_failed(self, worker, failed.what());
+  }
 }
 
 void on_part(AnswerWorkerSelf self, uint64_t worker, const Part& part) {

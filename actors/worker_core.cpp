@@ -13,9 +13,6 @@ namespace troupe {
 
 namespace {
 
-constexpr std::chrono::milliseconds kFirstRetry{10};
-constexpr std::chrono::milliseconds kLongestRetry{1000};
-
 using WallClock = std::chrono::steady_clock;
 
 // In rows that failed, allows all categories of each choice for which the mask allows none: the policy needs one, and
@@ -152,7 +149,7 @@ void WorkerCore::send(Group& group) {
   group.request.id = next_request_++;
   group.outstanding = group.request.id;
   if (!group.asked) group.asked = WallClock::now();
-  group.beats_waiting = 0;
+  group.retry.asked();
   ++report_.requests;
   port_.ask(group.request);
 }
@@ -169,11 +166,8 @@ void WorkerCore::retry_all() {
 }
 
 void WorkerCore::beat() {
-  for (auto& group : groups_) {
-    if (group->outstanding == 0) continue;
-    ++group->beats_silent;
-    if (++group->beats_waiting >= kPatienceBeats) retry(group->id);
-  }
+  for (auto& group : groups_)
+    if (group->outstanding != 0 && group->retry.beat()) retry(group->id);
 }
 
 bool WorkerCore::awaits(const ActReply& reply) const {
@@ -185,7 +179,6 @@ bool WorkerCore::awaits(const ActReply& reply) const {
 std::optional<std::string> WorkerCore::on_reply(const ActReply& reply) {
   if (!awaits(reply)) return std::nullopt;  // the reply to a request that has been repeated since
   Group& group = *groups_[reply.group];
-  group.beats_silent = 0;
   if (reply.fault != Fault::none) {
     retry_failed(group, reply.fault, reply.error);
     return std::nullopt;
@@ -194,7 +187,7 @@ std::optional<std::string> WorkerCore::on_reply(const ActReply& reply) {
     retry_failed(group, Fault::forward_failed, "the reply does not fit the request: " + *why);
     return why;
   }
-  group.attempts = group.failed_attempts = 0;
+  group.retry.answered();
   group.outstanding = 0;
   end_wait(group.asked, action_wait_);
   take_values(group, reply);
@@ -210,15 +203,8 @@ std::optional<std::string> WorkerCore::on_reply(const ActReply& reply) {
 }
 
 void WorkerCore::retry_failed(Group& group, Fault fault, const std::string& error) {
-  report_.last_error = error;
-  if (fault == Fault::forward_failed) {
-    report_.last_error = "inference failed: " + error;
-    if (++group.failed_attempts == kMostFailedAttempts)
-      throw InferenceFailed("inference failed " + std::to_string(group.failed_attempts) +
-                            " times in a row on the same request, the last time with: " + error);
-  }
-  const auto delay = kFirstRetry * (1 << std::min<uint32_t>(group.attempts++, 7));
-  port_.retry_later(group.id, std::min(delay, kLongestRetry));
+  report_.last_error = (fault == Fault::forward_failed ? "inference failed: " : "") + error;
+  port_.retry_later(group.id, group.retry.failed(fault, error));
 }
 
 // Writes the extra values into their rollouts, and closes a full rollout once its last values are known.

@@ -13,6 +13,7 @@
 #include "actors/config/run_config.h"
 #include "actors/messages.h"
 #include "actors/recurrent_state.h"
+#include "actors/request_retry.h"
 #include "actors/rollout_writer.h"
 #include "envs/env.h"
 #include "models/recurrence.h"
@@ -30,12 +31,6 @@ class WorkerPort {
   virtual void retry_later(uint32_t group, std::chrono::milliseconds delay) = 0;
   // Ask the core to revive(group, row) after this long.
   virtual void revive_later(uint32_t group, uint32_t row, std::chrono::milliseconds delay) = 0;
-};
-
-// Inference has failed kMostFailedAttempts times on the same request.
-class InferenceFailed : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
 };
 
 class WorkerCore {
@@ -60,17 +55,14 @@ class WorkerCore {
   std::optional<std::string> on_reply(const ActReply& reply);
   // Whether it is the answer to an outstanding request.
   bool awaits(const ActReply& reply) const;
-  static constexpr uint32_t kFailingAttempts = 10;      // takes about 4 s
-  static constexpr uint32_t kMostFailedAttempts = 100;  // about 95 s
   // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
   void retry(uint32_t group);
   void retry_all();
   // Lets a row that failed step again. A row that failed waits restart_backoff, twice as long at each further failure
   // in a row, and is left out for good after quarantine_after of them.
   void revive(uint32_t group, uint32_t row);
-  // Call about once a second: asks again what has gone unanswered for kPatienceBeats calls.
+  // Call about once a second: asks again what has gone unanswered (RequestRetry).
   void beat();
-  static constexpr uint32_t kPatienceBeats = 10;
 
   // Deterministic runs, when no credit is left and nothing is outstanding: everything the worker is, as bytes, and back
   // (after begin(), before the first credit). save() throws where the environment cannot, load() when the state is
@@ -82,11 +74,10 @@ class WorkerCore {
   uint64_t samples_per_rollout() const;
   uint32_t credits() const { return credits_; }
   // The last error, when no environment that has work made its last step: each failed, also at its start, rests, is
-  // left out, or belongs to a group whose request inference has failed kFailingAttempts times.
+  // left out, or belongs to a group whose request inference fails (RequestRetry).
   std::optional<std::string> failing() const;
-  // Calls of beat() for which the group that waits longest has had no answer; 0 below kSilentBeats.
+  // Calls of beat() for which the group that waits longest has had no answer; 0 below RequestRetry::kSilence.
   uint32_t beats_without_answer() const;
-  static constexpr uint32_t kSilentBeats = 3 * kPatienceBeats;
   // Cumulative counts, and what partial rollouts hold.
   WorkerReport report() const;
 
@@ -119,10 +110,7 @@ class WorkerCore {
     int64_t quarantined = 0;         // rows in quarantine
     bool start_failed = false;       // in every row, and no step was made since
     bool parked = false;             // all rows rest: the next request waits for one
-    uint32_t attempts = 0;           // of the request under way that were answered with an error
-    uint32_t failed_attempts = 0;    // those whose forward failed
-    uint32_t beats_waiting = 0;      // since it was asked last
-    uint32_t beats_silent = 0;       // spent waiting since the last answer
+    RequestRetry retry;
     // When it began to wait for a credit, or for an answer.
     std::optional<std::chrono::steady_clock::time_point> without_credit, asked;
   };

@@ -14,8 +14,8 @@ void WorkerCore::end_wait(std::optional<std::chrono::steady_clock::time_point>& 
 
 uint32_t WorkerCore::beats_without_answer() const {
   uint32_t most = 0;
-  for (const auto& group : groups_) most = std::max(most, group->beats_silent);
-  return most >= kSilentBeats ? most : 0;
+  for (const auto& group : groups_) most = std::max(most, group->retry.silent_beats());
+  return most >= RequestRetry::kSilence ? most : 0;
 }
 
 std::optional<std::string> WorkerCore::failing() const {
@@ -27,7 +27,7 @@ std::optional<std::string> WorkerCore::failing() const {
     const bool has_work = group->running || group->closing || group->parked || group->outstanding != 0 ||
                           (group->start_failed && !one_may_step);
     if (!has_work) continue;
-    const bool all_fail = group->start_failed || group->failed_attempts >= kFailingAttempts ||
+    const bool all_fail = group->start_failed || group->retry.is_failing() ||
                           std::ranges::all_of(group->failures, [](uint32_t failures) { return failures > 0; });
     if (!all_fail && group->running) return std::nullopt;
     any |= all_fail;

@@ -10,7 +10,9 @@ namespace troupe::sim {
 
 namespace {
 
-constexpr double kMaxIdleSeconds = 90;  // of virtual time without progress: longer than all timeouts and back-off times
+// Of virtual time without progress: longer than all timeouts and back-off times; inference fails for about 95 s until a
+// worker ends.
+constexpr double kMaxIdleSeconds = 120;
 
 size_t pick_job(SimulatedRun& run) {
   auto& jobs = run.scheduler->jobs;

@@ -103,13 +103,13 @@ TEST_CASE("answer_core: a failed request is asked again, a reply that came twice
   failed.id = worker.port.asked[0].id;
   failed.fault = Fault::forward_failed;
   failed.error = "planned";
-  for (uint32_t i = 0; i < AnswerCore::kFailingAttempts; ++i) {
+  for (uint32_t i = 0; i < RequestRetry::kFailing; ++i) {
     CHECK_FALSE(worker.core.failing().has_value());
     worker.core.on_reply(failed);
     worker.core.retry(0);
   }
   CHECK(worker.core.failing() == "inference failed: planned");
-  CHECK(worker.port.retries.size() == AnswerCore::kFailingAttempts);
+  CHECK(worker.port.retries.size() == RequestRetry::kFailing);
   CHECK(worker.port.asked.back().id == worker.port.asked[0].id);
   const GenerateReply reply = worker.answer(worker.port.asked[0]);
   worker.core.on_reply(reply);
@@ -118,10 +118,26 @@ TEST_CASE("answer_core: a failed request is asked again, a reply that came twice
   CHECK_FALSE(worker.core.failing().has_value());
 }
 
+TEST_CASE("answer_core: inference that fails on one request again and again ends the worker, other errors do not") {
+  Worker worker;
+  worker.core.add_credits(1);
+  GenerateReply failed;
+  failed.id = worker.port.asked[0].id;
+  failed.error = "planned";
+  failed.fault = Fault::shutting_down;
+  for (uint32_t i = 0; i < 2 * RequestRetry::kMostFailures; ++i) worker.core.on_reply(failed);
+  CHECK_FALSE(worker.core.failing().has_value());
+  failed.fault = Fault::forward_failed;
+  for (uint32_t i = 1; i < RequestRetry::kMostFailures; ++i) worker.core.on_reply(failed);
+  CHECK_THROWS_WITH_AS(worker.core.on_reply(failed),
+                       "inference failed 100 times in a row on the same request, the last time with: planned",
+                       InferenceFailed);
+}
+
 TEST_CASE("answer_core: a request without an answer is asked again after some beats") {
   Worker worker;
   worker.core.add_credits(1);
-  for (uint32_t i = 1; i < AnswerCore::kPatienceBeats; ++i) worker.core.beat();
+  for (uint32_t i = 1; i < RequestRetry::kPatience; ++i) worker.core.beat();
   CHECK(worker.port.asked.size() == 1);
   worker.core.beat();
   REQUIRE(worker.port.asked.size() == 2);

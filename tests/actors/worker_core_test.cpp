@@ -319,7 +319,7 @@ TEST_CASE("worker_core: a repeated request has the same observations and seeds")
   CHECK(second.observations == first.observations);
 }
 
-TEST_CASE("worker_core: a request is repeated after a pause if it failed, or after kPatienceBeats without a reply") {
+TEST_CASE("worker_core: a request is repeated after a pause if it failed, or after some beats without a reply") {
   Fixture f;
   f.core->add_credits(1);
   ActReply failed;
@@ -329,7 +329,7 @@ TEST_CASE("worker_core: a request is repeated after a pause if it failed, or aft
   CHECK(f.port.retries == std::vector<uint32_t>{0});
   f.core->retry(0);
   f.port.next();
-  for (uint32_t i = 0; i < WorkerCore::kPatienceBeats; ++i) f.core->beat();
+  for (uint32_t i = 0; i < RequestRetry::kPatience; ++i) f.core->beat();
   CHECK(f.port.requests.size() == 1);
 }
 
@@ -344,21 +344,20 @@ TEST_CASE("worker_core: a worker counts as failing while inference keeps failing
     f.core->on_reply(failed);
     f.core->retry(0);
   };
-  for (uint32_t i = 0; i < WorkerCore::kMostFailedAttempts; ++i) fail(Fault::shutting_down);
-  for (uint32_t i = 0; i + 1 < WorkerCore::kFailingAttempts; ++i) fail(Fault::forward_failed);
+  for (uint32_t i = 0; i < RequestRetry::kMostFailures; ++i) fail(Fault::shutting_down);
+  for (uint32_t i = 0; i + 1 < RequestRetry::kFailing; ++i) fail(Fault::forward_failed);
   CHECK(!f.core->failing());
   fail(Fault::forward_failed);
   CHECK(f.core->failing() == "inference failed: value of row 0 is not finite");
   SUBCASE("until a reply comes") {
     f.serve(1);
     CHECK(!f.core->failing());
-    for (uint32_t i = 0; i + 1 < WorkerCore::kMostFailedAttempts; ++i) fail(Fault::forward_failed);
+    for (uint32_t i = 0; i + 1 < RequestRetry::kMostFailures; ++i) fail(Fault::forward_failed);
     f.serve(1);
     CHECK(f.port.requests.size() == 1);
   }
-  SUBCASE("and ends after kMostFailedAttempts failures") {
-    for (uint32_t i = WorkerCore::kFailingAttempts; i + 1 < WorkerCore::kMostFailedAttempts; ++i)
-      fail(Fault::forward_failed);
+  SUBCASE("and ends after kMostFailures of them") {
+    for (uint32_t i = RequestRetry::kFailing; i + 1 < RequestRetry::kMostFailures; ++i) fail(Fault::forward_failed);
     CHECK_THROWS_WITH_AS(fail(Fault::forward_failed),
                          "inference failed 100 times in a row on the same request, the last time with: value of row 0 "
                          "is not finite",
@@ -366,15 +365,15 @@ TEST_CASE("worker_core: a worker counts as failing while inference keeps failing
   }
 }
 
-TEST_CASE("worker_core: after kSilentBeats without a reply the beats of silence are reported, until a reply") {
+TEST_CASE("worker_core: after kSilence beats without a reply the beats of silence are reported, until a reply") {
   Fixture f;
   f.core->add_credits(1);
-  for (uint32_t i = 0; i + 1 < WorkerCore::kSilentBeats; ++i) f.core->beat();
+  for (uint32_t i = 0; i + 1 < RequestRetry::kSilence; ++i) f.core->beat();
   CHECK(f.core->beats_without_answer() == 0);
   f.core->beat();
-  CHECK(f.core->beats_without_answer() == WorkerCore::kSilentBeats);
+  CHECK(f.core->beats_without_answer() == RequestRetry::kSilence);
   f.core->beat();
-  CHECK(f.core->beats_without_answer() == WorkerCore::kSilentBeats + 1);
+  CHECK(f.core->beats_without_answer() == RequestRetry::kSilence + 1);
   ActReply failed;
   failed.id = f.port.requests.back().id;
   failed.fault = Fault::forward_failed;

@@ -251,13 +251,13 @@ TEST_CASE("worker: if inference keeps failing on a request, the worker reports t
   ActReply reply;
   reply.fault = Fault::forward_failed;
   reply.error = "value of row 0 is not finite";
-  for (uint32_t i = 1; i < WorkerCore::kMostFailedAttempts; ++i) {
+  for (uint32_t i = 1; i < RequestRetry::kMostFailures; ++i) {
     reply.id = f.inference.heard->requests.back();
     f.inference.tell(f.worker, reply);
     f.run();
     f.pass(1s);
     REQUIRE(f.inference.heard->requests.back() != reply.id);
-    CHECK(f.replay.heard->failing.empty() == (i < WorkerCore::kFailingAttempts));
+    CHECK(f.replay.heard->failing.empty() == (i < RequestRetry::kFailing));
   }
   CHECK(f.replay.heard->failing.back().error == "inference failed: value of row 0 is not finite");
   CHECK(!reason);
