@@ -87,18 +87,22 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   now_.uncounted_at_most = start.uncounted;
   now_.episodes = start_.totals.episodes;
   now_.skipped_steps = start_.totals.skipped_steps;
-  if (!start_.totals.window.empty()) episodes_.load(start_.totals.window);
-  if (!start_.totals.alarms.empty()) recall_alarms(start_.totals.alarms);
+  recall(start_.totals);
   evaluated_ = start_.totals.open_evaluations;
   progress_before_ = progress(0);
   env_rate_.add(started, now_.env_steps);
   update_rate_.add(started, now_.updates);
 }
 
-// Nothing but warnings depends on them, and a checkpoint of another version of this program may hold others.
-void StatsCore::recall_alarms(const std::string& bytes) {
+// Training does not depend on them, and a checkpoint of another version of this program may hold others.
+void StatsCore::recall(const StatsTotals& totals) {
   try {
-    from_bytes(bytes, "alarms", alarms_);
+    if (!totals.window.empty()) episodes_.load(totals.window);
+  } catch (const std::runtime_error& unreadable) {
+    log_warn("stats", std::string(unreadable.what()) + ": the statistics window begins anew");
+  }
+  try {
+    if (!totals.alarms.empty()) from_bytes(totals.alarms, "alarms", alarms_);
   } catch (const std::runtime_error& unreadable) {
     alarms_ = AlarmWatch(alarms_.facts());
     log_warn("stats", std::string(unreadable.what()) + ": the alarms compare with this start alone");

@@ -90,7 +90,7 @@ class StatsCore {
     return training_ended_ ? std::min(now, *training_ended_) : now;
   }
   void note(const AnswerFigures& answers);
-  void recall_alarms(const std::string& bytes);
+  void recall(const StatsTotals& totals);
   StatsSnapshot snapshot(Clock::time_point now);
   void keep_for_evaluation(const UpdateMessage& update, Clock::time_point now);
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;

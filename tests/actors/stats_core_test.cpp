@@ -458,6 +458,27 @@ TEST_CASE("stats: after a resume the alarms compare with what the run had reache
   CHECK(other.take_view(kStart).alarms.empty());
 }
 
+TEST_CASE("stats: a window or alarms of another version of the program begin anew, and the run goes on") {
+  const RunConfig config = config_of(100);
+  StatsCore first(config, false, kStart);
+  ReplayReport report = after(100);
+  report.episodes = {episodes({7})};
+  first.add(report, kStart);
+  for (const bool window : {false, true}) {
+    ReplayStart start;
+    start.totals = first.totals(kStart);
+    (window ? start.totals.window : start.totals.alarms) = "x";
+    StatsCore second(config, false, kStart, start);
+    const StatsSnapshot view = second.take_view(kStart);
+    CHECK(view.episodes == 1);
+    if (window)
+      CHECK(std::isnan(view.return_mean));
+    else
+      CHECK(view.return_mean == 7);
+    CHECK(view.alarms.empty());
+  }
+}
+
 TEST_CASE("stats: with stop.seconds the progress continues after a resume") {
   RunConfig config = config_of(100);
   config.stop.env_steps = 0;
