@@ -11,7 +11,9 @@ namespace troupe {
 namespace {
 
 constexpr size_t kKlWindow = 200, kLeastKl = 20;
-constexpr uint64_t kFirstUpdates = 30;  // in which values are not expected to be good
+// In which values are not expected to be good: while the policy improves fast, they are behind it.
+constexpr uint64_t kFirstUpdates = 30, kFirstUpdatesOfMany = 200;
+constexpr double kFirstPart = 0.25;
 constexpr uint32_t kMostDoublings = 20;
 constexpr double kErrors = 10;  // standard errors of a mean return that are no chance
 constexpr std::chrono::seconds kMinute{60};
@@ -109,8 +111,9 @@ void AlarmWatch::add(const Update& u) {
   const double ess = figure(u.metrics, "ess"), explained = figure(u.metrics, "explained_variance");
   check("ess_low", ess < 0.2, u.number, says("learner.ess", ess));
   const double mean = figure(u.metrics, "return_mean"), std = figure(u.metrics, "return_std");
-  check("value_useless",
-        facts_.uses_values && explained <= 0 && u.number > kFirstUpdates && std > 0.02 * std::abs(mean), u.number,
+  const bool early = u.number <= kFirstUpdates ||
+                     (std::isfinite(u.progress) ? u.progress < kFirstPart : u.number <= kFirstUpdatesOfMany);
+  check("value_useless", facts_.uses_values && explained <= 0 && !early && std > 0.02 * std::abs(mean), u.number,
         says("learner.explained_variance", explained));
   check_returns(u);
 }

@@ -47,25 +47,26 @@ constexpr std::array kRules = {
               "the noise of the actions grows instead of learning: lower algorithm.entropy_coef"},
     AlarmRule{
         "value_useless", kWarning, 20,
-        "advantages from values (`gae`, `vtrace`): learner.explained_variance is 0 or less after the first 30 updates, "
-        "and the value targets vary by more than 2 % of their mean",
+        "advantages from values (`gae`, `vtrace`): learner.explained_variance is 0 or less after the first 30 updates "
+        "and the first quarter of the run (200 updates, if its end is not known), and the value targets vary by more "
+        "than 2 % of their mean",
         "the values do not help the advantages: raise trainer.value_lr, or set model.normalize_returns"},
     AlarmRule{
-        "return_drop", kWarning, 5,
+        "return_drop", kWarning, 20,
         "the newest quarter of the statistics window returns so much less than the best window that more than half "
         "of what the run has gained is lost; counts once it has gained 2 standard deviations, and more than rare "
         "rewards "
         "gain by chance",
         "if it does not recover by itself, lower the learning rates"},
     AlarmRule{
-        "return_collapse", kError, 10, "the same, with more than three quarters of the gain",
+        "return_collapse", kError, 20, "the same, with more than three quarters of the gain",
         "resume from the best checkpoint (checkpoint.keep_best) with lower learning rates; look at what changed in "
         "the environment"},
     AlarmRule{"receiver_behind", kWarning, 1,
               "an inference actor applies weights more slowly than the trainer publishes them, or none at all",
               "look at its process and its connection"},
     AlarmRule{"samples_dropped", kWarning, 3, "more than 5 % of the samples of the last 60 s were dropped",
-              "raise replay.max_policy_lag, or use fewer workers"},
+              "raise replay.max_policy_lag, or use fewer workers; with replay.mode `reuse`, lower replay.capacity"},
     AlarmRule{"rows_quarantined", kWarning, 2, "rows of environments are in quarantine because their steps fail",
               "look at last_error"},
     AlarmRule{"no_episode", kWarning, 2,

@@ -27,7 +27,7 @@ struct Run {
 
   // The given number of updates with these figures.
   void updates(int count, const Metrics& metrics, bool skipped = false, double newest_return = 200,
-               double progress = 0.2) {
+               double progress = 0.3) {
     for (int i = 0; i < count; ++i)
       watch.add({.number = ++number,
                  .metrics = metrics,
@@ -215,6 +215,19 @@ TEST_CASE("alarm_watch: a run whose advantages need no values has no alarm about
     run.updates(100, with("explained_variance", -1));
     CHECK(run.raised("value_useless") == uses_values);
   }
+}
+
+TEST_CASE("alarm_watch: values may be behind the policy in the first quarter of a run, or in its first 200 updates") {
+  const auto raised = [](int count, double progress) {
+    Run run;
+    run.updates(count, with("explained_variance", -1), false, 200, progress);
+    return run.raised("value_useless");
+  };
+  CHECK_FALSE(raised(1000, 0.24));
+  CHECK(raised(50, 0.26));
+  CHECK_FALSE(raised(49, 0.26));  // 30 that do not count, and 20 that must
+  CHECK_FALSE(raised(219, kUnknown));
+  CHECK(raised(220, kUnknown));
 }
 
 TEST_CASE("alarm_watch: a run that stays slower warns for ten minutes, and one that has lost a worker does not") {
