@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/generation_scheduler.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {

@@ -9,7 +9,7 @@
 
 #include "actors/peer_checks.h"
 #include "actors/state_bytes.h"
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 

@@ -6,11 +6,11 @@
 
 #include "actors/config/replay_capacity.h"
 #include "actors/token_run.h"
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
+#include "models/decoder/lora.h"
+#include "models/learning/recurrence.h"
 #include "models/lm/lm_config.h"
-#include "models/lm/lora.h"
 #include "models/networks/inputs.h"
-#include "models/recurrence.h"
 #include "models/weights/model_weights.h"
 #include "runtime/config/setting_rules.h"
 

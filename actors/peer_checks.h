@@ -13,7 +13,7 @@
 #include "actors/messages.h"
 #include "actors/token_run.h"
 #include "envs/env.h"
-#include "models/recurrence.h"
+#include "models/learning/recurrence.h"
 
 namespace troupe {
 

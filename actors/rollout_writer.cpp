@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "algorithms/advantages/gae.h"
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 
 namespace troupe {
 

@@ -8,7 +8,7 @@
 
 #include "actors/config/run_config.h"
 #include "envs/env.h"
-#include "models/recurrence.h"
+#include "models/learning/recurrence.h"
 #include "models/rollout.h"
 
 namespace troupe {

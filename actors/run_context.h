@@ -13,8 +13,8 @@
 #include "actors/messages.h"
 #include "actors/token_run.h"
 #include "envs/env.h"
+#include "models/learning/recurrence.h"
 #include "models/policy.h"
-#include "models/recurrence.h"
 #include "runtime/weights/process_group.h"
 
 namespace troupe {

@@ -6,7 +6,7 @@
 
 #include "actors/array_rows.h"
 #include "actors/peer_checks.h"
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {

@@ -16,7 +16,7 @@
 #include "actors/request_retry.h"
 #include "actors/rollout_writer.h"
 #include "envs/env.h"
-#include "models/recurrence.h"
+#include "models/learning/recurrence.h"
 
 namespace troupe {
 

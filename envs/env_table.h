@@ -1,6 +1,6 @@
 #pragma once
-// Tables of environments: how an entry is created and described. envs/make_env.cpp contains the table that the programs
-// use. Usable from any thread.
+// Tables of environments: how an entry is created and described. envs/make/make_env.cpp contains the table that the
+// programs use. Usable from any thread.
 
 #include <memory>
 #include <span>
@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "envs/batched.h"
-#include "envs/make_env.h"
+#include "envs/env_config.h"
+#include "envs/env_info.h"
 #include "envs/params.h"
 
 namespace troupe {

@@ -49,7 +49,7 @@ struct Rollout {
   Array truncated;   // [T, N] uint8: cut off here; also set where a failed row's segment was closed
   Array valid;       // [T, N] uint8
   Array version;     // [T, N] int64 policy version number
-  // What the algorithm asks for (RolloutExtras in algorithms/common/algorithm_choice.h); empty otherwise.
+  // What the algorithm asks for (RolloutExtras in algorithms/choice/algorithm_choice.h); empty otherwise.
   Array advantages;  // [T, N] float32 of GAE; 0 where not valid
   Array returns;     // [T, N] float32 value targets, the returns of GAE
   Array task;        // [T, N] int32 task of the step's episode

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "actors/config/run_config.h"
-#include "models/recurrence.h"
+#include "models/learning/recurrence.h"
 
 namespace troupe::sim {
 

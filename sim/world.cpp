@@ -1,7 +1,7 @@
 #include <cmath>
 #include <set>
 
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "models/rollout_units.h"
 #include "sim/fakes.h"
 

@@ -23,6 +23,9 @@ LAYERS = {
 
 # (what is included, where it is allowed, why). The patterns match at the beginning.
 RULES = [
+    (r"(torch|ATen|c10)/", r".*/torch/|runtime/weights/process_group|tools/bench/|tools/cli/second_program\.h|"
+     "(tests|python|examples)/",
+     "LibTorch stays in folders named torch, in runtime/weights/process_group* and in programs of their own"),
     (r"torch/torch\.h|torch/all\.h|ATen/ATen\.h", r".*\.(cpp|cuh?)$|tests/support/torch_test\.h$",
      "takes 10-20 s per file; only in sources"),
     (r"caf/all\.hpp|caf/io/all\.hpp", r".*\.(cpp|cu)$", "takes 3 s per file; only in sources"),
@@ -62,6 +65,36 @@ def problems_in(path, lines):
                 yield f"{path}:{number}: includes {included}: {why}"
 
 
+def cycles(includes):
+    """Lines "A -> B -> A: FILE includes FILE" for folders that include each other. `includes`: pairs of paths; both from our sources."""
+    folders = {}
+    for path, included in includes:
+        a, b = os.path.dirname(path), os.path.dirname(included)
+        if a != b:
+            folders.setdefault(a, {}).setdefault(b, f"{path} includes {included}")
+    done, found = set(), []
+    for start in sorted(folders):
+        # The way back to `start` over folders whose cycles have not been reported.
+        way, stack = {start: None}, [start]
+        while stack:
+            folder = stack.pop(0)
+            for other in sorted(folders.get(folder, ())):
+                if other == start:
+                    names = [start]
+                    while folder is not None and folder != start:
+                        names.insert(1, folder)
+                        folder = way[folder]
+                    names = [start, *names[1:], start]
+                    found.append(f"{' -> '.join(names)}: {folders[names[-2]][start]}")
+                    stack = []
+                    break
+                if other not in way and other not in done:
+                    way[other] = folder
+                    stack.append(other)
+        done.add(start)
+    return found
+
+
 def sources():
     """Every C++ file of the repository, relative to its root."""
     for folder in LAYERS:
@@ -73,13 +106,18 @@ def sources():
 
 def main():
     os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    found = 0
+    problems, includes = [], []
     for path in sorted(sources()):
         with open(path, encoding="utf-8") as file:
-            for problem in problems_in(path, file.readlines()):
-                print(problem)
-                found += 1
-    return 1 if found else 0
+            lines = file.readlines()
+        problems += problems_in(path, lines)
+        if path.split("/")[0] not in ("tests", "examples"):
+            included = [match.group(1) for line in lines if (match := INCLUDE.match(line))]
+            includes += [(path, one) for one in included if one.split("/")[0] in LAYERS and "/" in one]
+    problems += [f"folders include each other: {cycle}" for cycle in cycles(includes)]
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

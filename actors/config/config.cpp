@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/config/foreign_names.h"
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "models/networks/net_schema.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"

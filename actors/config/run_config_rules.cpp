@@ -12,7 +12,7 @@
 #include "actors/config/run_config.h"
 #include "actors/config/token_rules.h"
 #include "actors/config/unused_settings.h"
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/text_format.h"
 #include "runtime/config/setting_rules.h"
 

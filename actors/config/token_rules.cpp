@@ -4,7 +4,7 @@
 
 #include "actors/config/config.h"
 #include "algorithms/advantages/advantages.h"
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {

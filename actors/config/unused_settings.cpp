@@ -1,6 +1,6 @@
 // A setting that has no effect because of another setting must have its default. A user who sets it would otherwise
-// expect an effect that it cannot have. models/environment_rules.cpp has the rules that depend on the environment,
-// algorithms/common/algorithm_choice.cpp those that depend on the tables of algorithms/.
+// expect an effect that it cannot have. models/learning/environment_rules.cpp has the rules that depend on the
+// environment, algorithms/choice/algorithm_choice.cpp those that depend on the tables of algorithms/.
 
 #include "actors/config/unused_settings.h"
 #include "runtime/config/setting_rules.h"

@@ -19,7 +19,7 @@ std::string python_schemes();
 // The environment with the id, rows, chunk and parameters of the config; `evaluation_params` override some of its
 // parameters. Starts a process that describes it, unless this process of troupe has asked before. Throws ConfigError.
 std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string& evaluation_params);
-// rows_per_world() of envs/make_env.h, for an id of these schemes.
+// rows_per_world() of envs/make/make_env.h, for an id of these schemes.
 int64_t python_rows_per_world(const EnvConfig& config, const std::string& evaluation_params);
 
 }  // namespace troupe

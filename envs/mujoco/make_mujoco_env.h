@@ -8,7 +8,6 @@
 #include "envs/env.h"
 #include "envs/env_config.h"
 #include "envs/env_table.h"
-#include "envs/make_env.h"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Head: turns the outputs of a policy network into actions, log-probabilities, entropies and their gradients, for every
 // kind of action space. Plain loops on host arrays, no tensor library. Const after construction, so any thread. A
-// trainer on another device evaluates actions with DeviceHead (models/learning/device/device_head.h).
+// trainer on another device evaluates actions with DeviceHead (models/torch/learning/device_head.h).
 //
 // Letters: B samples (where the policy acts, one of each row that asks), K steps of an action chunk, A action
 // dimensions, D = K * A decisions, M mask entries, P outputs. Discrete kinds: the outputs are logits, decision after

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "models/learning/recurrence.h"
 #include "models/learning/staging.h"
-#include "models/recurrence.h"
 #include "models/rollout.h"
 
 namespace troupe {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "algorithms/common/moments.h"
 #include "algorithms/losses/rollout_correction.h"
 #include "models/learning/policy_loss.h"

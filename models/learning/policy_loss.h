@@ -4,14 +4,14 @@
 // loss, added up as
 //   L = agg(surrogate) + kl_coef * agg(kl) - entropy_coef * mean(H) + value_coef * mean(value loss),
 // agg over tokens (importance ratios) as the config file says, means over samples. No tensor library, so every term can
-// be tested by itself. Its form for other devices is DevicePolicyLoss (models/learning/device/device_loss.h): whatever
+// be tested by itself. Its form for other devices is DevicePolicyLoss (models/torch/learning/device_loss.h): whatever
 // is added here must be added there. Used by one thread at a time.
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "models/heads/heads.h"
 
 namespace troupe {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "models/learning/sequences.h"
 #include "models/learning/staging.h"
 

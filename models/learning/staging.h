@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "envs/env.h"
 #include "models/networks/inputs.h"
 #include "models/rollout.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "models/heads/heads.h"
 #include "models/learning/gradient_reducer.h"
 #include "models/learning/metrics.h"

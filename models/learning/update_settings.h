@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "models/learner_config.h"
+#include "models/learning/learner_config.h"
 #include "models/learning/optimizer.h"
 #include "models/learning/policy_loss.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "models/lm/lm_shape.h"
+#include "models/decoder/lm_shape.h"
 #include "runtime/base/file.h"
 #include "runtime/run_folder/safetensors.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/lm/lm_shape.h"
+#include "models/decoder/lm_shape.h"
 #include "models/networks/model_config.h"
 
 namespace troupe {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "algorithms/losses/logprob.h"
+#include "models/decoder/decoder.h"
+#include "models/decoder/kernels/kernel_table.h"
 #include "models/heads/heads.h"
-#include "models/lm/decoder.h"
-#include "models/lm/kernels/kernel_table.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"

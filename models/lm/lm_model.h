@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "models/lm/lm_shape.h"
-#include "models/lm/lora.h"
+#include "models/decoder/lm_shape.h"
+#include "models/decoder/lora.h"
 #include "models/networks/model_config.h"
 #include "models/weights/weight_block.h"
 

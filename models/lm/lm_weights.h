@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "models/lm/decoder_tensors.h"
+#include "models/decoder/decoder_tensors.h"
 #include "models/lm/lm_model.h"
 
 namespace troupe {

@@ -28,7 +28,7 @@ struct ModelConfig {
   std::string decoder = "{}";
   // "decoder" only: folder of a pre-trained model in the layout of transformers; empty = random first weights.
   std::string path;
-  // "decoder" only: JSON object {"rank", "alpha", "targets"}; its keys are checked by models/lm/lora.h.
+  // "decoder" only: JSON object {"rank", "alpha", "targets"}; its keys are checked by models/decoder/lora.h.
   std::string lora = "{}";
   int64_t sequence = 0;  // steps of a sequence that a recurrent network learns from; 0 = chosen from rollout.length
   int64_t burn_in = 0;   // steps at the beginning of a sequence that only bring its state up to date

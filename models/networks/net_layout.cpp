@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/heads/heads.h"
-#include "models/networks/encoders/encoder_table.h"
+#include "models/networks/encoder_table.h"
 #include "models/networks/object_setting.h"
 #include "models/networks/strict_object.h"
 #include "runtime/base/errors.h"

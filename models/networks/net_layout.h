@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "models/networks/encoders/layer_stack.h"
+#include "models/networks/layer_stack.h"
 #include "models/networks/network_layout.h"
 #include "models/networks/object_setting.h"
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/networks/encoders/encoder_table.h"
+#include "models/networks/encoder_table.h"
 #include "models/networks/net_layout.h"
 #include "models/networks/object_setting.h"
 #include "runtime/base/strict_json.h"

@@ -8,7 +8,7 @@
 //   decoder:                         policy.model.*, policy.lm_head.weight (names as in Hugging Face's checkpoints)
 //   value function:                  value.<i>.weight|bias (model.hidden), value.head.weight|bias
 
-#include "models/lm/lm_shape.h"
+#include "models/decoder/lm_shape.h"
 #include "models/networks/network_layout.h"
 
 namespace troupe {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "envs/env.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "runtime/base/errors.h"
 
 namespace troupe::python {

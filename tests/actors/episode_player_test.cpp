@@ -6,7 +6,7 @@
 
 #include "actors/config/run_config.h"
 #include "envs/batched.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

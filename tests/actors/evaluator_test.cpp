@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "runtime/base/memory_disk.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"

@@ -1,7 +1,7 @@
 #include "actors/spec_fields.h"
 
 #include "actors/run_context.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

@@ -16,7 +16,7 @@
 #include "actors/publisher.h"
 #include "actors/stats_core.h"
 #include "actors/supervisor.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "runtime/caf/system.h"
 #include "runtime/stats/snapshot.h"
 #include "runtime/weights/sender.h"

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -38,7 +38,7 @@ TEST_CASE("docs: the worked example is identical to the code") {
   REQUIRE(blocks.size() == 3);
   CHECK(blocks[0] == text_of("envs/corridor.h"));
   CHECK(blocks[1] == text_of("envs/corridor.cpp"));
-  CHECK(text_of("envs/make_env.cpp").find(blocks[2]) != std::string::npos);
+  CHECK(text_of("envs/make/make_env.cpp").find(blocks[2]) != std::string::npos);
 }
 
 TEST_CASE("docs: every environment and every parameter is named") {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "runtime/base/rng.h"
 
 namespace troupe::test {

@@ -1,4 +1,4 @@
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 
 #include <algorithm>
 #include <vector>

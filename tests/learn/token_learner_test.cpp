@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "actors/generation_scheduler.h"
+#include "models/learning/answers/lm_learner.h"
 #include "models/lm/lm_generator.h"
-#include "models/lm/lm_learner.h"
 #include "runtime/base/rng.h"
 #include "tasks/make_task.h"
 #include "tests/support/test.h"

@@ -9,7 +9,7 @@
 
 #include "actors/config/config.h"
 #include "actors/network_messages.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "models/weights/model_weights.h"
 #include "runtime/caf/listen.h"
 #include "tests/process/peer.h"

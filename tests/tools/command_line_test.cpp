@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "tests/support/test.h"
-#include "tools/bench/bench_command.h"
+#include "tools/cli/bench_command.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/eval_command.h"
 #include "tools/cli/inference_command.h"

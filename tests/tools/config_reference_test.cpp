@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "actors/config/config.h"
-#include "algorithms/common/algorithm_choice.h"
-#include "envs/make_env.h"
+#include "algorithms/choice/algorithm_choice.h"
+#include "envs/make/make_env.h"
 #include "tests/support/test.h"
 #include "tests/tools/generated_page.h"
 

@@ -17,9 +17,9 @@ OTHER_NAMES = {
     "actors/config/foreign_names.cpp",
     "actors/resume.cpp",
     "actors/resume.h",
-    "models/lm/decoder_tensors.cpp",
+    "models/decoder/decoder_tensors.cpp",
     "models/lm/hf_folder.cpp",
-    "models/lm/lm_shape.cpp",
+    "models/decoder/lm_shape.cpp",
     "text/tokenizer_json.cpp",
 }
 # Their keys are described elsewhere.

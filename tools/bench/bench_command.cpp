@@ -1,4 +1,4 @@
-#include "tools/bench/bench_command.h"
+#include "tools/cli/bench_command.h"
 
 #include <unistd.h>
 

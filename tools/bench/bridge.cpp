@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/gymnasium_loop.h"

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "runtime/base/rng.h"
 
 using namespace troupe;

@@ -11,7 +11,7 @@
 #include <c10/core/GradMode.h>
 #include <nlohmann/json.hpp>
 
-#include "models/lm/matrix_product.h"
+#include "models/decoder/matrix_product.h"
 #include "runtime/base/text_format.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/lm.h"

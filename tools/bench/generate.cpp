@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/generation_scheduler.h"
-#include "models/lm/answer_trainer.h"
+#include "models/learning/answers/answer_trainer.h"
 #include "models/lm/lm_generator.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/rng.h"

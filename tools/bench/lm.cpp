@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "algorithms/common/cpu.h"
-#include "models/lm/kernels/kernel_table.h"
+#include "models/decoder/kernels/kernel_table.h"
 #include "runtime/base/machine.h"
 #include "tools/bench/support.h"
 

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "models/lm/lm_shape.h"
-#include "models/lm/parallel_for.h"
+#include "models/decoder/lm_shape.h"
+#include "models/decoder/parallel_for.h"
 
 namespace troupe {
 

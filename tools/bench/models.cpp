@@ -13,8 +13,9 @@
 
 #include "actors/config/run_config.h"
 #include "envs/env.h"
-#include "models/make_model.h"
 #include "models/rollout.h"
+#include "models/torch/compute.h"
+#include "models/torch/learning/make_model.h"
 
 namespace {
 

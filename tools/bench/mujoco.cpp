@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "envs/mujoco/library.h"
 #include "envs/mujoco/tasks.h"
 #include "runtime/base/rng.h"

@@ -1,6 +1,6 @@
 // The program troupe-bench: the commands that measure and test troupe itself. Users start it through troupe.
 
-#include "tools/bench/bench_command.h"
+#include "tools/cli/bench_command.h"
 #include "tools/cli/second_program.h"
 #include "tools/cli/simulate_command.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "actors/config/config.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 #include "tools/cli/launch.h"

@@ -1,6 +1,6 @@
 #include "tools/cli/commands.h"
 
-#include "tools/bench/bench_command.h"
+#include "tools/cli/bench_command.h"
 #include "tools/cli/eval_command.h"
 #include "tools/cli/inference_command.h"
 #include "tools/cli/play_command.h"

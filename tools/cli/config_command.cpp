@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "actors/config/config.h"
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "tools/cli/command.h"
 #include "tools/cli/command_help.h"
 #include "tools/cli/config_lookup.h"

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "actors/config/config.h"
-#include "algorithms/common/algorithm_choice.h"
-#include "envs/make_env.h"
+#include "algorithms/choice/algorithm_choice.h"
+#include "envs/make/make_env.h"
 #include "tools/cli/markdown.h"
 
 namespace troupe {

@@ -10,7 +10,7 @@
 #include "actors/config/config.h"
 #include "envs/bridge/make_python_env.h"
 #include "envs/c_abi/library_env.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "envs/mujoco/make_mujoco_env.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/output.h"

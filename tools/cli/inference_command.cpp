@@ -8,9 +8,9 @@
 
 #include "actors/config/config.h"
 #include "actors/inference_host.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "models/devices.h"
-#include "models/make_model.h"
+#include "models/torch/compute.h"
 #include "runtime/base/log.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/config/config.h"
-#include "models/model_meaning.h"
+#include "models/networks/model_meaning.h"
 #include "models/weights/initial_weights.h"
 #include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"

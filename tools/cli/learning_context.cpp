@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "models/devices.h"
-#include "models/embedding_ranges.h"
-#include "models/make_model.h"
+#include "models/networks/embedding_ranges.h"
+#include "models/torch/compute.h"
+#include "models/torch/learning/make_model.h"
 #include "models/weights/model_weights.h"
 #include "runtime/base/log.h"
 #include "runtime/weights/process_group.h"

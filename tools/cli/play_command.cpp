@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "actors/episode_player.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/output.h"
 #include "runtime/base/rng.h"

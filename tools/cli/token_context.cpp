@@ -12,10 +12,10 @@
 
 #include "actors/evaluation_player.h"
 #include "models/heads/heads.h"
+#include "models/learning/answers/lm_learner.h"
 #include "models/learning/update_settings.h"
 #include "models/lm/lm_config.h"
 #include "models/lm/lm_generator.h"
-#include "models/lm/lm_learner.h"
 #include "models/lm/lm_model.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/errors.h"

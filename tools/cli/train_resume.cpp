@@ -8,7 +8,7 @@
 
 #include "actors/config/config.h"
 #include "actors/evaluator.h"
-#include "models/environment_rules.h"
+#include "models/learning/environment_rules.h"
 #include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"

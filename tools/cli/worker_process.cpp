@@ -6,8 +6,8 @@
 
 #include "actors/config/config.h"
 #include "actors/messages.h"
-#include "envs/make_env.h"
-#include "models/embedding_ranges.h"
+#include "envs/make/make_env.h"
+#include "models/networks/embedding_ranges.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
 #include "runtime/base/open_files.h"

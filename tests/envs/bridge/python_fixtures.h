@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "tests/envs/fixtures.h"
 #include "tests/support/run_program.h"
 #include "tests/support/test.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "envs/env_config.h"
-#include "envs/make_env.h"
+#include "envs/make/make_env.h"
 #include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"

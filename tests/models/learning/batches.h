@@ -12,7 +12,7 @@
 
 #include "actors/config/run_config.h"
 #include "envs/env.h"
-#include "models/make_model.h"
+#include "models/torch/learning/make_model.h"
 #include "runtime/base/rng.h"
 
 namespace troupe::test {

@@ -5,7 +5,7 @@
 #include "actors/config/config.h"
 #include "algorithms/advantages/advantages.h"
 #include "algorithms/advantages/gae.h"
-#include "algorithms/common/algorithm_choice.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "algorithms/losses/surrogate.h"
 #include "runtime/base/errors.h"
 #include "tests/models/learning/batches.h"

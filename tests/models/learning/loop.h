@@ -11,9 +11,10 @@
 
 #include "actors/config/run_config.h"
 #include "algorithms/advantages/gae.h"
-#include "envs/make_env.h"
-#include "models/make_model.h"
-#include "models/recurrence.h"
+#include "envs/make/make_env.h"
+#include "models/learning/recurrence.h"
+#include "models/torch/compute.h"
+#include "models/torch/learning/make_model.h"
 #include "runtime/base/rng.h"
 
 namespace troupe::test {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "models/learning/scaling_history.h"
-#include "tests/models/learning/device/forms.h"
+#include "tests/models/torch/learning/forms.h"
 
 using namespace troupe;
 using namespace troupe::test;

@@ -4,18 +4,18 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/learning/chunk_forward.h"
 #include "models/learning/chunks.h"
-#include "models/learning/device/device_form.h"
-#include "models/learning/host_form.h"
-#include "models/learning/policy_stager.h"
 #include "models/learning/targets.h"
+#include "models/torch/learning/chunk_forward.h"
+#include "models/torch/learning/device_form.h"
+#include "models/torch/learning/host_form.h"
+#include "models/torch/learning/policy_stager.h"
 #include "tests/support/torch_test.h"
 
 #include "tests/models/learning/batches.h"
-#include "tests/models/learning/device/ranks.h"
 #include "tests/models/learning/loop.h"
-#include "tests/models/networks/nets.h"
+#include "tests/models/torch/learning/ranks.h"
+#include "tests/models/torch/nets.h"
 
 using namespace troupe;
 using namespace troupe::test;

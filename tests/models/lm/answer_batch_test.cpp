@@ -1,4 +1,4 @@
-#include "models/lm/answer_batch.h"
+#include "models/learning/answers/answer_batch.h"
 
 #include <algorithm>
 #include <set>

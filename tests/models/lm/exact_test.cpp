@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "algorithms/common/cpu.h"
-#include "models/lm/token_log_probs.h"
+#include "models/decoder/token_log_probs.h"
 #include "tests/support/test.h"
 
 #include "tests/models/lm/tiny_models.h"

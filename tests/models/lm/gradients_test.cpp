@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/lm/token_log_probs.h"
+#include "models/decoder/token_log_probs.h"
 #include "tests/support/torch_test.h"
 
 #include "tests/models/lm/tiny_models.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "algorithms/common/cpu.h"
-#include "models/lm/buffer.h"
-#include "models/lm/kernels/kernel_table.h"
+#include "models/decoder/buffer.h"
+#include "models/decoder/kernels/kernel_table.h"
 #include "tests/support/test.h"
 
 #include "tests/models/lm/tiny_models.h"

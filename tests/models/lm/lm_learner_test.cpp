@@ -1,6 +1,6 @@
 // The learner and the generator of language models together: what one samples the other trains on.
 
-#include "models/lm/lm_learner.h"
+#include "models/learning/answers/lm_learner.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "models/lm/lm_shape.h"
+#include "models/decoder/lm_shape.h"
 
 #include <string>
 

@@ -1,13 +1,13 @@
 // Adapters against the same decoder with the adapters merged into its weights: results, gradients, files.
 
-#include "models/lm/lora.h"
+#include "models/decoder/lora.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "models/decoder/token_log_probs.h"
 #include "models/lm/hf_export.h"
 #include "models/lm/lm_weights.h"
-#include "models/lm/token_log_probs.h"
 #include "runtime/base/errors.h"
 #include "tests/models/lm/lora_models.h"
 #include "tests/support/test.h"

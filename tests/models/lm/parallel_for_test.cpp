@@ -1,4 +1,4 @@
-#include "models/lm/parallel_for.h"
+#include "models/decoder/parallel_for.h"
 
 #include <atomic>
 #include <stdexcept>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/lm/decoder.h"
+#include "models/decoder/decoder.h"
 #include "runtime/base/rng.h"
 
 namespace troupe::test {

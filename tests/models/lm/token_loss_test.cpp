@@ -1,8 +1,8 @@
-#include "models/lm/token_loss.h"
+#include "models/learning/answers/token_loss.h"
 
 #include <cmath>
 
-#include "algorithms/common/algorithm_config.h"
+#include "algorithms/choice/algorithm_config.h"
 #include "runtime/base/rng.h"
 #include "tests/support/test.h"
 

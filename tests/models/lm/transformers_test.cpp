@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "models/lm/decoder.h"
+#include "models/decoder/decoder.h"
 #include "models/lm/hf_folder.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/file.h"

@@ -3,7 +3,7 @@
 #if defined(__AVX2__)
 
 #define TROUPE_LM_LANES 16
-#include "models/lm/kernels/all_kernels.h"
+#include "models/decoder/kernels/all_kernels.h"
 
 namespace troupe::test {
 const LmKernels* lm_kernels_wide() { return &kTable; }

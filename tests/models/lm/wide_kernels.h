@@ -1,7 +1,7 @@
 #pragma once
 // The kernels of models/lm with the 16 lanes and the tiles of AVX-512, compiled for AVX2.
 
-#include "models/lm/kernels/kernel_table.h"
+#include "models/decoder/kernels/kernel_table.h"
 
 namespace troupe::test {
 

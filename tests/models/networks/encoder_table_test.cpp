@@ -1,6 +1,6 @@
 // Tests every encoder from its description in the table, so a new encoder needs no change here.
 
-#include "models/networks/encoders/encoder_table.h"
+#include "models/networks/encoder_table.h"
 
 #include <algorithm>
 #include <set>

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "actors/config/config.h"
-#include "models/networks/encoders/encoder_table.h"
-#include "models/recurrence.h"
+#include "models/learning/recurrence.h"
+#include "models/networks/encoder_table.h"
 #include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
 #include "tests/support/test.h"

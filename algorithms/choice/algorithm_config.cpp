@@ -1,0 +1,121 @@
+#include "algorithms/choice/algorithm_config.h"
+
+namespace troupe {
+
+namespace {
+
+// algorithm_config.h and moments.h introduce the libraries that settings are named after.
+
+// The format of a name of a table in algorithms/; whether the name exists is checked there.
+constexpr std::string_view kTableName = "^[A-Za-z0-9_+-]{1,60}$";
+
+void describe_estimator(AlgorithmConfig& c, Fields& fields) {
+  const Section s(fields, "algorithm", "algorithms");
+  s.add(c.advantage, "advantage", matching(kTableName, "a name like gae"),
+        "the advantage estimator: gae, vtrace, or one for whole sequences", {.elsewhere = kWords<"adv_estimator">});
+  s.add_object(c.advantage_params, "advantage_params",
+               "parameters of an estimator for whole sequences; gae and vtrace have separate settings");
+  s.add(c.gamma, "gamma", between(0, 1), "discount per decision", {.elsewhere = kWords<"discount">});
+  s.add(c.lambda, "lambda", between(0, 1), "weight of longer returns: 0 = one-step returns, 1 = full returns",
+        {.elsewhere = kWords<"gae_lambda", "lam">});
+  s.add(c.bootstrap_on_truncation, "bootstrap_on_truncation", anything(),
+        "true: when a time limit truncates an episode, the value of its final state is used in place of later rewards; "
+        "false: they count as 0");
+  s.add(c.rho_bar, "rho_bar", above(0, 1e6), "V-trace: upper bound of the importance weight in the value target");
+  s.add(c.c_bar, "c_bar", above(0, 1e6), "V-trace: upper bound of the trace coefficients");
+  s.add(c.pg_rho_bar, "pg_rho_bar", above(0, 1e6),
+        "V-trace: upper bound of the importance weight in the policy gradient");
+  s.add(c.vtrace_adv, "vtrace_adv", one_of(kWords<"unweighted", "pg_rho">),
+        "V-trace: pg_rho multiplies advantages by the clipped importance weight; use it with surrogates without an "
+        "importance ratio (gpg, reinforce)");
+  s.add(c.incomplete, "incomplete", one_of(kWords<"bootstrap", "drop">),
+        "for sequences that do not end in a terminal state: bootstrap adds gamma times the value of the "
+        "next state to their last reward, drop leaves them out");
+  s.add(
+      c.group_by, "group_by", one_of(kWords<"batch", "task">),
+      "groups within which estimators such as grpo compare sequences: all sequences of a super-batch, or those of one "
+      "task; token runs always compare the answers to one prompt");
+  s.add(c.normalize_advantages, "normalize_advantages", anything(),
+        "scale advantages to mean 0 and standard deviation 1 over the whole super-batch, unless the estimator does "
+        "that itself",
+        {.elsewhere = kWords<"norm_adv">});
+  s.add(c.whitening, "whitening",
+        one_of(kWords<"auto", "none", "accerl", "verl", "slime", "openrlhf", "lm_human_preferences">),
+        "how advantages are normalized: as in the library of that name, or not at all (none); auto: accerl for gae and "
+        "vtrace, else none");
+}
+
+constexpr std::string_view kOwnClip = "the surrogate's own, 0.2 for clip";
+constexpr std::span<const std::string_view> kClipElsewhere = kWords<"clip", "clip_coef", "clip_range", "clip_eps">;
+
+void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
+  const Section s(fields, "algorithm", "algorithms");
+  s.add(c.surrogate, "surrogate", matching(kTableName, "a name like clip"), "the policy loss",
+        {.elsewhere = kWords<"clip_mode", "policy_loss">});
+  s.add_object(c.surrogate_params, "surrogate_params", "the parameters of the surrogate");
+  s.add_object(c.clip_config, "clip_config",
+               "the parameters in AcceRL's format: {surrogate: {parameter: value}}; only those of the chosen surrogate "
+               "are used");
+  s.add(c.clip_low, "clip_low", above(0, 1),
+        "importance ratios below 1 - clip_low are clipped; surrogates that do not clip use it for metrics only",
+        {.unset = kOwnClip, .elsewhere = kClipElsewhere});
+  s.add(c.clip_high, "clip_high", above(0, 1e6),
+        "importance ratios above 1 + clip_high are clipped; surrogates that do not clip use it for metrics only",
+        {.unset = kOwnClip, .elsewhere = kClipElsewhere});
+  s.add(c.dual_clip, "dual_clip", between(0, 1e6),
+        "upper bound (above 1) of the ratio where the advantage is negative; 0 = off",
+        {.unset = "the surrogate's own, off for clip"});
+  s.add(c.ratio, "ratio", one_of(kWords<"joint", "per_dimension">),
+        "one importance ratio per action, or one per component of an action");
+  s.add(c.aggregation, "aggregation",
+        one_of(kWords<"auto", "token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm">),
+        "how the policy losses of tokens are reduced to one number; auto: as in the surrogate's source",
+        {.elsewhere = kWords<"loss_agg_mode">});
+  s.add(c.aggregation_length, "aggregation_length", between(0, 1e9),
+        "divisor of seq-mean-token-sum-norm, in tokens; 0 = the tokens of rollout.length steps (token runs: the most "
+        "tokens of an answer)");
+  s.add_object(
+      c.rollout_correction, "rollout_correction",
+      "weights and rejects samples by the distance between the policy at the start of an update and the policy that "
+      "sampled them; {} = off");
+}
+
+void describe_losses(AlgorithmConfig& c, Fields& fields) {
+  const Section s(fields, "algorithm", "algorithms");
+  s.add(c.value_loss, "value_loss", one_of(kWords<"l2", "huber">), "the value loss");
+  s.add(c.value_coef, "value_coef", between(0, 1e6), "weight of the value loss", {.elsewhere = kWords<"vf_coef">});
+  s.add(c.value_clip, "value_clip", between(0, 1e6),
+        "largest change of a value from its old one before the value loss is clipped; 0 = no clipping",
+        {.elsewhere = kWords<"clip_vloss", "clip_range_vf">});
+  s.add(c.huber_delta, "huber_delta", above(0, 1e6), "error above which the Huber loss is linear");
+  s.add(c.entropy_coef, "entropy_coef", between(0, 1e6), "weight of the entropy bonus",
+        {.elsewhere = kWords<"ent_coef">});
+  s.add(c.entropy_coef_end, "entropy_coef_end", between(-1, 1e6),
+        "value of entropy_coef at the end of the run, approached linearly; negative = entropy_coef stays constant");
+  s.add(c.kl, "kl", matching(kTableName, "a name like k3"),
+        "the estimate of KL(behaviour || current) for the penalty; kl is k1, mse is k2; a + at the end: with the "
+        "gradient of k2; full: exact, in closed form, only with trainer.device cpu; it makes rollouts larger, because "
+        "they carry the behaviour policy's parameters",
+        {.elsewhere = kWords<"kl_penalty">});
+  s.add(c.kl_coef, "kl_coef", between(0, 1e6), "weight of the KL estimate in the loss");
+  s.add(c.kl_controller, "kl_controller", one_of(kWords<"fixed", "adaptive">),
+        "fixed: kl_coef is constant; adaptive: kl_coef rises while the KL estimate is above kl_target and falls "
+        "while it is below");
+  s.add(c.kl_target, "kl_target", above(0, 1e6),
+        "kl_controller adaptive: target of the KL estimate, per token (not target_kl, which stops epochs)");
+  s.add(c.kl_horizon, "kl_horizon", above(0, 1e15),
+        "kl_controller adaptive: samples over which kl_coef changes by at most a fifth");
+  s.add(c.target_kl, "target_kl", between(0, 1e6),
+        "an update runs no further epoch once the metric learner.kl (always the k3 estimate, whatever kl is) is above "
+        "this; 0 = off (not kl_target, which is for kl_controller adaptive)");
+}
+
+}  // namespace
+
+void describe(AlgorithmConfig& c, Fields& fields) {
+  describe_estimator(c, fields);
+  describe_surrogate(c, fields);
+  describe_losses(c, fields);
+}
+
+}  // namespace troupe

@@ -1,0 +1,83 @@
+#include "models/decoder/token_log_probs.h"
+
+#include <algorithm>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+namespace {
+
+// Elements [first, first + count), or nothing of an empty span.
+template <class T>
+std::span<T> part_of(std::span<T> all, int64_t first, int64_t count) {
+  return all.empty() ? all : all.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+}
+
+}  // namespace
+
+TokenLogProbs::TokenLogProbs(Decoder& decoder, ParallelFor& parallel, int64_t chunk, int64_t tokens)
+    : decoder_(decoder),
+      parallel_(parallel),
+      chunk_(chunk),
+      tokens_(tokens > 0 ? tokens : decoder.shape().vocabulary),
+      states_(static_cast<size_t>(chunk)) {
+  TROUPE_CHECK(chunk >= 1 && tokens_ <= decoder.shape().vocabulary, "chunk", chunk, "tokens", tokens);
+}
+
+void TokenLogProbs::compute(std::span<const float> hidden, const ChosenTokens& chosen, int64_t first, int64_t count,
+                            std::span<float> log_probs, std::span<float> entropy) {
+  const int64_t width = decoder_.shape().hidden, vocabulary = decoder_.shape().vocabulary;
+  rows_.resize(count * width);
+  logits_.resize(count * vocabulary);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = chosen.rows[static_cast<size_t>(first + i)];
+    TROUPE_CHECK(row >= 0 && (row + 1) * width <= static_cast<int64_t>(hidden.size()), "row", row, "floats",
+                 hidden.size());
+    std::copy_n(hidden.data() + row * width, width, rows_.data() + i * width);
+  }
+  decoder_.logits(rows_.span(), logits_.span());
+  for_parts(count, rows_per_part(vocabulary), parallel_, [&](int64_t from, int64_t to) {
+    log_probs_entropy<float>({logits_.data() + from * vocabulary, to - from, tokens_, vocabulary},
+                             part_of(chosen.labels, first + from, to - from), chosen.temperature,
+                             part_of(log_probs, first + from, to - from), part_of(entropy, first + from, to - from),
+                             part_of(std::span<SoftmaxRow>(states_), from, to - from));
+  });
+}
+
+void TokenLogProbs::forward(std::span<const float> hidden, const ChosenTokens& chosen, std::span<float> log_probs,
+                            std::span<float> entropy) {
+  TROUPE_CHECK(chosen.labels.size() == chosen.rows.size(), chosen.labels.size(), chosen.rows.size());
+  for (int64_t first = 0; first < chosen.size(); first += chunk_)
+    compute(hidden, chosen, first, std::min(chunk_, chosen.size() - first), log_probs, entropy);
+}
+
+void TokenLogProbs::backward(std::span<const float> hidden, const ChosenTokens& chosen,
+                             std::span<const float> d_log_probs, std::span<const float> d_entropy,
+                             std::span<float> d_hidden, const DecoderGradients& gradients) {
+  TROUPE_CHECK(chosen.labels.size() == chosen.rows.size(), chosen.labels.size(), chosen.rows.size());
+  TROUPE_CHECK(d_hidden.size() == hidden.size(), d_hidden.size(), hidden.size());
+  const int64_t width = decoder_.shape().hidden, vocabulary = decoder_.shape().vocabulary;
+  std::ranges::fill(d_hidden, 0.0f);
+  for (int64_t first = 0; first < chosen.size(); first += chunk_) {
+    const int64_t count = std::min(chunk_, chosen.size() - first);
+    compute(hidden, chosen, first, count, {}, {});
+    d_rows_.resize(count * width);
+    d_logits_.resize(count * vocabulary);
+    for_parts(count, rows_per_part(vocabulary), parallel_, [&](int64_t from, int64_t to) {
+      for (int64_t i = from; i < to; ++i) {
+        float* row = d_logits_.data() + i * vocabulary;
+        log_probs_entropy_backward<float>({logits_.data() + i * vocabulary, 1, tokens_, vocabulary},
+                                          part_of(chosen.labels, first + i, 1), chosen.temperature,
+                                          part_of(std::span<const SoftmaxRow>(states_), i, 1),
+                                          part_of(d_log_probs, first + i, 1), part_of(d_entropy, first + i, 1), row);
+        std::fill(row + tokens_, row + vocabulary, 0.0f);
+      }
+    });
+    decoder_.logits_backward(rows_.span(), d_logits_.span(), d_rows_.span(), gradients);
+    for (int64_t i = 0; i < count; ++i)
+      lm_kernels().add(d_rows_.data() + i * width, width,
+                       d_hidden.data() + chosen.rows[static_cast<size_t>(first + i)] * width);
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,110 @@
+#include "models/learning/answers/answer_batch.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/learning/minibatch.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+namespace {
+
+template <class T>
+void append(std::vector<T>& to, const Array& from, int64_t begin, int64_t end) {
+  const std::span<const T> view = from.view<T>();
+  to.insert(to.end(), view.begin() + begin, view.begin() + end);
+}
+
+void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
+  const auto prompt_offsets = from.prompt_offsets.view<int64_t>(), offsets = from.offsets.view<int64_t>();
+  const auto groups = from.group.view<int32_t>();
+  const auto [first, last] = std::ranges::equal_range(groups, static_cast<int32_t>(group));
+  TROUPE_CHECK(group < from.groups() && first != last, "group", group, "groups", from.groups());
+  const auto begin = first - groups.begin(), end = last - groups.begin();
+  append(batch.prompts, from.prompts, prompt_offsets[static_cast<size_t>(group)],
+         prompt_offsets[static_cast<size_t>(group) + 1]);
+  batch.prompt_offsets.push_back(static_cast<int64_t>(batch.prompts.size()));
+  append(batch.rewards, from.rewards, begin, end);
+  batch.group_offsets.push_back(batch.answers());
+  const int64_t shift = static_cast<int64_t>(batch.tokens.size()) - offsets[static_cast<size_t>(begin)];
+  for (auto i = begin; i < end; ++i) batch.offsets.push_back(offsets[static_cast<size_t>(i) + 1] + shift);
+  const int64_t from_token = offsets[static_cast<size_t>(begin)], to_token = offsets[static_cast<size_t>(end)];
+  append(batch.tokens, from.tokens, from_token, to_token);
+  append(batch.log_probs, from.log_probs, from_token, to_token);
+}
+
+}  // namespace
+
+std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
+  auto result = std::make_unique<AnswerBatch>();
+  result->index = batch.index;
+  result->prompt_offsets = result->group_offsets = result->offsets = {0};
+  for (const RolloutUnits& part : batch.parts) {
+    TROUPE_CHECK(part.kind == UnitKind::group, static_cast<int>(part.kind));
+    for (const int32_t group : part.indices) append_group(*result, part.rollout->answers, group);
+  }
+  result->samples = static_cast<uint64_t>(result->answers());
+  return result;
+}
+
+PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> groups) {
+  PackedAnswers out;
+  out.offsets.push_back(0);
+  for (const int64_t g : groups) {
+    const auto group = static_cast<size_t>(g);
+    const auto prompt_begin = static_cast<int64_t>(out.ids.size());
+    out.ids.insert(out.ids.end(), batch.prompts.begin() + batch.prompt_offsets[group],
+                   batch.prompts.begin() + batch.prompt_offsets[group + 1]);
+    const auto prompt_end = static_cast<int64_t>(out.ids.size());
+    out.sequences.push_back({.tokens = prompt_end - prompt_begin, .own_begin = prompt_begin});
+    for (int64_t a = batch.group_offsets[group]; a < batch.group_offsets[group + 1]; ++a) {
+      const int64_t first = batch.offsets[static_cast<size_t>(a)], end = batch.offsets[static_cast<size_t>(a) + 1];
+      const auto own = static_cast<int64_t>(out.ids.size());
+      for (int64_t t = first; t < end; ++t) {
+        out.rows.push_back(t == first ? prompt_end - 1 : own + (t - first) - 1);
+        out.labels.push_back(batch.tokens[static_cast<size_t>(t)]);
+        out.places.push_back(t);
+      }
+      out.offsets.push_back(static_cast<int64_t>(out.rows.size()));
+      if (end - first < 2) continue;
+      out.ids.insert(out.ids.end(), batch.tokens.begin() + first, batch.tokens.begin() + end - 1);
+      out.sequences.push_back(
+          {.tokens = end - first - 1, .prefix_begin = prompt_begin, .prefix_end = prompt_end, .own_begin = own});
+    }
+  }
+  return out;
+}
+
+std::vector<std::vector<int64_t>> group_minibatches(const AnswerBatch& batch, int64_t parts, uint64_t key) {
+  std::vector<int64_t> all(static_cast<size_t>(batch.groups()));
+  std::iota(all.begin(), all.end(), 0);
+  const EpochOrder order = shuffled(all, key);
+  std::vector<std::vector<int64_t>> result(static_cast<size_t>(parts));
+  int64_t before = 0;
+  for (const int64_t g : order.indices) {
+    // The part that holds the middle of the group when all answers are divided evenly.
+    const int64_t count = batch.answers_of(g);
+    const int64_t part = (2 * before + count) * parts / (2 * batch.answers());
+    result[static_cast<size_t>(std::min(part, parts - 1))].push_back(g);
+    before += count;
+  }
+  return result;
+}
+
+std::vector<std::vector<int64_t>> group_micro_batches(const AnswerBatch& batch, std::span<const int64_t> groups,
+                                                      int64_t most_tokens) {
+  std::vector<std::vector<int64_t>> result;
+  int64_t tokens = 0;
+  for (const int64_t g : groups) {
+    const int64_t own = batch.prompt_tokens(g) + batch.answer_tokens(g);
+    if (result.empty() || (most_tokens > 0 && tokens + own > most_tokens)) {
+      result.emplace_back();
+      tokens = 0;
+    }
+    result.back().push_back(g);
+    tokens += own;
+  }
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,61 @@
+#pragma once
+// AnswerBatch: the answers of a super-batch in one piece, and how some of them are packed for one forward pass. Plain
+// values; any thread.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/decoder/batch.h"
+#include "models/policy.h"
+#include "models/rollout.h"
+
+namespace troupe {
+
+// S answers with T tokens together, to G prompts; the answers to a prompt follow each other.
+struct AnswerBatch final : StagedBatch {
+  std::vector<int32_t> prompts;         // ids, prompt after prompt
+  std::vector<int64_t> prompt_offsets;  // [G + 1]
+  std::vector<int64_t> group_offsets;   // [G + 1]: the answers to prompt g
+  std::vector<int32_t> tokens;          // [T]
+  std::vector<int64_t> offsets;         // [S + 1]
+  std::vector<float> log_probs;         // [T] of the policy that sampled the tokens
+  std::vector<float> rewards;           // [S]
+
+  int64_t groups() const { return static_cast<int64_t>(group_offsets.size()) - 1; }
+  int64_t answers() const { return static_cast<int64_t>(rewards.size()); }
+  int64_t prompt_tokens(int64_t g) const { return prompt_offsets[size_at(g + 1)] - prompt_offsets[size_at(g)]; }
+  int64_t answers_of(int64_t g) const { return group_offsets[size_at(g + 1)] - group_offsets[size_at(g)]; }
+  // The tokens of the answers to prompt g: where they begin, and how many.
+  int64_t first_token(int64_t g) const { return offsets[size_at(group_offsets[size_at(g)])]; }
+  int64_t answer_tokens(int64_t g) const { return first_token(g + 1) - first_token(g); }
+
+  static size_t size_at(int64_t i) { return static_cast<size_t>(i); }
+};
+
+// The units of a super-batch must be groups.
+std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch);
+
+// Some groups, packed for one forward pass: each prompt once, before its answers. The last token of an answer is
+// predicted but not an input.
+struct PackedAnswers {
+  std::vector<int32_t> ids;           // inputs
+  std::vector<LmSequence> sequences;  // of the inputs
+  std::vector<int64_t> rows, labels;  // [N] which input row predicts each token of the answers, and the token
+  std::vector<int64_t> places;        // [N] of the token in the batch
+  std::vector<int64_t> offsets;       // [A + 1] the tokens of each answer among the N
+
+  LmBatch inputs() const { return {ids, sequences}; }
+};
+
+PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> groups);
+
+// Groups in an order drawn from the stream `key`, in `parts` parts with numbers of answers as equal as whole groups
+// allow. Some may be empty.
+std::vector<std::vector<int64_t>> group_minibatches(const AnswerBatch& batch, int64_t parts, uint64_t key);
+
+// A minibatch in parts of at most `most_tokens` tokens, or one larger group; 0 = one part.
+std::vector<std::vector<int64_t>> group_micro_batches(const AnswerBatch& batch, std::span<const int64_t> groups,
+                                                      int64_t most_tokens);
+
+}  // namespace troupe

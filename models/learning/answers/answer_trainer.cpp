@@ -1,0 +1,114 @@
+#include "models/learning/answers/answer_trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "models/lm/lm_weights.h"
+#include "runtime/base/rng.h"
+
+namespace troupe {
+
+constexpr int64_t kLogitRows = 128;  // that exist at once
+
+AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer, const AlgorithmChoice& choice,
+                             const AnswerTrainerOptions& options)
+    : model_(model),
+      shape_(model.shape),
+      options_(options),
+      weights_(lm_signature(model)),
+      optimizer_(trainer, weights_),
+      gradients_(weights_.trained().size()),
+      parallel_(options.threads),
+      decoder_(model.shape, parallel_),
+      token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens),
+      loss_(choice, static_cast<double>(options.answer_tokens)) {
+  begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
+  decoder_.load(decoder_weights(model_, weights_));
+}
+
+void AnswerTrainer::use_weights() {
+  const DecoderWeights weights = decoder_weights(model_, weights_);
+  model_.lora.used() ? decoder_.load_adapters(weights) : decoder_.load(weights);
+}
+
+void AnswerTrainer::load_weights(const std::map<std::string, Array>& model) {
+  weights_.load(model);
+  use_weights();
+}
+
+namespace {
+
+// The groups whose answers add to the gradient: a group whose answers were all scored alike has no advantages, and
+// is left out. Its tokens still divide the loss; means in the report are over the groups that are used. At least one
+// group is used, and each that holds a number that is not finite, so that the step is found to be invalid.
+std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, std::span<const float> advantages,
+                                          std::span<const int64_t> groups, const LossSettings& settings) {
+  std::vector<int64_t> result;
+  for (const int64_t g : groups) {
+    const auto first = static_cast<size_t>(batch.first_token(g));
+    const size_t end = first + static_cast<size_t>(batch.answer_tokens(g));
+    bool used = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0;
+    for (size_t t = first; t < end && !used; ++t) used = advantages[t] != 0.0f || !std::isfinite(batch.log_probs[t]);
+    if (used) result.push_back(g);
+  }
+  if (result.empty()) result.push_back(groups.front());
+  return result;
+}
+
+}  // namespace
+
+AnswerTrainer::Step AnswerTrainer::step(const AnswerBatch& batch, std::span<const float> advantages,
+                                        std::span<const int64_t> groups, LearningRates rates,
+                                        const LossSettings& settings) {
+  TokenCounts totals;
+  for (const int64_t g : groups)
+    totals +=
+        {.tokens = static_cast<double>(batch.answer_tokens(g)), .sequences = static_cast<double>(batch.answers_of(g))};
+  std::ranges::fill(gradients_, 0.0f);
+  Step result;
+  const std::vector<int64_t> used = groups_with_gradient(batch, advantages, groups, settings);
+  for (const std::vector<int64_t>& part : group_micro_batches(batch, used, options_.micro_batch_tokens))
+    result.loss.merge(accumulate(batch, advantages, part, totals, settings));
+  // A loss that is not finite must not change the weights, even if all gradients are.
+  if (!std::isfinite(result.loss.loss)) gradients_.front() = std::numeric_limits<float>::quiet_NaN();
+  result.grad_norm = optimizer_.step(gradients_, rates, settings.train_policy);
+  result.applied = std::isfinite(result.grad_norm);
+  if (result.applied) use_weights();
+  return result;
+}
+
+LossReport AnswerTrainer::accumulate(const AnswerBatch& batch, std::span<const float> advantages,
+                                     std::span<const int64_t> groups, const TokenCounts& totals,
+                                     const LossSettings& settings) {
+  const PackedAnswers packed = pack_answers(batch, groups);
+  const size_t count = packed.rows.size();
+  for (auto* buffer : {&log_probs_, &entropy_, &d_log_probs_, &d_entropy_, &behaviour_, &advantages_})
+    buffer->resize(count);
+  for (size_t t = 0; t < count; ++t) {
+    const auto place = static_cast<size_t>(packed.places[t]);
+    behaviour_[t] = batch.log_probs[place];
+    advantages_[t] = advantages[place];
+  }
+  const auto inputs = static_cast<int64_t>(packed.ids.size());
+  hidden_.resize(inputs * shape_.hidden);
+  d_hidden_.resize(inputs * shape_.hidden);
+  decoder_.forward_training(packed.inputs(), activations_, hidden_.span());
+  const ChosenTokens chosen{packed.rows, packed.labels, options_.temperature};
+  token_log_probs_.forward(hidden_.span(), chosen, log_probs_, entropy_);
+  const LossReport report = loss_.compute({.log_probs = log_probs_,
+                                           .entropy = entropy_,
+                                           .old_log_probs = behaviour_,
+                                           .behaviour = behaviour_,
+                                           .advantages = advantages_,
+                                           .rollout_weights = {},
+                                           .kept = {},
+                                           .offsets = packed.offsets},
+                                          totals, settings, {d_log_probs_, d_entropy_});
+  const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_);
+  token_log_probs_.backward(hidden_.span(), chosen, d_log_probs_, d_entropy_, d_hidden_.span(), gradients);
+  decoder_.backward(packed.inputs(), activations_, d_hidden_.span(), gradients);
+  return report;
+}
+
+}  // namespace troupe

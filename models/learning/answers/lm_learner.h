@@ -1,0 +1,17 @@
+#pragma once
+// The learner of a token run: a decoder on the CPU, trained with the answers that it sampled, by any surrogate and any
+// estimator that needs no critic.
+
+#include <memory>
+
+#include "models/learning/answers/answer_trainer.h"
+#include "models/learning/learner_config.h"
+#include "models/policy.h"
+
+namespace troupe {
+
+// Throws ConfigError naming the setting of the section "algorithm" that is wrong.
+std::unique_ptr<Learner> make_lm_learner(const LearnerConfig& config, const LmModel& model,
+                                         const AnswerTrainerOptions& options);
+
+}  // namespace troupe

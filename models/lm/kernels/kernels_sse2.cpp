@@ -1,5 +1,0 @@
-#include "models/lm/kernels/all_kernels.h"
-
-namespace troupe {
-const LmKernels* lm_kernels_sse2() { return &kTable; }
-}  // namespace troupe

@@ -1,0 +1,86 @@
+#include "models/torch/learning/device_optimizer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+
+#include "models/torch/replica.h"
+
+namespace troupe {
+
+namespace {
+
+at::Tensor slice_of(const at::Tensor& flat, const ParameterGroup& group) {
+  return flat.slice(0, static_cast<int64_t>(group.range.begin), static_cast<int64_t>(group.range.end));
+}
+
+std::span<float> mutable_floats(at::Tensor& host) {
+  return {host.mutable_data_ptr<float>(), static_cast<size_t>(host.numel())};
+}
+
+}  // namespace
+
+DeviceOptimizer::DeviceOptimizer(const TrainerConfig& config, const WeightBlock& weights, DeviceWeights& device)
+    : config_(config),
+      weights_(weights),
+      device_(device),
+      groups_(weights),
+      first_(at::zeros_like(device.gradients())),
+      second_(at::zeros_like(device.gradients())) {
+  if (config.weight_decay == 0.0) return;
+  at::Tensor decayed = at::zeros({first_.numel()}, at::TensorOptions().dtype(at::kFloat));
+  const size_t count = weights.trained().last;
+  for (size_t i = 0; i < count; ++i) {
+    const Shape& shape = weights.signature()->tensors[i].shape;
+    const auto at = static_cast<int64_t>(weights.parameter_offset(i));
+    if (shape.rank() >= 2) decayed.slice(0, at, at + shape.elements()).fill_(1);
+  }
+  decayed_ = decayed.to(device.device());
+}
+
+at::Tensor DeviceOptimizer::norm(bool train_policy) const {
+  const at::NoGradGuard guard;
+  const auto norm_of = [&](const ParameterGroup& group) {
+    return at::linalg_vector_norm(slice_of(device_.gradients(), group), 2, {}, false, at::kDouble);
+  };
+  const at::Tensor value = norm_of(groups_.value);
+  return train_policy ? at::hypot(value, norm_of(groups_.policy)) : value;
+}
+
+void DeviceOptimizer::apply(double norm, LearningRates rates, bool train_policy) {
+  if (!std::isfinite(norm)) return;
+  const at::NoGradGuard guard;
+  const double scale = clip_scale(config_, norm);
+  if (train_policy) apply_group(groups_.policy, rates.policy, scale);
+  apply_group(groups_.value, rates.value, scale);
+}
+
+void DeviceOptimizer::apply_group(ParameterGroup& group, double learning_rate, double scale) {
+  group.steps += 1.0;
+  const AdamStep step = adam_step(config_, learning_rate, group.steps);
+  const at::Tensor gradient = slice_of(device_.gradients(), group) * static_cast<float>(scale);
+  at::Tensor first = slice_of(first_, group), second = slice_of(second_, group),
+             parameters = slice_of(device_.parameters(), group);
+  first.mul_(step.beta1).add_(gradient, 1.0f - step.beta1);
+  second.mul_(step.beta2).addcmul_(gradient, gradient, 1.0f - step.beta2);
+  if (decayed_.defined()) {
+    const double lost = kept_share(config_, learning_rate, {1, 1}) - 1.0;
+    parameters.mul_(slice_of(decayed_, group) * lost + 1);
+  }
+  parameters.addcdiv_(first, second.sqrt().mul_(step.root).add_(step.epsilon), -step.step_size);
+}
+
+void DeviceOptimizer::save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const {
+  const at::Tensor first = first_.cpu(), second = second_.cpu();
+  save_moments(weights_, groups_, floats_of(first), floats_of(second), tensors, scalars);
+}
+
+void DeviceOptimizer::load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) {
+  at::Tensor first = at::zeros({first_.numel()}, at::TensorOptions().dtype(at::kFloat)), second = first.clone();
+  load_moments(weights_, tensors, scalars, groups_, mutable_floats(first), mutable_floats(second));
+  first_.copy_(first);
+  second_.copy_(second);
+}
+
+}  // namespace troupe

@@ -1,0 +1,26 @@
+#pragma once
+// The learner of a trainer, for any network: normalisers, targets, epochs of minibatches, and its saved state.
+
+#include <memory>
+
+#include "envs/env.h"
+#include "models/learning/gradient_reducer.h"
+#include "models/learning/learner_config.h"
+#include "models/policy.h"
+
+namespace troupe {
+
+struct NetworkDefinition;  // models/torch/network.h
+
+struct LearnerOptions {
+  std::shared_ptr<GradientReducer> reducer = {};  // of the ranks that train together; none = this learner alone
+  // In place of the network of model.kind.
+  std::shared_ptr<const NetworkDefinition> network = {};
+  // The form of updates that other devices have (models/torch/learning/update_form.h), on the CPU as well. For tests.
+  bool device_form = false;
+};
+
+std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env,
+                                             LearnerOptions options = {});
+
+}  // namespace troupe

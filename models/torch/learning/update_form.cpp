@@ -1,0 +1,144 @@
+#include "models/torch/learning/update_form.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+#include "models/learning/sample_passes.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+namespace {
+
+at::Tensor pick_positions(const at::Tensor& samples, const at::Tensor& positions) {
+  return samples.index_select(0, positions);
+}
+
+// A tensor of the shape of `like` with the samples at `positions`, and 0 elsewhere.
+at::Tensor spread(const at::Tensor& samples, const at::Tensor& positions, const at::Tensor& like) {
+  return at::zeros(like.sizes(), samples.options()).index_copy_(0, positions, samples);
+}
+
+}  // namespace
+
+UpdateForm::UpdateForm(Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer)
+    : replica_(replica),
+      reducer_(reducer),
+      gather_(replica.device.device()),
+      action_gather_(replica.device.device()),
+      chunk_forward_(replica, gather_),
+      minibatch_(replica.head),
+      ratios_per_sample_(choice.per_decision ? replica.head.decisions() : 1) {}
+
+CurrentNetwork UpdateForm::current_network() {
+  CurrentNetwork result;
+  result.units = value_units(replica_.weights);
+  result.samples_per_pass = samples_per_pass(replica_.encoder);
+  if (batch_->chunks.steps > 0)
+    use_chunks(result);
+  else
+    use_samples(result);
+  return result;
+}
+
+void UpdateForm::use_samples(CurrentNetwork& network) {
+  network.evaluate = [this](std::span<const int64_t> samples, bool probabilities) {
+    return evaluate(samples, replica_.network->forward(input_of(samples), false), probabilities);
+  };
+  // The tensor behind the span lives until the next call.
+  network.bootstrap_values = [this, values = at::Tensor()](int64_t begin, int64_t end) mutable {
+    NetworkInput input;
+    for (const at::Tensor& all : tensors().bootstrap_inputs) input.observations.push_back(all.slice(0, begin, end));
+    values = replica_.network->values(input).cpu();
+    return floats_of(values);
+  };
+}
+
+// Without recurrent state.
+NetworkInput UpdateForm::input_of(std::span<const int64_t> samples) {
+  NetworkInput input;
+  input.observations = gather_.gather(tensors().inputs, samples);
+  if (tensors().actions.defined()) input.actions = action_gather_.gather({tensors().actions}, samples).front();
+  return input;
+}
+
+// All samples are computed in one pass over the chunks, because a sample's state depends on the samples before it.
+void UpdateForm::use_chunks(CurrentNetwork& network) {
+  const auto said = std::make_shared<const BatchOutputs>(
+      run_batch(chunk_forward_, replica_, batch_->staged, batch_->chunks, tensors(), network.samples_per_pass));
+  network.evaluate = [this, said](std::span<const int64_t> samples, bool probabilities) {
+    const at::Tensor index = index_tensor(samples, replica_.device.device());
+    const NetworkOutput of_samples = {said->outputs.index_select(0, index), said->values.index_select(0, index), {}};
+    return evaluate(samples, of_samples, probabilities);
+  };
+  network.bootstrap_values = [bootstraps = said->bootstraps.cpu()](int64_t begin, int64_t end) {
+    return floats_of(bootstraps).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  };
+}
+
+void UpdateForm::begin_steps(const Training& training) { training_ = &training; }
+
+StepReport UpdateForm::step(const UpdateSettings& settings, SampleRange minibatch, const StepTotals& totals,
+                            int64_t micro_batch) {
+  const at::NoGradGuard guard;
+  replica_.device.zero_gradients();
+  begin_step();
+  for (const SampleRange& part : micro_batches(minibatch, chunks_of(micro_batch, batch_->chunks.steps)))
+    if (!accumulate(settings, part, totals.all)) break;
+  if (reducer_.ranks() > 1) spoil_gradients();
+  reducer_.reduce(replica_.device.gradients(), totals.own.samples);
+  const StepReport report = apply(settings, totals.all);
+  replica_.network->weights_changed();
+  return report;
+}
+
+LossTotals UpdateForm::count(SampleRange minibatch) {
+  if (minibatch.size() == 0) return {};
+  TrainedSamples trained;
+  if (batch_->chunks.steps > 0) {
+    trained = trained_samples(batch_->chunks, minibatch.indices, training_->is_trained);
+    minibatch = {trained.samples, {}};
+  }
+  return count_loss(minibatch.size(), minibatch.offsets, ratios_per_sample_,
+                    minibatch_.kept(batch_->staged, training_->targets, minibatch.indices));
+}
+
+// Forward and backward of some samples of a minibatch; false when the network's outputs are not finite.
+bool UpdateForm::accumulate(const UpdateSettings& settings, SampleRange part, const LossTotals& totals) {
+  if (batch_->chunks.steps > 0) return accumulate_chunks(settings, part.indices, totals);
+  const NetworkOutput output = replica_.network->forward(input_of(part.indices), true);
+  const std::optional<OutputGradients> gradients = add_loss(settings, part, totals, output.policy, output.values);
+  if (gradients) backward(settings, gradients->policy, gradients->values);
+  return gradients.has_value();
+}
+
+bool UpdateForm::accumulate_chunks(const UpdateSettings& settings, std::span<const int64_t> chunks,
+                                   const LossTotals& totals) {
+  const TrainedSamples trained = trained_samples(batch_->chunks, chunks, training_->is_trained);
+  const at::Tensor positions = index_tensor(trained.positions, replica_.device.device());
+  const NetworkOutput output = chunk_forward_.run_trained(tensors(), batch_->chunks, chunks);
+  const std::optional<OutputGradients> gradients =
+      add_loss(settings, {trained.samples, {}}, totals, pick_positions(output.policy, positions),
+               pick_positions(output.values, positions));
+  if (!gradients) return false;
+  backward(settings, spread(gradients->policy, positions, output.policy),
+           spread(gradients->values, positions, output.values));
+  return true;
+}
+
+void UpdateForm::backward(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values) {
+  replica_.network->backward(settings.loss.train_policy ? outputs : at::Tensor(), values);
+}
+
+double longest_sequence(const LearnerConfig& config, const AlgorithmChoice& choice, const Head& head) {
+  return static_cast<double>(config.rollout_length * (choice.per_decision ? head.decisions() : 1));
+}
+
+int64_t chunks_of(int64_t micro_batch, int64_t steps) {
+  TROUPE_CHECK(micro_batch == 0 || micro_batch >= steps, micro_batch, steps);
+  return steps > 0 ? micro_batch / steps : micro_batch;
+}
+
+}  // namespace troupe

@@ -1,0 +1,38 @@
+#pragma once
+// Computes the layers that a LayerStack describes. Includes LibTorch: for the sources of models/ only. Used by one
+// thread at a time.
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "models/networks/layer_stack.h"
+#include "models/torch/activation.h"
+#include "models/torch/device_weights.h"
+
+namespace troupe {
+
+// A parameter as a leaf of autograd's graphs. It shares the memory of `weights`, also for its gradient, which backward
+// passes add to; a frozen one has none.
+at::Tensor leaf_of(const DeviceWeights& weights, const std::string& name);
+
+class NetLayers {
+ public:
+  NetLayers(const std::vector<NetLayer>& layers, const DeviceWeights& weights, Activation activation);
+
+  // [B, features] from [B, ...].
+  at::Tensor run(at::Tensor x) const;
+
+ private:
+  struct Layer {
+    NetLayer plan;
+    at::Tensor weight, bias;  // undefined where there is none
+  };
+  at::Tensor run_layer(const Layer& layer, const at::Tensor& x) const;
+
+  std::vector<Layer> layers_;
+  Activation activation_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,298 @@
+// Complete updates of a learner in the device form, computed on the CPU, compared with the host form.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "actors/config/config.h"
+#include "algorithms/advantages/advantages.h"
+#include "algorithms/losses/surrogate.h"
+#include "envs/make/make_env.h"
+#include "runtime/base/errors.h"
+#include "tests/support/test.h"
+
+#include "tests/models/learning/loop.h"
+#include "tests/models/torch/learning/forms.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+void check_same(const UpdateReport& device, const UpdateReport& host, double tolerance) {
+  CHECK(device.steps == host.steps);
+  CHECK(device.skipped == host.skipped);
+  CHECK(device.epochs == host.epochs);
+  REQUIRE(device.metrics.size() == host.metrics.size());
+  for (const auto& [name, value] : device.metrics) {
+    CAPTURE(name);
+    const double wanted = host.metrics.at(name);
+    CHECK(std::isnan(value) == std::isnan(wanted));
+    if (!std::isnan(wanted)) CHECK(value == doctest::Approx(wanted).epsilon(tolerance).scale(0.01));
+  }
+}
+
+// Compares one update of both forms from the same weights. Differences are due to rounding only.
+void check_update(const RunConfig& config, const EnvSpec& spec, const SuperBatch& batch, double tolerance = 2e-5) {
+  const auto host = learner_of(config, spec, false), device = learner_of(config, spec, true);
+  const UpdateReport a = update_with(*device, batch, 0.25), b = update_with(*host, batch, 0.25);
+  check_same(a, b, tolerance);
+  check_learners(*device, *host, tolerance);
+}
+
+// A rollout in which episodes end, so that it has several sequences per column.
+std::shared_ptr<Rollout> episodes_rollout(const RunConfig& config, const EnvSpec& spec, uint64_t seed) {
+  const auto policy = make_policy(config, spec);
+  auto rollout = random_rollout(spec, *policy, 9, 8, seed);
+  Rng rng(seed);
+  for (int64_t i = 0; i < 72; ++i) {
+    rollout->terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
+    rollout->truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
+    rollout->valid.mutable_view<uint8_t>()[i] = rng.uniform() < 0.9f;
+  }
+  return rollout;
+}
+
+std::vector<EnvSpec> all_specs() { return {discrete_spec(), continuous_spec(), token_spec(), masked_spec()}; }
+
+}  // namespace
+
+TEST_CASE("device form: an update equals that of the host form, for every kind of actions") {
+  for (const EnvSpec& spec : all_specs()) {
+    RunConfig config = small_config();
+    config.trainer.epochs = 2;
+    config.trainer.minibatches = 3;
+    config.trainer.weight_decay = 0.01;
+    config.model.normalize_observations = config.model.normalize_returns = true;
+    config.algorithm.entropy_coef = 0.02;
+    config.algorithm.kl_coef = 0.1;
+    for (const int64_t micro_batch : {0, 7}) {
+      config.trainer.micro_batch = micro_batch;
+      CAPTURE(spec.action.decisions());
+      CAPTURE(micro_batch);
+      check_update(config, spec, whole_batch(episodes_rollout(config, spec, 1)), 1e-4);
+    }
+  }
+}
+
+TEST_CASE("device form: an update changes the scheduled log_std as the host form does") {
+  RunConfig config = small_config();
+  config.model.log_std = "scheduled";
+  config.model.log_std_end = -2.0;
+  check_update(config, continuous_spec(), whole_batch(episodes_rollout(config, continuous_spec(), 1)));
+}
+
+TEST_CASE("device form: every estimator and every surrogate trains as in the host form") {
+  std::vector<RunConfig> configs;
+  for (const AdvantageEntry& entry : advantage_table()) {
+    configs.push_back(small_config());
+    configs.back().algorithm.advantage = entry.name;
+  }
+  for (const SurrogateEntry& entry : surrogate_table()) {
+    configs.push_back(small_config());
+    configs.back().algorithm.surrogate = entry.name;
+  }
+  configs.push_back(small_config());
+  configs.back().algorithm.advantage = "vtrace";
+  configs.push_back(small_config());
+  configs.back().algorithm.rollout_correction =
+      R"({"is": "sequence", "rejection": "token_k1", "rejection_threshold": "0.8_1.25"})";
+  configs.push_back(small_config());
+  configs.back().algorithm.advantage = "grpo";
+  configs.back().algorithm.incomplete = "drop";
+  for (RunConfig config : configs) {
+    for (const char* ratio : {"joint", "per_dimension"}) {
+      config.algorithm.ratio = ratio;
+      config.trainer.minibatches = 2;
+      CAPTURE(config.algorithm.advantage);
+      CAPTURE(config.algorithm.surrogate);
+      CAPTURE(config.algorithm.rollout_correction);
+      CAPTURE(ratio);
+      check_update(config, token_spec(), whole_batch(episodes_rollout(config, token_spec(), 3)), 1e-4);
+    }
+  }
+}
+
+TEST_CASE("device form: decisions that were not executed are ignored, whatever is stored for them") {
+  for (const bool is_continuous : {false, true}) {
+    for (const char* ratio : {"joint", "per_dimension"}) {
+      RunConfig config = small_config();
+      config.algorithm.ratio = ratio;
+      config.algorithm.kl_coef = 0.1;
+      const EnvSpec spec = is_continuous ? spec_of(ActionKind::continuous, {0, 0}, 2) : token_spec();
+      const auto rollout = episodes_rollout(config, spec, 3);
+      rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
+      rollout->actions = rollout->actions.clone();
+      const auto executed = rollout->executed.mutable_view<int32_t>();
+      for (size_t i = 0; i < executed.size(); ++i) {
+        executed[i] = i % 3 == 0 ? 1 : 2;
+        if (executed[i] == 2) continue;
+        for (size_t at = i * 4 + 2; at < i * 4 + 4; ++at) {
+          rollout->log_probs.mutable_view<float>()[at] = kNaN;
+          if (is_continuous)
+            rollout->actions.mutable_view<float>()[at] = kNaN;
+          else
+            rollout->actions.mutable_view<int32_t>()[at] = 1'000'000;
+        }
+      }
+      CAPTURE(is_continuous);
+      CAPTURE(ratio);
+      check_update(config, spec, whole_batch(rollout));
+    }
+  }
+}
+
+TEST_CASE("device form: several updates on environments stay close to those of the host form") {
+  const auto grid_world = [] {
+    RunConfig config;
+    config.env.id = "GridWorld";
+    config.env.params = R"({"size": 5, "max_episode_steps": 7})";
+    config.model.kind = "net";
+    config.model.net = R"({"trunk": [8], "core": {"kind": "gru", "size": 8}})";
+    config.model.sequence = 8;
+    config.model.burn_in = 2;
+    config.rollout.length = 16;
+    return config;
+  };
+  std::vector<RunConfig> configs = {load_config("configs/cartpole.json"), load_config("configs/pendulum.json"),
+                                    load_config("configs/token_reach.json"),
+                                    load_config("configs/cartpole_vtrace.json"), grid_world()};
+  for (RunConfig& config : configs) {
+    CAPTURE(config.env.id);
+    config.env.rows = 6;
+    config.trainer.minibatches = 3;
+    config.trainer.epochs = 2;
+    const int64_t steps = config.rollout.length;
+    auto env = make_env(config.env);
+    const EnvSpec spec = env->spec();
+    const auto policy = make_policy(config, spec);
+    const auto host = learner_of(config, spec, false), device = learner_of(config, spec, true);
+    Sampler sampler(config, *policy, std::move(env), 2);
+    for (int update = 0; update < 3; ++update) {
+      const SuperBatch batch = whole(sampler.collect(steps));
+      check_same(update_with(*device, batch, 0.1 * update), update_with(*host, batch, 0.1 * update), 1e-3);
+    }
+    check_learners(*device, *host, 1e-3);
+  }
+}
+
+TEST_CASE("device form: batches without samples, with one sample and with only rejected samples are accepted") {
+  for (const EnvSpec& spec : all_specs()) {
+    RunConfig config = small_config();
+    config.algorithm.normalize_advantages = false;
+    config.model.normalize_observations = true;
+    check_update(config, spec, {});
+    const auto policy = make_policy(config, spec);
+    check_update(config, spec, whole_batch(random_rollout(spec, *policy, 1, 1, 1)));
+    const auto none = random_rollout(spec, *policy, 3, 2, 1);
+    std::ranges::fill(none->valid.mutable_view<uint8_t>(), 0);
+    check_update(config, spec, whole_batch(none));
+    config.algorithm.rollout_correction = R"({"rejection": "token_k1", "rejection_threshold": "0.9999_1.0001"})";
+    const auto far = random_rollout(spec, *policy, 3, 2, 1, /*log_prob_noise=*/3.0f);
+    const auto learner = learner_of(config, spec, true);
+    CHECK(update_with(*learner, whole_batch(far)).metrics.at("rollout_rejected") == 1.0);
+    check_update(config, spec, whole_batch(far));
+  }
+}
+
+TEST_CASE("device form: a batch with NaN is skipped and changes neither weights nor moments") {
+  for (const char* what : {"advantages", "returns", "observations"}) {
+    RunConfig config = small_config();
+    config.algorithm.normalize_advantages = false;
+    config.trainer.epochs = 2;
+    const EnvSpec spec = discrete_spec();
+    const auto policy = make_policy(config, spec);
+    const auto rollout = random_rollout(spec, *policy, 2, 4, 1);
+    Array& array = std::string(what) == "advantages" ? rollout->advantages
+                   : std::string(what) == "returns"  ? rollout->returns
+                                                     : rollout->observations.at("state");
+    array.mutable_view<float>()[3] = kNaN;
+    const auto learner = learner_of(config, spec, true);
+    update_with(*learner, whole_batch(random_rollout(spec, *policy, 2, 4, 2)));
+    const LearnerState before = learner->save();
+    const UpdateReport report = update_with(*learner, whole_batch(rollout));
+    CHECK(report.skipped == 2);
+    CHECK(report.steps == 0);
+    CHECK((learner->save().model == before.model));
+    CHECK((learner->save().optimizer == before.optimizer));
+    config.trainer.minibatches = 2;
+    check_update(config, spec, whole_batch(rollout));
+  }
+}
+
+TEST_CASE("device form: a sample with non-finite outputs makes only its own minibatch skip, as in the host form") {
+  for (const EnvSpec& spec : all_specs()) {
+    RunConfig config = small_config();
+    config.algorithm.normalize_advantages = false;
+    config.trainer.minibatches = 4;
+    config.algorithm.rollout_correction = R"({"is": "token"})";
+    const auto policy = make_policy(config, spec);
+    const auto rollout = random_rollout(spec, *policy, 4, 4, 1);
+    rollout->observations.at("state").mutable_view<float>()[3] = kNaN;
+    for (const bool device_form : {false, true}) {
+      const auto learner = learner_of(config, spec, device_form);
+      const UpdateReport report = update_with(*learner, whole_batch(rollout));
+      CHECK(report.skipped == 1);
+      CHECK(report.steps == 3);
+    }
+    check_update(config, spec, whole_batch(rollout), 1e-4);
+    config.algorithm.rollout_correction = small_config().algorithm.rollout_correction;
+    config.algorithm.advantage = "vtrace";
+    check_update(config, spec, whole_batch(rollout), 1e-4);
+  }
+}
+
+TEST_CASE("device form: each form can continue from a state saved by the other") {
+  for (const bool from_device : {false, true}) {
+    RunConfig config = small_config();
+    config.model.normalize_observations = config.model.normalize_returns = true;
+    const EnvSpec spec = continuous_spec();
+    const auto first = learner_of(config, spec, from_device), second = learner_of(config, spec, !from_device);
+    update_with(*first, whole_batch(episodes_rollout(config, spec, 1)));
+    second->load(first->save());
+    CHECK((second->save().model == first->save().model));
+    CHECK((second->save().optimizer == first->save().optimizer));
+    const SuperBatch batch = whole_batch(episodes_rollout(config, spec, 2));
+    check_same(update_with(*first, batch), update_with(*second, batch), 2e-5);
+    check_learners(*first, *second, 2e-5);
+  }
+}
+
+TEST_CASE("device form: a staged batch does not share memory with its rollouts") {
+  const RunConfig config = small_config();
+  const EnvSpec spec = discrete_spec();
+  const auto policy = make_policy(config, spec);
+  const auto rollout = random_rollout(spec, *policy, 4, 3, 1);
+  const auto learner = learner_of(config, spec, true), other = learner_of(config, spec, true);
+  const SuperBatch batch = whole_batch(rollout);
+  update_with(*other, batch);
+  const auto staged = learner->stager()->stage(batch);
+  for (float& x : rollout->observations.at("state").mutable_view<float>()) x = 7.0f;
+  learner->update(*staged, 0.0);
+  CHECK((learner->save().model == other->save().model));
+}
+
+TEST_CASE("device form: a masked or unknown action is refused when the batch is staged") {
+  const RunConfig config = small_config();
+  for (const EnvSpec& spec : {discrete_spec(), masked_spec()}) {
+    const auto policy = make_policy(config, spec);
+    const auto learner = learner_of(config, spec, true);
+    const auto rollout = random_rollout(spec, *policy, 2, 2, 1);
+    rollout->actions = rollout->actions.clone();
+    if (spec.action.masked) {
+      rollout->action_mask = rollout->action_mask.clone();
+      rollout->action_mask.mutable_view<uint8_t>()[4 + 1] = 0;
+      rollout->actions.mutable_view<int32_t>()[1] = 1;
+    } else {
+      rollout->actions.mutable_view<int32_t>()[1] = 3;
+    }
+    CHECK_THROWS_WITH_AS(learner->stager()->stage(whole_batch(rollout)),
+                         doctest::Contains("sample 1, decision 0: action"), InvariantError);
+    rollout->valid.mutable_view<uint8_t>()[1] = 0;  // the action of a masked step is not checked
+    CHECK_NOTHROW(learner->stager()->stage(whole_batch(rollout)));
+  }
+}

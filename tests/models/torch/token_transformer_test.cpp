@@ -1,0 +1,228 @@
+// The network of model.kind "token_transformer": compared with the same network written with functions of torch, and
+// drawing compared with training.
+
+#include "models/torch/token_transformer.h"
+
+#include <cmath>
+
+#include "models/networks/token_transformer_layout.h"
+#include "models/torch/learning/make_model.h"
+#include "runtime/base/errors.h"
+#include "tests/models/learning/batches.h"
+#include "tests/models/torch/nets.h"
+#include "tests/support/torch_test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr double kTolerance = 1e-5;  // relative, in float32
+
+constexpr const char* kSmall = R"({"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+                                   "num_key_value_heads": 2, "head_dim": 4, "intermediate_size": 24})";
+
+ModelConfig transformer_config(const std::string& decoder = kSmall) {
+  ModelConfig config;
+  config.kind = "token_transformer";
+  config.hidden = {12};
+  config.decoder = decoder;
+  return config;
+}
+
+// Decisions with 5, 3 and 4 bins, `chunk` times.
+EnvSpec decisions_spec(int64_t chunk = 1) {
+  EnvSpec spec = env_of({{"state", DType::f32, {6}}, {"goal", DType::f32, {2}}});
+  spec.action.kind = ActionKind::multi_discrete;
+  spec.action.bins = {5, 3, 4};
+  spec.action.chunk = chunk;
+  return spec;
+}
+
+torch::Tensor random_actions(const Head& head, int64_t samples, uint64_t seed) {
+  torch::Tensor result = torch::empty({samples, head.decisions()}, torch::kInt);
+  auto generator = at::detail::createCPUGenerator(seed);
+  for (int64_t d = 0; d < head.decisions(); ++d)
+    result.select(1, d).copy_(
+        torch::randint(0, head.layout()[static_cast<size_t>(d)].bins, {samples}, generator, torch::kInt));
+  return result;
+}
+
+torch::Tensor linear(const TensorMap& p, const std::string& name, const torch::Tensor& x) {
+  return torch::linear(x, p.at(name + ".weight"), p.at(name + ".bias"));
+}
+
+torch::Tensor norm(const TensorMap& p, const std::string& name, const torch::Tensor& x) {
+  return x * torch::rsqrt(x.pow(2).mean(-1, true) + 1e-6) * p.at(name + ".weight");
+}
+
+// x [B, D, heads, head_dim], position d at index d.
+torch::Tensor rotated(const torch::Tensor& x) {
+  const int64_t half = x.size(3) / 2;
+  const torch::Tensor frequencies =
+      torch::pow(10000.0, -torch::arange(half, torch::kFloat) / static_cast<double>(half));
+  const torch::Tensor angles = torch::arange(x.size(1), torch::kFloat).unsqueeze(1) * frequencies;  // [D, half]
+  const torch::Tensor cos = angles.cos().unsqueeze(1), sin = angles.sin().unsqueeze(1);
+  const torch::Tensor a = x.narrow(3, 0, half), b = x.narrow(3, half, half);
+  return torch::cat({a * cos - b * sin, b * cos + a * sin}, 3);
+}
+
+torch::Tensor layer(const TensorMap& p, const LmShape& shape, const std::string& name, const torch::Tensor& x) {
+  const int64_t samples = x.size(0), tokens = x.size(1);
+  const auto product = [&](const std::string& matrix, const torch::Tensor& in) {
+    return torch::linear(in, p.at(name + matrix + ".weight"));
+  };
+  const torch::Tensor in = norm(p, name + "input_layernorm", x);
+  const auto heads = [&](const std::string& matrix, int64_t count) {
+    return product("self_attn." + matrix, in).view({samples, tokens, count, shape.head_dim});
+  };
+  const torch::Tensor q = rotated(heads("q_proj", shape.heads)).transpose(1, 2);
+  const torch::Tensor k = rotated(heads("k_proj", shape.kv_heads)).repeat_interleave(shape.group(), 2).transpose(1, 2);
+  const torch::Tensor v = heads("v_proj", shape.kv_heads).repeat_interleave(shape.group(), 2).transpose(1, 2);
+  const torch::Tensor later = torch::ones({tokens, tokens}, torch::kBool).triu(1);
+  const torch::Tensor scores = (q.matmul(k.transpose(2, 3)) / std::sqrt(static_cast<double>(shape.head_dim)))
+                                   .masked_fill(later, -std::numeric_limits<float>::infinity());
+  const torch::Tensor attended = scores.softmax(-1).matmul(v).transpose(1, 2).reshape({samples, tokens, -1});
+  const torch::Tensor middle = x + product("self_attn.o_proj", attended);
+  const torch::Tensor up = norm(p, name + "post_attention_layernorm", middle);
+  return middle + product("mlp.down_proj", torch::silu(product("mlp.gate_proj", up)) * product("mlp.up_proj", up));
+}
+
+struct Reference {
+  torch::Tensor policy, values;
+};
+
+Reference reference(const TensorMap& p, const LmShape& shape, const Head& head, const torch::Tensor& observations,
+                    const torch::Tensor& actions) {
+  const torch::Tensor observed = linear(p, "policy.input", linear(p, "policy.0", observations).tanh());
+  std::vector<torch::Tensor> inputs = {observed};
+  for (int64_t d = 0; d + 1 < head.decisions(); ++d)
+    inputs.push_back(observed + torch::embedding(p.at("policy.model.embed_tokens.weight"),
+                                                 actions.select(1, d).to(torch::kLong) + head.layout()[d].first));
+  torch::Tensor x = torch::stack(inputs, 1);
+  for (int64_t i = 0; i < shape.layers; ++i) x = layer(p, shape, "policy." + lm_layer_prefix(i), x);
+  const torch::Tensor logits =
+      torch::linear(norm(p, "policy.model.norm", x), p.at("policy.lm_head.weight"));  // [B, D, P]
+  std::vector<torch::Tensor> decisions;
+  for (int64_t d = 0; d < head.decisions(); ++d)
+    decisions.push_back(logits.select(1, d).narrow(1, head.layout()[d].first, head.layout()[d].bins));
+  return {torch::cat(decisions, 1), linear(p, "value.head", linear(p, "value.0", observations).tanh())};
+}
+
+}  // namespace
+
+TEST_CASE("token_transformer: outputs and every gradient equal those of torch") {
+  for (const auto& [chunk, samples] : {std::pair<int64_t, int64_t>{1, 1}, {1, 7}, {3, 33}}) {
+    const EnvSpec spec = decisions_spec(chunk);
+    NetModel model(transformer_config(), spec, 5);
+    const Head head(spec.action);
+    NetworkInput input;
+    input.observations = random_inputs(model, samples, 1);
+    input.observations = {torch::randn({samples, 8}, at::detail::createCPUGenerator(1))};
+    input.actions = random_actions(head, samples, 2);
+    const NetworkOutput actual = model.network->forward(input, true);
+    const torch::Tensor a = random_tensor({samples, head.outputs()}, 3), b = random_tensor({samples, 1}, 4);
+    model.device.zero_gradients();
+    model.network->backward(a, b);
+
+    const TensorMap parameters = model.parameters(torch::kFloat);
+    const Reference wanted = reference(parameters, token_transformer_shape(model.config, spec), head,
+                                       input.observations.front(), input.actions);
+    ((wanted.policy * a).sum() + (wanted.values * b).sum()).backward();
+    CAPTURE(chunk);
+    CHECK(relative_error(actual.policy, wanted.policy) < kTolerance);
+    CHECK(relative_error(actual.values, wanted.values) < kTolerance);
+    for (const auto& [name, parameter] : parameters) {
+      INFO(name);
+      REQUIRE(parameter.grad().defined());
+      CHECK(parameter.grad().abs().max().item<double>() > 0.0);
+      CHECK(relative_error(model.device.gradient(name), parameter.grad()) < kTolerance);
+    }
+  }
+}
+
+TEST_CASE("token_transformer: a decision depends on the decisions before it and on no others") {
+  const EnvSpec spec = decisions_spec(2);
+  NetModel model(transformer_config(), spec, 6);
+  const Head head(spec.action);
+  NetworkInput input;
+  input.observations = {torch::randn({4, 8}, at::detail::createCPUGenerator(1))};
+  input.actions = random_actions(head, 4, 2);
+  const torch::Tensor before = model.network->forward(input, false).policy.clone();
+  for (int64_t changed = 0; changed < head.decisions(); ++changed) {
+    NetworkInput other = input;
+    other.actions = input.actions.clone();
+    const int64_t bins = head.layout()[changed].bins;
+    other.actions.select(1, changed).copy_((input.actions.select(1, changed) + 1).remainder(bins));
+    const torch::Tensor after = model.network->forward(other, false).policy;
+    for (int64_t d = 0; d < head.decisions(); ++d) {
+      CAPTURE(changed);
+      CAPTURE(d);
+      const auto [first, size] = head.layout()[d];
+      CHECK(torch::equal(before.narrow(1, first, size), after.narrow(1, first, size)) == (d <= changed));
+    }
+  }
+}
+
+TEST_CASE("token_transformer: what is drawn has the same bits in training") {
+  for (const int64_t samples : {1, 5, 64}) {
+    const EnvSpec spec = decisions_spec(2);
+    NetModel model(transformer_config(), spec, 7);
+    const Head head(spec.action);
+    NetworkInput input;
+    input.observations = {torch::randn({samples, 8}, at::detail::createCPUGenerator(9))};
+    const torch::Tensor actions = random_actions(head, samples, 10);
+    int64_t calls = 0;
+    const torch::Tensor drawn = model.network
+                                    ->act(input,
+                                          [&](const torch::Tensor& outputs) {
+                                            CHECK(outputs.size(1) == head.outputs());
+                                            ++calls;
+                                            return actions;
+                                          })
+                                    .policy.clone();
+    CHECK(calls == head.decisions());
+    input.actions = actions;
+    CHECK(torch::equal(model.network->forward(input, true).policy, drawn));
+  }
+}
+
+TEST_CASE("token_transformer: the policy and the learner agree on log-probabilities, exactly 1 as a ratio") {
+  RunConfig config = small_config();
+  config.model = transformer_config();
+  config.trainer.epochs = 1;
+  config.trainer.minibatches = 1;
+  const EnvSpec spec = token_spec();
+  Pair pair(config, spec);
+  const auto rollout = random_rollout(spec, *pair.policy, 8, 4, 1, /*log_prob_noise=*/0.0f);
+  const UpdateReport report = update_with(*pair.learner, whole_batch(rollout));
+  CHECK(report.steps == 1);
+  for (const char* ratio : {"ratio_min", "ratio_mean", "ratio_max"}) {
+    CAPTURE(ratio);
+    CHECK(report.metrics.at(ratio) == 1.0);
+  }
+}
+
+TEST_CASE("token_transformer: settings that do not fit are refused by name") {
+  const EnvSpec spec = decisions_spec();
+  CHECK_THROWS_WITH_AS(token_transformer_shape(transformer_config(R"({"hidden_size": 16})"), spec),
+                       doctest::Contains("model.decoder: "), ConfigError);
+  const auto with = [](const std::string& more) {
+    std::string text = kSmall;
+    return transformer_config(text.substr(0, text.size() - 1) + ", " + more + "}");
+  };
+  CHECK_THROWS_WITH_AS(token_transformer_shape(with(R"("vocab_size": 100)"), spec),
+                       "model.decoder: vocab_size: 100, but the number of bins of all decisions is 12; remove it",
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(token_transformer_shape(with(R"("max_position_embeddings": 4)"), spec),
+                       "model.decoder: max_position_embeddings: 4, but the number of decisions is 3; remove it",
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(token_transformer_shape(with(R"("tie_word_embeddings": true)"), spec),
+                       doctest::Contains("tie_word_embeddings: true"), ConfigError);
+  EnvSpec continuous = env_of({{"state", DType::f32, {3}}});
+  continuous.action.kind = ActionKind::continuous;
+  continuous.action.low = {-1.0f};
+  continuous.action.high = {1.0f};
+  CHECK_THROWS_WITH_AS(token_transformer_shape(transformer_config(), continuous),
+                       doctest::Contains("model.kind: \"token_transformer\" decides among tokens"), ConfigError);
+}
