@@ -119,8 +119,6 @@ void LibraryProcess::begin(HostRequest request, uint64_t a, uint64_t b, std::str
 
 LibraryProcess::Reply LibraryProcess::receive() {
   if (lost_) throw LibraryLost(target_.id + ": its process has ended");
-  // Processes that start together are waited for one after the other; meanwhile nobody reads what the others print.
-  if (child_.output_is_full()) deadline_ = Deadline(limit());
   HostMessage answer;
   require(child_.receive(reinterpret_cast<char*>(&answer), sizeof answer, deadline_));
   const auto kind = static_cast<HostAnswer>(answer.kind);

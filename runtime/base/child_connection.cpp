@@ -1,8 +1,6 @@
 #include "runtime/base/child_connection.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -44,23 +42,11 @@ ChildConnection::ChildConnection(const std::string& name, ChildKind kind, const 
   other_end_ = Descriptor();  // so that the end of the child closes the connection
 }
 
-bool ChildConnection::output_is_full() const {
-  int waiting = 0;
-  const int size = fcntl(process_.output(), F_GETPIPE_SZ);
-  // Each write takes whole pages of the pipe, so it can be full with little in it.
-  return size > 0 && ioctl(process_.output(), FIONREAD, &waiting) == 0 && waiting > size / 4;
-}
-
 ChildConnection::Wait ChildConnection::wait(short events, const Deadline& deadline, int other) {
-  while (true) {
-    pollfd watched[3] = {{socket_.number(), events, 0}, {other, POLLIN, 0}, {process_.output(), POLLIN, 0}};
-    const int ready = poll(watched, 3, static_cast<int>(deadline.left().count()));
-    if (ready < 0 && errno == EINTR) continue;
-    if (watched[2].revents != 0) process_.read_output();
-    if (watched[0].revents != 0) return Wait::socket;
-    if (watched[1].revents != 0) return Wait::other;
-    if (deadline.passed()) return Wait::late;
-  }
+  pollfd watched[2] = {{socket_.number(), events, 0}, {other, POLLIN, 0}};
+  process_.wait_for(watched, deadline);
+  if (watched[0].revents != 0) return Wait::socket;
+  return watched[1].revents != 0 ? Wait::other : Wait::late;
 }
 
 ChildConnection::Io ChildConnection::send(std::string_view bytes, const Deadline& deadline,

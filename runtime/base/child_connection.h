@@ -1,7 +1,8 @@
 #pragma once
 // ChildConnection: a program that this process starts and talks to through a socket, with a limit of time for every
-// wait. Reads the output of the child meanwhile, which would stop if its pipe were full, and writes it to the log. What
-// is said, and which error a failure becomes, is up to the owner. One thread at a time.
+// wait. The output of the child goes to the log; as any wait for a child reads that of all, children that start
+// together are not held up by what they print. What is said, and which error a failure becomes, is up to the owner. One
+// thread at a time.
 
 #include <chrono>
 #include <cstddef>
@@ -46,8 +47,6 @@ class ChildConnection {
   // Appends what has arrived, at least one byte.
   Io receive_some(std::string& bytes, const Deadline& deadline);
   void read_output() { process_.read_output(); }
-  // Whether its output has waited to be read for so long that the child may have stopped writing.
-  bool output_is_full() const;
 
   // How the child has ended.
   struct End {

@@ -1,7 +1,6 @@
 #include "runtime/base/child_process.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,17 +10,23 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "runtime/base/close_descriptors.h"
-#include "runtime/base/deadline.h"
 #include "runtime/base/file.h"
+#include "runtime/base/mutex.h"
 
 namespace troupe {
 
 namespace {
 
-constexpr int kFirst = 3;                       // the number of the first descriptor that the child is given
-constexpr std::chrono::milliseconds kLook{10};  // between checks for the end of a child, where there is no pidfd
+constexpr int kFirst = 3;                            // the number of the first descriptor that the child is given
+constexpr std::chrono::milliseconds kLook{10};       // between checks for the end of a child, where there is no pidfd
+constexpr std::chrono::milliseconds kFirstWait{20};  // for one child, before the output of the others is read as well
+constexpr std::chrono::milliseconds kLongestWait{60'000};  // poll() has an int
+
+Mutex outputs_mutex;  // of what all children write, and of this set
+std::set<ChildProcess*> with_output TROUPE_GUARDED_BY(outputs_mutex);
 
 struct Pipe {
   Descriptor read, write;
@@ -123,12 +128,19 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments, std::span<
   int error = 0;
   ssize_t got = 0;
   while ((got = ::read(report.read.number(), &error, sizeof error)) < 0 && errno == EINTR) continue;
-  if (got != sizeof error) return;  // the descriptor was closed by exec
-  reap(true);
-  throw IoError(program, "cannot be started", error);
+  if (got == sizeof error) {
+    reap(true);
+    throw IoError(program, "cannot be started", error);
+  }
+  const MutexLock lock(outputs_mutex);  // the descriptor was closed by exec
+  with_output.insert(this);
 }
 
-ChildProcess::~ChildProcess() { kill(); }
+ChildProcess::~ChildProcess() {
+  kill();
+  const MutexLock lock(outputs_mutex);
+  with_output.erase(this);
+}
 
 // Whether the child has ended.
 bool ChildProcess::reap(bool block) {
@@ -153,12 +165,40 @@ bool ChildProcess::wait(std::chrono::milliseconds limit) {
   const Deadline deadline(limit);
   while (!reap(false)) {
     if (deadline.passed()) return false;
-    const auto left = ended_.number() >= 0 ? deadline.left() : std::min(deadline.left(), kLook);
-    pollfd watched[2] = {{ended_.number(), POLLIN, 0}, {output_.number(), POLLIN, 0}};
-    if (poll(watched, 2, static_cast<int>(std::min<int64_t>(left.count(), 60'000))) > 0) read_output();
+    pollfd end{ended_.number(), POLLIN, 0};
+    wait_for({&end, 1}, end.fd >= 0 ? deadline : Deadline(std::min(deadline.left(), kLook)));
   }
   read_output();
   return true;
+}
+
+void ChildProcess::wait_for(std::span<pollfd> watched, const Deadline& deadline) {
+  // The usual case first, because it is faster to wait for few descriptors.
+  std::vector<pollfd> all(watched.begin(), watched.end());
+  {
+    const MutexLock lock(outputs_mutex);
+    all.push_back({output_.number(), POLLIN, 0});
+  }
+  for (auto limit = kFirstWait;; limit = kLongestWait) {
+    const bool any = poll(all.data(), all.size(), static_cast<int>(std::min(deadline.left(), limit).count())) > 0;
+    for (size_t i = 0; i < watched.size(); ++i) watched[i].revents = any ? all[i].revents : short{0};
+    if (any) read_outputs_of(std::span(all).subspan(watched.size()));
+    const auto ready = [](const pollfd& each) { return each.revents != 0; };
+    if (std::ranges::any_of(watched, ready) || deadline.passed()) return;
+    all.resize(watched.size());
+    const MutexLock lock(outputs_mutex);
+    for (const ChildProcess* child : with_output) all.push_back({child->output_.number(), POLLIN, 0});
+  }
+}
+
+// A descriptor may have been closed meanwhile, and be that of another child by now: reading does not block.
+void ChildProcess::read_outputs_of(std::span<const pollfd> ready) {
+  if (std::ranges::all_of(ready, [](const pollfd& each) { return each.revents == 0; })) return;
+  const MutexLock lock(outputs_mutex);
+  for (ChildProcess* child : with_output)
+    if (std::ranges::any_of(
+            ready, [&](const pollfd& each) { return each.revents != 0 && each.fd == child->output_.number(); }))
+      child->read();
 }
 
 void ChildProcess::kill() {
@@ -170,7 +210,17 @@ void ChildProcess::kill() {
   read_output();
 }
 
+bool ChildProcess::has_output() const {
+  const MutexLock lock(outputs_mutex);
+  return output_.number() >= 0;
+}
+
 void ChildProcess::read_output() {
+  const MutexLock lock(outputs_mutex);
+  read();
+}
+
+void ChildProcess::read() {
   char buffer[4096];
   for (size_t total = 0; output_.number() >= 0 && total < kMostRead;) {
     const ssize_t got = ::read(output_.number(), buffer, sizeof buffer);
@@ -201,6 +251,7 @@ void ChildProcess::end_line() {
 }
 
 std::string ChildProcess::last_lines() const {
+  const MutexLock lock(outputs_mutex);
   std::string text;
   for (const std::string& line : lines_) text += line + '\n';
   text += line_;

@@ -4,6 +4,7 @@
 // that happens. The rest of the group is killed when the end of the child is noticed. Its stdin is empty; its stdout
 // and stderr go to one pipe, which its owner reads. One thread at a time.
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -15,13 +16,15 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/deadline.h"
 #include "runtime/base/descriptor.h"
 
 namespace troupe {
 
 class ChildProcess {
  public:
-  // Called with each complete line of output, without its newline.
+  // Called with each complete line of output, without its newline, in whichever thread reads it, one line of all
+  // children at a time. It must not use a ChildProcess.
   using OnLine = std::function<void(std::string_view line)>;
 
   // Starts `arguments`, the first of which is a path, or a name that is looked up in PATH. The child gets `descriptors`
@@ -34,15 +37,18 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t id() const { return id_; }
-  // Waits at most `limit` for the child to end, reading its output meanwhile. Returns whether it has ended.
+  // Waits at most `limit` for the child to end, reading the output of all children meanwhile. Returns whether it has
+  // ended.
   bool wait(std::chrono::milliseconds limit);
+  // Waits until one of `watched` is ready, as poll() reports it, or the limit has passed; then all their revents are 0.
+  // Reads the output of all children meanwhile.
+  void wait_for(std::span<pollfd> watched, const Deadline& deadline);
   // Kills the child and the processes of its group, and waits for its end.
   void kill();
 
-  // A descriptor that becomes readable when the child writes to stdout or stderr; -1 once these are closed.
-  int output() const { return output_.number(); }
-  // Reads what the child has written so far, at most kMostRead bytes. Does not block. wait() calls it; code that waits
-  // for something else of the child polls output() too, because a child with a full pipe stops.
+  // Whether the child may still write to stdout or stderr: they have not been seen closed.
+  bool has_output() const;
+  // Reads what the child has written so far, at most kMostRead bytes. Does not block.
   void read_output();
   // The last lines of its output, at most kLines, separated by newlines.
   std::string last_lines() const;
@@ -59,17 +65,20 @@ class ChildProcess {
   static constexpr size_t kLongestLine = 2000;  // bytes; a longer line is cut into pieces
 
  private:
+  static void read_outputs_of(std::span<const pollfd> ready);
   bool reap(bool block);
+  void read();
   void take(std::string_view text);
   void end_line();
 
   pid_t id_ = -1;
-  Descriptor life_;    // the child is killed when this end of a pipe is closed
-  Descriptor ended_;   // readable once the child has ended; none if the system has no pidfd
+  Descriptor life_;            // the child is killed when this end of a pipe is closed
+  Descriptor ended_;           // readable once the child has ended; none if the system has no pidfd
+  std::optional<int> status_;  // as waitpid() reports it
+  // What follows is used by every thread that waits for a child, under one mutex of all children.
   Descriptor output_;  // its stdout and stderr
   OnLine on_line_;
-  std::optional<int> status_;  // as waitpid() reports it
-  std::string line_;           // incomplete so far
+  std::string line_;  // incomplete so far
   std::deque<std::string> lines_;
 };
 

@@ -232,11 +232,16 @@ def slow_start():
     return Walk()
 
 
-def meets(folder, count):
-    """Is made only when `count` processes make it at the same time. The first call, which asks for the spaces, does not wait."""
+def meets(folder, count, write=0):
+    """
+    Is made only when `count` processes make it at the same time, after each has printed 200 KB in writes of `write` bytes.
+    The first call, which asks for the spaces, does not wait.
+    """
     if not os.path.exists(folder):
         os.mkdir(folder)
         return Walk()
+    for _ in range(200_000 // write if write else 0):
+        os.write(1, b"x" * (write - 1) + b"\n")
     open(os.path.join(folder, str(os.getpid())), "w").close()
     deadline = time.monotonic() + 60
     while len(os.listdir(folder)) < count:

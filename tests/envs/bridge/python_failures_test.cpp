@@ -401,6 +401,20 @@ TEST_CASE("python_env: the processes of an environment start at the same time") 
   CHECK(run.step.errors.empty());
 }
 
+TEST_CASE("python_env: processes that start at the same time may print more than a pipe holds") {
+  if (!can_use("numpy")) return;
+  const TempFolder folder;
+  for (const std::string write : {"60", "1500", "3000"}) {
+    CAPTURE(write);
+    EnvConfig config =
+        python_config("meets", 3, R"({"count": 3, "write": )" + write + R"(, "folder": ")" + (folder / write) + "\"}");
+    config.processes = 3;
+    config.start_timeout = std::chrono::seconds(50);  // without `meets` giving up before
+    Stepping run(config);
+    CHECK_MESSAGE(run.step.errors.empty(), run.step.errors.front());
+  }
+}
+
 TEST_CASE("python_env: environments that are prepared start at the same time") {
   if (!can_use("numpy")) return;
   const TempFolder folder;

@@ -4,13 +4,31 @@
 #define _GNU_SOURCE
 #include "troupe_env.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#ifdef MEETING
+/* Prints 200 KB in writes of `size` bytes, and returns when `count` processes have done so, each of which adds a byte
+ * to the file MEETING. */
+static void print_and_meet(size_t size, long count) {
+  char text[4096];
+  memset(text, 'x', sizeof text);
+  text[size - 1] = '\n';
+  for (size_t printed = 0; printed < 200000; printed += size)
+    if (write(1, text, size) != (ssize_t)size) abort();
+  const int file = open(MEETING, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  if (file < 0 || write(file, "x", 1) != 1) abort();
+  close(file);
+  for (struct stat met; stat(MEETING, &met) == 0 && met.st_size < count;) usleep(1000);
+}
+#endif
 
 #ifdef LOADING
 __attribute__((constructor)) static void at_loading(void) { LOADING; }

@@ -9,6 +9,7 @@
 #include <array>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/base/file.h"
@@ -128,9 +129,35 @@ TEST_CASE("child_process: descriptors may be given in any order") {
 TEST_CASE("child_process: a child that writes much does not stop, and the last lines are kept") {
   ChildProcess child(shell("i=0; while [ $i -lt 20000 ]; do echo line number $i; i=$((i+1)); done"), {});
   REQUIRE(child.wait(kLong));
-  while (child.output() >= 0) child.read_output();
+  while (child.has_output()) child.read_output();
   CHECK(child.last_line() == "line number 19999");
   CHECK(child.last_lines().starts_with("line number 19960\n"));
+}
+
+TEST_CASE("child_process: whoever waits for one child reads the output of all, however large the writes are") {
+  for (const std::string size : {"60", "1500", "2100", "3000", "65536"}) {
+    CAPTURE(size);
+    auto [first, second] = sockets();
+    const int of_waiting = first.number(), of_printing = second.number();
+    // 600 KB; the pipe of a child holds at most 64 KiB.
+    const std::string print = "dd if=/dev/zero bs=" + size + " count=$((600000 / " + size + ")) 2>/dev/null";
+    ChildProcess waiting(shell("read line <&3"), {&of_waiting, 1});
+    ChildProcess printing(shell(print + "; echo printed >&3"), {&of_printing, 1});
+    first = Descriptor(), second = Descriptor();
+    CHECK(waiting.wait(kLong));
+    CHECK(waiting.exit_code() == 0);
+  }
+}
+
+TEST_CASE("child_process: the output of a child is read while another thread waits for another child") {
+  auto [first, second] = sockets();
+  const int of_waiting = first.number(), of_printing = second.number();
+  ChildProcess printing(shell("dd if=/dev/zero bs=3000 count=200 2>/dev/null; echo printed >&3"), {&of_printing, 1});
+  ChildProcess waiting(shell("read line <&3"), {&of_waiting, 1});
+  first = Descriptor(), second = Descriptor();
+  std::thread([&] { CHECK(waiting.wait(kLong)); }).join();
+  CHECK(printing.wait(kLong));
+  CHECK(printing.last_line().size() <= ChildProcess::kLongestLine);
 }
 
 TEST_CASE("child_process: each line of output is passed on, a long one in pieces") {
