@@ -158,7 +158,7 @@ void PythonEnv::run_round() {
       lose(group, error);
     }
   }
-  const Deadline usual(target_.timeout), first(std::max(target_.timeout, target_.start_timeout));
+  const Deadline usual(target_.timeout), first(target_.start_timeout);
   for (Group& group : groups_) {
     if (!group.asked) continue;
     try {

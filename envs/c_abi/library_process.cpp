@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -98,9 +97,7 @@ void LibraryProcess::lose(const std::string& what) {
 // Whether no request that begins episodes was answered: until then the process starts.
 bool LibraryProcess::starting() const { return answered_ <= kStartRequests; }
 
-std::chrono::milliseconds LibraryProcess::limit() const {
-  return starting() ? std::max(target_.start_timeout, target_.timeout) : target_.timeout;
-}
+std::chrono::milliseconds LibraryProcess::limit() const { return starting() ? target_.start_timeout : target_.timeout; }
 
 void LibraryProcess::require(ChildConnection::Io io) {
   if (io == ChildConnection::Io::closed) lose("");
