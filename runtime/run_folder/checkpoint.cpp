@@ -324,10 +324,11 @@ void CheckpointStore::set_aside(const Unusable& unusable) {
   log_warn(kCheckpoint, unusable.problem + "; the checkpoint is renamed to " + aside);
 }
 
-std::optional<std::string> CheckpointStore::check(uint64_t step) {
+template <class Read>
+auto CheckpointStore::read_or_set_aside(uint64_t step, Read read) -> std::optional<decltype(read())> {
   if (!disk_->exists(path_of(step))) return std::nullopt;
   try {
-    return weights_checksum(step);
+    return read();
   } catch (const ForeignCheckpoint& problem) {
     log_warn(kCheckpoint, std::string(problem.what()) + "; it is left as it is");
   } catch (const IoError& problem) {
@@ -335,6 +336,14 @@ std::optional<std::string> CheckpointStore::check(uint64_t step) {
     set_aside({step, problem.what(), false});
   }
   return std::nullopt;
+}
+
+std::optional<std::string> CheckpointStore::check(uint64_t step) {
+  return read_or_set_aside(step, [&] { return weights_checksum(step); });
+}
+
+std::optional<Checkpoint> CheckpointStore::load_checked(uint64_t step) {
+  return read_or_set_aside(step, [&] { return load(step); });
 }
 
 void CheckpointStore::prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared) {

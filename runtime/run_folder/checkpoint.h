@@ -91,6 +91,8 @@ class CheckpointStore {
   // one that is not this run's stays as it is. Nothing, without a word, where it is absent. Throws IoError when the
   // system refuses.
   std::optional<std::string> check(uint64_t step);
+  // The same with load(), which reads every byte.
+  std::optional<Checkpoint> load_checked(uint64_t step);
   // Of the checkpoints up to `newest`, removes all but the newest `keep` and those in `spared`; `keep` 0 keeps all.
   void prune(uint64_t keep, uint64_t newest, const std::set<uint64_t>& spared = {});
 
@@ -100,6 +102,8 @@ class CheckpointStore {
   std::string path_of(uint64_t step) const;
 
  private:
+  template <class Read>
+  auto read_or_set_aside(uint64_t step, Read read) -> std::optional<decltype(read())>;
   struct Unusable {
     uint64_t step;
     std::string problem;

@@ -172,11 +172,11 @@ std::vector<SettingChange> changes_of(const RunFolder& folder, const RunConfig& 
 // The weights of a checkpoint of this run; null if there is none that can be used.
 WeightsPtr weights_of(CheckpointStore& checkpoints, const Signature& signature, uint64_t updates) {
   try {
-    if (!checkpoints.check(updates)) return nullptr;
-    const Checkpoint checkpoint = checkpoints.load(updates);
+    const std::optional<Checkpoint> checkpoint = checkpoints.load_checked(updates);
+    if (!checkpoint) return nullptr;
     WeightBlock weights(signature);
-    weights.load(checkpoint.model);
-    return weights.snapshot(checkpoint.version);
+    weights.load(checkpoint->model);
+    return weights.snapshot(checkpoint->version);
   } catch (const std::runtime_error& unusable) {  // IoError or ConfigError
     log_warn("train", checkpoints.path_of(updates) + ": cannot be evaluated: " + unusable.what());
     return nullptr;

@@ -377,6 +377,7 @@ TEST_CASE("checkpoint: one that the system refuses to read is neither skipped no
       CHECK(io_error_of([&] { store.load_newest(); }) == line);
       CHECK(io_error_of([&] { store.recover(); }) == line);
       CHECK(io_error_of([&] { store.check(2); }) == line);
+      CHECK(io_error_of([&] { store.load_checked(2); }) == line);
       CHECK(disk.list("run") == std::vector<std::string>{"000000000001", "000000000002"});
       disk.error = 0;
       disk.refused.clear();
@@ -400,6 +401,20 @@ TEST_CASE_FIXTURE(Fixture,
     CHECK(std::count(lines.begin(), lines.end(), '\n') == 2);
   }
   CHECK(disk.list("run/checkpoints").size() == 7);
+}
+
+TEST_CASE_FIXTURE(Fixture, "checkpoint: one that is asked for and damaged is renamed, and a whole one is loaded") {
+  for (const char* file : {"/state.json", "/model.safetensors", "/optimizer.safetensors", "/extras.safetensors"}) {
+    CAPTURE(file);
+    for (uint64_t step : {1, 2}) store.save(checkpoint_at(step));
+    flip_bit(store.path_of(1) + file, disk.read(store.path_of(1) + file).size() - 9);
+    CHECK_FALSE(store.load_checked(1));
+    CHECK_FALSE(disk.exists(store.path_of(1)));
+    CHECK(store.load_checked(2) == checkpoint_at(2));
+    CHECK_FALSE(store.load_checked(3));
+  }
+  CHECK(disk.exists(store.path_of(1) + ".damaged"));
+  CHECK(disk.exists(store.path_of(1) + ".damaged.3"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "checkpoint: weights_checksum identifies the weights without reading them") {
