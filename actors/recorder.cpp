@@ -1,5 +1,6 @@
 #include "actors/recorder.h"
 
+#include <string>
 #include <utility>
 
 #include <caf/event_based_actor.hpp>
@@ -41,34 +42,49 @@ void attempt(Report report) {
   }
 }
 
-}  // namespace
+using RecorderSelf = SelfPointer<RecorderActor, RecorderState>;
+using Supervisor = caf::typed_actor<caf::reacts_to<CheckpointWritten>>;
 
-RecorderActor::behavior_type recorder(SelfPointer<RecorderActor, RecorderState> self, RunContextPtr context,
-                                      std::shared_ptr<RunSink> sink,
-                                      caf::typed_actor<caf::reacts_to<CheckpointWritten>> supervisor) {
+std::string unlogged_text(uint64_t count) {
+  return count == 0 ? "" : "; " + std::to_string(count) + " more since the line before";
+}
+
+// Logs at most once in kBetweenErrorLines, because a run may try again many times a second.
+void log_refused(RecorderSelf self, const CheckpointMessage& message, const std::string& error) {
+  auto& st = self->state;
+  const std::string line = "checkpoint at update " + std::to_string(message.version.number) + ": " + error;
+  const auto now = self->clock().now();
+  if (message.last) return log_info("recorder", line);  // the command prints the last error
+  if (now < st.next_error_line) {
+    ++st.unlogged;
+    return;
+  }
+  st.next_error_line = now + kBetweenErrorLines;
+  log_error("recorder", line + unlogged_text(std::exchange(st.unlogged, 0)));
+}
+
+void save(RecorderSelf self, const RunContext& context, RunSink& sink, const Supervisor& supervisor,
+          const CheckpointMessage& message) {
+  CheckpointWritten written{message.version, message.last, {}};
+  try {
+    Checkpoint checkpoint = to_checkpoint(message, context.config);
+    checkpoint.extras.merge(std::exchange(self->state.states, {}));
+    sink.save(checkpoint);
+  } catch (const LockLost&) {
+    throw;
+  } catch (const std::exception& e) {
+    written.error = e.what();
+    log_refused(self, message, written.error);
+  }
+  self->send(supervisor, written);
+}
+
+// Does everything, one after the other.
+RecorderActor::behavior_type writer(RecorderSelf self, RunContextPtr context, std::shared_ptr<RunSink> sink,
+                                    Supervisor supervisor) {
   guard(self);
   return {
-      [=](const CheckpointMessage& message) {
-        CheckpointWritten written{message.version, message.last, {}};
-        try {
-          Checkpoint checkpoint = to_checkpoint(message, context->config);
-          checkpoint.extras.merge(std::exchange(self->state.states, {}));
-          sink->save(checkpoint);
-        } catch (const LockLost&) {
-          throw;
-        } catch (const std::exception& e) {
-          written.error = e.what();
-          const std::string line = "checkpoint at update " + std::to_string(message.version.number) + ": " + e.what();
-          const auto now = self->clock().now();
-          if (message.last) {
-            log_info("recorder", line);  // the command prints the last error
-          } else if (now >= self->state.next_error_line) {
-            self->state.next_error_line = now + kBetweenErrorLines;
-            log_error("recorder", line);
-          }
-        }
-        self->send(supervisor, written);
-      },
+      [=](const CheckpointMessage& message) { save(self, *context, *sink, supervisor, message); },
       [self](ActorState& state) { self->state.states[state.name] = std::move(state.bytes); },
       [=](const Evaluation& evaluation) { attempt([&] { sink->evaluated(evaluation); }); },
       [=](const SnapshotMessage& message) {
@@ -78,7 +94,36 @@ RecorderActor::behavior_type recorder(SelfPointer<RecorderActor, RecorderState> 
           if (message.use == SnapshotUse::port) sink->publish(*message.snapshot);
         });
       },
-      [self](const Stop&) { self->quit(); },
+      [self](const Stop&) {
+        if (const uint64_t count = self->state.unlogged; count > 0)
+          log_error("recorder", "checkpoints: " + std::to_string(count) + " more could not be written");
+        self->quit();
+      },
+  };
+}
+
+}  // namespace
+
+RecorderActor::behavior_type recorder(RecorderSelf self, RunContextPtr context, std::shared_ptr<RunSink> sink,
+                                      Supervisor supervisor) {
+  if (!context->threads) return writer(self, context, sink, supervisor);
+  guard(self);
+  const auto disk = spawn_on(self->system(), /*own_thread=*/true, writer, context, sink, supervisor);
+  self->link_to(disk);
+  self->monitor(disk);
+  self->set_down_handler([self](caf::down_msg& down) { self->quit(std::move(down.reason)); });
+  return {
+      [self, disk](CheckpointMessage& message) { self->send(disk, std::move(message)); },
+      [self, disk](ActorState& state) { self->send(disk, std::move(state)); },
+      [self, disk](const Evaluation& evaluation) { self->send(disk, evaluation); },
+      [self, disk, sink](const SnapshotMessage& message) {
+        if (message.use == SnapshotUse::point) return self->send(disk, message);
+        attempt([&] {
+          if (message.use == SnapshotUse::report) sink->show(*message.snapshot);
+          if (message.use == SnapshotUse::port) sink->publish(*message.snapshot);
+        });
+      },
+      [self, disk](const Stop& stop) { self->send(disk, stop); },
   };
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 // Recorder: the only actor that writes to disk. Detached, so that no other actor waits for the disk. It writes to a
-// RunSink: the run folder, console and sockets of a real run, or memory in a simulation.
+// RunSink: the run folder, console and sockets of a real run, or memory in a simulation. A second actor of its own
+// writes to the disk, so that console and statistics port go on while a checkpoint is written.
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,7 +19,8 @@ class RunSink {
  public:
   virtual ~RunSink() = default;
   // All may throw; the error is logged and counted, and the run continues. LockLost ends the run: it no longer holds
-  // the lock of its folder.
+  // the lock of its folder. With RunContext::threads, the first three are called by one thread and the last two by
+  // another.
   virtual void save(const Checkpoint& checkpoint) = 0;
   // An evaluation has ended, possibly with an error. Its checkpoint may follow.
   virtual void evaluated(const Evaluation&) {}
@@ -32,8 +35,9 @@ class RunSink {
 struct RecorderState {
   static inline const char* name = "recorder";
   std::map<std::string, std::string> states;  // for the next checkpoint
-  // Checkpoints that could not be written: when the next line about them is due.
+  // Checkpoints that could not be written: when the next line about them is due, and those that no line was about.
   std::chrono::steady_clock::time_point next_error_line;
+  uint64_t unlogged = 0;
 };
 
 RecorderActor::behavior_type recorder(SelfPointer<RecorderActor, RecorderState> self, RunContextPtr context,

@@ -64,6 +64,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [heard](const UpdateMessage& update) { heard->updates.push_back(update); },
       [heard](const TrainingEnded& ended) { heard->ended.push_back(ended); },
       [heard](const CheckpointMessage& message) { heard->checkpoints.push_back(message); },
+      [](const CheckpointWritten&) {},
       [heard](const EvaluateMessage& job) { heard->evaluated.push_back(job.weights->version.number); },
       [heard](const Evaluation& evaluation) { heard->evaluations.push_back(evaluation); },
       [heard](const EvaluationProgress& progress) { heard->progress.push_back(progress); },

@@ -135,8 +135,11 @@ void RunReport::note_end(const StatsSnapshot& snapshot) {
 }
 
 void RunReport::record(const StatsSnapshot& snapshot) {
-  note_end(snapshot);
-  if (snapshot.env_steps > last_.env_steps) last_ = snapshot;
+  {
+    const MutexLock lock(mutex_);
+    note_end(snapshot);
+    if (snapshot.env_steps > last_.env_steps) last_ = snapshot;
+  }
   if (snapshot.env_steps <= written_) return;
   if (held_ && held_->env_steps < snapshot.env_steps) write_held();
   held_ = Line{snapshot.env_steps, wall_clock(), to_json(snapshot)};
@@ -156,8 +159,11 @@ void RunReport::write_held() {
 }
 
 void RunReport::show(const StatsSnapshot& snapshot) {
-  note_end(snapshot);
-  last_ = snapshot;
+  {
+    const MutexLock lock(mutex_);
+    note_end(snapshot);
+    last_ = snapshot;
+  }
   publish(snapshot);
   const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
   if (terminal_) {

@@ -1,6 +1,6 @@
 #pragma once
-// Where a real run writes: run folder, statistics socket, console. Used by the recorder's thread during the run, and by
-// the main thread after it.
+// Where a real run writes: run folder, statistics socket, console. Used by the recorder's two threads during the run
+// (RunSink), and by the main thread after it.
 
 #include <atomic>
 #include <chrono>
@@ -11,6 +11,7 @@
 
 #include "actors/recorder.h"
 #include "actors/supervisor.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/output.h"
 #include "runtime/run_folder/run_folder.h"
 #include "runtime/stats/snapshot.h"
@@ -74,7 +75,9 @@ class RunReport : public RunSink {
   std::string last_evaluation_;       // its point, until a line has it
   std::optional<Evaluation> newest_;  // evaluation of this start that did not fail
   uint64_t written_ = 0;              // environment steps of the last line written
-  StatsSnapshot last_;                // shown or recorded
+  // Of last_ and ended_, which both threads use during the run.
+  Mutex mutex_;
+  StatsSnapshot last_;  // shown or recorded
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
   std::atomic<bool> training_ended_ = false;
   std::chrono::steady_clock::time_point ended_;         // when it did
