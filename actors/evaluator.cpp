@@ -164,7 +164,7 @@ void on_slice(EvaluatorSelf self, const EvaluationSlice& slice) {
   }
   st.so_far = slice.so_far;
   st.so_far.last = st.jobs.front().message.last;
-  if (slice.over) return finish(self, slice.so_far);
+  if (slice.over) return finish(self, st.so_far);
   const auto timeout = st.context->config.evaluation.timeout;
   const uint64_t most_steps = kStepsPerSecond * static_cast<uint64_t>(timeout.count()) / 1000;
   if (st.context->deterministic && timeout.count() > 0 && st.steps - st.steps_at_end > most_steps)

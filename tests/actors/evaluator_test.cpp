@@ -93,6 +93,29 @@ TEST_CASE("evaluator: every evaluation that it is asked for is made, in order") 
   }
 }
 
+TEST_CASE("evaluator: a last policy whose evaluation is open is not evaluated twice, and who asked last is answered") {
+  for (const uint64_t last : {20, 40}) {  // the one that is played, and one that waits
+    CAPTURE(last);
+    Fixture f(evaluating(5));
+    const Peer other = f.add_peer();
+    f.on_act = [&] {
+      if (f.acts != 3) return;
+      auto weights = std::make_shared<WeightSnapshot>();
+      weights->version = {0, last};
+      other.tell(f.evaluator, EvaluateMessage{weights, /*last=*/true});
+    };
+    f.ask(20);
+    f.ask(40);
+    f.run();
+    CHECK(f.evaluated(f.stats) == std::vector<uint64_t>{20, 40});
+    CHECK(f.evaluated(f.asker) == std::vector<uint64_t>{60 - last});
+    REQUIRE(f.evaluated(other) == std::vector<uint64_t>{last});
+    CHECK(other.heard->evaluations[0].last);
+    CHECK(other.heard->evaluations[0].episodes == 4);
+    CHECK(!f.asker.heard->evaluations[0].last);
+  }
+}
+
 TEST_CASE("evaluator: an evaluation says how far it is, and how many others wait") {
   Fixture f(evaluating(100, 4));
   f.on_act = [&] {
