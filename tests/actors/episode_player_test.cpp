@@ -222,6 +222,30 @@ std::unique_ptr<Env> flaky(int64_t rows, const Flaky::Options& options = {}) {
 
 }  // namespace
 
+TEST_CASE("episode_player: episodes that do not begin are tried once for each step, which the caller may stop") {
+  struct NoStart : Flaky {
+    using Flaky::Flaky;
+    void reset(Rng&) {
+      ++tries();
+      throw std::runtime_error("does not start");
+    }
+    static int& tries() {
+      static int count = 0;
+      return count;
+    }
+  };
+  NoStart::tries() = 0;
+  auto env = std::make_unique<Batched<NoStart>>(Flaky::spec(), 1, Flaky::Options{});
+  FirstPolicy policy(env->spec());
+  EpisodePlayer player(std::move(env), 1, 5);
+  CHECK(NoStart::tries() == 1);
+  for (int tries = 2; tries < 5; ++tries) {
+    player.step(policy);
+    CHECK(NoStart::tries() == tries);
+  }
+  CHECK(player.summary().episodes == 0);
+}
+
 TEST_CASE("episode_player: failures by chance change neither the mean return nor the success rate") {
   const EpisodeSummary sound = play(flaky(10), 200);
   REQUIRE(sound.episodes == 200);

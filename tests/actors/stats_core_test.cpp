@@ -3,6 +3,8 @@
 #include <cmath>
 #include <functional>
 
+#include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -477,6 +479,22 @@ TEST_CASE("stats: a window or alarms of another version of the program begin ane
       CHECK(view.return_mean == 7);
     CHECK(view.alarms.empty());
   }
+}
+
+TEST_CASE("stats: alarms of another version of the program are left out with a warning") {
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  ReplayStart start;
+  start.totals.alarms = "of another version";
+  start.totals.episodes = 7;
+  StatsCore core(config_of(100), false, kStart, start);
+  close_log();
+  CHECK(core.take_view(kStart).episodes == 7);
+  CHECK(core.take_view(kStart).alarms.empty());
+  const std::string log = disk.read("log");
+  CHECK_MESSAGE(log.find("alarms: its saved state of 18 bytes is not of this program: the alarms compare with this ") !=
+                    std::string::npos,
+                log);
 }
 
 TEST_CASE("stats: with stop.seconds the progress continues after a resume") {

@@ -20,6 +20,7 @@ class Counter {
   };
   static inline int length = 3;
   static inline bool broken = false;
+  static inline std::deque<bool> hanging;  // which of the next resets fail
 
   static EnvSpec spec() {
     EnvSpec spec;
@@ -29,7 +30,15 @@ class Counter {
     spec.max_episode_steps = length;
     return spec;
   }
-  void reset(Rng&) { state.steps = 0; }
+  void reset(Rng&) {
+    bool hangs = false;
+    if (!hanging.empty()) {
+      hangs = hanging.front();
+      hanging.pop_front();
+    }
+    if (hangs) throw std::runtime_error("hangs");
+    state.steps = 0;
+  }
   RowStep step(int32_t, Rng&) {
     if (broken) throw std::runtime_error("broken on purpose");
     ++state.steps;
@@ -198,6 +207,56 @@ TEST_CASE("worker_core: a worker whose last step failed is not failing while it 
   f.core->add_credits(1);
   f.serve(1);
   CHECK(f.core->failing());  // it has a credit again, and fails
+}
+
+namespace {
+
+// A worker with one row in each group, of which some do not start: they are as after their process was killed.
+struct Starts : Fixture {
+  explicit Starts(const std::deque<bool>& no_start) : Fixture(8, 1, static_cast<int64_t>(no_start.size())) {
+    core = std::make_unique<WorkerCore>(
+        config, Recurrence{}, 0, [] { return std::make_unique<Batched<Counter>>(Counter::spec(), 1); }, port);
+    Counter::hanging = no_start;
+    core->begin();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("worker_core: a worker none of whose groups starts is failing, before it has a credit") {
+  Starts f({true, true});
+  CHECK(f.core->failing() == "row 0: hangs");
+  CHECK(f.core->report().env_failures == 2);
+}
+
+TEST_CASE("worker_core: a worker with a group that started is not failing before that group has had a credit") {
+  for (const std::deque<bool>& no_start : {std::deque<bool>{true, false}, {false, true}}) {
+    Starts f(no_start);
+    CHECK(!f.core->failing());
+    CHECK(f.core->report().env_failures == 1);
+  }
+}
+
+TEST_CASE("worker_core: a group that did not start no longer counts as failing after its first step") {
+  Starts f({true});
+  REQUIRE(f.core->failing());
+  f.core->add_credits(1);
+  CHECK(f.core->failing());
+  f.serve(1);
+  CHECK(!f.core->failing());
+}
+
+TEST_CASE("worker_core: beside a group that did not start, one that had its credit counts by its own steps") {
+  Starts f({false, true});
+  f.core->add_credits(1);  // of the first group
+  CHECK(!f.core->failing());
+  Counter::broken = true;
+  f.serve(1);
+  CHECK(f.core->failing() == "row 0: broken on purpose");
+  Counter::broken = false;
+  f.core->revive(0, 0);
+  f.serve(2);  // the row restarts, and makes a step
+  CHECK(!f.core->failing());
 }
 
 TEST_CASE("worker_core: the masks of a row that failed, rests and starts again are those of its environment") {

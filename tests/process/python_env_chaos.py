@@ -72,15 +72,21 @@ def updates_of(folder):
     return 0
 
 
+def require_running(run, seconds):
+    """Lets the run go on for so long, and fails if it ends."""
+    try:
+        sys.exit(f"the run ended with {run.wait(seconds)}")
+    except subprocess.TimeoutExpired:
+        pass
+
+
 def wait_for_updates(run, folder, more, seconds):
     """Waits until the run has made `more` updates. Returns how many it has made."""
     deadline, goal = time.monotonic() + seconds, updates_of(folder) + more
     while updates_of(folder) < goal:
-        if run.poll() is not None:
-            sys.exit(f"the run ended with {run.returncode}")
         if time.monotonic() > deadline:
             sys.exit(f"{updates_of(folder)} updates after {seconds} s, expected {goal}")
-        time.sleep(0.05)
+        require_running(run, 0.05)
     return updates_of(folder)
 
 
@@ -88,9 +94,7 @@ def torment(run, mark, seconds, draw):
     """One signal a second for so many seconds. Returns how many of each were sent."""
     sent = {signal.SIGKILL: 0, signal.SIGSTOP: 0}
     for _ in range(seconds):
-        time.sleep(1)
-        if run.poll() is not None:
-            sys.exit(f"the run ended with {run.returncode}")
+        require_running(run, 1)
         running = servers(mark)
         if not running:
             continue
