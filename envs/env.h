@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,12 +50,21 @@ struct ActionSpec {
   friend bool operator==(const ActionSpec&, const ActionSpec&) = default;
 };
 
+// How an environment in Python takes the numbers of one step's action. For users of a policy; nothing else depends on
+// it.
+struct ActionForm {
+  std::vector<int64_t> shape;   // of the array; empty for a single number
+  std::string dtype;            // its name in numpy
+  std::vector<int64_t> starts;  // [A] smallest value of each number; empty when continuous
+};
+
 struct EnvSpec {
   std::string id;
   std::vector<ArraySpec> observations;
   ActionSpec action;
-  int32_t max_episode_steps = 0;   // truncated after this many; 0 = never
-  std::vector<std::string> tasks;  // names of the tasks of a multi-task environment; empty otherwise
+  std::optional<ActionForm> action_form;  // environments in Python only
+  int32_t max_episode_steps = 0;          // truncated after this many; 0 = never
+  std::vector<std::string> tasks;         // names of the tasks of a multi-task environment; empty otherwise
   bool reports_success = false;
   // True if a step may block: it sleeps, or waits for another process or a device. Such an environment gets a dedicated
   // thread, so that others do not wait for it.

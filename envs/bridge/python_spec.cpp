@@ -79,6 +79,9 @@ EnvSpec read_spec(const std::string& id, const Json& spaces) {
   spec.action.low = action.at("low").get<std::vector<float>>();
   spec.action.high = action.at("high").get<std::vector<float>>();
   spec.action.masked = action.at("masked").get<bool>();
+  spec.action_form = {.shape = action.at("number_shape").get<std::vector<int64_t>>(),
+                      .dtype = action.at("number_dtype").get<std::string>(),
+                      .starts = action.at("starts").get<std::vector<int64_t>>()};
   spec.max_episode_steps = spaces.at("max_episode_steps").get<int32_t>();
   return spec;
 }

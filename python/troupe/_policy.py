@@ -76,8 +76,11 @@ class Policy:
         deterministic: the most likely action; otherwise an action is drawn with `rng` (numpy.random.Generator; None: a new one).
         action_mask: [B, M], not 0 for allowed categories; by default observations["action_mask"]. Required if the environment has masks.
 
-        Actions are int64 [B] for Discrete, int64 [B, A] for MultiDiscrete, float32 [B, A] for Box, clipped to its bounds; [B, K, A] if
-        actions are chunks of K steps. The returned state is None for a policy without memory. Raises ValueError if an array does not fit.
+        Actions are what step() of the environment gets in training. Of an environment in Python: [B, ...] with the shape and dtype of its
+        action space, `start` included, and [B, K, ...] if actions are chunks of K steps. Of one in C++ or C: int64 [B] for a discrete
+        action, int64 [B, A] for several, float32 [B, A] if continuous; [B, K, A] if actions are chunks. Of one row: the same without B,
+        and an int for Discrete. Continuous actions are clipped to their bounds. The returned state is None for a policy without memory.
+        Raises ValueError if an array does not fit.
         """
         arrays, single = self._arrays(observations)
         rows = len(next(iter(arrays.values())))
@@ -86,7 +89,10 @@ class Policy:
         rng = None if deterministic else (rng or np.random.default_rng())
         actions = self._continuous(outputs, rng) if self._log_std is not None else self._discrete(outputs, mask, rng)
         after = after if self.state_size else None
-        return (actions[0], None if after is None else after[0]) if single else (actions, after)
+        if not single:
+            return actions, after
+        one = actions[0] if actions.ndim > 1 or actions.dtype.kind == "f" else int(actions[0])
+        return one, None if after is None else after[0]
 
     def forward(self, observations, state=None):
         """The outputs of the heads: (outputs [B, P], values [B], state [B, S] after the step).
@@ -152,8 +158,13 @@ class Policy:
     def _shaped(self, actions):
         """[B, K * A] as the environment takes it."""
         action, rows = self.spec["action"], len(actions)
-        if action["chunk"] > 1:
-            return actions.reshape(rows, action["chunk"], -1)
+        chunk = [action["chunk"]] if action["chunk"] > 1 else []
+        if "number_shape" in action:  # of an environment in Python
+            if action["kind"] != "continuous":
+                actions = actions + np.tile(np.asarray(action["starts"], np.int64), action["chunk"])
+            return actions.astype(action["number_dtype"]).reshape([rows, *chunk, *action["number_shape"]])
+        if chunk:
+            return actions.reshape(rows, *chunk, -1)
         return actions[:, 0] if action["kind"] == "discrete" else actions
 
     def _continuous(self, means, rng):

@@ -130,6 +130,46 @@ class Place(Parts):
         return self.seen, float(action == place - 2), False, self.steps == 20, {}
 
 
+ACTIONS = {
+    "discrete": Discrete(3, start=5),
+    "negative": Discrete(2, start=-4),
+    "multi": MultiDiscrete([2, 3], start=[4, -1]),
+    "matrix": MultiDiscrete([[2, 3], [4, 2]], dtype=np.int32),
+    "cube": Box(-2, np.arange(1, 13, dtype=np.float32).reshape(2, 2, 3)),
+    "double": Box(np.array([0.1, -3]), np.array([0.7, 5]), dtype=np.float64),
+    "half": Box(-1, 1, (2, 1), np.float16),
+    "number": Box(-1, 1, (), np.float32),
+}
+
+
+def typed(action):
+    """The type, dtype and shape of an action."""
+    return [type(action).__name__, str(getattr(action, "dtype", "")), list(np.shape(action))]
+
+
+class Typed(gymnasium.Env):
+    """Refuses actions outside of its space, one of ACTIONS, and writes the type of the first one to a file."""
+
+    observation_space = Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, name, file):
+        self.action_space, self.file = ACTIONS[name], file
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.np_random.uniform(-1, 1, 1).astype(np.float32), {}
+
+    def step(self, action):
+        if not self.action_space.contains(action):
+            raise ValueError(f"{action!r} is not in {self.action_space}")
+        if not os.path.exists(self.file):
+            with open(self.file, "w", encoding="utf-8") as out:
+                json.dump(typed(action), out)
+        self.steps += 1
+        return self.np_random.uniform(-1, 1, 1).astype(np.float32), 0.0, self.steps == 10, False, {}
+
+
 def as_lists(value):
     return {key: as_lists(part) for key, part in value.items()} if isinstance(value, dict) else np.asarray(value).tolist()
 

@@ -95,6 +95,30 @@ def test_actions_are_those_of_the_program(name):
     check_batch(policy, stacked(every), every)
 
 
+@pytest.mark.parametrize("chunk", [1, 3])
+@pytest.mark.parametrize("name", run_envs.ACTIONS)
+def test_actions_are_those_that_step_gets(name, chunk):
+    """In the action space, and of the type, dtype and shape that step() gets from the program."""
+    env = run_envs.Typed(name, "typed.json")
+    settings = {"env.params": {"name": name, "file": str(Path("typed.json").resolve())}, "env.chunk": chunk}
+    run = troupe.train(SMALL | {"env": {"rows": 4}}, env=run_envs.Typed, run_dir="run", quiet=True, **settings, **{"stop.updates": 1})
+    policy, taken = troupe.load(run), json.loads(Path("typed.json").read_text())
+    batch = np.linspace(-1, 1, 7, dtype=np.float32)[:, None]
+    for deterministic in (True, False):
+        action, _ = policy.predict(batch[0], deterministic=deterministic)
+        for each in action if chunk > 1 else [action]:
+            assert env.action_space.contains(each), each
+        assert run_envs.typed(action[0] if chunk > 1 else action) == taken or (chunk > 1 and name in ("discrete", "negative"))
+        actions, _ = policy.predict(batch, deterministic=deterministic)
+        assert actions.dtype == env.action_space.dtype
+        assert actions.shape == (7, *([chunk] if chunk > 1 else []), *env.action_space.shape)
+    old = json.loads(json.dumps(policy.spec))
+    for key in ("number_shape", "number_dtype", "starts"):
+        del old["action"][key]
+    flat, _ = troupe.load(run, spec=old).predict(batch)
+    assert flat.reshape(7, -1).shape == actions.reshape(7, -1).shape
+
+
 def single(step):
     observation = step["observation"]
     return {key: np.array(part) for key, part in observation.items()} if isinstance(observation, dict) else np.array(observation)

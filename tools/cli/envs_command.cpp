@@ -99,12 +99,17 @@ Json as_json(const EnvInfo& info) {
     }
     observations.push_back(std::move(observation));
   }
-  const Json action = {{"kind", name_of_kind(spec.action.kind)},
-                       {"bins", spec.action.bins},
-                       {"low", spec.action.low},
-                       {"high", spec.action.high},
-                       {"chunk", spec.action.chunk},
-                       {"masked", spec.action.masked}};
+  Json action = {{"kind", name_of_kind(spec.action.kind)},
+                 {"bins", spec.action.bins},
+                 {"low", spec.action.low},
+                 {"high", spec.action.high},
+                 {"chunk", spec.action.chunk},
+                 {"masked", spec.action.masked}};
+  if (spec.action_form) {
+    action["number_shape"] = spec.action_form->shape;
+    action["number_dtype"] = spec.action_form->dtype;
+    action["starts"] = spec.action_form->starts;
+  }
   return {{"id", info.id},
           {"description", info.description},
           {"parameters", info.params},

@@ -114,18 +114,25 @@ def leaves_of(space, path=()):
     return [leaf for key, part in parts for leaf in leaves_of(part, path + (key,))]
 
 
+def integer_dtype(space):
+    """The dtype of the integers of a space; int64 if it names none."""
+    dtype = getattr(space, "dtype", None)
+    found = np.dtype(np.int64 if dtype is None else dtype)
+    return found if found.kind in "iu" else np.dtype(np.int64)
+
+
 class Actions:
     """The action space: its description, and the conversion of a row's numbers to what step() takes."""
 
     def __init__(self, space):
         self.space_kind = kind_of(space)
         self.bins, self.low, self.high = [], [], []
-        self.shape = ()
+        self.shape, self.dtype = (), integer_dtype(space)
         if self.space_kind == "Discrete":
             self.kind, self.bins, self.start = "discrete", [int(space.n)], int(getattr(space, "start", 0))
         elif self.space_kind == "MultiDiscrete":
             self.kind, self.bins = "multi_discrete", [int(n) for n in np.ravel(space.nvec)]
-            self.shape, self.dtype = tuple(np.shape(space.nvec)), getattr(space, "dtype", np.int64)
+            self.shape = tuple(np.shape(space.nvec))
             start = getattr(space, "start", None)
             self.start = np.zeros(self.shape, self.dtype) if start is None else np.asarray(start, self.dtype)
         elif self.space_kind == "Box":
@@ -157,6 +164,17 @@ class Actions:
                     "gymnasium.wrappers.RescaleAction or an own wrapper can set them",
                 )
 
+    def describe(self):
+        return {
+            "kind": self.kind,
+            "bins": self.bins,
+            "low": self.low,
+            "high": self.high,
+            "starts": [] if self.kind == "continuous" else np.ravel(self.start).tolist(),
+            "number_shape": list(self.shape),
+            "number_dtype": self.dtype.name,
+        }
+
     def masked_size(self):
         return sum(self.bins)
 
@@ -179,7 +197,7 @@ class Actions:
 
     def batch(self, actions):
         """The actions of all rows, as a vector environment takes them."""
-        return np.asarray(actions).astype(getattr(self, "dtype", np.int64)).reshape((len(actions), *self.shape))
+        return np.asarray(actions).astype(self.dtype).reshape((len(actions), *self.shape))
 
 
 def mode_of(env):
@@ -225,13 +243,7 @@ class Spaces:
     def describe(self):
         return {
             "observations": [leaf.describe() for leaf in self.leaves],
-            "action": {
-                "kind": self.actions.kind,
-                "bins": self.actions.bins,
-                "low": self.actions.low,
-                "high": self.actions.high,
-                "masked": self.mask is not None,
-            },
+            "action": {**self.actions.describe(), "masked": self.mask is not None},
             "max_episode_steps": self.limit,
         }
 
