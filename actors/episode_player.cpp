@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "runtime/base/errors.h"
@@ -18,15 +19,20 @@ constexpr int kMostSame = 3;    // times in a row that it may fail after the sam
 
 }  // namespace
 
+std::string environment_failed_text(uint64_t failures, const std::string& last_error) {
+  const std::string error = last_error.empty() ? "no message" : printable(last_error, 300);
+  if (failures == 1) return "the environment failed once, with: " + error;
+  return "the environment failed " + std::to_string(failures) + " times, the last time with: " + error;
+}
+
 EnvironmentFailed::EnvironmentFailed(uint64_t failures, const std::string& last_error)
-    : std::runtime_error("the environment failed " + std::to_string(failures) + " times, the last time with: " +
-                         (last_error.empty() ? "no message" : printable(last_error, 300))) {}
+    : std::runtime_error(environment_failed_text(failures, last_error)) {}
 
 std::string failed_episodes_text(uint64_t failed, uint64_t ended, const std::string& last_error) {
   return format_count(failed) + " of " + format_counted(ended, "episode") +
          " failed, also when played again, because the environment failed. The return leaves them out, so it may be "
          "too "
-         "good; they count as no successes. The last error: " +
+         "good or too bad; they count as no successes. The last error: " +
          printable(last_error, 300);
 }
 
@@ -50,58 +56,85 @@ EpisodePlayer::EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t ep
                              int64_t rows_per_world)
     : env_(std::move(env)),
       seed_(seed),
-      episodes_(static_cast<size_t>(episodes)),
-      rows_per_world_(static_cast<size_t>(rows_per_world)),
+      episodes_(static_cast<uint64_t>(episodes)),
+      rows_per_world_(static_cast<uint64_t>(rows_per_world)),
       state_size_(state_size),
       actions_(state_size, env_->rows()),
+      singly_(env_->play_singly(seed)),
       rows_(static_cast<size_t>(env_->rows())) {
-  TROUPE_CHECK(env_->rows() >= 1 && episodes >= 1 && rows_per_world >= 1, env_->rows(), episodes, rows_per_world);
+  TROUPE_CHECK(env_->rows() >= 1 && episodes >= 1 && rows_per_world >= 1 && env_->rows() % rows_per_world == 0,
+               env_->rows(), episodes, rows_per_world);
   step_ = EnvStep::allocate(env_->spec(), env_->rows());
-  begin_next();
+  most_worlds_ = std::min(worlds(), (episodes_ + rows_per_world_ - 1) / rows_per_world_);
 }
 
+// Only one reset of all rows in a call: it may take as long as the environment's limit of time, and the caller looks at
+// other things in between.
 void EpisodePlayer::step(Policy& policy) {
-  if (playing_ == 0) return go_on();  // no episode of the batch has begun
-  env_->step(actions_.next(policy, env_->spec(), step_), step_);
-  for (const size_t row : batch_.rows) note_row(row);
-  go_on();
-}
-
-// If no episode is under way, begins others unless all have ended. Only once: it may take as long as the environment's
-// limit of time, and the caller looks at other things in between.
-void EpisodePlayer::go_on() {
-  if (playing_ > 0) return;
-  play_again();
-  const uint64_t most = std::max<uint64_t>(kMaxPlayFailures, 4 * rows_.size());
-  if (returns_.empty() && (complete() || all_failures_ > most)) throw EnvironmentFailed(all_failures_, last_error_);
-  if (!complete()) begin_next();
-}
-
-void EpisodePlayer::begin_next() {
-  if (!again_.empty()) {
-    Batch next = std::move(again_.front());
-    again_.pop_front();
-    return begin(std::move(next));
+  if (!singly_ && playing_ == 0) {
+    begin_all();
+    return end_step();
   }
-  Batch next{begun_, std::vector<size_t>(std::min<size_t>(rows_.size(), episodes_ - begun_))};
-  std::iota(next.rows.begin(), next.rows.end(), size_t{0});
-  begun_ += next.rows.size();
-  begin(std::move(next));
+  if (singly_) begin_worlds();
+  const bool acts = std::ranges::any_of(rows_, &Row::observes);
+  const ActionSpec& action = env_->spec().action;
+  env_->step(
+      acts ? actions_.next(policy, env_->spec(), step_) : Array(action.dtype(), action.shape().prepended(env_->rows())),
+      step_);
+  for (size_t row = 0; row < rows_.size(); ++row) note_row(row);
+  end_step();
 }
 
-void EpisodePlayer::begin(Batch batch) {
-  batch_ = std::move(batch);
-  env_->reset(seed_, batch_.first, step_);
+bool EpisodePlayer::plays(uint64_t world) const {
+  const auto first = rows_.begin() + static_cast<std::ptrdiff_t>(world * rows_per_world_);
+  return std::any_of(first, first + static_cast<std::ptrdiff_t>(rows_per_world_),
+                     [](const Row& row) { return row.plays; });
+}
+
+// The world plays the next episodes, of which those of a world begin together: numbers k * R to k * R + R - 1, for R
+// rows of a world. Some may have ended before.
+void EpisodePlayer::take_world(uint64_t world) {
+  const uint64_t first = next() / rows_per_world_ * rows_per_world_;
+  for (uint64_t n = 0; n < rows_per_world_; ++n)
+    rows_[world * rows_per_world_ + n] = {.observes = true, .episode = first + n};
+  while (has_next() && next() < first + rows_per_world_) {
+    rows_[world * rows_per_world_ + next() - first].plays = true;
+    ++playing_;
+    if (begun_ < episodes_)
+      ++begun_;
+    else
+      again_.pop_front();
+  }
+  ++playing_worlds_;
+}
+
+void EpisodePlayer::begin_worlds() {
+  for (uint64_t world = 0; world < worlds() && has_next() && playing_worlds_ < most_worlds_; ++world) {
+    if (plays(world)) continue;
+    take_world(world);
+    for (uint64_t row = world * rows_per_world_; row < (world + 1) * rows_per_world_; ++row) {
+      rows_[row].observes = false;
+      env_->begin_episode(static_cast<int64_t>(row), rows_[row].episode);
+    }
+  }
+}
+
+// Begins episodes in all rows. Row i gets a number with remainder i, so that the numbers follow each other.
+void EpisodePlayer::begin_all() {
+  const uint64_t first = next() / rows_.size() * rows_.size();
+  env_->reset(seed_, first, step_);
   actions_ = LikelyActions(state_size_, env_->rows());
-  playing_ = batch_.rows.size();
   rows_.assign(rows_.size(), {});
-  for (const size_t row : batch_.rows) rows_[row].plays = true;
-  for (size_t row = 0; row < rows_.size(); ++row) leave_world(row);
-  for (const size_t row : batch_.rows) note_row(row);
+  while (has_next() && next() < first + rows_.size() && playing_worlds_ < most_worlds_)
+    take_world((next() - first) / rows_per_world_);
+  for (uint64_t world = 0; world < worlds(); ++world)
+    if (!plays(world)) leave_world(world);
+  for (size_t row = 0; row < rows_.size(); ++row) note_row(row);
 }
 
 void EpisodePlayer::note_row(size_t row) {
   Row& each = rows_[row];
+  each.observes = each.plays;
   if (!each.plays) return;
   const auto failed = static_cast<Failed>(step_.failed.view<uint8_t>()[row]);
   const bool over = step_.terminated.view<uint8_t>()[row] != 0 || step_.truncated.view<uint8_t>()[row] != 0;
@@ -111,64 +144,55 @@ void EpisodePlayer::note_row(size_t row) {
   }
   if (failed == Failed::now) {
     ++all_failures_;
-    failures_.push_back(row);
+    failures_.push_back({each.episode, each.length});
     if (!step_.errors.empty()) last_error_ = step_.errors.front();  // rows that failed because of others come last
   } else if (failed == Failed::no && over) {
-    returns_.push_back(each.reward);
+    returns_.emplace(each.episode, each.reward);
     steps_ += each.length;
     successes_ += step_.success.view<uint8_t>()[row];
   } else {
     return;
   }
-  each.plays = false;
+  each.plays = each.observes = false;
   --playing_;
-  leave_world(row);
+  const uint64_t world = row / rows_per_world_;
+  if (plays(world)) return;  // the rows of a world are stepped until the last of them has ended its episode
+  --playing_worlds_;
+  if (!singly_ || rows_per_world_ > 1) leave_world(world);
 }
 
-// The rows of a world are stepped until the last of them has ended its episode.
-void EpisodePlayer::leave_world(size_t row) {
-  const size_t first = row / rows_per_world_ * rows_per_world_, end = std::min(first + rows_per_world_, rows_.size());
-  for (size_t other = first; other < end; ++other)
-    if (rows_[other].plays) return;
-  for (size_t other = first; other < end; ++other) env_->set_active(static_cast<int64_t>(other), false);
+void EpisodePlayer::leave_world(uint64_t world) {
+  for (uint64_t row = world * rows_per_world_; row < (world + 1) * rows_per_world_; ++row)
+    env_->set_active(static_cast<int64_t>(row), false);
 }
 
-size_t EpisodePlayer::worlds_of(const std::vector<size_t>& rows) const {
-  size_t worlds = 0;
-  for (size_t i = 0; i < rows.size(); ++i)
-    worlds += i == 0 || rows[i] / rows_per_world_ != rows[i - 1] / rows_per_world_;
-  return worlds;
+void EpisodePlayer::end_step() {
+  if (playing_ == 0 && !has_next()) play_again();
+  const uint64_t most = std::max<uint64_t>(kMaxPlayFailures, 4 * rows_.size());
+  if (returns_.empty() && (complete() || all_failures_ > most)) throw EnvironmentFailed(all_failures_, last_error_);
 }
 
-// Lets the episodes of the batch that have failed be played again from their beginning, a quarter as many at a time: an
-// episode that ends the process which others share is alone at last, and the others end without it.
+// Lets the episodes that have failed be played again from their beginning.
 void EpisodePlayer::play_again() {
-  std::ranges::sort(failures_);
-  const size_t worlds = worlds_of(batch_.rows), most = std::max<size_t>(worlds / 4, 1);
-  Batch part{batch_.first, {}};
-  const auto close = [&] {
-    if (!part.rows.empty()) again_.push_back(std::exchange(part, {batch_.first, {}}));
-  };
-  for (const size_t row : std::exchange(failures_, {})) {
-    if (worlds == 1 && fails_for_good(row)) {
+  std::ranges::sort(failures_, {}, &Failure::episode);
+  const bool alone = most_worlds_ == 1;
+  uint64_t again_worlds = 0;
+  for (const Failure& failure : std::exchange(failures_, {})) {
+    if (alone && fails_for_good(failure)) {
       ++failed_;
       continue;
     }
-    part.rows.push_back(row);
-    if (worlds_of(part.rows) <= most) continue;
-    part.rows.pop_back();
-    close();
-    part.rows.push_back(row);
+    again_worlds += again_.empty() || again_.back() / rows_per_world_ != failure.episode / rows_per_world_;
+    again_.push_back(failure.episode);
   }
-  close();
+  most_worlds_ = std::clamp<uint64_t>(most_worlds_ / 4, 1, std::max<uint64_t>(again_worlds, 1));
 }
 
-// The episode of a row was played alone and has failed. One that fails after the same number of steps each time would
-// fail for ever.
-bool EpisodePlayer::fails_for_good(size_t row) {
-  Alone& before = alone_[batch_.first + row];
-  const int64_t length = rows_[row].length;
-  before.same = std::exchange(before.length, length) == length ? before.same + 1 : 1;
+// The episode was played alone and has failed. One that fails after the same number of steps each time would fail for
+// ever.
+bool EpisodePlayer::fails_for_good(const Failure& failure) {
+  Alone& before = alone_[failure.episode];
+  before.same = std::exchange(before.length, failure.length) == failure.length ? before.same + 1 : 1;
   return ++before.times == kMostAlone || before.same == kMostSame;
 }
 
@@ -180,11 +204,12 @@ EpisodeSummary EpisodePlayer::summary() const {
   result.last_error = last_error_;
   if (returns_.empty()) return result;
   const auto count = static_cast<double>(returns_.size());
-  result.return_mean = std::accumulate(returns_.begin(), returns_.end(), 0.0) / count;
+  const auto returns = std::views::values(returns_);  // in the order of their numbers, so sums do not depend on `rows`
+  result.return_mean = std::accumulate(returns.begin(), returns.end(), 0.0) / count;
   double squares = 0;
-  for (double x : returns_) squares += (x - result.return_mean) * (x - result.return_mean);
+  for (const double x : returns) squares += (x - result.return_mean) * (x - result.return_mean);
   result.return_std = std::sqrt(squares / count);
-  const auto [least, most] = std::ranges::minmax(returns_);
+  const auto [least, most] = std::ranges::minmax(returns);
   result.return_min = least;
   result.return_max = most;
   result.length_mean = static_cast<double>(steps_) / count;

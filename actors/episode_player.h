@@ -34,6 +34,9 @@ class LikelyActions {
   bool begun_ = false;
 };
 
+// "the environment failed 3 times, the last time with: TEXT".
+std::string environment_failed_text(uint64_t failures, const std::string& last_error);
+
 // Thrown when the environment has failed again and again and no episode was played to its end.
 class EnvironmentFailed : public std::runtime_error {
  public:
@@ -59,6 +62,7 @@ struct EpisodeSummary {
   std::string last_error;  // of the environment; empty without one
 
   uint64_t ended() const { return episodes + failed; }
+  uint64_t failures() const { return played - episodes; }  // of the environment
 };
 
 // What the failed ones of `ended` episodes mean for a score, on one line.
@@ -66,59 +70,68 @@ std::string failed_episodes_text(uint64_t failed, uint64_t ended, const std::str
 
 class EpisodePlayer {
  public:
-  // Resets `env`, whose rows are worlds of `rows_per_world` rows (see rows_per_world() in envs/make/make_env.h).
+  // `env` has not been reset; its rows are worlds of `rows_per_world` rows (see rows_per_world() in envs/make/make_env.h).
   // Episode number e has the random stream of row e after a reset with `seed`, so it is the same for any number of
   // rows. `state_size` as in Recurrence.
   EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes, int64_t state_size = 0,
                 int64_t rows_per_world = 1);
 
-  // One step of every row, or the beginning of other episodes where none is under way. Throws what the policy throws,
-  // and EnvironmentFailed.
+  // One step of every row. A row whose episode has ended begins the next one, or, if the environment cannot begin
+  // episodes singly (Env::play_singly), waits until those of all rows have ended. Throws what the policy throws, and
+  // EnvironmentFailed.
   void step(Policy& policy);
   bool complete() const { return returns_.size() + failed_ >= episodes_; }
   // Statistics of the episodes that have ended.
   EpisodeSummary summary() const;
 
  private:
-  // Episodes that are played at the same time: number first + n in each row n of `rows`.
-  struct Batch {
-    uint64_t first = 0;
-    std::vector<size_t> rows;  // ascending
-  };
   struct Row {
-    bool plays = false;  // an episode that has not ended
-    double reward = 0;   // of this episode
+    bool plays = false;     // an episode that counts and has not ended
+    bool observes = false;  // it has begun: its observation is known
+    uint64_t episode = 0;
+    double reward = 0;  // of this episode
     int64_t length = 0;
   };
+  struct Failure {
+    uint64_t episode;
+    int64_t length;
+  };
 
-  void go_on();
-  void begin_next();
-  void begin(Batch batch);
+  uint64_t worlds() const { return rows_.size() / rows_per_world_; }
+  bool has_next() const { return begun_ < episodes_ || !again_.empty(); }
+  uint64_t next() const { return begun_ < episodes_ ? begun_ : again_.front(); }
+  bool plays(uint64_t world) const;
+  void take_world(uint64_t world);
+  void begin_worlds();
+  void begin_all();
   void note_row(size_t row);
-  void leave_world(size_t row);
-  size_t worlds_of(const std::vector<size_t>& rows) const;
+  void leave_world(uint64_t world);
+  void end_step();
   void play_again();
-  bool fails_for_good(size_t row);
+  bool fails_for_good(const Failure& failure);
 
   std::unique_ptr<Env> env_;
-  uint64_t seed_;
-  size_t episodes_, rows_per_world_;
+  uint64_t seed_, episodes_, rows_per_world_;
   int64_t state_size_;
   EnvStep step_;
   LikelyActions actions_;
-  uint64_t begun_ = 0;       // episodes that were begun at least once
-  Batch batch_;              // is played now
-  std::deque<Batch> again_;  // are played next
+  bool singly_;
   std::vector<Row> rows_;
-  std::vector<size_t> failures_;  // rows of the batch whose episode has failed
-  size_t playing_ = 0;            // rows of the batch whose episode has not ended
+  uint64_t playing_ = 0;         // rows
+  uint64_t playing_worlds_ = 0;  // worlds with such a row
+  uint64_t begun_ = 0;           // episodes that were begun at least once
+  // Episodes that have failed are played again when all others have ended, a quarter as many worlds at a time: an
+  // episode that ends the process which others share is alone at last, and the others end without it.
+  uint64_t most_worlds_ = 1;
+  std::vector<Failure> failures_;
+  std::deque<uint64_t> again_;  // those that are played again now, ascending
   // Of the episodes that have failed while they were played alone: how often, and after how many steps the last time.
   struct Alone {
     int times = 0, same = 0;  // `same`: in a row after so many steps
     int64_t length = -1;
   };
   std::map<uint64_t, Alone> alone_;
-  std::vector<double> returns_;  // of the episodes that have ended
+  std::map<uint64_t, double> returns_;  // of the episodes that have ended, by their numbers
   int64_t steps_ = 0;
   uint64_t successes_ = 0, failed_ = 0;
   uint64_t all_failures_ = 0;  // also of episodes that ended when they were played again

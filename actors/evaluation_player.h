@@ -15,8 +15,7 @@ class EvaluationPlayer {
   virtual ~EvaluationPlayer() = default;
 
   // Begins anew with these weights and this many episodes, or as many different held-out prompts, if the task has so
-  // many. The same seed gives the same ones. Throws what making the environment and the model throws, and
-  // EnvironmentFailed.
+  // many. The same seed gives the same ones. Throws what making the environment and the model throws.
   virtual void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) = 0;
   // Throws what the model throws, and EnvironmentFailed.
   virtual void step() = 0;

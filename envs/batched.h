@@ -71,6 +71,8 @@ class Batched final : public Env {
   const EnvSpec& spec() const override { return spec_; }
   int64_t rows() const override { return static_cast<int64_t>(slots_.size()); }
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
+  bool play_singly(uint64_t seed) override;
+  void begin_episode(int64_t row, uint64_t episode) override;
   void step(const Array& actions, EnvStep& out) override;
   void observe(EnvStep& out) override;
   void set_active(int64_t row, bool active) override;
@@ -95,6 +97,11 @@ class Batched final : public Env {
     Rng rng;
     int32_t elapsed = 0;  // environment steps in this episode
     Phase phase = Phase::stopped;
+  };
+  // After play_singly().
+  struct Singly {
+    uint64_t seed;
+    std::vector<uint64_t> episodes;  // [N] number of the one that each row plays or begins
   };
   struct Outcome {
     float reward = 0.0f;
@@ -134,6 +141,7 @@ class Batched final : public Env {
   std::string identity_;
   StepBuffers buffers_;
   std::vector<Slot> slots_;
+  std::optional<Singly> singly_;
   std::vector<Number> clipped_;   // [A]
   std::vector<uint8_t> allowed_;  // [M]
 };
@@ -271,9 +279,9 @@ void Batched<Row>::fail(int64_t i, const std::string& text, EnvStep& out) {
   buffers_.failed[i] = static_cast<uint8_t>(Failed::now);
   out.errors.push_back(row_error(i, text));
   const bool was_running = slot.phase == Phase::running || slot.phase == Phase::restarted;
-  slot.phase = Phase::stopped;
+  slot.phase = singly_ ? Phase::inactive : Phase::stopped;
   buffers_.blank(i);
-  if (!was_running) return;  // it failed to start; try again at the next step
+  if (!was_running || singly_) return;  // one that failed to start is tried again at the next step
   try {
     start(i);
     slot.phase = Phase::restarted;
@@ -304,6 +312,10 @@ void Batched<Row>::step_row(int64_t i, const Number* actions, EnvStep& out) {
 // Begins the episode after one that has ended. If that fails, the step that ended it stays valid.
 template <class Row>
 void Batched<Row>::start_next(int64_t i, EnvStep& out) {
+  if (singly_) {
+    slots_[static_cast<size_t>(i)].phase = Phase::inactive;
+    return buffers_.blank(i);
+  }
   const auto failed = [&](const std::string& text) {
     out.errors.push_back(row_error(i, text));
     slots_[static_cast<size_t>(i)].phase = Phase::stopped;
@@ -325,7 +337,11 @@ void Batched<Row>::revive(int64_t i, EnvStep& out) {
   buffers_.failed[i] = static_cast<uint8_t>(Failed::idle);
   if (slot.phase == Phase::inactive || slot.phase == Phase::waiting) return buffers_.blank(i);
   guarded(i, out, [&] {
-    if (std::exchange(slot.phase, Phase::stopped) != Phase::begun) return start(i);
+    if (std::exchange(slot.phase, Phase::stopped) != Phase::begun) {
+      if constexpr (requires { slot.row.begin(uint64_t{}); })
+        if (singly_) slot.row.begin(singly_->episodes[static_cast<size_t>(i)]);
+      return start(i);
+    }
     write_row(i);
     slot.phase = Phase::running;
   });
@@ -344,6 +360,22 @@ void Batched<Row>::reset(uint64_t seed, uint64_t first_row, EnvStep& out) {
       start(i);
     });
   }
+}
+
+template <class Row>
+bool Batched<Row>::play_singly(uint64_t seed) {
+  singly_ = Singly{seed, std::vector<uint64_t>(slots_.size())};
+  for (Slot& slot : slots_) slot.phase = Phase::inactive;
+  return true;
+}
+
+template <class Row>
+void Batched<Row>::begin_episode(int64_t row, uint64_t episode) {
+  const size_t i = checked(row);
+  TROUPE_CHECK(singly_, spec_.id);
+  singly_->episodes[i] = episode;
+  slots_[i].rng = Rng(derive_key(singly_->seed, "env", episode));
+  slots_[i].phase = Phase::stopped;
 }
 
 template <class Row>

@@ -117,6 +117,14 @@ class Env {
   // and clears the rest. A row that cannot start is marked failed, gets zeros as observations, and is started
   // again by the next step().
   virtual void reset(uint64_t seed, uint64_t first_row, EnvStep& out) = 0;
+  // In place of the first reset(), which may then not be called: rows begin episodes only by begin_episode(), and a row
+  // whose episode has ended or that has failed is inactive until then. False, and nothing is changed, if episodes
+  // cannot begin so.
+  virtual bool play_singly(uint64_t /*seed*/) { return false; }
+  // After play_singly(seed): the next step() begins an episode in the row, and its step is Failed::idle. The episode is
+  // the first one of row number `episode` of a reset with that seed. If rows are agents of a world, for all rows of a
+  // world that are inactive, with consecutive numbers.
+  virtual void begin_episode(int64_t /*row*/, uint64_t /*episode*/) {}
   // Executes `actions` ([N, K, A], dtype of the action spec) in every row, for K steps or until the episode ends, and
   // restarts finished and failed rows. A row fails if its action is out of range, masked or not finite. Continuous
   // actions are clipped to their bounds. Throws InvariantError when the arrays do not fit the spec.

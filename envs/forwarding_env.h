@@ -19,6 +19,8 @@ class ForwardingEnv : public Env {
   void prepare() override { inner_->prepare(); }
   void begin_reset(uint64_t seed, uint64_t first_row) override { inner_->begin_reset(seed, first_row); }
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override { inner_->reset(seed, first_row, out); }
+  bool play_singly(uint64_t seed) override { return inner_->play_singly(seed); }
+  void begin_episode(int64_t row, uint64_t episode) override { inner_->begin_episode(row, episode); }
   void step(const Array& actions, EnvStep& out) override { inner_->step(actions, out); }
   void observe(EnvStep& out) override { inner_->observe(out); }
   void set_active(int64_t row, bool active) override { inner_->set_active(row, active); }

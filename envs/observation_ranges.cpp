@@ -58,6 +58,15 @@ class RangedEnv final : public ForwardingEnv {
     inner().reset(seed, first_row, out);
     check(out);
   }
+  bool play_singly(uint64_t seed) override {
+    singly_ = inner().play_singly(seed);
+    if (singly_) active_.assign(active_.size(), false);
+    return singly_;
+  }
+  void begin_episode(int64_t row, uint64_t episode) override {
+    inner().begin_episode(row, episode);
+    active_.at(static_cast<size_t>(row)) = true;
+  }
   void step(const Array& actions, EnvStep& out) override {
     inner().step(actions, out);
     check(out);
@@ -95,6 +104,7 @@ class RangedEnv final : public ForwardingEnv {
       if (!over || last) void_step(row, out);
       if (failed[n] == kFailed || !active_[n]) continue;
       if (!over || last) failed[n] = kFailed;
+      if (singly_) active_[n] = false;
       add_error(row, last ? *last : *next, out);
     }
   }
@@ -115,12 +125,14 @@ class RangedEnv final : public ForwardingEnv {
     set_row(out.task, row, 0);
     for (auto& [name, array] : out.observations) set_row(array, row, 0);
     set_row(out.action_mask, row, 1);
-    inner().set_active(row, false);  // toggling makes it begin a new episode at one of the next steps
-    inner().set_active(row, active_[static_cast<size_t>(row)]);
+    inner().set_active(row, false);
+    if (!singly_)  // toggling makes it begin a new episode at one of the next steps
+      inner().set_active(row, active_[static_cast<size_t>(row)]);
   }
 
   std::vector<ObservationRange> ranges_;
   std::vector<bool> active_;
+  bool singly_ = false;  // see Env::play_singly
 };
 
 }  // namespace

@@ -125,6 +125,7 @@ def describe(request):
             spaces, kind = single_description(env)
         answer = spaces.describe()
         answer["shared"] = kind is not Rows
+        answer["seeds_alone"] = kind is not VectorRows
         answer["agents"] = len(env.possible_agents) if kind is ZooRows else 1
         if request["probe"]:
             trial = {Rows: Trial, VectorRows: VectorTrial, ZooRows: ZooTrial}[kind]

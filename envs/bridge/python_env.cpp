@@ -46,6 +46,7 @@ PythonEnv::PythonEnv(PythonTarget target, PythonSpec spec, int64_t rows, int64_t
       spec_(std::move(spec.spec)),
       spaces_(std::move(spec.text)),
       shared_(spec.shared),
+      seeds_alone_(spec.seeds_alone),
       agents_(spec.agents),
       buffers_(spec_, rows),
       rows_(static_cast<size_t>(rows)) {
@@ -70,16 +71,26 @@ const PythonEnv::Group& PythonEnv::group_of(int64_t i) const {
   return *std::ranges::find_if(groups_, [i](const Group& group) { return i < group.end; });
 }
 
+bool PythonEnv::play_singly(uint64_t seed) {
+  if (!seeds_alone_) return false;
+  singly_ = seed;
+  for (Row& each : rows_) each.phase = Phase::inactive;
+  return true;
+}
+
+void PythonEnv::begin_episode(int64_t i, uint64_t episode) {
+  TROUPE_CHECK(singly_ && i >= 0 && i < rows(), spec_.id, "row", i, "of", rows());
+  row(i).begin(derive_key(*singly_, "env", episode));
+}
+
 void PythonEnv::reset(uint64_t seed, uint64_t first_row, EnvStep& out) {
+  TROUPE_CHECK(!singly_, spec_.id);
   TROUPE_CHECK(rows() % agents_ == 0, spec_.id, "rows:", rows(), "agents:", agents_);
   buffers_.bind(spec_, out);
   failed_.clear();
   for (int64_t i = 0; i < rows(); ++i) {
     Row& each = row(i);
-    each.key = derive_key(seed, "env", first_row + static_cast<uint64_t>(i));
-    each.phase = Phase::stopped;
-    each.seeded = each.unplayed = false;
-    each.rebuilds = 0;
+    each.begin(derive_key(seed, "env", first_row + static_cast<uint64_t>(i)));
     each.error.clear();
     each.command = each.start_command();
   }
@@ -202,6 +213,7 @@ void PythonEnv::start_servers() {
     guarded(group, [&] {
       const std::string spaces = spaces_text(target_, group.server->spaces());
       if (spaces != spaces_) throw ServerGone("the spaces of the environment are not those that it had at the start");
+      group.block->restarts = !singly_;
       group.server->attach(*group.block);
       group.attached = true;
     });
@@ -237,7 +249,7 @@ void PythonEnv::fail(int64_t i, const std::string& text, bool rebuild) {
     each.error = text;
     if (each.phase == Phase::running) failed_.push_back(i);
   }
-  each.phase = Phase::stopped;
+  each.phase = singly_ ? Phase::inactive : Phase::stopped;
   each.unplayed = false;
   each.next_error.clear();
   buffers_.blank(i);
@@ -273,7 +285,7 @@ void PythonEnv::lose(Group& group, const std::exception& error) {
 
 // Begins new episodes in the rows that have failed. A row that fails again is tried at the next step.
 void PythonEnv::restart_failed() {
-  if (failed_.empty() || shared_) return;  // rows that share an environment start in the next step
+  if (failed_.empty() || shared_ || singly_) return;  // rows that share an environment start in the next step
   for (Row& each : rows_) each.command = RowCommand::skip;
   for (const int64_t i : failed_) row(i).command = row(i).start_command();
   run_round();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@ class PythonEnv final : public Env {
   int64_t rows() const override { return static_cast<int64_t>(rows_.size()); }
   void prepare() override;
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
+  // False for vector environments.
+  bool play_singly(uint64_t seed) override;
+  void begin_episode(int64_t row, uint64_t episode) override;
   void step(const Array& actions, EnvStep& out) override;
   void observe(EnvStep& out) override;
   void set_active(int64_t row, bool active) override;
@@ -57,6 +61,13 @@ class PythonEnv final : public Env {
     bool lost = false;                      // it failed only because another row took its process along
     std::string next_error;                 // why the next episode could not begin in this step
 
+    // The next step begins an episode with this random stream.
+    void begin(uint64_t with) {
+      key = with;
+      phase = Phase::stopped;
+      seeded = unplayed = false;
+      rebuilds = 0;
+    }
     RowCommand start_command() const {
       if (rebuild) return RowCommand::rebuild;
       return seeded ? RowCommand::start : RowCommand::start_seeded;
@@ -94,7 +105,9 @@ class PythonEnv final : public Env {
   EnvSpec spec_;
   std::string spaces_;
   bool shared_;  // whether the rows of a process cannot be stepped and started one by one
+  bool seeds_alone_;
   int64_t agents_;
+  std::optional<uint64_t> singly_;  // the seed of play_singly()
   StepBuffers buffers_;
   std::vector<Row> rows_;
   std::vector<Group> groups_;

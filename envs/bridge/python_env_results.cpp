@@ -91,6 +91,10 @@ void PythonEnv::take_result(int64_t i, const Group& group) {
 // next step tries again.
 void PythonEnv::take_next(int64_t i, const Group& group) {
   Row& each = row(i);
+  if (singly_) {
+    each.phase = Phase::inactive;
+    return buffers_.blank(i);
+  }
   if (each.next_error.empty()) {
     try {
       return take_observation(i, group);

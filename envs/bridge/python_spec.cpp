@@ -96,6 +96,7 @@ PythonSpec ask(const PythonTarget& target) {
     result.spec.reports_success = answer.at("spaces").at("reports_success").get<bool>();
     result.agents = answer.at("spaces").at("agents").get<int64_t>();
     result.shared = answer.at("spaces").at("shared").get<bool>();
+    result.seeds_alone = answer.at("spaces").at("seeds_alone").get<bool>();
     check_spec(result.spec);
     return result;
   } catch (const IoError& error) {

@@ -16,6 +16,8 @@ struct PythonSpec {
   std::string text;
   // Whether the rows of a process cannot be stepped and started one by one, as in a vector environment.
   bool shared = false;
+  // Whether episodes begin in a world alone and with a seed of their own: not in a vector environment.
+  bool seeds_alone = true;
   int64_t agents = 1;  // neighbouring rows that act in one world
 };
 

@@ -87,7 +87,7 @@ nlohmann::ordered_json StepBlock::layout() const {
                       {"dtype", name_of(entry.dtype)},
                       {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())},
                       {"offset", entry.offset}});
-  return {{"rows", rows_}, {"chunk", chunk_}, {"bytes", bytes_}, {"arrays", arrays}};
+  return {{"rows", rows_}, {"chunk", chunk_}, {"restarts", restarts}, {"bytes", bytes_}, {"arrays", arrays}};
 }
 
 void StepBlock::clear_results() {

@@ -48,12 +48,15 @@ class StepBlock {
   int64_t rows() const { return rows_; }
   // The memory as a file that another process can map.
   int descriptor() const { return file_.number(); }
-  // {"rows", "chunk", "bytes", "arrays": [{"name", "dtype", "shape", "offset"}]}: what the server needs to map it.
+  // {"rows", "chunk", "restarts", "bytes", "arrays": [{"name", "dtype", "shape", "offset"}]}: what the server needs to
+  // map it.
   nlohmann::ordered_json layout() const;
   // Restores what the server writes only for rows that finish or execute a chunk: no row has finished, each has
   // executed one step. The server writes all other results of every row that does not fail.
   void clear_results();
 
+  bool restarts =
+      true;  // whether the server begins the next episode where one has ended, except in vector environments
   BlockHeader* header = nullptr;
   uint8_t* commands = nullptr;                          // [n] RowCommand
   int64_t* seeds = nullptr;                             // [n] for start_seeded and rebuild

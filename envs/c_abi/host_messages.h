@@ -23,7 +23,9 @@ enum class HostRequest : uint32_t {
   open = 1,    // text: the LibraryTarget and the rows as JSON. Answered with the spec as JSON
   attach = 2,  // a: size of the shared memory
   reset = 3,   // a: seed, b: first row. Answered with the errors of the rows, as all that follow
-  step = 4,    // the actions are in the shared memory
+  // The actions are in the shared memory. a: 1 after Env::play_singly, b: its seed; text: row and number of each
+  // episode that begins, 8 bytes each
+  step = 4,
   observe = 5,
   set_active = 6,  // a: row, b: 1 or 0
   render = 7,      // a: row. Answered with the text

@@ -112,6 +112,18 @@ void HostedEnv::lose(const std::string& why, EnvStep& out) {
     buffers_.blank(i);
     if (active) out.errors.push_back(row_error(i, why));
   }
+  if (!singly_) return;
+  begins_.clear();
+  std::ranges::fill(active_, 0);
+  start_.lost = 0;
+}
+
+// Rows whose episode has ended or that have failed are inactive.
+void HostedEnv::note_ended(const EnvStep& out) {
+  const auto terminated = out.terminated.view<uint8_t>(), truncated = out.truncated.view<uint8_t>();
+  const auto failed = out.failed.view<uint8_t>();
+  for (size_t i = 0; i < active_.size(); ++i)
+    if (terminated[i] != 0 || truncated[i] != 0 || failed[i] == static_cast<uint8_t>(Failed::now)) active_[i] = 0;
 }
 
 template <class Body>
@@ -166,6 +178,20 @@ void HostedEnv::begin_again(EnvStep& out) {
   start_.lost = 0;
 }
 
+bool HostedEnv::play_singly(uint64_t seed) {
+  singly_ = true;
+  start_ = {.seed = seed};
+  std::ranges::fill(active_, 0);
+  return true;
+}
+
+void HostedEnv::begin_episode(int64_t row, uint64_t episode) {
+  TROUPE_CHECK(singly_ && row >= 0 && row < rows(), spec_.id, "row:", row, "rows:", rows());
+  active_[static_cast<size_t>(row)] = 1;
+  const uint64_t pair[2] = {static_cast<uint64_t>(row), episode};
+  begins_.append(reinterpret_cast<const char*>(pair), sizeof pair);
+}
+
 void HostedEnv::step(const Array& actions, EnvStep& out) {
   TROUPE_CHECK(actions.shape() == spec_.action.shape().prepended(rows()), spec_.id, "actions have shape",
                actions.shape().text(), "expected", spec_.action.shape().prepended(rows()).text());
@@ -174,7 +200,9 @@ void HostedEnv::step(const Array& actions, EnvStep& out) {
     if (!unreported_.empty()) throw LibraryLost(std::exchange(unreported_, {}));
     if (start_.lost != 0) return begin_again(out);
     copy(actions, process().shared().actions);
-    take(process().ask(HostRequest::step).text, out);
+    const std::string begins = std::exchange(begins_, {});
+    take(process().ask(HostRequest::step, singly_ ? 1 : 0, start_.seed, begins).text, out);
+    if (singly_) note_ended(out);
   });
 }
 

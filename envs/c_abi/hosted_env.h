@@ -26,6 +26,8 @@ class HostedEnv final : public Env {
   int64_t rows() const override { return static_cast<int64_t>(active_.size()); }
   void begin_reset(uint64_t seed, uint64_t first_row) override;
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
+  bool play_singly(uint64_t seed) override;
+  void begin_episode(int64_t row, uint64_t episode) override;
   void step(const Array& actions, EnvStep& out) override;
   void observe(EnvStep& out) override;
   void set_active(int64_t row, bool active) override;
@@ -53,6 +55,7 @@ class HostedEnv final : public Env {
   void begin_again(EnvStep& out);
   void take(const std::string& errors, EnvStep& out);
   void lose(const std::string& why, EnvStep& out);
+  void note_ended(const EnvStep& out);
   template <class Body>
   void guarded(EnvStep& out, Body body);
 
@@ -61,6 +64,8 @@ class HostedEnv final : public Env {
   StepBuffers buffers_;
   std::vector<char> active_;  // [N]
   Start start_;
+  bool singly_ = false;  // see Env::play_singly
+  std::string begins_;   // rows and numbers of the episodes that the next step begins, as HostRequest::step has them
   mutable std::string unreported_;                      // why the process was lost between two steps
   std::optional<std::pair<uint64_t, uint64_t>> begun_;  // the seed and first row of begin_reset()
   mutable std::unique_ptr<LibraryProcess> process_;

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -33,11 +36,13 @@ class Host {
   Answer answer(const HostMessage& message, const std::string& text);
   Answer open(const std::string& text);
   void attach(size_t size);
+  void begin_episodes(uint64_t seed, std::string_view rows_and_episodes);
   Answer errors();
 
   std::unique_ptr<Env> env_;
   std::shared_ptr<std::byte[]> memory_;
   std::optional<SharedStep> shared_;
+  bool singly_ = false;  // see Env::play_singly
 };
 
 // Ends this process without the destructors of the library, which could hang.
@@ -85,6 +90,14 @@ void Host::attach(size_t size) {
   shared_.emplace(env_->spec(), env_->rows(), memory_);
 }
 
+void Host::begin_episodes(uint64_t seed, std::string_view rows_and_episodes) {
+  if (!std::exchange(singly_, true)) env_->play_singly(seed);
+  for (uint64_t pair[2]; rows_and_episodes.size() >= sizeof pair; rows_and_episodes.remove_prefix(sizeof pair)) {
+    std::memcpy(pair, rows_and_episodes.data(), sizeof pair);
+    env_->begin_episode(static_cast<int64_t>(pair[0]), pair[1]);
+  }
+}
+
 // The errors of the rows, one a line.
 Answer Host::errors() {
   Answer answer;
@@ -102,7 +115,10 @@ Answer Host::answer(const HostMessage& message, const std::string& text) {
     case HostRequest::open: return open(text);
     case HostRequest::attach: attach(message.a); break;
     case HostRequest::reset: env_->reset(message.a, message.b, shared_->step); return errors();
-    case HostRequest::step: env_->step(shared_->actions, shared_->step); return errors();
+    case HostRequest::step:
+      if (message.a != 0) begin_episodes(message.b, text);
+      env_->step(shared_->actions, shared_->step);
+      return errors();
     case HostRequest::observe: env_->observe(shared_->step); return errors();
     case HostRequest::set_active: env_->set_active(row, message.b != 0); break;
     case HostRequest::render: result.text = env_->render(row); break;

@@ -66,7 +66,7 @@ TEST_CASE("episode_player: if environments always fail, their error ends it") {
     for (uint64_t step = 0; step < kMaxPlayFailures; ++step) player.step(policy);
   };
   CHECK_THROWS_WITH_AS(play_on(),
-                       "the environment failed 16 times, the last time with: row 1: synthetic: injected exception",
+                       "the environment failed 16 times, the last time with: row 0: synthetic: injected exception",
                        EnvironmentFailed);
   CHECK(player.summary().episodes == 0);
   CHECK(player.summary().failed == 4);
@@ -80,7 +80,7 @@ TEST_CASE("episode_player: of many episodes that all fail, not all are tried") {
     for (uint64_t step = 0; step <= kMaxPlayFailures; ++step) player.step(policy);
   };
   CHECK_THROWS_AS(play_on(), EnvironmentFailed);
-  CHECK(player.summary().played == kMaxPlayFailures + 1);
+  CHECK(player.summary().played == kMaxPlayFailures + 4);  // four fail at a time
 }
 
 TEST_CASE("episode_player: any number of failures is allowed once an episode has ended") {
@@ -97,7 +97,7 @@ TEST_CASE("episode_player: the episodes are the same for any number of rows") {
   for (const int64_t rows : {2, 5, 23}) {
     const EpisodeSummary several = play(config_of("CartPole-v1"), rows, 23);
     CHECK(several.return_mean == one.return_mean);
-    CHECK(several.return_std == doctest::Approx(one.return_std));
+    CHECK(several.return_std == one.return_std);
     CHECK(several.return_min == one.return_min);
   }
 }
@@ -157,6 +157,8 @@ struct Flaky {
     double fails = 0;          // of the steps, by chance that does not repeat with the episode
     bool doomed_fail = false;  // in its third step an episode that drew so fails, each time
     Rng* chance = nullptr;
+    uint64_t* resets = nullptr;  // counts them
+    int32_t fails_from = -1;     // the first step that fails, always; 0: reset() does
   };
   explicit Flaky(const Options& of) : options(of) {}
   static EnvSpec spec() {
@@ -171,8 +173,11 @@ struct Flaky {
     length = rng.below(2) == 0 ? 4 : 40;
     doomed = rng.below(6) == 0;
     steps = 0;
+    if (options.resets != nullptr) ++*options.resets;
+    if (options.fails_from == 0) throw std::runtime_error("no start");
   }
   RowStep step(int32_t, Rng&) {
+    if (steps + 1 == options.fails_from) throw std::runtime_error("no step");
     if (options.fails > 0 && options.chance->uniform_double() < options.fails) throw std::runtime_error("by chance");
     ++steps;
     if (options.doomed_fail && doomed && steps == 3) throw std::runtime_error("doomed");
@@ -185,7 +190,7 @@ struct Flaky {
   bool doomed = false;
 };
 
-// Rows of one process: if one fails, all that are active do.
+// Rows of one process: if one fails, all that are active do. Episodes cannot begin singly.
 class OneProcess final : public Env {
  public:
   explicit OneProcess(std::unique_ptr<Env> env) : env_(std::move(env)) {}
@@ -292,4 +297,68 @@ TEST_CASE("episode_player: the rows of a world are played together, also when on
   CHECK(failing.return_mean == sound.return_mean);
   const EpisodeSummary doomed = play(std::make_unique<OneProcess>(flaky(12, {.doomed_fail = true})), 36, 12);
   CHECK(doomed.ended() == 36);  // none is ever without those of its world
+}
+
+namespace {
+
+// Rows that only a reset of all of them starts.
+class Together final : public Env {
+ public:
+  explicit Together(std::unique_ptr<Env> env) : env_(std::move(env)) {}
+  const EnvSpec& spec() const override { return env_->spec(); }
+  int64_t rows() const override { return env_->rows(); }
+  void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override { env_->reset(seed, first_row, out); }
+  void step(const Array& actions, EnvStep& out) override { env_->step(actions, out); }
+  void observe(EnvStep& out) override { env_->observe(out); }
+  void set_active(int64_t row, bool active) override { env_->set_active(row, active); }
+  std::string render(int64_t row) const override { return env_->render(row); }
+  bool save(std::string&) const override { return false; }
+  bool load(const std::string&) override { return false; }
+
+ private:
+  std::unique_ptr<Env> env_;
+};
+
+}  // namespace
+
+TEST_CASE("episode_player: each episode has one reset, and no row waits for the episodes of others") {
+  for (const int64_t rows : {1, 8}) {
+    uint64_t resets = 0, steps = 0;
+    auto env = flaky(rows, {.resets = &resets});
+    FirstPolicy policy(env->spec());
+    EpisodePlayer player(std::move(env), 7, 160);
+    for (; !player.complete(); ++steps) player.step(policy);
+    CHECK(resets == 160);
+    const auto of_all = static_cast<uint64_t>(std::llround(160 * player.summary().length_mean));
+    CHECK(steps <= (of_all + 160) / static_cast<uint64_t>(rows) + 41);  // each begins in a step of its own
+  }
+}
+
+TEST_CASE("episode_player: if rows have to begin together, the episodes are the same") {
+  const EpisodeSummary apart = play(flaky(7), 50), together = play(std::make_unique<Together>(flaky(7)), 50);
+  CHECK(together.episodes == 50);
+  CHECK(together.return_mean == apart.return_mean);
+  CHECK(together.return_std == apart.return_std);
+  const EpisodeSummary doomed = play(flaky(7, {.doomed_fail = true}), 50),
+                       doomed_together = play(std::make_unique<Together>(flaky(7, {.doomed_fail = true})), 50);
+  CHECK(doomed.failed > 0);
+  CHECK(doomed_together.failed == doomed.failed);
+  CHECK(doomed_together.return_mean == doomed.return_mean);
+}
+
+TEST_CASE("episode_player: episodes that fail in their reset or in a step all count as failed") {
+  for (const int32_t fails_from : {0, 1, 3})
+    for (const bool together : {false, true}) {
+      CAPTURE(fails_from);
+      std::unique_ptr<Env> env = flaky(3, {.fails_from = fails_from});
+      if (together) env = std::make_unique<Together>(std::move(env));
+      FirstPolicy policy(env->spec());
+      EpisodePlayer player(std::move(env), 7, 6);
+      const auto play_on = [&] {
+        while (!player.complete()) player.step(policy);
+      };
+      CHECK_THROWS_AS(play_on(), EnvironmentFailed);
+      CHECK(player.summary().failed == 6);
+      CHECK(player.summary().played == 24);
+    }
 }

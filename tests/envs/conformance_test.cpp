@@ -319,6 +319,18 @@ TEST_CASE("every env: an inactive row is not stepped, and starts a new episode w
   });
 }
 
+TEST_CASE("every env: an episode that begins singly is the first one of the row of its number, and none follows") {
+  for_every_env([](const std::string& id) {
+    for (const int64_t chunk : {1, 3}) {
+      if (chunk > 1 && make_env(small_config(id, 1))->spec().action.masked) continue;
+      const auto env = make_env(small_config(id, 3, chunk)), other = make_env(small_config(id, 3, chunk));
+      REQUIRE(env->play_singly(4));
+      CHECK(difference_of_singles(*env, *other, 4, 5, kSteps) == "");
+      CHECK(difference_of_singles(*env, *other, 4, 2, kSteps) == "");
+    }
+  });
+}
+
 TEST_CASE("every env: arrays that do not fit the spec are rejected") {
   for_every_env([](const std::string& id) {
     Running run(small_config(id, 2), 4);

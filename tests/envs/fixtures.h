@@ -1,6 +1,7 @@
 #pragma once
 // Drives an environment in tests: random allowed actions, and the results of a step as comparable bytes.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,45 @@ inline std::string all_bytes(const EnvStep& step) {
   for (int64_t i = 0; i < step.rewards.dim(0); ++i) text += row_bytes(step, i);
   for (const std::string& error : step.errors) text += error;
   return text;
+}
+
+// The results of the last step of an episode in row i, which do not depend on what follows.
+inline std::string end_bytes(const EnvStep& step, int64_t i) {
+  std::string text;
+  for (const Array* column :
+       {&step.rewards, &step.terminated, &step.truncated, &step.success, &step.executed, &step.failed})
+    append_bytes(text, column->slice(i, i + 1));
+  for (const auto& [name, array] : step.final_observations) append_bytes(text, array.at(i));
+  return text;
+}
+
+// Plays the episodes from `first` on in `env`, after play_singly(seed), beside those of `other` after a reset with this
+// seed and first row, until all have ended or for so many steps. Returns what differs; empty if nothing does.
+inline std::string difference_of_singles(Env& env, Env& other, uint64_t seed, uint64_t first, uint64_t steps) {
+  const int64_t rows = env.rows();
+  EnvStep one = EnvStep::allocate(env.spec(), rows), all = EnvStep::allocate(env.spec(), rows);
+  other.reset(seed, first, all);
+  std::ranges::fill(all.failed.mutable_view<uint8_t>(), uint8_t{2});
+  for (int64_t i = 0; i < rows; ++i) env.begin_episode(i, first + static_cast<uint64_t>(i));
+  env.step(Array(env.spec().action.dtype(), env.spec().action.shape().prepended(rows)), one);
+  std::vector<bool> ended(static_cast<size_t>(rows));
+  for (uint64_t t = 0; t <= steps; ++t) {
+    for (int64_t i = 0; i < rows; ++i) {
+      const auto n = static_cast<size_t>(i);
+      const std::string at = "row " + std::to_string(i) + " after " + std::to_string(t) + " steps: ";
+      if (ended[n] && one.failed.view<uint8_t>()[n] != 2) return at + "not idle after its end";
+      if (ended[n]) continue;
+      ended[n] = all.terminated.view<uint8_t>()[n] != 0 || all.truncated.view<uint8_t>()[n] != 0;
+      if (ended[n] ? end_bytes(one, i) != end_bytes(all, i) : row_bytes(one, i) != row_bytes(all, i))
+        return at + (ended[n] ? "another end" : "other results");
+    }
+    if (!one.errors.empty()) return one.errors.front();
+    if (std::ranges::find(ended, false) == ended.end()) return "";
+    const Array actions = random_actions(other, all, t, first);
+    other.step(actions, all);
+    env.step(actions, one);
+  }
+  return "";
 }
 
 inline void fill_bytes(Array& array, int value) {

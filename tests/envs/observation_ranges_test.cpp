@@ -162,3 +162,28 @@ TEST_CASE("observation_ranges: an environment without ranges is returned unchang
   other.env->observe(other.out);
   CHECK(other.token(1) == 1);
 }
+
+TEST_CASE("observation_ranges: an episode that began singly and fails is inactive until another one begins") {
+  Tokens::first = 0;
+  const auto env = with_ranges(std::make_unique<Batched<Tokens>>(Tokens::spec(), 2), {{1, 3, "a table of 3"}});
+  EnvStep out = EnvStep::allocate(env->spec(), 2);
+  const auto step = [&](int32_t action) { env->step(Array::of<int32_t>({2, 1, 1}, {action, action}), out); };
+  REQUIRE(env->play_singly(1));
+  for (const int32_t action : {Tokens::too_large, Tokens::ends_too_large, Tokens::throws}) {
+    env->begin_episode(1, 3);
+    step(Tokens::next);
+    CHECK(out.failed == Array::of<uint8_t>({2}, {2, 2}));
+    step(action);
+    CHECK(out.failed == Array::of<uint8_t>({2}, {2, 1}));
+    CHECK(out.errors.size() == 1);
+    step(Tokens::next);
+    CHECK(out.failed == Array::of<uint8_t>({2}, {2, 2}));
+  }
+  Tokens::first = 3;
+  env->begin_episode(0, 3);
+  step(Tokens::next);
+  CHECK(out.failed == Array::of<uint8_t>({2}, {1, 2}));
+  step(Tokens::next);
+  CHECK(out.failed == Array::of<uint8_t>({2}, {2, 2}));
+  Tokens::first = 0;
+}

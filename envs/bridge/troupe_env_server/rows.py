@@ -19,7 +19,7 @@ class Block:
 
     def __init__(self, spaces, layout, memory):
         self.spaces = spaces
-        self.count, self.chunk = layout["rows"], layout["chunk"]
+        self.count, self.chunk, self.restarts = layout["rows"], layout["chunk"], layout["restarts"]
         arrays = {}
         for entry in layout["arrays"]:
             size = math.prod(entry["shape"])
@@ -95,10 +95,12 @@ class Rows(Block):
         self.write_next(i, observation)
 
     def finish(self, i, observation, terminated, truncated, info):
-        """The end of an episode, and the beginning of the next one."""
+        """The end of an episode, and the beginning of the next one unless troupe asks for it."""
         self.write(i, observation, self.finals)
         self.success[i] = bool(success_of(info))
         self.terminated[i], self.truncated[i] = terminated, truncated and not terminated
+        if not self.restarts:
+            return
         try:
             observation, info = parts_of_reset(self.envs[i].reset())
             dict_of(info)

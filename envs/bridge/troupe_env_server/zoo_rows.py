@@ -55,7 +55,7 @@ class World:
                     rows.write_next(i, result[0][agent])  # the mask of a row without a policy
                 continue
             self.take(i, agent, result)
-        if over:
+        if over and rows.restarts:
             self.start_again(commands, before)
 
     def start_again(self, commands, acted):

@@ -358,3 +358,26 @@ TEST_CASE("python_env: an environment may start processes with multiprocessing, 
   run.act(1);
   CHECK(run.step.errors.empty());
 }
+
+TEST_CASE("python_env: an episode that begins singly is the first one of the row of its number, and none follows") {
+  if (!can_use("numpy")) return;
+  for (const int64_t processes : {1, 2})
+    for (const char* name : {"Walk", "Grid", "Choices"}) {
+      CAPTURE(name);
+      const EnvConfig config = python_config(name, 3, "{}", processes);
+      const auto env = make_env(config);
+      REQUIRE(env->play_singly(4));
+      CHECK(difference_of_singles(*env, *make_env(config), 4, 5, 200) == "");
+    }
+  const auto env = make_env(python_config("Walk", 2));
+  EnvStep step = EnvStep::allocate(env->spec(), 2);
+  REQUIRE(env->play_singly(1));
+  for (int episode = 1; episode <= 3; ++episode) {
+    env->begin_episode(0, 7);
+    for (int t = 0; t < 8; ++t) {
+      env->step(Array(DType::i32, {2, 1, 1}), step);
+      CHECK(step.observations[0].second.view<float>()[2] == (t < 5 ? episode : 0));  // its resets
+      CHECK(step.failed == Array::of<uint8_t>({2}, {uint8_t(t == 0 || t > 5 ? 2 : 0), 2}));
+    }
+  }
+}

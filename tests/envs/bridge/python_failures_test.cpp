@@ -487,3 +487,31 @@ TEST_CASE("python_env: an unknown Gymnasium id is refused with Gymnasium's sugge
   CHECK(text.starts_with("env.id: \"gym:CartPoel-v1\" cannot be made: NameNotFound: "));
   CHECK(text.find("CartPole") != std::string::npos);
 }
+
+TEST_CASE("python_env: a row that fails in an episode that began singly is inactive until another one begins") {
+  if (!can_use("numpy")) return;
+  for (const std::string what : {"raise", "nan", "kill", "raise_in_reset"}) {
+    CAPTURE(what);
+    const auto env = make_env(python_config("Trouble", 2, trouble(what)));
+    EnvStep step = EnvStep::allocate(env->spec(), 2);
+    const auto advance = [&] { env->step(Array(DType::i32, {2, 1, 1}), step); };
+    REQUIRE(env->play_singly(1));
+    for (int episode = 0; episode < 3; ++episode) {
+      for (int64_t i = 0; i < 2; ++i) env->begin_episode(i, 5);
+      advance();
+      const bool now = what == "raise_in_reset" && episode == 1;  // the second reset of an environment
+      CHECK(step.failed == Array::of<uint8_t>({2}, {uint8_t(now ? 1 : 2), uint8_t(now ? 1 : 2)}));
+      for (int t = 0; !now && t < 2; ++t) advance();
+      if (what == "raise_in_reset") {
+        for (int64_t i = 0; i < 2; ++i) env->set_active(i, false);
+        continue;
+      }
+      advance();
+      CHECK(step.failed == Array::of<uint8_t>({2}, {1, 1}));
+      CHECK(step.errors.size() == 2);
+      advance();
+      CHECK(step.failed == Array::of<uint8_t>({2}, {2, 2}));
+      CHECK(step.errors.empty());
+    }
+  }
+}

@@ -261,6 +261,22 @@ TEST_CASE("zoo: results depend neither on the number of rows nor on that of proc
   }
 }
 
+TEST_CASE("zoo: the episodes of a world begin singly; those of a vector environment cannot") {
+  if (!can_use("numpy")) return;
+  for (const int64_t processes : {1, 2}) {
+    const auto env = make_env(zoo_config(6, "{}", processes));
+    REQUIRE(env->play_singly(4));
+    CHECK(difference_of_singles(*env, *make_env(zoo_config(6, "{}", processes)), 4, 9, 20) == "");
+    EnvStep step = EnvStep::allocate(env->spec(), 6);
+    for (int64_t i = 3; i < 6; ++i) env->begin_episode(i, static_cast<uint64_t>(i));
+    env->step(Array(DType::i32, {6, 1, 1}), step);
+    CHECK(step.observations[0].second.view<float>()[3 * 3 + 2] == 2);  // resets of the second world
+    CHECK(step.observations[0].second.view<float>()[2] == 0);
+  }
+  for (const char* mode : {"NextStep", "SameStep", "Disabled"})
+    CHECK(!make_env(vector_config(mode, 3))->play_singly(4));
+}
+
 TEST_CASE("zoo: an exception or a crash fails the rows of its world, which begins again") {
   if (!can_use("numpy")) return;
   for (const char* what : {"raise", "kill"}) {

@@ -149,6 +149,26 @@ TEST_CASE("hosted_env: rows that are inactive stay so when the process is lost")
   CHECK(step.errors[0].find("was killed by signal 9 (Killed)") != std::string::npos);
 }
 
+TEST_CASE("hosted_env: episodes begin singly as in this process, also in the process after one that was lost") {
+  const TempFolder folder;
+  EnvConfig config = config_of(compiled(folder, "examples/c_env/hill.c"), 3);
+  const auto apart = make_env(config), other = make_env(config);
+  REQUIRE(apart->play_singly(4));
+  CHECK(difference_of_singles(*apart, *other, 4, 5, 500) == "");
+  CHECK(difference_of_singles(*apart, *other, 4, 2, 500) == "");
+  HostedEnv env({stepping(folder, "abort()"), "{}", 0, std::chrono::seconds(60), std::chrono::seconds(60)}, 2);
+  EnvStep step = EnvStep::allocate(env.spec(), 2);
+  REQUIRE(env.play_singly(4));
+  for (int episode = 0; episode < 3; ++episode) {
+    env.begin_episode(1, 8);
+    env.step(zeros(env), step);
+    CHECK(step.failed == Array::of<uint8_t>({2}, {2, 2}));
+    for (int t = 0; t < 3; ++t) env.step(zeros(env), step);
+    CHECK(step.failed == Array::of<uint8_t>({2}, {2, 1}));
+    CHECK(step.errors.size() == 1);
+  }
+}
+
 TEST_CASE("hosted_env: a process that is lost between two steps fails its rows when they are observed") {
   const TempFolder folder;
   HostedEnv env(
