@@ -209,7 +209,7 @@ class Run:
         try:
             with socket.create_connection((host.strip("[]"), int(port)), timeout=10) as connection:
                 connection.settimeout(None)
-                connection.sendall(b'{"type":"subscribe"}\n')  # a client that says nothing waits for its first message
+                connection.sendall(b'{"type":"subscribe"}\n')  # the run says nothing before its client has
                 for line in connection.makefile("rb"):
                     message = json.loads(line)
                     if message["type"] == "stats":

@@ -134,17 +134,14 @@ const std::string kTrustedHosts =
 
 // The answer to a request that names another host; empty when it does not.
 std::string refuse_host(std::string_view head, const std::vector<std::string>& own_hosts) {
-  const auto refusal = [](const std::string& status, const std::string& why) {
-    return response(status, "text/plain", status + ": " + why + '\n', true);
-  };
   const auto hosts = header_values(head, "host");
-  if (hosts.size() > 1) return refusal("400 Bad Request", "more than one Host header");
+  if (hosts.size() > 1) return http_error("400 Bad Request", "more than one Host header");
   for (const std::string_view host : hosts)
-    if (!is_trusted_host(host, own_hosts)) return refusal("421 Misdirected Request", "the Host" + kTrustedHosts);
+    if (!is_trusted_host(host, own_hosts)) return http_error("421 Misdirected Request", "the Host" + kTrustedHosts);
   for (std::string_view origin : header_values(head, "origin")) {
     const size_t scheme = origin.find("://");
     if (scheme == std::string_view::npos || !is_trusted_host(origin.substr(scheme + 3), own_hosts))
-      return refusal("403 Forbidden", "the Origin" + kTrustedHosts);
+      return http_error("403 Forbidden", "the Origin" + kTrustedHosts);
   }
   return "";
 }
@@ -162,10 +159,7 @@ std::string path_of(const RequestLine& request) {
   return std::string(request.target.substr(0, request.target.find('?')));
 }
 
-std::string not_found() {
-  return response("404 Not Found", "text/plain", "404 Not Found: there are /, /health, /stats, /metrics and /stream\n",
-                  true);
-}
+std::string not_found() { return http_error("404 Not Found", "there are /, /health, /stats, /metrics and /stream"); }
 
 // No other page may show it in a frame; what it loads is limited by itself.
 constexpr const char* kPageHeaders =
@@ -176,7 +170,9 @@ constexpr const char* kPageHeaders =
 
 bool is_http_request_line(std::string_view line) { return parse_request_line(line).has_value(); }
 
-std::string http_error(const std::string& status) { return response(status, "text/plain", status + "\n", true); }
+std::string http_error(const std::string& status, const std::string& reason) {
+  return response(status, "text/plain", status + (reason.empty() ? "" : ": " + reason) + '\n', true);
+}
 
 std::string http_response(std::string_view head, const HttpPages& pages) {
   if (std::string refused = refuse(head, pages.own_hosts); !refused.empty()) return refused;
@@ -213,7 +209,7 @@ std::string refuse_websocket(std::string_view head, const std::vector<std::strin
   const auto hosts = header_values(head, "host");
   for (const std::string_view origin : header_values(head, "origin"))
     if (hosts.empty() || !equal_ignoring_case(origin.substr(origin.find("://") + 3), hosts.front()))
-      return response("403 Forbidden", "text/plain", "403 Forbidden: the Origin must be this page\n", true);
+      return http_error("403 Forbidden", "the Origin must be this page");
   return "";
 }
 

@@ -25,8 +25,8 @@ bool is_http_request_line(std::string_view line);
 // page whose host name was made to resolve to this machine must not read a run's figures.
 std::string http_response(std::string_view head, const HttpPages& pages);
 
-// An answer with just a status, such as "431 Request Header Fields Too Large".
-std::string http_error(const std::string& status);
+// An answer with a status, such as "431 Request Header Fields Too Large", and perhaps the reason.
+std::string http_error(const std::string& status, const std::string& reason = "");
 
 // Whether a request head asks for a WebSocket.
 bool asks_for_websocket(std::string_view head);

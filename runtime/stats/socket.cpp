@@ -97,23 +97,27 @@ void StatsSocket::Server::accepted(tcp::socket socket) {
   if (sessions_.size() >= std::min(most + kMaxRefused, files)) return turn_away(std::move(socket), too_many);
   ignored = socket.set_option(tcp::no_delay(true), ignored);
   ignored = socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  const auto session = std::make_shared<Session>(*this, std::move(socket));
+  const auto session = std::make_shared<Session>(*this, std::move(socket), refuse ? too_many : "");
   sessions_.insert(session);
   open_ = sessions_.size();
   session->start();
-  if (refuse) session->refuse(too_many);
 }
 
-// Refuses a client without waiting, for floods of connections: one line fits into the empty buffer of a new connection.
-// What the client has sent is read first, because closing with unread bytes would reset the connection, and the client
-// could lose the line.
+// Refuses a client without waiting, for floods of connections: the answer fits into the empty buffer of a new
+// connection. What the client has sent is read first. It tells what to answer, and closing with unread bytes would
+// reset the connection, so that the client could lose the answer.
 void StatsSocket::Server::turn_away(tcp::socket socket, const std::string& reason) {
   error_code ended;
   ended = socket.non_blocking(true, ended);
-  socket.write_some(asio::buffer(*line_of(error_message(reason))), ended);
-  if (!ended) ended = socket.shutdown(tcp::socket::shutdown_send, ended);
   std::array<char, kReadBytes> unread;
-  for (int reads = 0; !ended && reads < 16; ++reads) socket.read_some(asio::buffer(unread), ended);
+  std::string begin;
+  for (int reads = 0; !ended && reads < 16; ++reads) {
+    const size_t bytes = socket.read_some(asio::buffer(unread), ended);
+    if (begin.empty()) begin.assign(unread.data(), bytes);
+  }
+  if (begin.empty()) return;
+  socket.write_some(asio::buffer(*refusal(may_be_http(begin[0]), reason)), ended);
+  if (!ended) ended = socket.shutdown(tcp::socket::shutdown_send, ended);
 }
 
 void StatsSocket::Server::remove(const std::shared_ptr<Session>& session) {
@@ -183,7 +187,9 @@ std::string StatsSocket::Server::text_page() const {
   const std::string address = text_of(endpoint_);
   return "troupe run: " + options_.run + "\n\nOpen http://" + address +
          "/ in a browser, or read:\n\n  /stats    the newest figures, JSON\n  /metrics  the same for Prometheus\n"
-         "  /stream   a WebSocket with all of them\n\nA stream without HTTP, one JSON object per line:\n\n  nc " +
+         "  /stream   a WebSocket with all of them\n\nA stream without HTTP, one JSON object per line, which begins "
+         "when "
+         "you press Enter:\n\n  nc " +
          endpoint_.address().to_string() + ' ' + std::to_string(endpoint_.port()) + "\n";
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 // The statistics port: any program can watch a run on it (docs/protocol.md). It has a thread of its own; the
-// functions may be called from any thread and do not wait for clients. Clients are not trusted: what one sends is
-// limited in size, rate and count, and one that reads too slowly is dropped.
+// functions may be called from any thread and do not wait for clients. It says nothing before a client has sent
+// something, which tells whether the client speaks HTTP or JSON. Clients are not trusted: what one sends is limited in
+// size, rate and count, and one that reads too slowly is dropped.
 
 #include <chrono>
 #include <cstddef>
@@ -29,8 +30,8 @@ struct StatsSocketOptions {
   size_t max_clients = 64;
   size_t max_queued_bytes = 1 << 20;  // waiting to be sent to one client; more, and it is dropped as too slow
   size_t max_line_bytes = 64 << 10;
-  // Silence after which a new client is taken for one that only listens. Browsers connect before they have a request.
-  std::chrono::milliseconds detect_timeout{30000};
+  // After this time a new client that has sent nothing is closed. Browsers connect before they have a request.
+  std::chrono::milliseconds silence_timeout{60000};
   std::chrono::milliseconds line_timeout{10000};   // for the rest of a line or of an HTTP request that has begun
   std::chrono::milliseconds linger_timeout{1000};  // for a client to read the reason why it is closed
 };

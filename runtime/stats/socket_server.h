@@ -51,6 +51,10 @@ class StatsSocket::Server {
   static constexpr double kRequestsPerSecond = 10;  // and in the long run
 
   static Message line_of(std::string message) { return std::make_shared<const std::string>(std::move(message) + '\n'); }
+  // HTTP begins with a method in capitals, which no JSON request does.
+  static bool may_be_http(char first) { return first >= 'A' && first <= 'Z'; }
+  // The last message to a client that is refused.
+  static Message refusal(bool http, const std::string& reason);
 
   void listen();
   void run();
@@ -82,12 +86,13 @@ class StatsSocket::Server {
   std::thread thread_;
 };
 
-// One connection. It is undecided until its first bytes, or their absence, tell whether it speaks HTTP or JSON. An HTTP
-// request can make it a WebSocket (socket_websocket.cpp), which carries the same messages, one in each frame.
+// One connection. It is undecided, and nothing is sent, until its first bytes tell whether it speaks HTTP or JSON. An
+// HTTP request can make it a WebSocket (socket_websocket.cpp), which carries the same messages, one in each frame.
 class StatsSocket::Server::Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Server& server, tcp::socket socket)
-      : server_(&server), socket_(std::move(socket)), timer_(socket_.get_executor()) {}
+  // With a reason in `refused` the client gets that instead of an answer.
+  Session(Server& server, tcp::socket socket, std::string refused)
+      : server_(&server), socket_(std::move(socket)), timer_(socket_.get_executor()), refused_(std::move(refused)) {}
 
   void start();
   // Tells the client why, and closes once it has read that, or did not in time.
@@ -131,6 +136,7 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
   std::unique_ptr<Frames> websocket_;  // over socket_
   boost::asio::steady_timer timer_;
   uint64_t timer_generation_ = 0;
+  const std::string refused_;
   Mode mode_ = Mode::undecided;
   std::array<char, kReadBytes> chunk_;
   std::string received_;  // bytes that are not handled yet

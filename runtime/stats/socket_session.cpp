@@ -19,7 +19,8 @@ constexpr double kSnapshotsPerRequest = 400;  // this much history counts as one
 }  // namespace
 
 void StatsSocket::Server::Session::start() {
-  set_deadline(server_->options_.detect_timeout, [this] { begin_lines(); });
+  const StatsSocketOptions& options = server_->options_;
+  set_deadline(refused_.empty() ? options.silence_timeout : options.line_timeout, [this] { close(); });
   read();
 }
 
@@ -28,10 +29,7 @@ void StatsSocket::Server::Session::read() {
     if (!self->socket_.is_open()) return;  // closed since this operation completed
     if (!error) return self->received(bytes);
     if (error != asio::error::eof || self->sent_all_) return self->close();
-    // The client has shut down its side of the connection. It still gets the answers to its requests; without any
-    // request it gets `hello` and the newest snapshot.
-    if (self->mode_ == Mode::undecided && !self->closing_) self->begin_lines();
-    self->finish(false);
+    self->finish(false);  // it has shut down its side of the connection, and still gets the answers to its requests
   });
 }
 
@@ -45,16 +43,17 @@ void StatsSocket::Server::Session::received(size_t bytes) {
   if (socket_.is_open() && !websocket_) read();
 }
 
-// HTTP begins with a method in capitals, which no JSON request does.
 void StatsSocket::Server::Session::decide() {
-  const bool capital = received_[0] >= 'A' && received_[0] <= 'Z';
+  const bool capital = may_be_http(received_[0]);
   const size_t line_end = received_.find('\n');
   const bool complete = line_end != std::string::npos;
   if (capital && complete && is_http_request_line(std::string_view(received_).substr(0, line_end)))
     mode_ = Mode::http;
   else if (!capital || complete || received_.size() > server_->options_.max_line_bytes)
-    begin_lines();
-  if (mode_ == Mode::lines || line_timer_on_) return;
+    mode_ = Mode::lines;
+  if (mode_ != Mode::undecided && !refused_.empty()) return refuse(refused_);
+  if (mode_ == Mode::lines) return begin_lines();
+  if (line_timer_on_) return;
   line_timer_on_ = true;
   set_deadline(server_->options_.line_timeout, [this] { line_deadline(); });
 }
@@ -91,7 +90,7 @@ void StatsSocket::Server::Session::handle_lines() {
   for (size_t end; !closing_ && (end = received_.find('\n', begin)) != std::string::npos; begin = end + 1) {
     std::string_view line = std::string_view(received_).substr(begin, end - begin);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    handle(line);
+    if (!line.empty()) handle(line);  // an empty line only asks for `hello`
     line_timer_on_ = false;
   }
   if (closing_) return received_.clear();
@@ -160,9 +159,14 @@ void StatsSocket::Server::Session::refuse(const std::string& reason) {
   const tcp::endpoint peer = socket_.remote_endpoint(ignored);
   server_->log_.warn("client " + (ignored ? "that is gone" : peer.address().to_string()) + " closed: " + reason);
   if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());  // the first is being written
-  queue_.push_back(line_of(error_message(reason)));
+  queue_.push_back(refusal(mode_ == Mode::http, reason));
   if (queue_.size() == 1) write();
   finish(true);
+}
+
+StatsSocket::Server::Message StatsSocket::Server::refusal(bool http, const std::string& reason) {
+  if (!http) return line_of(error_message(reason));
+  return std::make_shared<const std::string>(http_error("503 Service Unavailable", reason));
 }
 
 void StatsSocket::Server::Session::finish(bool linger) {

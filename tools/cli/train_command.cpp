@@ -52,13 +52,6 @@ std::string milliseconds_since_1970() {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-// How long a client of the statistics may take for the rest of a line. Tests set it, so that they need not wait for it.
-std::chrono::milliseconds line_timeout() {
-  const char* given = std::getenv("TROUPE_STATS_LINE_TIMEOUT_MS");  // NOLINT(concurrency-mt-unsafe): nothing sets it
-  const int64_t time = given == nullptr ? 0 : std::atoll(given);
-  return time > 0 ? std::chrono::milliseconds(time) : StatsSocketOptions{}.line_timeout;
-}
-
 // Where `address` names no port, that of the last start of the run in `folder` is used, so that a page which is open in
 // a browser finds this start. Returns that port if another program has taken it, else 0.
 uint16_t open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config,
@@ -72,8 +65,7 @@ uint16_t open_stats(std::optional<StatsSocket>& socket, const Address& address, 
                                       .defaults = to_json(RunConfig{}),
                                       .page_gz = dashboard_page(),
                                       .metrics = exported_metrics(),
-                                      .max_snapshots = static_cast<size_t>(config.stats.history),
-                                      .line_timeout = line_timeout()});
+                                      .max_snapshots = static_cast<size_t>(config.stats.history)});
   };
   const uint16_t before = address.port == 0 ? read_stats_port(posix_disk(), folder).value_or(0) : 0;
   try {

@@ -29,7 +29,6 @@ StatsSocketOptions quick_options() {
   StatsSocketOptions options;
   options.run = "demo";
   options.config = R"({"seed":5})";
-  options.detect_timeout = 20ms;
   return options;
 }
 
@@ -97,9 +96,9 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: the error about a port in use has the 
   CHECK_THROWS_WITH_AS(StatsSocket{options}, unknown.c_str(), IoError);
 }
 
-TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that sends nothing gets hello, then each snapshot") {
+TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that sends an empty line gets hello, then each snapshot") {
   StatsClient client(server);
-  CHECK(client.message() ==
+  CHECK(client.greeting() ==
         json::parse(
             R"({"type":"hello","protocol":2,"program":"troupe","run":"demo","config":{"seed":5},"defaults":{}})"));
   for (int i = 1; i <= 3; ++i) {
@@ -114,7 +113,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that connects later gets the 
   server.publish(kSnapshot);
   CHECK(still_serves() == "pong");
   StatsClient client(server);
-  CHECK(client.message()["type"] == "hello");
+  CHECK(client.greeting()["type"] == "hello");
   CHECK(client.message()["sequence"] == 1);
 }
 
@@ -135,22 +134,33 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: requests are answered in order, also w
   CHECK(client.message()["value"].is_null());
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "stats_socket: a client that has closed its sending side gets hello and the newest snapshot") {
+TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that has closed its sending side gets what it has asked for") {
   server.publish(kSnapshot);
   CHECK(still_serves() == "pong");
-  StatsClient client(server);
+  StatsClient silent(server), client(server), http(server);
+  silent.end_sending();
+  CHECK(silent.rest() == "");
+  client.send("\r\n");
   client.end_sending();
   CHECK(client.message()["type"] == "hello");
   CHECK(client.message()["type"] == "stats");
   CHECK(client.message().is_null());
+  http.send("GET /health HTTP/1.1\r\n\r\n");
+  http.end_sending();
+  CHECK(http.rest().ends_with("\r\n\r\nok\n"));
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: empty lines between requests are not answered") {
+  StatsClient client(server);
+  client.send("\n\n{\"type\":\"ping\"}\n\r\n{\"type\":\"ping\"}\n");
+  for (const char* type : {"hello", "pong", "pong"}) CHECK(client.message()["type"] == type);
 }
 
 TEST_CASE_FIXTURE(Fixture, "stats_socket: an invalid request ends the connection with one error") {
   server.publish(kSnapshot);
   const std::pair<std::string, std::string> cases[] = {
       {"garbage\n", "request:1:1: not valid JSON"},
-      {"\n", "request: is empty"},
+      {" \n", "request: is empty"},
       {std::string("\x16\x03\x01\x02\x00\x01\x00\n", 8), "request:1:5: not valid JSON"},  // the start of TLS
       {std::string("\0\0\0\0\n", 5), "request:1:1: not valid JSON"},
       {"GET\n", "request:1:1: not valid JSON"},  // nearly HTTP
@@ -204,7 +214,7 @@ TEST_CASE("stats_socket: an incomplete line or request head is closed in time, a
   CHECK(method.closing_error() == "the rest of a line did not come in time");
   CHECK(head.rest().starts_with("HTTP/1.1 408 "));
   StatsClient listens(f.server);
-  CHECK(listens.message()["type"] == "hello");
+  CHECK(listens.greeting()["type"] == "hello");
   f.server.publish(kSnapshot);
   CHECK(listens.message()["type"] == "stats");
 }
@@ -253,8 +263,7 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: HTTP clients get the page, the newest 
 }
 
 TEST_CASE("stats_socket: a request that comes late is answered with HTTP, as browsers connect before they ask") {
-  CHECK(StatsSocketOptions{}.detect_timeout >= 2s);
-  Fixture f({.run = "demo", .detect_timeout = 1h});
+  Fixture f({.run = "demo", .silence_timeout = 1h});
   StatsClient page(f.server), stats(f.server), lines(f.server);
   // Until then the server has had every occasion to send them something.
   f.server.publish(kSnapshot);
@@ -267,13 +276,21 @@ TEST_CASE("stats_socket: a request that comes late is answered with HTTP, as bro
   CHECK(lines.message()["type"] == "hello");
 }
 
-TEST_CASE("stats_socket: a client that says nothing is greeted when the time for a request has passed, not before") {
+TEST_CASE("stats_socket: a client that says nothing is told nothing, and closed when its time has passed, not before") {
   constexpr auto kTime = 100ms;
-  Fixture f({.run = "demo", .detect_timeout = kTime});
+  Fixture f({.run = "demo", .silence_timeout = kTime});
   const auto begin = std::chrono::steady_clock::now();
   StatsClient silent(f.server);
-  CHECK(silent.message()["type"] == "hello");
+  f.server.publish(kSnapshot);
+  CHECK(silent.rest() == "");
   CHECK(std::chrono::steady_clock::now() - begin >= kTime);
+  CHECK(f.server.counters().errors == 0);
+  StatsClient listens(f.server);
+  CHECK(listens.greeting()["type"] == "hello");
+  CHECK(listens.message()["type"] == "stats");
+  CHECK(StatsClient(f.server).rest() == "");  // by then the one that listens would be closed, too
+  f.server.publish(kSnapshot);
+  CHECK(listens.message()["sequence"] == 2);
 }
 
 namespace {
@@ -355,10 +372,21 @@ TEST_CASE_FIXTURE(Fixture,
     for (int i = 0; i < 500; ++i) {
       clients.push_back(std::make_unique<StatsClient>(server));
       REQUIRE(clients.back()->connected());
-      if (i < 64) CHECK(clients.back()->message()["type"] == "hello");
+      if (i < 64) CHECK(clients.back()->greeting()["type"] == "hello");
       if (i % 2 == 1) clients.back()->send("{\"type\":\"ping\"}\n");
     }
-    for (size_t i = 64; i < clients.size(); ++i) CHECK(clients[i]->closing_error() == "too many clients, at most 64");
+    while (server.counters().accepted < 500) std::this_thread::yield();
+    const std::string reason = "too many clients, at most 64";
+    for (size_t i = 64; i < 64 + 256; ++i) {
+      if (i % 2 == 0) clients[i]->send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      if (i % 2 == 1) CHECK(clients[i]->closing_error() == reason);
+      if (i % 2 == 0) CHECK(clients[i]->rest().ends_with("\r\n\r\n503 Service Unavailable: " + reason + '\n'));
+    }
+    // More are not waited for: they get the error if their request was there when they were accepted.
+    for (size_t i = 64 + 256; i < clients.size(); ++i) {
+      const std::string end = clients[i]->rest();
+      CHECK((end.empty() || (i % 2 == 1 && json::parse(end)["reason"] == reason)));
+    }
     CHECK(server.counters().refused == 500 - 64);
     server.publish(kSnapshot);
     for (size_t i = 0; i < 64; i += 2) CHECK(clients[i]->message()["type"] == "stats");
@@ -373,8 +401,8 @@ TEST_CASE("stats_socket: a client that does not read is disconnected with an err
   options.linger_timeout = 60s;  // so that a busy machine leaves the client enough time to read the error
   Fixture f(options);
   StatsClient slow(f.server, 4096), reader(f.server);
-  CHECK(slow.message()["type"] == "hello");
-  CHECK(reader.message()["type"] == "hello");
+  CHECK(slow.greeting()["type"] == "hello");
+  CHECK(reader.greeting()["type"] == "hello");
   const std::string snapshot = "{\"x\":\"" + std::string(100'000, 'x') + "\"}";
   int64_t published = 0;
   while (f.server.counters().slow == 0 && published < 1000) {
@@ -417,12 +445,13 @@ TEST_CASE_FIXTURE(Fixture, "stats_socket: many threads publish, each snapshot is
 TEST_CASE_FIXTURE(Fixture,
                   "stats_socket: stop sends queued messages, then ends all connections; a second stop does nothing") {
   StatsClient reader(server), silent(server);
-  CHECK(reader.message()["type"] == "hello");
+  CHECK(reader.greeting()["type"] == "hello");
   server.publish(kSnapshot);
   server.stop();
   server.stop();
   CHECK(reader.message()["type"] == "stats");
   CHECK(reader.message().is_null());
+  CHECK(silent.rest() == "");
   CHECK_FALSE(StatsClient(server).connected());
   server.publish(kSnapshot);
 }
@@ -432,7 +461,7 @@ TEST_CASE("stats_socket: stop does not wait for a client that never reads") {
   {
     Fixture f;
     StatsClient never_reads(f.server, 4096);
-    CHECK(never_reads.message()["type"] == "hello");
+    CHECK(never_reads.greeting()["type"] == "hello");
     for (int i = 0; i < 9; ++i) f.server.publish("{\"x\":\"" + std::string(100'000, 'x') + "\"}");
     f.server.stop();
   }

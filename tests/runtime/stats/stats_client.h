@@ -45,6 +45,11 @@ class StatsClient {
       bytes.remove_prefix(static_cast<size_t>(sent));
     }
   }
+  // Sends an empty line, which asks for `hello` only, and returns what comes.
+  nlohmann::json greeting() {
+    send("\n");
+    return message();
+  }
   void end_sending() { ::shutdown(fd_, SHUT_WR); }
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
