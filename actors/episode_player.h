@@ -70,9 +70,9 @@ std::string failed_episodes_text(uint64_t failed, uint64_t ended, const std::str
 
 class EpisodePlayer {
  public:
-  // `env` has not been reset; its rows are worlds of `rows_per_world` rows (see rows_per_world() in envs/make/make_env.h).
-  // Episode number e has the random stream of row e after a reset with `seed`, so it is the same for any number of
-  // rows. `state_size` as in Recurrence.
+  // `env` has not been reset; its rows are worlds of `rows_per_world` rows (see rows_per_world() in
+  // envs/make/make_env.h). Episode number e has the random stream of row e after a reset with `seed`, so it is the same
+  // for any number of rows. `state_size` as in Recurrence.
   EpisodePlayer(std::unique_ptr<Env> env, uint64_t seed, int64_t episodes, int64_t state_size = 0,
                 int64_t rows_per_world = 1);
 
