@@ -7,7 +7,7 @@
 namespace troupe {
 
 void run_deterministically(caf::actor_system& system, const SupervisorActor& supervisor, const bool& ended,
-                           const std::function<bool()>& interrupted) {
+                           const std::function<bool()>& interrupted, const std::function<void()>& stopping) {
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   bool told = false;
   // Delivers the oldest message or, if there is none, triggers the next timer. False if there is neither.
@@ -17,6 +17,7 @@ void run_deterministically(caf::actor_system& system, const SupervisorActor& sup
     if (step()) continue;
     if (stop && !told) {
       told = true;
+      if (stopping) stopping();
       caf::anon_send(supervisor, Stop{"interrupted"});
     } else {
       caf::anon_send(supervisor, idle_atom_v);

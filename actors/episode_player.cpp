@@ -6,6 +6,7 @@
 #include <ranges>
 #include <utility>
 
+#include "actors/environment_calls.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
@@ -78,9 +79,13 @@ void EpisodePlayer::step(Policy& policy) {
   if (singly_) begin_worlds();
   const bool acts = std::ranges::any_of(rows_, &Row::observes);
   const ActionSpec& action = env_->spec().action;
-  env_->step(
-      acts ? actions_.next(policy, env_->spec(), step_) : Array(action.dtype(), action.shape().prepended(env_->rows())),
-      step_);
+  const Array actions = acts ? actions_.next(policy, env_->spec(), step_)
+                             : Array(action.dtype(), action.shape().prepended(env_->rows()));
+  {
+    EnvironmentCall call;
+    env_->step(actions, step_);
+    call.note(step_);
+  }
   for (size_t row = 0; row < rows_.size(); ++row) note_row(row);
   end_step();
 }
@@ -122,7 +127,11 @@ void EpisodePlayer::begin_worlds() {
 // Begins episodes in all rows. Row i gets a number with remainder i, so that the numbers follow each other.
 void EpisodePlayer::begin_all() {
   const uint64_t first = next() / rows_.size() * rows_.size();
-  env_->reset(seed_, first, step_);
+  {
+    EnvironmentCall call;
+    env_->reset(seed_, first, step_);
+    call.note(step_);
+  }
   actions_ = LikelyActions(state_size_, env_->rows());
   rows_.assign(rows_.size(), {});
   while (has_next() && next() < first + rows_.size() && playing_worlds_ < most_worlds_)

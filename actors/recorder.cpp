@@ -8,6 +8,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/resume.h"
+#include "actors/run_progress.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 
@@ -69,7 +70,10 @@ void save(RecorderSelf self, const RunContext& context, RunSink& sink, const Sup
   try {
     Checkpoint checkpoint = to_checkpoint(message, context.config);
     checkpoint.extras.merge(std::exchange(self->state.states, {}));
-    sink.save(checkpoint);
+    if (!context.deterministic || message.last || checkpoint_due(context.config, message.version.number))
+      sink.save(checkpoint);
+    else
+      sink.keep(std::move(checkpoint));
   } catch (const LockLost&) {
     throw;
   } catch (const std::exception& e) {

@@ -22,6 +22,9 @@ class RunSink {
   // the lock of its folder. With RunContext::threads, the first three are called by one thread and the last two by
   // another.
   virtual void save(const Checkpoint& checkpoint) = 0;
+  // A checkpoint that is not due, of a deterministic run that may not be able to make another one. Replaces the one
+  // before.
+  virtual void keep(Checkpoint) {}
   // An evaluation has ended, possibly with an error. Its checkpoint may follow.
   virtual void evaluated(const Evaluation&) {}
   // A point of the curves, besides those of evaluations. A point with the env_steps of the previous one replaces it.

@@ -19,4 +19,13 @@ double run_progress(const StopConfig& stop, uint64_t env_steps, uint64_t updates
   return std::min(done, 1.0);
 }
 
+bool due(uint64_t updates, int64_t every) {
+  return every > 0 && updates > 0 && updates % static_cast<uint64_t>(every) == 0;
+}
+
+bool checkpoint_due(const RunConfig& config, uint64_t updates) {
+  return due(updates, config.checkpoint.every_updates) ||
+         (config.checkpoint.keep_best > 0 && due(updates, config.evaluation.every_updates));
+}
+
 }  // namespace troupe

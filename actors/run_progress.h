@@ -17,4 +17,10 @@ double time_progress(const StopConfig& stop, double seconds, const ReplayStart& 
 // Progress of the run, in [0, 1]: the largest over all its limits. `time` is the result of time_progress().
 double run_progress(const StopConfig& stop, uint64_t env_steps, uint64_t updates, double time);
 
+// Whether something that is done every so many updates, 0 = never, is done after these.
+bool due(uint64_t updates, int64_t every);
+// Whether the policy after so many updates is saved: with checkpoint.keep_best every evaluated one is, because it may
+// turn out to be one of the best.
+bool checkpoint_due(const RunConfig& config, uint64_t updates);
+
 }  // namespace troupe

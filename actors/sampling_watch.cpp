@@ -44,11 +44,13 @@ void SamplingWatch::failing(uint64_t worker, const std::string& error, Clock::ti
     it->second.failed = now;
     it->second.steps_then = steps_;
     follow(it->second);
-    // Whole seconds, so that the short real time of calls has no effect where time is simulated.
+    // Whole seconds, so that the short real time of calls has no effect where time is simulated. A deterministic run
+    // that ends because of longer ones has hung, which depends on real time already.
     const auto in_vain = std::chrono::floor<std::chrono::seconds>(it->second.stepping - it->second.stepping_then);
-    if (!deterministic_) since -= std::clamp<Clock::duration>(in_vain, Clock::duration(0), patience_);
+    since -= std::clamp<Clock::duration>(in_vain, Clock::duration(0), patience_);
   }
-  if (last_step_) since = std::max(since, *last_step_);
+  // Not where the clock stands still in calls: what they took would be no time since the last step.
+  if (last_step_ && !deterministic_) since = std::max(since, *last_step_);
   failing_since_ = failing_since_ ? std::min(*failing_since_, since) : since;
   last_failure_ = now;
   error_ = error;

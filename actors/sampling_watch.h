@@ -24,8 +24,8 @@ class SamplingWatch {
   // A worker whose environments fail says so every second: one that is silent for longer is inside a step or a start.
   static constexpr std::chrono::seconds kSilence{5};
 
-  // `patience` 0 = never fails. `deterministic` (see RunContext): no time passes in a step, and a worker says that its
-  // environments fail only when it has made one, so that its silence means nothing.
+  // `patience` 0 = never fails. `deterministic` (see RunContext): the clock of the caller stands still in a step, and a
+  // worker says that its environments fail only when it has made one, so that its silence means nothing.
   explicit SamplingWatch(std::chrono::milliseconds patience, bool deterministic = false)
       : patience_(patience), deterministic_(deterministic) {}
 

@@ -48,16 +48,7 @@ std::string limit_reached(TrainerSelf self) {
   return {};
 }
 
-bool due(uint64_t number, int64_t every) {
-  return every > 0 && number > 0 && number % static_cast<uint64_t>(every) == 0;
-}
-
-// With checkpoint.keep_best every evaluated policy is saved, because it may turn out to be one of the best.
-bool checkpoint_due(const TrainerState& st) {
-  const RunConfig& config = st.context->config;
-  return due(st.version.number, config.checkpoint.every_updates) ||
-         (config.checkpoint.keep_best > 0 && due(st.version.number, config.evaluation.every_updates));
-}
+bool checkpoint_due(const TrainerState& st) { return checkpoint_due(st.context->config, st.version.number); }
 
 void checkpoint(TrainerSelf self, bool last) {
   auto& st = self->state;
@@ -170,7 +161,9 @@ void on_idle(TrainerSelf self) {
   if (st.waiting) request_end(self, "starved", "no super-batch is complete although every worker is idle");
   if (st.end_reason.empty()) st.end_reason = limit_reached(self);
   const bool last = !st.end_reason.empty();
-  const bool save = last || (checkpoint_due(st) && st.version.number != st.resumed_at);
+  // An environment that blocks may hang from now on, so that no later moment is idle: the recorder keeps each state.
+  const bool resumed = st.version.number > 0 && st.version.number == st.resumed_at;
+  const bool save = last || ((checkpoint_due(st) || st.context->spec.blocks) && !resumed);
   if (save && !st.saving) {
     st.saving = true;
     self->send(st.peers.recorder,

@@ -154,10 +154,11 @@ void report_failing(WorkerSelf self, uint64_t worker) {
 }
 
 // Reports a failure at once, where the next beat may be behind further calls of environments that do not return.
-void report_failure(WorkerSelf self, uint64_t worker) {
+void report_failure(WorkerSelf self, uint64_t worker, const std::string& name) {
   if (!self->state.core->failing()) return;
   report(self);
   report_failing(self, worker);
+  log_failures(self, name);
 }
 
 // Inference has sent an invalid message. If this worker is in the run's process and the inference actor is not, that
@@ -200,7 +201,7 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
   }
   // In a deterministic run a beat comes when all actors are idle, which they never are while requests or environments
   // fail.
-  if (context.deterministic || self->clock().now() - begun >= kBeat) report_failure(self, worker);
+  if (context.deterministic || self->clock().now() - begun >= kBeat) report_failure(self, worker, name);
 }
 
 void on_part(WorkerSelf self, const RunContext& context, uint64_t worker, const std::string& name, const Part& part) {
@@ -284,7 +285,7 @@ WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context
         if (const std::string* state = context->state_of(name)) restoring([&] { st.core->load(*state); });
         self->send(st.peers.replay,
                    WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout(), spec_fields(*context)});
-        report_failure(self, worker);
+        report_failure(self, worker, name);
         beat_after(self, *context, kBeat);
       },
       [self](retry_atom, uint32_t group) { self->state.core->retry(group); },

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/array_rows.h"
+#include "actors/environment_calls.h"
 #include "actors/peer_checks.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/rng.h"
@@ -82,7 +83,11 @@ void WorkerCore::begin(uint32_t epoch) {
   for (auto& group : groups_) {
     first_rollout(*group);
     const auto begin = WallClock::now();
-    group->env->reset(seed, first_row(*group), group->step);
+    {
+      EnvironmentCall call;
+      group->env->reset(seed, first_row(*group), group->step);
+      call.note(group->step);
+    }
     group->start_failed =
         std::ranges::all_of(group->step.failed.view<uint8_t>(), [](uint8_t each) { return each != 0; });
     if (group->start_failed) stepping_ += WallClock::now() - begin;
@@ -244,7 +249,11 @@ void WorkerCore::step(Group& group, const ActReply& reply) {
   group.step.observations = full ? next->observations_at(0) : writer.observations_at(t + 1);
   group.step.action_mask = full ? next->action_mask_at(0) : writer.action_mask_at(t + 1);
   const auto begin = WallClock::now();
-  group.env->step(reply.actions, group.step);
+  {
+    EnvironmentCall call;
+    group.env->step(reply.actions, group.step);
+    call.note(group.step);
+  }
   stepping_ += WallClock::now() - begin;
   group.start_failed = false;
   allow_where_none(group.env->spec().action, group.step);

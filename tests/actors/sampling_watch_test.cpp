@@ -180,6 +180,19 @@ TEST_CASE("sampling_watch: in a deterministic run silence does not count as a st
   }
 }
 
+TEST_CASE("sampling_watch: a call that hangs ends a deterministic run, whose clock stands still meanwhile") {
+  Driven run;
+  run.watch = SamplingWatch(60s, /*deterministic=*/true);
+  run.watch.joined(0, run.now);
+  run.step(0, 1, 5s);
+  run.step(0, 1, 5s + 59s);
+  run.watch.failing(0, "row 0: hangs", run.now);
+  CHECK(!run.failed());
+  run.step(0, 1, 5s + 60s);
+  run.watch.failing(0, "row 0: hangs", run.now);
+  CHECK(run.failed());
+}
+
 TEST_CASE("sampling_watch: the time of a call that fails after long is part of the time without a step") {
   Driven run;
   run.watch.joined(0, run.now);

@@ -45,7 +45,7 @@ std::string hill(const TempFolder& folder, const std::string& step, const std::s
   put_before("hill->position += hill->velocity;", step);
   put_before("free(env);", destroy);
   put_before("if (hill == NULL)", create);
-  put_before("#include <math.h>", "#include <signal.h>\n#include <unistd.h>\n");
+  put_before("#include <math.h>", "#include <signal.h>\n#include <stdio.h>\n#include <unistd.h>\n");
   const std::string name = folder / ("hill" + std::to_string(number++));
   std::ofstream(name + ".c") << source;
   const ProgramResult built =
@@ -80,6 +80,21 @@ void check_ends_with_reason(TrainProcess& run) {
   CHECK(!has(run.process().out(), "bottleneck: none"));
   CHECK(run.summary().at("env_failures").at("Synthetic").get<uint64_t>() > 0);
   CHECK(checkpoints_of(run.folder()).size() == 1);
+}
+
+// Statements that note in a link `name` of the folder that they were reached, and never end.
+std::string hanging(const TempFolder& folder, const std::string& name) {
+  return "if (symlink(\"reached\", \"" + (folder / name) + "\") != 2) for (;;) sleep(1);";
+}
+
+// Sends TERM to a deterministic run whose library hangs there, and returns what it says.
+std::string stopped_in(const TempFolder& folder, const std::string& name, const std::string& id, const Words& more) {
+  Process run(Words{"troupe", "train", "--env", id, "--run", folder / ("run " + name)} +
+              set({"deterministic=true", "env.rows=16", "stop.env_steps=20000"}) + more);
+  REQUIRE_MESSAGE(eventually([&] { return std::filesystem::is_symlink(folder / name); }), run.err());
+  run.signal(SIGTERM);
+  CHECK(run.wait(kEnd).value_or(-1) == 130);
+  return run.err();
 }
 
 }  // namespace
@@ -279,19 +294,93 @@ TEST_CASE("environment: a library in C that always crashes ends the run with its
   CHECK(json_of(folder / "run/summary.json").at("reason") == "environments fail");
 }
 
-TEST_CASE("environment: a library in C whose create does not return ends the run within its limits") {
+TEST_CASE("environment: a library in C whose create does not return ends the run after few starts") {
   TempFolder folder;
-  const std::string id = hill(folder, "", "", "for (;;) sleep(1);");
-  const auto begin = std::chrono::steady_clock::now();
+  // Each start writes a line.
+  const std::string starts = folder / "starts";
+  const std::string id =
+      hill(folder, "", "",
+           "{ FILE* file = fopen(\"" + starts +
+               "\", \"a\"); if (file) fputs(\"start\\n\", file), fclose(file); } for (;;) sleep(1);");
   const CommandLine train = train_library(id, folder / "run",
                                           set({"workers.failure_timeout_ms=1000", "env.start_timeout_ms=1500",
                                                "env.step_timeout_ms=1500", "workers.groups=3"}));
-  // One start, the time without a step, which counts from that start on, and 2.5 s for a worker that is in the next.
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(8));
+  // One of each group, after which the time without a step is over, and those of a worker that is told to stop.
+  const std::string made = text_of(starts);
+  const auto count = std::count(made.begin(), made.end(), '\n');
+  CHECK(count >= 3);
+  CHECK(count <= 10);
   CHECK(train.exit_code == 1);
   CHECK_MESSAGE(has(train.err, "workers.failure_timeout_ms"), train.err);
   CHECK_MESSAGE(has(train.err, id + ": troupe_env_create has not returned within env.start_timeout_ms (1500 ms)"),
                 train.err);
+}
+
+TEST_CASE("environment: TERM ends a deterministic run whose environment does not return") {
+  TempFolder folder;
+  // Without the signal a step or a start may take an hour.
+  const Words hour = set({"env.step_timeout_ms=3600000", "env.start_timeout_ms=3600000"});
+  for (const std::string isolate : {"true", "false"}) {
+    CAPTURE(isolate);
+    const std::string name = "step " + isolate;
+    const std::string id = hill(folder, "{ static int n; if (++n == 3000) { " + hanging(folder, name) + " } }");
+    const std::string err = stopped_in(folder, name, id, hour + set({"env.isolate=" + isolate}));
+    CHECK_MESSAGE(has(err, "stopping at SIGTERM: "), err);
+    CHECK_MESSAGE(has(err, "no environment has made a step for 2000 ms after SIGTERM: the run ends "), err);
+    const Json summary = json_of(folder / ("run " + name) + "/summary.json");
+    REQUIRE(summary.is_object());
+    CHECK(summary.at("reason") == "interrupted");
+  }
+}
+
+TEST_CASE(
+    "environment: a deterministic run that TERM ends while its environment fails again and again can be resumed") {
+  TempFolder folder;
+  const Words settings = set({"env.step_timeout_ms=300", "env.start_timeout_ms=300", "workers.failure_timeout_ms=0",
+                              "rollout.length=16", "trainer.super_batch=512", "trainer.lr_schedule=constant",
+                              "checkpoint.every_updates=2", "checkpoint.keep=0", "stop.env_steps=0"});
+  // Each process makes 3000 steps and then hangs: the first after the checkpoint. Later ones do not start.
+  const std::string bad =
+      hill(folder, "{ static int n; if (++n == 3000) { " + hanging(folder, "again") + " } }", "",
+           "if (access(\"" + (folder / "run again/checkpoints/000000000002") + "\", F_OK) == 0) for (;;) sleep(1);");
+  const std::string err = stopped_in(folder, "again", bad, settings + set({"stop.updates=100"}));
+  const std::vector<uint64_t> saved = checkpoints_of(folder / "run again");
+  REQUIRE(!saved.empty());
+  CHECK_MESSAGE(has(err, ": the run ends with its state after update " + std::to_string(saved.back())), err);
+  CHECK(json_of(folder / "run again/summary.json").at("updates") == saved.back());
+  // With a library that does not hang, the run ends like one that was never stopped.
+  const std::string good = hill(folder, "");
+  std::filesystem::copy_file(good.substr(4), bad.substr(4), std::filesystem::copy_options::overwrite_existing);
+  const auto weights = [&](const std::string& id, const std::string& name) {
+    const Words more = settings + set({"deterministic=true", "env.step_timeout_ms=60000", "env.start_timeout_ms=60000",
+                                       "stop.updates=" + std::to_string(saved.back() + 3)});
+    const CommandLine train = train_library(id, folder / name, more);
+    CHECK_MESSAGE(train.exit_code == 0, train.err);
+    return text_of(checkpoint_folder(folder / name, saved.back() + 3) + "/model.safetensors");
+  };
+  const std::string whole = weights(good, "whole");
+  REQUIRE(!whole.empty());
+  CHECK(weights(bad, "run again") == whole);
+}
+
+TEST_CASE("environment: TERM ends a deterministic run while it waits for the environment before it begins") {
+  TempFolder folder;
+  const std::string err = stopped_in(folder, "start", hill(folder, "", "", hanging(folder, "start")),
+                                     set({"env.start_timeout_ms=3600000"}));
+  CHECK_MESSAGE(has(err, "troupe: stopped before the run began; nothing was written"), err);
+  CHECK(!std::filesystem::exists(folder / "run start"));
+}
+
+TEST_CASE("environment: a deterministic run whose library hangs in every step ends after its failure timeout") {
+  TempFolder folder;
+  const std::string id = hill(folder, "for (;;) sleep(1);");
+  const CommandLine train = train_library(
+      id, folder / "run", set({"deterministic=true", "workers.failure_timeout_ms=1000", "env.step_timeout_ms=1500"}));
+  CHECK(train.exit_code == 1);
+  CHECK_MESSAGE(has(train.err, "workers.failure_timeout_ms"), train.err);
+  CHECK_MESSAGE(has(train.err, "troupe_env_step has not returned within env.step_timeout_ms (1500 ms)"), train.err);
+  CHECK(log_has(folder / "run", "environment failures so far; the last: "));
+  CHECK(json_of(folder / "run/summary.json").at("reason") == "environments fail");
 }
 
 TEST_CASE("environment: without env.isolate a library that ends the run is named") {

@@ -117,6 +117,47 @@ TEST_CASE("finished_run: a run that resumes before the update after which it end
     CHECK(line_of(damaged, 4).empty());
 }
 
+TEST_CASE("run_report: a deterministic run that cannot end writes what it kept, and forgets what came after it") {
+  Fixture f;
+  f.config.deterministic = true;
+  f.report.emplace(f.folder, nullptr, f.config, f.start);
+  for (const uint64_t updates : {1, 2}) {
+    f.report->record(Fixture::at(10 * updates, updates));
+    Checkpoint checkpoint;
+    checkpoint.version = {0, updates};
+    checkpoint.updates = updates;
+    f.report->keep(checkpoint);
+  }
+  CHECK(f.folder.checkpoints().list().empty());
+  for (const uint64_t env_steps : {30, 40}) f.report->record(Fixture::at(env_steps, 3));
+  REQUIRE(f.report->save_kept() == 2);
+  CHECK(f.folder.checkpoints().list() == std::vector<uint64_t>{2});
+  const Checkpoint saved = f.folder.checkpoints().load(2);
+  CHECK(saved.scalars.at(kMetricsLines) == 1);  // of 10 steps; that of 20 was held back
+  CHECK(env_steps_of(saved.extras.at(kMetricsHeld)) == 20);
+  RunOutcome outcome;
+  outcome.version.number = 2;
+  outcome.reason = kInterrupted;
+  CHECK(f.report->finish(outcome, 10).empty());
+  CHECK(f.summary().at("updates") == 2);
+  CHECK(f.summary().at("env_steps") == 20);
+  CHECK(f.lines().back().at("env_steps") == 30);  // a resume cuts it off
+}
+
+TEST_CASE("run_report: a deterministic run that cannot end and kept nothing says what was there before") {
+  Fixture f;
+  f.config.deterministic = true;
+  f.report.emplace(f.folder, nullptr, f.config, f.start);
+  f.report->record(Fixture::at(10, 1));
+  CHECK(!f.report->save_kept());
+  RunOutcome outcome;
+  outcome.reason = kInterrupted;
+  CHECK(f.report->finish(outcome, 10).empty());
+  CHECK(f.summary().at("updates") == 0);
+  CHECK(f.summary().at("env_steps") == 0);
+  CHECK(f.folder.checkpoints().list().empty());
+}
+
 TEST_CASE("run_report: a resume that fails before its first update keeps the summary") {
   ReplayStart start;
   start.version = {1, 8};

@@ -20,6 +20,7 @@
 #include "runtime/base/suggest.h"
 #include "tools/cli/built_in_configs.h"
 #include "tools/cli/train_command.h"
+#include "tools/cli/waiting_line.h"
 
 namespace troupe {
 namespace {
@@ -29,6 +30,14 @@ namespace fs = std::filesystem;
 bool is_file(const fs::path& path) {
   std::error_code failed;
   return fs::exists(path, failed) && !fs::is_directory(path, failed);
+}
+
+// Tells a user who waits for an environment in a process of its own.
+std::unique_ptr<WaitingLine> waiting_line(const EnvConfig& env) {
+  if (!is_python_id(env.id) && !is_library_id(env.id)) return nullptr;
+  return std::make_unique<WaitingLine>("waiting for the environment " + printable(env.id, 200) +
+                                       ", for at most env.start_timeout_ms (" +
+                                       std::to_string(env.start_timeout.count()) + " ms)");
 }
 
 // Throws ConfigError if the environment cannot save its state. A deterministic run needs that, because it resumes in
@@ -53,6 +62,7 @@ void require_saveable(Env& env) {
 
 // The environment with one row. Refuses an unknown id, wrong parameters, and settings that do not fit the environment.
 std::unique_ptr<Env> usable_environment(const RunConfig& config) {
+  const auto line = waiting_line(config.env);
   EnvConfig one_row = config.env;
   one_row.rows = 1;
   std::unique_ptr<Env> env = make_env(one_row);
@@ -134,7 +144,9 @@ void check_environment(const RunConfig& config) {
   const std::unique_ptr<Env> env = usable_environment(config);
   check_unused_settings(config.model, config.algorithm, env->spec());
   check_draw(config.replay.draw, config.algorithm, recurrence_of(config, env->spec()));
-  if (config.deterministic) require_saveable(*env);
+  if (!config.deterministic) return;
+  const auto line = waiting_line(config.env);
+  require_saveable(*env);
 }
 
 // The first mistake in a config, beginning with the field; empty if there is none.

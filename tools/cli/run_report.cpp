@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/run_progress.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/output.h"
@@ -95,19 +96,47 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
   last_.skipped_steps = start.totals.skipped_steps;
   last_.request_retries = start.totals.request_retries;
   last_.elapsed_seconds = start.totals.elapsed_seconds;
+  first_ = last_;
+}
+
+void RunReport::complete(Checkpoint& checkpoint) const {
+  if (config_.deterministic) {
+    checkpoint.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
+    if (held_) checkpoint.extras[kMetricsHeld] = held_->json;
+  } else {
+    checkpoint.scalars[kMetricsAtLeast] = static_cast<double>(folder_.metrics_lines());
+  }
+}
+
+void RunReport::write(const Checkpoint& checkpoint) {
+  folder_.save_checkpoint(checkpoint, static_cast<uint64_t>(config_.checkpoint.keep),
+                          due(checkpoint.updates, config_.evaluation.every_updates));
 }
 
 void RunReport::save(const Checkpoint& checkpoint) {
-  Checkpoint complete = checkpoint;
-  if (config_.deterministic) {
-    complete.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
-    if (held_) complete.extras[kMetricsHeld] = held_->json;
-  } else {
-    complete.scalars[kMetricsAtLeast] = static_cast<double>(folder_.metrics_lines());
+  Checkpoint completed = checkpoint;
+  complete(completed);
+  write(completed);
+  if (config_.deterministic)
+    kept_ = Kept{.checkpoint = {}, .last = last_, .updates = checkpoint.updates, .written = true};
+}
+
+void RunReport::keep(Checkpoint checkpoint) {
+  complete(checkpoint);
+  const uint64_t updates = checkpoint.updates;
+  kept_ = Kept{.checkpoint = std::move(checkpoint), .last = last_, .updates = updates, .written = false};
+}
+
+std::optional<uint64_t> RunReport::save_kept() {
+  held_.reset();
+  last_evaluation_.clear();
+  if (!kept_) {
+    last_ = first_;
+    return std::nullopt;
   }
-  const auto every = static_cast<uint64_t>(config_.evaluation.every_updates);
-  const bool evaluated_later = every > 0 && checkpoint.updates % every == 0;
-  folder_.save_checkpoint(complete, static_cast<uint64_t>(config_.checkpoint.keep), evaluated_later);
+  last_ = kept_->last;
+  if (!std::exchange(kept_->written, true)) write(kept_->checkpoint);
+  return kept_->updates;
 }
 
 void RunReport::evaluated(const Evaluation& evaluation) {

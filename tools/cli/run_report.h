@@ -37,6 +37,7 @@ class RunReport : public RunSink {
             const std::string* held = nullptr, Output& console = standard_output());
 
   void save(const Checkpoint& checkpoint) override;
+  void keep(Checkpoint checkpoint) override;
   void evaluated(const Evaluation& evaluation) override;
   // The newest point is held back until one with more environment steps comes, or the end: so there is one line for
   // each number of steps, with the newest figures, and the last line has the last evaluation. Evaluations during the
@@ -45,6 +46,10 @@ class RunReport : public RunSink {
   void show(const StatsSnapshot& snapshot) override;
   void publish(const StatsSnapshot& snapshot) override;
 
+  // For a deterministic run that cannot end: writes the newest checkpoint, and forgets what was reported after it. Call
+  // it before finish(), while no other thread uses this object. Returns its number of updates, or nothing if this start
+  // has made none. Throws as RunFolder::save_checkpoint() does.
+  std::optional<uint64_t> save_kept();
   // Writes summary.json and the closing lines on the console, after the run has ended. Why summary.json or the last
   // line of metrics.jsonl could not be written; empty if both were.
   std::string finish(const RunOutcome& outcome, double wall_seconds);
@@ -58,6 +63,16 @@ class RunReport : public RunSink {
     double wall_time = 0;
     std::string json;
   };
+  // The newest checkpoint of this start, and what was reported up to it. Its contents are only kept until it is
+  // written.
+  struct Kept {
+    Checkpoint checkpoint;
+    StatsSnapshot last;
+    uint64_t updates = 0;
+    bool written = false;
+  };
+  void complete(Checkpoint& checkpoint) const;
+  void write(const Checkpoint& checkpoint);
   void write_held();
   void write_evaluation(const std::string& point);
   // The text of summary.json. `wall_seconds` is the time of this start, of which `after_training` came after the end of
@@ -72,12 +87,14 @@ class RunReport : public RunSink {
   RunConfig config_;
   ReplayStart start_;
   std::optional<Line> held_;
+  std::optional<Kept> kept_;          // only in deterministic runs
   std::string last_evaluation_;       // its point, until a line has it
   std::optional<Evaluation> newest_;  // evaluation of this start that did not fail
   uint64_t written_ = 0;              // environment steps of the last line written
   // Of last_ and ended_, which both threads use during the run.
   Mutex mutex_;
-  StatsSnapshot last_;  // shown or recorded
+  StatsSnapshot last_;   // shown or recorded
+  StatsSnapshot first_;  // before the first of this start
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
   std::atomic<bool> training_ended_ = false;
   std::chrono::steady_clock::time_point ended_;         // when it did

@@ -32,6 +32,7 @@
 #include "tools/cli/join_listener.h"
 #include "tools/cli/learning_context.h"
 #include "tools/cli/run_report.h"
+#include "tools/cli/stop_limit.h"
 #include "tools/cli/this_command.h"
 #include "tools/cli/train_resume.h"
 
@@ -155,15 +156,6 @@ bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals)
   return interrupted;
 }
 
-// The same for a deterministic run, whose actors run on this thread.
-bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, const StopSignals& signals,
-                  const bool& ended) {
-  bool interrupted = false;
-  run_deterministically(system, supervisor, ended, [&] { return interrupted = signals.asked(); });
-  log_stop(signals);
-  return interrupted;
-}
-
 // Prints the closing lines of a run, and returns its exit code.
 int close_run(const RunOutcome& outcome, const std::string& summary_error, bool interrupted) {
   log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
@@ -216,6 +208,43 @@ struct Start {
   bool ended = false;
 };
 
+// Ends the process of a deterministic run whose environments neither make steps nor let it stop. A resume from the last
+// moment at which all actors were idle makes the same steps again.
+[[noreturn]] void give_up(Start& run) {
+  log_stop(run.signals);
+  RunOutcome outcome;
+  outcome.reason = kInterrupted;
+  std::string state = "without another checkpoint, because it was not idle since its start";
+  try {
+    const std::optional<uint64_t> updates = run.report->save_kept();
+    if (updates) outcome.version.number = *updates;
+    if (updates) state = "with its state after update " + std::to_string(*updates);
+    outcome.checkpoint_written = updates.has_value();
+  } catch (const std::exception& refused) {
+    outcome.checkpoint_error = refused.what();
+  }
+  log_warn("train", "no environment has made a step for " + std::to_string(StopLimit::kPatience.count()) +
+                        " ms after " + signal_name(run.signals.first()) + ": the run ends " + state);
+  const std::string summary_error =
+      run.report->finish(outcome, std::chrono::duration<double>(Clock::now() - run.begun).count());
+  _exit(close_run(outcome, summary_error, /*interrupted=*/true));
+}
+
+// The same for a deterministic run, whose actors run on this thread.
+bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, Start& run) {
+  bool interrupted = false;
+  StopLimit limit(run.signals, [&run] { give_up(run); });
+  run_deterministically(
+      system, supervisor, run.ended,
+      [&] {
+        limit.next();
+        return interrupted = run.signals.asked();
+      },
+      [&limit] { limit.stopping(); });
+  log_stop(run.signals);
+  return interrupted;
+}
+
 // Spawns the actors of the run, waits for their end and reports it. Returns the exit code.
 int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener, const ReplayStart& start) {
   std::optional<StopSignals::AtQuit> at_quit;
@@ -227,8 +256,7 @@ int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener,
                                }};
   const SupervisorActor root = owned.get().spawn(supervisor, run.context, std::move(dependencies));
   if (listener) listener->lead_to(root);
-  const bool interrupted =
-      listener ? wait_for_end(root, run.signals) : drive_to_end(owned.get(), root, run.signals, run.ended);
+  const bool interrupted = listener ? wait_for_end(root, run.signals) : drive_to_end(owned.get(), root, run);
   listener.reset();
   const auto patience = run.outcome.left_behind.empty() ? kFarewell : std::chrono::milliseconds(0);
   if (!owned.await_actors(patience)) leave_threads_behind();

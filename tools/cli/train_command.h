@@ -95,6 +95,9 @@ inline void require_no_addresses(const TrainOptions& options) {
 
 inline void check_train(const TrainOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);  // as in run_train
+  // Environments that are asked what they observe may take long. Afterwards signals stay pending until troupe-learn
+  // handles them.
+  const StopSignals signals;
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed, options.env);
   if (const std::string missing = devices_missing_in_build(config); !missing.empty()) throw ConfigError(missing);
   if (config.deterministic) require_no_addresses(options);
@@ -108,7 +111,6 @@ inline void check_train(const TrainOptions& options) {
   const std::string shortage = memory_shortage(config, env, machine);
   if (!shortage.empty()) throw ConfigError(shortage);
   for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
-  hold_stop_signals();  // they stay pending until troupe-learn handles them
 }
 
 inline Command train_command() {

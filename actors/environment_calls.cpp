@@ -1,0 +1,30 @@
+#include "actors/environment_calls.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace troupe {
+
+namespace {
+
+std::atomic<uint64_t> calls_begun = 0, calls_returned = 0, calls_made = 0;
+
+}  // namespace
+
+EnvironmentCalls EnvironmentCalls::now() {
+  return {.begun = calls_begun, .returned = calls_returned, .made = calls_made};
+}
+
+bool EnvironmentCalls::in_vain_since(const EnvironmentCalls& before) const {
+  return made == before.made && (inside() || returned > before.returned);
+}
+
+EnvironmentCall::EnvironmentCall() { ++calls_begun; }
+
+EnvironmentCall::~EnvironmentCall() { ++calls_returned; }
+
+void EnvironmentCall::note(const EnvStep& step) {
+  if (!std::ranges::all_of(step.failed.view<uint8_t>(), [](uint8_t failed) { return failed != 0; })) ++calls_made;
+}
+
+}  // namespace troupe

@@ -1,0 +1,52 @@
+#include "tools/cli/stop_limit.h"
+
+#include <utility>
+
+namespace troupe {
+
+StopLimit::StopLimit(StopSignals& signals, std::function<void()> give_up)
+    : signals_(signals), give_up_(std::move(give_up)), thread_([this] { watch(); }) {}
+
+StopLimit::~StopLimit() {
+  signals_.end();
+  stopping();
+  thread_.join();
+}
+
+void StopLimit::next() {
+  const MutexLock lock(mutex_);
+  if (!given_up_) return;
+  stopped_ = true;
+  changed_.notify_all();
+  changed_.wait(mutex_, [] { return false; });
+}
+
+void StopLimit::stopping() {
+  const MutexLock lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+}
+
+// Waits until the thread of the run is inside an environment, or has stopped.
+void StopLimit::stop_run() {
+  constexpr std::chrono::milliseconds kLook{10};
+  given_up_ = true;
+  while (!stopped_ && !EnvironmentCalls::now().inside()) changed_.wait_for(mutex_, kLook);
+}
+
+void StopLimit::watch() {
+  if (!signals_.wait()) return;  // the run has ended
+  {
+    const MutexLock lock(mutex_);
+    for (EnvironmentCalls before = EnvironmentCalls::now(); !given_up_;) {
+      changed_.wait_for(mutex_, kPatience, [this]() TROUPE_REQUIRES(mutex_) { return stopping_; });
+      if (stopping_) return;
+      const EnvironmentCalls now = EnvironmentCalls::now();
+      if (now.in_vain_since(before)) stop_run();
+      before = now;
+    }
+  }
+  give_up_();
+}
+
+}  // namespace troupe

@@ -1,0 +1,47 @@
+#pragma once
+// StopLimit: ends a deterministic run that cannot stop. Its one thread delivers all messages, and a signal is obeyed
+// when no message is left: never, while its environments hang or fail.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <thread>
+
+#include "actors/environment_calls.h"
+#include "runtime/base/mutex.h"
+#include "tools/cli/stop_signals.h"
+
+namespace troupe {
+
+class StopLimit {
+ public:
+  // After a signal, environments may hang or fail for this long.
+  static constexpr std::chrono::milliseconds kPatience{2000};
+
+  // `give_up` has to end the process. It is called on a thread of its own while that of the run is inside an
+  // environment or stopped, and so does not use what `give_up` uses.
+  StopLimit(StopSignals& signals, std::function<void()> give_up);
+  // Ends the wait for signals as well.
+  ~StopLimit();
+  StopLimit(const StopLimit&) = delete;
+  StopLimit& operator=(const StopLimit&) = delete;
+
+  // Call it before each message: it does not return if the run is given up.
+  void next();
+  // The run obeys the signal, so it is not given up any more.
+  void stopping();
+
+ private:
+  void watch();
+  void stop_run() TROUPE_REQUIRES(mutex_);
+
+  StopSignals& signals_;
+  std::function<void()> give_up_;
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  bool stopping_ TROUPE_GUARDED_BY(mutex_) = false;
+  bool given_up_ TROUPE_GUARDED_BY(mutex_) = false, stopped_ TROUPE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace troupe
