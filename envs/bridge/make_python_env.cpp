@@ -63,9 +63,12 @@ std::string python_schemes() {
   return text;
 }
 
-std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string& evaluation_params) {
+std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string& evaluation_params,
+                                     std::chrono::milliseconds timeout) {
   require_rows(config.rows);
-  const PythonTarget target = target_of(config, evaluation_params);
+  PythonTarget target = target_of(config, evaluation_params);
+  lower(target.timeout, target.timeout_setting, timeout);
+  lower(target.start_timeout, target.start_setting, timeout);
   PythonSpec spec = python_spec(target);
   apply_chunk(spec.spec, config);
   if (spec.shared && spec.spec.action.chunk > 1)

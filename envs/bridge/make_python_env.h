@@ -3,6 +3,7 @@
 // envpool.make, "zoo:butterfly.pistonball_v6" by the function parallel_env of that module of PettingZoo,
 // "py:module:callable" and "py:folder/file.py:callable" by the callable. Any thread.
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -18,7 +19,9 @@ std::string python_schemes();
 
 // The environment with the id, rows, chunk and parameters of the config; `evaluation_params` override some of its
 // parameters. Starts a process that describes it, unless this process of troupe has asked before. Throws ConfigError.
-std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string& evaluation_params);
+// `timeout` as for make_evaluation_env().
+std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string& evaluation_params,
+                                     std::chrono::milliseconds timeout);
 // rows_per_world() of envs/make/make_env.h, for an id of these schemes.
 int64_t python_rows_per_world(const EnvConfig& config, const std::string& evaluation_params);
 

@@ -71,8 +71,8 @@ void ServerProcess::lose(const std::string& what, bool closed) {
 }
 
 void ServerProcess::lose_late() {
-  lose("the process of the environment has not answered within env." +
-       std::string(starting_ ? "start_timeout_ms (" : "step_timeout_ms (") +
+  lose("the process of the environment has not answered within " +
+       (starting_ ? target_.start_setting : target_.timeout_setting) + " (" +
        std::to_string((starting_ ? target_.start_timeout : target_.timeout).count()) + " ms) and was killed");
 }
 

@@ -15,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "envs/bridge/step_block.h"
+#include "envs/process_limit.h"
 #include "runtime/base/child_connection.h"
 
 namespace troupe {
@@ -26,6 +27,7 @@ struct PythonTarget {
   std::string python;                       // the interpreter
   std::chrono::milliseconds timeout;        // for a step
   std::chrono::milliseconds start_timeout;  // for the answer with the spaces, and for the first step
+  std::string timeout_setting = kStepTimeout, start_setting = kStartTimeout;
 };
 
 // Whether a server has to find out by a reset and a step if the environment reports success.

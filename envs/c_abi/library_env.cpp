@@ -156,11 +156,14 @@ std::unique_ptr<Env> make_rows_of(Made made) {
 
 bool is_library_id(const std::string& id) { return id.starts_with(kScheme); }
 
-std::unique_ptr<Env> make_library_env(const EnvConfig& config, const std::string& evaluation_params) {
+std::unique_ptr<Env> make_library_env(const EnvConfig& config, const std::string& evaluation_params,
+                                      std::chrono::milliseconds timeout) {
   require_rows(config.rows);
   if (config.id.size() == kScheme.size()) refuse(config.id, std::string("no file is named, expected ") + kLibraryForm);
   LibraryTarget target{config.id, params_of(config, evaluation_params), config.chunk, config.step_timeout,
                        config.start_timeout};
+  lower(target.timeout, target.timeout_setting, timeout);
+  lower(target.start_timeout, target.start_setting, timeout);
   if (config.isolate) return std::make_unique<HostedEnv>(std::move(target), config.rows);
   announce_crashes();
   return make_library_rows(target, config.rows);

@@ -7,6 +7,7 @@
 
 #include "envs/env.h"
 #include "envs/env_config.h"
+#include "envs/process_limit.h"
 
 namespace troupe {
 
@@ -21,12 +22,14 @@ struct LibraryTarget {
   std::string params;  // JSON object
   int64_t chunk = 0;   // 0: one step
   std::chrono::milliseconds timeout{}, start_timeout{};
+  std::string timeout_setting = kStepTimeout, start_setting = kStartTimeout;
 };
 
 // The environment with the id, rows, chunk and parameters of the config; `evaluation_params` override some of its
 // parameters. With env.isolate its library runs in another process (HostedEnv), else in this one. Throws ConfigError
-// when the library cannot be used or refuses the parameters.
-std::unique_ptr<Env> make_library_env(const EnvConfig& config, const std::string& evaluation_params);
+// when the library cannot be used or refuses the parameters. `timeout` as for make_evaluation_env().
+std::unique_ptr<Env> make_library_env(const EnvConfig& config, const std::string& evaluation_params,
+                                      std::chrono::milliseconds timeout);
 
 // The environment in this process. Throws ConfigError as above.
 std::unique_ptr<Env> make_library_rows(const LibraryTarget& target, int64_t rows);

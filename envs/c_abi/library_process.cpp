@@ -102,7 +102,7 @@ std::chrono::milliseconds LibraryProcess::limit() const { return starting() ? ta
 void LibraryProcess::require(ChildConnection::Io io) {
   if (io == ChildConnection::Io::closed) lose("");
   if (io == ChildConnection::Io::late)
-    lose("has not returned within env." + std::string(starting() ? "start" : "step") + "_timeout_ms (" +
+    lose("has not returned within " + (starting() ? target_.start_setting : target_.timeout_setting) + " (" +
          std::to_string(limit().count()) + " ms)");
 }
 

@@ -61,12 +61,13 @@ std::vector<std::string> known_ids() {
   return ids;
 }
 
-std::unique_ptr<Env> make_with_bounds(const EnvConfig& config, const std::string& evaluation_params) {
+std::unique_ptr<Env> make_with_bounds(const EnvConfig& config, const std::string& evaluation_params,
+                                      std::chrono::milliseconds timeout) {
   for (const EnvEntry& entry : table())
     if (config.id == entry.id) return entry.make(entry.id, config, evaluation_params).env;
-  if (is_python_id(config.id)) return make_python_env(config, evaluation_params);
+  if (is_python_id(config.id)) return make_python_env(config, evaluation_params, timeout);
   if (is_mujoco_id(config.id)) return make_mujoco_env(config, evaluation_params).env;
-  if (is_library_id(config.id)) return make_library_env(config, evaluation_params);
+  if (is_library_id(config.id)) return make_library_env(config, evaluation_params, timeout);
   if (const size_t colon = config.id.find(':'); colon != std::string::npos)
     throw ConfigError("env.id: \"" + printable(config.id) + "\" begins with an unknown scheme, expected one of: " +
                       python_schemes() + ", mujoco:ID, " + kLibraryForm);
@@ -75,8 +76,9 @@ std::unique_ptr<Env> make_with_bounds(const EnvConfig& config, const std::string
                     (near.empty() ? "`troupe envs` lists them" : "did you mean \"" + near + "\"?"));
 }
 
-std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation_params) {
-  std::unique_ptr<Env> env = make_with_bounds(config, evaluation_params);
+std::unique_ptr<Env> make(const EnvConfig& config, const std::string& evaluation_params,
+                          std::chrono::milliseconds timeout = {}) {
+  std::unique_ptr<Env> env = make_with_bounds(config, evaluation_params, timeout);
   return config.normalize_actions ? with_normalized_actions(std::move(env)) : std::move(env);
 }
 
@@ -129,12 +131,13 @@ void require_environment_of(const std::string& run, const std::string& id) {
                     "\", which this program does not have; use a program built from the same sources as the run's");
 }
 
-std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows) {
+std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows,
+                                         std::chrono::milliseconds timeout) {
   EnvConfig of_run = config, of_evaluation = config;
   of_run.rows = 1;
   const int64_t agents = rows_per_world(config, evaluation_params);
   of_evaluation.rows = (rows + agents - 1) / agents * agents;
-  std::unique_ptr<Env> env = make(of_evaluation, evaluation_params);
+  std::unique_ptr<Env> env = make(of_evaluation, evaluation_params, timeout);
   if (!fits_same_policy(env->spec(), make_env(of_run)->spec()))
     throw ConfigError("evaluation.env_params: " + printable(evaluation_params, 200) +
                       " change the observations or actions, so that the run's policy does not fit; set "

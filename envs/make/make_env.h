@@ -2,6 +2,7 @@
 // The table of environments. Callable from any thread, before and after actors start; the returned environments are
 // independent of each other.
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,7 +29,10 @@ void require_environment_of(const std::string& run, const std::string& id);
 // Like make_env(), for an evaluation: with `rows` sub-environments (more if the agents of a world are rows: then whole
 // worlds), and with `evaluation_params` (evaluation.env_params) overriding parts of env.params. Also throws ConfigError
 // when the run's policy does not fit the resulting environment.
-std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows);
+// A process of it is killed after `timeout` (evaluation.timeout_ms) if that is shorter than the limits of the config;
+// 0 = never because of this.
+std::unique_ptr<Env> make_evaluation_env(const EnvConfig& config, const std::string& evaluation_params, int64_t rows,
+                                         std::chrono::milliseconds timeout = {});
 
 // The id that `name` means: an id, or one without its scheme mujoco: or its version, in any case. Empty if it means
 // none.

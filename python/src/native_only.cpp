@@ -20,7 +20,9 @@ namespace {
 // Every id with a scheme.
 bool is_python_id(const std::string& id) { return id.find(':') != std::string::npos; }
 std::string python_schemes() { return ""; }
-std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string&) { refuse(config.id); }
+std::unique_ptr<Env> make_python_env(const EnvConfig& config, const std::string&, std::chrono::milliseconds) {
+  refuse(config.id);
+}
 int64_t python_rows_per_world(const EnvConfig& config, const std::string&) { refuse(config.id); }
 
 bool is_mujoco_id(const std::string&) { return false; }
@@ -28,6 +30,8 @@ MadeEnv make_mujoco_env(const EnvConfig& config, const std::string&) { refuse(co
 std::vector<std::string> mujoco_ids() { return {}; }
 
 bool is_library_id(const std::string&) { return false; }
-std::unique_ptr<Env> make_library_env(const EnvConfig& config, const std::string&) { refuse(config.id); }
+std::unique_ptr<Env> make_library_env(const EnvConfig& config, const std::string&, std::chrono::milliseconds) {
+  refuse(config.id);
+}
 
 }  // namespace troupe

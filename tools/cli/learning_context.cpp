@@ -1,7 +1,5 @@
 #include "tools/cli/learning_context.h"
 
-#include <algorithm>
-
 #include "envs/make/make_env.h"
 #include "models/devices.h"
 #include "models/networks/embedding_ranges.h"
@@ -60,12 +58,8 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
   context->make_env = [ranges](const EnvConfig& env) { return with_ranges(make_env(env), ranges); };
   context->make_evaluation_env = [config, ranges](int64_t rows) {
     // A process that does not answer is killed at the latest when the evaluation is given up.
-    EnvConfig env = config.env;
-    if (const auto most = config.evaluation.timeout; most.count() > 0) {
-      env.step_timeout = std::min(env.step_timeout, most);
-      env.start_timeout = std::min(env.start_timeout, most);
-    }
-    return with_ranges(make_evaluation_env(env, config.evaluation.env_params, rows), ranges);
+    return with_ranges(make_evaluation_env(config.env, config.evaluation.env_params, rows, config.evaluation.timeout),
+                       ranges);
   };
   context->recurrence = recurrence_of(config, context->spec);
   context->signature = std::make_shared<const Signature>(model_signature(config.model, context->spec));

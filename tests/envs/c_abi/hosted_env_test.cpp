@@ -273,6 +273,20 @@ TEST_CASE("hosted_env: environments that do not start fail after one start timeo
   }
 }
 
+TEST_CASE("hosted_env: the limit of an evaluation is named where it is shorter") {
+  const TempFolder folder;
+  for (const std::string function : {"CREATING", "STEPPING"}) {
+    const EnvConfig config = config_of(compiled(folder, kFaulty, "-D" + function + "='for (;;) sleep(1)'"), 1);
+    make_env(config);  // asks what the library observes, for which 600 ms could be short
+    const auto env = make_evaluation_env(config, "{}", 1, std::chrono::milliseconds(600));
+    EnvStep step = EnvStep::allocate(env->spec(), 1);
+    env->reset(1, 0, step);
+    while (step.errors.empty()) env->step(zeros(*env), step);
+    CHECK_MESSAGE(step.errors[0].find(" has not returned within evaluation.timeout_ms (600 ms)") != std::string::npos,
+                  step.errors[0]);
+  }
+}
+
 TEST_CASE("hosted_env: a reset that was begun has the results of one that was not") {
   const TempFolder folder;
   const LibraryTarget target{compiled(folder, "examples/c_env/hill.c"), "{}", 0, std::chrono::seconds(60),
