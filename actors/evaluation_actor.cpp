@@ -24,6 +24,7 @@ EvaluationSlice slice_of(const EvaluationActorState& st) {
   if (!st.player) return slice;
   const EpisodeSummary summary = st.player->summary();
   slice.of = st.player->of();
+  slice.failures = summary.failures();
   slice.so_far.episodes = summary.episodes;
   slice.so_far.failed_episodes = summary.failed;
   slice.so_far.return_mean = summary.return_mean;

@@ -20,7 +20,7 @@ using EvaluatorSelf = SelfPointer<EvaluatorActor, EvaluatorState>;
 using Asker = caf::typed_actor<caf::reacts_to<Evaluation>>;
 
 constexpr std::chrono::seconds kBeat{1};
-constexpr size_t kMostGivenUp = 2;  // evaluations whose environments are still inside a step
+constexpr size_t kMostGivenUp = 2;  // evaluations whose environments have not returned
 // In a deterministic run time must not matter, so this many steps count as a second.
 constexpr uint64_t kStepsPerSecond = 1000;
 
@@ -46,7 +46,7 @@ void start(EvaluatorSelf self) {
   st.so_far.version = job.weights->version;
   st.so_far.last = job.last;
   st.of = static_cast<uint64_t>(st.context->config.evaluation.episodes);
-  st.steps = st.steps_at_end = 0;
+  st.steps = st.steps_at_end = st.failures = 0;
   st.started = st.last_end = self->clock().now();
   self->send(st.actor, job);
   if (std::exchange(st.beats, true)) return;
@@ -99,12 +99,12 @@ void leave_out(EvaluatorSelf self, const EvaluatorState::Job& job, const std::st
   tell(self, none, job.asker);
 }
 
-// Starts the next evaluation that waits. While environments are still inside a step of evaluations that were given up,
-// each new one would probably leave another thread behind.
+// Starts the next evaluation that waits. While environments do not return in evaluations that were given up, each new
+// one would probably leave another thread behind.
 void start_next(EvaluatorSelf self) {
   auto& st = self->state;
   while (!st.jobs.empty() && st.given_up.size() >= kMostGivenUp && !st.jobs.front().message.last) {
-    leave_out(self, st.jobs.front(), "the environment does not return from a step of those before it");
+    leave_out(self, st.jobs.front(), "the environment does not return from a step or a start of those before it");
     st.jobs.pop_front();
   }
   if (!st.jobs.empty()) start(self);
@@ -140,7 +140,8 @@ void give_up(EvaluatorSelf self, const std::string& span) {
   st.given_up.push_back(std::exchange(st.actor, nullptr));
   Evaluation result = st.so_far;
   result.error = "no episode ended within " + span + " (evaluation.timeout_ms); " + format_count(result.ended()) +
-                 " of " + format_count(st.of) + " episodes were played";
+                 " of " + format_counted(st.of, "episode") + (st.of == 1 ? " was" : " were") + " played";
+  if (st.failures > 0) result.error += "; " + environment_failed_text(st.failures, result.last_error);
   // Of those that wait, only the last of the run is tried if this one had no episode at all: the others would take as
   // long each, and each would leave a thread behind.
   std::deque<EvaluatorState::Job> waiting = std::exchange(st.jobs, {}), skipped;
@@ -158,6 +159,7 @@ void on_slice(EvaluatorSelf self, const EvaluationSlice& slice) {
   if (!current || st.stopping) return;
   st.steps = slice.steps;
   if (slice.of > 0) st.of = slice.of;
+  st.failures = slice.failures;
   if (slice.so_far.ended() > st.so_far.ended()) {
     st.steps_at_end = slice.steps;
     st.last_end = self->clock().now();
@@ -184,7 +186,7 @@ void on_beat(EvaluatorSelf self) {
   beat(self);
 }
 
-// An actor whose environment never returns from a step is named by the supervisor.
+// An actor whose environment never returns from a step or a start is named by the supervisor.
 void quit_if_alone(EvaluatorSelf self) {
   if (!self->state.actor && self->state.given_up.empty()) self->quit();
 }
@@ -199,8 +201,8 @@ void on_stop(EvaluatorSelf self, const Stop& stop) {
     log_warn("evaluator", "not evaluated: " + policies_text(open) + ": the run ends (" + stop.reason +
                               "). The same command evaluates those that have a checkpoint");
   if (!st.given_up.empty())
-    log_warn("evaluator", format_counted(st.given_up.size(), "evaluation") +
-                              " that ended after evaluation.timeout_ms: the environment is still inside a step there");
+    log_warn("evaluator", format_counted(st.given_up.size(), "evaluation") + " given up after evaluation.timeout_ms " +
+                              (st.given_up.size() == 1 ? "has" : "have") + " not stopped yet");
   if (st.actor) self->send(st.actor, stop);
   quit_if_alone(self);
 }

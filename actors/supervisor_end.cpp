@@ -98,7 +98,7 @@ void on_farewell_over(SupervisorSelf self) {
     if (!st.leaving.contains(child)) return;
     if (!name.empty()) {
       log_warn("supervisor", name + " did not stop within " + std::to_string(kFarewell.count()) +
-                                 " ms: its environment is still inside a step");
+                                 " ms: its environment is still inside a step or a start");
       st.outcome.left_behind.push_back(name);
     }
     on_left(self, child);

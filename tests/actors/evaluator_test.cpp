@@ -160,6 +160,23 @@ TEST_CASE("evaluator: one in which no episode ends any more ends with the episod
   CHECK(f.asker.heard->evaluations.back().episodes == 100);
 }
 
+TEST_CASE("evaluator: one that is given up names the failures of the environment") {
+  RunConfig config = evaluating(1000);
+  config.env.params = R"({"image_height": 1, "image_width": 1, "exception_probability": 1})";
+  config.evaluation.timeout = 60s;
+  Fixture f(config);
+  f.on_act = [&] {
+    if (f.acts == 2) f.pass_time(300ms);  // then it says how far it is
+    if (f.acts == 3) f.pass_time(61s);
+  };
+  f.ask(20, /*last=*/true);
+  f.run();
+  REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20});
+  CHECK(f.asker.heard->evaluations.front().error ==
+        "no episode ended within 60000 ms (evaluation.timeout_ms); 0 of 4 episodes were played; the environment failed "
+        "2 times, the last time with: row 0: synthetic: injected exception");
+}
+
 TEST_CASE("evaluator: the limit of time is kept to the millisecond") {
   RunConfig config = evaluating(1'000'000, 1);
   config.evaluation.timeout = 1300ms;
@@ -191,8 +208,8 @@ TEST_CASE("evaluator: an actor that was given up is waited for until it has ende
   caf::anon_send(f.evaluator, Stop{"the end"});
   f.run();
   CHECK(disk.read("log").find(
-            "warning evaluator: 1 evaluation that ended after evaluation.timeout_ms: the environment is "
-            "still inside a step there") != std::string::npos);
+            "warning evaluator: 1 evaluation given up after evaluation.timeout_ms has not stopped yet") !=
+        std::string::npos);
   open_log(nullptr, {.to_stderr = false});
 }
 
@@ -207,7 +224,7 @@ TEST_CASE("evaluator: while two that were given up are inside a step, only the l
   f.run();
   REQUIRE(f.evaluated(f.asker) == std::vector<uint64_t>{20, 40});
   CHECK(f.asker.heard->evaluations[1].error ==
-        "not made, because the environment does not return from a step of those before it");
+        "not made, because the environment does not return from a step or a start of those before it");
   CHECK(f.acts == 0);
   const std::string log = disk.read("log");
   CHECK(std::count(log.begin(), log.end(), '\n') == 1);

@@ -141,7 +141,7 @@ TEST_CASE("environment: a last evaluation whose step does not return ends within
   Process eval({"troupe", "eval", run.folder(), "--json"});
   CHECK(eval.wait(kEnd).value_or(-1) == 1);
   CHECK(has(eval.err(), why));
-  CHECK(has(Json::parse(eval.out()).at("error"), " episodes were played"));
+  CHECK(has(Json::parse(eval.out()).at("error"), "; 0 of 1 episode was played"));
 }
 
 TEST_CASE("environment: eval of episodes that never end says how far it is, and stops at a signal with what it has") {

@@ -32,8 +32,8 @@ struct Played {
 
 // What it plays: episodes, or the prompts of a token run.
 std::string how_many(const TrainedRun& run, const EpisodeSummary& so_far, int64_t episodes) {
-  return format_count(so_far.ended()) + " of " + format_count(static_cast<uint64_t>(episodes)) +
-         (run.context->tokens ? " prompts" : " episodes");
+  return format_count(so_far.ended()) + " of " +
+         format_counted(static_cast<uint64_t>(episodes), run.context->tokens ? "prompt" : "episode");
 }
 
 // With the run's own seed and number of episodes, these are the same episodes as in the run's evaluations. A signal
@@ -56,7 +56,8 @@ Played play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed, std
     if (timeout.count() > 0 && Clock::now() - last_end >= timeout) {
       played.error = "no episode ended within " + std::to_string(timeout.count()) +
                      " ms (evaluation.timeout_ms of the run, --timeout-ms); " + how_many(run, now, episodes) +
-                     " were played";
+                     (episodes == 1 ? " was" : " were") + " played";
+      if (now.failures() > 0) played.error += "; " + environment_failed_text(now.failures(), now.last_error);
       played.code = kExitFailure;
       return played;
     }
@@ -76,7 +77,7 @@ void print_text(const std::string& folder, const TrainedRun& run, const EpisodeS
             << format_counted(run.version.number, "update") << ", "
             << format_counted(run.env_steps, answers ? "answer" : "environment step") << '\n'
             << (answers ? "prompts  " : "episodes ") << format_count(s.episodes) << '\n';
-  if (s.failed > 0) std::cout << "failed   " << format_count(s.failed) << " further episodes\n";
+  if (s.failed > 0) std::cout << "failed   " << format_counted(s.failed, "further episode") << '\n';
   std::cout << (answers ? "reward   " : "return   ") << number(s.return_mean) << " +- " << number(s.return_std)
             << ", from " << number(s.return_min) << " to " << number(s.return_max) << '\n'
             << "length   " << number(s.length_mean) << (answers ? " tokens\n" : "\n");
