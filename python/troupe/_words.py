@@ -4,6 +4,10 @@ import re
 import shlex
 
 _FLAGS = [
+    (  # a keyword without a dot
+        re.compile(r"(^|: )--set: (\w+): unknown key, did you mean ([\w.]+)\?"),
+        lambda match: f"{match[1]}{match[2]}: unknown key, did you mean {match[3].replace('.', '__')}?",
+    ),
     (re.compile(r"--run DIR\b"), "run_dir"),
     (re.compile(r"--run: "), "run_dir: "),
     (re.compile(r"(^|: )--set: "), r"\1"),

@@ -63,6 +63,25 @@ std::string slip_of(const Fields& fields, std::string_view path) {
   return same.empty() ? near.path : same;
 }
 
+// The setting that `name` means if it has "_" for a dot: stop_env_steps is stop.env_steps, env_params_size
+// env.params.size. Empty if there is none.
+std::string with_dot(const Fields& fields, std::string_view name) {
+  if (name.find('.') != name.npos) return "";
+  for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
+    const std::string_view section = name.substr(0, at), key = name.substr(at + 1);
+    if (!is_section(fields, section)) continue;
+    for (const Field& field : fields) {
+      if (field.section() != section) continue;
+      if (field.key() == key) return field.path;
+      const bool inside =
+          field.setting.kind == Setting::Kind::object && key.starts_with(std::string(field.key()) + '_');
+      if (inside) return field.path + '.' + std::string(key.substr(field.key().size() + 1));
+    }
+    if (const Near near = nearest_in(fields, section, key); !near.path.empty()) return near.path;
+  }
+  return "";
+}
+
 // The part of the error that suggests what to write, or empty.
 std::string advice_for(const Fields& fields, Hints hints, std::string_view path) {
   const Meaning meaning = meaning_of(fields, hints, path);
@@ -75,6 +94,7 @@ std::string advice_for(const Fields& fields, Hints hints, std::string_view path)
     const std::string object = exact.empty() ? slip_of(fields, outer) : joined(exact, " and ");
     if (is_object_or_inside(fields, object)) meant = object + std::string(path.substr(outer.size()));
   }
+  if (meant.empty()) meant = with_dot(fields, path);
   if (meant.empty()) meant = slip_of(fields, path);
   return meant.empty() ? "" : "did you mean " + printable(meant, 200) + '?';
 }

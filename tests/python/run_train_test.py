@@ -426,6 +426,13 @@ def test_output_that_cannot_be_written_stops_the_run(monkeypatch):
         ({"env": lambda lock=threading.Lock(): lock}, ValueError, "cannot be pickled: TypeError"),
         ({"env": "CartPole-v9"}, troupe.RunError, "CartPole-v1"),
         ({"env": "CartPole-v1", "trainer__epoch": 3}, troupe.RunError, "^trainer.epoch: .*did you mean trainer.epochs"),
+        ({"env": "CartPole-v1", "stop_env_steps": 9}, troupe.RunError, "^stop_env_steps: unknown key, did you mean stop__env_steps[?]$"),
+        (
+            {"env": "CartPole-v1", "env_params_size": 9},
+            troupe.RunError,
+            "^env_params_size: unknown key, did you mean env__params__size[?]$",
+        ),
+        ({"env": "CartPole-v1", "seed": None}, troupe.RunError, "^seed: null is not"),
         ({"env": "CartPole-v1", "run_dir": f"{__file__}"}, troupe.RunError, "^run_dir: .* is not a folder"),
         ({"config": {"trainer": {"epochs": -1}}}, troupe.RunError, "trainer.epochs"),
         ({"config": "nothing_like_it"}, troupe.RunError, "nothing_like_it"),

@@ -84,6 +84,20 @@ std::string nearest_built_in_config(const std::string& name) {
   return found == last_parts.end() ? "" : names[static_cast<size_t>(found - last_parts.begin())];
 }
 
+std::string nearest_config_file(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+    if (is_config_file_name(at->path().string())) names.push_back(at->path().stem().string());
+  std::ranges::sort(names);
+  const std::string near = closest(path.stem().string(), names);
+  for (const char* ending : {".json", ".yaml", ".yml"})
+    if (const fs::path file = path.parent_path() / (near + ending); !near.empty() && fs::is_regular_file(file, failed))
+      return file.string();
+  return "";
+}
+
 std::string advice_for_environment(const std::string& name) {
   constexpr size_t kShown = 3;
   const std::string id = environment_named(name);

@@ -19,6 +19,9 @@ std::string built_in_configs_text();
 // The name that is nearly `name`, or whose last part is: mujoco/hopper_1m for hopper_1m. Empty if there is none.
 std::string nearest_built_in_config(const std::string& name);
 
+// The config file beside `path` whose name is nearly the same, whatever the ending. Empty if there is none.
+std::string nearest_config_file(const std::filesystem::path& path);
+
 // If `name`, which is no config, means an environment: what it is and which commands train it; else empty.
 std::string advice_for_environment(const std::string& name);
 
