@@ -69,6 +69,27 @@ def _pickled_id(env, file):
     return f"py:{file}:make"
 
 
+class FileOfEnvironment:
+    """RUN_DIR.env.py and its folder as they are before a call of env_id()."""
+
+    def __init__(self, file):
+        self._file = Path(os.path.abspath(file))
+        self._before = self._file.read_bytes() if self._file.is_file() else None
+        self._new_folders = [folder for folder in self._file.parents if not folder.exists()]
+
+    def restore(self):
+        """Undoes what env_id() has written, if the run was refused."""
+        try:
+            if self._before is not None:
+                self._file.write_bytes(self._before)
+                return
+            self._file.unlink(missing_ok=True)
+            for folder in self._new_folders:  # the innermost first
+                folder.rmdir()
+        except OSError:
+            pass  # something else is there now
+
+
 def env_id(env, file):
     """The id of an environment, and the folders that its module needs in PYTHONPATH.
 

@@ -27,7 +27,7 @@ def make_env(env_id, render_mode=None, chunk=0, **params):
     an unknown id or parameter, ImportError if Gymnasium is missing. step() raises RuntimeError for an action that is out of range or
     masked.
     """
-    return _classes().Env(env_id, render_mode, chunk, params)
+    return _classes().Env(env_id, render_mode, chunk or 0, params)
 
 
 def make_vec(env_id, num_envs=1, chunk=0, **params):
@@ -37,6 +37,7 @@ def make_vec(env_id, num_envs=1, chunk=0, **params):
     old episodes for the rows in infos["_final_obs"]; the other rows of it are undefined. Rewards are float32 [N], terminated and truncated
     bool [N]. reset(seed=S) seeds row i with (S, i). Errors are those of make_env.
     """
+    num_envs = 1 if num_envs is None else num_envs
     if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
         raise ValueError(f"num_envs is {num_envs!r}, expected a whole number of at least 1")
-    return _classes().VectorEnv(env_id, num_envs, chunk, params)
+    return _classes().VectorEnv(env_id, num_envs, chunk or 0, params)

@@ -33,10 +33,12 @@ def load(run, checkpoint="newest", spec=None):
     Raises FileNotFoundError if there is no such run or checkpoint, ValueError for files that are damaged or networks that need more than
     numpy (image encoders, language models), RunError if the program cannot describe the environment.
     """
+    if run is None:
+        raise TypeError("run is None, expected a troupe.Run or the path of a run folder")
     folder = folder_of(run)
     if folder is None:
         raise FileNotFoundError("the run has no run folder yet")
-    path = find_checkpoint(folder, checkpoint)
+    path = find_checkpoint(folder, "newest" if checkpoint is None else checkpoint)
     config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
     if config["model"]["kind"] == "decoder":
         raise ValueError(f"{folder}: model.kind is 'decoder', expected mlp or net")
@@ -86,7 +88,7 @@ class Policy:
         rows = len(next(iter(arrays.values())))
         outputs, _, after = self._network.run(arrays, self._state(state, rows, single))
         mask = self._mask(observations, action_mask, rows)
-        rng = None if deterministic else (rng or np.random.default_rng())
+        rng = None if deterministic or deterministic is None else (rng or np.random.default_rng())
         actions = self._continuous(outputs, rng) if self._log_std is not None else self._discrete(outputs, mask, rng)
         after = after if self.state_size else None
         if not single:

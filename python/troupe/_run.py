@@ -17,7 +17,9 @@ _CALLBACKS = ("on_report", "on_evaluation", "on_checkpoint", "on_end")
 
 
 def checked_callbacks(callbacks):
-    """The callbacks as a list. Raises TypeError for one that has none of the methods."""
+    """The callbacks as a list; none if None is given. Raises TypeError for one that has none of the methods."""
+    if callbacks is None:
+        return []
     if not isinstance(callbacks, (list, tuple)):
         callbacks = [callbacks]
     for callback in callbacks:
@@ -74,12 +76,13 @@ class Run:
     runs; 0: the run has reached its limit, 130: it was stopped).
     """
 
-    def __init__(self, arguments, *, folder=None, callbacks=(), python_path=(), quiet=False, config_file=None):
+    def __init__(self, arguments, *, folder=None, callbacks=(), python_path=(), quiet=False, config_file=None, on_refusal=None):
         self.folder = Path(folder) if folder else None
         self.exit_code = None
         self._callbacks = callbacks
         self._quiet = quiet
         self._config_file = config_file  # temporary
+        self._on_refusal = on_refusal  # called when the program has refused the run
         self._python_path = python_path
         self._events = _Events()
         self._lines = deque(maxlen=200)
@@ -257,6 +260,8 @@ class Run:
         try:
             if self._config_file:
                 shutil.rmtree(os.path.dirname(self._config_file), ignore_errors=True)
+            if code == 2 and self._on_refusal is not None:
+                self._on_refusal()
             atexit.unregister(self._stop_at_exit)
             if self._error is None and code not in (0, 130):
                 self._error = _program.error_of(code, list(self._lines))

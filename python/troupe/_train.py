@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from troupe._env_id import env_id, name_of
+from troupe._env_id import FileOfEnvironment, env_id, name_of
 from troupe._program import find_program
 from troupe._run import Run, checked_callbacks, folder_of
 
@@ -109,16 +109,18 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
         resumed. None: all defaults.
     env: an id ("CartPole-v1", "gym:Hopper-v5"), or a function or class that makes one environment. None: the one of the config.
     callbacks: objects with any of the methods on_report(run, report), on_evaluation(run, evaluation), on_checkpoint(run, path),
-        on_end(run). They are called in the thread that waits for the run; without `blocking`, in a thread of their own. A callback that
-        raises stops the run with a checkpoint, and the exception is raised by train() or wait().
+        on_end(run), or None. They are called in the thread that waits for the run; without `blocking`, in a thread of their own. A callback
+        that raises stops the run with a checkpoint, and the exception is raised by train() or wait().
     run_dir: the run folder. None: runs/NAME; NAME is the setting `name`, else the name of the environment or of the config file.
     blocking: whether to return only when the run has ended. Ctrl-C then stops the run with a checkpoint, and train() returns the run.
     quiet: whether not to print the console lines of the program.
     overrides: settings as keywords, like seed=3 or trainer__epochs=8, where "__" stands for a dot; **{"trainer.epochs": 8} is the same.
+        None is the value null of a config file.
 
     Raises RunError with the line of the program if it refuses or fails, TypeError and ValueError for arguments of a wrong kind.
     """
     callbacks = checked_callbacks(callbacks)
+    blocking = True if blocking is None else blocking
     find_program()  # refuses before anything is written
     config = {} if config is None else config
     if isinstance(config, Run):
@@ -127,8 +129,14 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
             raise ValueError("config is a run without a run folder, expected one that has begun")
     folder = os.fspath(run_dir) if run_dir is not None else _default_folder(config, env, overrides)
     overriding = _settings(overrides)
+    written = FileOfEnvironment(f"{folder}.env.py") if callable(env) else None
     env_settings, python_path = _env_settings(env, folder)
-    file, temporary = _config_file(config, Path(folder).name if folder else "run")
+    try:
+        file, temporary = _config_file(config, Path(folder).name if folder else "run")
+    except BaseException:
+        if written:
+            written.restore()
+        raise
     arguments = ["train", file]
     if folder:
         arguments += ["--run", folder]
@@ -141,6 +149,7 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
         python_path=python_path,
         quiet=quiet,
         config_file=file if temporary else None,
+        on_refusal=written.restore if written else None,
     )
     if blocking:
         return run.wait()

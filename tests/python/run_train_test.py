@@ -443,9 +443,32 @@ def test_output_that_cannot_be_written_stops_the_run(monkeypatch):
 def test_a_mistake_is_one_line_and_starts_nothing(arguments, error, text):
     with pytest.raises(error, match=text) as caught:
         troupe.train(**{"stop__updates": 1, "run_dir": "wrong", "quiet": True} | arguments)
-    assert "\n" not in str(caught.value) and not Path("wrong").exists()
+    assert "\n" not in str(caught.value) and not Path("wrong").exists() and not Path("wrong.env.py").exists()
     if error is troupe.RunError:
         assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("wrong", [{"trainer__epochs": 0}, {"config": {"trainer": object()}}])
+def test_a_refused_call_leaves_the_file_of_the_environment_as_it_was(wrong):
+    with pytest.raises((troupe.RunError, ValueError)):
+        troupe.train(env=lambda: run_envs.Levels(), run_dir="some/folder/run", quiet=True, **wrong)
+    assert not Path("some").exists()
+    Path("run.env.py").write_text("of another call")
+    with pytest.raises((troupe.RunError, ValueError)):
+        troupe.train(env=lambda: run_envs.Levels(), run_dir="run", quiet=True, **wrong)
+    assert Path("run.env.py").read_text() == "of another call"
+
+
+def test_arguments_that_are_none_are_as_not_given():
+    none = dict.fromkeys(("callbacks", "run_dir", "blocking", "quiet"))
+    run = troupe.train(SMALL, env="CartPole-v1", stop__updates=1, algorithm__clip_low=None, **none)
+    assert run.exit_code == 0 and run.folder == Path("runs/CartPole-v1")
+    policy = troupe.load(run, checkpoint=None, spec=None)
+    place = np.zeros(4, np.float32)
+    nothing = dict.fromkeys(("state", "deterministic", "action_mask", "rng"))
+    assert policy.predict(place, **nothing) == policy.predict(place)
+    with pytest.raises(TypeError, match="^run is None, expected a troupe.Run or the path of a run folder$"):
+        troupe.load(None)
 
 
 def test_a_missing_program_is_one_line(monkeypatch):
