@@ -25,6 +25,12 @@ TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
   const std::string image = run_troupe({"envs", "GridWorld", "--set", "env.params.observation=image"}).out;
   CHECK(image.find("image uint8 [3, 8, 8]") != std::string::npos);
   CHECK(one.find("image uint8") == std::string::npos);
+  const auto shows = [](const Words& words, const char* text) {
+    return run_troupe(words).out.find(text) != std::string::npos;
+  };
+  CHECK(shows({"envs", "Pendulum-v1"}, "actions: continuous [1], from -2 to 2\n"));
+  CHECK(
+      shows({"envs", "Pendulum-v1", "--set", "env.normalize_actions=true"}, "actions: continuous [1], from -1 to 1\n"));
   check_all({
       {{"envs", "GridWorld", "--set", "env.params.sise=5"},
        "--set: env.params.sise: unknown key, did you mean env.params.size?"},

@@ -1,6 +1,8 @@
 // `troupe envs`: the environments and their parameters.
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -54,10 +56,26 @@ const char* name_of_kind(ActionKind kind) {
   return "unknown";
 }
 
-// "discrete 2", "continuous [1]", "multi_discrete 256 x 2, chunks of 8 steps", ", masked".
+// "-2", or "[-0.5, 0, 1]" if they differ. The shortest texts that read back as the same float32.
+std::string numbers_text(const std::vector<float>& numbers) {
+  constexpr size_t kShown = 8;
+  const auto text_of = [](float number) {
+    char text[32];
+    return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+  };
+  if (std::ranges::adjacent_find(numbers, std::ranges::not_equal_to()) == numbers.end())
+    return text_of(numbers.front());
+  std::string list;
+  for (size_t i = 0; i < std::min(numbers.size(), kShown); ++i) list += (i > 0 ? ", " : "[") + text_of(numbers[i]);
+  return list + (numbers.size() > kShown ? ", ...]" : "]");
+}
+
+// "discrete 2", "continuous [1], from -2 to 2", "multi_discrete 256 x 2, chunks of 8 steps", ", masked".
 std::string action_text(const ActionSpec& action) {
   std::string text = name_of_kind(action.kind);
-  if (action.kind == ActionKind::continuous) text += " [" + std::to_string(action.dims()) + ']';
+  if (action.kind == ActionKind::continuous)
+    text += " [" + std::to_string(action.dims()) + "], from " + numbers_text(action.low) + " to " +
+            numbers_text(action.high);
   if (action.kind == ActionKind::discrete) text += ' ' + std::to_string(action.bins.at(0));
   if (action.kind == ActionKind::multi_discrete)
     text +=
