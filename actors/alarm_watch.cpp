@@ -166,12 +166,13 @@ void AlarmWatch::check_rate(const StatsSnapshot& s, Clock::time_point now) {
 
 void AlarmWatch::look(const StatsSnapshot& s, const std::vector<std::string>& behind, Clock::time_point now) {
   check("receiver_behind", !behind.empty(), s.updates, behind.empty() ? "" : behind.front());
-  check("rows_quarantined", s.quarantined > 0, s.updates, format_count(s.quarantined) + " rows are in quarantine");
+  check("rows_quarantined", s.quarantined > 0, s.updates,
+        format_counted(s.quarantined, "row") + (s.quarantined == 1 ? " is" : " are") + " in quarantine");
   if (!std::isfinite(s.elapsed_seconds)) return;
   check_drops(s, now);
   check_memory(s, now);
   check("no_episode", s.episodes == 0 && s.elapsed_seconds > 120 && s.env_steps > 100'000, s.updates,
-        "no episode has finished in " + format_count(s.env_steps) + " environment steps");
+        "no episode has finished in " + format_counted(s.env_steps, "environment step"));
   check_rate(s, now);
 }
 

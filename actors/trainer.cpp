@@ -13,6 +13,7 @@
 #include "actors/run_progress.h"
 #include "actors/state_bytes.h"
 #include "runtime/base/log.h"
+#include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -238,7 +239,8 @@ void update(TrainerSelf self, const StagedMessage& message) {
   const RunConfig& config = st.context->config;
   if (st.skipped_in_a_row >= static_cast<uint64_t>(config.trainer.max_skipped)) {
     return request_end(self, "non-finite updates",
-                       std::to_string(st.skipped_in_a_row) + " updates in a row were not finite, the last at update " +
+                       format_counted(st.skipped_in_a_row, "update") + " in a row " +
+                           (st.skipped_in_a_row == 1 ? "was" : "were") + " not finite, the last at update " +
                            std::to_string(st.version.number));
   }
   if (st.context->deterministic) return;

@@ -10,11 +10,14 @@ const kTokenWords = {
 };
 let words = kControlWords;
 
+/** @param {any} count @param {string} noun in the plural */
+const counted = (count, noun) => `${formatted(count)} ${count === 1 ? noun.replace(/s$/, "") : noun}`;
+
 /** The evaluation under way; empty without one. @param {any} s */
 function evaluating(s) {
   if (typeof at(s, "evaluating.of") !== "number") return "";
-  const figure = (/** @type {string} */ name) => formatted(at(s, "evaluating." + name)), waiting = Number(at(s, "evaluating.waiting") || 0);
-  return `evaluating the policy after ${figure("updates")} updates: ${figure("episodes")} of ${figure("of")} ${words.episodes}` + (waiting > 0 ? `, ${formatted(waiting)} more to do` : "");
+  const figure = (/** @type {string} */ name) => at(s, "evaluating." + name), waiting = Number(figure("waiting") || 0);
+  return `evaluating the policy after ${counted(figure("updates"), "updates")}: ${formatted(figure("episodes"))} of ${counted(figure("of"), words.episodes)}` + (waiting > 0 ? `, ${formatted(waiting)} more to do` : "");
 }
 
 /** What to add to the score of the last evaluation. @param {any} s */

@@ -72,7 +72,7 @@ class EventsView {
     if (changed("workers.up")) this.add(`Workers up: ${formatted(at(before, "workers.up"))} \u2192 ${text("workers.up")}.`);
     if (changed("inference.up")) this.add(`Inference actors up: ${formatted(at(before, "inference.up"))} \u2192 ${text("inference.up")}.`);
     if (changed("eval.updates") && at(s, "eval.updates") !== null)
-      this.add(`Evaluation after ${text("eval.updates")} updates: ${words.return} ${text("eval.return_mean")} over ${text("eval.episodes")} ${words.episodes}${failedEpisodes(s)}.`);
+      this.add(`Evaluation after ${counted(at(s, "eval.updates"), "updates")}: ${words.return} ${text("eval.return_mean")} over ${counted(at(s, "eval.episodes"), words.episodes)}${failedEpisodes(s)}.`);
     if (changed("skipped_steps")) this.add(`Optimizer steps skipped because they were not finite: ${text("skipped_steps")}.`);
     if (changed("quarantined")) this.add(`Rows in quarantine after failures: ${text("quarantined")}.`);
     if (changed("last_error") && at(s, "last_error")) this.add("Error: " + at(s, "last_error"));

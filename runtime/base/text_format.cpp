@@ -100,6 +100,10 @@ std::string format_counted(uint64_t count, std::string_view noun) {
   return format_count(count) + ' ' + std::string(noun) + (count == 1 ? "" : "s");
 }
 
+std::string format_short_counted(uint64_t count, std::string_view noun) {
+  return format_short(count) + ' ' + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 std::string format_number(double value, int decimals) {
   if (!std::isfinite(value)) return "-";
   char text[64];

@@ -28,6 +28,8 @@ std::string format_percent(double fraction);
 std::string format_compact(uint64_t value);
 // As format_count() below ten million, else as format_compact(): at most 9 characters.
 std::string format_short(uint64_t value);
+// "1 update", "12.3M updates".
+std::string format_short_counted(uint64_t count, std::string_view noun);
 // As format_number() below 99,999, else as format_compact_figure(): with at most 2 decimals at most 9 characters.
 std::string format_figure(double value, int decimals);
 // "421.3", "-1.23M", "1e+300"; "-" for unknown: at most 7 characters.

@@ -96,7 +96,7 @@ std::string failures_line(const StatsSnapshot& s) {
   std::string text;
   if (const uint64_t failures = env_failures_of(s)) text = "environments failed " + times(failures);
   if (s.ledger.lost_in_crash > 0)
-    text += (text.empty() ? "" : ", ") + format_short(s.ledger.lost_in_crash) + " samples lost";
+    text += (text.empty() ? "" : ", ") + format_short_counted(s.ledger.lost_in_crash, "sample") + " lost";
   return text.empty() ? "" : "  failures   " + text;
 }
 
@@ -114,7 +114,7 @@ std::string batches_line(const StatsSnapshot& s) {
 }
 
 std::string training_line(const StatsSnapshot& s) {
-  return "  training   " + format_short(s.updates) + " updates (" + format_figure(s.updates_per_second, 1) +
+  return "  training   " + format_short_counted(s.updates, "update") + " (" + format_figure(s.updates_per_second, 1) +
          "/s)  reuse " + format_figure(s.reuse, 1) + "  waits " + format_percent(s.trainer_wait_fraction);
 }
 
@@ -151,7 +151,7 @@ std::string evaluation_line(const StatsSnapshot& s) {
   const EvaluationResult& e = *s.evaluation;
   if (s.counts_answers)
     return "  evaluation at update " + format_short(e.updates) + ": pass@1 " + format_percent(e.success_rate) + " of " +
-           format_short(e.episodes) + " prompts";
+           format_short_counted(e.episodes, "prompt");
   return "  evaluation at update " + format_short(e.updates) + ": return " +
          return_figure(e.return_mean, e.return_mean) + " +- " + return_figure(e.return_std, e.return_mean) +
          ", success " + format_percent(e.success_rate) +
@@ -163,7 +163,7 @@ std::string evaluating_line(const StatsSnapshot& s) {
   if (!s.evaluating) return "";
   const EvaluationUnderWay& e = *s.evaluating;
   return "  evaluating the policy after update " + format_short(e.updates) + ": " + format_short(e.episodes) + " of " +
-         format_short(e.of) + (s.counts_answers ? " prompts, " : " episodes, ") + format_seconds(e.seconds) +
+         format_short_counted(e.of, s.counts_answers ? "prompt" : "episode") + ", " + format_seconds(e.seconds) +
          (e.waiting > 0 ? ", " + format_short(e.waiting) + " more to do" : "");
 }
 

@@ -224,6 +224,8 @@ class Page(unittest.TestCase):
         self.browser.wait("byId('state').textContent === 'evaluating'")
         text = self.browser.value("byId('progress-text').textContent")
         self.assertIn("evaluating the policy after 300 updates: 3 of 100 episodes, 1 more to do", text)
+        self.server.publish({**ended, "env_steps": 30_000, "evaluating": {**plays, "updates": 1, "of": 1}})
+        self.browser.wait("byId('progress-text').textContent.includes('after 1 update: 3 of 1 episode, 1 more')")
         score = {**evaluation(300, 30_000), "failed_episodes": 2}
         self.server.publish({**ended, "env_steps": 30_001, "eval": score, "evaluating": None})
         self.browser.wait("byId('state').textContent === 'ended'")

@@ -14,6 +14,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/output.h"
+#include "runtime/base/text_format.h"
 #include "runtime/caf/connect.h"
 #include "runtime/caf/listen.h"
 #include "tools/cli/child_processes.h"
@@ -61,7 +62,7 @@ NodeActor::behavior_type starter(NodeActor::pointer self, const std::shared_ptr<
   return {[children](const SpawnRequest& request) -> caf::result<uint32_t> {
     const std::string run = Address{request.host, request.port}.text();
     const auto started = children->start({program_folder() + "/troupe", "worker", "--connect", run}, request.workers);
-    log_info("node", std::to_string(started.count) + " workers for " + run);
+    log_info("node", format_counted(started.count, "worker") + " for " + run);
     if (!started.error.empty())
       return make_error(Fault::internal, std::to_string(started.count) + " of " + std::to_string(request.workers) +
                                              " workers started: " + started.error);

@@ -10,6 +10,7 @@
 #include "actors/messages.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/output.h"
+#include "runtime/base/text_format.h"
 #include "runtime/caf/connect.h"
 #include "runtime/caf/system.h"
 #include "tools/cli/command.h"
@@ -80,7 +81,7 @@ int run_spawn(const SpawnOptions& options) {
         });
     if (node_actor)
       self->request(node_actor, 2 * kSpawnDeadline + request.workers * kPerWorker, request)
-          .receive([&](uint32_t started) { print_line(std::to_string(started) + " workers started on " + node); },
+          .receive([&](uint32_t started) { print_line(format_counted(started, "worker") + " started on " + node); },
                    refuse);
     if (error.empty()) return 0;
     if (mistake) throw ConfigError(error);

@@ -93,6 +93,12 @@ TEST_CASE("console: an evaluation, failures and receivers that are behind are sh
   CHECK(holds("  failures   environments failed 3 times, 64 samples lost"));
   CHECK(holds("  weights    7 versions behind at one inference actor"));
   CHECK(holds("  evaluation at update 100: return 499.5 +- 1.2, success 100 %, 3 failed"));
+  s.updates = s.ledger.lost_in_crash = 1;
+  s.evaluating = EvaluationUnderWay{.updates = 1, .episodes = 0, .of = 1, .seconds = 2};
+  const auto ones = console_block("demo", s, 80);
+  CHECK(std::ranges::count(ones, "  failures   environments failed 3 times, 1 sample lost") == 1);
+  CHECK(std::ranges::count(ones, "  training   1 update (12.3/s)  reuse 1.0  waits 3 %") == 1);
+  CHECK(std::ranges::count(ones, "  evaluating the policy after update 1: 0 of 1 episode, 0:02") == 1);
 }
 
 TEST_CASE("console: workers that were started again are not shown as missing") {
