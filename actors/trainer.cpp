@@ -63,21 +63,32 @@ void checkpoint(TrainerSelf self, bool last) {
   self->send(st.peers.replay, std::move(message));
 }
 
+// Counts the time since the last call for what has held training since then: open evaluations or, without them, a
+// checkpoint. Call before either changes.
+void count_wait(TrainerSelf self) {
+  auto& st = self->state;
+  const auto now = self->clock().now(), before = std::exchange(st.counted_until, now);
+  if (st.held)
+    st.held_for += now - before;
+  else if (st.checkpoint_owed)
+    st.saving_for += now - before;
+}
+
 // At most one checkpoint is on its way to the disk: more would wait in memory, each with all weights. So training waits
 // if the next is due before.
 void save_if_due(TrainerSelf self) {
   auto& st = self->state;
   if (!checkpoint_due(st)) return;
   if (!st.checkpoint_open) return checkpoint(self, /*last=*/false);
+  count_wait(self);
   st.checkpoint_owed = true;
-  st.owed_since = self->clock().now();
   if (std::exchange(st.warned_of_disk, true)) return;
   const CheckpointConfig& config = st.context->config.checkpoint;
   const bool evaluated = config.keep_best > 0 && !due(st.version.number, config.every_updates);
   log_warn("trainer", "update " + std::to_string(st.version.number) +
-                          ": training waits until the checkpoint before this one is written; a larger " +
-                          (evaluated ? "evaluation" : "checkpoint") +
-                          ".every_updates would not hold it up. Further waits are not reported");
+                          ": training waits until the checkpoint before this one is written; to avoid the wait, use a "
+                          "larger " +
+                          (evaluated ? "evaluation" : "checkpoint") + ".every_updates. Further waits are not reported");
 }
 
 void end(TrainerSelf self, const std::string& reason, const std::string& error = {}) {
@@ -101,7 +112,6 @@ void request_end(TrainerSelf self, const std::string& reason, const std::string&
 void ask(TrainerSelf self) {
   if (self->state.held || self->state.checkpoint_owed) return;
   self->state.waiting = true;
-  self->state.asked = self->clock().now();
   self->send(self->state.peers.prefetcher, next_atom_v);
 }
 
@@ -109,14 +119,14 @@ void ask(TrainerSelf self) {
 // many.
 void hold(TrainerSelf self) {
   auto& st = self->state;
+  count_wait(self);
   st.held = true;
-  st.held_since = self->clock().now();
   if (std::exchange(st.warned_of_evaluations, true)) return;
   log_warn("trainer", "update " + std::to_string(st.version.number) + ": training waits until fewer than " +
                           std::to_string(st.evaluations) +
-                          " evaluations are open, because they take longer than the updates between them; a larger "
-                          "evaluation.every_updates or fewer evaluation.episodes would not hold it up. Further waits "
-                          "are not reported");
+                          " evaluations are open, because they take longer than the updates between them; to avoid the "
+                          "wait, use a larger evaluation.every_updates or fewer evaluation.episodes. Further waits are "
+                          "not reported");
 }
 
 // Starts an evaluation if one is due, and asks for the next super-batch.
@@ -140,16 +150,18 @@ void on_evaluation(TrainerSelf self, const Evaluation& evaluation) {
   if (st.context->deterministic) return;
   if (evaluation.error.empty())
     if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
-  if (!std::exchange(st.held, false)) return;
-  st.held_for += self->clock().now() - st.held_since;
+  if (!st.held) return;
+  count_wait(self);
+  st.held = false;
   if (!st.ended) ask(self);
 }
 
 void on_written(TrainerSelf self) {
   auto& st = self->state;
   st.checkpoint_open = false;
-  if (st.ended || !std::exchange(st.checkpoint_owed, false)) return;
-  st.saving_for += self->clock().now() - st.owed_since;
+  if (st.ended || !st.checkpoint_owed) return;
+  count_wait(self);
+  st.checkpoint_owed = false;
   checkpoint(self, /*last=*/false);
   ask(self);
 }
@@ -223,16 +235,18 @@ void update(TrainerSelf self, const StagedMessage& message) {
   warn_of_empty(self, *report, message.batch->samples);
   if (report->steps > 0) st.skipped_in_a_row = 0;
   if (report->failed()) ++st.skipped_in_a_row;
+  const auto ended = self->clock().now();
   const UpdateMessage done{st.version,
                            message.batch->index,
                            report->failed(),
                            message.batch->samples,
-                           seconds_of(self->clock().now() - begun),
-                           seconds_of(begun - st.asked + st.held_for + st.saving_for),
+                           seconds_of(ended - begun),
+                           seconds_of(begun - st.updated),
                            seconds_of(st.held_for),
                            seconds_of(st.saving_for),
                            message.stage_seconds,
                            report};
+  st.updated = ended;
   st.held_for = st.saving_for = {};
   self->send(st.peers.replay, done);
 
@@ -272,7 +286,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
   return {
       [self](begin_atom) {
         auto& st = self->state;
-        st.started = self->clock().now();
+        st.started = st.updated = self->clock().now();
         st.context->use_threads(static_cast<int>(st.context->config.trainer.threads));
         self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
         if (st.context->deterministic) return;

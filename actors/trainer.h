@@ -35,12 +35,13 @@ struct TrainerState {
   uint64_t skipped_in_a_row = 0;  // updates since the last one that applied an optimizer step
   bool warned_of_skipped = false, warned_of_empty = false;
   double evaluated = std::numeric_limits<double>::quiet_NaN();  // mean return of the last evaluation during training
-  Clock::time_point started, asked, held_since, owed_since;
-  Clock::duration held_for{};    // since the last update, by open evaluations
-  Clock::duration saving_for{};  // since the last update, waiting for a checkpoint to be written
-  bool waiting = false;          // asked for a batch
-  uint64_t evaluations = 0;      // requested and not yet made
-  bool held = false;             // the next batch is asked for when fewer evaluations are open
+  Clock::time_point started, updated;  // `updated`: when the last update ended, or training began
+  Clock::time_point counted_until;     // of these two, which are parts of the time since `updated`:
+  Clock::duration held_for{};          // held by open evaluations
+  Clock::duration saving_for{};        // held only until a checkpoint was written
+  bool waiting = false;                // asked for a batch
+  uint64_t evaluations = 0;            // requested and not yet made
+  bool held = false;                   // the next batch is asked for when fewer evaluations are open
   bool warned_of_evaluations = false;
   // Not in deterministic runs, which begin an update when the recorder has no message left:
   bool checkpoint_open = false;  // one was sent and is not yet written

@@ -253,6 +253,41 @@ TEST_CASE("trainer: reports how long it waited for the disk, as a part of its wa
   CHECK(f.peer.heard->updates[1].checkpoint_wait_seconds == 0);
 }
 
+TEST_CASE("trainer: time in which both evaluations and the disk hold training is counted once") {
+  RunConfig config = limited(0, 1000);
+  config.evaluation.every_updates = config.checkpoint.every_updates = 1;
+  for (const bool disk_first : {true, false}) {
+    CAPTURE(disk_first);
+    Fixture f(config);
+    const auto written = [&] {
+      f.peer.tell(f.trainer, CheckpointWritten{{0, 1}, false, {}});
+      f.run();
+    };
+    const auto evaluated = [&] {
+      f.peer.tell(f.trainer, Evaluation{.version = {0, 1}, .return_mean = 1});
+      f.run();
+    };
+    const uint64_t most = most_open_evaluations(f.learner->snapshot({})->flat.bytes());
+    for (uint64_t i = 0; i < most; ++i) {
+      f.update();
+      if (i + 2 < most) written();
+    }
+    CHECK(f.peer.heard->batches_asked == most);  // held by both
+    f.pass(3s);
+    disk_first ? written() : evaluated();
+    f.pass(4s);
+    CHECK(f.peer.heard->batches_asked == most);
+    disk_first ? evaluated() : written();
+    CHECK(f.peer.heard->batches_asked == most + 1);
+    f.pass(2s);
+    f.update();
+    const UpdateMessage& update = f.peer.heard->updates.back();
+    CHECK(update.wait_seconds == 9);
+    CHECK(update.evaluation_wait_seconds == (disk_first ? 7 : 3));
+    CHECK(update.checkpoint_wait_seconds == (disk_first ? 0 : 4));
+  }
+}
+
 TEST_CASE("trainer: the evaluations that an earlier start left open are made first") {
   RunConfig config = limited(0, 1000);
   config.evaluation.every_updates = 1;
