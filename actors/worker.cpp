@@ -84,15 +84,23 @@ void send_failing(WorkerSelf self, uint64_t worker, const std::string& error) {
   self->send(self->state.peers.replay, EnvironmentsFailing{worker, error.substr(0, kMostErrorBytes)});
 }
 
-// Logs the first failure of an environment, and later ones at most once in kBetweenFailureLines.
+// Logs how many failures of environments there were and the last one, at most once in kBetweenFailureLines; the first
+// one is logged at once.
 void log_failures(WorkerSelf self, const std::string& name) {
   auto& st = self->state;
   const WorkerReport report = st.core->report();
   const auto now = self->clock().now();
   if (report.env_failures == st.failures_logged || now < st.next_failure_line) return;
   st.next_failure_line = now + kBetweenFailureLines;
-  log_warn(name, std::to_string(report.env_failures) + " environment failures so far; the last: " + report.last_error);
+  log_warn(name, (st.failures_logged == 0
+                      ? "an environment has failed: "
+                      : std::to_string(report.env_failures) + " environment failures so far; the last: ") +
+                     report.last_error);
   st.failures_logged = report.env_failures;
+}
+
+void log_first_failure(WorkerSelf self, const std::string& name) {
+  if (self->state.failures_logged == 0 && self->state.core->env_failures() > 0) log_failures(self, name);
 }
 
 bool is_of_run(WorkerSelf self) { return self->state.peers.replay.node() == self->node(); }
@@ -199,6 +207,7 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
   } catch (const InferenceFailed& failed) {
     return end_failed(self, worker, failed.what());
   }
+  log_first_failure(self, name);
   // In a deterministic run a beat comes when all actors are idle, which they never are while requests or environments
   // fail.
   if (context.deterministic || self->clock().now() - begun >= kBeat) report_failure(self, worker, name);
@@ -282,9 +291,13 @@ WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context
       [self, context, worker, name](begin_atom) {
         auto& st = self->state;
         st.core->begin(st.peers.epoch);
-        if (const std::string* state = context->state_of(name)) restoring([&] { st.core->load(*state); });
+        if (const std::string* state = context->state_of(name)) {
+          restoring([&] { st.core->load(*state); });
+          st.failures_logged = st.core->env_failures();
+        }
         self->send(st.peers.replay,
                    WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout(), spec_fields(*context)});
+        log_first_failure(self, name);
         report_failure(self, worker, name);
         beat_after(self, *context, kBeat);
       },

@@ -80,6 +80,7 @@ class WorkerCore {
   uint32_t beats_without_answer() const;
   // Cumulative counts, and what partial rollouts hold.
   WorkerReport report() const;
+  uint64_t env_failures() const { return report_.env_failures; }
 
  private:
   struct ValueUse {  // where one row of extra values belongs

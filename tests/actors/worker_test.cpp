@@ -177,6 +177,31 @@ TEST_CASE("worker: after a reply that does not fit its request the worker asks a
                               "values is int32[2], expected float32[2]; the worker asks again") != std::string::npos);
 }
 
+TEST_CASE("worker: the first failure of an environment is logged at once with its cause, later ones once a minute") {
+  Fixture f;
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  const auto lines = [&] {
+    const std::string log = disk.read("log");
+    size_t count = 0;
+    for (size_t at = log.find("broken on purpose"); at != std::string::npos; at = log.find("broken", at + 1)) ++count;
+    return count;
+  };
+  f.answer();
+  CHECK(disk.read("log").ends_with("warning worker 1: an environment has failed: row 0: broken on purpose\n"));
+  CHECK(lines() == 1);
+  for (int i = 0; i < 59; ++i) f.pass(1s);
+  f.answer();  // the rows are restarted
+  f.answer();
+  CHECK(f.state().core->report().env_failures == 4);
+  CHECK(lines() == 1);
+  f.pass(1s);
+  CHECK(disk.read("log").find("4 environment failures so far; the last: row 0: broken on purpose\n") !=
+        std::string::npos);
+  CHECK(lines() == 2);
+  close_log();
+}
+
 TEST_CASE("worker: an error that another actor sends is logged, and the worker continues") {
   Fixture f;
   MemoryDisk disk;
