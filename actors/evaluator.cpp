@@ -191,6 +191,16 @@ void quit_if_alone(EvaluatorSelf self) {
   if (!self->state.actor && self->state.given_up.empty()) self->quit();
 }
 
+// What the next start will do about the policies after so many updates.
+std::string resume_advice(const CheckpointConfig& config, const std::vector<uint64_t>& open) {
+  const auto is_saved = [&](uint64_t updates) {
+    return config.keep_best > 0 ||
+           (config.every_updates > 0 && updates % static_cast<uint64_t>(config.every_updates) == 0);
+  };
+  if (std::ranges::any_of(open, is_saved)) return "The same command evaluates those that have a checkpoint";
+  return "Their weights are not kept; with checkpoint.keep_best they are, and the same command evaluates them";
+}
+
 void on_stop(EvaluatorSelf self, const Stop& stop) {
   auto& st = self->state;
   if (std::exchange(st.stopping, true)) return;
@@ -198,8 +208,8 @@ void on_stop(EvaluatorSelf self, const Stop& stop) {
   for (const EvaluatorState::Job& job : st.jobs)
     if (!job.message.last) open.push_back(job.message.weights->version.number);  // the command says so of the last one
   if (!open.empty())
-    log_warn("evaluator", "not evaluated: " + policies_text(open) + ": the run ends (" + stop.reason +
-                              "). The same command evaluates those that have a checkpoint");
+    log_warn("evaluator", "not evaluated: " + policies_text(open) + ": the run ends (" + stop.reason + "). " +
+                              resume_advice(st.context->config.checkpoint, open));
   if (!st.given_up.empty())
     log_warn("evaluator", format_counted(st.given_up.size(), "evaluation") + " given up after evaluation.timeout_ms " +
                               (st.given_up.size() == 1 ? "has" : "have") + " not stopped yet");

@@ -236,22 +236,35 @@ TEST_CASE("evaluator: while two that were given up are inside a step, only the l
   open_log(nullptr, {.to_stderr = false});
 }
 
-TEST_CASE("evaluator: at a stop the evaluations that are not made are named") {
-  Fixture f(evaluating(1'000'000, 1));
-  MemoryDisk disk;
-  open_log(disk.open_append("log"), {.to_stderr = false});
-  f.on_act = [&] {
-    if (f.acts == 10) caf::anon_send(f.evaluator, Stop{"interrupted"});
+TEST_CASE("evaluator: at a stop the evaluations that are not made are named, and what becomes of them") {
+  const std::string kept = ". The same command evaluates those that have a checkpoint",
+                    lost = ". Their weights are not kept; with checkpoint.keep_best they are";
+  struct Case {
+    int64_t keep_best, every_updates;
+    std::string advice;
   };
-  f.ask(20);
-  f.ask(40);
-  f.ask(45, /*last=*/true);
-  f.run();
-  CHECK(f.evaluated(f.asker).empty());
-  CHECK(disk.read("log").find(
-            "warning evaluator: not evaluated: the policies after updates 20 and 40: the run ends (interrupted)") !=
-        std::string::npos);
-  open_log(nullptr, {.to_stderr = false});
+  for (const Case& c : {Case{0, 50, lost}, Case{0, 0, lost}, Case{0, 40, kept}, Case{1, 50, kept}, Case{1, 0, kept}}) {
+    RunConfig config = evaluating(1'000'000, 1);
+    config.checkpoint.keep_best = c.keep_best;
+    config.checkpoint.every_updates = c.every_updates;
+    CAPTURE(c.keep_best);
+    CAPTURE(c.every_updates);
+    Fixture f(config);
+    MemoryDisk disk;
+    open_log(disk.open_append("log"), {.to_stderr = false});
+    f.on_act = [&] {
+      if (f.acts == 10) caf::anon_send(f.evaluator, Stop{"interrupted"});
+    };
+    f.ask(20);
+    f.ask(40);
+    f.ask(45, /*last=*/true);
+    f.run();
+    CHECK(f.evaluated(f.asker).empty());
+    CHECK(disk.read("log").find("warning evaluator: not evaluated: the policies after updates 20 and 40: the run ends "
+                                "(interrupted)" +
+                                c.advice) != std::string::npos);
+    open_log(nullptr, {.to_stderr = false});
+  }
   CHECK(policies_text({20}) == "the policy after update 20");
   CHECK(policies_text({20, 40, 60}) == "the policies after updates 20, 40 and 60");
   CHECK(policies_text({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) ==
