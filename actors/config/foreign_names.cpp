@@ -21,6 +21,8 @@ constexpr std::string_view kFrameSkip =
 constexpr std::string_view kConvolutions =
     "expected \"net\", which reads images with convolutions; model.net.encoders describes them";
 
+constexpr std::string_view kClip = "algorithm.surrogate_params.clip";
+
 // Names in Stable-Baselines3, CleanRL, RLlib, and likely guesses.
 constexpr Hint kHints[] = {
     {.name = "batch_size", .advice = kMinibatchSize},
@@ -37,6 +39,10 @@ constexpr Hint kHints[] = {
     {.name = "algorithm.name", .path = "algorithm.advantage"},
     {.name = "algo", .path = "algorithm.surrogate"},
     {.name = "algo", .path = "algorithm.advantage"},
+    {.name = "clip", .path = kClip},
+    {.name = "clip_coef", .path = kClip},
+    {.name = "clip_range", .path = kClip},
+    {.name = "clip_eps", .path = kClip},
     {.name = "evaluation.interval", .path = "evaluation.every_updates"},
     {.name = "evaluation.deterministic", .advice = kEvaluationActions},
     {.name = "evaluation.seed", .advice = kEvaluationSeed},

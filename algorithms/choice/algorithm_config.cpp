@@ -46,22 +46,23 @@ void describe_estimator(AlgorithmConfig& c, Fields& fields) {
 }
 
 constexpr std::string_view kOwnClip = "the surrogate's own, 0.2 for clip";
-constexpr std::span<const std::string_view> kClipElsewhere = kWords<"clip", "clip_coef", "clip_range", "clip_eps">;
 
 void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
   const Section s(fields, "algorithm", "algorithms");
   s.add(c.surrogate, "surrogate", matching(kTableName, "a name like clip"), "the policy loss",
         {.elsewhere = kWords<"clip_mode", "policy_loss">});
-  s.add_object(c.surrogate_params, "surrogate_params", "the parameters of the surrogate");
+  s.add_object(c.surrogate_params, "surrogate_params",
+               "the parameters of the surrogate; those of clip have the clip range, `clip`, which other libraries call "
+               "`clip_coef`, `clip_range` or `clip_eps`");
   s.add_object(c.clip_config, "clip_config",
                "the parameters in AcceRL's format: {surrogate: {parameter: value}}; only those of the chosen surrogate "
                "are used");
   s.add(c.clip_low, "clip_low", above(0, 1),
         "importance ratios below 1 - clip_low are clipped; surrogates that do not clip use it for metrics only",
-        {.unset = kOwnClip, .elsewhere = kClipElsewhere});
+        {.unset = kOwnClip});
   s.add(c.clip_high, "clip_high", above(0, 1e6),
         "importance ratios above 1 + clip_high are clipped; surrogates that do not clip use it for metrics only",
-        {.unset = kOwnClip, .elsewhere = kClipElsewhere});
+        {.unset = kOwnClip});
   s.add(c.dual_clip, "dual_clip", between(0, 1e6),
         "upper bound (above 1) of the ratio where the advantage is negative; 0 = off",
         {.unset = "the surrogate's own, off for clip"});

@@ -110,7 +110,7 @@ std::vector<BadFile> structure() {
       {"duration without its unit", R"({"inference": {"timeout": 5}})",
        ": inference.timeout: unknown key, did you mean inference.timeout_us?", kRefused},
       {"common name of a clip bound", R"({"algorithm": {"clip": 0.1}})",
-       ": algorithm.clip: unknown key, did you mean algorithm.clip_low and algorithm.clip_high?", kRefused},
+       ": algorithm.clip: unknown key, did you mean algorithm.surrogate_params.clip?", kRefused},
       {"key near nothing", R"({"replay": {"foo": 1}})",
        ": replay.foo: unknown key, replay has: mode, draw, capacity, max_policy_lag, max_reuse, late, filter_groups",
        kRefused},
