@@ -42,18 +42,18 @@ void AlarmWatch::check(std::string_view name, bool holds, uint64_t update, const
   Streak& streak = streaks_[std::string(name)];
   streak.holds = holds ? streak.holds + 1 : 0;
   streak.clear = holds ? 0 : streak.clear + 1;
-  const auto raised = raised_.find(std::string(name));
-  if (raised == raised_.end()) {
+  const auto alarm_now = raised_.find(std::string(name));
+  if (alarm_now == raised_.end()) {
     if (streak.holds < rule.hold) return;
     const Alarm alarm{rule.level, update, measured + ": " + std::string(rule.advice)};
     lines_.push_back({true, "alarm " + std::string(name) + " (" + std::string(text_of(rule.level)) + ") at update " +
                                 std::to_string(update) + ": " + alarm.text});
     raised_.emplace(name, alarm);
-    ++streak.raised;
+    ++streak.times_raised;
   } else if (streak.clear >= uint64_t{std::max(rule.hold, kLeastClear)}
-                                 << std::min(streak.raised - 1, kMostDoublings)) {
+                                 << std::min(streak.times_raised - 1, kMostDoublings)) {
     lines_.push_back({false, "alarm " + std::string(name) + " is over at update " + std::to_string(update)});
-    raised_.erase(raised);
+    raised_.erase(alarm_now);
   }
 }
 

@@ -49,7 +49,7 @@ class AlarmWatch {
   const std::map<std::string, Alarm>& raised() const { return raised_; }
   // One for each alarm raised or lowered since the last call.
   struct Line {
-    bool raised = false;
+    bool warns = false;  // that it is raised; otherwise that it is over
     std::string text;
   };
   std::vector<Line> take_lines() { return std::exchange(lines_, {}); }
@@ -62,8 +62,10 @@ class AlarmWatch {
  private:
   struct Streak {
     uint32_t holds = 0, clear = 0;
-    uint32_t raised = 0;  // how often the alarm was
-    template <class I> friend typename I::result_type inspect(I& f, Streak& x) { return f(x.holds, x.clear, x.raised); }
+    uint32_t times_raised = 0;
+    template <class I> friend typename I::result_type inspect(I& f, Streak& x) {
+      return f(x.holds, x.clear, x.times_raised);
+    }
   };
   struct Point {
     Clock::time_point at;

@@ -23,7 +23,7 @@ EvaluationSlice slice_of(const EvaluationActorState& st) {
   slice.so_far.last = st.job.last;
   if (!st.player) return slice;
   const EpisodeSummary summary = st.player->summary();
-  slice.of = st.player->of();
+  slice.planned = st.player->planned();
   slice.failures = summary.failures();
   slice.so_far.episodes = summary.episodes;
   slice.so_far.failed_episodes = summary.failed;

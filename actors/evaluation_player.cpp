@@ -30,7 +30,7 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
   }
   void step() override { player_->step(*policy_); }
   bool complete() const override { return player_->complete(); }
-  uint64_t of() const override { return episodes_; }
+  uint64_t planned() const override { return episodes_; }
   EpisodeSummary summary() const override { return player_ ? player_->summary() : EpisodeSummary(); }
 
  private:
@@ -71,7 +71,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
     }
   }
   bool complete() const override { return scheduler_->idle(); }
-  uint64_t of() const override { return prompts_.size(); }
+  uint64_t planned() const override { return prompts_.size(); }
   EpisodeSummary summary() const override {
     EpisodeSummary result;
     result.episodes = result.played = rewards_.size();

@@ -21,7 +21,7 @@ class EvaluationPlayer {
   virtual void step() = 0;
   virtual bool complete() const = 0;
   // How many it plays; 0 before begin().
-  virtual uint64_t of() const = 0;
+  virtual uint64_t planned() const = 0;
   // Of what has ended. The return of an answer is its reward, its length is in tokens, and a right one is a success.
   virtual EpisodeSummary summary() const = 0;
 };

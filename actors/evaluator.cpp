@@ -45,7 +45,7 @@ void start(EvaluatorSelf self) {
   st.so_far = {};
   st.so_far.version = job.weights->version;
   st.so_far.last = job.last;
-  st.of = static_cast<uint64_t>(st.context->config.evaluation.episodes);
+  st.planned = static_cast<uint64_t>(st.context->config.evaluation.episodes);
   st.steps = st.steps_at_end = st.failures = 0;
   st.started = st.last_end = self->clock().now();
   self->send(st.actor, job);
@@ -60,7 +60,7 @@ void report_progress(EvaluatorSelf self) {
     progress.now.emplace();
     progress.now->updates = st.so_far.version.number;
     progress.now->episodes = st.so_far.ended();
-    progress.now->of = st.of;
+    progress.now->of = st.planned;
     progress.now->waiting = st.jobs.size() - 1;
     // One less, because the trainer asks for the next as soon as one is made.
     progress.now->holds_training =
@@ -140,7 +140,7 @@ void give_up(EvaluatorSelf self, const std::string& span) {
   st.given_up.push_back(std::exchange(st.actor, nullptr));
   Evaluation result = st.so_far;
   result.error = "no episode ended within " + span + " (evaluation.timeout_ms); " + format_count(result.ended()) +
-                 " of " + format_counted(st.of, "episode") + (st.of == 1 ? " was" : " were") + " played";
+                 " of " + format_counted(st.planned, "episode") + (st.planned == 1 ? " was" : " were") + " played";
   if (st.failures > 0) result.error += "; " + environment_failed_text(st.failures, result.last_error);
   // Of those that wait, only the last of the run is tried if this one had no episode at all: the others would take as
   // long each, and each would leave a thread behind.
@@ -158,7 +158,7 @@ void on_slice(EvaluatorSelf self, const EvaluationSlice& slice) {
   const bool current = st.actor && self->current_sender() && self->current_sender()->address() == st.actor.address();
   if (!current || st.stopping) return;
   st.steps = slice.steps;
-  if (slice.of > 0) st.of = slice.of;
+  if (slice.planned > 0) st.planned = slice.planned;
   st.failures = slice.failures;
   if (slice.so_far.ended() > st.so_far.ended()) {
     st.steps_at_end = slice.steps;

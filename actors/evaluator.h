@@ -33,7 +33,7 @@ struct EvaluatorState {
   std::vector<EvaluationActor> given_up;  // that have not ended: most are inside a step or a start of an environment
   std::deque<Job> jobs;                   // the first is under way
   Evaluation so_far;                      // of the first
-  uint64_t of = 0, failures = 0;          // of the first, as in EvaluationSlice
+  uint64_t planned = 0, failures = 0;     // of the first, as in EvaluationSlice
   uint64_t steps = 0, steps_at_end = 0;   // of the first: made, and when an episode last ended
   std::chrono::steady_clock::time_point started, last_end;
   bool beats = false;          // a beat is on its way

@@ -121,11 +121,15 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
       [self, context, recorder, interval](beat_atom) {
         StatsCore& core = *self->state.core;
         if (!context->deterministic || core.take_due()) {
-          if (core.rose()) record(self, recorder);
+          if (core.has_new_steps()) record(self, recorder);
           show(self, recorder);
         }
-        for (const auto& [raised, line] : core.take_alarm_lines())
-          raised ? log_warn("stats", line) : log_info("stats", line);
+        for (const AlarmWatch::Line& line : core.take_alarm_lines()) {
+          if (line.warns)
+            log_warn("stats", line.text);
+          else
+            log_info("stats", line.text);
+        }
         beat_after(self, *context, interval);
       },
       [self](const SaveMessage& save) {

@@ -210,7 +210,7 @@ std::string StatsCore::add(const Evaluation& evaluation, Clock::time_point now) 
   return point.empty() ? to_json(take_report(now)) : with_evaluation(point, result);
 }
 
-bool StatsCore::take_point_due() { return points_.take_due(now_.ledger.produced) && rose(); }
+bool StatsCore::take_point_due() { return points_.take_due(now_.ledger.produced) && has_new_steps(); }
 
 StatsSnapshot StatsCore::take_point(Clock::time_point now) {
   StatsSnapshot result = snapshot(now);

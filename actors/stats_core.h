@@ -55,7 +55,7 @@ class StatsCore {
   bool training_ended() const { return now_.training_ended; }
   uint64_t updates() const { return now_.updates; }  // that replay has told of
   // Environment steps were counted since the last point.
-  bool rose() const { return now_.env_steps > point_env_steps_; }
+  bool has_new_steps() const { return now_.env_steps > point_env_steps_; }
   // Whether the samples that just arrived make a point; true once for each.
   bool take_point_due();
   // The run at this moment. The figures of the learner are those since the last point, or the last view or report. A

@@ -163,7 +163,7 @@ struct EvaluateMessage {
 // To the evaluator: how far the evaluation under way is, after some of its steps.
 struct EvaluationSlice {
   uint64_t steps = 0;     // that every row has made
-  uint64_t of = 0;        // episodes, or prompts, that it plays; 0 = not known
+  uint64_t planned = 0;   // episodes, or prompts, that it plays; 0 = not known
   Evaluation so_far;      // of the episodes that have ended
   uint64_t failures = 0;  // of the environment
   bool over = false;

@@ -133,9 +133,9 @@ TEST_CASE("alarm_watch: a figure that moves about its limit writes fewer and few
   }
   const auto lines = run.watch.take_lines();
   CHECK(lines.size() == 3);  // raised, over, and raised until it has been well for 10 updates in a row
-  CHECK(lines[0].raised);
-  CHECK_FALSE(lines[1].raised);
-  CHECK(lines[2].raised);
+  CHECK(lines[0].warns);
+  CHECK_FALSE(lines[1].warns);
+  CHECK(lines[2].warns);
   run.updates(10, healthy());
   CHECK_FALSE(run.raised("clip_high"));
 }

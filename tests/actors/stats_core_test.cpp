@@ -184,7 +184,7 @@ TEST_CASE("stats: steps, ledger, returns, workers and updates of a report are co
   CHECK(point.workers_up == 1);
   CHECK(point.workers_total == 1);
   CHECK(point.learner.at("kl") == 0.5);
-  CHECK_FALSE(core.rose());
+  CHECK_FALSE(core.has_new_steps());
   CHECK_FALSE(core.take_point_due());
 }
 
@@ -424,7 +424,7 @@ TEST_CASE("stats: totals and the window of episodes continue after a resume") {
   start.totals = first.totals(kStart + std::chrono::seconds(10));
   CHECK(start.totals.starts == 1);
   StatsCore second(config_of(100), false, kStart, start);
-  CHECK_FALSE(second.rose());
+  CHECK_FALSE(second.has_new_steps());
   second.add(worker, kStart);
   const StatsSnapshot view = second.take_view(kStart + std::chrono::seconds(5));
   CHECK(view.elapsed_seconds == 15);
