@@ -210,6 +210,18 @@ struct LineItem {
   bool close = false;  // follows its neighbour after one space
 };
 
+std::string evaluating_text(const EvaluationUnderWay& e, std::string (*format)(uint64_t)) {
+  return "evaluating update " + format(e.updates) + ", " + format(e.episodes) + " of " + format(e.of) + ", " +
+         format_seconds(e.seconds) + (e.waiting > 0 ? ", " + format(e.waiting) + " more" : "");
+}
+
+// From 100 hours on without minutes.
+std::string compact_seconds(double seconds) {
+  constexpr double kHour = 3600;
+  return seconds >= 100 * kHour && seconds < 1e9 ? format_compact(static_cast<uint64_t>(seconds / kHour)) + " h"
+                                                 : format_seconds(seconds);
+}
+
 LineItem counted(int rank, int narrow, const std::string& name, uint64_t count) {
   return {rank, narrow, name + ' ' + format_short(count), name + ' ' + format_compact(count)};
 }
@@ -223,7 +235,7 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   const std::string return_name = s.counts_answers ? "reward " : "return ";
   const std::string updates_rate = "(" + format_figure(s.updates_per_second, 1) + "/s)";
   const std::string lag = "lag p95 ", cap = " cap ";
-  std::vector<LineItem> items = {same(2, 7, format_seconds(s.elapsed_seconds)),
+  std::vector<LineItem> items = {{0, 1, format_seconds(s.elapsed_seconds), compact_seconds(s.elapsed_seconds)},
                                  same(3, 6, format_percent(s.progress)),
                                  {0, 1, steps(format_short), steps(format_compact)},
                                  counted(0, 5, "updates", s.updates),
@@ -240,10 +252,8 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
     items.push_back(same(0, 8, "bottleneck: " + what));
   if (s.training_ended) items.push_back(same(0, 8, "training has ended"));
   if (s.evaluating)
-    items.push_back(same(0, 8,
-                         "evaluating update " + format_short(s.evaluating->updates) + ", " +
-                             format_short(s.evaluating->episodes) + " of " + format_short(s.evaluating->of) +
-                             (s.evaluating->waiting > 0 ? ", " + format_short(s.evaluating->waiting) + " more" : "")));
+    items.push_back(
+        {0, 8, evaluating_text(*s.evaluating, format_short), evaluating_text(*s.evaluating, format_compact)});
   if (!s.alarms.empty()) items.push_back(counted(1, 3, "alarms", s.alarms.size()));
   items.push_back(counted(0, 12, "workers", s.workers_up));
   items.push_back(same(4, 14, "ETA " + format_seconds(s.eta_seconds)));
@@ -306,7 +316,7 @@ std::string console_line(const StatsSnapshot& s, size_t columns) {
     line = joined(items, /*compact=*/false, rank);
   for (int rank = kHighestRank; line.size() >= kLineColumns && rank >= 0; --rank)
     line = joined(items, /*compact=*/true, rank);
-  return line;
+  return line.size() < kLineColumns ? line : narrow_line(items, kLineColumns);
 }
 
 }  // namespace troupe

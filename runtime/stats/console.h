@@ -22,11 +22,11 @@ std::vector<std::string> console_block(const std::string& run, const StatsSnapsh
 // the cursor.
 std::string console_redraw(const std::vector<std::string>& lines, size_t lines_before);
 
-// The whole report in one line of fewer than `columns` columns, for logs and pipes. With kLineColumns, steps, steps per
-// second, updates, return, bottleneck, workers, lag and dropped samples are always in it. Where there is no room for
-// the rest, the least important items are left out. Numbers below ten million are abbreviated only where failures and
-// lost samples would be left out otherwise. With fewer columns, numbers are abbreviated and the line has the most
-// important items that fit.
+// The whole report in one line of fewer than `columns` columns, for logs and pipes. The elapsed time is always in it.
+// With kLineColumns so are steps, steps per second, updates, return, bottleneck, workers, lag and dropped samples,
+// unless an evaluation is under way. Where there is no room for the rest, the least important items are left out.
+// Numbers below ten million are abbreviated only where failures and lost samples would be left out otherwise. With
+// fewer columns, numbers are abbreviated and the line has the most important items that fit.
 constexpr size_t kLineColumns = 160;
 std::string console_line(const StatsSnapshot& snapshot, size_t columns = kLineColumns);
 

@@ -211,15 +211,39 @@ TEST_CASE("console: a long line drops the least important figures, then abbrevia
   CHECK(console_line(s) ==
         "0:12  62 %  steps 1T (103,512/s)  updates 152 (12.3/s)  return 1M  lost 64  bottleneck: waste  workers 2  "
         "ETA 1:02:05  lag p95 1 cap 1  dropped 123,456");
-  s.elapsed_seconds = s.eta_seconds = 9e8;
+  s.elapsed_seconds = s.eta_seconds = 363'725;
   s.success_rate = 0.5;
   s.workers_up = s.workers_total = 10'000'000;
   s.updates = 1'000'000'000'000;
   s.env_failures = {{"Maze", 1'000'000'000}};
   s.inference_up = s.inference_own = 0;
   CHECK(console_line(s) ==
-        "steps 1T (104k/s)  updates 1T  return 1M  env failures 1G  lost 64  bottleneck: waiting for an inference "
-        "process  workers 10M  lag p95 1 cap 1  dropped 123k");
+        "101 h  steps 1T (104k/s)  updates 1T  return 1M  bottleneck: waiting for an inference process  workers 10M  "
+        "lag p95 1 cap 1  dropped 123k");
+}
+
+TEST_CASE("console: a line has the elapsed time, also where it is long, and during an evaluation the time of that") {
+  StatsSnapshot s = running();
+  s.evaluating = EvaluationUnderWay{.updates = 1, .episodes = 14'398, .of = 20'000, .seconds = 28, .waiting = 31};
+  for (const bool ended : {false, true})
+    for (const double elapsed : {12.4, 3725.0, 363'725.0})
+      for (const uint64_t steps : {69'632, 1'000'000'000}) {
+        s.training_ended = ended;
+        s.elapsed_seconds = elapsed;
+        s.env_steps = steps;
+        for (const size_t columns : {60, 80, 120, 160}) {
+          const std::string line = console_line(s, columns);
+          CAPTURE(line);
+          CHECK(line.size() < columns);
+          CHECK(
+              (line.starts_with(format_seconds(elapsed) + "  ") || (elapsed > 360'000 && line.starts_with("101 h  "))));
+          CHECK(line.find("steps ") != std::string::npos);
+        }
+        const std::string line = console_line(s);
+        CAPTURE(line);
+        CHECK(line.find("evaluating update 1, 14") != std::string::npos);
+        CHECK(line.find(", 0:28, 31 more") != std::string::npos);
+      }
 }
 
 TEST_CASE("console: a terminal with few rows gets the most important lines, and no more than fit") {
@@ -273,7 +297,7 @@ TEST_CASE("console: a line for few columns fits and keeps the most important fig
   StatsSnapshot s = running();
   s.alarms["kl_high"] = {};
   s.env_failures = {{"Maze", 3}};
-  CHECK(console_line(s, 60) == "steps 312k (104k/s)  return 421.3  env failures 3  alarms 1");
+  CHECK(console_line(s, 60) == "0:12  62 %  steps 312k (104k/s)  return 421.3  alarms 1");
   Rng rng(2);
   for (int i = 0; i < 5'000; ++i)
     for (const size_t columns : {1, 20, 40, 80, 100, 132, 159}) {
