@@ -17,7 +17,14 @@ const counted = (count, noun) => `${formatted(count)} ${count === 1 ? noun.repla
 function evaluating(s) {
   if (typeof at(s, "evaluating.of") !== "number") return "";
   const figure = (/** @type {string} */ name) => at(s, "evaluating." + name), waiting = Number(figure("waiting") || 0);
-  return `evaluating the policy after ${counted(figure("updates"), "updates")}: ${formatted(figure("episodes"))} of ${counted(figure("of"), words.episodes)}` + (waiting > 0 ? `, ${formatted(waiting)} more to do` : "");
+  return `evaluating the policy after ${counted(figure("updates"), "updates")}: ${formatted(figure("episodes"))} of ${counted(figure("of"), words.episodes)}, ${duration(Number(figure("seconds") || 0))}` + (waiting > 0 ? `, ${formatted(waiting)} more to do` : "");
+}
+
+/** How far the warm-up of a token run is; empty when there is none. @param {any} s */
+function warmingUp(s) {
+  if (typeof at(s, "warmup.of") !== "number") return "";
+  const right = at(s, "warmup.pass_at_1");
+  return `warm-up, step ${formatted(at(s, "warmup.step"))} of at most ${formatted(at(s, "warmup.of"))}` + (right === null ? "" : `, pass@1 ${formatted(right)}`);
 }
 
 /** What to add to the score of the last evaluation. @param {any} s */

@@ -26,7 +26,7 @@ class LearningView {
     this.title = "Learning";
     this.store = store;
     this.grid = element("div", { class: "charts" });
-    this.waiting = element("p", { class: "faint" }, "Curves appear with the first snapshots.");
+    this.waiting = element("p", { class: "faint" });
     this.reset = element("button", { type: "button", hidden: "" }, "Show all points");
     this.reset.addEventListener("click", () => this.zoom(null));
     this.panel = element("section", {}, this.reset, this.waiting, this.grid);
@@ -42,8 +42,10 @@ class LearningView {
     this.grid.replaceChildren(...this.charts.map((chart) => chart.card));
   }
 
-  show() {
+  /** @param {any} s */
+  show(s) {
     if (this.panel.hidden) return;
+    this.waiting.textContent = warmingUp(s) ? "Curves appear when the warm-up has ended." : "Curves appear with the first figures.";
     for (const chart of this.charts) {
       chart.card.hidden = false;
       chart.draw(this.axis, () => this.selected(chart));

@@ -25,7 +25,8 @@ const kFigures = [
 
 function showState() {
   const ended = newest && at(newest, "training_ended"), plays = newest && evaluating(newest) !== "";
-  const state = live === "live" && ended ? (plays ? "evaluating" : "ended") : live === "lost" && ended ? "ended" : live;
+  const warms = live === "live" && newest && warmingUp(newest) !== "";
+  const state = warms ? "warm-up" : live === "live" && ended ? (plays ? "evaluating" : "ended") : live === "lost" && ended ? "ended" : live;
   byId("state").dataset.state = state;
   byId("state").textContent = { live: "running", ended: "ended", lost: "connection lost, trying again", connecting: "connecting" }[state] || state;
 }
@@ -39,8 +40,10 @@ function showHeader() {
   const parts = [formatted(progress, "0 to 1"), duration(Number(at(s, "elapsed_seconds") || 0)) + " elapsed"];
   if (at(s, "eta_seconds") !== null && !at(s, "training_ended")) parts.push(duration(at(s, "eta_seconds")) + " left");
   if (evaluating(s)) parts.push(evaluating(s));
+  if (warmingUp(s)) parts.unshift(warmingUp(s));
   byId("progress-text").textContent = parts.join(" \u00b7 ");
-  byId("figures").replaceChildren(...kFigures.map(([name, text]) =>
+  const figures = warmingUp(s) ? [] : kFigures;  // none has a value before the first answers
+  byId("figures").replaceChildren(...figures.map(([name, text]) =>
     element("div", {}, element("dt", {}, typeof name === "function" ? /** @type {any} */ (name)() : name), element("dd", {}, /** @type {any} */ (text)(s)))));
   const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
   showAlarms(s);
@@ -89,7 +92,7 @@ function received(message) {
     past = [];
     later = [];
     loading = true;
-    connection.send({ type: "history", last: kAllHistory, topics: store.paths });
+    connection.send({ type: "history", last: kAllHistory, topics: kTopics });
   } else if (message.type === "metrics") {
     for (const metric of message.metrics) meanings.set(metric.path, metric);
     learning.begin(meanings);
@@ -98,7 +101,7 @@ function received(message) {
   } else if (message.type === "stats" && message.stats) {
     newest = message.stats;
     events.compare(newest);
-    later.push(message);
+    if (!warmingUp(newest)) later.push(message);
     if (!loading) addLater();
   } else if (message.type === "error") {
     events.add("The run refused a request of this page: " + message.reason);
@@ -107,6 +110,8 @@ function received(message) {
 }
 
 const kAllHistory = 100000;
+// The last one tells the points of the warm-up, which have no figures.
+const kTopics = [...store.paths, "warmup.of"];
 /** The older points come in parts, the newest part first. @type {[number, any[]][]} */
 let past = [];
 /** Snapshots that are not in the store yet. @type {any[]} */
@@ -138,10 +143,11 @@ function addLater() {
 function remember(message) {
   past = [...message.points, ...past];
   const more = message.points.length > 0 && past.length < message.available;
-  if (more) return connection.send({ type: "history", last: kAllHistory, before: past[0][0], topics: store.paths });
+  if (more) return connection.send({ type: "history", last: kAllHistory, before: past[0][0], topics: kTopics });
   const places = new Map(store.paths.map((path, i) => [path, i]));
   if (past.length > 0) restarted(Number(past[0][1][/** @type {number} */ (places.get("env_steps"))]));
-  for (const [sequence, values] of past) store.add(sequence, (path) => values[/** @type {number} */ (places.get(path))]);
+  for (const [sequence, values] of past)
+    if (values[store.paths.length] === null) store.add(sequence, (path) => values[/** @type {number} */ (places.get(path))]);
   loading = false;
   addLater();
 }

@@ -81,6 +81,7 @@ class EventsView {
     for (const name of Object.keys(alarms))
       if (!(name in alarmsBefore)) this.add(`Alarm ${name} (${alarms[name] === 2 ? "error" : "warning"}): ${(at(s, "alarm_texts") || {})[name] || ""}`);
     for (const name of Object.keys(alarmsBefore)) if (!(name in alarms)) this.add(`Alarm ${name} is over.`);
+    if (changed("warmup.of")) this.add(warmingUp(s) ? "The warm-up has begun." : "The warm-up has ended.");
     if (changed("training_ended") && at(s, "training_ended")) this.add("Training has ended.");
   }
 }

@@ -175,17 +175,13 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 }
 
 // The verdict is the first of these that holds:
-//   (empty)                 training has ended, so the lack of workers and inference actors is normal
-//   evaluations             training waits much of the time for open evaluations
-//   checkpoints             training waits much of the time for the disk
-//   environments fail       no samples come because environments fail; says how many failures and rows in quarantine
-//   waiting for ...         there is no worker or no inference actor
-//   not known yet           the first rollouts are not complete
-//   no samples              none for 10 s, and the trainer has nothing to do
-//   waste                   many samples of the last minute were dropped
-//   not known yet           the first update is not complete
-//   unknown                 a deterministic run, which reports no times
-//   by the shares of time that each part was busy in the last 10 s:
+//   (empty)                 training has ended, or the warm-up goes on: the lack of workers and inference actors is
+//   normal evaluations             training waits much of the time for open evaluations checkpoints training waits much
+//   of the time for the disk environments fail       no samples come because environments fail; says how many failures
+//   and rows in quarantine waiting for ...         there is no worker or no inference actor not known yet           the
+//   first rollouts are not complete no samples              none for 10 s, and the trainer has nothing to do waste many
+//   samples of the last minute were dropped not known yet           the first update is not complete unknown a
+//   deterministic run, which reports no times by the shares of time that each part was busy in the last 10 s:
 //     training, batch preparation, replay buffer   the busiest of these, if it is always busy
 //     lag cap, credits      workers wait for credits: because of max_policy_lag, or for another reason
 //     environment steps, workers, inference, processors   one of these is always busy
@@ -194,7 +190,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //     none                  nothing is always busy
 //   sampling, training, none   by the trainer's wait fraction, before the shares are known
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
-  if (s.training_ended) return {};
+  if (s.training_ended || s.warmup) return {};
   if (Bottleneck held = open_evaluations(s); !held.what.empty()) return held;
   if (Bottleneck held = open_checkpoints(s); !held.what.empty()) return held;
   if (environments_fail(s)) return {"environments fail", failures_text(s), "", kWorkersLimit};

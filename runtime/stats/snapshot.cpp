@@ -25,6 +25,7 @@ ordered_json json_of(const StatsSnapshot& s) {
   // In place of objects whose figures are all null:
   if (!s.evaluation) result["eval"] = nullptr;
   if (!s.evaluating) result["evaluating"] = nullptr;
+  if (!s.warmup) result["warmup"] = nullptr;
   return result;
 }
 
@@ -53,6 +54,7 @@ void forget_times(StatsSnapshot& s) {
   s.busy = {};
   s.recent = {};
   s.evaluating.reset();
+  s.warmup.reset();
 }
 
 std::string to_json(const StatsSnapshot& snapshot) { return json_text(json_of(snapshot)); }

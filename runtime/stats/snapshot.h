@@ -36,6 +36,13 @@ struct EvaluationUnderWay {
   bool holds_training = false;  // as many are open as may be
 };
 
+// The warm-up of a token run on demonstrations, before its first answers.
+struct WarmupUnderWay {
+  uint64_t step = 0;  // that has ended, of at most `of`
+  uint64_t of = 0;
+  double pass_at_1 = kUnknown;  // of held-out prompts, once one was answered right
+};
+
 // Shares of time that actors spent in their handlers over the last 10 s, 0 to 1, on average over actors of a kind.
 struct BusyShares {
   double workers = kUnknown;
@@ -130,6 +137,7 @@ struct StatsSnapshot {
   std::map<std::string, Alarm> alarms;             // those raised now, by name
   std::optional<EvaluationResult> evaluation;      // the last one
   std::optional<EvaluationUnderWay> evaluating;
+  std::optional<WarmupUnderWay> warmup;  // only on the statistics port: a run has no other figures then
 };
 
 // Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and

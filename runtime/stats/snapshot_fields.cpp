@@ -35,6 +35,10 @@ Json of_evaluating(const S& s) {
   return s.evaluating ? Json((*s.evaluating).*member) : Json();
 }
 template <auto member>
+Json of_warmup(const S& s) {
+  return s.warmup ? Json((*s.warmup).*member) : Json();
+}
+template <auto member>
 Json of_bottleneck(const S& s) {
   return find_bottleneck(s).*member;
 }
@@ -66,6 +70,7 @@ constexpr const char* kLearner = "Learner";
 constexpr const char* kWorkers = "Workers and failures";
 constexpr const char* kAlarms = "Alarms";
 constexpr const char* kEval = "Evaluation";
+constexpr const char* kWarmup = "Warm-up";
 
 constexpr const char* kAlways = "always";
 constexpr const char* kTimed = "not in deterministic runs";
@@ -76,6 +81,7 @@ constexpr const char* kServedTimed = "after the first forward pass, not in deter
 constexpr const char* kFinished = "after the first episode";
 constexpr const char* kEvaluated = "after the first evaluation";
 constexpr const char* kEvaluating = "during an evaluation, not in deterministic runs";
+constexpr const char* kWarmingUp = "during the warm-up of a token run, not in deterministic runs";
 
 constexpr std::array kFields = {
     SnapshotField{kProgress, "elapsed_seconds", "elapsed_seconds", "s", kTimed,
@@ -322,6 +328,14 @@ constexpr std::array kFields = {
                   of_evaluating<&EvaluationUnderWay::seconds>},
     SnapshotField{kEval, "evaluating.waiting", "evaluations_waiting", "evaluations", kEvaluating,
                   "further evaluations that are made after it", of_evaluating<&EvaluationUnderWay::waiting>},
+    SnapshotField{kWarmup, "warmup.step", "warmup_step", "steps", kWarmingUp, "how many of its steps have ended",
+                  of_warmup<&WarmupUnderWay::step>},
+    SnapshotField{kWarmup, "warmup.of", "", "steps", kWarmingUp, "how many it makes at most (`warmup.steps`)",
+                  of_warmup<&WarmupUnderWay::of>},
+    SnapshotField{kWarmup, "warmup.pass_at_1", "warmup_pass_at_1_ratio", "0 to 1",
+                  "the same, once a held-out prompt was answered right, not in deterministic runs",
+                  "share of 64 held-out prompts that are answered right (`warmup.pass_at_1`)",
+                  of_warmup<&WarmupUnderWay::pass_at_1>},
 };
 
 }  // namespace

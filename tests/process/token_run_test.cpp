@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "tests/process/train_process.h"
 #include "tests/support/sanitized.h"
@@ -75,10 +76,18 @@ TEST_CASE("token run: a signal stops the warm-up, which is not saved, and the ne
   {
     Process run(token_train_line(folder.path(), kEndless + set({"warmup.steps=1000000"})));
     REQUIRE(eventually([&] { return has(run.out(), "warm-up: step 1 of at most 1,000,000"); }));
+    const std::string before = run.out().substr(0, run.out().find("warm-up: "));
+    CHECK(has(before, "run folder " + (folder / "run") + '\n'));
+    CHECK(has(before, "dashboard  http://127.0.0.1:"));
+    const Json warmup = metrics_of(folder / "run").at("warmup");
+    CHECK(warmup.at("of") == 1'000'000);
+    CHECK(warmup.at("step").is_number_unsigned());
+    CHECK(warmup.at("pass_at_1").is_null());
     run.signal(SIGINT);
     CHECK(run.wait().value_or(-1) == 130);
     CHECK(has(run.err(), "stopping at SIGINT: a warm-up is not saved; the same command begins it again"));
     CHECK(checkpoints_of(folder / "run").empty());
+    CHECK_FALSE(std::filesystem::exists(folder / "run/endpoints.json"));
   }
   TokenTrainProcess run(folder.path(), set({"warmup.steps=2", "stop.updates=1"}));
   REQUIRE(run.process().wait().value_or(-1) == 0);

@@ -223,14 +223,36 @@ class Page(unittest.TestCase):
         self.wait_for(2)
         self.browser.wait("byId('state').textContent === 'evaluating'")
         text = self.browser.value("byId('progress-text').textContent")
-        self.assertIn("evaluating the policy after 300 updates: 3 of 100 episodes, 1 more to do", text)
+        self.assertIn("evaluating the policy after 300 updates: 3 of 100 episodes, 0:03, 1 more to do", text)
         self.server.publish({**ended, "env_steps": 30_000, "evaluating": {**plays, "updates": 1, "of": 1}})
-        self.browser.wait("byId('progress-text').textContent.includes('after 1 update: 3 of 1 episode, 1 more')")
+        self.browser.wait("byId('progress-text').textContent.includes('after 1 update: 3 of 1 episode, 0:03, 1 more')")
         score = {**evaluation(300, 30_000), "failed_episodes": 2}
         self.server.publish({**ended, "env_steps": 30_001, "eval": score, "evaluating": None})
         self.browser.wait("byId('state').textContent === 'ended'")
         self.assertNotIn("evaluating", self.browser.value("byId('progress-text').textContent"))
         self.assertIn("1,300, without 2 that failed", self.browser.value("byId('figures').textContent"))
+
+    def test_the_warm_up_of_a_token_run_is_shown_live_and_after_a_reload_and_is_no_part_of_the_curves(self):
+        empty = {"env_steps": 0, "updates": 0, "lag": {"cap": 1}, "training_ended": False, "elapsed_seconds": 3.0}
+        steps = [{**empty, "warmup": {"step": n, "of": 1500, "pass_at_1": None if n < 2 else 0.25}} for n in range(3)]
+        self.open()
+        text, state = "byId('progress-text').textContent", "byId('state').textContent"
+        self.server.publish(*steps)
+        for _ in ("live", "after a reload"):
+            self.browser.wait(f"{text}.includes('warm-up, step 2 of at most 1,500, pass@1 0.25')")
+            self.assertEqual(self.browser.value(state), "warm-up")
+            self.assertEqual(self.browser.value("byId('figures').children.length"), 0)
+            self.assertIn("when the warm-up has ended", self.browser.value("learning.panel.textContent"))
+            self.open()
+        published = [{**snapshot(n), "warmup": None} for n in range(1, 5)]
+        self.server.publish(*published)
+        for _ in ("live", "after a reload"):
+            self.wait_for(7)
+            self.assertEqual(self.browser.value(state), "running")
+            self.assertNotIn("warm-up", self.browser.value(text))
+            self.assertEqual(self.browser.value("store.rows"), 4)
+            self.check_curves(published)
+            self.open()
 
     def test_a_run_that_is_started_again_goes_on_in_an_open_page_with_a_mark_where_it_began(self):
         port = self.server.url.rsplit(":", 1)[1]

@@ -127,21 +127,30 @@ void require_finite(const std::map<std::string, Array>& weights) {
                     format_counted(static_cast<uint64_t>(steps), "step") + "; use a smaller rate");
 }
 
-// Prints how far the warm-up is: after its first step, and then every ten seconds.
+// Tells how far the warm-up is: `told` at its start and in intervals, the console after its first step and then every
+// ten seconds.
 class WarmupProgress {
  public:
-  explicit WarmupProgress(int64_t steps) : steps_(steps) {}
+  WarmupProgress(const RunConfig& config, const std::function<void(const WarmupUnderWay&)>& told)
+      : steps_(static_cast<uint64_t>(config.warmup.steps)), interval_(config.stats.interval), told_(told) {}
   void show(int64_t step, double right) {
     const auto now = std::chrono::steady_clock::now();
-    if (now < next_) return;
-    next_ = now + std::chrono::seconds(10);
-    print_line("warm-up: step " + format_count(static_cast<uint64_t>(step)) + " of at most " +
-               format_count(static_cast<uint64_t>(steps_)) + (right > 0 ? ", pass@1 " + format_number(right, 2) : ""));
+    const WarmupUnderWay progress{static_cast<uint64_t>(step), steps_, right > 0 ? right : kUnknown};
+    if (now >= next_told_) {
+      next_told_ = now + interval_;
+      told_(progress);
+    }
+    if (step == 0 || now < next_printed_) return;
+    next_printed_ = now + std::chrono::seconds(10);
+    print_line("warm-up: step " + format_count(progress.step) + " of at most " + format_count(steps_) +
+               (right > 0 ? ", pass@1 " + format_number(right, 2) : ""));
   }
 
  private:
-  int64_t steps_;
-  std::chrono::steady_clock::time_point next_;
+  uint64_t steps_;
+  std::chrono::milliseconds interval_;
+  const std::function<void(const WarmupUnderWay&)>& told_;
+  std::chrono::steady_clock::time_point next_told_, next_printed_;
 };
 
 std::string stopping_warmup(int signal) {
@@ -150,11 +159,13 @@ std::string stopping_warmup(int signal) {
 
 }  // namespace
 
-std::optional<WarmupResult> warm_up(const RunContext& context, Learner& learner, StopSignals& signals) {
+std::optional<WarmupResult> warm_up(const RunContext& context, Learner& learner, StopSignals& signals,
+                                    const std::function<void(const WarmupUnderWay&)>& told) {
   const RunConfig& config = context.config;
   if (config.warmup.steps == 0) return WarmupResult{};
   signals.begin(stopping_warmup);
-  WarmupProgress progress(config.warmup.steps);
+  WarmupProgress progress(config, told);
+  progress.show(0, 0);
   const auto begun = std::chrono::steady_clock::now();
   AlgorithmConfig supervised;
   supervised.surrogate = "reinforce";  // with an advantage of 1 for every token: maximum likelihood

@@ -102,7 +102,7 @@ std::string tunnel_command(const Address& address) {
   return "ssh -N -L " + port + ':' + address.text() + (server_port == "22" ? "" : " -p " + server_port) + ' ' + server;
 }
 
-// Prints the run folder and the addresses, and writes them to endpoints.json for programs.
+// Prints the run folder and the addresses.
 void announce(RunFolder& folder, const Address& workers, const Address& stats) {
   const std::string connect = address_for_others(workers, host_name());
   print_line("run folder " + folder.path());
@@ -113,8 +113,11 @@ void announce(RunFolder& folder, const Address& workers, const Address& stats) {
   if (const std::string tunnel = tunnel_command(stats); !tunnel.empty())
     print_line("           from your machine first: " + tunnel);
   folder.write_stats_port(stats.port);
-  folder.write_endpoints(
-      nlohmann::json{{"pid", getpid()}, {"workers", workers.text()}, {"stats", stats.text()}}.dump(2));
+}
+
+// The addresses for programs, in endpoints.json.
+std::string endpoints_text(const std::string& workers, const std::string& stats) {
+  return nlohmann::json{{"pid", getpid()}, {"workers", workers}, {"stats", stats}}.dump(2);
 }
 
 // Tells the user that a new run with the settings of another one begins with new weights, although the other run began
@@ -245,6 +248,17 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
   return interrupted;
 }
 
+// What the statistics port shows during the warm-up of a token run, JSON.
+std::string warmup_snapshot(const Start& run, const WarmupUnderWay& warmup) {
+  StatsSnapshot snapshot;
+  snapshot.elapsed_seconds = std::chrono::duration<double>(Clock::now() - run.begun).count();
+  snapshot.progress = 0;
+  snapshot.lag_cap = static_cast<uint64_t>(run.config.replay.max_policy_lag);
+  snapshot.rss_bytes = resident_bytes();
+  snapshot.warmup = warmup;
+  return to_json(snapshot);
+}
+
 // Spawns the actors of the run, waits for their end and reports it. Returns the exit code.
 int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener, const ReplayStart& start) {
   std::optional<StopSignals::AtQuit> at_quit;
@@ -289,8 +303,19 @@ int begin_and_train(Start& run) {
 
   run.signals.begin([](int signal) { return stopping_line(signal, /*training_ended=*/false); });
   run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run(), initial ? &*initial : nullptr);
+  const auto write_endpoints = [&] {
+    if (listener) run.folder->write_endpoints(endpoints_text(listener->address().text(), run.socket->address()));
+  };
+  BeginningCalls calls;
+  calls.begins = [&] {
+    if (listener) announce(*run.folder, listener->address(), parse_address("--stats", run.socket->address()));
+  };
+  calls.warms_up = [&](const WarmupUnderWay& warmup) {
+    if (warmup.step == 0) write_endpoints();  // a warm-up may be watched, although nobody can join yet
+    if (run.socket) run.socket->publish(warmup_snapshot(run, warmup));
+  };
   const std::optional<ReplayStart> start =
-      begin_or_resume(*run.folder, config, *run.learner, *run.context, initial, run.signals);
+      begin_or_resume(*run.folder, config, *run.learner, *run.context, initial, run.signals, calls);
   if (!start) {
     log_stop(run.signals);
     close_log();
@@ -310,7 +335,7 @@ int begin_and_train(Start& run) {
   run.report = std::make_shared<RunReport>(*run.folder, run.socket ? &*run.socket : nullptr, config, *start,
                                            run.context->state_of(kMetricsHeld));
   run.signals.begin([report = run.report](int signal) { return stopping_line(signal, report->training_ended()); });
-  if (listener) announce(*run.folder, listener->address(), parse_address("--stats", run.socket->address()));
+  write_endpoints();
   return train(run, owned, listener, *start);
 }
 

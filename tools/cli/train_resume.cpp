@@ -237,7 +237,7 @@ void begin_files(RunFolder& folder, const RunConfig& config, const RunContext& c
 
 std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
                                            RunContext& context, const std::optional<InitialWeights>& initial,
-                                           StopSignals& signals) {
+                                           StopSignals& signals, const BeginningCalls& calls) {
   open_log(folder.open_log_file());
   log_info("train",
            context.spec.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
@@ -255,8 +255,9 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   if (beginning.resume) tell_moved_schedules(config, changes);
   if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, context, initial);
+  calls.begins();
   if (!beginning.resume && context.tokens) {
-    const std::optional<WarmupResult> warmup = warm_up(context, learner, signals);
+    const std::optional<WarmupResult> warmup = warm_up(context, learner, signals, calls.warms_up);
     if (!warmup) return std::nullopt;
     beginning.start.totals.warmup = *warmup;
   }

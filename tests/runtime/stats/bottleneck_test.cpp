@@ -223,6 +223,13 @@ TEST_CASE("bottleneck: no samples, unless an update that is as long as the other
   CHECK(verdict(0, 31, 10).starts_with("no samples: "));
 }
 
+TEST_CASE("bottleneck: there is no verdict in a warm-up, in which neither workers nor inference are connected") {
+  StatsSnapshot s;
+  CHECK_FALSE(find_bottleneck(s).what.empty());
+  s.warmup = WarmupUnderWay{.step = 3, .of = 100};
+  CHECK(find_bottleneck(s).what.empty());
+}
+
 TEST_CASE("bottleneck: training that waits for open evaluations is not taken for the lag cap") {
   StatsSnapshot s = running();
   s.busy = {.workers = 0.4, .credit_wait = 0.5, .inference = 0.2, .replay = 0.1, .prefetcher = 0.1, .trainer = 0.5};

@@ -52,6 +52,7 @@ StatsSnapshot complete() {
   s.worker_bytes = s.environment_bytes = s.verifier_bytes = s.rss_bytes = 1000;
   s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.5};
   s.evaluating = EvaluationUnderWay{1, 2, 3, 4, 5};
+  s.warmup = WarmupUnderWay{1, 2, 0.5};
   return s;
 }
 
