@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "algorithms/choice/algorithm_choice.h"
+#include "envs/observation_called.h"
 
 namespace troupe {
 
@@ -49,10 +50,10 @@ Misfit check(const EnvSpec& spec, const Arrays& arrays, std::initializer_list<in
   if (arrays.size() != spec.observations.size()) return "it has " + std::to_string(arrays.size()) + " observations";
   for (const ArraySpec& wanted : spec.observations) {
     const Array* array = arrays.find(wanted.name);
-    if (array == nullptr) return "observation " + wanted.name + " is missing";
+    if (array == nullptr) return observation_called(wanted.name) + " is missing";
     Shape shape = wanted.shape;
     for (auto extent = std::rbegin(leading); extent != std::rend(leading); ++extent) shape = shape.prepended(*extent);
-    if (auto error = check("observation " + wanted.name, *array, wanted.dtype, shape)) return error;
+    if (auto error = check(observation_called(wanted.name), *array, wanted.dtype, shape)) return error;
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "actors/run_context.h"
+#include "envs/observation_called.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
 #include "runtime/caf/system.h"
@@ -36,7 +37,7 @@ std::string kind_of(ActionKind kind) {
 SpecFields fields_of(const EnvSpec& spec) {
   SpecFields fields = {{"environment", spec.id}};
   for (const ArraySpec& array : spec.observations)
-    fields.emplace_back("observation " + array.name, std::string(name_of(array.dtype)) + array.shape.text());
+    fields.emplace_back(observation_called(array.name), std::string(name_of(array.dtype)) + array.shape.text());
   const ActionSpec& action = spec.action;
   fields.emplace_back("kind of action", kind_of(action.kind));
   if (action.kind == ActionKind::continuous) {

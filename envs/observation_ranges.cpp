@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "envs/forwarding_env.h"
+#include "envs/observation_called.h"
 #include "envs/row.h"
 #include "runtime/base/errors.h"
 
@@ -85,8 +86,9 @@ class RangedEnv final : public ForwardingEnv {
   std::optional<std::string> mistake(const Arrays& observations, int64_t row) const {
     for (const ObservationRange& range : ranges_)
       if (const auto outside = first_outside(range, observations[range.observation].second, row))
-        return "observation " + spec().observations[range.observation].name + " contains " + std::to_string(*outside) +
-               ", expected 0 to " + std::to_string(range.values - 1) + " (" + range.reason + ')';
+        return observation_called(spec().observations[range.observation].name) + " contains " +
+               std::to_string(*outside) + ", expected 0 to " + std::to_string(range.values - 1) + " (" + range.reason +
+               ')';
     return std::nullopt;
   }
 

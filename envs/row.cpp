@@ -1,4 +1,5 @@
 #include "envs/row.h"
+#include "envs/observation_called.h"
 
 #include <algorithm>
 #include <cmath>
@@ -72,7 +73,7 @@ void StepBuffers::blank(int64_t i) {
 }
 
 void detail::throw_not_finite_observation(const EnvSpec& spec, size_t index) {
-  throw std::runtime_error("observation " + spec.observations[index].name + " is not finite");
+  throw std::runtime_error(observation_called(spec.observations[index].name) + " is not finite");
 }
 
 void StepBuffers::throw_no_choice(const EnvSpec& spec, size_t choice) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "envs/observation_called.h"
 #include "envs/row.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
@@ -63,7 +64,7 @@ EnvSpec read_spec(const std::string& id, const Json& spaces) {
     const auto extents = array.at("shape").get<std::vector<int64_t>>();
     const auto name = array.at("name").get<std::string>();
     if (extents.size() >= Shape::kMaxRank)
-      throw ConfigError("env.id: " + quoted(id) + ": observation " + printable(name) + " has " +
+      throw ConfigError("env.id: " + quoted(id) + ": " + observation_called(printable(name)) + " has " +
                         std::to_string(extents.size()) + " dimensions, expected at most " +
                         std::to_string(Shape::kMaxRank - 1));
     ArraySpec observation{name, dtype_named(array.at("dtype").get<std::string>()), Shape(extents)};

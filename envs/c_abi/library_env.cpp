@@ -8,6 +8,7 @@
 #include "envs/c_abi/hosted_env.h"
 #include "envs/c_abi/library_row.h"
 #include "envs/env_table.h"
+#include "envs/observation_called.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
 
@@ -39,14 +40,14 @@ DType dtype_of_number(const std::string& id, const std::string& name, int32_t dt
     case TROUPE_UINT8: return DType::u8;
     case TROUPE_INT32: return DType::i32;
     case TROUPE_INT64: return DType::i64;
-    default: refuse(id, "observation " + name + " has the dtype " + std::to_string(dtype) + ", expected 0 to 3");
+    default: refuse(id, observation_called(name) + " has the dtype " + std::to_string(dtype) + ", expected 0 to 3");
   }
 }
 
 ArraySpec read_array(const std::string& id, const troupe_array& array) {
   const std::string name = array.name == nullptr ? "" : printable(array.name, 100);
   if (array.rank < 1 || array.rank > TROUPE_MAX_RANK)
-    refuse(id, "observation " + name + " has " + std::to_string(array.rank) + " dimensions, expected 1 to " +
+    refuse(id, observation_called(name) + " has " + std::to_string(array.rank) + " dimensions, expected 1 to " +
                    std::to_string(static_cast<int>(TROUPE_MAX_RANK)));
   const Shape shape(std::vector<int64_t>(array.shape, array.shape + array.rank));
   constexpr int64_t kMost = 1 << 30;
@@ -54,7 +55,7 @@ ArraySpec read_array(const std::string& id, const troupe_array& array) {
   for (const int64_t extent : shape)
     elements = extent < 1 || extent > kMost || elements > kMost ? kMost + 1 : elements * extent;
   if (elements > kMost)
-    refuse(id, "observation " + name + " has the shape " + shape.text() +
+    refuse(id, observation_called(name) + " has the shape " + shape.text() +
                    ", expected extents of at least 1 and at most " + std::to_string(kMost) + " numbers");
   return {name, dtype_of_number(id, name, array.dtype), shape};
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "envs/observation_called.h"
 #include "runtime/base/log.h"
 #include "runtime/base/suggest.h"
 
@@ -88,7 +89,7 @@ void LibraryObject::observe(std::span<void* const> observations) {
   void* env = episode();
   require(call(F::observe, [&] { return library_->observe(env, addresses_.data()); }), F::observe);
   for (size_t k = 0; k < observations_.size(); ++k) {
-    observations_[k].require_intact(name_of(F::observe), "observation " + names_[k]);
+    observations_[k].require_intact(name_of(F::observe), observation_called(names_[k]));
     std::memcpy(observations[k], observations_[k].data(), observations_[k].size());
   }
 }

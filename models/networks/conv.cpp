@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "envs/observation_called.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -61,12 +62,12 @@ void build_conv(const ArraySpec& observation, StrictObject& settings, LayerStack
 void add_image(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
   const Shape& shape = observation.shape;
   if (shape.rank() != 2 && shape.rank() != 3)
-    throw ConfigError(settings.path_of("kind") + ": needs an image, but observation " + observation.name + " is " +
-                      shape.text() + "; use \"mlp\"");
+    throw ConfigError(settings.path_of("kind") + ": needs an image, but " + observation_called(observation.name) +
+                      " is " + shape.text() + "; use \"mlp\"");
   if (observation.dtype != DType::u8 && !is_floating_point(observation.dtype))
-    throw ConfigError(settings.path_of("kind") +
-                      ": needs an image of uint8 or floating-point numbers, but observation " + observation.name +
-                      " is " + std::string(name_of(observation.dtype)) + "; use \"mlp\" or \"embedding\"");
+    throw ConfigError(settings.path_of("kind") + ": needs an image of uint8 or floating-point numbers, but " +
+                      observation_called(observation.name) + " is " + std::string(name_of(observation.dtype)) +
+                      "; use \"mlp\" or \"embedding\"");
   const std::string order = settings.choice(kImageOrder);
   const bool last = order == "auto" ? shape.rank() == 3 && shape[2] < shape[0] : order == "hwc";
   layers.image(last && shape.rank() == 3);

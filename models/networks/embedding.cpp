@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "envs/observation_called.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -17,8 +18,9 @@ constexpr ObjectSetting kEmbeddingSettings[] = {kValues, kSize};
 
 void build_embedding(const ArraySpec& observation, StrictObject& settings, LayerStack& layers) {
   if (is_floating_point(observation.dtype))
-    throw ConfigError(settings.path_of("kind") + ": \"embedding\" needs integers, but observation " + observation.name +
-                      " is " + std::string(name_of(observation.dtype)) + "; use \"mlp\"");
+    throw ConfigError(settings.path_of("kind") + ": \"embedding\" needs integers, but " +
+                      observation_called(observation.name) + " is " + std::string(name_of(observation.dtype)) +
+                      "; use \"mlp\"");
   const int64_t values = settings.integer(kValues);
   layers.embedding(values, settings.integer(kSize));
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "envs/observation_called.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -91,11 +92,11 @@ int64_t InputEncoder::samples_of(const Arrays& observations) const {
     const bool fits = array.dtype() == spec.dtype && array.rank() == spec.shape.rank() + 1 &&
                       array.shape().without_first() == spec.shape;
     if (!fits)
-      throw InvariantError("observation " + spec.name + " is " + std::string(name_of(array.dtype())) + ' ' +
+      throw InvariantError(observation_called(spec.name) + " is " + std::string(name_of(array.dtype())) + ' ' +
                            array.shape().text() + ", not [samples] times " + std::string(name_of(spec.dtype)) + ' ' +
                            spec.shape.text());
     if (samples >= 0 && array.dim(0) != samples)
-      throw InvariantError("observation " + spec.name + " has " + std::to_string(array.dim(0)) + " samples, " +
+      throw InvariantError(observation_called(spec.name) + " has " + std::to_string(array.dim(0)) + " samples, " +
                            observations_.front().name + " has " + std::to_string(samples));
     samples = array.dim(0);
   }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "envs/observation_called.h"
 #include "models/heads/heads.h"
 #include "models/networks/encoder_table.h"
 #include "models/networks/object_setting.h"
@@ -80,7 +81,7 @@ int64_t add_encoder(NetPlan& plan, StrictObject& encoders, const EnvSpec& env, s
   const ArraySpec& observation = env.observations[index];
   const bool named = encoders.has(observation.name);
   if (observation.shape.elements() == 0)
-    throw ConfigError("env.id: observation " + observation.name + " of " + env.id + " is empty, " +
+    throw ConfigError("env.id: " + observation_called(observation.name) + " of " + env.id + " is empty, " +
                       observation.shape.text());
   StrictObject settings =
       encoders.object(named ? observation.name : kOthers, object_of_kind(default_encoder(observation)));

@@ -7,6 +7,11 @@ import numpy as np
 _erf = np.vectorize(math.erf, otypes=[np.float32])
 
 
+def called(name):
+    """What messages call an observation: the only one of an environment without names is "observation"."""
+    return "the observation" if name == "observation" else f"observation {name}"
+
+
 def _sigmoid(x):
     return 0.5 * (np.tanh(0.5 * x) + 1)  # does not overflow
 
@@ -105,7 +110,7 @@ class Network:
         table = self._tensors[f"encoder.{name}.0.weight"]
         indices = observation.reshape(len(observation), -1)
         if indices.size and (indices.min() < 0 or indices.max() >= len(table)):
-            raise ValueError(f"observation {name} has {indices.min()} to {indices.max()}, expected 0 to {len(table) - 1}")
+            raise ValueError(f"{called(name)} has {indices.min()} to {indices.max()}, expected 0 to {len(table) - 1}")
         return table[indices.astype(np.int64)].reshape(len(observation), -1)
 
     def _step_core(self, x, state):

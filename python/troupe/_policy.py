@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from troupe._network import Network
+from troupe._network import Network, called
 from troupe._program import describe_env
 from troupe._run import folder_of
 from troupe._weights import find_checkpoint, read_safetensors
@@ -116,14 +116,14 @@ class Policy:
         arrays, ranks, rows = {}, set(), set()
         for each in specs:
             name, shape = each["name"], tuple(each["shape"])
-            array = _one_hot(each, _finite(f"observation {name}", _part(observations, name)))
+            array = _one_hot(each, _finite(called(name), _part(observations, name)))
             if shape == (1,) and array.ndim == 0:  # a Box without dimensions
                 array = array.reshape(1)
             single = array.shape == shape
             if not single and array.shape[1:] != shape:
-                raise ValueError(f"observation {name} has shape {list(array.shape)}, expected {list(shape)} or [B] times it")
+                raise ValueError(f"{called(name)} has shape {list(array.shape)}, expected {list(shape)} or [B] times it")
             with np.errstate(over="ignore"):  # what is too large for the type is refused with the others
-                cast = _finite(f"observation {name}", array.astype(each["dtype"], copy=False))
+                cast = _finite(called(name), array.astype(each["dtype"], copy=False))
             arrays[name] = cast[None] if single else cast
             ranks.add(single)
             rows.add(len(arrays[name]))
@@ -202,7 +202,7 @@ def _part(observations, name):
             part = part[int(key) if isinstance(part, tuple) else key]
         except (LookupError, TypeError, ValueError):
             given = observations if isinstance(observations, dict) else range(len(observations))
-            raise ValueError(f"observation {name} is missing, there are: {', '.join(map(str, given))}") from None
+            raise ValueError(f"{called(name)} is missing, there are: {', '.join(map(str, given))}") from None
     return part
 
 
@@ -236,7 +236,7 @@ def _one_hot(spec, numbers):
     for column, (start, count) in zip(rows.T, spec["categories"]):
         wrong = column[(column < start) | (column >= start + count)]
         if len(wrong):
-            raise ValueError(f"observation {spec['name']} has {wrong[0]}, expected {start} to {start + count - 1}")
+            raise ValueError(f"{called(spec['name'])} has {wrong[0]}, expected {start} to {start + count - 1}")
         parts.append(np.eye(count, dtype=spec["dtype"])[column - start])
     encoded = np.concatenate(parts, axis=1)
     return encoded[0] if numbers.shape == shape else encoded

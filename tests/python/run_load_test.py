@@ -160,7 +160,7 @@ def test_what_the_environment_gives_is_predicted(of):
         actions, _ = policy.predict(places)
         np.testing.assert_array_equal(actions, policy.predict(np.eye(3, dtype=np.float32)[places - 2])[0])
         np.testing.assert_array_equal(actions, [policy.predict(place)[0] for place in places])
-        with pytest.raises(ValueError, match="observation observation has 5, expected 2 to 4"):
+        with pytest.raises(ValueError, match="the observation has 5, expected 2 to 4"):
             policy.predict(5)
     else:
         one = {"place": 2, "inner": {"two": np.array([1, 3]), "flags": np.array([0, 1]), "pair": (1, np.float32(0.5))}}

@@ -42,8 +42,9 @@ class Leaf:
     def __init__(self, space, path):
         self.path = path
         self.name = "/".join(str(p) for p in path) or "observation"
+        self.called = f"observation {self.name}" if path else "the observation"  # in messages
         self.kind = kind_of(space)
-        where = f"observation {self.name}"
+        where = self.called
         self.dtype = "float32"
         if self.kind == "Box":
             self.source = tuple(int(x) for x in space.shape)
@@ -82,7 +83,7 @@ class Leaf:
             try:
                 observation = observation[part]
             except (LookupError, TypeError) as error:
-                raise ValueError(f"observation {self.name} is missing in {shown(observation)}") from error
+                raise ValueError(f"{self.called} is missing in {shown(observation)}") from error
         return observation
 
     def write(self, view, i, observation):
@@ -92,9 +93,9 @@ class Leaf:
     def write_value(self, view, i, value):
         given, value = value, np.asarray(value)
         if value.dtype.kind not in "fiub":
-            raise ValueError(f"observation {self.name} is {shown(given)}, expected numbers")
+            raise ValueError(f"{self.called} is {shown(given)}, expected numbers")
         if value.shape != self.source:
-            raise ValueError(f"observation {self.name} has shape {list(value.shape)}, its space has {list(self.source)}")
+            raise ValueError(f"{self.called} has shape {list(value.shape)}, its space has {list(self.source)}")
         if self.kind in ("Box", "MultiBinary"):
             view[i] = value.reshape(self.shape)
             return
@@ -102,7 +103,7 @@ class Leaf:
         row.fill(0)
         for number, size, start, offset in zip(value.reshape(-1).tolist(), self.sizes, self.starts, self.offsets):
             if not 0 <= number - start < size or number != int(number):
-                raise ValueError(f"observation {self.name} has {number}, its space has {start} to {start + size - 1}")
+                raise ValueError(f"{self.called} has {number}, its space has {start} to {start + size - 1}")
             row[offset + int(number) - start] = 1
 
 

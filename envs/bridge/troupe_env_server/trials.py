@@ -56,7 +56,7 @@ class Trial:
             view = np.zeros((1, *leaf.shape), leaf.dtype)
             leaf.write(view, 0, observation)
             if not np.isfinite(view).all():
-                raise ValueError(f"observation {leaf.name} is {shown(leaf.take(observation))}, expected finite numbers")
+                raise ValueError(f"{leaf.called} is {shown(leaf.take(observation))}, expected finite numbers")
         if self.spaces.mask is None:
             return None
         view = np.zeros((1, self.spaces.actions.masked_size()), np.uint8)
@@ -109,7 +109,7 @@ class VectorTrial(Trial):
         for leaf in self.spaces.leaves:
             values, at = leaf.take(batch), result
             if np.ndim(values) == 0 or len(values) != int(self.env.num_envs):
-                raise ValueError(f"observation {leaf.name} is {shown(values)}, expected {self.env.num_envs} rows")
+                raise ValueError(f"{leaf.called} is {shown(values)}, expected {self.env.num_envs} rows")
             if not leaf.path:
                 return values[0]
             for part in leaf.path[:-1]:

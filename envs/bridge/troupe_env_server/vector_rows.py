@@ -96,7 +96,7 @@ class VectorRows(SharedRows):
                 view[chosen] = np.asarray(values).reshape(view.shape)[chosen]
                 continue
             if len(values) != self.count:
-                raise ValueError(f"observation {leaf.name} has {len(values)} rows, expected {self.count}")
+                raise ValueError(f"{leaf.called} has {len(values)} rows, expected {self.count}")
             for i in rows:
                 try:
                     leaf.write_value(view, i, values[i])

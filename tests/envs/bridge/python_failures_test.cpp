@@ -75,9 +75,9 @@ TEST_CASE("python_env: results that cannot be used fail their row") {
     const char *what, *error;
   };
   for (const Case& c : std::initializer_list<Case>{
-           {"nan", "row 0: observation observation is not finite"},
+           {"nan", "row 0: the observation is not finite"},
            {"infinite_reward", "row 0: the reward is inf"},
-           {"shape", "row 0: ValueError: observation observation has shape [1], its space has [3]"},
+           {"shape", "row 0: ValueError: the observation has shape [1], its space has [3]"},
            {"four", "row 0: ValueError: step() returned 4 values, expected 5: observation, reward, terminated"},
            {"exit", "row 0: SystemExit: leaving"}}) {
     CAPTURE(c.what);
@@ -284,14 +284,14 @@ TEST_CASE("python_env: what cannot be made is refused with one line") {
            {"NotCallable", "{}", "NotCallable cannot be called, expected a function or class"},
            {"Vector", "{}", "Vector has no single_action_space, expected an environment"},
            {"Box", R"({"low": 0, "high": 1, "shape": [1]})", "Box has no observation_space, expected an environment"},
-           {"with_spaces", R"({"observation": "graph"})", "observation observation: a Graph space is not supported"},
-           {"with_spaces", R"({"observation": "sequence"})", "observation observation: a Sequence space is not"},
+           {"with_spaces", R"({"observation": "graph"})", "the observation: a Graph space is not supported"},
+           {"with_spaces", R"({"observation": "sequence"})", "the observation: a Sequence space is not"},
            {"with_spaces", R"({"observation": "text"})", "observation a/0: a Text space is not supported"},
            {"with_spaces", R"({"observation": "empty"})", "has no arrays besides the mask, expected at least one"},
            {"with_spaces", R"({"observation": "mask"})", "has no arrays besides the mask, expected at least one"},
            {"with_spaces", R"({"observation": "collision"})", "two parts of the observation have the name a/b"},
            {"with_spaces", R"({"observation": "nothing"})",
-            "observation observation has the shape [0], expected extents of at least 1"},
+            "the observation has the shape [0], expected extents of at least 1"},
            {"with_spaces", R"({"observation": "complex"})",
             "Box with dtype complex64 is not supported, expected one of"},
            {"with_spaces", R"({"action": "infinite"})",
@@ -324,9 +324,9 @@ TEST_CASE("python_env: an environment whose first reset or step no run could use
            {"info=None", "step(): info is None, expected a dict"},
            {"info={'is_success': nan}", "step(): info[\"is_success\"] is nan, expected True or False"},
            {"info={'success': 'no'}", "step(): info[\"success\"] is 'no', expected True or False"},
-           {"observation=None", "step(): observation observation is None, expected numbers"},
-           {"observation=[1.0, 2.0]", "step(): observation observation has shape [2], its space has [3]"},
-           {"observation=[nan, 0, 0]", "step(): observation observation is [nan, 0, 0], expected finite numbers"},
+           {"observation=None", "step(): the observation is None, expected numbers"},
+           {"observation=[1.0, 2.0]", "step(): the observation has shape [2], its space has [3]"},
+           {"observation=[nan, 0, 0]", "step(): the observation is [nan, 0, 0], expected finite numbers"},
            {"step=(1, 2.0, False, {})", "step() returned 4 values, expected 5: observation, reward, terminated"},
            {"reset=[0.0, 0.0, 0.0]", "reset() returned 3 values, expected 2: observation and info"},
            {"reset=np.zeros(3)", "reset() returned array([0., 0., 0.]), expected 2: observation and info"},

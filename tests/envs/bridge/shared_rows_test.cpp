@@ -173,7 +173,7 @@ TEST_CASE("vector environments: a row that fails waits for the end of its episod
   Stepping run(vector_config("NextStep", 2, R"(, "what": "nan")"));
   run.act(1);
   run.act(1);
-  CHECK(run.step.errors == std::vector<std::string>{"row 0: observation observation is not finite"});
+  CHECK(run.step.errors == std::vector<std::string>{"row 0: the observation is not finite"});
   CHECK(run.failed(1) == Failed::no);
   for (int t = 0; t < 2; ++t) {  // its episode ends, and the next one begins
     run.act(1);
@@ -299,7 +299,7 @@ TEST_CASE("zoo: an agent that fails alone returns with the next world") {
   if (!can_use("numpy")) return;
   Stepping run(zoo_config(3, R"({"what": "nan"})"));
   run.act(1);
-  CHECK(run.step.errors == std::vector<std::string>{"row 0: observation observation is not finite"});
+  CHECK(run.step.errors == std::vector<std::string>{"row 0: the observation is not finite"});
   for (int t = 2; t <= 4; ++t) {
     run.act(1);
     CHECK(run.failed(0) == Failed::idle);
