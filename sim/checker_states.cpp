@@ -74,6 +74,7 @@ void Checker::check_groups(const Ledger& ledger) {
                    " belong to groups without spread");
   const auto generators = std::ranges::count_if(
       actors_, [this](const auto& entry) { return entry.second.is_inference() && entry.second.process == process_; });
+  // In other runs more may be sampled than updates can use, when rows fail or workers come and go.
   const bool waits = is_token_run(config) && waits_for_late(config);
   if (waits && generators <= 1 && !replay_.revoked && ledger.dropped_stale > last_ledger_.dropped_stale)
     world_.violate("a late answer is dropped, although updates wait for it: " + ledger.text());
