@@ -20,7 +20,8 @@ A config file is JSON, with comments (`//` and `/* */`), or YAML 1.2 in a file t
 from the defaults. `--set SECTION.KEY=VALUE` changes one setting; the value is JSON, or a bare word for a string.
 
 - A whole number may be written as `1e6` or `2.0`. NaN and infinities are refused.
-- `null` means that a setting is not set. It is accepted only where the default is `null`; the effect says after "unset:" which value is used.
+- `null` means that a setting is not set. It is accepted only where the default is `null`; the effect says after "unset:" which value
+  is used.
 - A duration is a whole number in the unit at the end of its key (`_ms`, `_us`).
 - "Owner" is the folder of the source code that reads the settings of a section.
 - "may change" says whether a run can be resumed with another value. In deterministic runs, settings of `workers` and `inference` affect
@@ -29,7 +30,8 @@ from the defaults. `--set SECTION.KEY=VALUE` changes one setting; the value is J
 - `format` at the top of a run's `config.json` is written by the program. Leave it out of files of your own.
 - Effects name other libraries and papers for comparison: [AcceRL](https://github.com/distanceLu/AcceRL),
   [AReaL](https://github.com/inclusionAI/AReaL), [OpenRLHF](https://github.com/OpenRLHF/OpenRLHF), [slime](https://github.com/THUDM/slime),
-  [TRL](https://github.com/huggingface/trl), [verl](https://github.com/verl-project/verl). [algorithms/](algorithms/README.md) links the papers.
+  [TRL](https://github.com/huggingface/trl), [verl](https://github.com/verl-project/verl). [algorithms/](algorithms/README.md) links the
+  papers.
 )";
 
 std::string code_list(const std::vector<std::string>& words) {
@@ -88,8 +90,7 @@ constexpr std::string_view kParameterHead = "\n| parameter | accepts | default |
 void add_algorithms(std::string& page) {
   page +=
       "\n# Parameters of algorithms\n\nKeys of the objects `algorithm.advantage_params`, `algorithm.surrogate_params` "
-      "and "
-      "`algorithm.rollout_correction`, by the name they go with. In brackets: where the default comes from. "
+      "and `algorithm.rollout_correction`, by the\nname they go with. In brackets: where the default comes from. "
       "[algorithms/](algorithms/README.md) has the formulas.\n";
   std::string path;
   for (const ChoiceParameters& choice : algorithm_parameters()) {
@@ -105,8 +106,8 @@ void add_algorithms(std::string& page) {
 void add_environments(std::string& page) {
   page +=
       "\n# Parameters of environments\n\nKeys of the object `env.params`, and of `evaluation.env_params`, by "
-      "environment. Those "
-      "that are not named have none. [environments.md](environments.md) describes the environments.\n";
+      "environment. Those that are not named have none.\n[environments.md](environments.md) describes the "
+      "environments.\n";
   for (const EnvInfo& env : list_environments()) {
     if (env.parameters.empty()) continue;
     page += "\n## " + env.id;

@@ -42,10 +42,11 @@ old policy is the one that acted; with `algorithm.rollout_correction` it is the 
 constexpr std::string_view kAlarms = R"(
 ## List of alarms
 
-A run watches its own figures and raises an alarm when one of these conditions has held for long enough: the first ones are checked after each
-update, those from `receiver_behind` on with each report. It is lowered when the condition has not held for as many updates or reports, and at
-least 5; for twice as many each time that the same alarm was raised before, so that a figure at its limit does not fill the log. Alarms are in the log, in the console, on the [dashboard](dashboard.md), and in the figures `alarms` and `alarm_texts`. They change
-nothing in the run. The bottleneck is not an alarm: [reading_a_run.md](reading_a_run.md) explains its verdict.
+A run watches its own figures and raises an alarm when one of these conditions has held for long enough: the first ones are checked after
+each update, those from `receiver_behind` on with each report. It is lowered when the condition has not held for as many updates or reports,
+and at least 5; for twice as many each time that the same alarm was raised before, so that a figure at its limit does not fill the log.
+Alarms are in the log, in the console, on the [dashboard](dashboard.md), and in the figures `alarms` and `alarm_texts`. They change nothing
+in the run. The bottleneck is not an alarm: [reading_a_run.md](reading_a_run.md) explains its verdict.
 
 | alarm | level | condition | for | what to do |
 | --- | --- | --- | --- | --- |
@@ -58,7 +59,7 @@ struct GroupText {
 constexpr std::array kGroupTexts = {
     GroupText{"Policy lag", "[How to read it](reading_a_run.md#policy-lag)."},
     GroupText{"Sample ledger",
-              "What happened to every sample. [How to read it](reading_a_run.md#sample-ledger), and "
+              "What happened to every sample. [How to read it](reading_a_run.md#sample-ledger), and\n"
               "[why some samples may be in no count](run_folder.md#samples-that-nobody-counted)."},
     GroupText{"Shares of time", "Of the actors' time; waiting is the rest."},
     GroupText{"Alarms", "[What raises them](#list-of-alarms)."},
@@ -66,11 +67,11 @@ constexpr std::array kGroupTexts = {
     GroupText{"Advantages and value targets",
               "Of all samples of the super-batch. Absent if an update finds nothing to train on."},
     GroupText{"Losses and the policy",
-              "Means over the optimizer steps of an update's last epoch; `ratio_max` and `ratio_min` are extremes. "
+              "Means over the optimizer steps of an update's last epoch; `ratio_max` and `ratio_min` are extremes.\n"
               "Absent if no step of that epoch was applied."},
     GroupText{"Rollout correction",
               "Of all samples of the super-batch. l is the log-probability of a token under the policy at the start of "
-              "the update, minus that under the policy that acted. [corrections.md](algorithms/corrections.md) "
+              "the update, minus that under the\npolicy that acted. [corrections.md](algorithms/corrections.md) "
               "explains the weights and the rejected tokens."},
 };
 
