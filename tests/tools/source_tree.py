@@ -11,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv/bin"
 CHECKS = ["check", "common.sh", "changed_files.py", "check_compile.py", "check_format.py", "check_includes.py", "check_lint.py",
-          "check_sizes.py", "compile_database.py"]
+          "check_pages.py", "check_sizes.py", "compile_database.py"]
 
 
 class SourceTree:
