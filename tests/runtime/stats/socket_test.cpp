@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/log.h"
-#include "runtime/base/memory_disk.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/protocol.h"
 #include "tests/runtime/stats/stats_client.h"
@@ -54,11 +52,7 @@ struct Fixture {
     return gone();
   }
 
-  struct QuietLog {
-    QuietLog() { open_log(disk.open_append("log"), {LogLevel::info, LogLevel::error, false}); }
-    ~QuietLog() { close_log(); }
-    MemoryDisk disk;
-  } quiet;
+  QuietLog quiet;
   StatsSocket server;
 };
 

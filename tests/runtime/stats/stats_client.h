@@ -1,5 +1,5 @@
 #pragma once
-// A client of the statistics port, for tests.
+// A client of the statistics port, and its log, for tests.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,10 +14,19 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
 #include "runtime/stats/socket.h"
 #include "tests/support/test.h"
 
 namespace troupe {
+
+// Sends the log to memory while it exists.
+struct QuietLog {
+  QuietLog() { open_log(disk.open_append("log"), {LogLevel::info, LogLevel::error, false}); }
+  ~QuietLog() { close_log(); }
+  MemoryDisk disk;
+};
 
 // A blocking client. A read that takes longer than ten seconds counts as the end of the connection and fails the test.
 class StatsClient {

@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/base/log.h"
-#include "runtime/base/memory_disk.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/socket.h"
 #include "tests/runtime/stats/stats_client.h"
@@ -75,11 +73,7 @@ struct WebSocketFixture {
     return server.counters().open == 0;
   }
 
-  struct QuietLog {
-    QuietLog() { open_log(disk.open_append("log"), {LogLevel::info, LogLevel::error, false}); }
-    ~QuietLog() { close_log(); }
-    MemoryDisk disk;
-  } quiet;
+  QuietLog quiet;
   StatsSocket server;
 };
 
