@@ -79,8 +79,8 @@ void EpisodePlayer::step(Policy& policy) {
   if (singly_) begin_worlds();
   const bool acts = std::ranges::any_of(rows_, &Row::observes);
   const ActionSpec& action = env_->spec().action;
-  const Array actions = acts ? actions_.next(policy, env_->spec(), step_)
-                             : Array(action.dtype(), action.shape().prepended(env_->rows()));
+  const Array actions =
+      acts ? actions_.next(policy, env_->spec(), step_) : Array(action.dtype(), action.shape().prepended(env_->rows()));
   {
     EnvironmentCall call;
     env_->step(actions, step_);
