@@ -12,6 +12,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/output.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 
 namespace troupe {
 
@@ -92,7 +93,8 @@ class Log {
     const MutexLock guard(mutex_);
     uint64_t repeats = 0;
     if (lines.empty() || !filter_.pass(key, RepeatFilter::Clock::now(), repeats)) return;
-    emit_all(key, repeats > 0 ? fmt::format(" (and {} times since it was written last)", repeats) : "");
+    emit_all(key,
+             repeats > 0 ? fmt::format(" (and {} since it was written last)", format_counted(repeats, "time")) : "");
   }
 
   uint64_t lost() {
@@ -104,7 +106,8 @@ class Log {
   void write_held_back() TROUPE_REQUIRES(mutex_) {
     std::vector<std::pair<std::string, uint64_t>> held;
     filter_.drain([&](const std::string& key, uint64_t repeats) { held.emplace_back(key, repeats); });
-    for (const auto& [key, repeats] : held) emit_all(key, fmt::format(" (and {} times more)", repeats));
+    for (const auto& [key, repeats] : held)
+      emit_all(key, fmt::format(" (and {} more)", format_counted(repeats, "time")));
   }
 
   // The level and the lines of a key of the filter, with `note` behind the first line.
