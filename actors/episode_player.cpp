@@ -157,6 +157,11 @@ void EpisodePlayer::note_row(size_t row) {
     if (!step_.errors.empty()) last_error_ = step_.errors.front();  // rows that failed because of others come last
   } else if (failed == Failed::no && over) {
     returns_.emplace(each.episode, each.reward);
+    const double before = mean_so_far_;
+    mean_so_far_ += (each.reward - before) / static_cast<double>(returns_.size());
+    squares_so_far_ += (each.reward - before) * (each.reward - mean_so_far_);
+    least_ = std::min(least_, static_cast<double>(each.reward));
+    most_ = std::max(most_, static_cast<double>(each.reward));
     steps_ += each.length;
     successes_ += step_.success.view<uint8_t>()[row];
   } else {
@@ -213,14 +218,18 @@ EpisodeSummary EpisodePlayer::summary() const {
   result.last_error = last_error_;
   if (returns_.empty()) return result;
   const auto count = static_cast<double>(returns_.size());
-  const auto returns = std::views::values(returns_);  // in the order of their numbers, so sums do not depend on `rows`
-  result.return_mean = std::accumulate(returns.begin(), returns.end(), 0.0) / count;
-  double squares = 0;
-  for (const double x : returns) squares += (x - result.return_mean) * (x - result.return_mean);
+  double squares = squares_so_far_;
+  result.return_mean = mean_so_far_;
+  if (complete()) {
+    const auto returns =
+        std::views::values(returns_);  // in the order of their numbers, so sums do not depend on `rows`
+    result.return_mean = std::accumulate(returns.begin(), returns.end(), 0.0) / count;
+    squares = 0;
+    for (const double x : returns) squares += (x - result.return_mean) * (x - result.return_mean);
+  }
   result.return_std = std::sqrt(squares / count);
-  const auto [least, most] = std::ranges::minmax(returns);
-  result.return_min = least;
-  result.return_max = most;
+  result.return_min = least_;
+  result.return_max = most_;
   result.length_mean = static_cast<double>(steps_) / count;
   if (env_->spec().reports_success)
     result.success_rate = static_cast<double>(successes_) / static_cast<double>(result.ended());

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -132,6 +133,9 @@ class EpisodePlayer {
   };
   std::map<uint64_t, Alone> alone_;
   std::map<uint64_t, double> returns_;  // of the episodes that have ended, by their numbers
+  // Of the same, in the order in which they ended: summary() is asked for often while they are played.
+  double mean_so_far_ = 0, squares_so_far_ = 0;
+  double least_ = std::numeric_limits<double>::infinity(), most_ = -least_;
   int64_t steps_ = 0;
   uint64_t successes_ = 0, failed_ = 0;
   uint64_t all_failures_ = 0;  // also of episodes that ended when they were played again

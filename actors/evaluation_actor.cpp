@@ -12,7 +12,8 @@ namespace {
 
 using EvaluationSelf = SelfPointer<EvaluationActor, EvaluationActorState>;
 
-// A slice ends after so many steps, or after this time: what it has played is known only then.
+// A slice ends after so many steps, or after this time, or where an episode has ended: what it has played is known only
+// then, and the next step may never return.
 constexpr int kStepsPerSlice = 64;
 constexpr std::chrono::milliseconds kSliceTime{200};
 
@@ -64,7 +65,13 @@ void play(EvaluationSelf self) {
   auto& st = self->state;
   const auto begun = self->clock().now();
   const auto in_time = [&] { return st.context->deterministic || self->clock().now() - begun < kSliceTime; };
-  for (int i = 0; i < kStepsPerSlice && !st.player->complete() && in_time(); ++i, ++st.steps) st.player->step();
+  const auto ended = [&st] { return st.player->summary().ended(); };
+  const uint64_t before = ended();
+  for (int i = 0; i < kStepsPerSlice && !st.player->complete() && in_time(); ++i) {
+    st.player->step();
+    ++st.steps;
+    if (!st.context->deterministic && ended() != before) return;
+  }
 }
 
 }  // namespace

@@ -122,12 +122,18 @@ bool is_already_open(EvaluatorState& st, const EvaluateMessage& last, const caf:
   return true;
 }
 
-void finish(EvaluatorSelf self, const Evaluation& result) {
+// Stats hears of the next evaluation before it hears the result of this one, so that no snapshot says that there is
+// none.
+void finish(EvaluatorSelf self, Evaluation result) {
   auto& st = self->state;
   const caf::strong_actor_ptr asker = std::move(st.jobs.front().asker);
   st.jobs.pop_front();
   if (result.error.empty()) st.told_left_out = false;
+  const bool goes_on = !st.jobs.empty() && st.given_up.size() < kMostGivenUp;
+  if (goes_on) start(self);
+  if (goes_on && !st.context->deterministic) report_progress(self);
   deliver(self, result, asker);
+  if (goes_on) return;
   start_next(self);
   if (!st.context->deterministic) report_progress(self);
 }
@@ -191,14 +197,12 @@ void quit_if_alone(EvaluatorSelf self) {
   if (!self->state.actor && self->state.given_up.empty()) self->quit();
 }
 
-// What the next start will do about the policies after so many updates.
-std::string resume_advice(const CheckpointConfig& config, const std::vector<uint64_t>& open) {
-  const auto is_saved = [&](uint64_t updates) {
-    return config.keep_best > 0 ||
-           (config.every_updates > 0 && updates % static_cast<uint64_t>(config.every_updates) == 0);
-  };
-  if (std::ranges::any_of(open, is_saved)) return "The same command evaluates those that have a checkpoint";
-  return "Their weights are not kept; with checkpoint.keep_best they are, and the same command evaluates them";
+// What the next start will do about policies that are not evaluated.
+std::string resume_advice(const CheckpointConfig& config, size_t count) {
+  const bool one = count == 1;
+  if (config.keep_best > 0) return one ? "The same command evaluates it" : "The same command evaluates them";
+  return one ? "The same command evaluates it if it has a checkpoint; with checkpoint.keep_best it has one"
+             : "The same command evaluates those that have a checkpoint; with checkpoint.keep_best all have one";
 }
 
 void on_stop(EvaluatorSelf self, const Stop& stop) {
@@ -209,10 +213,11 @@ void on_stop(EvaluatorSelf self, const Stop& stop) {
     if (!job.message.last) open.push_back(job.message.weights->version.number);  // the command says so of the last one
   if (!open.empty())
     log_warn("evaluator", "not evaluated: " + policies_text(open) + ": the run ends (" + stop.reason + "). " +
-                              resume_advice(st.context->config.checkpoint, open));
+                              resume_advice(st.context->config.checkpoint, open.size()));
   if (!st.given_up.empty())
     log_warn("evaluator", format_counted(st.given_up.size(), "evaluation") + " given up after evaluation.timeout_ms " +
                               (st.given_up.size() == 1 ? "has" : "have") + " not stopped yet");
+  if (!st.jobs.empty() && !st.context->deterministic) self->send(st.stats, EvaluationProgress{});
   if (st.actor) self->send(st.actor, stop);
   quit_if_alone(self);
 }

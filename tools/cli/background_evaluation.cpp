@@ -8,15 +8,6 @@
 
 namespace troupe {
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// Between the results so far: each takes time in proportion to the number of episodes.
-constexpr std::chrono::milliseconds kNoteInterval{50};
-
-}  // namespace
-
 struct BackgroundEvaluation::State {
   bool wait(std::chrono::milliseconds time) {
     const MutexLock lock(mutex);
@@ -55,13 +46,10 @@ BackgroundEvaluation::BackgroundEvaluation(const RunContextPtr& context, const W
       context->use_threads(static_cast<int>(context->config.inference.threads));
       const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
       player->begin(*weights, seed, episodes);
-      for (auto due = Clock::now(); state->goes_on() && !player->complete();) {
+      while (state->goes_on() && !player->complete()) {
         player->step();
-        if (Clock::now() < due) continue;
-        state->note(player->summary());
-        due = Clock::now() + kNoteInterval;
+        state->note(player->summary());  // after each step, because the next one may never return
       }
-      state->note(player->summary());
     } catch (...) {
       error = std::current_exception();
     }
