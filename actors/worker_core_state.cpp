@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "actors/array_rows.h"
+#include "actors/environment_calls.h"
 #include "actors/state_bytes.h"
 #include "actors/worker_core.h"
 
@@ -26,7 +27,11 @@ std::string WorkerCore::save(const Group& group) const {
   TROUPE_CHECK(!group.running && !group.closing && group.outstanding == 0 && group.resting == 0 && !group.parked,
                group.id);
   std::string env;
-  if (!group.env->save(env)) throw std::runtime_error(group.env->spec().id + " cannot save its state");
+  {
+    EnvironmentCall call;
+    if (!group.env->save(env)) throw std::runtime_error(group.env->spec().id + " cannot save its state");
+    call.note_done();
+  }
   const Array returns = Array::of<float>({static_cast<int64_t>(group.returns.size())}, group.returns);
   const auto with = [&](const auto&... more) {
     return to_bytes(env, group.current->observations_at(0), group.current->action_mask_at(0), group.decisions, returns,

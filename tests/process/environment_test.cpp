@@ -379,7 +379,7 @@ TEST_CASE("environment: a deterministic run whose library hangs in every step en
   CHECK(train.exit_code == 1);
   CHECK_MESSAGE(has(train.err, "workers.failure_timeout_ms"), train.err);
   CHECK_MESSAGE(has(train.err, "troupe_env_step has not returned within env.step_timeout_ms (1500 ms)"), train.err);
-  CHECK(log_has(folder / "run", "environment failures so far; the last: "));
+  CHECK(log_has(folder / "run", "an environment has failed: "));
   CHECK(json_of(folder / "run/summary.json").at("reason") == "environments fail");
 }
 

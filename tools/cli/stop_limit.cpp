@@ -1,5 +1,6 @@
 #include "tools/cli/stop_limit.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe {
@@ -11,6 +12,11 @@ StopLimit::~StopLimit() {
   signals_.end();
   stopping();
   thread_.join();
+}
+
+std::chrono::milliseconds StopLimit::patience() {
+  const auto twice = std::chrono::duration_cast<std::chrono::milliseconds>(2 * EnvironmentCalls::now().longest);
+  return std::clamp(twice, kPatience, kMostPatience);
 }
 
 void StopLimit::next() {
@@ -27,11 +33,13 @@ void StopLimit::stopping() {
   changed_.notify_all();
 }
 
-// Waits until the thread of the run is inside an environment, or has stopped.
-void StopLimit::stop_run() {
+// Waits until the thread of the run is inside an environment, or has stopped. False if the run obeys meanwhile.
+bool StopLimit::stop_run() {
   constexpr std::chrono::milliseconds kLook{10};
   given_up_ = true;
-  while (!stopped_ && !EnvironmentCalls::now().inside()) changed_.wait_for(mutex_, kLook);
+  while (!stopped_ && !stopping_ && !EnvironmentCalls::now().inside()) changed_.wait_for(mutex_, kLook);
+  if (!stopped_ && stopping_) given_up_ = false;
+  return given_up_;
 }
 
 void StopLimit::watch() {
@@ -39,10 +47,10 @@ void StopLimit::watch() {
   {
     const MutexLock lock(mutex_);
     for (EnvironmentCalls before = EnvironmentCalls::now(); !given_up_;) {
-      changed_.wait_for(mutex_, kPatience, [this]() TROUPE_REQUIRES(mutex_) { return stopping_; });
+      changed_.wait_for(mutex_, patience(), [this]() TROUPE_REQUIRES(mutex_) { return stopping_; });
       if (stopping_) return;
       const EnvironmentCalls now = EnvironmentCalls::now();
-      if (now.in_vain_since(before)) stop_run();
+      if (now.in_vain_since(before) && !stop_run()) return;
       before = now;
     }
   }

@@ -15,11 +15,14 @@ namespace troupe {
 
 class StopLimit {
  public:
-  // After a signal, environments may hang or fail for this long.
-  static constexpr std::chrono::milliseconds kPatience{2000};
+  // After a signal, environments may hang or fail for this long: kPatience, or twice their longest call so far where
+  // that is more, but not above kMostPatience.
+  static constexpr std::chrono::milliseconds kPatience{2000}, kMostPatience{20'000};
+  static std::chrono::milliseconds patience();
 
-  // `give_up` has to end the process. It is called on a thread of its own while that of the run is inside an
-  // environment or stopped, and so does not use what `give_up` uses.
+  // `give_up` has to end the process. It is called on a thread of its own when that of the run has stopped or is inside
+  // an environment. If the environment returns meanwhile, the run finishes the handler that called it, and no more:
+  // what `give_up` uses must not be used in a handler that calls environments.
   StopLimit(StopSignals& signals, std::function<void()> give_up);
   // Ends the wait for signals as well.
   ~StopLimit();
@@ -33,7 +36,7 @@ class StopLimit {
 
  private:
   void watch();
-  void stop_run() TROUPE_REQUIRES(mutex_);
+  bool stop_run() TROUPE_REQUIRES(mutex_);
 
   StopSignals& signals_;
   std::function<void()> give_up_;

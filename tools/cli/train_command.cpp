@@ -226,7 +226,7 @@ struct Start {
   } catch (const std::exception& refused) {
     outcome.checkpoint_error = refused.what();
   }
-  log_warn("train", "no environment has made a step for " + std::to_string(StopLimit::kPatience.count()) +
+  log_warn("train", "no environment has made a step for " + std::to_string(StopLimit::patience().count()) +
                         " ms after " + signal_name(run.signals.first()) + ": the run ends " + state);
   const std::string summary_error =
       run.report->finish(outcome, std::chrono::duration<double>(Clock::now() - run.begun).count());
