@@ -18,6 +18,12 @@ constexpr uint64_t kPlannedUses = 64;
 // lag cap would make most of its samples with its first weights, or pass stop.env_steps before it has trained.
 constexpr uint64_t kUpdatesPerSuperBatch = 4;
 
+// A credit for `samples` with this due is used or gone.
+void forget(std::map<uint64_t, uint64_t>& dues, uint64_t due, uint64_t samples) {
+  const auto found = dues.find(due);
+  if ((found->second -= samples) == 0) dues.erase(found);
+}
+
 }  // namespace
 
 void ReplayStore::join(uint64_t worker, uint32_t groups, uint64_t samples_per_rollout) {
@@ -46,7 +52,7 @@ void ReplayStore::leave(uint64_t worker, bool in_order) {
   promised_ -= promised;
   may_get_credits_.erase(worker);
   sizes_.extract(gone.samples_per_rollout);
-  for (const uint64_t due : gone.dues) forget_due(due, gone.samples_per_rollout);
+  for (const uint64_t due : gone.dues) forget(dues_, due, gone.samples_per_rollout);
   workers_.erase(it);
 }
 
@@ -98,8 +104,8 @@ bool ReplayStore::may_grant(uint64_t samples) const {
   const uint64_t last_use = version_.number + (queued + samples - 1) / super_batch_;
   if (fits && last_use <= *served + bound) return true;
   // Failed rows make fewer samples than their credits promised, and rollouts may not fill super-batches exactly. If a
-  // super-batch lacks only these samples, grant more: the trainer would wait forever. What is left of them is dropped,
-  // so where updates wait for late samples, newer weights are awaited first.
+  // super-batch lacks only these samples, grant more: the trainer would wait forever. What is left of such a rollout
+  // may be dropped. Where nothing should be, the newest weights are awaited first: then the rule above may grant one.
   if (config_.late == "wait" && *served < version_.number) return false;
   const uint64_t first_use = version_.number + queued / super_batch_;
   return promised == 0 && units_.samples() < super_batch_ && first_use <= *served + bound;
@@ -135,12 +141,6 @@ std::vector<CreditGrant> ReplayStore::grant() {
   return result;
 }
 
-// A credit for `samples` with this due is used or gone.
-void ReplayStore::forget_due(uint64_t due, uint64_t samples) {
-  const auto found = dues_.find(due);
-  if ((found->second -= samples) == 0) dues_.erase(found);
-}
-
 // Which of the worker's credits a rollout was made with is not known, but its weights are no older than that credit
 // requires. So the credit with the latest due that fits is taken.
 void ReplayStore::take_credit(uint64_t id, Worker& worker, const Rollout& rollout) {
@@ -156,7 +156,7 @@ void ReplayStore::take_credit(uint64_t id, Worker& worker, const Rollout& rollou
   may_get_credits_.insert(id);
   const auto later = worker.dues.upper_bound(rollout.oldest + static_cast<uint64_t>(config_.max_policy_lag));
   const auto taken = later == worker.dues.begin() ? later : std::prev(later);
-  forget_due(*taken, worker.samples_per_rollout);
+  forget(dues_, *taken, worker.samples_per_rollout);
   worker.dues.erase(taken);
 }
 
@@ -167,7 +167,7 @@ uint32_t ReplayStore::revoke(uint64_t id) {
   revoked_ += count;
   credits_ -= count;
   promised_ -= count * worker.samples_per_rollout;
-  for (const uint64_t due : std::exchange(worker.dues, {})) forget_due(due, worker.samples_per_rollout);
+  for (const uint64_t due : std::exchange(worker.dues, {})) forget(dues_, due, worker.samples_per_rollout);
   if (worker.revoked > 0) may_get_credits_.erase(id);
   return count;
 }

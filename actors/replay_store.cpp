@@ -91,7 +91,7 @@ bool ReplayStore::must_wait() const {
   for (const auto& [due, samples] : dues_) {
     promised += samples;
     const uint64_t updates = due - std::min(due, version_.number);  // that follow the next one
-    if (promised > updates * super_batch_ && (due < lag || units_.samples_until(due - lag) < super_batch_)) return true;
+    if (promised > updates * super_batch_ && units_.samples_until(due - lag) < super_batch_) return true;
   }
   return false;
 }

@@ -149,7 +149,6 @@ class ReplayStore {
   void count(uint64_t samples, uint64_t env_steps, const Episodes& episodes);
   bool may_grant(uint64_t samples) const;
   Workers::iterator next_in_turn();
-  void forget_due(uint64_t due, uint64_t samples);
   void take_credit(uint64_t id, Worker& worker, const Rollout& rollout);
   bool must_wait() const;
   void store(const RolloutPtr& rollout);

@@ -140,7 +140,7 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"group_split", "answers of its group"},
       {"group_repeated", "arrived before"},
       {"request_unended", "but computes nothing"},
-      {"late_dropped", "a late answer is dropped"},
+      {"late_dropped", "a late sample is dropped"},
       {"epoch_ignored", "draws the same prompts again"},
       {"start_forgotten", "wrong mark for the start of an episode"},
   };

@@ -1,6 +1,7 @@
 #include "actors/stored_units.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "runtime/base/rng.h"
 #include "tests/actors/rollouts.h"
@@ -28,9 +29,10 @@ struct Reference {
       items.insert(at, {{stored.get(), i}, {stored->rollout->epoch, unit.oldest}, unit.samples});
     }
   }
-  uint64_t samples() const {
+  uint64_t samples(uint64_t until = std::numeric_limits<uint64_t>::max()) const {
     uint64_t sum = 0;
-    for (const Item& item : items) sum += item.samples;
+    for (const Item& item : items)
+      if (item.oldest.number <= until) sum += item.samples;
     return sum;
   }
   std::vector<Item> items;
@@ -91,6 +93,9 @@ void compare_with_a_list(bool by_age, uint64_t seed) {
       REQUIRE(dropped == expected);
     }
     if (round % 20 == 0) check_same(units, reference);
+    if (by_age && round % 20 == 0)
+      for (uint64_t version = round / 12; version < round / 10 + 5; ++version)
+        CHECK(units.samples_until(version) == reference.samples(version));
   }
   check_same(units, reference);
 }
