@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "algorithms/choice/algorithm_choice.h"
 #include "envs/observation_called.h"
@@ -226,6 +227,8 @@ int64_t value_rows(const ActRequest& request) {
 }
 
 Misfit misfit(const EnvSpec& spec, const Recurrence& recurrence, const ActRequest& request) {
+  if (request.rows > std::numeric_limits<int32_t>::max())
+    return "the request has " + std::to_string(request.rows) + " rows";
   const auto rows = static_cast<int64_t>(request.rows);
   if (rows == 0 && value_rows(request) == 0) return "the request has no rows";
   if (rows > 0) {

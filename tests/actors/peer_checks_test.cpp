@@ -238,6 +238,8 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a reply must have what its request aske
     CHECK(refused([&](ActReply& r) { r.actions = Array::of<int32_t>({2, 1, 1}, {4, action}); }) ==
           "an action is out of range");
   CHECK(most_bytes_of_reply(config, spec, recurrence) > 2 * 3 * sizeof(float));
+  request.rows = uint64_t{1} << 63;
+  CHECK(misfit(spec, Recurrence(), request) == "the request has 9223372036854775808 rows");
 }
 
 TEST_CASE_FIXTURE(Fixture, "peer_checks: a request must have finite recurrent states, and starts that are 0 or 1") {
