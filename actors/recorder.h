@@ -1,7 +1,7 @@
 #pragma once
-// Recorder: the only actor that writes to disk. Detached, so that no other actor waits for the disk. It writes to a
-// RunSink: the run folder, console and sockets of a real run, or memory in a simulation. A second actor of its own
-// writes to the disk, so that console and statistics port go on while a checkpoint is written.
+// Recorder: passes checkpoints and figures to a RunSink: the run folder, console and sockets of a real run, or memory
+// in a simulation. Detached, so that no other actor waits for it. An actor of its own writes to the disk, so that
+// console and statistics port go on while a checkpoint is written; no other actor of a run does.
 
 #include <chrono>
 #include <cstdint>
@@ -19,12 +19,12 @@ class RunSink {
  public:
   virtual ~RunSink() = default;
   // All may throw; the error is logged and counted, and the run continues. LockLost ends the run: it no longer holds
-  // the lock of its folder. With RunContext::threads, the first three are called by one thread and the last two by
+  // the lock of its folder. With RunContext::threads, show() and publish() are called by one thread and the others by
   // another.
   virtual void save(const Checkpoint& checkpoint) = 0;
   // A checkpoint that is not due, of a deterministic run that may not be able to make another one. Replaces the one
   // before.
-  virtual void keep(Checkpoint) {}
+  virtual void keep(Checkpoint&&) {}
   // An evaluation has ended, possibly with an error. Its checkpoint may follow.
   virtual void evaluated(const Evaluation&) {}
   // A point of the curves, besides those of evaluations. A point with the env_steps of the previous one replaces it.

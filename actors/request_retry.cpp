@@ -18,7 +18,7 @@ bool RequestRetry::beat() {
 
 std::chrono::milliseconds RequestRetry::failed(Fault fault, const std::string& error) {
   silent_beats_ = 0;
-  if (fault == Fault::forward_failed && ++failures_ == kMostFailures)
+  if (fault == Fault::forward_failed && ++failures_ >= kMostFailures)
     throw InferenceFailed("inference failed " + std::to_string(failures_) +
                           " times in a row on the same request, the last time with: " + error);
   const auto delay = kFirstDelay * (1 << std::min<uint32_t>(errors_++, 7));

@@ -76,7 +76,7 @@ class EventsView {
     if (changed("skipped_steps")) this.add(`Optimizer steps skipped because they were not finite: ${text("skipped_steps")}.`);
     if (changed("quarantined")) this.add(`Rows in quarantine after failures: ${text("quarantined")}.`);
     if (changed("last_error") && at(s, "last_error")) this.add("Error: " + at(s, "last_error"));
-    if (changed("bottleneck.what") && at(s, "bottleneck.what")) this.add(`Bottleneck: ${at(s, "bottleneck.what")}.`);
+    if (changed("bottleneck.what") && at(s, "bottleneck.what") && at(s, "bottleneck.what") !== "unknown") this.add(`Bottleneck: ${at(s, "bottleneck.what")}.`);
     const alarms = at(s, "alarms") || {}, alarmsBefore = at(before, "alarms") || {};
     for (const name of Object.keys(alarms))
       if (!(name in alarmsBefore)) this.add(`Alarm ${name} (${alarms[name] === 2 ? "error" : "warning"}): ${(at(s, "alarm_texts") || {})[name] || ""}`);

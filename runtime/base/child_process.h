@@ -2,7 +2,8 @@
 // ChildProcess: a program that this process starts, talks to through given descriptors, and ends. The child has its own
 // process group, so that Ctrl-C reaches only its parent, and is killed with its group when the parent ends, however
 // that happens. The rest of the group is killed when the end of the child is noticed. Its stdin is empty; its stdout
-// and stderr go to one pipe, which its owner reads. One thread at a time.
+// and stderr go to one pipe, which every thread reads that waits for any child. All else of a child is used by one
+// thread at a time.
 
 #include <poll.h>
 #include <sys/types.h>

@@ -175,13 +175,17 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 }
 
 // The verdict is the first of these that holds:
-//   (empty)                 training has ended, or the warm-up goes on: the lack of workers and inference actors is
-//   normal evaluations             training waits much of the time for open evaluations checkpoints training waits much
-//   of the time for the disk environments fail       no samples come because environments fail; says how many failures
-//   and rows in quarantine waiting for ...         there is no worker or no inference actor not known yet           the
-//   first rollouts are not complete no samples              none for 10 s, and the trainer has nothing to do waste many
-//   samples of the last minute were dropped not known yet           the first update is not complete unknown a
-//   deterministic run, which reports no times by the shares of time that each part was busy in the last 10 s:
+//   (empty)                 training has ended or the warm-up goes on: without workers and inference actors
+//   evaluations             training waits much of the time for open evaluations
+//   checkpoints             training waits much of the time for the disk
+//   environments fail       no samples come because environments fail; says how many failures and rows in quarantine
+//   waiting for ...         there is no worker or no inference actor
+//   not known yet           the first rollouts are not complete
+//   no samples              none for 10 s, and the trainer has nothing to do
+//   waste                   many samples of the last minute were dropped
+//   not known yet           the first update is not complete
+//   unknown                 a deterministic run, which reports no times
+//   by the shares of time that each part was busy in the last 10 s:
 //     training, batch preparation, replay buffer   the busiest of these, if it is always busy
 //     lag cap, credits      workers wait for credits: because of max_policy_lag, or for another reason
 //     environment steps, workers, inference, processors   one of these is always busy

@@ -60,8 +60,9 @@ std::string progress_bar(double progress, size_t width) {
 std::string head_line(const std::string& run, const StatsSnapshot& s, size_t width) {
   constexpr size_t kBarWidth = 12;
   std::vector<std::string> figures = {progress_bar(s.progress, kBarWidth) + ' ' + format_percent(s.progress),
-                                      format_seconds(s.elapsed_seconds), "ETA " + format_seconds(s.eta_seconds),
-                                      format_bytes(s.rss_bytes)};
+                                      format_seconds(s.elapsed_seconds)};
+  if (!s.training_ended) figures.push_back("ETA " + format_seconds(s.eta_seconds));
+  figures.push_back(format_bytes(s.rss_bytes));
   const auto rest = [&] {
     std::string text;
     for (const std::string& figure : figures) text += (text.empty() ? " " : "  ") + figure;
@@ -256,7 +257,7 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
         {0, 8, evaluating_text(*s.evaluating, format_short), evaluating_text(*s.evaluating, format_compact)});
   if (!s.alarms.empty()) items.push_back(counted(1, 3, "alarms", s.alarms.size()));
   items.push_back(counted(0, 12, "workers", s.workers_up));
-  items.push_back(same(4, 14, "ETA " + format_seconds(s.eta_seconds)));
+  if (!s.training_ended) items.push_back(same(4, 14, "ETA " + format_seconds(s.eta_seconds)));
   items.push_back({0, 13, lag + format_figure(s.lag_p95, 0) + cap + format_short(s.lag_cap),
                    lag + compact_lag(s.lag_p95) + cap + format_compact(s.lag_cap)});
   items.push_back(counted(0, 11, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));

@@ -126,7 +126,7 @@ TEST_CASE("run_report: a deterministic run that cannot end writes what it kept, 
     Checkpoint checkpoint;
     checkpoint.version = {0, updates};
     checkpoint.updates = updates;
-    f.report->keep(checkpoint);
+    f.report->keep(Checkpoint(checkpoint));
   }
   CHECK(f.folder.checkpoints().list().empty());
   for (const uint64_t env_steps : {30, 40}) f.report->record(Fixture::at(env_steps, 3));

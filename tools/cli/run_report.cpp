@@ -121,7 +121,7 @@ void RunReport::save(const Checkpoint& checkpoint) {
     kept_ = Kept{.checkpoint = {}, .last = last_, .updates = checkpoint.updates, .written = true};
 }
 
-void RunReport::keep(Checkpoint checkpoint) {
+void RunReport::keep(Checkpoint&& checkpoint) {
   complete(checkpoint);
   const uint64_t updates = checkpoint.updates;
   kept_ = Kept{.checkpoint = std::move(checkpoint), .last = last_, .updates = updates, .written = false};

@@ -37,7 +37,7 @@ class RunReport : public RunSink {
             const std::string* held = nullptr, Output& console = standard_output());
 
   void save(const Checkpoint& checkpoint) override;
-  void keep(Checkpoint checkpoint) override;
+  void keep(Checkpoint&& checkpoint) override;
   void evaluated(const Evaluation& evaluation) override;
   // The newest point is held back until one with more environment steps comes, or the end: so there is one line for
   // each number of steps, with the newest figures, and the last line has the last evaluation. Evaluations during the

@@ -127,7 +127,10 @@ bool tell_resumed(const RunFolder& folder, const RunConfig& config, const Replay
   const std::string finished = finished_line(folder, config, start);
   const std::string resuming = "resuming at update " + std::to_string(start.version.number);
   log_info("train", finished.empty() ? resuming : finished);
-  print_line(finished.empty() ? resuming + ", " + format_counted(start.env_steps, "environment step") : finished);
+  print_line(finished.empty()
+                 ? resuming + ", " +
+                       format_counted(start.env_steps, is_token_run(config) ? "answer" : "environment step")
+                 : finished);
   tell_changed(
       finished.empty() ? kChanged : "settings changed in config.json, but nothing was trained or evaluated with them",
       changes);
