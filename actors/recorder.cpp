@@ -85,7 +85,7 @@ void save(RecorderSelf self, const RunContext& context, RunSink& sink, const Sup
 
 // Does everything, one after the other.
 RecorderActor::behavior_type writer(RecorderSelf self, RunContextPtr context, std::shared_ptr<RunSink> sink,
-                                    Supervisor supervisor) {
+                                    const Supervisor& supervisor) {
   guard(self);
   return {
       [=](const CheckpointMessage& message) { save(self, *context, *sink, supervisor, message); },

@@ -21,7 +21,8 @@ constexpr uint64_t kUpdatesPerSuperBatch = 4;
 // A credit for `samples` with this due is used or gone.
 void forget(std::map<uint64_t, uint64_t>& dues, uint64_t due, uint64_t samples) {
   const auto found = dues.find(due);
-  if ((found->second -= samples) == 0) dues.erase(found);
+  found->second -= samples;
+  if (found->second == 0) dues.erase(found);
 }
 
 }  // namespace

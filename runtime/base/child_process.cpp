@@ -41,6 +41,7 @@ Pipe make_pipe(const std::string& program) {
 // The path of the program: `name` itself if it contains a slash, else the first executable file of that name in PATH.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread of this program changes its environment
   const char* variable = std::getenv("PATH");
   std::string_view path = variable == nullptr ? "/usr/local/bin:/usr/bin:/bin" : variable;
   while (!name.empty() && !path.empty()) {
@@ -82,8 +83,10 @@ void end_with_parent(int life) {
   setpgid(0, 0);
   const int end = kFirst + static_cast<int>(start.sources.size());
   // First above all targets, so that no source is overwritten before it is used.
-  for (int& source : start.sources)
-    if ((source = fcntl(source, F_DUPFD, end + 2)) < 0) report_and_exit(start.report);
+  for (int& source : start.sources) {
+    source = fcntl(source, F_DUPFD, end + 2);
+    if (source < 0) report_and_exit(start.report);
+  }
   const int output = fcntl(start.output, F_DUPFD, end + 2), report = fcntl(start.report, F_DUPFD, end + 2);
   if (output < 0 || report < 0) report_and_exit(start.report);
   int target = kFirst;
@@ -97,6 +100,7 @@ void end_with_parent(int life) {
   end_with_parent(end - 1);
   sigset_t none;
   sigemptyset(&none);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): the child has one thread
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);  // the only signal that troupe ignores
   execv(start.program, start.arguments);
