@@ -74,10 +74,10 @@ void Checker::check_groups(const Ledger& ledger) {
                    " belong to groups without spread");
   const auto generators = std::ranges::count_if(
       actors_, [this](const auto& entry) { return entry.second.is_inference() && entry.second.process == process_; });
-  // In other runs more may be sampled than updates can use, when rows fail or workers come and go.
-  // With a lag cap of 0, what rows that fail leave of a super-batch is filled by a rollout that may be too large for
-  // it.
-  const bool waits = waits_for_late(config) && (is_token_run(config) || config.replay.max_policy_lag > 0);
+  // A rollout of steps that is larger than all updates which may use it is dropped in part.
+  const int64_t rollout = config.rollout.length * config.env.rows;
+  const bool fits = is_token_run(config) || rollout <= config.replay.max_policy_lag * config.trainer.super_batch;
+  const bool waits = waits_for_late(config) && fits;
   if (waits && generators <= 1 && !replay_.revoked && ledger.dropped_stale > last_ledger_.dropped_stale)
     world_.violate("a late sample is dropped, although updates wait for it: " + ledger.text());
 }
