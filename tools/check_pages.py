@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that no line of prose in a tracked Markdown file has more than 140 characters, so that changes of pages are easy to read.
 
-Prints one line per violation and exits with 1 if there is one. `--fix` breaks these lines instead, except those of the pages that a
-command writes: their text is in the sources of that command. Not prose, and of any length: tables, headings, HTML, blocks of code, and
+Prints one line per violation and exits with 1 if there is one. `--fix` breaks these lines instead; in a page that a command writes, mend
+the text in the sources of that command. Not prose, and of any length: tables, headings, HTML, blocks of code, and
 lines without a blank at which they could be broken.
 """
 
@@ -70,6 +70,9 @@ def pages():
 
 
 def main(words):
+    if words not in ([], ["--fix"]):
+        print(f"check_pages: unknown argument {words[0]}; there is only --fix", file=sys.stderr)
+        return 2
     os.chdir(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     problems = []
     for path in pages():

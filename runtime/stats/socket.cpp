@@ -104,8 +104,8 @@ void StatsSocket::Server::accepted(tcp::socket socket) {
 }
 
 // Refuses a client without waiting, for floods of connections: the answer fits into the empty buffer of a new
-// connection. What the client has sent is read first. It tells what to answer, and closing with unread bytes would
-// reset the connection, so that the client could lose the answer.
+// connection. What the client has sent is read first, for two reasons: it says whether to answer in HTTP or JSON, and a
+// connection that is closed with unread bytes is reset, so that the client could lose the answer.
 void StatsSocket::Server::turn_away(tcp::socket socket, const std::string& reason) {
   error_code ended;
   ended = socket.non_blocking(true, ended);
