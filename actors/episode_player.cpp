@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <ranges>
 #include <utility>
@@ -32,8 +33,7 @@ EnvironmentFailed::EnvironmentFailed(uint64_t failures, const std::string& last_
 std::string failed_episodes_text(uint64_t failed, uint64_t ended, const std::string& last_error) {
   return format_count(failed) + " of " + format_counted(ended, "episode") +
          " failed, also when played again, because the environment failed. The return leaves them out, so it may be "
-         "too "
-         "good or too bad; they count as no successes. The last error: " +
+         "too good or too bad; they count as no successes. The last error: " +
          printable(last_error, 300);
 }
 
@@ -79,8 +79,9 @@ void EpisodePlayer::step(Policy& policy) {
   if (singly_) begin_worlds();
   const bool acts = std::ranges::any_of(rows_, &Row::observes);
   const ActionSpec& action = env_->spec().action;
-  const Array actions =
+  Array actions =
       acts ? actions_.next(policy, env_->spec(), step_) : Array(action.dtype(), action.shape().prepended(env_->rows()));
+  repeat_actions(actions);
   {
     EnvironmentCall call;
     env_->step(actions, step_);
@@ -127,18 +128,42 @@ void EpisodePlayer::begin_worlds() {
 // Begins episodes in all rows. Row i gets a number with remainder i, so that the numbers follow each other.
 void EpisodePlayer::begin_all() {
   const uint64_t first = next() / rows_.size() * rows_.size();
-  {
-    EnvironmentCall call;
-    env_->reset(seed_, first, step_);
-    call.note(step_);
-  }
-  actions_ = LikelyActions(state_size_, env_->rows());
   rows_.assign(rows_.size(), {});
   while (has_next() && next() < first + rows_.size() && playing_worlds_ < most_worlds_)
     take_world((next() - first) / rows_per_world_);
-  for (uint64_t world = 0; world < worlds(); ++world)
+  reset_all(first);
+  actions_ = LikelyActions(state_size_, env_->rows());
+  for (uint64_t world = 0; repeats_.empty() && world < worlds(); ++world)
     if (!plays(world)) leave_world(world);
   for (size_t row = 0; row < rows_.size(); ++row) note_row(row);
+}
+
+// Resets all rows. They are stepped together also if they play no episode, and one that fails may take the others
+// along. So a row without an episode of its own repeats that of another row, if the environment can begin it there:
+// episodes that are not played cannot fail.
+void EpisodePlayer::reset_all(uint64_t first) {
+  EnvironmentCall call;
+  std::vector<uint64_t> numbers(rows_.size());
+  repeats_.assign(rows_.size(), 0);
+  auto played = static_cast<size_t>(std::ranges::find_if(rows_, &Row::plays) - rows_.begin());
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    if (rows_[row].plays) played = row;
+    repeats_[row] = played;
+    numbers[row] = first + played;
+  }
+  if (rows_per_world_ > 1 || !env_->reset_as(seed_, numbers, step_)) {
+    repeats_.clear();
+    env_->reset(seed_, first, step_);
+  }
+  call.note(step_);
+}
+
+// With deterministic actions the episodes are the same anyway, except for the rounding of the policy.
+void EpisodePlayer::repeat_actions(Array& actions) const {
+  const size_t bytes = actions.row_bytes();
+  for (size_t row = 0; row < repeats_.size(); ++row)
+    if (repeats_[row] != row)
+      std::memcpy(actions.mutable_data() + row * bytes, actions.data() + repeats_[row] * bytes, bytes);
 }
 
 void EpisodePlayer::note_row(size_t row) {
@@ -153,6 +178,7 @@ void EpisodePlayer::note_row(size_t row) {
   }
   if (failed == Failed::now) {
     ++all_failures_;
+    own_failures_ += singly_ || most_worlds_ == 1;
     failures_.push_back({each.episode, each.length});
     if (!step_.errors.empty()) last_error_ = step_.errors.front();  // rows that failed because of others come last
   } else if (failed == Failed::no && over) {
@@ -178,12 +204,14 @@ void EpisodePlayer::note_row(size_t row) {
 void EpisodePlayer::leave_world(uint64_t world) {
   for (uint64_t row = world * rows_per_world_; row < (world + 1) * rows_per_world_; ++row)
     env_->set_active(static_cast<int64_t>(row), false);
+  for (size_t row = 0; row < repeats_.size(); ++row)
+    if (repeats_[row] == world && row != world) env_->set_active(static_cast<int64_t>(row), false);
 }
 
 void EpisodePlayer::end_step() {
   if (playing_ == 0 && !has_next()) play_again();
   const uint64_t most = std::max<uint64_t>(kMaxPlayFailures, 4 * rows_.size());
-  if (returns_.empty() && (complete() || all_failures_ > most)) throw EnvironmentFailed(all_failures_, last_error_);
+  if (returns_.empty() && (complete() || own_failures_ > most)) throw EnvironmentFailed(all_failures_, last_error_);
 }
 
 // Lets the episodes that have failed be played again from their beginning.

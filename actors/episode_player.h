@@ -44,7 +44,9 @@ class EnvironmentFailed : public std::runtime_error {
   EnvironmentFailed(uint64_t failures, const std::string& last_error);
 };
 
-// Failures after which playing gives up if no episode has ended, or four for each row where that is more.
+// Failures after which playing gives up if no episode has ended, or four for each row where that is more. Where all
+// rows have to begin together, only those of episodes that are played alone: others may be taken along by their
+// neighbours.
 inline constexpr uint64_t kMaxPlayFailures = 200;
 
 struct EpisodeSummary {
@@ -105,6 +107,8 @@ class EpisodePlayer {
   void take_world(uint64_t world);
   void begin_worlds();
   void begin_all();
+  void reset_all(uint64_t first);
+  void repeat_actions(Array& actions) const;
   void note_row(size_t row);
   void leave_world(uint64_t world);
   void end_step();
@@ -118,6 +122,8 @@ class EpisodePlayer {
   LikelyActions actions_;
   bool singly_;
   std::vector<Row> rows_;
+  // [N] of rows that begin together: the row whose episode and actions each one repeats, or itself. Empty if none does.
+  std::vector<size_t> repeats_;
   uint64_t playing_ = 0;         // rows
   uint64_t playing_worlds_ = 0;  // worlds with such a row
   uint64_t begun_ = 0;           // episodes that were begun at least once
@@ -139,6 +145,7 @@ class EpisodePlayer {
   int64_t steps_ = 0;
   uint64_t successes_ = 0, failed_ = 0;
   uint64_t all_failures_ = 0;  // also of episodes that ended when they were played again
+  uint64_t own_failures_ = 0;  // of these, those that count for kMaxPlayFailures
   std::string last_error_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -125,6 +126,9 @@ class Env {
   // the first one of row number `episode` of a reset with that seed. If rows are agents of a world, for all rows of a
   // world that are inactive, with consecutive numbers.
   virtual void begin_episode(int64_t /*row*/, uint64_t /*episode*/) {}
+  // reset() with the random stream of row number `numbers[i]` in row i, [N]; numbers may repeat. For environments in
+  // which no episode begins singly. False, and nothing is changed, if there is no such reset.
+  virtual bool reset_as(uint64_t /*seed*/, std::span<const uint64_t> /*numbers*/, EnvStep& /*out*/) { return false; }
   // Executes `actions` ([N, K, A], dtype of the action spec) in every row, for K steps or until the episode ends, and
   // restarts finished and failed rows. A row fails if its action is out of range, masked or not finite. Continuous
   // actions are clipped to their bounds. Throws InvariantError when the arrays do not fit the spec.

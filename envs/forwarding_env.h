@@ -3,6 +3,7 @@
 // observes or does. One thread at a time.
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,9 @@ class ForwardingEnv : public Env {
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override { inner_->reset(seed, first_row, out); }
   bool play_singly(uint64_t seed) override { return inner_->play_singly(seed); }
   void begin_episode(int64_t row, uint64_t episode) override { inner_->begin_episode(row, episode); }
+  bool reset_as(uint64_t seed, std::span<const uint64_t> numbers, EnvStep& out) override {
+    return inner_->reset_as(seed, numbers, out);
+  }
   void step(const Array& actions, EnvStep& out) override { inner_->step(actions, out); }
   void observe(EnvStep& out) override { inner_->observe(out); }
   void set_active(int64_t row, bool active) override { inner_->set_active(row, active); }

@@ -59,6 +59,12 @@ class RangedEnv final : public ForwardingEnv {
     inner().reset(seed, first_row, out);
     check(out);
   }
+  bool reset_as(uint64_t seed, std::span<const uint64_t> numbers, EnvStep& out) override {
+    if (!inner().reset_as(seed, numbers, out)) return false;
+    active_.assign(active_.size(), true);
+    check(out);
+    return true;
+  }
   bool play_singly(uint64_t seed) override {
     singly_ = inner().play_singly(seed);
     if (singly_) active_.assign(active_.size(), false);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -84,18 +85,25 @@ void PythonEnv::begin_episode(int64_t i, uint64_t episode) {
 }
 
 void PythonEnv::reset(uint64_t seed, uint64_t first_row, EnvStep& out) {
-  TROUPE_CHECK(!singly_, spec_.id);
+  std::vector<uint64_t> numbers(rows_.size());
+  std::iota(numbers.begin(), numbers.end(), first_row);
+  reset_as(seed, numbers, out);
+}
+
+bool PythonEnv::reset_as(uint64_t seed, std::span<const uint64_t> numbers, EnvStep& out) {
+  TROUPE_CHECK(!singly_ && numbers.size() == rows_.size(), spec_.id, numbers.size(), rows());
   TROUPE_CHECK(rows() % agents_ == 0, spec_.id, "rows:", rows(), "agents:", agents_);
   buffers_.bind(spec_, out);
   failed_.clear();
   for (int64_t i = 0; i < rows(); ++i) {
     Row& each = row(i);
-    each.begin(derive_key(seed, "env", first_row + static_cast<uint64_t>(i)));
+    each.begin(derive_key(seed, "env", numbers[static_cast<size_t>(i)]));
     each.error.clear();
     each.command = each.start_command();
   }
   run_round();
   publish(out);
+  return true;
 }
 
 void PythonEnv::step(const Array& actions, EnvStep& out) {

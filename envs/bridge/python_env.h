@@ -29,6 +29,7 @@ class PythonEnv final : public Env {
   int64_t rows() const override { return static_cast<int64_t>(rows_.size()); }
   void prepare() override;
   void reset(uint64_t seed, uint64_t first_row, EnvStep& out) override;
+  bool reset_as(uint64_t seed, std::span<const uint64_t> numbers, EnvStep& out) override;
   // False for vector environments.
   bool play_singly(uint64_t seed) override;
   void begin_episode(int64_t row, uint64_t episode) override;

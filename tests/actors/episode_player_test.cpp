@@ -154,8 +154,9 @@ namespace {
 // Episodes of 4 or 40 steps with reward 1, of which the short ones are a success. The draws say which episodes fail.
 struct Flaky {
   struct Options {
-    double fails = 0;          // of the steps, by chance that does not repeat with the episode
-    bool doomed_fail = false;  // in its third step an episode that drew so fails, each time
+    double fails = 0;           // of the steps, by chance that does not repeat with the episode
+    bool doomed_fail = false;   // in its third step an episode that drew so fails, each time
+    bool doomed_start = false;  // the same in its reset
     Rng* chance = nullptr;
     uint64_t* resets = nullptr;  // counts them
     int32_t fails_from = -1;     // the first step that fails, always; 0: reset() does
@@ -174,6 +175,7 @@ struct Flaky {
     doomed = rng.below(6) == 0;
     steps = 0;
     if (options.resets != nullptr) ++*options.resets;
+    if (options.doomed_start && doomed) throw std::runtime_error("doomed");
     if (options.fails_from == 0) throw std::runtime_error("no start");
   }
   RowStep step(int32_t, Rng&) {
@@ -320,6 +322,83 @@ class Together final : public Env {
 };
 
 }  // namespace
+
+namespace {
+
+// Rows as in a vector environment: all are stepped, also those that are inactive, and if one fails, all that are active
+// do. A row that is not stepped on its own plays on in episodes that nobody asked for.
+class Joint final : public Env {
+ public:
+  Joint(int64_t rows, const Flaky::Options& options) : active_(static_cast<size_t>(rows), true) {
+    for (int64_t row = 0; row < rows; ++row) {
+      rows_.push_back(flaky(1, options));
+      steps_.push_back(EnvStep::allocate(spec(), 1));
+    }
+  }
+  const EnvSpec& spec() const override { return rows_.front()->spec(); }
+  int64_t rows() const override { return static_cast<int64_t>(rows_.size()); }
+  void reset(uint64_t, uint64_t, EnvStep&) override { FAIL("reset_as() is there"); }
+  bool reset_as(uint64_t seed, std::span<const uint64_t> numbers, EnvStep& out) override {
+    active_.assign(rows_.size(), true);
+    for (size_t row = 0; row < rows_.size(); ++row) rows_[row]->reset(seed, numbers[row], steps_[row]);
+    join(out);
+    return true;
+  }
+  void step(const Array& actions, EnvStep& out) override {
+    for (size_t row = 0; row < rows_.size(); ++row)
+      rows_[row]->step(actions.slice(static_cast<int64_t>(row), static_cast<int64_t>(row) + 1), steps_[row]);
+    join(out);
+  }
+  void observe(EnvStep&) override {}
+  void set_active(int64_t row, bool active) override { active_[static_cast<size_t>(row)] = active; }
+  std::string render(int64_t) const override { return ""; }
+  bool save(std::string&) const override { return false; }
+  bool load(const std::string&) override { return false; }
+
+ private:
+  void join(EnvStep& out) {
+    const auto failed = [](const EnvStep& step) { return step.failed.view<uint8_t>()[0] == 1 || !step.errors.empty(); };
+    const bool any = std::ranges::any_of(steps_, failed);
+    out.errors.assign(any ? 1 : 0, "row 0: doomed");
+    for (size_t row = 0; row < rows_.size(); ++row) {
+      const EnvStep& from = steps_[row];
+      out.rewards.mutable_view<float>()[row] = from.rewards.view<float>()[0];
+      out.executed.mutable_view<int32_t>()[row] = from.executed.view<int32_t>()[0];
+      out.terminated.mutable_view<uint8_t>()[row] = from.terminated.view<uint8_t>()[0];
+      out.success.mutable_view<uint8_t>()[row] = from.success.view<uint8_t>()[0];
+      const bool ended = from.terminated.view<uint8_t>()[0] != 0;  // also if the next episode could not begin
+      const Failed result = !active_[row] ? Failed::idle : any && !ended ? Failed::now : Failed::no;
+      out.failed.mutable_view<uint8_t>()[row] = static_cast<uint8_t>(result);
+    }
+  }
+
+  std::vector<std::unique_ptr<Env>> rows_;
+  std::vector<EnvStep> steps_;
+  std::vector<bool> active_;
+};
+
+}  // namespace
+
+TEST_CASE("episode_player: an episode fails alone where rows are stepped together, for any number of rows") {
+  const EpisodeSummary apart = play(flaky(1, {.doomed_fail = true}), 100);
+  REQUIRE(apart.failed > 8);
+  for (const int64_t rows : {1, 3, 7, 24, 100}) {
+    CAPTURE(rows);
+    const EpisodeSummary joint = play(std::make_unique<Joint>(rows, Flaky::Options{.doomed_fail = true}), 100);
+    CHECK(joint.failed == apart.failed);
+    CHECK(joint.episodes == apart.episodes);
+    CHECK(joint.return_mean == apart.return_mean);
+    CHECK(joint.success_rate == apart.success_rate);
+  }
+}
+
+TEST_CASE("episode_player: many episodes taken along by neighbours do not end playing before some are played alone") {
+  // Of 300 rows some fail in the reset each time, until episodes are played alone.
+  const EpisodeSummary joint = play(std::make_unique<Joint>(300, Flaky::Options{.doomed_start = true}), 600);
+  CHECK(joint.ended() == 600);
+  CHECK(joint.failed > 60);
+  CHECK(joint.failed < 140);
+}
 
 TEST_CASE("episode_player: each episode has one reset, and no row waits for the episodes of others") {
   for (const int64_t rows : {1, 8}) {

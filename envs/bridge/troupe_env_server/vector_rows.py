@@ -37,14 +37,72 @@ def reset_vector(env, seeds, **given):
     return parts_of_reset(reset_result(env, seeds, **given))[0]
 
 
+def is_single(value):
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("reset", "step"))
+
+
+def singles_of(env, count):
+    """The environments that the rows of a vector environment are, if it has a list of them; else none."""
+    for value in getattr(getattr(env, "unwrapped", env), "__dict__", {}).values():
+        if isinstance(value, (list, tuple)) and len(value) == count and all(is_single(each) for each in value):
+            return value
+    return ()
+
+
+class Restarts:
+    """Watches the environments that the rows of a vector environment are, if it resets them in the step that ends their
+    episode. A reset that fails there would hide that the episode has ended: it is noted, and returns the last
+    observation."""
+
+    def __init__(self, singles):
+        self.stepping, self.failed = False, None  # the exception of such a reset in this step
+        for single in singles:
+            self.watch(single)
+
+    def watch(self, single):
+        own_reset, own_step, last = single.reset, single.step, [None]
+
+        def step(action):
+            result = own_step(action)
+            last[0] = result
+            return result
+
+        def reset(*given, **named):
+            try:
+                return own_reset(*given, **named)
+            except (Exception, SystemExit) as error:
+                if not self.stepping:
+                    raise
+                self.failed = error
+                return last[0][0], {}
+
+        try:
+            single.step, single.reset = step, reset
+        except AttributeError:  # its class allows no own functions
+            pass
+
+    def step(self, env, actions):
+        """env.step(), and the exception of a reset in it that failed; None without one."""
+        self.stepping, self.failed = True, None
+        try:
+            return env.step(actions), self.failed
+        finally:
+            self.stepping = False
+
+
 class VectorRows(SharedRows):
     """Rows of one gymnasium.vector.VectorEnv."""
 
     def __init__(self, make, env, spaces, layout, memory):
         super().__init__(spaces, layout, memory)
-        self.make, self.env, self.mode = make, env, mode_of(env)
+        self.make, self.mode = make, mode_of(env)
         self.over = np.zeros(self.count, bool)  # rows whose episode the last step ended, if the next one restarts them
+        self.keep(env)
+
+    def keep(self, env):
+        self.env = env
         self.fresh = True  # whether no episode has begun since the environment was made
+        self.row_restarts = Restarts(singles_of(env, self.count) if self.mode == "SameStep" else ())
 
     def step(self, all_rows):
         self.errors = []
@@ -65,7 +123,7 @@ class VectorRows(SharedRows):
             close_quietly(self.env)
             self.env = None
         if self.env is None:
-            self.env, self.fresh = self.make(), True
+            self.keep(self.make())
         some = self.mode == "Disabled" and not self.fresh
         self.fresh = False
         observation = self.reset(commands, np.array([c != SKIP for c in commands]) if some else None)
@@ -114,8 +172,8 @@ class VectorRows(SharedRows):
                 self.fail(i, error, begun is not None and begun[i])
 
     def step_all(self, commands):
-        result = parts_of_step(self.env.step(self.batch_of_actions(commands)))
-        observation, rewards, terminated, truncated, infos = result
+        result, unstarted = self.row_restarts.step(self.env, self.batch_of_actions(commands))
+        observation, rewards, terminated, truncated, infos = parts_of_step(result)
         rewards = numbers_of_rows("rewards", rewards, self.count)
         terminated = flags_of_rows("terminated", terminated, self.count)
         truncated = flags_of_rows("truncated", truncated, self.count)
@@ -140,16 +198,22 @@ class VectorRows(SharedRows):
             again = done | np.array([command not in (STEP, SKIP) for command in commands])
             if again.any():
                 self.start_again(commands, again, done)
+        if unstarted is not None:
+            self.fail_after_end(commands, done, unstarted)
 
     def start_again(self, commands, again, done):
         """Resets the rows `again` of a vector environment that does not do it itself."""
         try:
             observation = self.reset(commands, again)
         except (Exception, SystemExit) as error:
-            ended = [i for i, command in enumerate(commands) if command == STEP and done[i]]
-            self.fail_all([i for i, command in enumerate(commands) if command != SKIP], error, ended)
+            self.fail_after_end(commands, done, error)
         else:
             self.write_rows(np.flatnonzero(again), observation, done)
+
+    def fail_after_end(self, commands, done, error):
+        """The next episode of a row could not begin. Episodes that this step ended count, the others cannot go on."""
+        ended = [i for i, command in enumerate(commands) if command == STEP and done[i]]
+        self.fail_all([i for i, command in enumerate(commands) if command != SKIP], error, ended)
 
     def finish(self, i, terminated, truncated, infos):
         if self.mode == "SameStep":

@@ -84,6 +84,45 @@ class Vector:
         return self.walks[i].step(action)[1:4]
 
 
+class Doomed(Walk):
+    """Of its episodes, about one in six fails, which their seed decides: in the reset, or in the third step."""
+
+    def __init__(self, where):
+        super().__init__()
+        self.where = where
+
+    def reset(self, seed=None, options=None):
+        result = super().reset(seed=seed)
+        self.doomed, self.length = self.random.random() < 1 / 6, int(self.random.integers(3, 9))
+        if self.doomed and self.where == "reset":
+            raise RuntimeError("no reset")
+        return result
+
+    def step(self, action):
+        if self.doomed and self.t == 2:
+            raise RuntimeError("no step")
+        return super().step(action)
+
+
+class DoomedVector(Vector):
+    def __init__(self, num_envs, mode, where):
+        super().__init__(num_envs, mode)
+        self.walks = [Doomed(where) for _ in range(num_envs)]
+
+
+def doomed_of_gymnasium(num_envs, where):
+    """The same in mode SameStep as Gymnasium makes it."""
+    import gymnasium
+
+    class Single(Doomed, gymnasium.Env):
+        def __init__(self):
+            Doomed.__init__(self, where)
+            self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,))
+            self.action_space = gymnasium.spaces.Discrete(2)
+
+    return gymnasium.vector.SyncVectorEnv([Single] * num_envs, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP)
+
+
 def fixed_size(mode="NextStep"):
     return Vector(4, mode)
 

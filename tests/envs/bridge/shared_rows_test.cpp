@@ -277,6 +277,22 @@ TEST_CASE("zoo: the episodes of a world begin singly; those of a vector environm
     CHECK(!make_env(vector_config(mode, 3))->play_singly(4));
 }
 
+TEST_CASE("vector environments: rows can begin with any numbers, also with the same") {
+  if (!can_use("numpy")) return;
+  const std::vector<uint64_t> numbers{6, 4, 6};
+  for (const char* mode : {"NextStep", "SameStep", "Disabled"}) {
+    CAPTURE(mode);
+    Stepping run(vector_config(mode, 3));
+    run.act(1);
+    REQUIRE(run.env->reset_as(1, numbers, run.step));
+    for (size_t i = 0; i < 3; ++i) {
+      const Stepping row(vector_config(mode, 1), 1, numbers[i]);
+      CHECK(run.observed(i, 0) == row.observed(0, 0));
+    }
+    CHECK(run.observed(0, 0) != run.observed(1, 0));
+  }
+}
+
 TEST_CASE("zoo: an exception or a crash fails the rows of its world, which begins again") {
   if (!can_use("numpy")) return;
   for (const char* what : {"raise", "kill"}) {
@@ -337,6 +353,14 @@ TEST_CASE("shared rows: if a reset fails, the steps that ended episodes count, a
   for (size_t i = 0; i < 2; ++i) CHECK(vector.failed(i) == Failed::idle);
   vector.act(1);
   for (size_t i = 0; i < 2; ++i) CHECK(vector.failed(i) == Failed::no);
+
+  // The same where the environment resets its rows within the step.
+  Stepping same(shared_config("py", "DoomedVector", 2, R"({"mode": "SameStep", "where": "reset"})"), 1);
+  for (uint64_t first = 2; !same.step.errors.empty(); first += 2) same.env->reset(1, first, same.step);
+  for (int t = 0; t < 200 && same.step.errors.empty(); ++t) same.act(1);
+  REQUIRE(same.step.errors.size() == 2);
+  for (size_t i = 0; i < 2; ++i) CHECK((same.failed(i) == Failed::no) == same.terminated(i));
+  CHECK((same.terminated(0) || same.terminated(1)));
 
   Stepping zoo(zoo_config(3, R"({"what": "raise_in_reset"})"));
   for (int t = 0; t < 4; ++t) zoo.act(1);  // agent c is the last to leave
