@@ -67,6 +67,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::PlaneReady)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::PlaneStep)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ReceiverJoined)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ReceiverLost)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::LaunchedWorkers)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::BatchMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::StagedMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::UpdateMessage)
@@ -95,10 +96,10 @@ void register_messages(caf::actor_system_config& config);
 
 // -- interfaces inside one process
 
-using StatsActor =
-    StatsService::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>, caf::reacts_to<Evaluation>,
-                         caf::reacts_to<EvaluationProgress>, caf::reacts_to<ReceiverGone>, caf::reacts_to<beat_atom>,
-                         caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+using StatsActor = StatsService::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>,
+                                        caf::reacts_to<Evaluation>, caf::reacts_to<EvaluationProgress>,
+                                        caf::reacts_to<ReceiverGone>, caf::reacts_to<LaunchedWorkers>,
+                                        caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using ReplayActor =
     ReplayService::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<CheckpointMessage>,
                           caf::reacts_to<ReceiverGone>, caf::reacts_to<WorkerGone>, caf::reacts_to<beat_atom>,

@@ -118,6 +118,7 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
       },
       [self](const EvaluationProgress& progress) { self->state.core->add(progress); },
       [self](const ReceiverGone& gone) { self->state.core->add(gone); },
+      [self](const LaunchedWorkers& workers) { self->state.core->add(workers); },
       [self, context, recorder, interval](beat_atom) {
         StatsCore& core = *self->state.core;
         if (!context->deterministic || core.take_due()) {

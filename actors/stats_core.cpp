@@ -310,6 +310,7 @@ void StatsCore::fill_workers(StatsSnapshot& s, Clock::time_point now) const {
   s.request_retries = workers_.retries();
   s.quarantined = workers_.quarantined(now);
   s.last_error = workers_.last_error();
+  if (!s.training_ended) s.workers_starting = launched_workers_ - std::min(launched_workers_, s.workers_up);
 }
 
 StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {

@@ -43,6 +43,7 @@ class StatsCore {
   void add(const InferenceReport& report);
   void add(const Applied& applied);
   void add(const ReceiverGone& gone);
+  void add(const LaunchedWorkers& workers) { launched_workers_ = workers.count; }
   void add(const ReplayReport& report, Clock::time_point now);
   void add(const UpdateMessage& update, Clock::time_point now);
   // Returns the point of the evaluation, see Evaluation::point. One that failed changes nothing: the last good one
@@ -124,6 +125,7 @@ class StatsCore {
   std::deque<int32_t> batch_rows_;
   std::deque<float> latency_us_;
   WorkerTable workers_;
+  uint64_t launched_workers_ = 0;
   ReceiverTable receivers_;
   PolicyVersion published_;
   double wait_seconds_ = 0, update_seconds_ = 0;

@@ -19,6 +19,7 @@ void spawn_worker(SupervisorSelf self, uint64_t id, const InferenceService& infe
   WorkerActor actor = spawn_worker_on(self->system(), st.context, id, peers);
   self->monitor(actor);
   st.members[actor.address()] = {id, actor, true, restarts};
+  report_members(self);
 }
 
 // What a checkpoint of a deterministic run holds of each child. The list of numbers are its RestartLimit::ages().
@@ -53,6 +54,8 @@ std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
   for (const auto& [address, member] : st.members) result[member.id] = member.actor;
   return result;
 }
+
+void report_members(SupervisorSelf self) { self->send(self->state.stats, LaunchedWorkers{self->state.members.size()}); }
 
 void spawn_inference(SupervisorSelf self, InferenceIndex inference_index, const RestartLimit& restarts) {
   auto& st = self->state;

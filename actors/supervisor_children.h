@@ -18,6 +18,8 @@ void spawn_inference(SupervisorSelf self, InferenceIndex inference_index, const 
 InferenceService place_worker(SupervisorSelf self, uint64_t worker);
 void tell(SupervisorSelf self, const std::vector<Placement::Move>& moves);
 void spawn_worker(SupervisorSelf self, const RestartLimit& restarts = {});
+// Tells stats how many workers there are. Call it after each change of SupervisorState::members.
+void report_members(SupervisorSelf self);
 // Deterministic runs: the children and the restarts of each, as bytes. spawn_children() restores them.
 std::string save_children(SupervisorSelf self);
 // Starts the inference actors and workers that the config asks for.

@@ -54,6 +54,7 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   forget_former_worker(self, handle.address());
   self->monitor(handle);
   st.members[handle.address()] = {id, handle, false};
+  report_members(self);
   log_info("supervisor", "worker " + std::to_string(id) + " joined from " + printable(request.host) + " pid " +
                              std::to_string(request.pid));
   return Welcome{id,       to_json(st.context->config),         place_worker(self, id), st.replay,

@@ -89,6 +89,7 @@ void forget_worker(SupervisorSelf self, const SupervisorState::Member& gone) {
   excuse(self, gone.id);
   st.placement.remove_worker(gone.id);
   st.members.erase(gone.actor.address());
+  report_members(self);
 }
 
 // The loss of a worker of another process never ends the run: its host joins again as soon as it can.

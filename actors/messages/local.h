@@ -56,6 +56,12 @@ struct WorkerGone {
   }
 };
 
+// To stats: how many workers this process has started, and of other processes have joined, that have not ended. Those
+// that replay does not know yet start their environments.
+struct LaunchedWorkers {
+  uint64_t count = 0;
+};
+
 struct BatchMessage {
   std::shared_ptr<const SuperBatch> batch;
 };

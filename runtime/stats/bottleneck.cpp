@@ -76,9 +76,15 @@ bool environments_fail(const StatsSnapshot& s) {
 // The verdict when there is no worker or no inference actor, without which nothing can be sampled.
 Bottleneck missing_processes(const StatsSnapshot& s) {
   const bool waits_for_process = s.inference_up == 0 && s.inference_own == 0;
-  if (s.workers_up == 0 && waits_for_process)
+  const bool starting = s.workers_up == 0 && s.workers_starting > 0;
+  if (s.workers_up == 0 && !starting && waits_for_process)
     return {"waiting for workers and inference", "neither is connected", "", kWorkersLimit};
-  if (s.workers_up == 0)
+  if (starting && !waits_for_process)
+    return {
+        s.counts_answers ? "starting workers" : "starting environments",
+        format_counted(s.workers_starting, "worker") + (s.workers_starting == 1 ? " is" : " are") + " not ready yet",
+        "", kWorkersLimit};
+  if (s.workers_up == 0 && !starting)
     return {"waiting for workers", s.workers_total == 0 ? "none has joined" : "all have left", "", kWorkersLimit};
   if (waits_for_process) return {"waiting for an inference process", "none is connected", "", kInferenceLimit};
   if (s.inference_up == 0) return {"waiting for inference", "no inference actor is up", "", kInferenceLimit};
@@ -179,6 +185,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   evaluations             training waits much of the time for open evaluations
 //   checkpoints             training waits much of the time for the disk
 //   environments fail       no samples come because environments fail; says how many failures and rows in quarantine
+//   starting ...            workers were started or have joined, and none is ready
 //   waiting for ...         there is no worker or no inference actor
 //   not known yet           the first rollouts are not complete
 //   no samples              none for 10 s, and the trainer has nothing to do

@@ -123,6 +123,7 @@ struct StatsSnapshot {
   bool training_ended = false;
   uint64_t workers_up = 0;  // once training has ended: when it did
   uint64_t workers_total = 0;
+  uint64_t workers_starting = 0;                   // launched or joined, and not up yet
   std::map<std::string, uint64_t> rows_served;     // by inference actor
   std::map<std::string, uint64_t> weights_behind;  // versions published and not yet applied, by receiver
   std::map<std::string, uint64_t> env_failures;    // one entry: the environment's id; none without a failure

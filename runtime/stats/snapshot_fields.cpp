@@ -255,6 +255,9 @@ constexpr std::array kFields = {
                   "connected now; once training has ended: when it did", of<&S::workers_up>},
     SnapshotField{kWorkers, "workers.total", "workers_connected_total", "workers", kAlways,
                   "that have connected since this process started", of<&S::workers_total>},
+    SnapshotField{kWorkers, "workers.starting", "workers_starting", "workers", kAlways,
+                  "started by the run, or connected from another process, that still start their environments",
+                  of<&S::workers_starting>},
     SnapshotField{kWorkers, "rows_served", "rows_served_total{inference=*}", "rows, by inference actor", kAlways,
                   "rows that each inference actor has served; of the actors that are gone, the newest 100 have "
                   "entries, and `earlier inference actors` is the sum of the others",

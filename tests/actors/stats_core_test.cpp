@@ -169,6 +169,23 @@ TEST_CASE("episode_window: it holds the newest episodes, also after saving and l
   CHECK_THROWS_WITH(copy.load("x"), doctest::Contains("stats.window"));
 }
 
+TEST_CASE("stats: workers that were launched and that replay does not know start their environments") {
+  StatsCore core(config_of(100), false, kStart);
+  const auto starting = [&] { return core.take_view(kStart).workers_starting; };
+  CHECK(starting() == 0);
+  core.add(LaunchedWorkers{2});
+  CHECK(starting() == 2);
+  core.add(after(100), kStart);  // one is up
+  CHECK(starting() == 1);
+  core.add(LaunchedWorkers{0});
+  CHECK(starting() == 0);
+  core.add(LaunchedWorkers{3});
+  ReplayReport last = after(200);
+  last.training_ended = true;
+  core.add(last, kStart);
+  CHECK(starting() == 0);
+}
+
 TEST_CASE("stats: steps, ledger, returns, workers and updates of a report are consistent") {
   StatsCore core(config_of(100), false, kStart);
   ReplayReport report = after(100);

@@ -14,8 +14,10 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/spec_fields.h"
+#include "actors/stats.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
+#include "runtime/stats/bottleneck.h"
 #include "runtime/stats/snapshot.h"
 #include "sim/fakes.h"
 #include "tests/support/test.h"
@@ -48,15 +50,15 @@ SpecFields fake_fields() {
   return spec_fields(context);
 }
 
-SilentHost::behavior_type silent_host(SelfPointer<SilentHost, SilentHostState> self, SupervisorActor run) {
+SilentHost::behavior_type silent_host(SelfPointer<SilentHost, SilentHostState> self, SupervisorActor run, bool ready) {
   return {
-      [self, run](begin_atom) {
+      [self, run, ready](begin_atom) {
         self->request(run, 10s, JoinRequest{kProtocolVersion, "worker", "test", 1})
             .then(
-                [self](const Welcome& welcome) {
+                [self, ready](const Welcome& welcome) {
                   self->state.numbers.push_back(welcome.member);
                   self->state.epoch = welcome.epoch;
-                  self->send(welcome.replay, WorkerHello{welcome.member, 1, 8, fake_fields()});
+                  if (ready) self->send(welcome.replay, WorkerHello{welcome.member, 1, 8, fake_fields()});
                 },
                 [](const caf::error&) { FAIL("the join is refused"); });
       },
@@ -144,8 +146,9 @@ struct Run {
     scheduler->run();
     close_log();
   }
-  SilentHost add_host() {
-    hosts.push_back(system->spawn(silent_host, root));
+  // `ready`: its environments are made.
+  SilentHost add_host(bool ready = true) {
+    hosts.push_back(system->spawn(silent_host, root, ready));
     join(hosts.back());
     return hosts.back();
   }
@@ -231,6 +234,24 @@ TEST_CASE("supervisor: when a host joins again, its former worker is removed com
   run.scheduler->run();
   CHECK(state.members.empty());
   CHECK(!state.placement.inference_of(4));
+}
+
+TEST_CASE("supervisor: stats knows the workers that were started or have joined and are not ready") {
+  Run run;
+  const auto view = [&] {
+    return run.state_of<StatsState>(run.state().stats).core->take_view(run.scheduler->clock().now());
+  };
+  CHECK(view().workers_starting == 0);
+  const SilentHost slow = run.add_host(/*ready=*/false);
+  CHECK(view().workers_starting == 1);
+  CHECK(find_bottleneck(view()).what == "starting environments");
+  const SilentHost fast = run.add_host();
+  CHECK(view().workers_up == 1);
+  CHECK(view().workers_starting == 1);
+  for (const SilentHost& host : {slow, fast}) caf::anon_send_exit(host, caf::exit_reason::kill);
+  run.scheduler->run();
+  CHECK(view().workers_starting == 0);
+  CHECK(find_bottleneck(view()).what == "waiting for workers");
 }
 
 TEST_CASE("supervisor: a worker of another process is told the epoch of the run, and its own workers get it") {

@@ -33,6 +33,7 @@ StatsActor::behavior_type silent_stats(StatsActor::pointer) {
           [](const Evaluation&) {},
           [](const EvaluationProgress&) {},
           [](const ReceiverGone&) {},
+          [](const LaunchedWorkers&) {},
           [](beat_atom) {},
           [](const SaveMessage&) {},
           [](const Stop&) {}};

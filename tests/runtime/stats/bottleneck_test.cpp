@@ -182,6 +182,23 @@ TEST_CASE("bottleneck: the processes that a run waits for") {
   CHECK(verdict(1, 1, 1, 0).starts_with("training: "));
 }
 
+TEST_CASE("bottleneck: workers that start their environments are not waited for as if none had been started") {
+  StatsSnapshot s;
+  s.inference_up = s.inference_own = 1;
+  s.workers_starting = 1;
+  CHECK(text_of(find_bottleneck(s)) == "starting environments: 1 worker is not ready yet");
+  CHECK(find_bottleneck(s).limit == "workers");
+  s.workers_starting = 2;
+  CHECK(text_of(find_bottleneck(s)) == "starting environments: 2 workers are not ready yet");
+  s.counts_answers = true;
+  CHECK(text_of(find_bottleneck(s)) == "starting workers: 2 workers are not ready yet");
+  s.inference_up = s.inference_own = 0;
+  CHECK(text_of(find_bottleneck(s)) == "waiting for an inference process: none is connected");
+  s = running();
+  s.workers_starting = 1;  // beside one that samples
+  CHECK(text_of(find_bottleneck(s)).starts_with("training: "));
+}
+
 TEST_CASE("bottleneck: environments that fail, if nothing is sampled and the trainer has nothing to do") {
   StatsSnapshot fresh;
   fresh.workers_up = 1;

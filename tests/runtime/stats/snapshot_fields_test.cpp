@@ -115,10 +115,12 @@ TEST_CASE("snapshot_fields: each field has the value of its member") {
   s.batches_timeout = 9;
   s.evaluation->length_mean = 10;
   s.workers_up = 11;
+  s.workers_starting = 12;
   const json value = json::parse(to_json(s));
   CHECK(value["lag"]["p95"] == 7);
   CHECK(value["ledger"]["left_over"] == 8);
   CHECK(value["batch"]["timeout"] == 9);
   CHECK(value["eval"]["length_mean"] == 10);
   CHECK(value["workers"]["up"] == 11);
+  CHECK(value["workers"]["starting"] == 12);
 }
