@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +28,7 @@ constexpr std::chrono::milliseconds kLongestWait{60'000};  // poll() has an int
 
 Mutex outputs_mutex;  // of what all children write, and of this set
 std::set<ChildProcess*> with_output TROUPE_GUARDED_BY(outputs_mutex);
+std::condition_variable_any delivered;  // to the owner of any child
 
 struct Pipe {
   Descriptor read, write;
@@ -143,6 +145,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments, std::span<
 ChildProcess::~ChildProcess() {
   kill();
   const MutexLock lock(outputs_mutex);
+  while (delivering_) delivered.wait(outputs_mutex);
   with_output.erase(this);
 }
 
@@ -198,11 +201,23 @@ void ChildProcess::wait_for(std::span<pollfd> watched, const Deadline& deadline)
 // A descriptor may have been closed meanwhile, and be that of another child by now: reading does not block.
 void ChildProcess::read_outputs_of(std::span<const pollfd> ready) {
   if (std::ranges::all_of(ready, [](const pollfd& each) { return each.revents == 0; })) return;
-  const MutexLock lock(outputs_mutex);
-  for (ChildProcess* child : with_output)
-    if (std::ranges::any_of(
-            ready, [&](const pollfd& each) { return each.revents != 0 && each.fd == child->output_.number(); }))
+  std::vector<ChildProcess*> have_read;
+  {
+    const MutexLock lock(outputs_mutex);
+    for (ChildProcess* child : with_output) {
+      const auto is_ready = [&](const pollfd& each) { return each.revents != 0 && each.fd == child->output_.number(); };
+      if (std::ranges::none_of(ready, is_ready)) continue;
       child->read();
+      have_read.push_back(child);
+    }
+  }
+  for (ChildProcess* child : have_read) {
+    {
+      const MutexLock lock(outputs_mutex);
+      if (!with_output.contains(child) || !child->begin_delivery()) continue;  // one that is gone has done it
+    }
+    child->deliver();
+  }
 }
 
 void ChildProcess::kill() {
@@ -220,8 +235,38 @@ bool ChildProcess::has_output() const {
 }
 
 void ChildProcess::read_output() {
-  const MutexLock lock(outputs_mutex);
-  read();
+  {
+    const MutexLock lock(outputs_mutex);
+    read();
+    // Another thread that hands lines on takes these too.
+    while (delivering_) delivered.wait(outputs_mutex);
+    if (!begin_delivery()) return;
+  }
+  deliver();
+}
+
+// With the mutex held: whether this thread has to call deliver() once it is not.
+bool ChildProcess::begin_delivery() {
+  if (delivering_ || pending_.empty()) return false;
+  delivering_ = true;
+  return true;
+}
+
+// Hands lines on without the mutex, because on_line_ may write to a slow disk, for which no other child should wait.
+void ChildProcess::deliver() {
+  for (;;) {
+    std::string text;
+    {
+      const MutexLock lock(outputs_mutex);
+      text.swap(pending_);
+      if (text.empty()) {
+        delivering_ = false;
+        return delivered.notify_all();
+      }
+    }
+    for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(rest.find('\n') + 1))
+      on_line_(rest.substr(0, rest.find('\n')));
+  }
 }
 
 void ChildProcess::read() {
@@ -248,7 +293,7 @@ void ChildProcess::take(std::string_view text) {
 }
 
 void ChildProcess::end_line() {
-  if (on_line_) on_line_(line_);
+  if (on_line_ && pending_.size() + line_.size() < kMostPending) pending_.append(line_) += '\n';
   lines_.push_back(std::move(line_));
   line_.clear();
   if (lines_.size() > kLines) lines_.pop_front();

@@ -24,8 +24,9 @@ namespace troupe {
 
 class ChildProcess {
  public:
-  // Called with each complete line of output, without its newline, in whichever thread reads it, one line of all
-  // children at a time. It must not use a ChildProcess.
+  // Called with each complete line of output, without its newline, in whichever thread has read it, in their order and
+  // one line of a child at a time. While it takes long, other threads read on; of what they read of this child, at most
+  // kMostPending bytes are kept for it. It must neither throw nor use a ChildProcess.
   using OnLine = std::function<void(std::string_view line)>;
 
   // Starts `arguments`, the first of which is a path, or a name that is looked up in PATH. The child gets `descriptors`
@@ -49,7 +50,8 @@ class ChildProcess {
 
   // Whether the child may still write to stdout or stderr: they have not been seen closed.
   bool has_output() const;
-  // Reads what the child has written so far, at most kMostRead bytes. Does not block.
+  // Reads what the child has written so far, at most kMostRead bytes. Blocks only until its complete lines are handed
+  // on.
   void read_output();
   // The last lines of its output, at most kLines, separated by newlines.
   std::string last_lines() const;
@@ -64,6 +66,7 @@ class ChildProcess {
   static constexpr size_t kLines = 40;
   static constexpr size_t kMostRead = 1 << 18;  // bytes
   static constexpr size_t kLongestLine = 2000;  // bytes; a longer line is cut into pieces
+  static constexpr size_t kMostPending = 16 * kMostRead;
 
  private:
   static void read_outputs_of(std::span<const pollfd> ready);
@@ -71,6 +74,8 @@ class ChildProcess {
   void read();
   void take(std::string_view text);
   void end_line();
+  bool begin_delivery();
+  void deliver();
 
   pid_t id_ = -1;
   Descriptor life_;            // the child is killed when this end of a pipe is closed
@@ -81,6 +86,8 @@ class ChildProcess {
   OnLine on_line_;
   std::string line_;  // incomplete so far
   std::deque<std::string> lines_;
+  std::string pending_;      // lines that on_line_ has not got, each with its newline
+  bool delivering_ = false;  // a thread calls on_line_, without the mutex; the child exists until it has ended that
 };
 
 }  // namespace troupe

@@ -7,7 +7,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
+#include <future>
+#include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -165,6 +169,81 @@ TEST_CASE("child_process: each line of output is passed on, a long one in pieces
   ChildProcess child(shell("printf '%02500d\\nend' 0"), {}, [&](std::string_view line) { lines.emplace_back(line); });
   REQUIRE(child.wait(kLong));
   CHECK(lines == std::vector<std::string>{std::string(2000, '0'), std::string(500, '0'), "end"});
+}
+
+namespace {
+
+// An owner of a child that takes its lines slowly: it is inside the first one until release().
+class SlowOwner {
+ public:
+  void take(std::string_view line) {
+    lines.emplace_back(line);
+    if (lines.size() > 1) return;
+    inside_.set_value();
+    in_time = released_.wait_for(kLong) == std::future_status::ready;
+  }
+  void wait_until_inside() { CHECK(inside_.get_future().wait_for(kLong) == std::future_status::ready); }
+  void release() { release_.set_value(); }
+
+  std::vector<std::string> lines;
+  bool in_time = false;
+
+ private:
+  std::promise<void> inside_, release_;
+  std::future<void> released_ = release_.get_future();
+};
+
+// Reads the output of all children until it is destroyed.
+class Reader {
+ public:
+  Reader()
+      : other_(shell("exec sleep 1000"), {}), thread_([this] {
+          while (!ended_) other_.wait_for({}, Deadline(std::chrono::milliseconds(100)));
+        }) {}
+  ~Reader() {
+    ended_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> ended_ = false;
+  ChildProcess other_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("child_process: while a line of one child is handed on, other threads wait for other children") {
+  SlowOwner owner;
+  ChildProcess slow(shell("echo one"), {}, [&](std::string_view line) { owner.take(line); });
+  const Reader reader;
+  owner.wait_until_inside();
+  ChildProcess quick(shell("exit 3"), {});
+  CHECK(quick.wait(kLong));
+  CHECK(slow.last_line() == "one");
+  owner.release();
+  CHECK(slow.wait(kLong));
+  CHECK(owner.in_time);
+}
+
+TEST_CASE("child_process: lines that come while one is handed on follow it, and the child exists until all are") {
+  SlowOwner owner;
+  auto [ours, theirs] = sockets();
+  const int number = theirs.number();
+  auto slow = std::make_unique<ChildProcess>(shell("echo one; read line <&3; echo two; echo three; echo x >&3"),
+                                             std::span(&number, 1), [&](std::string_view line) { owner.take(line); });
+  const Reader reader;
+  owner.wait_until_inside();
+  REQUIRE(write(ours.number(), "\n", 1) == 1);
+  REQUIRE(readable(ours.number(), kLong));
+  ChildProcess other(shell("exec sleep 1000"), {});
+  while (slow->last_line() != "three") other.wait_for({}, Deadline(std::chrono::milliseconds(100)));
+  CHECK(owner.lines == std::vector<std::string>{"one"});
+  std::thread end([&] { slow.reset(); });
+  owner.release();
+  end.join();
+  CHECK(owner.lines == std::vector<std::string>{"one", "two", "three"});
+  CHECK(owner.in_time);
 }
 
 TEST_CASE("child_process: the child is killed when its parent is killed") {
