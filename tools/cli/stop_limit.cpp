@@ -6,10 +6,14 @@
 namespace troupe {
 
 StopLimit::StopLimit(StopSignals& signals, std::function<void()> give_up)
-    : signals_(signals), give_up_(std::move(give_up)), thread_([this] { watch(); }) {}
+    : StopLimit(Sources{.wait = [&signals] { return signals.wait(); }, .end = [&signals] { signals.end(); }},
+                std::move(give_up)) {}
+
+StopLimit::StopLimit(Sources sources, std::function<void()> give_up)
+    : sources_(std::move(sources)), give_up_(std::move(give_up)), thread_([this] { watch(); }) {}
 
 StopLimit::~StopLimit() {
-  signals_.end();
+  sources_.end();
   stopping();
   thread_.join();
 }
@@ -21,7 +25,7 @@ std::chrono::milliseconds StopLimit::patience() {
 
 void StopLimit::next() {
   const MutexLock lock(mutex_);
-  if (!given_up_) return;
+  if (!given_up_ || stopping_) return;
   stopped_ = true;
   changed_.notify_all();
   changed_.wait(mutex_, [] { return false; });
@@ -37,19 +41,19 @@ void StopLimit::stopping() {
 bool StopLimit::stop_run() {
   constexpr std::chrono::milliseconds kLook{10};
   given_up_ = true;
-  while (!stopped_ && !stopping_ && !EnvironmentCalls::now().inside()) changed_.wait_for(mutex_, kLook);
+  while (!stopped_ && !stopping_ && !sources_.calls().inside()) changed_.wait_for(mutex_, kLook);
   if (!stopped_ && stopping_) given_up_ = false;
   return given_up_;
 }
 
 void StopLimit::watch() {
-  if (!signals_.wait()) return;  // the run has ended
+  if (!sources_.wait()) return;  // the run has ended
   {
     const MutexLock lock(mutex_);
-    for (EnvironmentCalls before = EnvironmentCalls::now(); !given_up_;) {
-      changed_.wait_for(mutex_, patience(), [this]() TROUPE_REQUIRES(mutex_) { return stopping_; });
+    for (EnvironmentCalls before = sources_.calls(); !given_up_;) {
+      changed_.wait_for(mutex_, sources_.patience(), [this]() TROUPE_REQUIRES(mutex_) { return stopping_; });
       if (stopping_) return;
-      const EnvironmentCalls now = EnvironmentCalls::now();
+      const EnvironmentCalls now = sources_.calls();
       if (now.in_vain_since(before) && !stop_run()) return;
       before = now;
     }

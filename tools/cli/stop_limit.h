@@ -20,10 +20,19 @@ class StopLimit {
   static constexpr std::chrono::milliseconds kPatience{2000}, kMostPatience{20'000};
   static std::chrono::milliseconds patience();
 
+  // Where it learns what happens. Tests have others.
+  struct Sources {
+    std::function<bool()> wait;  // as StopSignals::wait()
+    std::function<void()> end;   // as StopSignals::end()
+    std::function<EnvironmentCalls()> calls = &EnvironmentCalls::now;
+    std::function<std::chrono::milliseconds()> patience = &StopLimit::patience;
+  };
+
   // `give_up` has to end the process. It is called on a thread of its own when that of the run has stopped or is inside
   // an environment. If the environment returns meanwhile, the run finishes the handler that called it, and no more:
   // what `give_up` uses must not be used in a handler that calls environments.
   StopLimit(StopSignals& signals, std::function<void()> give_up);
+  StopLimit(Sources sources, std::function<void()> give_up);
   // Ends the wait for signals as well.
   ~StopLimit();
   StopLimit(const StopLimit&) = delete;
@@ -38,7 +47,7 @@ class StopLimit {
   void watch();
   bool stop_run() TROUPE_REQUIRES(mutex_);
 
-  StopSignals& signals_;
+  Sources sources_;
   std::function<void()> give_up_;
   Mutex mutex_;
   std::condition_variable_any changed_;
