@@ -1,6 +1,7 @@
 // Tests of the program itself: troupe envs.
 #include <nlohmann/json.hpp>
 
+#include "tests/support/run_program.h"
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
 
@@ -31,6 +32,8 @@ TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
   CHECK(shows({"envs", "Pendulum-v1"}, "actions: continuous [1], from -2 to 2\n"));
   CHECK(
       shows({"envs", "Pendulum-v1", "--set", "env.normalize_actions=true"}, "actions: continuous [1], from -1 to 1\n"));
+  CHECK(shows({"envs", "TokenReach"}, "actions: multi_discrete [2] of 256"));
+  CHECK(shows({"envs", "Synthetic"}, "observations: image uint8 [3, 224, 224], state float32 [7]\n"));
   check_all({
       {{"envs", "GridWorld", "--set", "env.params.sise=5"},
        "--set: env.params.sise: unknown key, did you mean env.params.size?"},
@@ -49,4 +52,15 @@ TEST_CASE("troupe: envs lists the environments, as text and as JSON") {
   CHECK(list.at(0).at("id") == "CartPole-v1");
   CHECK(list.at(0).at("observations").at(0).at("shape") == std::vector<int>{4});
   CHECK(list.at(0).at("action").at("bins") == std::vector<int>{2});
+}
+
+TEST_CASE("troupe: envs separates observations, and shows each number of choices if they differ") {
+  if (!python_has("numpy")) return;
+  const auto shown = [](const std::string& name) {
+    return run_troupe({"envs", "py:tests/envs/bridge/environments.py:" + name, "--set", "env.python=" + test_python()})
+        .out;
+  };
+  CHECK(shown("Choices").find("actions: multi_discrete [2] of [3, 4]\n") != std::string::npos);
+  CHECK(shown("Spaces").find("observations: image uint8 [2, 2], large int64 [1], choice float32 [3], ") !=
+        std::string::npos);
 }

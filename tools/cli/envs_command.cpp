@@ -5,6 +5,7 @@
 #include <functional>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -56,10 +57,11 @@ const char* name_of_kind(ActionKind kind) {
   return "unknown";
 }
 
-// "-2", or "[-0.5, 0, 1]" if they differ. The shortest texts that read back as the same float32.
-std::string numbers_text(const std::vector<float>& numbers) {
+// "-2", or "[-0.5, 0, 1]" if they differ. The shortest texts that read back as the same number.
+template <class Number>
+std::string numbers_text(const std::vector<Number>& numbers) {
   constexpr size_t kShown = 8;
-  const auto text_of = [](float number) {
+  const auto text_of = [](Number number) {
     char text[32];
     return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
   };
@@ -70,7 +72,7 @@ std::string numbers_text(const std::vector<float>& numbers) {
   return list + (numbers.size() > kShown ? ", ...]" : "]");
 }
 
-// "discrete 2", "continuous [1], from -2 to 2", "multi_discrete 256 x 2, chunks of 8 steps", ", masked".
+// "discrete 2", "continuous [1], from -2 to 2", "multi_discrete [2] of [3, 2]", ", chunks of 8 steps", ", masked".
 std::string action_text(const ActionSpec& action) {
   std::string text = name_of_kind(action.kind);
   if (action.kind == ActionKind::continuous)
@@ -78,8 +80,7 @@ std::string action_text(const ActionSpec& action) {
             numbers_text(action.high);
   if (action.kind == ActionKind::discrete) text += ' ' + std::to_string(action.bins.at(0));
   if (action.kind == ActionKind::multi_discrete)
-    text +=
-        " [" + std::to_string(action.dims()) + "] of up to " + std::to_string(*std::ranges::max_element(action.bins));
+    text += " [" + std::to_string(action.dims()) + "] of " + numbers_text(action.bins);
   if (action.chunk > 1) text += ", chunks of " + std::to_string(action.chunk) + " steps";
   return text + (action.masked ? ", masked" : "");
 }
@@ -93,8 +94,8 @@ void print_parameters(const EnvInfo& info) {
 
 void print_text(const EnvInfo& info, bool short_form) {
   std::cout << info.id << "\n    " << info.description << "\n    observations:";
-  for (const ArraySpec& array : info.spec.observations)
-    std::cout << ' ' << array.name << ' ' << name_of(array.dtype) << ' ' << array.shape.text();
+  for (const char* before = " "; const ArraySpec& array : info.spec.observations)
+    std::cout << std::exchange(before, ", ") << array.name << ' ' << name_of(array.dtype) << ' ' << array.shape.text();
   std::cout << "\n    actions: " << action_text(info.spec.action) << '\n';
   if (info.spec.max_episode_steps > 0)
     std::cout << "    episodes: at most " << info.spec.max_episode_steps << " steps\n";
