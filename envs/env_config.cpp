@@ -7,8 +7,7 @@ void describe(EnvConfig& c, Fields& fields) {
   s.add(c.id, "id",
         matching(R"(^[^\x00-\x1f\x7f]{1,1000}$)", "an environment id like CartPole-v1, of at most 1000 bytes"),
         "the environment: one that `troupe envs` lists, mujoco:ID, gym:ID of Gymnasium, envpool:ID, zoo:MODULE of "
-        "PettingZoo, "
-        "py:MODULE:CALLABLE, or lib:FILE.so",
+        "PettingZoo, py:MODULE:CALLABLE, or lib:FILE.so",
         {.elsewhere = kWords<"env_id">});
   s.add_object(c.params, "params", "the environment's own parameters; keyword arguments of an environment in Python");
   s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together by one group of a worker",
@@ -41,8 +40,7 @@ void describe(EnvConfig& c, Fields& fields) {
         {.change = Change::at_resume});
   s.add(c.isolate, "isolate", anything(),
         "run the library of lib:FILE.so in a process of its own, so that a crash in it restarts its rows and does not "
-        "end "
-        "the run; false saves some microseconds for each step of a group",
+        "end the run; false saves some microseconds for each step of a group",
         {.change = Change::at_resume_unless_deterministic});
 }
 

@@ -14,7 +14,8 @@
 //   void save(std::string& bytes) const; void load(std::string_view bytes);  // the same; preferred if a row has both
 //   void mask(std::span<uint8_t> allowed) const;    // [M], if spec().action.masked
 //   int32_t task() const;                           // if spec().tasks has names
-//   void begin(uint64_t row);                       // at Env::reset, before reset(): drop what outlives an episode
+//   void begin(uint64_t row);                       // before reset(), at Env::reset and Env::begin_episode, with the
+//                                                   // number there: drop what outlives an episode
 //   std::string render() const;
 //   struct Options { static Options read(EnvParams&); };  // its parameters, see envs/params.h; must outlive the rows
 //

@@ -31,9 +31,8 @@ void describe(ReplayConfig& c, Fields& fields) {
         {.change = Change::at_resume});
   s.add(c.filter_groups, "filter_groups", anything(),
         "token runs: groups whose answers all have the same reward are not trained on: they have no advantage with "
-        "estimators "
-        "that compare answers of a group; after 10 super-batches of such answers in a row, they are trained like "
-        "others, so that a run always ends",
+        "estimators that compare answers of a group; after 10 super-batches of such answers in a row, they are trained "
+        "like others, so that a run always ends",
         {.elsewhere = kWords<"dynamic_sampling", "dynamic_filtering">});
 }
 

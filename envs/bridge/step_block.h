@@ -55,8 +55,8 @@ class StepBlock {
   // executed one step. The server writes all other results of every row that does not fail.
   void clear_results();
 
-  bool restarts =
-      true;  // whether the server begins the next episode where one has ended, except in vector environments
+  // Whether the server begins the next episode where one has ended, except in vector environments.
+  bool restarts = true;
   BlockHeader* header = nullptr;
   uint8_t* commands = nullptr;                          // [n] RowCommand
   int64_t* seeds = nullptr;                             // [n] for start_seeded and rebuild

@@ -1,9 +1,11 @@
 /* Environments with one mistake each, chosen by macros. Without any: a counter with two choices. The macros LOADING,
- * DESCRIBING, CREATING, RESETTING, DESTROYING, STEPPING, OBSERVING and SAVING are statements in the functions of these names. */
+ * DESCRIBING, CREATING, RESETTING, DESTROYING, STEPPING, OBSERVING and SAVING are statements in the functions of these
+ * names. */
 
 #define _GNU_SOURCE
 #include "troupe_env.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -15,18 +17,27 @@
 #include <unistd.h>
 
 #ifdef MEETING
-/* Prints 200 KB in writes of `size` bytes, and returns when `count` processes have done so, each of which adds a byte
- * to the file MEETING. */
+/* Prints 200 KB in writes of `size` bytes, and returns when `count` processes have done so. Each of them adds a byte to
+ * the file MEETING; the last one wakes the others, which read from a pipe beside it. */
 static void print_and_meet(size_t size, long count) {
   char text[4096];
   memset(text, 'x', sizeof text);
   text[size - 1] = '\n';
   for (size_t printed = 0; printed < 200000; printed += size)
     if (write(1, text, size) != (ssize_t)size) abort();
+  if (mkfifo(MEETING ".pipe", 0600) != 0 && errno != EEXIST) abort();
+  const int others = open(MEETING ".pipe", O_RDWR); /* what is written stays there while a process has it open */
   const int file = open(MEETING, O_WRONLY | O_CREAT | O_APPEND, 0600);
-  if (file < 0 || write(file, "x", 1) != 1) abort();
-  close(file);
-  for (struct stat met; stat(MEETING, &met) == 0 && met.st_size < count;) usleep(1000);
+  struct stat met;
+  if (others < 0 || file < 0 || lockf(file, F_LOCK, 0) != 0 || write(file, "x", 1) != 1 || fstat(file, &met) != 0)
+    abort();
+  close(file); /* and unlocks it */
+  char byte = 0;
+  if (met.st_size < count && read(others, &byte, 1) != 1) abort();
+  if (met.st_size == count)
+    for (long i = 1; i < count; ++i)
+      if (write(others, &byte, 1) != 1) abort();
+  close(others);
 }
 #endif
 
