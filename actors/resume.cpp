@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kWindow = "stats.window";
 constexpr const char* kAlarms = "stats.alarms";
 constexpr const char* kEvaluation = "stats.evaluation";
+constexpr const char* kFailedEvaluations = "stats.failed_evaluations";
 constexpr const char* kOpenEvaluations = "stats.open_evaluations";
 constexpr const char* kElapsed = "stats.elapsed_seconds";
 constexpr double kMostElapsedSeconds = 1e10;  // 300 years
@@ -83,6 +84,8 @@ void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message) {
   if (!message.totals.window.empty()) checkpoint.extras[kWindow] = message.totals.window;
   if (!message.totals.alarms.empty()) checkpoint.extras[kAlarms] = message.totals.alarms;
   if (!message.totals.evaluation.empty()) checkpoint.extras[kEvaluation] = message.totals.evaluation;
+  if (message.totals.failed_evaluations.count > 0)
+    checkpoint.extras[kFailedEvaluations] = to_json(message.totals.failed_evaluations);
   for (const auto& [updates, line] : message.totals.open_evaluations)
     checkpoint.extras[kOpenEvaluations] += line + '\n';
 }
@@ -132,6 +135,8 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
   if (const auto it = checkpoint.extras.find(kAlarms); it != checkpoint.extras.end()) start.totals.alarms = it->second;
   if (const auto it = checkpoint.extras.find(kEvaluation); it != checkpoint.extras.end())
     start.totals.evaluation = it->second;
+  if (const auto it = checkpoint.extras.find(kFailedEvaluations); it != checkpoint.extras.end())
+    start.totals.failed_evaluations = failed_evaluations_of(it->second);
   start.totals.open_evaluations = saved_evaluations(checkpoint);
   return start;
 }

@@ -59,7 +59,7 @@ void on_evaluation(StatsSelf self, const RunContext& context, const RecorderActo
   told.point = core.add(evaluation, now);
   self->send(recorder, told);
   // Every evaluation reaches the clients of the port, also when several end between two reports.
-  if (!context.deterministic && evaluation.error.empty())
+  if (!context.deterministic)
     self->send(recorder,
                SnapshotMessage{std::make_shared<const StatsSnapshot>(core.take_report(now)), SnapshotUse::port});
 }

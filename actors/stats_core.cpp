@@ -89,6 +89,8 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   now_.skipped_steps = start_.totals.skipped_steps;
   recall(start_.totals);
   evaluated_ = start_.totals.open_evaluations;
+  if (config.deterministic) now_.failed_evaluations = start_.totals.failed_evaluations;
+  now_.failed_evaluations.count = start_.totals.failed_evaluations.count;
   progress_before_ = progress(0);
   env_rate_.add(started, now_.env_steps);
   update_rate_.add(started, now_.updates);
@@ -190,24 +192,22 @@ void StatsCore::keep_for_evaluation(const UpdateMessage& update, Clock::time_poi
   evaluated_[now_.updates] = to_json(s);
 }
 
-std::string StatsCore::add(const Evaluation& evaluation, Clock::time_point now) {
-  const uint64_t updates = evaluation.version.number;
+std::string StatsCore::add(const Evaluation& e, Clock::time_point now) {
+  const uint64_t updates = e.version.number;
   if (now_.evaluating && now_.evaluating->updates == updates) now_.evaluating.reset();
   const auto kept = evaluated_.find(updates);
   std::string point = kept != evaluated_.end() ? std::move(kept->second) : "";
   evaluated_.erase(evaluated_.begin(), evaluated_.upper_bound(updates));
-  if (!evaluation.error.empty()) return "";
-  EvaluationResult& result = now_.evaluation.emplace();
-  result.updates = updates;
-  result.episodes = evaluation.episodes;
-  result.return_mean = evaluation.return_mean;
-  result.return_std = evaluation.return_std;
-  result.length_mean = evaluation.length_mean;
-  result.success_rate = evaluation.success_rate;
-  result.failed_episodes = evaluation.failed_episodes;
-  result.env_steps = point.empty() ? now_.env_steps : count_in(point, "env_steps");
-  last_evaluated_ |= evaluation.last;
-  return point.empty() ? to_json(take_report(now)) : with_evaluation(point, result);
+  const uint64_t env_steps = point.empty() ? now_.env_steps : count_in(point, "env_steps");
+  if (!e.error.empty()) {
+    const uint64_t count = now_.failed_evaluations.count + 1;
+    now_.failed_evaluations = {count, updates, env_steps, e.episodes, e.failed_episodes, e.error};
+    return "";
+  }
+  now_.evaluation = EvaluationResult{updates,       e.episodes,     e.return_mean,     e.return_std,
+                                     e.length_mean, e.success_rate, e.failed_episodes, env_steps};
+  last_evaluated_ |= e.last;
+  return point.empty() ? to_json(take_report(now)) : with_evaluation(point, *now_.evaluation);
 }
 
 bool StatsCore::take_point_due() { return points_.take_due(now_.ledger.produced) && has_new_steps(); }
@@ -245,6 +245,7 @@ StatsTotals StatsCore::totals(Clock::time_point now) const {
   totals.skipped_steps = now_.skipped_steps;
   totals.warmup = start_.totals.warmup;
   totals.evaluation = now_.evaluation ? to_json(*now_.evaluation) : start_.totals.evaluation;
+  totals.failed_evaluations = now_.failed_evaluations.or_earlier(start_.totals.failed_evaluations);
   if (config_.deterministic) return totals;  // its checkpoints depend neither on time nor on the number of starts
   totals.elapsed_seconds = start_.totals.elapsed_seconds + seconds(in_training(now) - started_);
   totals.starts = start_.totals.starts + 1;

@@ -46,9 +46,9 @@ class StatsCore {
   void add(const LaunchedWorkers& workers) { launched_workers_ = workers.count; }
   void add(const ReplayReport& report, Clock::time_point now);
   void add(const UpdateMessage& update, Clock::time_point now);
-  // Returns the point of the evaluation, see Evaluation::point. One that failed changes nothing: the last good one
-  // stays; its point is empty.
-  std::string add(const Evaluation& evaluation, Clock::time_point now);
+  // Returns the point of the evaluation, see Evaluation::point. After one that failed the last good one stays, and the
+  // point is empty.
+  std::string add(const Evaluation& e, Clock::time_point now);
   void add(const EvaluationProgress& progress) { now_.evaluating = progress.now; }
   // The run is over.
   void end(Clock::time_point now) { end_training(now); }

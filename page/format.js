@@ -30,6 +30,20 @@ function warmingUp(s) {
 /** What to add to the score of the last evaluation. @param {any} s */
 const failedEpisodes = (s) => at(s, "eval.failed_episodes") > 0 ? `, without ${formatted(at(s, "eval.failed_episodes"))} that failed` : "";
 
+/** The newest evaluation of all that have ended, or that it failed. @param {any} s */
+function evaluationText(s) {
+  const failed = at(s, "failed_evaluations.updates"), done = at(s, "eval.updates");
+  const score = formatted(at(s, "eval.return_mean")) + failedEpisodes(s);
+  if (failed === null || (done !== null && done >= failed)) return score;
+  return `failed after ${counted(failed, "updates")}` + (done === null ? "" : `, before: ${score}`);
+}
+
+/** The newest evaluation that failed, in words. @param {any} s */
+function failedEvaluation(s) {
+  const figure = (/** @type {string} */ name) => at(s, "failed_evaluations." + name);
+  return `Evaluation after ${counted(figure("updates"), "updates")} failed, with ${counted(figure("episodes"), words.episodes)} played (${formatted(figure("count"))} failed so far): ${figure("error")}`;
+}
+
 /** @param {any} config */
 const isTokenRun = (config) => Boolean(config && config.model && config.model.kind === "decoder");
 

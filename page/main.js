@@ -18,7 +18,7 @@ const kFigures = [
   ["updates", (/** @type {any} */ s) => formatted(at(s, "updates"))],
   ["updates/s", (/** @type {any} */ s) => formatted(at(s, "updates_per_second"))],
   [() => words.return, (/** @type {any} */ s) => formatted(at(s, "episodes.return_mean"))],
-  ["evaluation", (/** @type {any} */ s) => formatted(at(s, "eval.return_mean")) + failedEpisodes(s)],
+  ["evaluation", evaluationText],
   ["lag p95, cap", (/** @type {any} */ s) => formatted(at(s, "lag.p95")) + ", " + formatted(at(s, "lag.cap"))],
   ["workers", (/** @type {any} */ s) => formatted(at(s, "workers.up"))],
 ];

@@ -59,6 +59,7 @@ class EventsView {
   first(s) {
     for (const [name, level] of Object.entries(at(s, "alarms") || {}))
       this.add(`Alarm ${name} (${level === 2 ? "error" : "warning"}), raised before this page was opened: ${(at(s, "alarm_texts") || {})[name] || ""}`);
+    if (at(s, "failed_evaluations.error")) this.add("Before this page was opened: " + failedEvaluation(s));
     if (at(s, "last_error")) this.add("Error, before this page was opened: " + at(s, "last_error"));
   }
 
@@ -73,6 +74,7 @@ class EventsView {
     if (changed("inference.up")) this.add(`Inference actors up: ${formatted(at(before, "inference.up"))} \u2192 ${text("inference.up")}.`);
     if (changed("eval.updates") && at(s, "eval.updates") !== null)
       this.add(`Evaluation after ${counted(at(s, "eval.updates"), "updates")}: ${words.return} ${text("eval.return_mean")} over ${counted(at(s, "eval.episodes"), words.episodes)}${failedEpisodes(s)}.`);
+    if ((changed("failed_evaluations.count") || changed("failed_evaluations.updates")) && at(s, "failed_evaluations.error")) this.add(failedEvaluation(s));
     if (changed("skipped_steps")) this.add(`Optimizer steps skipped because they were not finite: ${text("skipped_steps")}.`);
     if (changed("quarantined")) this.add(`Rows in quarantine after failures: ${text("quarantined")}.`);
     if (changed("last_error") && at(s, "last_error")) this.add("Error: " + at(s, "last_error"));

@@ -136,9 +136,10 @@ struct StatsTotals {
   uint64_t skipped_steps = 0;
   uint64_t starts = 0;
   WarmupResult warmup;
-  std::string window;      // the last stats.window episodes, as bytes
-  std::string alarms;      // what the alarms compare with, as bytes
-  std::string evaluation;  // the newest one, as to_json() gives it; empty without one
+  std::string window;                    // the last stats.window episodes, as bytes
+  std::string alarms;                    // what the alarms compare with, as bytes
+  std::string evaluation;                // the newest one, as to_json() gives it; empty without one
+  FailedEvaluations failed_evaluations;  // with the newest one of any start
   // The run after each update whose evaluation has not ended, as a line of metrics.jsonl, by update.
   std::map<uint64_t, std::string> open_evaluations;
 };

@@ -25,7 +25,12 @@ except OSError as error:
 
 
 class RunError(RuntimeError):
-    """The program refused or failed. The text is its one line; `exit_code` is 1 for a failure and 2 for a mistake in the config."""
+    """The program refused or failed. The text is its one line; `exit_code` is 1 for a failure and 2 for a mistake in the config.
+
+    `run` is the run (troupe.Run), which has ended: it has whatever was trained. None if no program was started.
+    """
+
+    run = None
 
     def __init__(self, text, exit_code=1):
         super().__init__(text)

@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import math
 import os
 import shutil
 import signal
@@ -54,7 +55,7 @@ class _Events:
             self._dropped_lines += 1
         reports = [i for i, (kind, _) in enumerate(self._kept) if kind == "report"]
         if len(reports) > self.MOST_REPORTS:
-            evaluations = [str(self._kept[i][1].get("eval")) for i in reports]
+            evaluations = [str([self._kept[i][1].get(key) for key in ("eval", "failed_evaluations")]) for i in reports]
             same = (k for k in range(len(reports) - 1) if evaluations[k] == evaluations[k + 1])
             del self._kept[reports[next(same, 0)]]
 
@@ -93,6 +94,7 @@ class Run:
         self._statistics = None  # the thread that reads the statistics port
         self._error = None  # what wait() raises
         self._evaluated = None  # what tells the last evaluation from others
+        self._failed = None  # likewise of those that failed
         self._checkpoints = self._numbers()
         self._watcher = threading.Thread(target=self._watch, args=(arguments,), name="troupe-run", daemon=True)
         self._dispatcher = None
@@ -149,8 +151,8 @@ class Run:
     def wait(self):
         """Waits until the run has ended, and returns the run. Ctrl-C stops it with a checkpoint; a second one ends it at once.
 
-        Raises RunError if the program failed, and the exception of a callback, or of a signal handler while it waits, which stops the run
-        like Ctrl-C. Whatever it raises, the program has ended by then.
+        Raises RunError if the program failed, with this run as its `run`, and the exception of a callback, or of a signal handler while it
+        waits, which stops the run like Ctrl-C. Whatever it raises, the program has ended by then.
         """
         while True:
             try:
@@ -254,6 +256,9 @@ class Run:
     def _report(self, report):
         self._call("on_report", report)
         self._tell_evaluation(report.get("eval"))
+        failed = report.get("failed_evaluations") or {}
+        if failed.get("error"):
+            self._tell_failed(failed, (failed["count"], failed["updates"]))
         self._tell_checkpoints()
 
     def _end(self, code):
@@ -267,6 +272,8 @@ class Run:
                 self._error = _program.error_of(code, list(self._lines))
         finally:
             self.exit_code = code
+        if isinstance(self._error, _program.RunError) and self._error.run is None:
+            self._error.run = self
         summary = self.summary or {}
         if summary.get("reason") != "interrupted":  # that of an interrupted run was reported when it ended, perhaps by an earlier start
             self._tell_evaluation(summary.get("eval"))
@@ -274,11 +281,24 @@ class Run:
         self._call("on_end")
 
     def _tell_evaluation(self, evaluation):
+        if evaluation and evaluation.get("error"):  # that of summary.json; a report may have told of it
+            updates = evaluation.get("updates")
+            which = self._failed if self._failed and self._failed[1] == updates else (None, updates)
+            return self._tell_failed(evaluation, which)
         # summary.json has more to say of the evaluation that the last report had, or less.
         which = evaluation and [evaluation.get(name) for name in ("updates", "episodes", "failed_episodes", "return_mean")]
         if evaluation and which != self._evaluated:
             self._evaluated = which
-            self._call("on_evaluation", evaluation)
+            self._call("on_evaluation", {**evaluation, "error": None})
+
+    def _tell_failed(self, failed, which):
+        """Reports an evaluation that failed. Its scores are NaN, so that a callback may compute with them, and none of them is the best."""
+        if which == self._failed:
+            return
+        self._failed = which
+        counts = {name: failed.get(name) for name in ("updates", "env_steps", "episodes", "failed_episodes")}
+        scores = dict.fromkeys(("return_mean", "return_std", "length_mean", "success_rate"), math.nan)
+        self._call("on_evaluation", {**counts, **scores, "error": failed["error"]})
 
     def _tell_checkpoints(self):
         for number in sorted(self._numbers() - self._checkpoints):

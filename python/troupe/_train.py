@@ -109,15 +109,17 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
         resumed. None: all defaults.
     env: an id ("CartPole-v1", "gym:Hopper-v5"), or a function or class that makes one environment. None: the one of the config.
     callbacks: objects with any of the methods on_report(run, report), on_evaluation(run, evaluation), on_checkpoint(run, path),
-        on_end(run), or None. They are called in the thread that waits for the run; without `blocking`, in a thread of their own. A callback
-        that raises stops the run with a checkpoint, and the exception is raised by train() or wait().
+        on_end(run), or None. evaluation["error"] is None, or the text of the error of an evaluation that failed. They
+        are called in the thread that waits for the run; without `blocking`, in a thread of their own. A callback that raises stops the run
+        with a checkpoint, and the exception is raised by train() or wait().
     run_dir: the run folder. None: runs/NAME; NAME is the setting `name`, else the name of the environment or of the config file.
     blocking: whether to return only when the run has ended. Ctrl-C then stops the run with a checkpoint, and train() returns the run.
     quiet: whether not to print the console lines of the program.
     overrides: settings as keywords, like seed=3 or trainer__epochs=8, where "__" stands for a dot; **{"trainer.epochs": 8} is the same.
         None is the value null of a config file.
 
-    Raises RunError with the line of the program if it refuses or fails, TypeError and ValueError for arguments of a wrong kind.
+    Raises RunError with the line of the program, and the run as `run`, if it refuses or fails; TypeError and ValueError for arguments of
+    a wrong kind.
     """
     callbacks = checked_callbacks(callbacks)
     blocking = True if blocking is None else blocking

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
 #include "runtime/stats/bottleneck.h"
 
@@ -159,6 +160,14 @@ std::string evaluation_line(const StatsSnapshot& s) {
          (e.failed_episodes > 0 ? ", " + format_short(e.failed_episodes) + " failed" : "");
 }
 
+// Empty unless the newest evaluation failed.
+std::string failed_evaluation_line(const StatsSnapshot& s) {
+  const FailedEvaluations& failed = s.failed_evaluations;
+  if (failed.error.empty() || (s.evaluation && s.evaluation->updates >= failed.updates)) return "";
+  return "  evaluation at update " + format_short(failed.updates) + " failed (" + format_short(failed.count) +
+         " so far): " + printable(failed.error, std::string::npos);
+}
+
 // Empty unless an evaluation is under way.
 std::string evaluating_line(const StatsSnapshot& s) {
   if (!s.evaluating) return "";
@@ -197,10 +206,23 @@ struct BlockLine {
 };
 
 std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& s, size_t width) {
-  return {{0, head_line(run, s, width)}, {1, steps_line(s)},    {4, workers_line(s)},    {5, failures_line(s)},
-          {11, inference_line(s)},       {12, batches_line(s)}, {3, training_line(s)},   {6, lag_line(s)},
-          {8, weights_line(s)},          {2, return_line(s)},   {9, learning_line(s)},   {7, evaluation_line(s)},
-          {2, evaluating_line(s)},       {1, alarms_line(s)},   {1, bottleneck_line(s)}, {10, advice_line(s)}};
+  return {{0, head_line(run, s, width)},
+          {1, steps_line(s)},
+          {4, workers_line(s)},
+          {5, failures_line(s)},
+          {11, inference_line(s)},
+          {12, batches_line(s)},
+          {3, training_line(s)},
+          {6, lag_line(s)},
+          {8, weights_line(s)},
+          {2, return_line(s)},
+          {9, learning_line(s)},
+          {7, evaluation_line(s)},
+          {2, failed_evaluation_line(s)},
+          {2, evaluating_line(s)},
+          {1, alarms_line(s)},
+          {1, bottleneck_line(s)},
+          {10, advice_line(s)}};
 }
 
 // An item of the line for files, with a shorter form. Those with the highest rank are left out first, those with rank 0

@@ -13,8 +13,8 @@
 namespace troupe {
 
 // The block for a terminal, of at most `height` lines (at least one) and `width` columns. With 80 columns or more, no
-// figure is cut; only names and the reason for the bottleneck may be. If `height` is too small, the least important
-// lines are left out.
+// figure is cut; only names, errors and the reason for the bottleneck may be. If `height` is too small, the least
+// important lines are left out.
 std::vector<std::string> console_block(const std::string& run, const StatsSnapshot& snapshot, size_t width,
                                        size_t height = SIZE_MAX);
 

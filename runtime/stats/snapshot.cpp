@@ -65,6 +65,29 @@ std::string to_json(const EvaluationResult& result) {
   return json_text(json_of(s)["eval"]);
 }
 
+std::string to_json(const FailedEvaluations& failed) {
+  StatsSnapshot s;
+  s.failed_evaluations = failed;
+  return json_text(json_of(s)["failed_evaluations"]);
+}
+
+FailedEvaluations failed_evaluations_of(const std::string& json) {
+  const ordered_json value = ordered_json::parse(json, nullptr, false);
+  const auto number = [&](const char* name) {
+    const ordered_json found = value.is_object() ? value.value(name, ordered_json()) : ordered_json();
+    return found.is_number_unsigned() ? std::optional(found.get<uint64_t>()) : std::nullopt;
+  };
+  if (!number("count")) throw ConfigError("its failed_evaluations have no count");
+  FailedEvaluations failed;
+  failed.count = *number("count");
+  failed.updates = number("updates").value_or(0);
+  failed.env_steps = number("env_steps").value_or(0);
+  failed.episodes = number("episodes").value_or(0);
+  failed.failed_episodes = number("failed_episodes").value_or(0);
+  if (value.contains("error") && value["error"].is_string()) failed.error = value["error"].get<std::string>();
+  return failed;
+}
+
 uint64_t count_in(const std::string& json, const std::string& name) {
   const ordered_json value = ordered_json::parse(json, nullptr, false);
   if (!value.is_object() || !value.contains(name) || !value[name].is_number_unsigned())

@@ -26,6 +26,22 @@ struct EvaluationResult {
   uint64_t env_steps = 0;          // of the run after the update that was evaluated
 };
 
+// Evaluations that failed, or were not made. The figures are those of the newest one of this start (deterministic runs:
+// of the run).
+struct FailedEvaluations {
+  uint64_t count = 0;            // over all starts of the run
+  uint64_t updates = 0;          // of the policy
+  uint64_t env_steps = 0;        // of the run after that update
+  uint64_t episodes = 0;         // played to their end before it failed
+  uint64_t failed_episodes = 0;  // see EvaluationResult
+  std::string error;             // empty: there is none, and only `count` means something
+
+  // This, or what earlier starts left if none has failed in this one.
+  const FailedEvaluations& or_earlier(const FailedEvaluations& earlier) const {
+    return error.empty() ? earlier : *this;
+  }
+};
+
 // An evaluation that has not ended.
 struct EvaluationUnderWay {
   uint64_t updates = 0;   // of the policy
@@ -137,6 +153,7 @@ struct StatsSnapshot {
   uint64_t verifier_bytes = 0;                     // of the processes of verifiers
   std::map<std::string, Alarm> alarms;             // those raised now, by name
   std::optional<EvaluationResult> evaluation;      // the last one
+  FailedEvaluations failed_evaluations;
   std::optional<EvaluationUnderWay> evaluating;
   std::optional<WarmupUnderWay> warmup;  // only on the statistics port: a run has no other figures then
 };
@@ -148,6 +165,9 @@ void forget_times(StatsSnapshot& snapshot);
 // One JSON object on one line, with the fields of snapshot_fields(); numbers that are not finite are null.
 std::string to_json(const StatsSnapshot& snapshot);
 std::string to_json(const EvaluationResult& result);
+std::string to_json(const FailedEvaluations& failed);
+// What to_json() gave. Throws ConfigError if it is something else.
+FailedEvaluations failed_evaluations_of(const std::string& json);
 // The count of that name, such as "env_steps", in what to_json() gave for a snapshot. Throws ConfigError if it has
 // none.
 uint64_t count_in(const std::string& json, const std::string& name);

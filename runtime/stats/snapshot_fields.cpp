@@ -31,6 +31,10 @@ Json of_eval(const S& s) {
   return s.evaluation ? Json((*s.evaluation).*member) : Json();
 }
 template <auto member>
+Json of_failed(const S& s) {
+  return s.failed_evaluations.error.empty() ? Json() : Json(s.failed_evaluations.*member);
+}
+template <auto member>
 Json of_evaluating(const S& s) {
   return s.evaluating ? Json((*s.evaluating).*member) : Json();
 }
@@ -38,6 +42,7 @@ template <auto member>
 Json of_warmup(const S& s) {
   return s.warmup ? Json((*s.warmup).*member) : Json();
 }
+Json failed_count(const S& s) { return s.failed_evaluations.count; }
 template <auto member>
 Json of_bottleneck(const S& s) {
   return find_bottleneck(s).*member;
@@ -80,6 +85,7 @@ constexpr const char* kServed = "after the first forward pass";
 constexpr const char* kServedTimed = "after the first forward pass, not in deterministic runs";
 constexpr const char* kFinished = "after the first episode";
 constexpr const char* kEvaluated = "after the first evaluation";
+constexpr const char* kFailed = "once an evaluation of this start has failed (deterministic runs: of the run)";
 constexpr const char* kEvaluating = "during an evaluation, not in deterministic runs";
 constexpr const char* kWarmingUp = "during the warm-up of a token run, not in deterministic runs";
 
@@ -320,6 +326,22 @@ constexpr std::array kFields = {
                   "after the first evaluation, if the environment reports success",
                   "share of all its episodes that the environment calls a success; those that failed are none",
                   of_eval<&EvaluationResult::success_rate>},
+    SnapshotField{kEval, "failed_evaluations.count", "failed_evaluations_total", "evaluations", kAlways,
+                  "over all starts: evaluations that failed or were not made; a warning names each, or the first of "
+                  "several that were not made",
+                  failed_count},
+    SnapshotField{kEval, "failed_evaluations.updates", "failed_evaluation_updates", "updates", kFailed,
+                  "which policy the newest of them should have played: the one after this many updates",
+                  of_failed<&FailedEvaluations::updates>},
+    SnapshotField{kEval, "failed_evaluations.env_steps", "failed_evaluation_env_steps", "env steps", kFailed,
+                  "environment steps of the run after that update", of_failed<&FailedEvaluations::env_steps>},
+    SnapshotField{kEval, "failed_evaluations.episodes", "failed_evaluation_episodes", "episodes", kFailed,
+                  "number of its episodes that were played to their end before it failed",
+                  of_failed<&FailedEvaluations::episodes>},
+    SnapshotField{kEval, "failed_evaluations.failed_episodes", "failed_evaluation_failed_episodes", "episodes", kFailed,
+                  "number of its episodes that failed before", of_failed<&FailedEvaluations::failed_episodes>},
+    SnapshotField{kEval, "failed_evaluations.error", "", "text", kFailed, "the error of the newest of them",
+                  of_failed<&FailedEvaluations::error>},
     SnapshotField{kEval, "evaluating.updates", "", "updates", kEvaluating,
                   "which policy the evaluation under way plays: the one after this many updates",
                   of_evaluating<&EvaluationUnderWay::updates>},

@@ -34,6 +34,7 @@ struct Heard {
   std::vector<Evaluation> evaluations;
   std::vector<uint64_t> evaluated;           // updates of the policies to be evaluated
   std::vector<EvaluationProgress> progress;  // of evaluations
+  std::vector<SnapshotMessage> snapshots;
   uint64_t batches_asked = 0;
   uint32_t credits = 0;
   std::vector<caf::error> exits;  // reasons of exit messages; they do not end the peer
@@ -68,6 +69,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [heard](const EvaluateMessage& job) { heard->evaluated.push_back(job.weights->version.number); },
       [heard](const Evaluation& evaluation) { heard->evaluations.push_back(evaluation); },
       [heard](const EvaluationProgress& progress) { heard->progress.push_back(progress); },
+      [heard](const SnapshotMessage& message) { heard->snapshots.push_back(message); },
   };
 }
 

@@ -53,3 +53,14 @@ TEST_CASE("resume: a checkpoint of an older version without a ledger is accepted
   checkpoint.scalars.erase("ledger.produced");
   CHECK(refusal(checkpoint) == "");
 }
+
+TEST_CASE("resume: a checkpoint holds the newest failed evaluation, if there is one") {
+  CheckpointMessage message;
+  Checkpoint checkpoint;
+  put_counts(checkpoint, message);
+  CHECK(!checkpoint.extras.contains("stats.failed_evaluations"));
+  message.totals.failed_evaluations = {.count = 2, .updates = 4, .episodes = 3, .error = "no row"};
+  put_counts(checkpoint, message);
+  const FailedEvaluations saved = failed_evaluations_of(checkpoint.extras.at("stats.failed_evaluations"));
+  CHECK(to_json(saved) == to_json(message.totals.failed_evaluations));
+}

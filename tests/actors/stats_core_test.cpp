@@ -66,6 +66,33 @@ TEST_CASE("stats_core: a failed evaluation does not replace the last successful 
   CHECK(stats.take_view(kStart).evaluation->updates == 7);
 }
 
+TEST_CASE("stats_core: failed evaluations are counted over all starts, and the newest one of this start is reported") {
+  RunConfig config = config_of(100);
+  for (const bool deterministic : {false, true}) {
+    config.deterministic = deterministic;
+    StatsCore first(config, false, kStart);
+    CHECK(first.take_view(kStart).failed_evaluations.count == 0);
+    first.add(Evaluation{.version = {0, 2}, .error = "no row"}, kStart);
+    first.add(Evaluation{.version = {0, 4}, .episodes = 3, .failed_episodes = 1, .error = "no time"}, kStart);
+    first.add(Evaluation{.version = {0, 6}, .episodes = 10, .return_mean = 1}, kStart);
+    const FailedEvaluations failed = first.take_point(kStart).failed_evaluations;
+    CHECK(to_json(failed) == to_json(FailedEvaluations{
+                                 .count = 2, .updates = 4, .episodes = 3, .failed_episodes = 1, .error = "no time"}));
+    ReplayStart start;
+    start.totals = first.totals(kStart);
+    StatsCore second(config, false, kStart, start);
+    if (deterministic) second.load(first.save(kStart), kStart);
+    // A run that was resumed does not tell again of what it told before; a deterministic one repeats its figures.
+    const FailedEvaluations before = second.take_view(kStart).failed_evaluations;
+    CHECK(before.count == 2);
+    CHECK(before.error == (deterministic ? "no time" : ""));
+    CHECK(to_json(second.totals(kStart).failed_evaluations) == to_json(failed));
+    second.add(Evaluation{.version = {0, 8}, .error = "again"}, kStart);
+    CHECK(second.take_view(kStart).failed_evaluations.count == 3);
+    CHECK(second.totals(kStart).failed_evaluations.updates == 8);
+  }
+}
+
 TEST_CASE("stats_core: an evaluation is one point, at the update that was evaluated, also after saving and loading") {
   RunConfig config = config_of(100);
   config.evaluation.every_updates = 2;

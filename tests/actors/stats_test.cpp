@@ -72,6 +72,23 @@ TEST_CASE("stats: of an actor that has ended only its counts are kept") {
   CHECK(f.view().env_failures.begin()->second == 1);
 }
 
+TEST_CASE("stats: the clients of the port are told at once of an evaluation that has ended or failed") {
+  Fixture f;
+  f.first.tell(f.stats, Evaluation{.episodes = 2, .error = "no row"});
+  f.first.tell(f.stats, Evaluation{.episodes = 3, .return_mean = 7});
+  f.run();
+  const std::vector<SnapshotMessage>& told = f.peers.heard->snapshots;
+  REQUIRE(told.size() == 2);
+  for (const SnapshotMessage& message : told) {
+    CHECK(message.use == SnapshotUse::port);
+    CHECK(message.snapshot->failed_evaluations.count == 1);
+    CHECK(message.snapshot->failed_evaluations.episodes == 2);
+    CHECK(message.snapshot->failed_evaluations.error == "no row");
+  }
+  CHECK(!told[0].snapshot->evaluation);
+  CHECK(told[1].snapshot->evaluation);
+}
+
 TEST_CASE("stats: progress counts from the start of training, elapsed time from the start of the process") {
   struct TimedRun : OneActor {
     TimedRun() : OneActor(timed()) {}

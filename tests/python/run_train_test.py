@@ -160,13 +160,78 @@ def test_history_is_in_the_order_of_the_run(tmp_path):
 def test_each_evaluation_is_told_once():
     record = Record()
     run = object.__new__(troupe.Run)
-    run._callbacks, run._evaluated, run._error = [record], None, None
+    run._callbacks, run._evaluated, run._failed, run._error = [record], None, None, None
     first = {"updates": 20, "env_steps": 100, "episodes": 10, "failed_episodes": 0, "return_mean": 1.5, "success_rate": 0.5}
     run._tell_evaluation(None)
     for evaluation in (first, dict(first), {**first, "pass_at_1": 0.5}):  # summary.json has pass_at_1, reports do not
         run._tell_evaluation(evaluation)
     run._tell_evaluation({**first, "updates": 40})
     assert record.of("evaluation") == [1.5, 1.5]
+
+
+def synthetic(failing):
+    """Settings of runs whose evaluations all fail, or none."""
+    of_evaluations = {"exception_probability": 1} if failing else {}
+    env = {"id": "Synthetic", "params": {"image_height": 4, "image_width": 4, "episode_length": 10}}
+    return {**SMALL, "env": env, "evaluation": {"episodes": 2, "rows": 2, "every_updates": 2, "env_params": of_evaluations}}
+
+
+def test_evaluations_that_fail_are_told_with_their_error_and_not_again_when_the_run_is_resumed():
+    told = []
+
+    class StopsAfterOne:
+        def on_evaluation(self, run, evaluation):
+            told.append(evaluation)
+            run.stop()
+
+    class Notes:
+        def on_evaluation(self, run, evaluation):
+            told.append(evaluation)
+
+    run = troupe.train(synthetic(True), run_dir="failing", callbacks=StopsAfterOne(), stop__updates=10**6, stop__env_steps=0, quiet=True)
+    assert run.exit_code == 130 and run.summary["eval"] is None and told
+    for evaluation in told:
+        assert evaluation["error"].startswith("the environment failed 8 times")
+        assert evaluation["episodes"] == 0 and evaluation["failed_episodes"] == 2 and evaluation["updates"] % 2 == 0
+        assert np.isnan(evaluation["return_mean"]) and f"{evaluation['return_mean']:.1f} {evaluation['success_rate']:.0%}"
+    failed = run.summary["failed_evaluations"]
+    assert failed["count"] >= len(told) and failed["updates"] == told[-1]["updates"] and failed["error"] == told[-1]["error"]
+    lines = [json.loads(line) for line in Path("failing/metrics.jsonl").read_text().splitlines()]
+    assert lines[0]["failed_evaluations"]["count"] == 0 and lines[-1]["failed_evaluations"] == failed
+    told.clear()
+    more = run.summary["updates"] + 4
+    run = troupe.train(synthetic(False), run_dir="failing", callbacks=Notes(), stop__updates=more, stop__env_steps=0, quiet=True)
+    assert told and all(evaluation["error"] is None for evaluation in told)
+    assert run.exit_code == 0 and run.summary["failed_evaluations"] == failed
+
+
+def test_the_error_of_a_failed_last_evaluation_has_the_finished_run():
+    with pytest.raises(troupe.RunError, match="^the last evaluation failed: the environment failed 8 times") as caught:
+        troupe.train(synthetic(True), run_dir="failing", stop__updates=2, stop__env_steps=0, quiet=True)
+    run = caught.value.run
+    assert run.folder == Path("failing") and run.exit_code == caught.value.exit_code == 1 and not run.running
+    assert run.summary["updates"] == 2 and checkpoints(run.folder) == [2]
+    with pytest.raises(troupe.RunError, match="CartPole-v1") as caught:
+        troupe.train(env="CartPole-v9", blocking=False).wait()
+    assert caught.value.run.exit_code == 2 and caught.value.run.summary is None
+
+
+def test_a_failed_last_evaluation_of_the_summary_is_told_unless_a_report_has_told_of_it():
+    record = Record()
+    run = object.__new__(troupe.Run)
+    run._callbacks, run._evaluated, run._failed, run._error = [record], None, None, None
+    run._call = lambda name, value: record.note(name, (value.get("updates"), value.get("error")))
+    run._tell_checkpoints = lambda: None
+    last = {"updates": 40, "episodes": 3, "failed_episodes": 0, "return_mean": 1.0, "error": "no time"}
+    report = {"count": 2, "updates": 40, "env_steps": 9, "episodes": 3, "failed_episodes": 0, "error": "no time"}
+    run._report({"eval": None, "failed_evaluations": {"count": 2, "updates": None, "error": None}})  # those of earlier starts
+    run._report({"eval": None, "failed_evaluations": {**report, "count": 1}})
+    run._report({"eval": None, "failed_evaluations": report})  # evaluated again at the end of the run
+    run._report({"eval": None, "failed_evaluations": dict(report)})
+    run._tell_evaluation(last)
+    assert record.of("on_evaluation") == [(40, "no time"), (40, "no time")]
+    run._tell_evaluation({**last, "updates": 60})  # a run without a statistics port
+    assert record.of("on_evaluation")[2:] == [(60, "no time")]
 
 
 def test_a_closure_with_a_mask_is_sent_and_learns():
@@ -307,7 +372,8 @@ def test_what_a_slow_callback_has_not_taken_is_limited():
     events = _Events()
     for number in range(5000):
         events.put("line", str(number))
-        events.put("report", {"updates": number, "eval": {"updates": number // 100}})
+        failed = {"count": (number + 50) // 200}
+        events.put("report", {"updates": number, "eval": {"updates": number // 100}, "failed_evaluations": failed})
     events.put("end", 0)
     taken = []
     while not taken or taken[-1][0] != "end":
@@ -317,6 +383,7 @@ def test_what_a_slow_callback_has_not_taken_is_limited():
     assert lines == ["(4000 lines before this one were dropped, because a callback took so long)", *map(str, range(4000, 5000))]
     assert len(reports) == _Events.MOST_REPORTS and reports[-1]["updates"] == 4999
     assert sorted({report["eval"]["updates"] for report in reports}) == list(range(50))
+    assert sorted({report["failed_evaluations"]["count"] for report in reports}) == list(range(26))
     assert [report["updates"] for report in reports] == sorted(report["updates"] for report in reports)
 
 

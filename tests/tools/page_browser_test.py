@@ -232,6 +232,37 @@ class Page(unittest.TestCase):
         self.assertNotIn("evaluating", self.browser.value("byId('progress-text').textContent"))
         self.assertIn("1,300, without 2 that failed", self.browser.value("byId('figures').textContent"))
 
+    def test_evaluations_that_fail_are_events_once_each_and_shown_in_the_header(self):
+        def failed(count, updates=None, error=None):
+            return {"count": count, "updates": updates, "env_steps": updates, "episodes": 3, "failed_episodes": 0, "error": error}
+
+        def events():
+            return self.browser.value("[...events.list.children].map((item) => item.lastChild.textContent)")
+
+        figures = "byId('figures').textContent"
+        first = failed(1, 50, "the environment failed")
+        self.server.publish(snapshot(4, failed_evaluations=failed(0)), snapshot(5, failed_evaluations=first))
+        self.open("events")
+        self.wait_for(2)
+        told = "Evaluation after 50 updates failed, with 3 episodes played (1 failed so far): the environment failed"
+        self.browser.wait(f"{figures}.includes('failed after 50 updates')")
+        self.assertEqual(events(), ["Before this page was opened: " + told])
+        self.server.publish(snapshot(6, failed_evaluations=first), snapshot(7, failed_evaluations=failed(2, 60, "no time")))
+        self.wait_for(4)
+        again = "Evaluation after 60 updates failed, with 3 episodes played (2 failed so far): no time"
+        self.browser.wait("events.list.children.length === 2")
+        self.assertEqual(events()[0], again)
+        self.server.publish(snapshot(8, evaluation(70, 7000), failed_evaluations=failed(2, 60, "no time")))
+        self.wait_for(5)
+        self.browser.wait(f"{figures}.includes('1,070') && !{figures}.includes('failed')")
+        # A run that is started again has the number of all starts and no newest one, until one of its own fails.
+        self.server.publish(snapshot(9, evaluation(70, 7000), failed_evaluations=failed(2)))
+        self.server.publish(snapshot(10, evaluation(70, 7000), failed_evaluations=failed(3, 90, "no row")))
+        self.wait_for(7)
+        self.browser.wait(f"{figures}.includes('failed after 90 updates, before: 1,070')")
+        self.assertEqual(len([text for text in events() if " failed, with " in text]), 3)
+        self.assertIn("(3 failed so far): no row", events()[0])
+
     def test_the_warm_up_of_a_token_run_is_shown_live_and_after_a_reload_and_is_no_part_of_the_curves(self):
         empty = {"env_steps": 0, "updates": 0, "lag": {"cap": 1}, "training_ended": False, "elapsed_seconds": 3.0}
         steps = [{**empty, "warmup": {"step": n, "of": 1500, "pass_at_1": None if n < 2 else 0.25}} for n in range(3)]

@@ -279,6 +279,24 @@ TEST_CASE("run_report: without a last evaluation the summary has the newest one,
   CHECK(none.summary()["eval"].is_null());
 }
 
+TEST_CASE("run_report: the summary has the newest failed evaluation, and a resumed start finds it there") {
+  Fixture none;
+  none.finish();
+  CHECK(none.summary()["failed_evaluations"]["count"] == 0);
+  CHECK(none.summary()["failed_evaluations"]["error"].is_null());
+  ReplayStart start;
+  start.version = {1, 8};
+  start.totals.failed_evaluations = {.count = 4, .updates = 6, .episodes = 1, .error = "of an earlier start"};
+  Fixture f(start);
+  f.finish();
+  CHECK(f.summary()["failed_evaluations"] == json::parse(to_json(start.totals.failed_evaluations)));
+  StatsSnapshot s = f.at(20, 10);
+  s.failed_evaluations = {.count = 5, .updates = 10, .error = "of this start"};
+  f.report->show(s);
+  f.finish();
+  CHECK(f.summary()["failed_evaluations"] == json::parse(to_json(s.failed_evaluations)));
+}
+
 TEST_CASE("run_report: a run without a step leaves no line, and a resumed one none for the steps it starts from") {
   Fixture none;
   none.report->record(none.at(0));

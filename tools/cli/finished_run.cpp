@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text_format.h"
 
@@ -61,6 +62,17 @@ std::string newest_evaluation(const RunFolder& folder, const std::string& saved,
   const Json last = summary.is_object() ? summary.value("eval", Json()) : Json();
   const std::optional<uint64_t> after = updates_of(last), before = updates_of(Json::parse(saved, nullptr, false));
   return after && *after <= updates && (!before || *after > *before) ? last.dump() : saved;
+}
+
+FailedEvaluations failed_evaluations(const RunFolder& folder, const FailedEvaluations& saved, uint64_t updates) {
+  try {
+    const Json summary = summary_of(folder);
+    const Json last = summary.is_object() ? summary.value("failed_evaluations", Json()) : Json();
+    const FailedEvaluations failed = failed_evaluations_of(last.dump());
+    return failed.count > saved.count && failed.updates <= updates ? failed : saved;
+  } catch (const ConfigError&) {  // there is no summary, or an older version wrote it
+    return saved;
+  }
 }
 
 std::string finished_line(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {

@@ -7,6 +7,7 @@
 #include "actors/config/run_config.h"
 #include "actors/replay_buffer.h"
 #include "runtime/run_folder/run_folder.h"
+#include "runtime/stats/snapshot.h"
 
 namespace troupe {
 
@@ -23,5 +24,7 @@ std::string missing_checkpoint_line(const RunFolder& folder, uint64_t updates);
 // The newest evaluation of the earlier starts, as JSON; empty without one. `saved` is that of the checkpoint after
 // `updates`, which was written before the last evaluation of its start; summary.json has that one.
 std::string newest_evaluation(const RunFolder& folder, const std::string& saved, uint64_t updates);
+// The same for the evaluations that failed.
+FailedEvaluations failed_evaluations(const RunFolder& folder, const FailedEvaluations& saved, uint64_t updates);
 
 }  // namespace troupe

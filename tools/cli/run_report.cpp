@@ -95,6 +95,7 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
   if (start.totals.env_failures > 0) last_.env_failures[config.env.id] = start.totals.env_failures;
   last_.skipped_steps = start.totals.skipped_steps;
   last_.request_retries = start.totals.request_retries;
+  last_.failed_evaluations.count = start.totals.failed_evaluations.count;
   last_.elapsed_seconds = start.totals.elapsed_seconds;
   first_ = last_;
 }
@@ -256,6 +257,8 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   const std::string& before = start_.totals.evaluation;  // of an earlier start
   summary["eval"] = evaluation ? evaluation_of(*evaluation, is_token_run(config_))
                                : OrderedJson::parse(before.empty() ? "null" : before, nullptr, false);
+  const FailedEvaluations& failed = last_.failed_evaluations;
+  summary["failed_evaluations"] = OrderedJson::parse(to_json(failed.or_earlier(start_.totals.failed_evaluations)));
   if (const WarmupResult& warmup = start_.totals.warmup; warmup.steps > 0)
     summary["warmup"] = {{"steps", warmup.steps}, {"seconds", warmup.seconds}, {"pass_at_1", warmup.pass_at_1}};
   if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());

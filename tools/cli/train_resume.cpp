@@ -252,9 +252,11 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   else if (!beginning.resume)
     tell_changed(kChanged, changes);
   if (beginning.resume && !tell_resumed(folder, config, beginning.start, changes)) return std::nullopt;
-  if (beginning.resume && !context.deterministic)
-    beginning.start.totals.evaluation =
-        newest_evaluation(folder, beginning.start.totals.evaluation, beginning.resume->updates);
+  if (beginning.resume && !context.deterministic) {
+    StatsTotals& totals = beginning.start.totals;
+    totals.evaluation = newest_evaluation(folder, totals.evaluation, beginning.resume->updates);
+    totals.failed_evaluations = failed_evaluations(folder, totals.failed_evaluations, beginning.resume->updates);
+  }
   if (beginning.resume) tell_moved_schedules(config, changes);
   if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, context, initial);

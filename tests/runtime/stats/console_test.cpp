@@ -101,6 +101,23 @@ TEST_CASE("console: an evaluation, failures and receivers that are behind are sh
   CHECK(std::ranges::count(ones, "  evaluating the policy after update 1: 0 of 1 episode, 0:02") == 1);
 }
 
+TEST_CASE("console: the newest evaluation is shown if it failed, beside the last one that did not") {
+  StatsSnapshot s = running();
+  s.evaluation = EvaluationResult{100, 20, 499.5, 1.25, 499, 1.0};
+  s.failed_evaluations = {.count = 3, .updates = 150, .error = "the environment failed: boom\n\x1b[2J"};
+  const std::string line = "  evaluation at update 150 failed (3 so far): the environment failed: boom\\x0a\\x1b[2J";
+  const auto lines = console_block("demo", s, 120);
+  CHECK(std::ranges::count(lines, line) == 1);
+  CHECK(std::ranges::count(lines, "  evaluation at update 100: return 499.5 +- 1.2, success 100 %") == 1);
+  s.evaluation->updates = 200;
+  for (const std::string& other : console_block("demo", s, 120)) CHECK(other.find("failed (") == std::string::npos);
+  s.evaluation.reset();
+  CHECK(std::ranges::count(console_block("demo", s, 120), line) == 1);
+  CHECK(std::ranges::count(console_block("demo", s, 80), fitted(line, 80)) == 1);
+  s.failed_evaluations.error.clear();  // of an earlier start
+  for (const std::string& other : console_block("demo", s, 120)) CHECK(other.find("failed (") == std::string::npos);
+}
+
 TEST_CASE("console: workers that were started again are not shown as missing") {
   StatsSnapshot s = running();
   s.workers_total = 9;

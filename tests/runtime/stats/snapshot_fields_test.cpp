@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/errors.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -51,6 +52,7 @@ StatsSnapshot complete() {
     *value = 0.5;
   s.worker_bytes = s.environment_bytes = s.verifier_bytes = s.rss_bytes = 1000;
   s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.5};
+  s.failed_evaluations = {.count = 3, .updates = 2, .env_steps = 1, .episodes = 4, .failed_episodes = 5, .error = "e"};
   s.evaluating = EvaluationUnderWay{1, 2, 3, 4, 5};
   s.warmup = WarmupUnderWay{1, 2, 0.5};
   return s;
@@ -106,6 +108,28 @@ TEST_CASE("snapshot_fields: a field has no value in a deterministic run exactly 
     const json* value = at(timeless, field.path);
     CHECK((value == nullptr || value->is_null()) == depends_on_time(field));
   }
+}
+
+TEST_CASE("snapshot_fields: failed evaluations as JSON and back; without one in this start there is only the count") {
+  FailedEvaluations failed{
+      .count = 3, .updates = 20, .env_steps = 100, .episodes = 4, .failed_episodes = 5, .error = "e\n"};
+  CHECK(json::parse(to_json(failed)) == json{{"count", 3},
+                                             {"updates", 20},
+                                             {"env_steps", 100},
+                                             {"episodes", 4},
+                                             {"failed_episodes", 5},
+                                             {"error", "e\n"}});
+  const FailedEvaluations again = failed_evaluations_of(to_json(failed));
+  CHECK(to_json(again) == to_json(failed));
+  failed.error.clear();
+  const json only_count = json::parse(to_json(failed));
+  CHECK(only_count["count"] == 3);
+  for (const char* name : {"updates", "env_steps", "episodes", "failed_episodes", "error"})
+    CHECK(only_count[name].is_null());
+  CHECK(failed_evaluations_of(only_count.dump()).count == 3);
+  CHECK(failed_evaluations_of(only_count.dump()).error.empty());
+  for (const char* wrong : {"", "null", "[]", "{}", R"({"count": -1})", R"({"count": "3"})"})
+    CHECK_THROWS_AS(failed_evaluations_of(wrong), ConfigError);
 }
 
 TEST_CASE("snapshot_fields: each field has the value of its member") {
