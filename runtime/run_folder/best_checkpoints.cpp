@@ -22,7 +22,8 @@ constexpr const char* kBestCheckpoints = "best checkpoints";
 constexpr uint64_t kMaxBytes = 16 << 20;
 
 constexpr const char* kSetAside = "/best.json.damaged";
-constexpr size_t kNamed = 8;  // items of a list that a message names
+constexpr size_t kSaved = 16;  // checkpoints whose weights the file knows, besides those that are ranked or awaited
+constexpr size_t kNamed = 8;   // items of a list that a message names
 
 bool is_better(const CheckpointScore& a, const CheckpointScore& b) {
   return a.return_mean != b.return_mean ? a.return_mean > b.return_mean : a.updates < b.updates;
@@ -31,13 +32,16 @@ bool is_better(const CheckpointScore& a, const CheckpointScore& b) {
 // Refuses what nlohmann/json would convert, such as -1 and 14.5.
 uint64_t count_of(const json& value) { return value.get_ref<const json::number_unsigned_t&>(); }
 
+// The number that is the key of an object.
+uint64_t step_of(const std::string& key) { return count_of(json::parse(key)); }
+
 CheckpointScore score_of(const json& entry) {
   const double mean = entry.at("return_mean").get<double>();
   return {count_of(entry.at("updates")), mean, count_of(entry.at("episodes"))};
 }
 
 Ranking ranking_of(const json& document) {
-  Ranking ranking{document.at("measure").get_ref<const std::string&>(), {}, {}, {}, {}};
+  Ranking ranking{document.at("measure").get_ref<const std::string&>(), {}, {}, {}, {}, {}};
   if (const json& newest = document.at("newest"); !newest.is_null())
     ranking.newest = {count_of(newest.at("updates")), newest.at("weights").get_ref<const std::string&>()};
   if (!ranking.measure.empty()) parse_strict(ranking.measure, "measure");
@@ -46,6 +50,9 @@ Ranking ranking_of(const json& document) {
     const uint64_t updates = ranking.scores.back().updates;
     ranking.weights[updates] = document.at("weights").at(std::to_string(updates)).get_ref<const std::string&>();
   }
+  if (document.contains("saved"))
+    for (const auto& [step, weights] : document["saved"].get_ref<const json::object_t&>())
+      ranking.saved[step_of(step)] = weights.get_ref<const std::string&>();
   if (document.contains("unranked"))
     for (const json& step : document["unranked"].get_ref<const json::array_t&>())
       ranking.unranked.insert(count_of(step));
@@ -76,6 +83,7 @@ json json_of(const Ranking& ranking) {
         {{"updates", score.updates}, {"return_mean", score.return_mean}, {"episodes", score.episodes}});
     document["weights"][std::to_string(score.updates)] = ranking.weights.at(score.updates);
   }
+  for (const auto& [step, weights] : ranking.saved) document["saved"][std::to_string(step)] = weights;
   if (!ranking.unranked.empty()) document["unranked"] = ranking.unranked;
   document["crc32c"] = document_crc(document);
   return document;
@@ -136,6 +144,7 @@ void BestCheckpoints::take_up(const Ranking& before, const SavedCheckpoints& sav
   written_ = before;
   const std::set<uint64_t> there(saved.all.begin(), saved.all.end());
   std::ranges::set_intersection(before.unranked, there, std::inserter(current_.unranked, current_.unranked.end()));
+  current_.saved = before.saved;
   std::vector<CheckpointScore> lost, incomparable;
   for (const CheckpointScore& score : before.scores) {
     const auto weights = there.contains(score.updates) ? saved.weights(score.updates) : std::nullopt;
@@ -162,13 +171,19 @@ void BestCheckpoints::take_up(const Ranking& before, const SavedCheckpoints& sav
   protect_unknown(before, saved);
 }
 
-// The process that wrote the file knew every checkpoint up to the newest one that the file names. Checkpoints that it
-// may not have known become unranked, with a warning that names them.
+// The process that wrote the file knew every checkpoint up to the newest one that the file names and that is still
+// there: others may have been set aside as damaged. Checkpoints that it may not have known become unranked, with a
+// warning that names them.
 void BestCheckpoints::protect_unknown(const Ranking& before, const SavedCheckpoints& saved) {
-  const bool known = before.newest && std::ranges::find(saved.all, before.newest->first) != saved.all.end() &&
-                     saved.weights(before.newest->first) == before.newest->second;
+  std::map<uint64_t, std::string> named = before.saved;
+  named.insert(before.weights.begin(), before.weights.end());
+  if (before.newest) named.insert(*before.newest);
+  const auto known = std::find_if(named.rbegin(), named.rend(), [&](const auto& checkpoint) {
+    return std::ranges::find(saved.all, checkpoint.first) != saved.all.end() &&
+           saved.weights(checkpoint.first) == checkpoint.second;
+  });
   std::vector<uint64_t> unknown = saved.not_newest, added;
-  if (known) std::erase_if(unknown, [&](uint64_t step) { return step <= before.newest->first; });
+  if (known != named.rend()) std::erase_if(unknown, [&](uint64_t step) { return step <= known->first; });
   for (const uint64_t step : unknown)
     if (!current_.weights.contains(step) && current_.unranked.insert(step).second) added.push_back(step);
   if (added.empty()) return;
@@ -220,7 +235,12 @@ void BestCheckpoints::add(uint64_t updates, bool awaited, const std::string& wei
     std::erase_if(current_.scores, [&](const CheckpointScore& score) { return score.updates == updates; });
     current_.weights.erase(ranked);
   }
+  if (current_.newest) current_.saved.insert_or_assign(current_.newest->first, current_.newest->second);
+  current_.saved.erase(updates);
   current_.newest = {updates, weights};
+  size_t others = 0;
+  for (auto it = current_.saved.end(); it != current_.saved.begin();)
+    if (!awaited_.contains((--it)->first) && ++others > kSaved) it = current_.saved.erase(it);
   if (waiting_ && waiting_->updates == updates) insert(*std::exchange(waiting_, std::nullopt), weights);
   write();
 }
@@ -240,6 +260,7 @@ void BestCheckpoints::insert(const CheckpointScore& score, const std::string& we
   std::vector<CheckpointScore>& ranking = current_.scores;
   std::erase_if(ranking, [&](const CheckpointScore& other) { return other.updates == score.updates; });
   ranking.insert(std::ranges::upper_bound(ranking, score, is_better), score);
+  current_.unranked.erase(score.updates);
   current_.weights[score.updates] = weights;
   if (ranking.size() <= by_.count) return;
   current_.weights.erase(ranking.back().updates);

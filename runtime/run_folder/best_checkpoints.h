@@ -3,11 +3,14 @@
 // folder, best first, written before a checkpoint that it no longer names is removed: so it never names one that is
 // gone. It is there from the start of a run with a ranking.
 //   {"measure": "...", "newest": {"updates": 200, "weights": "5f6e7d8c"}, "weights": {"150": "1a2b3c4d"},
-//    "checkpoints": [{"updates": 150, "return_mean": 481.2, "episodes": 100}], "unranked": [70], "crc32c": "..."}
+//    "checkpoints": [{"updates": 150, "return_mean": 481.2, "episodes": 100}], "saved": {"190": "9c8b7a6d"},
+//    "unranked": [70], "crc32c": "..."}
 // `weights` holds the CRC of the weights of each ranked checkpoint, which tells it from that of another run. `newest`
-// is the checkpoint that was saved last, null before the first: a file that does not know the newest one is an older
-// copy or of another run. `unranked`, absent where it would be empty: checkpoints that a ranking which was lost may
-// have protected. Used by the owner of the run folder, one thread at a time; others may read the file meanwhile.
+// is the checkpoint that was saved last, null before the first. `saved` are those before it, with the CRC of their
+// weights: the last few, and all whose evaluation will follow. Whoever wrote the file knew every checkpoint up to the
+// last of all these that is still there: a file that knows none of the newest ones is an older copy or of another run.
+// `unranked`, absent where it would be empty: checkpoints that a ranking which was lost may have protected. Used by the
+// owner of the run folder, one thread at a time; others may read the file meanwhile.
 
 #include <cstdint>
 #include <functional>
@@ -36,6 +39,7 @@ struct Ranking {
   std::optional<std::pair<uint64_t, std::string>> newest;  // its updates, and the checksum of its weights
   std::vector<CheckpointScore> scores;                     // best first
   std::map<uint64_t, std::string> weights;                 // their checksums, by updates
+  std::map<uint64_t, std::string> saved;                   // checksums of others that were saved, by updates
   std::set<uint64_t> unranked;
   friend bool operator==(const Ranking&, const Ranking&) = default;
 };
@@ -79,7 +83,7 @@ class BestCheckpoints {
     if (by_.count > 0) awaited_.insert(updates);
   }
   // The evaluation of the policy after score.updates has ended; a return that is not finite ranks nothing. `weights` is
-  // the checksum of that checkpoint; without one the score waits for it.
+  // the checksum of that checkpoint; without one the score waits for it. An unranked checkpoint is ranked like others.
   void rank(const CheckpointScore& score, const std::optional<std::string>& weights);
 
   // Best first. Equal returns: the earlier one is the better.

@@ -297,6 +297,35 @@ TEST_CASE("best checkpoints: evaluations that a stop or a kill leaves open are m
   }
 }
 
+TEST_CASE("best checkpoints: if the newest checkpoint is damaged while evaluations are open, all others are ranked") {
+  TempFolder folder;
+  const std::string at = folder / "run";
+  {
+    TrainProcess run(at, with_stalled_evaluations(1'000'000, true));
+    REQUIRE(run.makes_updates(10));
+    run.process().signal(SIGKILL);
+    REQUIRE(run.process().wait().has_value());
+  }
+  const std::vector<uint64_t> saved = checkpoints_of(at);
+  REQUIRE(saved.size() >= 4);
+  {
+    std::fstream file(checkpoint_folder(at, saved.back()) + "/model.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-1, std::ios::end);
+    const char changed = static_cast<char>(file.get() ^ 1);
+    file.seekp(-1, std::ios::end);
+    file.put(changed);
+    REQUIRE(file.good());
+  }
+  const CommandLine again(train_line(at, with_stalled_evaluations(static_cast<int>(saved.back()) + 1, false)));
+  REQUIRE_MESSAGE(again.exit_code == 0, again.err);
+  CHECK(has(again.err, checkpoint_folder(at, saved.back()) + ".damaged"));
+  CHECK_MESSAGE(!has(again.err, "best.json"), again.err);
+  CHECK(!json_of(at + "/best.json").contains("unranked"));
+  CHECK(checkpoints_of(at).size() <= 3);
+  check_ranking(at);
+}
+
 TEST_CASE("best checkpoints: evaluations that cannot be made at the resume are named") {
   TempFolder folder;
   const std::string at = folder / "run";

@@ -345,6 +345,116 @@ TEST_CASE("best checkpoints: with the ranking of another run, or an older one, n
   }
 }
 
+namespace {
+
+// A run that ranks two, with the checkpoints 1 to `last`, none of them evaluated yet.
+void save_awaited(Fixture& f, uint64_t last) {
+  f.restart(2);
+  for (uint64_t updates = 1; updates <= last; ++updates) f.run->save_checkpoint(checkpoint_at(updates), 1, true);
+}
+
+// Changes one bit of the weights.
+void damage(Fixture& f, uint64_t updates) {
+  const std::string path = f.run->checkpoints().path_of(updates) + "/model.safetensors";
+  std::string bytes = f.disk.read(path);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  f.disk.damage(path, bytes);
+}
+
+// Evaluates the checkpoints 1 to `last`, the later the better, as a run does that was resumed.
+void evaluate_all(Fixture& f, uint64_t last) {
+  for (uint64_t updates = 1; updates <= last; ++updates) f.run->await_evaluation(updates);
+  for (uint64_t updates = 1; updates <= last; ++updates)
+    f.run->rank_checkpoint({updates, static_cast<double>(updates), 5});
+}
+
+constexpr const char* kMayBeOlder =
+    "does not know the newest checkpoints, so it may be an older copy or of another run";
+
+}  // namespace
+
+TEST_CASE("best checkpoints: if the newest ones are damaged, the ranking is not taken for an older copy") {
+  for (const uint64_t damaged : {1, 2, 4})
+    for (const uint64_t last : {6, 40}) {
+      CAPTURE(damaged);
+      CAPTURE(last);
+      Fixture f;
+      save_awaited(f, last);
+      for (uint64_t updates = last; updates > last - damaged; --updates) damage(f, updates);
+      f.restart(2);
+      CHECK(f.logged(f.run->checkpoints().path_of(last) + ".damaged"));
+      CHECK_MESSAGE(!f.logged("best.json"), f.log());
+      const uint64_t left = last - damaged;
+      evaluate_all(f, left);
+      f.run->save_checkpoint(checkpoint_at(last + 1), 1);
+      CHECK(f.ranked() == Updates{left, left - 1});
+      CHECK(f.saved() == Updates{left - 1, left, last + 1});
+      CHECK(read_ranking(f.disk, "run").unranked.empty());
+    }
+}
+
+TEST_CASE("best checkpoints: if the newest is damaged, a ranking that is really older, or of another run, is noticed") {
+  struct Case {
+    const char* name;
+    void (*act)(Fixture& other);
+    const char* named;
+  };
+  const Case cases[] = {{"an older one of this run", [](Fixture& other) { save_awaited(other, 3); }, "4"},
+                        {"of another run",
+                         [](Fixture& other) {
+                           other.restart(2);
+                           for (uint64_t updates = 1; updates <= 6; ++updates) {
+                             Checkpoint theirs = checkpoint_at(updates);
+                             theirs.model["w"] = Array::of<float>({1}, {7.0f});
+                             other.run->save_checkpoint(theirs, 1, true);
+                           }
+                         },
+                         "1, 2, 3, 4"}};
+  for (const Case& each : cases) {
+    CAPTURE(each.name);
+    Fixture other, f;
+    save_awaited(f, 6);
+    damage(f, 6);
+    each.act(other);
+    f.disk.damage("run/best.json", other.disk.read("run/best.json"));
+    f.restart(2);
+    CHECK_MESSAGE(f.logged(std::string(kMayBeOlder) +
+                           "; these checkpoints, which may be the best ones, are kept until you remove them: after "
+                           "update " +
+                           each.named + '\n'),
+                  f.log());
+    evaluate_all(f, 5);  // now their returns are known
+    f.run->save_checkpoint(checkpoint_at(7), 1);
+    CHECK(f.ranked() == Updates{5, 4});
+    CHECK(f.saved() == Updates{4, 5, 7});
+    CHECK(read_ranking(f.disk, "run").unranked.empty());
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: an unranked checkpoint that is evaluated is ranked like others") {
+  save_awaited(*this, 4);
+  disk.remove("run/best.json");
+  restart(1);
+  CHECK(read_ranking(disk, "run").unranked == std::set<uint64_t>{1, 2, 3});
+  run->save_checkpoint(checkpoint_at(5), 1);
+  run->rank_checkpoint({1, NAN, 0});  // its evaluation failed
+  run->rank_checkpoint({2, 8, 5});
+  run->rank_checkpoint({3, 6, 5});
+  CHECK(ranked() == Updates{2});
+  CHECK(read_ranking(disk, "run").unranked == std::set<uint64_t>{1});
+  CHECK(saved() == Updates{1, 2, 5});
+}
+
+TEST_CASE_FIXTURE(Fixture, "best checkpoints: the file holds a limited number of checksums, and all that are awaited") {
+  restart(1);
+  for (uint64_t updates = 1; updates <= 500; ++updates)
+    run->save_checkpoint(checkpoint_at(updates), 1, /*evaluated_later=*/updates % 100 == 0);
+  const Ranking ranking = read_ranking(disk, "run");
+  for (const uint64_t awaited : {100, 200, 300, 400}) CHECK(ranking.saved.contains(awaited));
+  CHECK(ranking.saved.size() < 40);
+  CHECK(ranking.newest->first == 500);
+}
+
 TEST_CASE("best checkpoints: with keep_best 0 and the ranking of another run no checkpoint is removed") {
   Fixture other, f;
   f.rank_two();
