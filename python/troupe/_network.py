@@ -32,9 +32,14 @@ def _mean_and_std(tensors, name):
     return mean.astype(np.float32), np.sqrt(variance + 1e-8).astype(np.float32)
 
 
+def _flat(array):
+    """[B, ...] as [B, N], also for 0 rows."""
+    return array.reshape(len(array), math.prod(array.shape[1:]))
+
+
 def _numbers(array):
     """An observation [B, ...] as float32 [B, N]; bytes are scaled to [0, 1]."""
-    flat = array.reshape(len(array), -1)
+    flat = _flat(array)
     return flat.astype(np.float32) * np.float32(1 / 255) if array.dtype == np.uint8 else flat.astype(np.float32)
 
 
@@ -47,7 +52,7 @@ class Network:
         self._model = model
         self._tensors = tensors
         self._activation = _ACTIVATIONS[model["activation"]]
-        self._encoders = {} if model["kind"] == "mlp" else _encoder_kinds(model["net"], observations)
+        self._encoders = {} if model["kind"] == "mlp" else encoder_kinds(model["net"], observations)
         core = model["net"].get("core", {}) if model["kind"] == "net" else {}
         self._core = core.get("kind", "none")
         size = tensors["core.weight_hh"].shape[1] if self._core != "none" else 0
@@ -108,10 +113,10 @@ class Network:
 
     def _embedded(self, name, observation):
         table = self._tensors[f"encoder.{name}.0.weight"]
-        indices = observation.reshape(len(observation), -1)
+        indices = _flat(observation)
         if indices.size and (indices.min() < 0 or indices.max() >= len(table)):
             raise ValueError(f"{called(name)} has {indices.min()} to {indices.max()}, expected 0 to {len(table) - 1}")
-        return table[indices.astype(np.int64)].reshape(len(observation), -1)
+        return _flat(table[indices.astype(np.int64)])
 
     def _step_core(self, x, state):
         if self._core == "none":
@@ -131,7 +136,7 @@ class Network:
         return output, output
 
 
-def _encoder_kinds(net, observations):
+def encoder_kinds(net, observations):
     """The kind of encoder of each observation, by name."""
     given = net.get("encoders", {})
     kinds = {}

@@ -8,6 +8,7 @@ import numpy as np
 from troupe._network import Network, called
 from troupe._program import describe_env
 from troupe._run import folder_of
+from troupe._spec import check_spec
 from troupe._weights import find_checkpoint, read_safetensors
 
 
@@ -30,8 +31,9 @@ def load(run, checkpoint="newest", spec=None):
     spec: the observations and actions of the environment, as `troupe envs ID --json` prints them and Policy.spec holds them. None: the
         program troupe is asked, which makes the environment once. Pass it on a machine without the program or the environment.
 
-    Raises FileNotFoundError if there is no such run or checkpoint, ValueError for files that are damaged or networks that need more than
-    numpy (image encoders, language models), RunError if the program cannot describe the environment.
+    Raises FileNotFoundError if there is no such run or checkpoint, ValueError for files that are damaged, networks that need more than
+    numpy (image encoders, language models) and a spec that does not fit the weights, RunError if the program cannot describe the
+    environment.
     """
     if run is None:
         raise TypeError("run is None, expected a troupe.Run or the path of a run folder")
@@ -44,6 +46,7 @@ def load(run, checkpoint="newest", spec=None):
         raise ValueError(f"{folder}: model.kind is 'decoder', expected mlp or net")
     tensors = read_safetensors(path / "model.safetensors")
     spec = spec if spec is not None else _spec_of(config)
+    check_spec(spec, config, tensors)
     return Policy(config["model"], tensors, spec, path, normalizes_actions=config["env"].get("normalize_actions", False))
 
 
@@ -62,7 +65,7 @@ class Policy:
         self.state_size = self._network.state_size
 
     def __repr__(self):
-        return f"<troupe.Policy of {self.spec['id']}, {self.checkpoint}>"
+        return f"<troupe.Policy of {self.spec.get('id')}, {self.checkpoint}>"
 
     def initial_state(self, rows):
         """The state at the beginning of an episode: zeros [rows, S] float32."""
@@ -75,20 +78,22 @@ class Policy:
             of one row; the results have no dimension B then either. Discrete and MultiDiscrete parts are the integers of the environment,
             or floats that are one-hot already.
         state: [B, S], of the last call; None at the beginning of episodes. Set a row to 0 when its episode begins.
-        deterministic: the most likely action; otherwise an action is drawn with `rng` (numpy.random.Generator; None: a new one).
+        deterministic: the most likely action; otherwise an action is drawn with `rng`: a numpy.random.Generator, None for a new one, or
+            the seed of a new one, with which each call draws the same.
         action_mask: [B, M], not 0 for allowed categories; by default observations["action_mask"]. Required if the environment has masks.
 
         Actions are what step() of the environment gets in training. Of an environment in Python: [B, ...] with the shape and dtype of its
         action space, `start` included, and [B, K, ...] if actions are chunks of K steps. Of one in C++ or C: int64 [B] for a discrete
         action, int64 [B, A] for several, float32 [B, A] if continuous; [B, K, A] if actions are chunks. Of one row: the same without B,
-        and an int for Discrete. Continuous actions are clipped to their bounds. The returned state is None for a policy without memory.
+        and an int for Discrete. Continuous actions are clipped to their bounds. The returned state is [B, S], of one row [S]; None for a
+        policy without memory. A batch of 0 rows gives empty results.
         Raises ValueError if an array does not fit.
         """
         arrays, single = self._arrays(observations)
         rows = len(next(iter(arrays.values())))
         outputs, _, after = self._network.run(arrays, self._state(state, rows, single))
         mask = self._mask(observations, action_mask, rows)
-        rng = None if deterministic or deterministic is None else (rng or np.random.default_rng())
+        rng = None if deterministic or deterministic is None else _generator(rng)
         actions = self._continuous(outputs, rng) if self._log_std is not None else self._discrete(outputs, mask, rng)
         after = after if self.state_size else None
         if not single:
@@ -149,13 +154,13 @@ class Policy:
             mask = observations.get("action_mask")
         if mask is None:
             raise ValueError("the environment has action masks: pass action_mask, or a dict of observations with action_mask")
-        mask = np.asarray(mask).reshape(rows, -1)
+        _refuse_masked("action_mask", mask)
+        mask, entries = np.asarray(mask), sum(action["bins"])
+        if mask.size != rows * entries:
+            raise ValueError(f"action_mask has shape {list(mask.shape)}, expected {[rows, entries]}")
         if (mask != mask).any():
             raise ValueError("action_mask has an entry that is not a number, expected 0 for each forbidden category")
-        mask = mask != 0
-        if mask.shape[1] != sum(action["bins"]):
-            raise ValueError(f"action_mask has {mask.shape[1]} entries for each row, expected {sum(action['bins'])}")
-        return mask
+        return (mask != 0).reshape(rows, entries)
 
     def _shaped(self, actions):
         """[B, K * A] as the environment takes it."""
@@ -166,7 +171,7 @@ class Policy:
                 actions = actions + np.tile(np.asarray(action["starts"], np.int64), action["chunk"])
             return actions.astype(action["number_dtype"]).reshape([rows, *chunk, *action["number_shape"]])
         if chunk:
-            return actions.reshape(rows, *chunk, -1)
+            return actions.reshape(rows, *chunk, actions.shape[1] // action["chunk"])
         return actions[:, 0] if action["kind"] == "discrete" else actions
 
     def _continuous(self, means, rng):
@@ -206,8 +211,23 @@ def _part(observations, name):
     return part
 
 
+def _generator(rng):
+    """The generator that predict() draws with."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise ValueError(f"rng is {rng!r}, expected a numpy.random.Generator or a seed") from None
+
+
+def _refuse_masked(what, given):
+    """Raises ValueError for a masked array, of which numpy would take the numbers under the mask."""
+    if any(isinstance(part, np.ma.MaskedArray) for part in (given, *(given if isinstance(given, (list, tuple)) else ()))):
+        raise ValueError(f"{what} is a masked array, expected one without a mask, like array.filled(0)")
+
+
 def _finite(what, given):
     """An array of numbers. Raises ValueError for anything else, and for NaN and infinite numbers, of which no action can be computed."""
+    _refuse_masked(what, given)
     try:
         array = np.asarray(given)
     except ValueError:  # lists of different lengths

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from troupe._env_id import FileOfEnvironment, env_id, name_of
-from troupe._program import find_program
+from troupe._program import RunError, find_program
 from troupe._run import Run, checked_callbacks, folder_of
 
 
@@ -106,7 +106,7 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
     ends with this process, also if it is killed.
 
     config: a dict with the keys of a config file, or the path or name of one ("cartpole"), or a run (troupe.Run) or its folder, which is
-        resumed. None: all defaults.
+        resumed. None: all defaults but `env`, which is required then.
     env: an id ("CartPole-v1", "gym:Hopper-v5"), or a function or class that makes one environment. None: the one of the config.
     callbacks: objects with any of the methods on_report(run, report), on_evaluation(run, evaluation), on_checkpoint(run, path),
         on_end(run), or None. evaluation["error"] is None, or the text of the error of an evaluation that failed. They
@@ -124,13 +124,15 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
     callbacks = checked_callbacks(callbacks)
     blocking = True if blocking is None else blocking
     find_program()  # refuses before anything is written
+    overriding = _settings(overrides)
+    if config is None and env is None and not {"env.id", "env__id"} & set(overrides):
+        raise RunError('train: config or env is required, like troupe.train("cartpole") or troupe.train(env="CartPole-v1")', 2)
     config = {} if config is None else config
     if isinstance(config, Run):
         config = folder_of(config)
         if config is None:
             raise ValueError("config is a run without a run folder, expected one that has begun")
     folder = os.fspath(run_dir) if run_dir is not None else _default_folder(config, env, overrides)
-    overriding = _settings(overrides)
     written = FileOfEnvironment(f"{folder}.env.py") if callable(env) else None
     env_settings, python_path = _env_settings(env, folder)
     try:

@@ -203,6 +203,82 @@ def test_a_stored_spec_needs_no_program(trained, monkeypatch):
         troupe.load(trained)
 
 
+def changed(spec, path, value):
+    """The spec with this value at a dotted path; without it if the value is ...; a number is an index."""
+    spec = json.loads(json.dumps(spec))
+    *outer, key = [int(each) if each.isdigit() else each for each in path.split(".")]
+    holder = spec
+    for each in outer:
+        holder = holder[each]
+    if value is ...:
+        del holder[key]
+    else:
+        holder[key] = value
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        ("action.bins", [1], r"^spec.action.bins is \[1\], 1 outputs, but the weights have 2$"),
+        ("action.bins", [7], r"^spec.action.bins is \[7\], 7 outputs, but the weights have 2$"),
+        ("action.bins", [1, 1], r"^spec.action.bins is \[1, 1\], expected one number for spec.action.kind 'discrete'$"),
+        ("action.bins", [0.5], r"^spec.action.bins is \[0.5\], expected a list of whole numbers above 0$"),
+        ("action.bins", ..., "^spec.action.bins is missing, expected a list of whole numbers above 0$"),
+        ("action.kind", "continuous", "^spec.action.kind is 'continuous', but the weights are of discrete actions$"),
+        ("action.kind", "Discrete", "^spec.action.kind is 'Discrete', expected one of discrete, multi_discrete, continuous$"),
+        ("action.chunk", 2, r"^spec.action.bins is \[2\] and spec.action.chunk is 2, 4 outputs, but the weights have 2$"),
+        ("action.masked", None, "^spec.action.masked is None, expected true or false$"),
+        ("action.low", "0", "^spec.action.low is '0', expected a list of numbers$"),
+        ("action", ..., "^spec.action is missing, expected a dict$"),
+        ("observations", [], r"^spec.observations is \[\], expected a list with a dict for each observation$"),
+        ("observations.0", "state", r"^spec.observations\[0\] is 'state', expected a dict like Policy.spec$"),
+        ("observations.0.shape", [5], r"^spec.observations\[0\].shape is \[5\], 5 numbers, but the weights take 4$"),
+        ("observations.0.shape", 4, r"^spec.observations\[0\].shape is 4, expected a list of whole numbers above 0$"),
+        ("observations.0.dtype", "number", r"^spec.observations\[0\].dtype is 'number', expected the name of a dtype of numbers$"),
+        ("observations.0.categories", [[0, 3]], r"^spec.observations\[0\].categories has 3 values, expected 4 as its shape \[4\] has$"),
+    ],
+)
+def test_a_spec_that_does_not_fit_the_weights_is_refused_with_its_part_and_both_values(trained, path, value, text):
+    spec = changed(troupe.load(trained).spec, path, value)
+    with pytest.raises(ValueError, match=text):
+        troupe.load(trained, spec=spec)
+    for nothing in ({}, [], "spec"):
+        with pytest.raises(ValueError, match="^spec"):
+            troupe.load(trained, spec=nothing)
+
+
+@pytest.mark.parametrize(
+    ("env", "path", "value", "text"),
+    [
+        ("Pendulum-v1", "action.low", [-2.0, -2.0], "^spec.action.low has 2 numbers, expected 1 as spec.action.high has$"),
+        (
+            "Pendulum-v1",
+            "action.kind",
+            "multi_discrete",
+            "^spec.action.kind is 'multi_discrete', but the weights are of continuous actions$",
+        ),
+        ("TokenReach", "action.chunk", 4, r"^spec.action.chunk is 4, but env.chunk of the run is 8$"),
+        (run_envs.Parts, "observations.0.shape", [3], r"^spec.observations\[0\].shape is \[3\], 3 numbers, but its encoder takes 2$"),
+        (
+            run_envs.Parts,
+            "observations.0.name",
+            "flags",
+            r"^spec.observations has the names \['flags', .*\], but the weights have encoders of",
+        ),
+        (run_envs.Parts, "action.number_shape", [2], "^spec.action.number_shape has 2 numbers, expected 1 as spec.action.bins has$"),
+        (run_envs.Parts, "action.starts", [], "^spec.action.starts has 0 numbers, expected 1 as spec.action.bins has$"),
+    ],
+)
+def test_a_spec_is_compared_with_all_kinds_of_networks_and_actions(env, path, value, text):
+    more = {"model__kind": "net"} if env is run_envs.Parts else {"env__chunk": 8} if env == "TokenReach" else {}
+    run = troupe.train(SMALL, env=env, stop__updates=1, evaluation__episodes=1, quiet=True, run_dir="run", **more)
+    spec = troupe.load(run).spec
+    with pytest.raises(ValueError, match=text):
+        troupe.load(run, spec=changed(spec, path, value))
+    troupe.load(run, spec=spec)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
@@ -245,6 +321,9 @@ def test_image_encoders_are_refused_by_name():
         ([0, None, 0, 0], r"^observation state\[1\] is nan, expected finite numbers$"),
         ([0, [1], 0, 0], "^observation state is not an array of numbers$"),
         (list("abcd"), "^observation state is not an array of numbers$"),
+        (np.ma.masked_array(np.zeros((2, 4)), mask=np.eye(2, 4)), "^observation state is a masked array, expected one without a mask"),
+        ([0, np.ma.masked, 0, 0], "^observation state is a masked array"),
+        (np.zeros((0, 5)), r"^observation state has shape \[0, 5\], expected \[4\] or \[B\] times it$"),
     ],
 )
 def test_observations_that_do_not_fit_are_refused(trained, observations, text):
@@ -252,11 +331,51 @@ def test_observations_that_do_not_fit_are_refused(trained, observations, text):
         troupe.load(trained).predict(observations)
 
 
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("name", ["discrete", "continuous", "lstm", "embedding", "masked", "chunks"])
+def test_a_batch_of_no_rows_gives_empty_results(name, deterministic):
+    of, model = ("TokenReach", {}) if name == "chunks" else CASES[name]
+    settings = {"evaluation.episodes": 1, "stop.updates": 1, "env.rows": 4}
+    env = getattr(run_envs, of, of)
+    policy = troupe.load(troupe.train(SMALL | {"model": model}, env=env, run_dir="run", quiet=True, **settings))
+    shapes = {each["name"]: (*each["shape"],) for each in policy.spec["observations"]}
+    rows = [{key: np.zeros((count, *shape)) for key, shape in shapes.items()} for count in (0, 2)]
+    mask = [np.ones((count, sum(policy.spec["action"]["bins"]))) for count in (0, 2)]
+    none, some = (policy.predict(rows[i], deterministic=deterministic, action_mask=mask[i]) for i in (0, 1))
+    assert none[0].shape == (0, *some[0].shape[1:]) and none[0].dtype == some[0].dtype
+    assert (none[1] is None and some[1] is None) or none[1].shape == (0, policy.state_size)
+    assert [each.shape for each in policy.forward(rows[0])] == [(0, *each.shape[1:]) for each in policy.forward(rows[1])]
+
+
+def test_actions_are_drawn_with_a_generator_or_a_seed(trained):
+    policy, batch = troupe.load(trained), np.zeros((100, 4))
+    for seed in (0, 42, np.int64(7)):
+        drawn = policy.predict(batch, deterministic=False, rng=seed)[0]
+        np.testing.assert_array_equal(drawn, policy.predict(batch, deterministic=False, rng=seed)[0])
+        np.testing.assert_array_equal(drawn, policy.predict(batch, deterministic=False, rng=np.random.default_rng(seed))[0])
+        assert 0 < drawn.sum() < 100
+    for wrong in ("seed", -1, 0.5):
+        with pytest.raises(ValueError, match=f"^rng is {wrong!r}, expected a numpy.random.Generator or a seed$"):
+            policy.predict(batch, deterministic=False, rng=wrong)
+
+
+def test_masks_of_actions_that_do_not_fit_are_refused():
+    run = troupe.train(SMALL, env="GridWorld", stop__updates=1, evaluation__episodes=1, quiet=True)
+    policy = troupe.load(run)
+    with pytest.raises(ValueError, match=r"^action_mask has shape \[4\], expected \[2, 4\]$"):
+        policy.predict(np.zeros((2, 64)), action_mask=np.ones(4))
+    with pytest.raises(ValueError, match="^action_mask is a masked array"):
+        policy.predict(np.zeros(64), action_mask=np.ma.masked_array(np.ones(4), mask=[1, 0, 0, 0]))
+
+
 def test_a_state_that_is_not_finite_is_refused():
     settings = {"model__kind": "net", "model__net__core": {"kind": "gru", "size": 4}}
     run = troupe.train(SMALL, env="CartPole-v1", stop__updates=1, evaluation__episodes=1, quiet=True, **settings)
     with pytest.raises(ValueError, match=r"^state\[2\] is nan, expected finite numbers$"):
         troupe.load(run).predict(np.zeros(4), state=[0, 0, float("nan"), 0])
+    with pytest.raises(ValueError, match="^state is a masked array"):
+        troupe.load(run).predict(np.zeros(4), state=np.ma.masked_array(np.zeros(4), mask=[1, 0, 0, 0]))
+    assert troupe.load(run).predict(np.zeros(4), state=np.zeros(4))[1].shape == (4,)
 
 
 def test_chunks_and_several_bins_have_the_shape_of_the_environment():

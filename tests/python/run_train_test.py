@@ -505,6 +505,8 @@ def test_output_that_cannot_be_written_stops_the_run(monkeypatch):
         ({"config": "nothing_like_it"}, troupe.RunError, "nothing_like_it"),
         ({"env": lambda: 1 / 0}, troupe.RunError, "ZeroDivisionError"),
         ({"env": "py:no_such_module:make"}, troupe.RunError, "no_such_module"),
+        ({}, troupe.RunError, "^train: config or env is required"),
+        ({"config": None, "env": None, "run_dir": None}, troupe.RunError, "^train: config or env is required"),
     ],
 )
 def test_a_mistake_is_one_line_and_starts_nothing(arguments, error, text):
