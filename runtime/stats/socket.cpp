@@ -90,7 +90,9 @@ void StatsSocket::Server::accepted(tcp::socket socket) {
   ++accepted_;
   const size_t files = raise_open_files() / 4;  // the rest is for the run
   const size_t most = std::min(options_.max_clients, files);
-  const bool refuse = sessions_.size() >= most;
+  // A client that was refused and lingers takes no one's place.
+  const auto served = std::ranges::count_if(sessions_, [](const auto& session) { return !session->refused(); });
+  const bool refuse = static_cast<size_t>(served) >= most && !close_oldest_silent();
   if (refuse) ++refused_;
   const std::string too_many = "too many clients, at most " + std::to_string(most);
   error_code ignored;
@@ -98,9 +100,19 @@ void StatsSocket::Server::accepted(tcp::socket socket) {
   ignored = socket.set_option(tcp::no_delay(true), ignored);
   ignored = socket.set_option(asio::socket_base::keep_alive(true), ignored);
   const auto session = std::make_shared<Session>(*this, std::move(socket), refuse ? too_many : "");
-  sessions_.insert(session);
+  sessions_.push_back(session);
   open_ = sessions_.size();
   session->start();
+}
+
+// Clients that say nothing cannot keep others out: /health has to answer a launcher whoever else is connected.
+bool StatsSocket::Server::close_oldest_silent() {
+  const auto oldest = std::ranges::find_if(sessions_, [](const auto& session) { return session->silent(); });
+  if (oldest == sessions_.end()) return false;
+  ++displaced_;
+  const std::shared_ptr<Session> session = *oldest;
+  session->close();
+  return true;
 }
 
 // Refuses a client without waiting, for floods of connections: the answer fits into the empty buffer of a new
@@ -121,7 +133,7 @@ void StatsSocket::Server::turn_away(tcp::socket socket, const std::string& reaso
 }
 
 void StatsSocket::Server::remove(const std::shared_ptr<Session>& session) {
-  sessions_.erase(session);
+  std::erase(sessions_, session);
   open_ = sessions_.size();
   if (stopping_ && sessions_.empty()) stop_timer_.cancel();
 }
@@ -180,7 +192,7 @@ void StatsSocket::Server::begin_stop() {
 }
 
 StatsSocket::Counters StatsSocket::Server::counters() const {
-  return {accepted_, refused_, errors_, slow_, open_, published_, skipped_};
+  return {accepted_, refused_, displaced_, errors_, slow_, open_, published_, skipped_};
 }
 
 std::string StatsSocket::Server::text_page() const {

@@ -59,6 +59,7 @@ class StatsSocket {
   struct Counters {
     uint64_t accepted = 0;   // connections
     uint64_t refused = 0;    // of them, beyond max_clients
+    uint64_t displaced = 0;  // of them, closed because they had sent nothing when another one came beyond max_clients
     uint64_t errors = 0;     // closed because of what they sent
     uint64_t slow = 0;       // dropped because they did not read
     uint64_t open = 0;       // now

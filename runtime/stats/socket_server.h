@@ -13,7 +13,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -60,6 +59,8 @@ class StatsSocket::Server {
   void run();
   void accept();
   void accepted(tcp::socket socket);
+  // Closes the client that has been silent for longest, and returns whether there was one.
+  bool close_oldest_silent();
   void turn_away(tcp::socket socket, const std::string& reason);
   void take_published();
   void begin_stop();
@@ -76,13 +77,14 @@ class StatsSocket::Server {
   Message hello_;
   HttpPages pages_;
   LimitedLog log_{kComponent};
-  std::set<std::shared_ptr<Session>> sessions_;
+  std::vector<std::shared_ptr<Session>> sessions_;  // in the order in which they came
   bool stopping_ = false;
 
   Mutex pending_mutex_;
   std::deque<std::string> pending_ TROUPE_GUARDED_BY(pending_mutex_);
   std::once_flag stop_once_;
-  std::atomic<uint64_t> accepted_{0}, refused_{0}, errors_{0}, slow_{0}, open_{0}, published_{0}, skipped_{0};
+  std::atomic<uint64_t> accepted_{0}, refused_{0}, displaced_{0}, errors_{0}, slow_{0}, open_{0}, published_{0},
+      skipped_{0};
   std::thread thread_;
 };
 
@@ -95,6 +97,10 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
       : server_(&server), socket_(std::move(socket)), timer_(socket_.get_executor()), refused_(std::move(refused)) {}
 
   void start();
+  // Whether it is a client beyond the limit.
+  bool refused() const { return !refused_.empty(); }
+  // Whether it may have a place that others can take: nothing has come from it, and it was not refused.
+  bool silent() const;
   // Tells the client why, and closes once it has read that, or did not in time.
   void refuse(const std::string& reason);
   // The newest snapshot, if this client is to have it. `stats` is the message for those who have all.
@@ -137,6 +143,7 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
   boost::asio::steady_timer timer_;
   uint64_t timer_generation_ = 0;
   const std::string refused_;
+  bool heard_ = false;  // its first bytes have come
   Mode mode_ = Mode::undecided;
   std::array<char, kReadBytes> chunk_;
   std::string received_;  // bytes that are not handled yet

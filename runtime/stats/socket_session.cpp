@@ -21,7 +21,19 @@ constexpr double kSnapshotsPerRequest = 400;  // this much history counts as one
 void StatsSocket::Server::Session::start() {
   const StatsSocketOptions& options = server_->options_;
   set_deadline(refused_.empty() ? options.silence_timeout : options.line_timeout, [this] { close(); });
-  read();
+  // Not read() yet: it takes the bytes from the socket before received() is called, and silent() would not see them.
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
+    if (!self->socket_.is_open()) return;
+    if (error) return self->close();
+    error_code ignored;
+    self->heard_ = self->socket_.available(ignored) > 0;  // not at the end of the connection
+    self->read();
+  });
+}
+
+bool StatsSocket::Server::Session::silent() const {
+  error_code ignored;
+  return !heard_ && !refused() && !closing_ && socket_.available(ignored) == 0;
 }
 
 void StatsSocket::Server::Session::read() {

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -387,6 +389,88 @@ TEST_CASE_FIXTURE(Fixture,
   }
   CHECK(all_gone(500));
   CHECK(still_serves() == "pong");
+}
+
+namespace {
+
+bool answers_health(const StatsSocket& server) {
+  StatsClient client(server);
+  client.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  return client.rest().ends_with("\r\n\r\nok\n");
+}
+
+std::vector<std::unique_ptr<StatsClient>> connect(const StatsSocket& server, size_t count) {
+  std::vector<std::unique_ptr<StatsClient>> clients;
+  for (size_t i = 0; i < count; ++i) clients.push_back(std::make_unique<StatsClient>(server));
+  return clients;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: clients that say nothing keep no other client out, however many there are") {
+  StatsClient listens(server);
+  REQUIRE(listens.greeting()["type"] == "hello");
+  for (const size_t silent : {64, 400}) {
+    const auto clients = connect(server, silent);
+    for (int i = 0; i < 3; ++i) CHECK(answers_health(server));
+    CHECK(still_serves() == "pong");
+    CHECK(clients.front()->rest() == "");           // the oldest silent one is closed, without a message
+    clients.back()->send("{\"type\":\"ping\"}\n");  // the newest one is not
+    CHECK(clients.back()->message()["type"] == "hello");
+  }
+  CHECK(server.counters().refused == 0);
+  CHECK(server.counters().open <= 64);
+  server.publish(kSnapshot);
+  CHECK(listens.message()["type"] == "stats");
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: a client that has sent something is never closed for another one") {
+  auto clients = connect(server, 64);
+  for (size_t i = 0; i < 64; ++i) clients[i]->send(i % 2 == 0 ? "{\"ty" : "\n");
+  // Each of them is accepted, and its bytes are there, before the next client comes.
+  for (size_t i = 1; i < 64; i += 2) REQUIRE(clients[i]->message()["type"] == "hello");
+  const auto silent = connect(server, 400);
+  CHECK_FALSE(answers_health(server));
+  for (size_t i = 0; i < 64; i += 2) {
+    clients[i]->send("pe\":\"ping\"}\n");
+    CHECK(clients[i]->message()["type"] == "hello");
+    CHECK(clients[i]->message()["type"] == "pong");
+  }
+  CHECK(server.counters().displaced == 0);
+  // The place of one that leaves is free at once, although refused clients still linger.
+  const uint64_t open = server.counters().open;
+  clients.front()->reset();
+  while (server.counters().open == open) std::this_thread::yield();
+  CHECK(answers_health(server));
+}
+
+TEST_CASE_FIXTURE(Fixture, "stats_socket: requests that come just before a flood of silent clients are answered") {
+  for (int round = 0; round < 10; ++round) {
+    auto asks = connect(server, 0);
+    std::vector<std::vector<std::unique_ptr<StatsClient>>> floods;
+    for (int i = 0; i < 3; ++i) {
+      asks.push_back(std::make_unique<StatsClient>(server));
+      asks.back()->send("GET /health HTTP/1.1\r\n\r\n");
+      floods.push_back(connect(server, 130));
+      for (const auto& client : floods.back()) client->end_sending();
+    }
+    for (const auto& client : asks) CHECK(client->rest().ends_with("\r\n\r\nok\n"));
+  }
+}
+
+TEST_CASE("stats_socket: stop ends in time while silent clients take each other's places") {
+  Fixture f({.run = "demo", .silence_timeout = 1h});
+  std::atomic<bool> stop = false;
+  std::thread flood([&] {
+    while (!stop) connect(f.server, 100);
+  });
+  while (f.server.counters().displaced < 400) std::this_thread::yield();
+  const auto begin = std::chrono::steady_clock::now();
+  f.server.stop();
+  CHECK(std::chrono::steady_clock::now() - begin < 900ms);
+  CHECK(f.server.counters().open == 0);
+  stop = true;
+  flood.join();
 }
 
 TEST_CASE("stats_socket: a client that does not read is disconnected with an error, the others get every snapshot") {
