@@ -1,7 +1,7 @@
 #pragma once
 // The statistics port: any program can watch a run on it (docs/protocol.md). It has a thread of its own; the
 // functions may be called from any thread and do not wait for clients. It says nothing before a client has sent
-// something, which tells whether the client speaks HTTP or JSON. Clients are not trusted: what one sends is limited in
+// a line, which tells whether the client speaks HTTP or JSON. Clients are not trusted: what one sends is limited in
 // size, rate and count, and one that reads too slowly is dropped.
 
 #include <chrono>

@@ -88,7 +88,7 @@ class StatsSocket::Server {
   std::thread thread_;
 };
 
-// One connection. It is undecided, and nothing is sent, until its first bytes tell whether it speaks HTTP or JSON. An
+// One connection. It is undecided, and nothing is sent, until its first line tells whether it speaks HTTP or JSON. An
 // HTTP request can make it a WebSocket (socket_websocket.cpp), which carries the same messages, one in each frame.
 class StatsSocket::Server::Session : public std::enable_shared_from_this<Session> {
  public:

@@ -56,12 +56,11 @@ void StatsSocket::Server::Session::received(size_t bytes) {
 }
 
 void StatsSocket::Server::Session::decide() {
-  const bool capital = may_be_http(received_[0]);
   const size_t line_end = received_.find('\n');
   const bool complete = line_end != std::string::npos;
-  if (capital && complete && is_http_request_line(std::string_view(received_).substr(0, line_end)))
+  if (complete && is_http_request_line(std::string_view(received_).substr(0, line_end)))
     mode_ = Mode::http;
-  else if (!capital || complete || received_.size() > server_->options_.max_line_bytes)
+  else if (complete || received_.size() > server_->options_.max_line_bytes)
     mode_ = Mode::lines;
   if (mode_ != Mode::undecided && !refused_.empty()) return refuse(refused_);
   if (mode_ == Mode::lines) return begin_lines();
