@@ -10,7 +10,6 @@
 
 #include "actors/peer_checks.h"
 #include "actors/state_bytes.h"
-#include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -110,7 +109,7 @@ void on_part(GenerationSelf self, const Part& part) {
     if (!whole) return;
     request = deserialize<GenerateRequest>(self->system(), *whole);
   } catch (const std::exception& e) {
-    return log_warn("inference", std::string("a request is dropped: ") + e.what());
+    return st.log.warn(std::string("a request is dropped: ") + e.what(), self->clock().now());
   }
   on_request(self, request);
 }

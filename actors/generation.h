@@ -15,6 +15,7 @@
 #include "actors/messages.h"
 #include "actors/parts.h"
 #include "actors/run_context.h"
+#include "runtime/base/limited_log.h"
 
 namespace troupe {
 
@@ -33,6 +34,7 @@ struct GenerationState {
   std::optional<GenerationScheduler> scheduler;
   std::optional<PolicyVersion> version;  // nothing until the first weights
   PartAssembler parts;
+  LimitedLog log{"inference"};
   uint64_t streams = 0;
   uint64_t next_ticket = 1;
   std::map<uint64_t, Pending> pending;  // by ticket

@@ -95,7 +95,9 @@ void on_gone(ReplaySelf self, const WorkerGone& gone) {
 }
 
 // Warns that a message of another process, which does not fit the run, is ignored.
-void drop(const std::string& what, const std::string& why) { log_warn("replay", what + " is dropped: " + why); }
+void drop(ReplaySelf self, const std::string& what, const std::string& why) {
+  self->state.misfits.warn(what + " is dropped: " + why, self->clock().now());
+}
 
 // Whether the current message comes from this worker.
 bool is_from(ReplaySelf self, uint64_t worker) {
@@ -109,7 +111,8 @@ bool is_remote(ReplaySelf self) { return self->current_sender()->node() != self-
 // Ends the worker that sent the current message, because the message does not fit the run. Its partial rollouts are
 // lost. If replay only dropped the message, the worker's credits would never come back.
 void expel(ReplaySelf self, uint64_t worker, const std::string& why) {
-  log_warn("replay", "worker " + std::to_string(worker) + " is removed from the run: " + why);
+  self->state.misfits.warn("worker " + std::to_string(worker) + " is removed from the run: " + why,
+                           self->clock().now());
   const CreditHolder handle = self->state.workers.at(worker);
   self->send_exit(handle, make_error(Fault::bad_message, why));
   forget_worker(self, handle.address(), {});
@@ -119,7 +122,7 @@ void expel(ReplaySelf self, uint64_t worker, const std::string& why) {
 // Refuses a hello. The sender is told to end, because it would wait for credits for ever. With Fault::incompatible its
 // process does not try again.
 void turn_away(ReplaySelf self, uint64_t worker, const std::string& why, Fault fault = Fault::bad_message) {
-  drop("the hello of worker " + std::to_string(worker), why);
+  drop(self, "the hello of worker " + std::to_string(worker), why);
   if (self->state.worker_of.contains(self->current_sender()->address())) return;  // it works under another number
   self->send_exit(caf::actor_cast<caf::actor>(self->current_sender()), make_error(fault, why));
 }
@@ -247,10 +250,10 @@ void on_applied(ReplaySelf self, const Applied& applied) {
   const std::string what =
       "version " + applied.version.text() + " of inference actor " + std::to_string(applied.inference_index);
   if (is_taken(st.receiver_of, self->current_sender()->address(), applied.inference_index))
-    return drop(what, "its number belongs to another one");
-  if (applied.version > st.store->version()) return drop(what, "this version has not been published yet");
+    return drop(self, what, "its number belongs to another one");
+  if (applied.version > st.store->version()) return drop(self, what, "this version has not been published yet");
   if (!st.store->applied(applied.inference_index, applied.version))
-    return drop(what, "it is older than the one before");
+    return drop(self, what, "it is older than the one before");
   if (st.receiver_of.try_emplace(self->current_sender()->address(), applied.inference_index).second)
     self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
   serve(self);

@@ -17,6 +17,7 @@
 #include "actors/run_context.h"
 #include "actors/sampling_watch.h"
 #include "actors/spec_fields.h"
+#include "runtime/base/limited_log.h"
 
 namespace troupe {
 
@@ -37,6 +38,7 @@ struct ReplayState {
   SamplingWatch sampling{{}};
   CreditWatch credits;
   SpecFields spec;               // of the run
+  LimitedLog misfits{name};      // messages of other processes that do not fit the run
   bool sampling_failed = false;  // the supervisor was told
   bool training_ended = false;   // what workers still leave unfinished is not counted as lost
   bool stopping = false;         // ends when the counts are closed

@@ -41,13 +41,15 @@ void on_report(StatsSelf self, const WorkerReport& report) {
   auto& st = self->state;
   if (!is_from(self, st.worker_of, report.worker)) return;
   if (const auto why = st.core->add(report, self->clock().now()))
-    log_warn("stats", "a report of worker " + std::to_string(report.worker) + " is dropped: " + *why);
+    st.misfits.warn("a report of worker " + std::to_string(report.worker) + " is dropped: " + *why,
+                    self->clock().now());
 }
 
 void on_report(StatsSelf self, const InferenceReport& report) {
   auto& st = self->state;
   if (!is_from(self, st.receiver_of, report.inference_index)) return;
-  if (const auto why = misfit(report)) return log_warn("stats", "a report of inference is dropped: " + *why);
+  if (const auto why = misfit(report))
+    return st.misfits.warn("a report of inference is dropped: " + *why, self->clock().now());
   st.core->add(report);
 }
 

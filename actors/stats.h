@@ -11,6 +11,7 @@
 #include "actors/replay_buffer.h"
 #include "actors/run_context.h"
 #include "actors/stats_core.h"
+#include "runtime/base/limited_log.h"
 
 namespace troupe {
 
@@ -18,6 +19,7 @@ struct StatsState {
   static inline const char* name = "stats";
   std::unique_ptr<StatsCore> core;
   NumberHolders worker_of, receiver_of;  // watched
+  LimitedLog misfits{name};              // reports that do not fit the run
   std::vector<Evaluation> early;         // of updates that replay has not told of
 };
 

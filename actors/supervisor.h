@@ -18,6 +18,7 @@
 #include "actors/replay_buffer.h"
 #include "actors/restart_limit.h"
 #include "actors/run_context.h"
+#include "runtime/base/limited_log.h"
 
 namespace troupe {
 
@@ -92,6 +93,10 @@ struct SupervisorState {
   std::map<uint64_t, RestartLimit> resting_workers, resting_inference;
   // How long the end of the run waits for each kind of child; nullopt until that kind was told to stop.
   std::optional<std::chrono::steady_clock::time_point> members_until, others_until;
+  // Processes that join and are lost again and again must not fill the log. A run of some 100 workers has all its
+  // lines.
+  static constexpr int kMemberLines = 256;  // of each kind at once
+  LimitedLog joins{name, kMemberLines}, losses{name, kMemberLines};
   RunOutcome outcome;
   bool interrupted = false;
   bool evaluated = false;

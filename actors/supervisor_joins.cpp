@@ -7,7 +7,6 @@
 #include "actors/config/config.h"
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_losses.h"
-#include "runtime/base/log.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
@@ -22,13 +21,16 @@ bool is_loopback(const std::string& address) {
   return address == "::1" || address == "localhost" || address.starts_with("127.");
 }
 
+std::string from(const JoinRequest& request) {
+  return " from " + printable(request.host) + " pid " + std::to_string(request.pid);
+}
+
 caf::result<Welcome> join_inference(SupervisorSelf self, const JoinRequest& request) {
   auto& st = self->state;
   if (!st.context->make_group_backend)
     return make_error(Fault::bad_message, "this run sends no weights to other processes");
   const InferenceIndex inference_index = st.next_inference_index++;
-  log_info("supervisor", "inference process " + std::to_string(inference_index) + " joins from " +
-                             printable(request.host) + " pid " + std::to_string(request.pid));
+  st.joins.info("inference process " + std::to_string(inference_index) + " joins" + from(request), self->clock().now());
   return Welcome{inference_index, to_json(st.context->config), {}, st.replay, st.stats, 0, st.context->run_id};
 }
 
@@ -55,8 +57,7 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   self->monitor(handle);
   st.members[handle.address()] = {id, handle, false};
   report_members(self);
-  log_info("supervisor", "worker " + std::to_string(id) + " joined from " + printable(request.host) + " pid " +
-                             std::to_string(request.pid));
+  st.joins.info("worker " + std::to_string(id) + " joined" + from(request), self->clock().now());
   return Welcome{id,       to_json(st.context->config),         place_worker(self, id), st.replay,
                  st.stats, st.dependencies.start.version.epoch, st.context->run_id};
 }
@@ -89,8 +90,9 @@ void on_serving(SupervisorSelf self, InferenceIndex inference_index) {
   if (it == st.inference.end() || it->second.serving || st.phase != Phase::running) return;
   it->second.serving = true;
   const std::vector<Placement::Move> moves = st.placement.add_inference(inference_index);
-  log_info("supervisor", "inference process " + std::to_string(inference_index) + " serves " +
-                             format_counted(moves.size(), "worker"));
+  st.joins.info(
+      "inference process " + std::to_string(inference_index) + " serves " + format_counted(moves.size(), "worker"),
+      self->clock().now());
   tell(self, moves);
 }
 

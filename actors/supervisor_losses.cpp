@@ -100,8 +100,9 @@ void lose_worker(SupervisorSelf self, const SupervisorState::Member& ended, cons
   const bool last = st.members.empty() && st.resting_workers.empty();
   const std::string waits = last ? "; no worker is left; waiting for one to join" : "";
   const std::string what = "worker " + std::to_string(ended.id);
-  if (!reason) return log_info("supervisor", what + " has left" + waits);
-  log_warn("supervisor", what + " ended: " + describe(reason) + waits);
+  const auto now = self->clock().now();
+  if (!reason) return st.losses.info(what + " has left" + waits, now);
+  st.losses.warn(what + " ended: " + describe(reason) + waits, now);
 }
 
 }  // namespace
@@ -109,7 +110,8 @@ void lose_worker(SupervisorSelf self, const SupervisorState::Member& ended, cons
 void lose_remote_inference(SupervisorSelf self, InferenceIndex inference_index, const std::string& why) {
   auto& st = self->state;
   const SupervisorState::Inference inference = st.inference.at(inference_index);
-  log_warn("supervisor", "inference process " + std::to_string(inference_index) + " is gone (" + why + ")");
+  st.losses.warn("inference process " + std::to_string(inference_index) + " is gone (" + why + ")",
+                 self->clock().now());
   self->demonitor(inference.service.address());
   self->send(inference.host, Expelled{inference_index, why});
   self->send(st.publisher, ReceiverGone{inference_index});
@@ -135,7 +137,8 @@ void forget_former_worker(SupervisorSelf self, const caf::actor_addr& host) {
   const auto former = st.members.find(host);
   if (former == st.members.end()) return;
   self->demonitor(host);
-  log_warn("supervisor", "worker " + std::to_string(former->second.id) + " ended; its process joins again");
+  st.losses.warn("worker " + std::to_string(former->second.id) + " ended; its process joins again",
+                 self->clock().now());
   self->send(st.replay, WorkerGone{former->second.id});
   forget_worker(self, SupervisorState::Member(former->second));
 }

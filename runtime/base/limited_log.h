@@ -1,6 +1,8 @@
 #pragma once
-// Limits warnings that other processes can cause at any rate: 20 at once, then one per second. One thread at a time.
+// Limits lines that other processes can cause at any rate: so many at once, then one per second. A line that is written
+// after others were left out says how many. One thread at a time.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,27 +14,37 @@ namespace troupe {
 
 class LimitedLog {
  public:
-  explicit LimitedLog(std::string component) : component_(std::move(component)) {}
+  using Clock = TokenBucket::Clock;
+
+  explicit LimitedLog(std::string component, int at_once = 20)
+      : component_(std::move(component)), bucket_(at_once, 1) {}
   LimitedLog(const LimitedLog&) = delete;
   LimitedLog& operator=(const LimitedLog&) = delete;
   ~LimitedLog() {
-    if (left_out_ > 0) log_warn(component_, std::to_string(left_out_) + " more warnings of this kind were left out");
+    if (left_out_ > 0) last_(component_, std::to_string(left_out_) + " more lines of this kind were left out");
   }
 
-  void warn(std::string_view text) {
-    if (!bucket_.take(1, TokenBucket::Clock::now())) {
+  // Actors give the time of their own clock.
+  void warn(std::string_view text, Clock::time_point now = Clock::now()) { write(log_warn, text, now); }
+  void info(std::string_view text, Clock::time_point now = Clock::now()) { write(log_info, text, now); }
+
+ private:
+  using Log = void (*)(std::string_view component, std::string_view text);
+
+  void write(Log log, std::string_view text, Clock::time_point now) {
+    last_ = log;
+    if (!bucket_.take(1, now)) {
       ++left_out_;
       return;
     }
-    const std::string more =
-        left_out_ == 0 ? "" : " (" + std::to_string(left_out_) + " warnings before this one were left out)";
+    const std::string more = left_out_ == 0 ? "" : " (" + std::to_string(left_out_) + " lines before it were left out)";
     left_out_ = 0;
-    log_warn(component_, std::string(text) + more);
+    log(component_, std::string(text) + more);
   }
 
- private:
   std::string component_;
-  TokenBucket bucket_{20, 1};
+  TokenBucket bucket_;
+  Log last_ = log_warn;  // of the newest line
   uint64_t left_out_ = 0;
 };
 

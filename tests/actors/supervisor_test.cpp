@@ -16,6 +16,7 @@
 #include "actors/spec_fields.h"
 #include "actors/stats.h"
 #include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
 #include "runtime/caf/system.h"
 #include "runtime/stats/bottleneck.h"
 #include "runtime/stats/snapshot.h"
@@ -252,6 +253,49 @@ TEST_CASE("supervisor: stats knows the workers that were started or have joined 
   run.scheduler->run();
   CHECK(view().workers_starting == 0);
   CHECK(find_bottleneck(view()).what == "waiting for workers");
+}
+
+namespace {
+
+// The number of times that `text` is in the log that a test keeps in memory.
+size_t count_in(const MemoryDisk& disk, const std::string& text) {
+  const std::string log = disk.read("log");
+  size_t count = 0;
+  for (size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("supervisor: 100 workers that join at once, and leave at once, have a line each") {
+  MemoryDisk disk;
+  Run run;
+  open_log(disk.open_append("log"), {LogLevel::info, LogLevel::error, false});
+  for (int i = 0; i < 100; ++i) run.add_host();
+  CHECK(count_in(disk, " joined from ") == 100);
+  for (const SilentHost& host : run.hosts) caf::anon_send_exit(host, caf::exit_reason::kill);
+  run.scheduler->run();
+  CHECK(count_in(disk, " ended: ") == 100);
+  CHECK(count_in(disk, " left out") == 0);
+}
+
+TEST_CASE("supervisor: of workers that join and are lost again and again the log has some lines, and their number") {
+  MemoryDisk disk;
+  Run run;
+  open_log(disk.open_append("log"), {LogLevel::info, LogLevel::error, false});
+  const SilentHost again = run.add_host();
+  for (int i = 0; i < 400; ++i) run.join(again);
+  for (int i = 0; i < 600; ++i) caf::anon_send_exit(run.add_host(), caf::exit_reason::kill);
+  run.scheduler->run();
+  CHECK(run.state_of<SilentHostState>(again).numbers.back() == 400);
+  CHECK(run.state().members.size() == 1);  // the lines are left out, nothing else
+  CHECK(run.state().next_worker == 1001);
+  CHECK(count_in(disk, " joined from ") == 256);
+  CHECK(count_in(disk, " ended: ") + count_in(disk, "joins again") == 256);
+  run.scheduler->clock().advance_time(1s);
+  run.join(again);
+  CHECK(count_in(disk, "worker 1001 joined from test pid 1 (745 lines before it were left out)") == 1);
+  CHECK(count_in(disk, "worker 400 ended; its process joins again (744 lines before it were left out)") == 1);
 }
 
 TEST_CASE("supervisor: a worker of another process is told the epoch of the run, and its own workers get it") {

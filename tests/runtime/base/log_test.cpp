@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "runtime/base/limited_log.h"
 #include "runtime/base/memory_disk.h"
 #include "runtime/base/output_log.h"
 #include "tests/support/test.h"
@@ -96,6 +97,23 @@ TEST_CASE("log: the same text at another level is another line") {
   log_info("env", "failed");
   log_error("env", "failed");
   CHECK(lines_in(log.text()) == 2);
+}
+
+TEST_CASE("limited_log: so many lines at once, then one per second, and the next line says how many were left out") {
+  LogToMemory log;
+  const auto start = LimitedLog::Clock::now();
+  {
+    LimitedLog limited("supervisor", 256);
+    for (int i = 0; i < 300; ++i) limited.info("worker " + std::to_string(i) + " joined", start);
+    CHECK(lines_in(log.text()) == 256);
+    CHECK(log.text().ends_with(" info    supervisor: worker 255 joined\n"));
+    limited.warn("worker 7 ended", start + 1s);
+    CHECK(log.text().ends_with(" warning supervisor: worker 7 ended (44 lines before it were left out)\n"));
+    limited.warn("worker 8 ended", start + 1500ms);
+    limited.info("worker 300 joined", start + 1900ms);
+    CHECK(lines_in(log.text()) == 257);
+  }
+  CHECK(log.text().ends_with(" info    supervisor: 2 more lines of this kind were left out\n"));
 }
 
 TEST_CASE("log: lines that cannot be written are counted, and later ones are written") {
