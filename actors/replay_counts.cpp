@@ -46,6 +46,7 @@ void report(ReplaySelf self, std::optional<UpdateMessage> update) {
   report.uncounted = st.store->uncounted_at_most();
   report.reuse = st.store->mean_reuse();
   report.busy_us = self->busy_us();
+  report.late_wait_seconds = st.store->late_wait_seconds();
   report.answers = st.store->answer_figures();
   report.lags = std::exchange(st.lags, {});
   report.episodes = st.store->take_episodes();

@@ -191,7 +191,7 @@ std::optional<SuperBatch> ReplayStore::sample(std::chrono::nanoseconds now) {
     if (!waits_since_) waits_since_ = now;
     return std::nullopt;
   }
-  if (waits_since_) answers_.late_wait_seconds += std::chrono::duration<double>(now - *waits_since_).count();
+  if (waits_since_) late_wait_seconds_ += std::chrono::duration<double>(now - *waits_since_).count();
   waits_since_.reset();
   if (config_.mode == "consume_once") return hand_out(draw_oldest());
   SuperBatch batch = hand_out(draw_uniform());

@@ -128,6 +128,8 @@ class ReplayStore {
   const std::vector<std::pair<uint64_t, uint32_t>>& last_lags() const { return last_lags_; }
   // Of a token run.
   const AnswerFigures& answer_figures() const { return answers_; }
+  // How long updates have waited for rollouts that would otherwise have exceeded the lag cap.
+  double late_wait_seconds() const { return late_wait_seconds_; }
   // Updates that trained on a sample, averaged over the samples that any has; unknown before the first.
   double mean_reuse() const;
   // That the next super-batch is for; no weights are newer.
@@ -188,9 +190,10 @@ class ReplayStore {
   uint64_t trained_before_ = 0;  // samples that earlier starts of the run trained on
   bool closed_ = false;
   AnswerFigures answers_;
-  std::optional<std::chrono::nanoseconds> waits_since_;  // for late answers
-  uint64_t filtered_in_a_row_ = 0;                       // samples since the last super-batch
-  uint64_t renewal_uses_ = 0;  // "reuse": sample uses for which a full buffer has not yet admitted new samples
+  std::optional<std::chrono::nanoseconds> waits_since_;  // for late rollouts
+  double late_wait_seconds_ = 0;
+  uint64_t filtered_in_a_row_ = 0;  // samples since the last super-batch
+  uint64_t renewal_uses_ = 0;       // "reuse": sample uses for which a full buffer has not yet admitted new samples
   uint64_t last_env_step_ = std::numeric_limits<uint64_t>::max();
   uint64_t steps_per_sample_ = 1;
   bool last_batch_out_ = false;  // one that tells the trainer to stop

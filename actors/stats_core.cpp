@@ -137,7 +137,6 @@ void StatsCore::note(const AnswerFigures& answers) {
   if (answers.produced > 0) now_.cut_fraction = ratio(answers.cut, answers.produced);
   if (answers.trained > 0) now_.trained_length = ratio(answers.trained_tokens, answers.trained);
   if (answers.dropped > 0) now_.dropped_length = ratio(answers.dropped_tokens, answers.dropped);
-  now_.late_wait_seconds = answers.late_wait_seconds;
 }
 
 void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
@@ -147,6 +146,7 @@ void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   now_.workers_total = report.workers_total;
   now_.uncounted_at_most = report.uncounted;
   now_.reuse = report.reuse;
+  now_.late_wait_seconds = report.late_wait_seconds;
   note(report.answers);
   busy_.replay = report.busy_us;
   if (report.training_ended) end_training(now);

@@ -94,11 +94,9 @@ struct AnswerFigures {
   uint64_t cut = 0;  // of those produced, that reached generation.max_tokens
   uint64_t trained = 0, trained_tokens = 0;
   uint64_t dropped = 0, dropped_tokens = 0;
-  double late_wait_seconds = 0;  // that updates waited for answers under way, see replay.late
 
   template <class I> friend typename I::result_type inspect(I& f, AnswerFigures& x) {
-    return f(x.produced, x.produced_tokens, x.cut, x.trained, x.trained_tokens, x.dropped, x.dropped_tokens,
-             x.late_wait_seconds);
+    return f(x.produced, x.produced_tokens, x.cut, x.trained, x.trained_tokens, x.dropped, x.dropped_tokens);
   }
 };
 
@@ -111,7 +109,8 @@ struct ReplayReport {
   uint64_t workers_total = 0;  // ever connected
   uint64_t uncounted = 0;      // see ReplayStore::uncounted_at_most()
   double reuse = 0;
-  uint64_t busy_us = 0;  // time in handlers, of this start
+  double late_wait_seconds = 0;  // that updates of this start waited for rollouts under way, see replay.late
+  uint64_t busy_us = 0;          // time in handlers, of this start
   AnswerFigures answers;
   bool training_ended = false;
   // Since the report before:

@@ -107,6 +107,7 @@ struct StatsSnapshot {
   double lag_p95 = kUnknown;
   double lag_max = kUnknown;
   uint64_t lag_cap = 0;
+  double late_wait_seconds = 0;  // that updates of this start waited for rollouts under way, see replay.late
   Ledger ledger;
   uint64_t uncounted_at_most = 0;  // samples that crashed workers may have made beyond those in the ledger
 
@@ -117,7 +118,6 @@ struct StatsSnapshot {
   double cut_fraction = kUnknown;               // of the answers, those that reached the largest number of tokens
   double trained_length = kUnknown;             // mean tokens of the answers that were trained
   double dropped_length = kUnknown;             // likewise of those dropped as stale
-  double late_wait_seconds = 0;                 // that updates waited for late answers
 
   uint64_t inference_up = 0;         // inference actors that serve, in this process and others
   uint64_t inference_own = 0;        // configured in this process; not in the JSON

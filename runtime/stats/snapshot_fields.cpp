@@ -166,6 +166,10 @@ constexpr std::array kFields = {
     SnapshotField{kLag, "lag.max", "lag_max_updates", "updates", kTrained, "maximum of the same", of<&S::lag_max>},
     SnapshotField{kLag, "lag.cap", "lag_cap_updates", "updates", kAlways,
                   "the lag cap `replay.max_policy_lag`, which no trained sample exceeds", of<&S::lag_cap>},
+    SnapshotField{kLag, "replay.late_wait_seconds", "replay_late_wait_seconds_total", "s", kTimed,
+                  "time that updates waited for rollouts, or answers, which would otherwise have exceeded the lag cap "
+                  "(`replay.late` `wait`), since the start of the process",
+                  of<&S::late_wait_seconds>},
     SnapshotField{kLedger, "ledger.produced", "samples_produced_total", "samples", kAlways,
                   "over all starts: arrived at the replay buffer in a rollout, or were in an unfinished rollout when "
                   "their worker ended; always the sum of the other entries `ledger.`",
@@ -217,10 +221,6 @@ constexpr std::array kFields = {
     SnapshotField{kLedger, "answers.dropped_length", "answers_dropped_length_tokens", "tokens",
                   "token runs, once an answer was dropped",
                   "mean length of the answers in `ledger.dropped_stale`, over the same time", of<&S::dropped_length>},
-    SnapshotField{kLedger, "answers.late_wait_seconds", "answers_late_wait_seconds_total", "s", kTimed,
-                  "time that updates waited for answers which would otherwise have exceeded the lag cap (`replay.late` "
-                  "`wait`), since the start of the process",
-                  of<&S::late_wait_seconds>},
     SnapshotField{kInference, "batch.size_p50", "batch_size_p50_rows", "rows", kServed,
                   "median batch size of the latest forward passes", of<&S::batch_size_p50>},
     SnapshotField{kInference, "batch.full", "batches_total{reason=full}", "forward passes", kAlways,

@@ -1,6 +1,7 @@
 #include "actors/replay_store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "tests/actors/rollouts.h"
@@ -14,7 +15,8 @@ namespace {
 // Super-batches of 16 samples, rollouts of 4 steps x 2 columns, one worker with two groups.
 struct Fixture {
   explicit Fixture(int64_t lag = 1, const std::string& mode = "consume_once", int64_t capacity = 0,
-                   const std::string& draw = "column") {
+                   const std::string& draw = "column", const std::string& late = "drop") {
+    config.late = late;
     config.mode = mode;
     config.draw = draw;
     config.max_policy_lag = lag;
@@ -99,6 +101,28 @@ TEST_CASE("replay_store: consume_once draws every sample once, oldest first") {
   f.store->trained(1);
   CHECK(f.store->ledger().trained == 32);
   f.check_ledger();
+}
+
+TEST_CASE("replay_store: with late \"wait\", the time that updates wait for late rollouts is counted") {
+  using namespace std::chrono_literals;
+  Fixture f(1, "consume_once", 0, "column", "wait");
+  f.store->applied(0, {});
+  REQUIRE(f.granted() == 4);
+  f.push(2);
+  REQUIRE(f.store->sample(1s));
+  f.store->trained(0);
+  f.store->applied(0, {0, 1});
+  REQUIRE(f.granted() == 2);
+  f.push(2, /*version=*/1);  // could be trained, but then two of version 0 could not
+  CHECK_FALSE(f.store->sample(2s));
+  CHECK_FALSE(f.store->sample(4s));
+  CHECK(f.store->late_wait_seconds() == 0);
+  f.push(2);
+  CHECK(f.store->sample(4500ms));
+  CHECK(f.store->late_wait_seconds() == 2.5);
+  CHECK(f.store->sample(9s));
+  CHECK(f.store->late_wait_seconds() == 2.5);
+  CHECK(f.store->ledger().dropped_stale == 0);
 }
 
 TEST_CASE("replay_store: samples above the lag cap are dropped at sampling and counted") {
