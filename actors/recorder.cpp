@@ -83,6 +83,14 @@ void save(RecorderSelf self, const RunContext& context, RunSink& sink, const Sup
   self->send(supervisor, written);
 }
 
+void pass_on(RunSink& sink, const SnapshotMessage& message) {
+  attempt([&] {
+    if (message.use == SnapshotUse::point) sink.record(*message.snapshot);
+    if (message.use == SnapshotUse::report) sink.show(*message.snapshot);
+    if (message.use == SnapshotUse::port) sink.publish(*message.snapshot);
+  });
+}
+
 // Does everything, one after the other.
 RecorderActor::behavior_type writer(RecorderSelf self, RunContextPtr context, std::shared_ptr<RunSink> sink,
                                     const Supervisor& supervisor) {
@@ -91,13 +99,7 @@ RecorderActor::behavior_type writer(RecorderSelf self, RunContextPtr context, st
       [=](const CheckpointMessage& message) { save(self, *context, *sink, supervisor, message); },
       [self](ActorState& state) { self->state.states[state.name] = std::move(state.bytes); },
       [=](const Evaluation& evaluation) { attempt([&] { sink->evaluated(evaluation); }); },
-      [=](const SnapshotMessage& message) {
-        attempt([&] {
-          if (message.use == SnapshotUse::point) sink->record(*message.snapshot);
-          if (message.use == SnapshotUse::report) sink->show(*message.snapshot);
-          if (message.use == SnapshotUse::port) sink->publish(*message.snapshot);
-        });
-      },
+      [=](const SnapshotMessage& message) { pass_on(*sink, message); },
       [self](const Stop&) {
         if (const uint64_t count = self->state.unlogged; count > 0)
           log_error("recorder", "checkpoints: " + std::to_string(count) + " more could not be written");
@@ -122,10 +124,7 @@ RecorderActor::behavior_type recorder(RecorderSelf self, RunContextPtr context, 
       [self, disk](const Evaluation& evaluation) { self->send(disk, evaluation); },
       [self, disk, sink](const SnapshotMessage& message) {
         if (message.use == SnapshotUse::point) return self->send(disk, message);
-        attempt([&] {
-          if (message.use == SnapshotUse::report) sink->show(*message.snapshot);
-          if (message.use == SnapshotUse::port) sink->publish(*message.snapshot);
-        });
+        pass_on(*sink, message);
       },
       [self, disk](const Stop& stop) { self->send(disk, stop); },
   };
