@@ -264,7 +264,8 @@ void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
   s.elapsed_seconds = start_.totals.elapsed_seconds + seconds(now - started_);
   const double trained = seconds(now - training_started_);
   s.progress = progress(trained);
-  if (s.progress > progress_before_) s.eta_seconds = trained * (1 - s.progress) / (s.progress - progress_before_);
+  if (!s.training_ended && s.progress > progress_before_)
+    s.eta_seconds = trained * (1 - s.progress) / (s.progress - progress_before_);
   s.env_steps_per_second = env_rate_.over(now, kShort);
   s.env_steps_per_second_60s = env_rate_.over(now, kLong);
   s.updates_per_second = update_rate_.over(now, kShort);

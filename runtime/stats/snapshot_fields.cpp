@@ -97,7 +97,7 @@ constexpr std::array kFields = {
                   "will reach; 0 without any of them",
                   of<&S::progress>},
     SnapshotField{kProgress, "eta_seconds", "eta_seconds", "s",
-                  "once this start has made progress, not in deterministic runs",
+                  "once this start has made progress, until training has ended; not in deterministic runs",
                   "time until that limit at the present pace", of<&S::eta_seconds>},
     SnapshotField{kProgress, "bottleneck.what", "", "text", kAlways,
                   "what limits the run; empty once training has ended", of_bottleneck<&Bottleneck::what>},

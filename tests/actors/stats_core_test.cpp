@@ -576,6 +576,7 @@ TEST_CASE("stats: times and rates are those of the training, however long the la
     core.add(after(1000 * second), kStart + seconds(second));
     core.take_view(kStart + seconds(second));
   }
+  CHECK(core.take_view(kStart + seconds(3)).eta_seconds > 0);
   ReplayReport last = after(3000);
   last.training_ended = true;
   core.add(last, kStart + seconds(3));
@@ -584,6 +585,7 @@ TEST_CASE("stats: times and rates are those of the training, however long the la
     for (const StatsSnapshot& s : {core.take_view(kStart + seconds(later)), core.take_point(kStart + seconds(later))}) {
       CHECK(s.elapsed_seconds == 3);
       CHECK(s.env_steps_per_second == 1000);
+      CHECK_FALSE(std::isfinite(s.eta_seconds));  // nothing is left to train, however far from its limit the run is
     }
     CHECK(core.totals(kStart + seconds(later)).elapsed_seconds == 3);
   }

@@ -82,6 +82,9 @@ TEST_CASE("finished_run: a run at its limit with summary and evaluation is finis
         path +
             ": this run has reached stop.updates 4 (4 updates, 9 environment steps); to train further, "
             "raise the limit, like --set stop.updates=8");
+  config.model.kind = kDecoderKind;  // a token run counts answers
+  CHECK(line_after(whole).find(" (4 updates, 9 answers); ") != std::string::npos);
+  config.model.kind = "mlp";
   CHECK(line_after(whole, {{"reason", "interrupted"}}).empty());
   CHECK(line_after(whole, {{"updates", 3}}).empty());
   CHECK(line_after(whole, {{"error", "the trainer failed"}}).empty());

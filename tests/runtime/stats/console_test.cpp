@@ -347,7 +347,7 @@ TEST_CASE("console: a small KL is not shown as 0") {
   CHECK(console_line(s).find("KL 0.0000") != std::string::npos);
 }
 
-TEST_CASE("console: after the end of training no bottleneck is shown") {
+TEST_CASE("console: after the end of training neither a bottleneck nor an ETA is shown") {
   StatsSnapshot s = running();
   s.training_ended = true;
   s.workers_up = 0;
@@ -355,7 +355,11 @@ TEST_CASE("console: after the end of training no bottleneck is shown") {
   CHECK(text_of(find_bottleneck(s)).empty());
   CHECK(console_line(s).find("bottleneck") == std::string::npos);
   CHECK(console_line(s).find("  training has ended  ") != std::string::npos);
-  for (const std::string& line : console_block("demo", s, 80)) CHECK(line.find("bottleneck") == std::string::npos);
+  CHECK(console_line(s).find("ETA") == std::string::npos);
+  for (const std::string& line : console_block("demo", s, 80)) {
+    CHECK(line.find("bottleneck") == std::string::npos);
+    CHECK(line.find("ETA") == std::string::npos);
+  }
 }
 
 TEST_CASE("console: a token run counts answers and tokens") {
