@@ -84,6 +84,8 @@ class FlowView {
                      element("td", { class: "number" }, formatted(count / produced, "0 to 1")));
     });
     const total = element("tr", {}, element("th", { scope: "row" }, "produced"), element("td", { class: "number" }, formatted(at(s, "ledger.produced"))), element("td", {}));
-    this.ledger.replaceChildren(bar, element("table", {}, element("tbody", {}, ...rows, total)));
+    const uncounted = element("tr", {}, element("th", { scope: "row" }, "made by workers that were killed and in none of these counts, at most"),
+                              element("td", { class: "number" }, formatted(at(s, "uncounted_at_most"))), element("td", {}));
+    this.ledger.replaceChildren(bar, element("table", {}, element("tbody", {}, ...rows, total, uncounted)));
   }
 }

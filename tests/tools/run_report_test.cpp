@@ -366,6 +366,26 @@ TEST_CASE("run_report: if the summary cannot be written, that is reported, and t
   close(file);
 }
 
+TEST_CASE("run_report: the end says how many samples no count includes, if there can be any") {
+  const test::TempFolder folder;
+  const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
+  Output console(file);
+  for (const uint64_t uncounted : {0, 1, 2048}) {
+    ReplayStart start;
+    start.uncounted = uncounted;
+    Fixture f(start, nullptr, console);
+    f.finish();
+    CHECK(f.summary()["uncounted_at_most"] == uncounted);
+  }
+  std::stringstream shown;
+  shown << std::ifstream(folder / "out").rdbuf();
+  const std::string text = shown.str();
+  CHECK(text.find("uncounted") != std::string::npos);
+  CHECK(text.find("uncounted") == text.find("uncounted: at most 1 sample that killed workers made\n"));
+  CHECK(text.find("\nuncounted: at most 2,048 samples that killed workers made\n") != std::string::npos);
+  close(file);
+}
+
 TEST_CASE("run_report: the seconds of the summary end with the training, not with the last evaluation") {
   for (const bool deterministic : {false, true}) {
     Fixture f;

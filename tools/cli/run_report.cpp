@@ -309,6 +309,10 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
              format_seconds(start_.totals.elapsed_seconds + wall_seconds - after_training));
   // The command prints the error that ended the run.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
+  if (last_.uncounted_at_most > 0)
+    close_with("uncounted: at most " +
+               format_counted(last_.uncounted_at_most, is_token_run(config_) ? "answer" : "sample") +
+               " that killed workers made");
   if (outcome.evaluation && outcome.evaluation->error.empty())
     close_with(evaluation_text(*outcome.evaluation, is_token_run(config_)));
   if (!outcome.evaluation && newest_)
