@@ -8,6 +8,12 @@
 
 const kDashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5]];
 const kTableRows = 100;
+const kMinute = 60, kHour = 3600, kDay = 86400;
+/** Seconds between two labels of an axis of time. */
+const kTimeSteps = [
+  ...[1, 2, 5, 10, 15, 30], ...[1, 2, 5, 10, 15, 30].map((n) => n * kMinute), ...[1, 2, 3, 6, 12].map((n) => n * kHour),
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map((n) => n * kDay),
+];
 
 /** @param {string} axis */
 const axisName = (axis) => /** @type {Record<string, string>} */ ({ env_steps: words.steps, updates: "updates", elapsed_seconds: "time" })[axis];
@@ -36,7 +42,8 @@ class Chart {
     const heading = element("h3", {}, this.title);
     const known = spec.curves.map((curve) => meanings.get(curve.path)).find((metric) => metric);
     if (known) heading.setAttribute("title", known.help);
-    this.card = element("section", { class: "card", "aria-label": this.title }, heading, this.legend, this.plotted, this.details);
+    // Hidden until it has a curve.
+    this.card = element("section", { class: "card", hidden: "", "aria-label": this.title }, heading, this.legend, this.plotted, this.details);
     this.plot = null;
     this.drawn = "";
     /** @type {number | null} */
@@ -105,7 +112,7 @@ class Chart {
       cursor: { sync: { key: "x", setSeries: false }, drag: { x: true, y: false } },
       series: [{ label: axisName(axis) }, ...series],
       axes: [
-        { ...look(), size: 30, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
+        { ...look(), size: 30, ...(time ? { incrs: kTimeSteps, space: 60 } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
         { ...look(), size: labelWidth, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => percent ? short(100 * v) + " %" : short(v)) },
       ],
       hooks: { draw: [(/** @type {any} */ plot) => this.markRestarts(plot, axis)], setSelect: [zoomed], setCursor: [(/** @type {any} */ plot) => this.point(plot.cursor.idx ?? null, axis)] },

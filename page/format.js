@@ -90,6 +90,18 @@ function duration(seconds) {
   return hours > 0 ? hours + ":" + two(minutes) + ":" + two(all % 60) : minutes + ":" + two(all % 60);
 }
 
+/** What the viewer chose, which the browser keeps for this address. It may refuse to keep anything. */
+const choices = {
+  /** @param {string} name */
+  get(name) {
+    try { return localStorage.getItem("troupe." + name); } catch { return null; }
+  },
+  /** @param {string} name @param {string} value */
+  set(name, value) {
+    try { localStorage.setItem("troupe." + name, value); } catch { /* the choice ends with the page */ }
+  },
+};
+
 /** The value at a dotted path of a snapshot. @param {any} snapshot @param {string} path */
 function at(snapshot, path) {
   let value = snapshot;

@@ -34,9 +34,15 @@ function showState() {
 function showHeader() {
   showState();
   const s = newest;
-  if (!s) return;
   const progress = at(s, "progress");
   byId("progress").setAttribute("value", String(progress || 0));
+  showAlarms(s);
+  if (!s) {
+    byId("progress-text").textContent = "waiting for the first snapshot";
+    byId("figures").replaceChildren();
+    byId("verdict").replaceChildren();
+    return;
+  }
   const parts = [formatted(progress, "0 to 1"), duration(Number(at(s, "elapsed_seconds") || 0)) + " elapsed"];
   if (at(s, "eta_seconds") !== null && !at(s, "training_ended")) parts.push(duration(at(s, "eta_seconds")) + " left");
   if (evaluating(s)) parts.push(evaluating(s));
@@ -46,7 +52,6 @@ function showHeader() {
   byId("figures").replaceChildren(...figures.map(([name, text]) =>
     element("div", {}, element("dt", {}, typeof name === "function" ? /** @type {any} */ (name)() : name), element("dd", {}, /** @type {any} */ (text)(s)))));
   const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
-  showAlarms(s);
   byId("verdict").replaceChildren(...(what ? [element("b", what === "none" ? {} : { class: "limit" }, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
 }
 
@@ -78,8 +83,12 @@ function showAll() {
 function received(message) {
   if (message.type === "hello") {
     const run = JSON.stringify([message.run, ...["seed", "env.id", "task.name"].map((path) => at(message.config, path))]);
-    restarting = restarting || (started !== null && message.started !== started);
-    if (shown !== null && run !== shown) beginOther(message.run);
+    if (shown !== null && run !== shown) {
+      beginOther(message.run);
+    } else if (started !== null && message.started !== started) {
+      restarting = true;
+      events.add("The run was started again.");  // before anything that the new start tells
+    }
     shown = run;
     started = message.started ?? null;
     byId("run").textContent = message.run || "troupe";
@@ -128,7 +137,7 @@ function beginOther(name) {
   restarting = false;
   newest = null;
   store.clear();
-  events.before = null;
+  events.before = events.verdict = null;
   events.add(`Another run is served at this address: ${name}. The curves of the one before are gone.`);
 }
 
@@ -156,9 +165,7 @@ function remember(message) {
 function restarted(envSteps) {
   if (!restarting) return;
   restarting = false;
-  if (store.rows === 0) return;
-  events.add("The run was started again.");
-  store.restart(envSteps);
+  if (store.rows > 0) store.restart(envSteps);
 }
 
 const connection = new Connection({
@@ -211,13 +218,24 @@ function setTheme(theme) {
   showAll();
 }
 
-learning.begin(meanings);
-makeTabs();
-setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-byId("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-byId("axis").addEventListener("change", (event) => {
-  learning.axis = /** @type {HTMLSelectElement} */ (event.target).value;
+/** @param {string} axis */
+function setAxis(axis) {
+  /** @type {HTMLSelectElement} */ (byId("axis")).value = learning.axis = axis;
   learning.zoom(null);
   showAll();
+}
+
+learning.begin(meanings);
+makeTabs();
+const chosenTheme = choices.get("theme"), chosenAxis = choices.get("axis");
+setTheme(chosenTheme === "dark" || chosenTheme === "light" ? chosenTheme : matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+byId("theme").addEventListener("click", () => {
+  setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  choices.set("theme", document.documentElement.dataset.theme || "");
+});
+setAxis(chosenAxis !== null && kAxes.includes(chosenAxis) ? chosenAxis : "env_steps");
+byId("axis").addEventListener("change", (event) => {
+  setAxis(/** @type {HTMLSelectElement} */ (event.target).value);
+  choices.set("axis", learning.axis);
 });
 addEventListener("resize", showAll);

@@ -43,6 +43,8 @@ class EventsView {
     this.none = element("p", { class: "faint" }, "Nothing has happened since this page was opened.");
     this.panel = element("section", {}, this.none, this.list);
     this.before = null;
+    /** The last bottleneck that was told. @type {string | null} */
+    this.verdict = null;
   }
 
   /** @param {string} text */
@@ -57,6 +59,7 @@ class EventsView {
 
   /** What the run says at the first snapshot that this page sees. @param {any} s */
   first(s) {
+    this.verdict = at(s, "bottleneck.what");
     for (const [name, level] of Object.entries(at(s, "alarms") || {}))
       this.add(`Alarm ${name} (${level === 2 ? "error" : "warning"}), raised before this page was opened: ${(at(s, "alarm_texts") || {})[name] || ""}`);
     if (at(s, "failed_evaluations.error")) this.add("Before this page was opened: " + failedEvaluation(s));
@@ -78,7 +81,11 @@ class EventsView {
     if (changed("skipped_steps")) this.add(`Optimizer steps skipped because they were not finite: ${text("skipped_steps")}.`);
     if (changed("quarantined")) this.add(`Rows in quarantine after failures: ${text("quarantined")}.`);
     if (changed("last_error") && at(s, "last_error")) this.add("Error: " + at(s, "last_error"));
-    if (changed("bottleneck.what") && at(s, "bottleneck.what") && at(s, "bottleneck.what") !== "unknown") this.add(`Bottleneck: ${at(s, "bottleneck.what")}.`);
+    const verdict = at(s, "bottleneck.what");
+    if (verdict && verdict !== "unknown" && verdict !== this.verdict) {
+      this.verdict = verdict;
+      this.add(`Bottleneck: ${verdict}.`);
+    }
     const alarms = at(s, "alarms") || {}, alarmsBefore = at(before, "alarms") || {};
     for (const name of Object.keys(alarms))
       if (!(name in alarmsBefore)) this.add(`Alarm ${name} (${alarms[name] === 2 ? "error" : "warning"}): ${(at(s, "alarm_texts") || {})[name] || ""}`);

@@ -190,6 +190,94 @@ class Page(unittest.TestCase):
             self.check_table("Episode length", published)
             self.open()
 
+    def choose_axis(self, name):
+        self.browser.value(f"(byId('axis').value = '{name}', byId('axis').dispatchEvent(new Event('change')), true)")
+
+    def events(self):
+        """The events, oldest first."""
+        return self.browser.value("[...events.list.children].map((event) => event.lastChild.textContent)")[::-1]
+
+    def test_before_the_first_snapshot_the_page_says_that_it_waits_and_shows_no_empty_charts(self):
+        self.open()
+        self.browser.wait("live === 'live' && meanings.size > 0")
+        self.browser.wait("byId('progress-text').textContent === 'waiting for the first snapshot'")
+        cards = "[...document.querySelectorAll('.charts .card')].filter((card) => card.getClientRects().length > 0).length"
+        self.assertEqual(self.browser.value(cards), 0)
+        self.server.publish(snapshot(1), snapshot(2))
+        self.wait_for(2)
+        self.browser.wait(f"{cards} === kCharts.length")
+        self.assertNotIn("waiting", self.browser.value("byId('progress-text').textContent"))
+
+    def test_the_labels_of_the_time_axis_are_evenly_spaced_and_whole(self):
+        self.server.publish(*[snapshot(n) for n in range(1, 13)])
+        self.open()
+        self.wait_for(12)
+        self.choose_axis("elapsed_seconds")
+        self.browser.wait("learning.charts[0].plot.data[0][0] === 2")  # drawn anew
+        axis = "learning.charts[0].plot.axes[0]"
+        for seconds in (8, 25, 100, 700, 3_000, 20_000, 90_000, 900_000, 9_000_000):
+            with self.subTest(seconds=seconds):
+                self.browser.value(f"(learning.zoom([0, {seconds}]), true)")
+                self.browser.wait(f"learning.charts[0].plot.scales.x.max === {seconds}")
+                places, labels = self.browser.value(f"[{axis}._splits, {axis}._values]")
+                self.assertGreaterEqual(len(places), 3)
+                steps = {after - before for before, after in zip(places, places[1:])}
+                self.assertEqual(len(steps), 1, places)
+                self.assertIn(steps.pop(), self.browser.value("kTimeSteps"))
+                self.assertEqual(labels, self.browser.value(f"{json.dumps(places)}.map(duration)"))
+                self.assertEqual(len(set(labels)), len(labels))
+
+    def test_a_reload_keeps_the_theme_and_the_x_axis(self):
+        self.server.publish(*[snapshot(n) for n in range(1, 5)])
+        self.open()
+        self.wait_for(4)
+        theme = "document.documentElement.dataset.theme"
+        for axis, drawn in (("elapsed_seconds", [2, 4, 6, 8]), ("updates", [10, 20, 30, 40])):
+            before = self.browser.value(theme)
+            self.browser.value("(byId('theme').click(), true)")
+            self.choose_axis(axis)
+            self.open()
+            self.wait_for(4)
+            self.assertNotEqual(self.browser.value(theme), before)
+            self.assertEqual(self.browser.value("byId('theme').textContent"), "Light" if before == "light" else "Dark")
+            self.assertEqual(self.browser.value("byId('axis').value"), axis)
+            self.assertEqual(self.charts()["Return"]["x"], drawn)
+
+    def test_what_a_new_start_tells_comes_after_the_line_that_the_run_was_started_again(self):
+        port = self.server.url.rsplit(":", 1)[1]
+        self.server.publish(*[snapshot(n) for n in range(1, 4)])
+        self.open()
+        self.wait_for(3)
+        self.server.end()
+        self.browser.wait("live === 'lost'")
+        self.server.start([self.server.words[0], port])
+        trains = {"what": "training", "why": "", "advice": ""}
+        self.server.publish(snapshot(2, evaluation(10, 1000), bottleneck=trains))
+        self.browser.wait("newest !== null && newest.env_steps === 2000")
+        told = [
+            "The connection to the run was lost.",
+            "The connection to the run is back.",
+            "The run was started again.",
+            "Evaluation after 10 updates: return 1,010 over 10 episodes.",
+            "Bottleneck: training.",
+        ]
+        self.assertEqual(self.events(), told)
+        # An unknown bottleneck is no news, nor is the same one after it.
+        for n, verdict in ((3, {**trains, "what": "unknown"}), (4, trains)):
+            self.server.publish(snapshot(n, evaluation(10, 1000), bottleneck=verdict))
+            self.browser.wait(f"newest.env_steps === {n}000")
+        self.assertEqual(self.events(), told)
+
+    def test_the_flow_has_the_samples_that_no_count_includes(self):
+        self.server.publish(snapshot(1, ledger={"produced": 2000, "trained": 1900, "lost_in_crash": 100}, uncounted_at_most=128))
+        self.open("flow")
+        rows = "[...document.querySelectorAll('.stack + table tr')].map((row) => [...row.children].map((cell) => cell.textContent))"
+        self.browser.wait(f"{rows}.length > 0")
+        *_, produced, uncounted = self.browser.value(rows)
+        self.assertEqual(produced[:2], ["produced", "2,000"])
+        self.assertIn("in none of these counts", uncounted[0])
+        self.assertEqual(uncounted[1], "128")
+
     def dots(self, path):
         """The dots of a curve of evaluations: (x, y)."""
         curves = [(chart["x"], curve["y"]) for chart in self.charts().values() for curve in chart["curves"] if curve["path"] == path]
@@ -210,9 +298,10 @@ class Page(unittest.TestCase):
             self.assertEqual(self.dots("eval.return_mean"), [(10_000, 1100), (20_100, 1205)])
             self.assertEqual(self.dots("eval.length_mean"), [(10_000, 107), (20_100, 212)])
             self.check_curves(published)
-            self.browser.value("(byId('axis').value = 'updates', byId('axis').dispatchEvent(new Event('change')), true)")
+            self.choose_axis("updates")
             self.browser.wait("learning.charts[0].plot.data[0][9] === 100")
             self.assertEqual(self.dots("eval.return_mean"), [(100, 1100), (205, 1205)])
+            self.choose_axis("env_steps")
             self.open()
 
     def test_an_evaluation_under_way_is_shown_also_when_training_has_ended(self):
