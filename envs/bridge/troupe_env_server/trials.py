@@ -15,7 +15,7 @@ from troupe_env_server.values import (
     parts_of_step,
     shown,
 )
-from troupe_env_server.vector_rows import reset_result, success_of_rows
+from troupe_env_server.vector_rows import Resets, success_of_rows
 
 
 class Trial:
@@ -94,7 +94,7 @@ class VectorTrial(Trial):
     """The same of a vector environment, of which the first row is checked."""
 
     def reset(self):
-        return (reset_result(self.env, [0] * int(self.env.num_envs)),)
+        return (Resets().result(self.env, [0] * int(self.env.num_envs)),)
 
     def check_reset(self, result):
         batch, info = parts_of_reset(result)

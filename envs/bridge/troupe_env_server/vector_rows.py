@@ -19,22 +19,49 @@ def success_of_rows(infos):
     return next((infos[name] for name in ("is_success", "success") if dict_of(infos).get(name) is not None), None)
 
 
-def reset_result(env, seeds, **given):
-    """Resets a vector environment. One whose reset() takes no list of seeds gets the first one."""
-    if all(seed is None for seed in seeds):
-        return env.reset(**given)
-    try:
-        return env.reset(seed=seeds, **given)
-    except Exception as error:
+class Resets:
+    """Resets vector environments of one kind. Those whose reset() takes no list of seeds get the first one."""
+
+    def __init__(self):
+        self.takes_list = None  # not known
+
+    def result(self, env, seeds, rows=None):
+        """Of a reset with one seed for each row, or None, of all rows or of these, [N] bool."""
+
+        def reset(seed):
+            given = {} if seed is None else {"seed": seed}
+            return env.reset(**given, **({} if rows is None else {"options": {"reset_mask": rows}}))
+
+        first = next((seed for seed in seeds if seed is not None), None)
+        if first is None or self.takes_list is False:
+            return reset(first)
         try:
-            return env.reset(seed=next(seed for seed in seeds if seed is not None), **given)
+            result = reset(seeds)
+        except Exception as error:
+            if self.takes_list is None:
+                self.takes_list = self.succeeds(reset, [first + i for i in range(len(seeds))])
+            if self.takes_list:
+                raise
+            return self.with_one_seed(reset, first, error)
+        self.takes_list = True
+        return result
+
+    @staticmethod
+    def succeeds(reset, seeds):
+        """Whether a reset does with the seeds for which a single one stands. A list that fails while this one does not
+        has a seed with which an environment fails: other seeds would make it another episode."""
+        try:
+            reset(seeds)
         except Exception:
+            return False
+        return True
+
+    def with_one_seed(self, reset, seed, error):
+        try:
+            return reset(seed)
+        except Exception:
+            self.takes_list = None  # it has failed for another reason
             raise error from None
-
-
-def reset_vector(env, seeds, **given):
-    """The same; returns the observations."""
-    return parts_of_reset(reset_result(env, seeds, **given))[0]
 
 
 def is_single(value):
@@ -95,7 +122,7 @@ class VectorRows(SharedRows):
 
     def __init__(self, make, env, spaces, layout, memory):
         super().__init__(spaces, layout, memory)
-        self.make, self.mode = make, mode_of(env)
+        self.make, self.mode, self.resets = make, mode_of(env), Resets()
         self.over = np.zeros(self.count, bool)  # rows whose episode the last step ended, if the next one restarts them
         self.keep(env)
 
@@ -134,8 +161,7 @@ class VectorRows(SharedRows):
         """Resets the environment, or these rows of it, [N] bool. Returns the observations."""
         seeded = (START_SEEDED, REBUILD)
         seeds = [int(self.seeds[i]) if c in seeded else None for i, c in enumerate(commands)]
-        given = {} if rows is None else {"options": {"reset_mask": rows}}
-        return reset_vector(self.env, seeds, **given)
+        return parts_of_reset(self.resets.result(self.env, seeds, rows))[0]
 
     def batch_of_actions(self, commands):
         numbers = self.actions[:, 0]

@@ -110,8 +110,8 @@ class DoomedVector(Vector):
         self.walks = [Doomed(where) for _ in range(num_envs)]
 
 
-def doomed_of_gymnasium(num_envs, where):
-    """The same in mode SameStep as Gymnasium makes it."""
+def doomed_of_gymnasium(num_envs, where, mode):
+    """The same as Gymnasium makes it."""
     import gymnasium
 
     class Single(Doomed, gymnasium.Env):
@@ -120,7 +120,7 @@ def doomed_of_gymnasium(num_envs, where):
             self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,))
             self.action_space = gymnasium.spaces.Discrete(2)
 
-    return gymnasium.vector.SyncVectorEnv([Single] * num_envs, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP)
+    return gymnasium.vector.SyncVectorEnv([Single] * num_envs, autoreset_mode=gymnasium.vector.AutoresetMode(mode))
 
 
 def fixed_size(mode="NextStep"):
