@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/peer_checks.h"
+#include "actors/experience/answers/answer_checks.h"
 #include "actors/state_bytes.h"
 #include "runtime/base/rng.h"
 
@@ -96,17 +96,17 @@ RolloutPtr AnswerCore::score(const Group& group, const GenerateReply& reply) {
     right.push_back(score.right ? 1 : 0);
     lengths.push_back(static_cast<int32_t>(answer.size()));
   }
-  rollout->answers = {.prompts = group.request.prompt,
-                      .prompt_offsets = Array::of(std::vector<int64_t>{0, group.request.prompt.size()}),
-                      .tokens = reply.tokens,
-                      .offsets = reply.offsets,
-                      .group = Array(DType::i32, {count}),
-                      .log_probs = reply.log_probs,
-                      .version = reply.version,
-                      .rewards = Array::of(rewards),
-                      .right = Array::of(right),
-                      .finish = reply.finish};
-  rollout->episodes = {rollout->answers.rewards, Array::of(lengths), rollout->answers.right};
+  rollout->episodes = {Array::of(rewards), Array::of(lengths), Array::of(right)};
+  rollout->body = Answers{.prompts = group.request.prompt,
+                          .prompt_offsets = Array::of(std::vector<int64_t>{0, group.request.prompt.size()}),
+                          .tokens = reply.tokens,
+                          .offsets = reply.offsets,
+                          .group = Array(DType::i32, {count}),
+                          .log_probs = reply.log_probs,
+                          .version = reply.version,
+                          .rewards = rollout->episodes.returns,
+                          .right = rollout->episodes.success,
+                          .finish = reply.finish};
   report_.env_steps += static_cast<uint64_t>(count);
   return rollout;
 }

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "actors/experience/answers/token_run.h"
 #include "actors/messages.h"
 #include "actors/request_retry.h"
-#include "actors/token_run.h"
 
 namespace troupe {
 

@@ -8,7 +8,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/answer_core.h"
-#include "actors/peer_checks.h"
+#include "actors/experience/answers/answer_checks.h"
 #include "actors/spec_fields.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"

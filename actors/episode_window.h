@@ -5,7 +5,7 @@
 #include <deque>
 #include <string>
 
-#include "models/rollout.h"
+#include "models/experience/rollout.h"
 
 namespace troupe {
 

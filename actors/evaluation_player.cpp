@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/generation_scheduler.h"
+#include "actors/experience/answers/generation_scheduler.h"
 #include "envs/make/make_env.h"
 #include "runtime/base/rng.h"
 

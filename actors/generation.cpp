@@ -8,6 +8,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/experience/answers/answer_checks.h"
 #include "actors/peer_checks.h"
 #include "actors/state_bytes.h"
 #include "runtime/caf/system.h"

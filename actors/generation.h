@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "actors/generation_scheduler.h"
+#include "actors/experience/answers/generation_scheduler.h"
 #include "actors/inference.h"
 #include "actors/messages.h"
 #include "actors/parts.h"

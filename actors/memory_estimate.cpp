@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/config/replay_capacity.h"
-#include "actors/token_run.h"
+#include "actors/experience/answers/token_run.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/decoder/lora.h"
 #include "models/learning/recurrence.h"
@@ -33,8 +33,9 @@ double decision_bytes(const EnvSpec& env) {
          count(env.action.decisions()) * 2 * kFloat;
 }
 
-// One sample of a rollout (models/rollout.h): the decision, three numbers, three flags, a version, the executed steps
-// of an action chunk, the extras of the algorithm, and a part of the states that a recurrent model stores.
+// One sample of a rollout (models/experience/rollout.h): the decision, three numbers, three flags, a version, the
+// executed steps of an action chunk, the extras of the algorithm, and a part of the states that a recurrent model
+// stores.
 double rollout_bytes(const RunConfig& config, const EnvSpec& env) {
   const double executed = env.action.chunk > 1 ? kInt : 0;
   const RolloutExtras extras = rollout_extras(config.algorithm);

@@ -98,13 +98,11 @@ size_t bytes_of(const Episodes& episodes) { return bytes_of(episodes.returns, ep
 }  // namespace
 
 size_t payload_bytes(const RolloutMessage& message) {
-  const Rollout& r = *message.rollout;
-  return bytes_of(r.observations, r.action_mask, r.actions, r.log_probs, r.executed, r.values, r.next_values, r.rewards,
-                  r.terminated, r.truncated, r.valid, r.version, r.advantages, r.returns, r.task, r.policy_parameters,
-                  r.last_observations, r.final_observations, r.final_steps, r.starts, r.chunk_states) +
-         bytes_of(r.episodes) +
-         bytes_of(r.answers.prompts, r.answers.prompt_offsets, r.answers.tokens, r.answers.offsets, r.answers.group,
-                  r.answers.log_probs, r.answers.version, r.answers.rewards, r.answers.right, r.answers.finish);
+  const Rollout& rollout = *message.rollout;
+  const auto of_body = [](const auto& body) {
+    return body.arrays(body, [](const auto&... arrays) { return bytes_of(arrays...); });
+  };
+  return std::visit(of_body, rollout.body) + bytes_of(rollout.episodes);
 }
 
 size_t payload_bytes(const ActRequest& request) {

@@ -7,6 +7,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/experience/kinds.h"
 #include "actors/replay_counts.h"
 #include "runtime/base/log.h"
 #include "runtime/base/suggest.h"
@@ -299,7 +300,7 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(context->spec.action.chunk));
   st.context = context;
   st.stats = stats;
-  st.parts = PartAssembler(std::max(most_bytes_of_rollout(*context), most_bytes_of_report(config)));
+  st.parts = PartAssembler(std::max(kind_of(*context).most_bytes(*context), most_bytes_of_report(config)));
   st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic);
   if (!context->deterministic) st.credits = CreditWatch(config.workers.credit_timeout);
   st.spec = spec_fields(*context);

@@ -4,8 +4,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "actors/answer_figures.h"
 #include "actors/config/replay_capacity.h"
+#include "actors/experience/kinds.h"
 #include "runtime/base/errors.h"
 #include "runtime/stats/snapshot.h"
 
@@ -16,12 +16,17 @@ namespace {
 // replay.filter_groups leaves out this many super-batches in a row at most.
 constexpr uint64_t kMostFiltered = 10;
 
+AnswerCounts answers_of(const UnitPlace& unit) {
+  const Rollout& rollout = *unit.stored->rollout;
+  return kind_of(rollout).answers_of(rollout, unit.get());
+}
+
 }  // namespace
 
 ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed,
                          Ledger ledger, uint64_t env_steps, uint64_t uncounted)
     : config_(config),
-      kind_(unit_kind(config.draw)),
+      unit_(unit_kind(config.draw)),
       super_batch_(super_batch),
       capacity_(replay_capacity(config, super_batch)),
       version_(first),
@@ -59,13 +64,17 @@ bool ReplayStore::push(RolloutPtr rollout) {
   if (reported != partial.end()) partial.erase(reported);
   take_credit(it->first, it->second, *rollout);
   count(rollout->samples, rollout->env_steps, rollout->episodes);
-  count_produced(*rollout, answers_);
+  const ExperienceKind& kind = kind_of(*rollout);
+  const AnswerCounts answers = kind.answers(*rollout);
+  answers_.produced += answers.answers;
+  answers_.produced_tokens += answers.tokens;
+  answers_.cut += answers.cut;
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (units_.samples() + rollout->samples > capacity_ && units_.samples() >= super_batch_) {
     ledger_.dropped_full += rollout->samples;
     return false;
   }
-  if (config_.filter_groups && filtered_in_a_row_ < kMostFiltered * super_batch_ && without_spread(*rollout)) {
+  if (config_.filter_groups && filtered_in_a_row_ < kMostFiltered * super_batch_ && kind.without_spread(*rollout)) {
     ledger_.filtered += rollout->samples;
     filtered_in_a_row_ += rollout->samples;
     return true;
@@ -78,7 +87,7 @@ void ReplayStore::store(const RolloutPtr& rollout) {
   ledger_.waiting += rollout->samples;
   const auto stored = std::make_shared<StoredRollout>();
   stored->rollout = rollout;
-  for (const RolloutUnit& unit : units_of(*rollout, kind_)) stored->units.push_back({unit});
+  for (const RolloutUnit& unit : units_of(*rollout, unit_)) stored->units.push_back({unit});
   units_.add(stored);
 }
 
@@ -106,8 +115,11 @@ void ReplayStore::drop_stale() {
   const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
   units_.remove_older([&](PolicyVersion oldest) { return lag_between(oldest, version_) > bound; },
                       [&](const UnitPlace& unit) {
-                        if (!unit.get().trained && unit.get().in_flight == 0)
-                          count_answers(*unit.stored->rollout, unit.get(), answers_.dropped, answers_.dropped_tokens);
+                        if (!unit.get().trained && unit.get().in_flight == 0) {
+                          const AnswerCounts answers = answers_of(unit);
+                          answers_.dropped += answers.answers;
+                          answers_.dropped_tokens += answers.tokens;
+                        }
                         retire(unit.get(), ledger_.dropped_stale);
                       });
 }
@@ -142,7 +154,7 @@ std::vector<UnitPlace> ReplayStore::draw_uniform() {
     return it == moved.end() ? position : it->second;
   };
   const uint64_t size = units_.size();
-  const bool single = kind_ == UnitKind::sample;
+  const bool single = unit_ == UnitKind::sample;
   moved.reserve(single ? super_batch_ : 0);
   std::vector<UnitPlace> result;
   uint64_t samples = 0;
@@ -168,7 +180,7 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
     StoredRollout& stored = *place.stored;
     if (std::exchange(stored.batch, batch.index) != batch.index) {
       stored.part = batch.parts.size();
-      batch.parts.push_back({stored.rollout, {}, kind_});
+      batch.parts.push_back({stored.rollout, {}, unit_});
     }
     batch.parts[stored.part].indices.push_back(unit.index);
     batch.samples += unit.samples;
@@ -215,7 +227,9 @@ void ReplayStore::trained(uint64_t index) {
     uses_total_ += entry.samples;
     if (entry.trained) continue;
     entry.trained = true;
-    count_answers(*unit.stored->rollout, entry, answers_.trained, answers_.trained_tokens);
+    const AnswerCounts answers = answers_of(unit);
+    answers_.trained += answers.answers;
+    answers_.trained_tokens += answers.tokens;
     ledger_.waiting -= entry.samples;
     ledger_.trained += entry.samples;
   }

@@ -24,7 +24,7 @@
 // trains on older ones.
 //
 // Rollouts are divided into units of any number of samples, which are drawn, evicted and dropped as a whole
-// (models/rollout_units.h). The store does not depend on what a unit is.
+// (models/experience/rollout_units.h). The store does not depend on what a unit is.
 
 #include <chrono>
 #include <cstdint>
@@ -40,7 +40,7 @@
 #include "actors/config/run_config.h"
 #include "actors/messages.h"
 #include "actors/stored_units.h"
-#include "models/rollout_units.h"
+#include "models/experience/rollout_units.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/ledger.h"
 #include "runtime/weights/inference_index.h"
@@ -166,7 +166,7 @@ class ReplayStore {
   std::vector<UnitPlace> take_handed(uint64_t index);
 
   ReplayConfig config_;
-  UnitKind kind_;
+  UnitKind unit_;
   uint64_t super_batch_;
   uint64_t capacity_;
   PolicyVersion version_;  // of the next update

@@ -22,45 +22,45 @@ void copy_into(Array destination, const Array& source) {
 
 RolloutWriter::RolloutWriter(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurrence& recurrence)
     : steps_(steps), rows_(rows), sequence_(recurrence.sequence) {
-  const Shape grid{steps, rows};
+  const Shape shape{steps, rows};
   for (const ArraySpec& observation : spec.observations)
-    rollout_.observations.set(observation.name,
-                              Array(observation.dtype, observation.shape.prepended(rows).prepended(steps)));
-  if (spec.action.masked) rollout_.action_mask = Array(DType::u8, {steps, rows, spec.action.mask_size()});
-  rollout_.actions = Array(spec.action.dtype(), spec.action.shape().prepended(rows).prepended(steps));
-  rollout_.log_probs = Array(DType::f32, {steps, rows, spec.action.decisions()});
-  if (spec.action.chunk > 1) rollout_.executed = Array(DType::i32, grid);
-  for (Array* array : {&rollout_.values, &rollout_.next_values, &rollout_.rewards}) *array = Array(DType::f32, grid);
-  for (Array* array : {&rollout_.terminated, &rollout_.truncated, &rollout_.valid}) *array = Array(DType::u8, grid);
-  rollout_.version = Array(DType::i64, grid);
+    grid().observations.set(observation.name,
+                            Array(observation.dtype, observation.shape.prepended(rows).prepended(steps)));
+  if (spec.action.masked) grid().action_mask = Array(DType::u8, {steps, rows, spec.action.mask_size()});
+  grid().actions = Array(spec.action.dtype(), spec.action.shape().prepended(rows).prepended(steps));
+  grid().log_probs = Array(DType::f32, {steps, rows, spec.action.decisions()});
+  if (spec.action.chunk > 1) grid().executed = Array(DType::i32, shape);
+  for (Array* array : {&grid().values, &grid().next_values, &grid().rewards}) *array = Array(DType::f32, shape);
+  for (Array* array : {&grid().terminated, &grid().truncated, &grid().valid}) *array = Array(DType::u8, shape);
+  grid().version = Array(DType::i64, shape);
   if (recurrence.state_size == 0) return;
   TROUPE_CHECK(sequence_ >= 1 && steps % sequence_ == 0, steps, sequence_);
-  rollout_.starts = Array(DType::u8, grid);
-  rollout_.chunk_states = Array(DType::f32, {steps / sequence_, rows, recurrence.state_size});
+  grid().starts = Array(DType::u8, shape);
+  grid().chunk_states = Array(DType::f32, {steps / sequence_, rows, recurrence.state_size});
 }
 
 Arrays RolloutWriter::observations_at(int64_t t) const {
   Arrays result;
-  for (const auto& [name, array] : rollout_.observations) result.set(name, array.at(t));
+  for (const auto& [name, array] : grid().observations) result.set(name, array.at(t));
   return result;
 }
 
 Array RolloutWriter::action_mask_at(int64_t t) const {
-  return rollout_.action_mask.empty() ? Array() : rollout_.action_mask.at(t);
+  return grid().action_mask.empty() ? Array() : grid().action_mask.at(t);
 }
 
 bool RolloutWriter::ended(int64_t t, int64_t n) const {
-  return rollout_.terminated.view<uint8_t>()[index(t, n)] != 0 || rollout_.truncated.view<uint8_t>()[index(t, n)] != 0;
+  return grid().terminated.view<uint8_t>()[index(t, n)] != 0 || grid().truncated.view<uint8_t>()[index(t, n)] != 0;
 }
 
-bool RolloutWriter::valid(int64_t t, int64_t n) const { return rollout_.valid.view<uint8_t>()[index(t, n)] != 0; }
+bool RolloutWriter::valid(int64_t t, int64_t n) const { return grid().valid.view<uint8_t>()[index(t, n)] != 0; }
 
 void RolloutWriter::record_policy(int64_t t, const Array& actions, const Array& log_probs, const Array& values,
                                   PolicyVersion version) {
-  copy_into(rollout_.actions.at(t), actions);
-  copy_into(rollout_.log_probs.at(t), log_probs);
-  copy_into(rollout_.values.at(t), values);
-  const auto versions = rollout_.version.mutable_view<int64_t>().subspan(index(t, 0), static_cast<size_t>(rows_));
+  copy_into(grid().actions.at(t), actions);
+  copy_into(grid().log_probs.at(t), log_probs);
+  copy_into(grid().values.at(t), values);
+  const auto versions = grid().version.mutable_view<int64_t>().subspan(index(t, 0), static_cast<size_t>(rows_));
   std::fill(versions.begin(), versions.end(), static_cast<int64_t>(version.number));
   rollout_.epoch = version.epoch;
   if (t == 0) return;
@@ -70,21 +70,21 @@ void RolloutWriter::record_policy(int64_t t, const Array& actions, const Array& 
 }
 
 void RolloutWriter::record_parameters(int64_t t, const Array& parameters) {
-  if (rollout_.policy_parameters.empty())
-    rollout_.policy_parameters = Array(DType::f32, {steps_, rows_, parameters.dim(1)});
-  copy_into(rollout_.policy_parameters.at(t), parameters);
+  if (grid().policy_parameters.empty())
+    grid().policy_parameters = Array(DType::f32, {steps_, rows_, parameters.dim(1)});
+  copy_into(grid().policy_parameters.at(t), parameters);
 }
 
 void RolloutWriter::record_state(int64_t t, const Array& state, const Array& starts) {
-  copy_into(rollout_.starts.at(t), starts);
-  if (t % sequence_ == 0) copy_into(rollout_.chunk_states.at(t / sequence_), state);
+  copy_into(grid().starts.at(t), starts);
+  if (t % sequence_ == 0) copy_into(grid().chunk_states.at(t / sequence_), state);
 }
 
 void RolloutWriter::record_step(int64_t t, const EnvStep& step, double reward_scale, double max_abs_reward) {
-  const auto rewards = rollout_.rewards.mutable_view<float>();
-  const auto terminated = rollout_.terminated.mutable_view<uint8_t>();
-  const auto truncated = rollout_.truncated.mutable_view<uint8_t>();
-  const auto valid_flags = rollout_.valid.mutable_view<uint8_t>();
+  const auto rewards = grid().rewards.mutable_view<float>();
+  const auto terminated = grid().terminated.mutable_view<uint8_t>();
+  const auto truncated = grid().truncated.mutable_view<uint8_t>();
+  const auto valid_flags = grid().valid.mutable_view<uint8_t>();
   const auto raw = step.rewards.view<float>();
   for (int64_t n = 0; n < rows_; ++n) {
     const auto row = static_cast<size_t>(n);
@@ -101,19 +101,19 @@ void RolloutWriter::record_step(int64_t t, const EnvStep& step, double reward_sc
     terminated[i] = step.terminated.view<uint8_t>()[row];
     truncated[i] = step.truncated.view<uint8_t>()[row];
     valid_flags[i] = 1;
-    if (!rollout_.executed.empty()) rollout_.executed.mutable_view<int32_t>()[i] = executed;
+    if (!grid().executed.empty()) grid().executed.mutable_view<int32_t>()[i] = executed;
     ++rollout_.samples;
     rollout_.env_steps += static_cast<uint64_t>(executed);
   }
 }
 
 void RolloutWriter::keep_tasks(int64_t t, std::span<const int32_t> tasks) {
-  if (rollout_.task.empty()) rollout_.task = Array(DType::i32, {steps_, rows_});
-  std::ranges::copy(tasks, rollout_.task.mutable_view<int32_t>().begin() + static_cast<int64_t>(index(t, 0)));
+  if (grid().task.empty()) grid().task = Array(DType::i32, {steps_, rows_});
+  std::ranges::copy(tasks, grid().task.mutable_view<int32_t>().begin() + static_cast<int64_t>(index(t, 0)));
 }
 
 void RolloutWriter::set_next_value(int64_t t, int64_t n, float value) {
-  rollout_.next_values.mutable_view<float>()[index(t, n)] = value;
+  grid().next_values.mutable_view<float>()[index(t, n)] = value;
 }
 
 void RolloutWriter::set_last_values(const Array& values) {
@@ -129,7 +129,7 @@ void RolloutWriter::keep_final(int64_t t, int64_t n, const Arrays& final_observa
   final_steps_.emplace_back(static_cast<int32_t>(t), static_cast<int32_t>(n));
 }
 
-void RolloutWriter::keep_last(const Arrays& observations) { rollout_.last_observations = observations; }
+void RolloutWriter::keep_last(const Arrays& observations) { grid().last_observations = observations; }
 
 void RolloutWriter::add_episode(float episode_return, int32_t length, bool success) {
   episode_returns_.push_back(episode_return);
@@ -148,7 +148,7 @@ Episodes RolloutWriter::episodes() const {
 void RolloutWriter::estimate(const AlgorithmConfig& algorithm) {
   const RolloutExtras extras = rollout_extras(algorithm);
   if (!extras.returns) return;
-  Rollout& r = rollout_;
+  Grid& r = grid();
   const GaeInput in = {.steps = steps_,
                        .sequences = rows_,
                        .rewards = r.rewards.view<float>(),
@@ -172,7 +172,8 @@ RolloutPtr RolloutWriter::close(const AlgorithmConfig& algorithm, uint64_t worke
   r.group = group;
   r.episodes = episodes();
   r.sequence = sequence;
-  const auto versions = r.version.view<int64_t>();
+  Grid& steps = grid();
+  const auto versions = steps.version.view<int64_t>();
   r.oldest = std::numeric_limits<uint64_t>::max();
   r.newest = 0;
   for (int64_t t = 0; t < steps_; ++t)
@@ -186,16 +187,17 @@ RolloutPtr RolloutWriter::close(const AlgorithmConfig& algorithm, uint64_t worke
   estimate(algorithm);
   if (!finals_.empty()) {
     const auto count = static_cast<int64_t>(finals_.size());
-    r.final_steps = Array(DType::i32, {count, 2});
+    steps.final_steps = Array(DType::i32, {count, 2});
     for (int64_t i = 0; i < count; ++i) {
-      r.final_steps.mutable_view<int32_t>()[static_cast<size_t>(2 * i)] = final_steps_[static_cast<size_t>(i)].first;
-      r.final_steps.mutable_view<int32_t>()[static_cast<size_t>(2 * i + 1)] =
+      steps.final_steps.mutable_view<int32_t>()[static_cast<size_t>(2 * i)] =
+          final_steps_[static_cast<size_t>(i)].first;
+      steps.final_steps.mutable_view<int32_t>()[static_cast<size_t>(2 * i + 1)] =
           final_steps_[static_cast<size_t>(i)].second;
     }
     for (const auto& [name, first] : finals_.front()) {
       Array all = Array::uninitialized(first.dtype(), first.shape().without_first().prepended(count));
       for (int64_t i = 0; i < count; ++i) copy_into(all.slice(i, i + 1), finals_[static_cast<size_t>(i)].at(name));
-      r.final_observations.set(name, all);
+      steps.final_observations.set(name, all);
     }
   }
   return std::make_shared<const Rollout>(std::move(rollout_));

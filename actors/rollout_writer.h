@@ -8,8 +8,8 @@
 
 #include "actors/config/run_config.h"
 #include "envs/env.h"
+#include "models/experience/rollout.h"
 #include "models/learning/recurrence.h"
-#include "models/rollout.h"
 
 namespace troupe {
 
@@ -62,6 +62,8 @@ class RolloutWriter {
 
  private:
   void estimate(const AlgorithmConfig& algorithm);
+  Grid& grid() { return rollout_.grid(); }
+  const Grid& grid() const { return rollout_.grid(); }
   size_t index(int64_t t, int64_t n) const { return static_cast<size_t>(t * rows_ + n); }
 
   int64_t steps_;

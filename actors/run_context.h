@@ -1,5 +1,5 @@
 #pragma once
-// RunContext: the config of a run and the factories that its actors use. Constant once made; shared by all actors of a
+// RunContext: what a run is, and the factories that its actors use. Constant once made; shared by all actors of a
 // process. The command line fills in the real factories; tests and the simulator fill in their own.
 
 #include <chrono>
@@ -9,11 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "actors/config/run_config.h"
+#include "actors/experience/answers/token_run.h"
+#include "actors/experience/common/run_spec.h"
 #include "actors/messages.h"
-#include "actors/token_run.h"
-#include "envs/env.h"
-#include "models/learning/recurrence.h"
 #include "models/policy.h"
 #include "runtime/weights/process_group.h"
 
@@ -21,11 +19,7 @@ namespace troupe {
 
 struct LmModel;
 
-struct RunContext {
-  RunConfig config;
-  std::shared_ptr<const TokenRun> tokens;  // of a token run; null = a run on an environment, which has all that follows
-  EnvSpec spec;
-  Recurrence recurrence;
+struct RunContext : RunSpec {
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
   // Makes an environment of `rows` rows for an evaluation. Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;

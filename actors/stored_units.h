@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "models/rollout_units.h"
+#include "models/experience/rollout_units.h"
 #include "runtime/base/version.h"
 
 namespace troupe {

@@ -1,7 +1,8 @@
 #pragma once
 // Generator: a replica of a language model that samples tokens. It keeps the keys and values of past tokens in slots:
 // one slot for each prompt in progress, and one for each answer. Who uses it decides which slot holds what
-// (actors/generation_scheduler.h). Plain arrays, so that there can be implementations without a model. One thread.
+// (actors/experience/answers/generation_scheduler.h). Plain arrays, so that there can be implementations without a
+// model. One thread.
 
 #include <cstdint>
 #include <memory>

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "models/rollout.h"
+#include "models/experience/rollout.h"
 #include "runtime/base/array.h"
 #include "runtime/weights/weights.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "models/rollout_units.h"
+#include "models/experience/rollout_units.h"
 #include "sim/fakes.h"
 #include "text/char_tokenizer.h"
 
@@ -17,17 +17,17 @@ struct Answer {
   size_t index = 0;
   std::string who;
 
-  size_t begin() const { return static_cast<size_t>(rollout.answers.offsets.view<int64_t>()[index]); }
-  size_t end() const { return static_cast<size_t>(rollout.answers.offsets.view<int64_t>()[index + 1]); }
-  float log_prob(size_t token) const { return rollout.answers.log_probs.view<float>()[token]; }
+  size_t begin() const { return static_cast<size_t>(rollout.answers().offsets.view<int64_t>()[index]); }
+  size_t end() const { return static_cast<size_t>(rollout.answers().offsets.view<int64_t>()[index + 1]); }
+  float log_prob(size_t token) const { return rollout.answers().log_probs.view<float>()[token]; }
   PolicyVersion version(size_t token) const {
-    return {rollout.epoch, static_cast<uint64_t>(rollout.answers.version.view<int64_t>()[token])};
+    return {rollout.epoch, static_cast<uint64_t>(rollout.answers().version.view<int64_t>()[token])};
   }
 };
 
 // The tokens of an answer are those that were drawn for it, in order, with the versions that drew them.
 void check_tokens(World& world, const Answer& answer, const std::map<uint64_t, bool>& published) {
-  const auto tokens = answer.rollout.answers.tokens.view<int32_t>();
+  const auto tokens = answer.rollout.answers().tokens.view<int32_t>();
   const DrawnRecord* first = world.tokens.find(answer.log_prob(answer.begin()));
   for (size_t t = answer.begin(); t < answer.end(); ++t) {
     const std::string at = answer.who + ", token " + std::to_string(t - answer.begin());
@@ -48,7 +48,7 @@ void check_tokens(World& world, const Answer& answer, const std::map<uint64_t, b
 }
 
 void check_finish(World& world, const Answer& answer) {
-  const auto tokens = answer.rollout.answers.tokens.view<int32_t>();
+  const auto tokens = answer.rollout.answers().tokens.view<int32_t>();
   const auto ended = [&](size_t t) { return tokens[t] == CharTokenizer::kEos; };
   for (size_t t = answer.begin(); t + 1 < answer.end(); ++t)
     if (ended(t)) return world.violate(answer.who + " goes on after its end token");
@@ -56,13 +56,13 @@ void check_finish(World& world, const Answer& answer) {
   const Finish right = ended(answer.end() - 1) ? Finish::stop : Finish::length;
   if (right == Finish::length && length != world.scenario.config.generation.max_tokens)
     return world.violate(answer.who + " ends after " + std::to_string(length) + " tokens without an end token");
-  if (answer.rollout.answers.finish.view<uint8_t>()[answer.index] != static_cast<uint8_t>(right))
+  if (answer.rollout.answers().finish.view<uint8_t>()[answer.index] != static_cast<uint8_t>(right))
     world.violate(answer.who + " has a wrong reason for its end");
 }
 
 // All answers of one request, each once and in order.
 void check_group(World& world, const Rollout& r, const std::string& who) {
-  const Answers& a = r.answers;
+  const Answers& a = r.answers();
   const DrawnRecord* first = world.tokens.find(a.log_probs.view<float>().front());
   if (first == nullptr) return;  // already reported
   const AskedGroup& asked = *world.tokens.asked.at(first->key);
@@ -107,7 +107,7 @@ void note_request(World& world, const GenerateRequest& request, uint64_t process
 
 std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part) {
   std::vector<DrawnRecord*> result;
-  const Answers& a = part.rollout->answers;
+  const Answers& a = part.rollout->answers();
   for (int64_t i = 0; i < a.count(); ++i) {
     const auto at = static_cast<size_t>(i);
     if (std::ranges::find(part.indices, a.group.view<int32_t>()[at]) == part.indices.end()) continue;
@@ -120,7 +120,7 @@ std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part) {
 
 void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool>& published) {
   const std::string who = "rollout " + std::to_string(r.sequence) + " of worker " + std::to_string(r.worker);
-  const Answers& a = r.answers;
+  const Answers& a = r.answers();
   if (a.empty()) return world.violate(who + " holds no answers");
   const auto count = static_cast<uint64_t>(a.count());
   if (r.samples != count || r.env_steps != count)
@@ -145,7 +145,7 @@ void check_answer_use(World& world, const SuperBatch& batch) {
   std::set<const DrawnRecord*> seen;
   for (const RolloutUnits& part : batch.parts) {
     if (part.kind != UnitKind::group) return world.violate("a batch of a token run is not made of groups");
-    for (size_t i = 0; i < static_cast<size_t>(part.rollout->answers.count()); ++i)
+    for (size_t i = 0; i < static_cast<size_t>(part.rollout->answers().count()); ++i)
       check_lag(world, {*part.rollout, i, "answer " + std::to_string(i)}, batch);
     for (DrawnRecord* record : answers_of(world, part)) {
       ++samples;

@@ -116,13 +116,14 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     worker_of_[sender] = hello->worker;
   } else if (const auto* message = content_of<RolloutMessage>(element)) {
     const Rollout& rollout = *message->rollout;
-    uint64_t samples = static_cast<uint64_t>(rollout.answers.count());
-    if (rollout.answers.empty())
-      for (const uint8_t valid : rollout.valid.view<uint8_t>()) samples += valid;
+    const bool tokens = is_token_run(world_.scenario.config);
+    uint64_t samples = tokens ? static_cast<uint64_t>(rollout.answers().count()) : 0;
+    if (!tokens)
+      for (const uint8_t valid : rollout.grid().valid.view<uint8_t>()) samples += valid;
     WorkerAccount& account = workers_[rollout.worker];
     if (account.joined) {  // samples of a worker that is gone were counted as lost when it left
       replay_.arrived += samples;
-      const auto rewards = rollout.answers.empty() ? std::span<const float>() : rollout.answers.rewards.view<float>();
+      const auto rewards = tokens ? rollout.answers().rewards.view<float>() : std::span<const float>();
       const auto same = [&](float reward) { return reward == rewards.front(); };
       if (std::ranges::all_of(rewards, same)) replay_.without_spread += rewards.size();
       count(rollout.env_steps, rollout.episodes);
@@ -133,7 +134,7 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     if (next_sequence_[rollout.worker]++ != rollout.sequence)
       world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " is out of order");
     if (++pushed_[rollout.worker] > credits_[rollout.worker]) world_.violate(who + " pushes without a credit");
-    if (is_token_run(world_.scenario.config))
+    if (tokens)
       check_answers(world_, rollout, published_);
     else
       world_.check_rollout(rollout, published_);

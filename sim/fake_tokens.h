@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/experience/answers/token_run.h"
 #include "actors/messages.h"
-#include "actors/token_run.h"
 #include "models/generator.h"
 #include "models/policy.h"
 #include "runtime/base/version.h"

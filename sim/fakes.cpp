@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "algorithms/choice/algorithm_choice.h"
-#include "models/rollout_units.h"
+#include "models/experience/rollout_units.h"
 
 namespace troupe::sim {
 
@@ -140,8 +140,8 @@ std::vector<bool*> trained_steps(World& world, const RolloutUnits& part) {
   std::vector<bool*> result;
   for (const int64_t step : steps_of(part)) {
     const auto i = static_cast<size_t>(step);
-    if (part.rollout->valid.view<uint8_t>()[i] == 0) continue;
-    if (Transition* transition = world.find(part.rollout->observations.at("id").view<int64_t>()[2 * i]))
+    if (part.rollout->grid().valid.view<uint8_t>()[i] == 0) continue;
+    if (Transition* transition = world.find(part.rollout->grid().observations.at("id").view<int64_t>()[2 * i]))
       result.push_back(&transition->trained);
   }
   return result;

@@ -24,7 +24,7 @@ T* mutable_content(caf::mailbox_element& element) {
 // Without the last answer of its group.
 std::shared_ptr<Rollout> split(const Rollout& whole) {
   auto part = std::make_shared<Rollout>(whole);
-  Answers& a = part->answers;
+  Answers& a = std::get<Answers>(part->body);
   const int64_t count = a.count() - 1, tokens = a.offsets.view<int64_t>()[static_cast<size_t>(count)];
   a.offsets = a.offsets.slice(0, count + 1);
   for (Array* array : {&a.tokens, &a.log_probs, &a.version}) *array = array->slice(0, tokens);
@@ -50,7 +50,7 @@ void mutate_reply(Mutation m, GenerateReply& reply) {
 void mutate_answers(SimulatedRun& run, RolloutMessage& message) {
   const Mutation m = run.scenario().mutation;
   const RolloutPtr whole = message.rollout;
-  if (m == Mutation::group_split && whole->answers.count() > 1) message.rollout = split(*whole);
+  if (m == Mutation::group_split && whole->answers().count() > 1) message.rollout = split(*whole);
   if (m == Mutation::group_repeated && run.last_answers && run.last_answers->worker == whole->worker &&
       run.last_answers->epoch == whole->epoch) {
     auto changed = std::make_shared<Rollout>(*run.last_answers);
@@ -136,12 +136,12 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (m == Mutation::rollout_twice && run.chance(0.2)) again();
       if (m == Mutation::rollout_renumbered && changed->sequence > 0) ++changed->sequence;
       if (m == Mutation::rollout_miscounted && run.chance(0.3)) ++changed->samples;
-      if (m == Mutation::start_forgotten && !changed->starts.empty())
-        changed->starts = Array(DType::u8, changed->starts.shape());
-      if (m == Mutation::rollout_reordered && changed->steps() > 1) {
-        changed->rewards = changed->rewards.clone();
-        std::ranges::rotate(changed->rewards.mutable_view<float>(),
-                            changed->rewards.mutable_view<float>().begin() + changed->columns());
+      Grid& grid = changed->grid();
+      if (m == Mutation::start_forgotten && !grid.starts.empty()) grid.starts = Array(DType::u8, grid.starts.shape());
+      if (m == Mutation::rollout_reordered && grid.steps() > 1) {
+        grid.rewards = grid.rewards.clone();
+        std::ranges::rotate(grid.rewards.mutable_view<float>(),
+                            grid.rewards.mutable_view<float>().begin() + grid.columns());
       }
       message->rollout = changed;
     }

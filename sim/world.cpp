@@ -2,7 +2,7 @@
 #include <set>
 
 #include "algorithms/choice/algorithm_choice.h"
-#include "models/rollout_units.h"
+#include "models/experience/rollout_units.h"
 #include "sim/fakes.h"
 
 namespace troupe::sim {
@@ -36,20 +36,21 @@ void World::check_use(const SuperBatch& batch) {
   std::set<int64_t> seen;
   const UnitKind kind = unit_kind(scenario.config.replay.draw);
   for (const RolloutUnits& part : batch.parts) {
-    const Rollout& r = *part.rollout;
-    const auto ids = r.observations.at("id").view<int64_t>();
+    const Grid& grid = part.rollout->grid();
+    const uint32_t epoch_of_part = part.rollout->epoch;
+    const auto ids = grid.observations.at("id").view<int64_t>();
     if (part.kind != kind) violate("the units of a batch do not match replay.draw " + scenario.config.replay.draw);
     for (const int64_t step : steps_of(part)) {
       const auto i = static_cast<size_t>(step);
-      if (r.valid.view<uint8_t>()[i] == 0) {
+      if (grid.valid.view<uint8_t>()[i] == 0) {
         if (kind == UnitKind::sample) violate("an invalid step is drawn");
         continue;
       }
       ++samples;
-      const auto number = static_cast<uint64_t>(r.version.view<int64_t>()[i]);
+      const auto number = static_cast<uint64_t>(grid.version.view<int64_t>()[i]);
       const std::string who =
-          "sample " + std::to_string(ids[2 * i]) + " of version " + PolicyVersion{r.epoch, number}.text();
-      const uint64_t lag = lag_between({r.epoch, number}, {epoch, batch.index});
+          "sample " + std::to_string(ids[2 * i]) + " of version " + PolicyVersion{epoch_of_part, number}.text();
+      const uint64_t lag = lag_between({epoch_of_part, number}, {epoch, batch.index});
       if (lag > bound)
         violate(who + " is used by update " + std::to_string(batch.index) + " of epoch " + std::to_string(epoch) +
                 ": lag above " + std::to_string(bound));
@@ -71,7 +72,7 @@ namespace {
 
 // GAE as a plain loop in double, directly from the definition (terminated: no bootstrap;
 // truncated: bootstrap, no carry).
-std::vector<double> gae_oracle(const Rollout& r, const AlgorithmConfig& algorithm) {
+std::vector<double> gae_oracle(const Grid& r, const AlgorithmConfig& algorithm) {
   const int64_t steps = r.steps(), columns = r.columns();
   std::vector<double> advantages(static_cast<size_t>(steps * columns), 0.0);
   for (int64_t n = 0; n < columns; ++n) {
@@ -99,14 +100,15 @@ bool close_to(double a, double b) { return std::abs(a - b) <= 1e-4 * (1 + std::a
 
 void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& published) {
   const std::string who = "rollout " + std::to_string(r.sequence) + " of worker " + std::to_string(r.worker);
-  const int64_t steps = r.steps(), columns = r.columns();
-  const auto ids = r.observations.at("id").view<int64_t>();
+  const Grid& grid = r.grid();
+  const int64_t steps = grid.steps(), columns = grid.columns();
+  const auto ids = grid.observations.at("id").view<int64_t>();
   const auto flag = [](const Array& array, size_t i) { return array.view<uint8_t>()[i] != 0; };
   if (steps != scenario.config.rollout.length || columns != scenario.config.env.rows)
     return violate(who + " has a wrong shape");
   const RolloutExtras extras = rollout_extras(scenario.config.algorithm);
-  if (extras.advantages == r.advantages.empty() || extras.returns == r.returns.empty() ||
-      r.policy_parameters.size() != (extras.policy_parameters ? steps * columns * kActions : 0))
+  if (extras.advantages == grid.advantages.empty() || extras.returns == grid.returns.empty() ||
+      grid.policy_parameters.size() != (extras.policy_parameters ? steps * columns * kActions : 0))
     return violate(who + " does not carry the arrays that the algorithm needs");
   uint64_t samples = 0;
   for (int64_t n = 0; n < columns; ++n)
@@ -131,64 +133,66 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
       }
       if (t + 1 == steps) expected_next[transition->next] = id;
       if (scenario.recurrence.state_size > 0) {
-        if (flag(r.starts, i) != (transition->before == 0))
+        if (flag(grid.starts, i) != (transition->before == 0))
           return violate(at + ": wrong mark for the start of an episode");
         const int64_t sequence = scenario.recurrence.sequence;
         if (t % sequence == 0)
-          check_state(
-              id, r.chunk_states.view<float>().subspan(static_cast<size_t>(2 * (t / sequence * columns + n)), 2), at);
+          check_state(id,
+                      grid.chunk_states.view<float>().subspan(static_cast<size_t>(2 * (t / sequence * columns + n)), 2),
+                      at);
       }
-      const PolicyVersion version{r.epoch, static_cast<uint64_t>(r.version.view<int64_t>()[i])};
-      const bool valid = flag(r.valid, i);
+      const PolicyVersion version{r.epoch, static_cast<uint64_t>(grid.version.view<int64_t>()[i])};
+      const bool valid = flag(grid.valid, i);
       if (valid == transition->failed) return violate(at + ": valid and failed disagree");
-      if (r.actions.view<int32_t>()[i] != transition->action) return violate(at + ": not the executed action");
-      if (r.actions.view<int32_t>()[i] != action_of(version, id) ||
-          r.log_probs.view<float>()[i] != log_prob_of(version, id) ||
-          r.values.view<float>()[i] != value_of(version, id))
+      if (grid.actions.view<int32_t>()[i] != transition->action) return violate(at + ": not the executed action");
+      if (grid.actions.view<int32_t>()[i] != action_of(version, id) ||
+          grid.log_probs.view<float>()[i] != log_prob_of(version, id) ||
+          grid.values.view<float>()[i] != value_of(version, id))
         return violate(at + ": not the answer of version " + version.text());
       if (extras.policy_parameters) {
-        const auto parameters = r.policy_parameters.view<float>();
+        const auto parameters = grid.policy_parameters.view<float>();
         for (size_t k = 0; k < kActions; ++k)
           if (parameters[i * kActions + k] != parameter_of(version, id, k))
             return violate(at + ": policy_parameters are not those of version " + version.text());
       }
       if (!published.contains(version.number))
         return violate(at + ": version " + version.text() + " was never published");
-      if (t > 0 && version.number < static_cast<uint64_t>(r.version.view<int64_t>()[i - static_cast<size_t>(columns)]))
+      if (t > 0 &&
+          version.number < static_cast<uint64_t>(grid.version.view<int64_t>()[i - static_cast<size_t>(columns)]))
         return violate(at + ": the version goes backwards");
       if (!valid) continue;
       ++samples;
       if (version.number < r.oldest || version.number > r.newest) return violate(at + ": outside oldest..newest");
-      if (r.rewards.view<float>()[i] != transition->reward) return violate(at + ": wrong reward");
-      if (flag(r.terminated, i) != transition->terminated) return violate(at + ": wrong terminated flag");
-      const bool closed = t + 1 < steps && !flag(r.valid, i + static_cast<size_t>(columns));
-      if (flag(r.truncated, i) != (transition->truncated || (closed && !transition->terminated)))
+      if (grid.rewards.view<float>()[i] != transition->reward) return violate(at + ": wrong reward");
+      if (flag(grid.terminated, i) != transition->terminated) return violate(at + ": wrong terminated flag");
+      const bool closed = t + 1 < steps && !flag(grid.valid, i + static_cast<size_t>(columns));
+      if (flag(grid.truncated, i) != (transition->truncated || (closed && !transition->terminated)))
         return violate(at + ": wrong truncated flag");
       if (transition->terminated) continue;
       bool known = false;
       for (const auto& [number, yes] : published)
         known = known || (number >= version.number &&
-                          r.next_values.view<float>()[i] == value_of({r.epoch, number}, transition->real_next));
+                          grid.next_values.view<float>()[i] == value_of({r.epoch, number}, transition->real_next));
       if (!known) return violate(at + ": next_values is not the value of the real next observation");
     }
   if (samples != r.samples || samples != r.env_steps)
     return violate(who + " claims " + std::to_string(r.samples) + " samples but contains " + std::to_string(samples));
-  const std::vector<double> advantages = gae_oracle(r, scenario.config.algorithm);
+  const std::vector<double> advantages = gae_oracle(grid, scenario.config.algorithm);
   for (size_t i = 0; i < advantages.size(); ++i) {
-    const double target = flag(r.valid, i) ? advantages[i] + r.values.view<float>()[i] : 0.0;
-    if (extras.advantages && !close_to(advantages[i], r.advantages.view<float>()[i]))
-      return violate(who + ": advantage " + std::to_string(r.advantages.view<float>()[i]) + ", expected " +
+    const double target = flag(grid.valid, i) ? advantages[i] + grid.values.view<float>()[i] : 0.0;
+    if (extras.advantages && !close_to(advantages[i], grid.advantages.view<float>()[i]))
+      return violate(who + ": advantage " + std::to_string(grid.advantages.view<float>()[i]) + ", expected " +
                      std::to_string(advantages[i]));
-    if (extras.returns && !close_to(target, r.returns.view<float>()[i]))
-      return violate(who + ": return " + std::to_string(r.returns.view<float>()[i]) + ", expected " +
+    if (extras.returns && !close_to(target, grid.returns.view<float>()[i]))
+      return violate(who + ": return " + std::to_string(grid.returns.view<float>()[i]) + ", expected " +
                      std::to_string(target));
   }
   if (!extras.next_observations) {
-    if (!r.last_observations.empty() || !r.final_observations.empty())
+    if (!grid.last_observations.empty() || !grid.final_observations.empty())
       violate(who + " carries observations that are not needed");
     return;
   }
-  const auto last = r.last_observations.at("id").view<int64_t>();
+  const auto last = grid.last_observations.at("id").view<int64_t>();
   for (int64_t n = 0; n < columns; ++n)
     if (last[static_cast<size_t>(2 * n)] != find(ids[static_cast<size_t>(2 * ((steps - 1) * columns + n))])->next)
       return violate(who + ": last_observations are not those after the last step");
@@ -197,14 +201,14 @@ void World::check_rollout(const Rollout& r, const std::map<uint64_t, bool>& publ
     const Transition* transition = find(ids[2 * i]);
     cut_off += transition->truncated && !transition->failed;
   }
-  const auto finals = static_cast<size_t>(r.final_steps.empty() ? 0 : r.final_steps.dim(0));
+  const auto finals = static_cast<size_t>(grid.final_steps.empty() ? 0 : grid.final_steps.dim(0));
   if (finals != cut_off)
     return violate(who + ": " + std::to_string(finals) + " final observations for " + std::to_string(cut_off) +
                    " truncated episodes");
   for (size_t k = 0; k < finals; ++k) {
-    const auto where = r.final_steps.view<int32_t>().subspan(2 * k, 2);
+    const auto where = grid.final_steps.view<int32_t>().subspan(2 * k, 2);
     const auto i = static_cast<size_t>(where[0] * columns + where[1]);
-    if (r.final_observations.at("id").view<int64_t>()[2 * k] != find(ids[2 * i])->real_next)
+    if (grid.final_observations.at("id").view<int64_t>()[2 * k] != find(ids[2 * i])->real_next)
       return violate(who + ": a final observation is not the real one");
   }
 }

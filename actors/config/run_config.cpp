@@ -6,6 +6,11 @@ namespace troupe {
 
 bool is_token_run(const RunConfig& config) { return config.model.kind == kDecoderKind; }
 
+uint64_t samples_per_rollout(const RunConfig& config) {
+  if (is_token_run(config)) return static_cast<uint64_t>(config.generation.answers);
+  return static_cast<uint64_t>(config.rollout.length) * static_cast<uint64_t>(config.env.rows);
+}
+
 bool waits_for_late(const RunConfig& config) {
   const std::string& late = config.replay.late;
   return config.replay.mode == "consume_once" && (late == "wait" || (late == "auto" && is_token_run(config)));

@@ -126,7 +126,7 @@ void check_replay(const RunConfig& c) {
                           : " x (replay.max_policy_lag " + text(r.max_policy_lag) + " + 1)") +
                "; " + use_at_least("replay.capacity", needed, "0"));
   const bool tokens = is_token_run(c);
-  const int64_t rollout = tokens ? c.generation.answers : c.rollout.length * c.env.rows;
+  const int64_t rollout = static_cast<int64_t>(samples_per_rollout(c));
   if (r.capacity / rollout * rollout < c.trainer.super_batch)
     refuse("replay.capacity", r.capacity,
            (tokens ? "holds too few whole groups of " : "holds too few whole rollouts of ") + text(rollout) +

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "actors/messages/control.h"
+#include "models/experience/rollout.h"
 #include "models/policy.h"
-#include "models/rollout.h"
 #include "runtime/stats/ledger.h"
 #include "runtime/stats/snapshot.h"
 #include "runtime/weights/weights.h"

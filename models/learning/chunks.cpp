@@ -11,34 +11,35 @@ namespace troupe {
 namespace {
 
 void check_rollout(const Rollout& rollout, const Recurrence& recurrence) {
-  const int64_t steps = rollout.steps(), columns = rollout.columns();
+  const Grid& grid = rollout.grid();
+  const int64_t steps = grid.steps(), columns = grid.columns();
   const std::string of = "rollout " + std::to_string(rollout.sequence) + " of worker " + std::to_string(rollout.worker);
   if (steps % recurrence.sequence != 0)
     throw InvariantError(of + ": " + std::to_string(steps) + " steps, expected a multiple of the sequence length " +
                          std::to_string(recurrence.sequence));
   const Shape states = {steps / recurrence.sequence, columns, recurrence.state_size};
-  if (rollout.chunk_states.dtype() != DType::f32 || !(rollout.chunk_states.shape() == states))
-    throw InvariantError(of + ": chunk_states is " + std::string(name_of(rollout.chunk_states.dtype())) + ' ' +
-                         rollout.chunk_states.shape().text() + ", expected float32 " + states.text());
+  if (grid.chunk_states.dtype() != DType::f32 || !(grid.chunk_states.shape() == states))
+    throw InvariantError(of + ": chunk_states is " + std::string(name_of(grid.chunk_states.dtype())) + ' ' +
+                         grid.chunk_states.shape().text() + ", expected float32 " + states.text());
   const Shape starts = {steps, columns};
-  if (rollout.starts.dtype() != DType::u8 || !(rollout.starts.shape() == starts))
-    throw InvariantError(of + ": starts is " + std::string(name_of(rollout.starts.dtype())) + ' ' +
-                         rollout.starts.shape().text() + ", expected uint8 " + starts.text());
+  if (grid.starts.dtype() != DType::u8 || !(grid.starts.shape() == starts))
+    throw InvariantError(of + ": starts is " + std::string(name_of(grid.starts.dtype())) + ' ' +
+                         grid.starts.shape().text() + ", expected uint8 " + starts.text());
 }
 
 // Appends the chunks of one rollout: the first L steps of all its columns, then the next L steps, and so on.
 void add_rollout(const RolloutUnits& part, const StagedRollout& staged, int64_t length, Chunks& out) {
-  const Rollout& rollout = *part.rollout;
+  const Grid& grid = part.rollout->grid();
   uint8_t* starts = out.starts.mutable_view<uint8_t>().data() + staged.first_sample;
-  const auto all_starts = rollout.starts.view<uint8_t>();
+  const auto all_starts = grid.starts.view<uint8_t>();
   for (int64_t t = 0; t < staged.steps; ++t)
-    for (const int32_t column : part.indices) *starts++ = all_starts[t * rollout.columns() + column];
+    for (const int32_t column : part.indices) *starts++ = all_starts[t * grid.columns() + column];
   const size_t bytes = static_cast<size_t>(out.states.row_bytes());
   for (int64_t k = 0; k < staged.steps / length; ++k) {
     for (int64_t c = 0; c < staged.columns; ++c) {
-      const int64_t state = k * rollout.columns() + part.indices[static_cast<size_t>(c)];
+      const int64_t state = k * grid.columns() + part.indices[static_cast<size_t>(c)];
       std::memcpy(out.states.mutable_data() + out.first_samples.size() * bytes,
-                  rollout.chunk_states.data() + static_cast<size_t>(state) * bytes, bytes);
+                  grid.chunk_states.data() + static_cast<size_t>(state) * bytes, bytes);
       out.first_samples.push_back(staged.first_sample + k * length * staged.columns + c);
       out.strides.push_back(staged.columns);
     }

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "models/experience/rollout.h"
 #include "models/learning/recurrence.h"
 #include "models/learning/staging.h"
-#include "models/rollout.h"
 
 namespace troupe {
 

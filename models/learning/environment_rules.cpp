@@ -6,8 +6,8 @@
 #include <string>
 
 #include "algorithms/choice/algorithm_choice.h"
+#include "models/experience/rollout_units.h"
 #include "models/learning/recurrence.h"
-#include "models/rollout_units.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {

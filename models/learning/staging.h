@@ -7,8 +7,8 @@
 
 #include "algorithms/choice/algorithm_choice.h"
 #include "envs/env.h"
+#include "models/experience/rollout.h"
 #include "models/networks/inputs.h"
-#include "models/rollout.h"
 
 namespace troupe {
 

@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include "actors/peer_checks.h"
+#include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/kinds.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -89,11 +90,12 @@ TEST_CASE("answer_core: a rollout holds the scored answers, their versions and e
   CHECK(rollout.epoch == 2);
   CHECK(rollout.oldest == 6);
   CHECK(rollout.newest == 7);
-  CHECK(rollout.answers.rewards == array_of(std::vector<float>{1, 0}));
-  CHECK(rollout.answers.right == array_of(std::vector<uint8_t>{1, 0}));
+  CHECK(rollout.answers().rewards == array_of(std::vector<float>{1, 0}));
+  CHECK(rollout.answers().right == array_of(std::vector<uint8_t>{1, 0}));
   CHECK(rollout.episodes.lengths == array_of(std::vector<int32_t>{4, 1}));
-  CHECK_FALSE(misfit(worker.config, *worker.tokens, {2, 7}, rollout).has_value());
-  CHECK(misfit(worker.config, *worker.tokens, {2, 6}, rollout) == "it comes from a version that does not exist yet");
+  const RunSpec run{worker.config, worker.tokens, {}, {}};
+  CHECK_FALSE(misfit(run, {2, 7}, rollout).has_value());
+  CHECK(misfit(run, {2, 6}, rollout) == "it comes from a version that does not exist yet");
 }
 
 TEST_CASE("answer_core: a failed request is asked again, a reply that came twice is ignored") {

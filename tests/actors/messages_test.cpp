@@ -109,14 +109,15 @@ TEST_CASE("messages: rollouts round-trip with every member") {
   rollout->newest = 3;
   rollout->samples = 4;
   rollout->env_steps = 32;
-  rollout->observations = {{"a", odd_floats()}, {"b", Array(DType::u8, {2, 3, 4})}};
+  rollout->grid().observations = {{"a", odd_floats()}, {"b", Array(DType::u8, {2, 3, 4})}};
   for (Array* array :
-       {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->executed, &rollout->values,
-        &rollout->next_values, &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid,
-        &rollout->version, &rollout->advantages, &rollout->returns, &rollout->final_steps, &rollout->task,
-        &rollout->starts, &rollout->chunk_states, &rollout->policy_parameters})
+       {&rollout->grid().action_mask, &rollout->grid().actions, &rollout->grid().log_probs, &rollout->grid().executed,
+        &rollout->grid().values, &rollout->grid().next_values, &rollout->grid().rewards, &rollout->grid().terminated,
+        &rollout->grid().truncated, &rollout->grid().valid, &rollout->grid().version, &rollout->grid().advantages,
+        &rollout->grid().returns, &rollout->grid().final_steps, &rollout->grid().task, &rollout->grid().starts,
+        &rollout->grid().chunk_states, &rollout->grid().policy_parameters})
     *array = odd_floats();
-  rollout->last_observations = rollout->final_observations = rollout->observations;
+  rollout->grid().last_observations = rollout->grid().final_observations = rollout->grid().observations;
   const RolloutPtr got = f.round_trip(RolloutMessage{rollout}).rollout;
   CHECK(got->worker == 5);
   CHECK(got->sequence == 6);
@@ -125,28 +126,28 @@ TEST_CASE("messages: rollouts round-trip with every member") {
   CHECK(got->newest == 3);
   CHECK(got->samples == 4);
   CHECK(got->env_steps == 32);
-  CHECK(got->observations == rollout->observations);
-  for (const auto& [a, b] : {std::pair(&got->action_mask, &rollout->action_mask),
-                             {&got->actions, &rollout->actions},
-                             {&got->log_probs, &rollout->log_probs},
-                             {&got->executed, &rollout->executed},
-                             {&got->values, &rollout->values},
-                             {&got->next_values, &rollout->next_values},
-                             {&got->rewards, &rollout->rewards},
-                             {&got->terminated, &rollout->terminated},
-                             {&got->truncated, &rollout->truncated},
-                             {&got->valid, &rollout->valid},
-                             {&got->version, &rollout->version},
-                             {&got->advantages, &rollout->advantages},
-                             {&got->returns, &rollout->returns},
-                             {&got->final_steps, &rollout->final_steps},
-                             {&got->task, &rollout->task},
-                             {&got->starts, &rollout->starts},
-                             {&got->chunk_states, &rollout->chunk_states},
-                             {&got->policy_parameters, &rollout->policy_parameters}})
+  CHECK(got->grid().observations == rollout->grid().observations);
+  for (const auto& [a, b] : {std::pair(&got->grid().action_mask, &rollout->grid().action_mask),
+                             {&got->grid().actions, &rollout->grid().actions},
+                             {&got->grid().log_probs, &rollout->grid().log_probs},
+                             {&got->grid().executed, &rollout->grid().executed},
+                             {&got->grid().values, &rollout->grid().values},
+                             {&got->grid().next_values, &rollout->grid().next_values},
+                             {&got->grid().rewards, &rollout->grid().rewards},
+                             {&got->grid().terminated, &rollout->grid().terminated},
+                             {&got->grid().truncated, &rollout->grid().truncated},
+                             {&got->grid().valid, &rollout->grid().valid},
+                             {&got->grid().version, &rollout->grid().version},
+                             {&got->grid().advantages, &rollout->grid().advantages},
+                             {&got->grid().returns, &rollout->grid().returns},
+                             {&got->grid().final_steps, &rollout->grid().final_steps},
+                             {&got->grid().task, &rollout->grid().task},
+                             {&got->grid().starts, &rollout->grid().starts},
+                             {&got->grid().chunk_states, &rollout->grid().chunk_states},
+                             {&got->grid().policy_parameters, &rollout->grid().policy_parameters}})
     CHECK(*a == *b);
-  CHECK(got->last_observations == rollout->last_observations);
-  CHECK(got->final_observations == rollout->final_observations);
+  CHECK(got->grid().last_observations == rollout->grid().last_observations);
+  CHECK(got->grid().final_observations == rollout->grid().final_observations);
 }
 
 TEST_CASE("messages: reports and small messages round-trip") {

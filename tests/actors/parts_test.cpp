@@ -165,12 +165,13 @@ TEST_CASE("parts: the payload of a message contains all arrays and texts, so the
   CHECK(overhead(report) < 20'000);
 
   const auto rollout = std::make_shared<Rollout>();
-  rollout->observations = rollout->last_observations = rollout->final_observations = named();
+  rollout->grid().observations = rollout->grid().last_observations = rollout->grid().final_observations = named();
   for (Array* array :
-       {&rollout->action_mask, &rollout->actions, &rollout->log_probs, &rollout->executed, &rollout->values,
-        &rollout->next_values, &rollout->rewards, &rollout->terminated, &rollout->truncated, &rollout->valid,
-        &rollout->version, &rollout->advantages, &rollout->returns, &rollout->task, &rollout->policy_parameters,
-        &rollout->final_steps, &rollout->starts, &rollout->chunk_states})
+       {&rollout->grid().action_mask, &rollout->grid().actions, &rollout->grid().log_probs, &rollout->grid().executed,
+        &rollout->grid().values, &rollout->grid().next_values, &rollout->grid().rewards, &rollout->grid().terminated,
+        &rollout->grid().truncated, &rollout->grid().valid, &rollout->grid().version, &rollout->grid().advantages,
+        &rollout->grid().returns, &rollout->grid().task, &rollout->grid().policy_parameters,
+        &rollout->grid().final_steps, &rollout->grid().starts, &rollout->grid().chunk_states})
     *array = bytes_array();
   rollout->episodes = many_episodes();
   CHECK(overhead(RolloutMessage{rollout}) < 2000);

@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 
+#include "actors/experience/kinds.h"
 #include "actors/rollout_writer.h"
 #include "tests/support/test.h"
 
@@ -10,7 +11,7 @@ using namespace troupe;
 
 namespace {
 
-struct Fixture {
+struct Fixture : RunSpec {
   Fixture() {
     config.rollout.length = 4;
     config.env.rows = 2;
@@ -27,11 +28,11 @@ struct Fixture {
   std::optional<std::string> changed(const std::function<void(Rollout&)>& change, PolicyVersion newest = {1, 9}) const {
     Rollout copy = rollout;
     change(copy);
-    return misfit(config, spec, {}, newest, copy);
+    return misfit(*this, newest, copy);
   }
 
-  RunConfig config;
-  EnvSpec spec;
+  size_t most_bytes() const { return kind_of(*this).most_bytes(*this); }
+
   Rollout rollout;
 };
 
@@ -44,61 +45,64 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout as a worker makes it fits") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout must have the recurrent states of the run's model") {
-  const Recurrence recurrence{.state_size = 3, .sequence = 2, .burn_in = 0};
+  const Recurrence model{.state_size = 3, .sequence = 2, .burn_in = 0};
   Rollout recurrent = rollout;
-  const auto refused = [&](const Recurrence& wanted) { return misfit(config, spec, wanted, {1, 9}, recurrent); };
-  CHECK(refused(recurrence));
-  recurrent.starts = Array(DType::u8, {4, 2});
-  recurrent.chunk_states = Array(DType::f32, {2, 2, 3});
-  CHECK(!refused(recurrence));
+  const auto refused = [&](const Recurrence& wanted) {
+    recurrence = wanted;
+    return misfit(*this, {1, 9}, recurrent);
+  };
+  CHECK(refused(model));
+  recurrent.grid().starts = Array(DType::u8, {4, 2});
+  recurrent.grid().chunk_states = Array(DType::f32, {2, 2, 3});
+  CHECK(!refused(model));
   CHECK(refused({}));
   CHECK(refused({.state_size = 3, .sequence = 4, .burn_in = 0}));
   CHECK(refused({.state_size = 4, .sequence = 2, .burn_in = 0}));
-  recurrent.chunk_states.mutable_view<float>()[7] = std::numeric_limits<float>::quiet_NaN();
-  CHECK(refused(recurrence) == "chunk_states are not finite");
-  recurrent.chunk_states = Array(DType::f32, {2, 2, 3});
-  recurrent.starts.mutable_view<uint8_t>()[3] = 2;
-  CHECK(refused(recurrence) == "starts are neither 0 nor 1");
-  recurrent.starts = Array(DType::u8, {4, 1});
-  CHECK(refused(recurrence));
+  recurrent.grid().chunk_states.mutable_view<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(refused(model) == "chunk_states are not finite");
+  recurrent.grid().chunk_states = Array(DType::f32, {2, 2, 3});
+  recurrent.grid().starts.mutable_view<uint8_t>()[3] = 2;
+  CHECK(refused(model) == "starts are neither 0 nor 1");
+  recurrent.grid().starts = Array(DType::u8, {4, 1});
+  CHECK(refused(model));
 }
 
 TEST_CASE_FIXTURE(Fixture,
                   "peer_checks: a rollout must have the estimates that the run's estimator needs, and no others") {
-  const Array estimates = rollout.advantages;
+  const Array estimates = rollout.grid().advantages;
   config.algorithm.advantage = "grpo";  // the trainer computes the advantages
   CHECK(changed([](Rollout&) {}));
-  rollout.advantages = {};
+  rollout.grid().advantages = {};
   CHECK(!changed([](Rollout&) {}));
-  CHECK(changed([](Rollout& r) { r.returns = {}; }));
+  CHECK(changed([](Rollout& r) { r.grid().returns = {}; }));
   config.algorithm.advantage = "vtrace";  // the trainer computes the value targets too
-  rollout.last_observations.set("state", Array(DType::f32, {2, 3}));
+  rollout.grid().last_observations.set("state", Array(DType::f32, {2, 3}));
   CHECK(changed([](Rollout&) {}));
-  rollout.returns = {};
+  rollout.grid().returns = {};
   CHECK(!changed([](Rollout&) {}));
-  CHECK(changed([&](Rollout& r) { r.advantages = estimates; }));
-  CHECK(changed([](Rollout& r) { r.last_observations.clear(); }));
+  CHECK(changed([&](Rollout& r) { r.grid().advantages = estimates; }));
+  CHECK(changed([](Rollout& r) { r.grid().last_observations.clear(); }));
 }
 
 TEST_CASE_FIXTURE(Fixture,
                   "peer_checks: a rollout must have policy parameters if the run's loss needs them, and only then") {
   const auto carrying = [&](int64_t parameters) {
-    return changed([&](Rollout& r) { r.policy_parameters = Array(DType::f32, {4, 2, parameters}); });
+    return changed([&](Rollout& r) { r.grid().policy_parameters = Array(DType::f32, {4, 2, parameters}); });
   };
   CHECK(carrying(5));
-  const size_t without = most_bytes_of_rollout(config, spec, {});
+  const size_t without = most_bytes();
   config.algorithm.kl = "full";
   CHECK(changed([](Rollout&) {}));
   CHECK(!carrying(5));
   CHECK(carrying(10));
-  CHECK(most_bytes_of_rollout(config, spec, {}) == without + 4 * 2 * 5 * sizeof(float));
-  CHECK(changed([](Rollout& r) { r.policy_parameters = Array(DType::f64, {4, 2, 5}); }));
+  CHECK(most_bytes() == without + 4 * 2 * 5 * sizeof(float));
+  CHECK(changed([](Rollout& r) { r.grid().policy_parameters = Array(DType::f64, {4, 2, 5}); }));
 }
 
 TEST_CASE_FIXTURE(Fixture, "peer_checks: the mask must allow the action of every valid step") {
   spec.action.masked = true;
-  rollout.action_mask = Array(DType::u8, {4, 2, 5});
-  const auto mask = rollout.action_mask.mutable_view<uint8_t>();
+  rollout.grid().action_mask = Array(DType::u8, {4, 2, 5});
+  const auto mask = rollout.grid().action_mask.mutable_view<uint8_t>();
   CHECK(changed([](Rollout&) {}));
   mask[0] = mask[5] = 1;  // both rows took action 0 in the first step, the only valid step
   CHECK(!changed([](Rollout&) {}));
@@ -107,15 +111,15 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: the mask must allow the action of every
 TEST_CASE_FIXTURE(
     Fixture, "peer_checks: a rollout with action chunks must have the number of executed steps, within its limits") {
   spec.action.chunk = 3;
-  rollout.actions = Array(DType::i32, {4, 2, 3, 1});
-  rollout.log_probs = Array(DType::f32, {4, 2, 3});
+  rollout.grid().actions = Array(DType::i32, {4, 2, 3, 1});
+  rollout.grid().log_probs = Array(DType::f32, {4, 2, 3});
   CHECK(changed([](Rollout&) {}));
-  rollout.executed = Array::of<int32_t>({4, 2}, {3, 1, 0, 0, 0, 0, 0, 0});
+  rollout.grid().executed = Array::of<int32_t>({4, 2}, {3, 1, 0, 0, 0, 0, 0, 0});
   rollout.env_steps = 4;
   CHECK(!changed([](Rollout&) {}));
   for (const int32_t wrong : {-1, 0, 4})
-    CHECK(changed([&](Rollout& r) { r.executed = Array::of<int32_t>({4, 2}, {3, wrong, 0, 0, 0, 0, 0, 0}); }));
-  CHECK(changed([&](Rollout& r) { r.executed = Array::of<int32_t>({4, 2}, {3, 1, 0, 0, 0, 0, 0, 4}); }));
+    CHECK(changed([&](Rollout& r) { r.grid().executed = Array::of<int32_t>({4, 2}, {3, wrong, 0, 0, 0, 0, 0, 0}); }));
+  CHECK(changed([&](Rollout& r) { r.grid().executed = Array::of<int32_t>({4, 2}, {3, 1, 0, 0, 0, 0, 0, 4}); }));
 }
 
 TEST_CASE_FIXTURE(
@@ -128,8 +132,8 @@ TEST_CASE_FIXTURE(
   // Actions and log_probs; values, next_values, rewards, advantages, returns, executed, task; flags; version;
   // final_steps; episodes.
   const size_t most_of_sample = 2 * state + 8 + 7 * 4 + 3 + 8 + 8 + 9;
-  CHECK(most_bytes_of_rollout(config, spec, {}) > samples * most_of_sample + 64 * state);
-  CHECK(most_bytes_of_rollout(config, spec, {}) < 2 * samples * most_of_sample);
+  CHECK(most_bytes() > samples * most_of_sample + 64 * state);
+  CHECK(most_bytes() < 2 * samples * most_of_sample);
   CHECK(most_bytes_of_request(config, spec, {}) > (size_t{1} << 18) * (state + sizeof(int64_t)));
   CHECK(most_bytes_of_request(config, spec, {}) < (size_t{2} << 18) * (state + sizeof(int64_t)));
 }
@@ -152,22 +156,22 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: a rollout with any wrong member is refu
       [](Rollout& r) { r.newest = 6; },
       [](Rollout& r) { r.oldest = 8; },
       [](Rollout& r) { r.newest = 10; },
-      [](Rollout& r) { r.values = Array(DType::f32, {4, 3}); },
-      [](Rollout& r) { r.values = Array(DType::f64, {4, 2}); },
-      [](Rollout& r) { r.advantages = {}; },
-      [](Rollout& r) { r.returns = Array(DType::f32, {4, 3}); },
-      [](Rollout& r) { r.observations.set("state", Array(DType::f32, {4, 2, 4})); },
-      [](Rollout& r) { r.observations.set("more", Array(DType::f32, {4, 2, 3})); },
-      [](Rollout& r) { r.observations.clear(); },
-      [](Rollout& r) { r.actions = Array::of<int32_t>({4, 2, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 5}); },
-      [](Rollout& r) { r.actions = Array::of<int32_t>({4, 2, 1, 1}, {-1, 0, 0, 0, 0, 0, 0, 0}); },
-      [](Rollout& r) { r.task = Array(DType::i32, {4, 2}); },
-      [](Rollout& r) { r.last_observations.set("state", Array(DType::f32, {2, 3})); },
-      [](Rollout& r) { r.final_observations = r.observations; },
-      [](Rollout& r) { r.final_steps = Array::of<int32_t>({1, 2}, {4, 0}); },
-      [](Rollout& r) { r.final_steps = Array::of<int32_t>({1, 2}, {0, 0}); },  // without an observation
+      [](Rollout& r) { r.grid().values = Array(DType::f32, {4, 3}); },
+      [](Rollout& r) { r.grid().values = Array(DType::f64, {4, 2}); },
+      [](Rollout& r) { r.grid().advantages = {}; },
+      [](Rollout& r) { r.grid().returns = Array(DType::f32, {4, 3}); },
+      [](Rollout& r) { r.grid().observations.set("state", Array(DType::f32, {4, 2, 4})); },
+      [](Rollout& r) { r.grid().observations.set("more", Array(DType::f32, {4, 2, 3})); },
+      [](Rollout& r) { r.grid().observations.clear(); },
+      [](Rollout& r) { r.grid().actions = Array::of<int32_t>({4, 2, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 5}); },
+      [](Rollout& r) { r.grid().actions = Array::of<int32_t>({4, 2, 1, 1}, {-1, 0, 0, 0, 0, 0, 0, 0}); },
+      [](Rollout& r) { r.grid().task = Array(DType::i32, {4, 2}); },
+      [](Rollout& r) { r.grid().last_observations.set("state", Array(DType::f32, {2, 3})); },
+      [](Rollout& r) { r.grid().final_observations = r.grid().observations; },
+      [](Rollout& r) { r.grid().final_steps = Array::of<int32_t>({1, 2}, {4, 0}); },
+      [](Rollout& r) { r.grid().final_steps = Array::of<int32_t>({1, 2}, {0, 0}); },  // without an observation
       [](Rollout& r) { r.group = 2; },
-      [](Rollout& r) { r.executed = Array(DType::i32, {4, 2}); },
+      [](Rollout& r) { r.grid().executed = Array(DType::i32, {4, 2}); },
       [](Rollout& r) { r.episodes.returns = Array(DType::f32, {1}); },
       [](Rollout& r) { r.episodes = {Array(DType::f32, {3}), Array(DType::i32, {3}), Array(DType::u8, {3})}; },
   };

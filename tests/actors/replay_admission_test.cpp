@@ -187,7 +187,7 @@ class Run {
     for (const RolloutUnits& part : batch.parts) {
       REQUIRE(batch.index - part.rollout->oldest <= static_cast<uint64_t>(config_.replay.max_policy_lag));
       for (const int64_t step : steps_of(part)) {
-        if (part.rollout->valid.view<uint8_t>()[static_cast<size_t>(step)] == 0) {
+        if (part.rollout->grid().valid.view<uint8_t>()[static_cast<size_t>(step)] == 0) {
           REQUIRE(config_.replay.draw == "column");  // only columns may contain masked steps
           continue;
         }

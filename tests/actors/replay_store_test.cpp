@@ -371,7 +371,7 @@ TEST_CASE("replay_store: single samples are drawn again until max_reuse updates 
     CHECK(batch->samples == 16);
     for (const RolloutUnits& part : batch->parts)
       for (const int32_t index : part.indices) {
-        CHECK(part.rollout->valid.view<uint8_t>()[static_cast<size_t>(index)] == 1);
+        CHECK(part.rollout->grid().valid.view<uint8_t>()[static_cast<size_t>(index)] == 1);
         CHECK(++uses[{part.rollout->sequence, index}] <= 2);
       }
     f.store->trained(batch->index);

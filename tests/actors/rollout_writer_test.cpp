@@ -33,7 +33,7 @@ struct Fixture {
   }
   std::vector<float> advantages() {
     rollout = writer.close(algorithm, 1, 0);
-    const auto view = rollout->advantages.view<float>();
+    const auto view = rollout->grid().advantages.view<float>();
     return {view.begin(), view.end()};
   }
 
@@ -80,8 +80,8 @@ TEST_CASE("rollout_writer: a failed step is masked, and the segment before it bo
   CHECK(advantages[1] == 0.0f);
   CHECK(advantages[2] == 0.0f);
   CHECK(f.rollout->samples == 2);
-  CHECK(f.rollout->valid.view<uint8_t>()[1] == 0);
-  CHECK(f.rollout->truncated.view<uint8_t>()[0] == 1);
+  CHECK(f.rollout->grid().valid.view<uint8_t>()[1] == 0);
+  CHECK(f.rollout->grid().truncated.view<uint8_t>()[0] == 1);
 }
 
 TEST_CASE("rollout_writer: oldest and newest are the extreme versions of the valid steps") {
@@ -102,8 +102,8 @@ TEST_CASE("rollout_writer: rewards are scaled, then clipped") {
   std::ranges::fill(f.step.executed.mutable_view<int32_t>(), 1);
   f.writer.record_step(0, f.step, 0.1, 2.0);
   f.advantages();
-  CHECK(f.rollout->rewards.view<float>()[0] == doctest::Approx(0.1f));
-  CHECK(f.rollout->rewards.view<float>()[1] == 2.0f);
+  CHECK(f.rollout->grid().rewards.view<float>()[0] == doctest::Approx(0.1f));
+  CHECK(f.rollout->grid().rewards.view<float>()[1] == 2.0f);
 }
 
 TEST_CASE("rollout_writer: a rollout has final and last observations, for estimators that recompute values") {
@@ -115,9 +115,9 @@ TEST_CASE("rollout_writer: a rollout has final and last observations, for estima
   f.writer.keep_final(0, 1, f.step.final_observations);
   f.writer.keep_last(f.step.observations);
   f.advantages();
-  CHECK(f.rollout->final_observations.at("o") == Array::of<float>({1, 1}, {9.0f}));
-  CHECK(f.rollout->final_steps == Array::of<int32_t>({1, 2}, {0, 1}));
-  CHECK(f.rollout->last_observations.at("o").shape() == Shape{2, 1});
+  CHECK(f.rollout->grid().final_observations.at("o") == Array::of<float>({1, 1}, {9.0f}));
+  CHECK(f.rollout->grid().final_steps == Array::of<int32_t>({1, 2}, {0, 1}));
+  CHECK(f.rollout->grid().last_observations.at("o").shape() == Shape{2, 1});
 }
 
 TEST_CASE("rollout_writer: only the estimates that the algorithm takes from rollouts are computed") {
@@ -134,12 +134,12 @@ TEST_CASE("rollout_writer: only the estimates that the algorithm takes from roll
     return f.rollout;
   };
   const RolloutPtr gae = closed("gae"), sequences = closed("rloo"), vtrace = closed("vtrace");
-  CHECK(gae->advantages.shape() == Shape{3, 2});
-  CHECK(sequences->advantages.empty());
-  CHECK(sequences->returns == gae->returns);  // the value targets, byte for byte
-  CHECK(vtrace->advantages.empty());
-  CHECK(vtrace->returns.empty());
-  CHECK(vtrace->next_values == gae->next_values);
+  CHECK(gae->grid().advantages.shape() == Shape{3, 2});
+  CHECK(sequences->grid().advantages.empty());
+  CHECK(sequences->grid().returns == gae->grid().returns);  // the value targets, byte for byte
+  CHECK(vtrace->grid().advantages.empty());
+  CHECK(vtrace->grid().returns.empty());
+  CHECK(vtrace->grid().next_values == gae->grid().next_values);
 }
 
 TEST_CASE("rollout_writer: policy parameters are stored per step, and are empty if none were recorded") {
@@ -151,13 +151,13 @@ TEST_CASE("rollout_writer: policy parameters are stored per step, and are empty 
     f.env(t, {0, 0}, {0, 0}, {0, 0}, {1, 1});
   }
   f.advantages();
-  CHECK(f.rollout->policy_parameters == Array::of<float>({2, 2, 2}, {0, 1, 2, 3, 10, 11, 12, 13}));
-  CHECK(RolloutWriter(tiny_spec(), 2, 1).close({}, 1, 0)->policy_parameters.empty());
+  CHECK(f.rollout->grid().policy_parameters == Array::of<float>({2, 2, 2}, {0, 1, 2, 3, 10, 11, 12, 13}));
+  CHECK(RolloutWriter(tiny_spec(), 2, 1).close({}, 1, 0)->grid().policy_parameters.empty());
 }
 
 TEST_CASE("rollout_writer: the number of executed steps of a chunk is stored, 0 for a row that failed") {
   EnvSpec spec = tiny_spec();
-  CHECK(RolloutWriter(spec, 2, 1).close({}, 1, 0)->executed.empty());  // one step per action: always executed
+  CHECK(RolloutWriter(spec, 2, 1).close({}, 1, 0)->grid().executed.empty());  // one step per action: always executed
   spec.action.chunk = 4;
   RolloutWriter writer(spec, 2, 3);
   EnvStep step = EnvStep::allocate(spec, 3);
@@ -168,7 +168,7 @@ TEST_CASE("rollout_writer: the number of executed steps of a chunk is stored, 0 
     writer.record_step(t, step, 1.0, 0.0);
   }
   const RolloutPtr rollout = writer.close({}, 1, 0);
-  CHECK(rollout->executed == Array::of<int32_t>({2, 3}, {4, 1, 0, 3, 4, 2}));
+  CHECK(rollout->grid().executed == Array::of<int32_t>({2, 3}, {4, 1, 0, 3, 4, 2}));
   CHECK(rollout->env_steps == 14);
   CHECK(rollout->samples == 5);
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Rollouts for tests of replay, with one policy version and valid steps except those in `invalid`.
 
-#include "models/rollout.h"
+#include "models/experience/rollout.h"
 
 namespace troupe::test {
 
@@ -21,13 +21,13 @@ inline RolloutPtr make_rollout(const RolloutRecipe& recipe) {
   rollout->sequence = recipe.sequence;
   rollout->epoch = recipe.version.epoch;
   rollout->oldest = rollout->newest = recipe.version.number;
-  rollout->values = Array(DType::f32, grid);
-  rollout->valid = Array(DType::u8, grid);
-  rollout->version = Array(DType::i64, grid);
-  for (auto& v : rollout->valid.mutable_view<uint8_t>()) v = 1;
-  for (auto& v : rollout->version.mutable_view<int64_t>()) v = static_cast<int64_t>(recipe.version.number);
+  rollout->grid().values = Array(DType::f32, grid);
+  rollout->grid().valid = Array(DType::u8, grid);
+  rollout->grid().version = Array(DType::i64, grid);
+  for (auto& v : rollout->grid().valid.mutable_view<uint8_t>()) v = 1;
+  for (auto& v : rollout->grid().version.mutable_view<int64_t>()) v = static_cast<int64_t>(recipe.version.number);
   for (auto [t, n] : recipe.invalid)
-    rollout->valid.mutable_view<uint8_t>()[static_cast<size_t>(t * recipe.columns + n)] = 0;
+    rollout->grid().valid.mutable_view<uint8_t>()[static_cast<size_t>(t * recipe.columns + n)] = 0;
   rollout->samples = static_cast<uint64_t>(recipe.steps * recipe.columns) - recipe.invalid.size();
   rollout->env_steps = rollout->samples;
   return rollout;

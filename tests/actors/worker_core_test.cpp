@@ -301,7 +301,7 @@ TEST_CASE("worker_core: without a further credit a request for values only compl
   CHECK(f.port.requests.empty());
   const Rollout& rollout = *f.port.rollouts[0];
   CHECK(rollout.samples == 4);
-  CHECK(rollout.next_values == Array::of<float>({2, 2}, {10.0f, 10.0f, 20.0f, 20.0f}));
+  CHECK(rollout.grid().next_values == Array::of<float>({2, 2}, {10.0f, 10.0f, 20.0f, 20.0f}));
 }
 
 TEST_CASE("worker_core: with a further credit the next request for actions completes the rollout") {
@@ -312,7 +312,7 @@ TEST_CASE("worker_core: with a further credit the next request for actions compl
   CHECK(f.port.rollouts.empty());
   f.serve(1);
   REQUIRE(f.port.rollouts.size() == 1);
-  CHECK(f.port.rollouts[0]->next_values.view<float>()[2] == 20.0f);
+  CHECK(f.port.rollouts[0]->grid().next_values.view<float>()[2] == 20.0f);
 }
 
 TEST_CASE("worker_core: a truncated episode gets the value of its final observation") {
@@ -323,8 +323,8 @@ TEST_CASE("worker_core: a truncated episode gets the value of its final observat
   CHECK(f.port.requests.front().value_observations.at("o") == Array::of<float>({1, 1}, {3.0f}));
   f.serve(2);
   REQUIRE(f.port.rollouts.size() == 1);
-  CHECK(f.port.rollouts[0]->next_values == Array::of<float>({4, 1}, {10.0f, 20.0f, 30.0f, 10.0f}));
-  CHECK(f.port.rollouts[0]->truncated == Array::of<uint8_t>({4, 1}, {0, 0, 1, 0}));
+  CHECK(f.port.rollouts[0]->grid().next_values == Array::of<float>({4, 1}, {10.0f, 20.0f, 30.0f, 10.0f}));
+  CHECK(f.port.rollouts[0]->grid().truncated == Array::of<uint8_t>({4, 1}, {0, 0, 1, 0}));
   CHECK(f.port.finished == 1);
 }
 
@@ -351,7 +351,7 @@ TEST_CASE("worker_core: an episode truncated in the last step of a rollout gets 
   f.core->add_credits(1);
   f.serve(4);
   REQUIRE(f.port.rollouts.size() == 1);
-  CHECK(f.port.rollouts[0]->next_values.view<float>()[2] == 30.0f);
+  CHECK(f.port.rollouts[0]->grid().next_values.view<float>()[2] == 30.0f);
 }
 
 TEST_CASE("worker_core: a reply to a request that was repeated in the meantime is ignored") {
@@ -511,14 +511,14 @@ TEST_CASE("worker_core: policy parameters go from replies into the rollout if th
   Fixture f;
   f.core->add_credits(1);
   f.serve(3);
-  CHECK(f.port.rollouts.at(0)->policy_parameters.empty());  // the loss does not need them
+  CHECK(f.port.rollouts.at(0)->grid().policy_parameters.empty());  // the loss does not need them
   f.port.parameters = 2;
   f.config.algorithm.kl = "full";
   WorkerCore core(f.config, {}, 0, [] { return std::make_unique<Batched<Counter>>(Counter::spec(), 2); }, f.port);
   core.begin();
   core.add_credits(1);
   for (int i = 0; i < 3; ++i) core.on_reply(f.port.answer_of(f.port.next()));
-  CHECK(f.port.rollouts.at(1)->policy_parameters == Array::of<float>({2, 2, 2}, {0, 0, 0, 0, 10, 10, 10, 10}));
+  CHECK(f.port.rollouts.at(1)->grid().policy_parameters == Array::of<float>({2, 2, 2}, {0, 0, 0, 0, 10, 10, 10, 10}));
   f.port.parameters = 3;
   core.add_credits(1);
   CHECK(core.on_reply(f.port.answer_of(f.port.next())).value_or("").starts_with("policy_parameters is "));
@@ -556,11 +556,12 @@ TEST_CASE("worker_core: the recurrent state of a row goes from a reply to the ne
   CHECK(std::ranges::count(starts, 1) == 8);  // four episodes of each row begin in 12 steps
   for (size_t r = 0; r < 3; ++r) {
     const Rollout& rollout = *f.port.rollouts[r];
-    REQUIRE(rollout.starts.shape() == Shape{4, 2});
-    REQUIRE(rollout.chunk_states.shape() == Shape{2, 2, 1});
-    for (size_t i = 0; i < 8; ++i) CHECK(rollout.starts.view<uint8_t>()[i] == starts[8 * r + i]);
+    REQUIRE(rollout.grid().starts.shape() == Shape{4, 2});
+    REQUIRE(rollout.grid().chunk_states.shape() == Shape{2, 2, 1});
+    for (size_t i = 0; i < 8; ++i) CHECK(rollout.grid().starts.view<uint8_t>()[i] == starts[8 * r + i]);
     for (size_t k = 0; k < 2; ++k)
-      for (size_t n = 0; n < 2; ++n) CHECK(rollout.chunk_states.view<float>()[2 * k + n] == states[8 * r + 4 * k + n]);
+      for (size_t n = 0; n < 2; ++n)
+        CHECK(rollout.grid().chunk_states.view<float>()[2 * k + n] == states[8 * r + 4 * k + n]);
   }
 }
 
@@ -634,8 +635,8 @@ TEST_CASE("worker_core: a worker that is loaded from bytes continues like the on
   REQUIRE(loaded.port.rollouts.size() == 2);
   for (size_t i = 0; i < 2; ++i) {
     CHECK(loaded.port.rollouts[i]->sequence == saved.port.rollouts[i]->sequence);
-    CHECK(loaded.port.rollouts[i]->observations == saved.port.rollouts[i]->observations);
-    CHECK(loaded.port.rollouts[i]->next_values == saved.port.rollouts[i]->next_values);
+    CHECK(loaded.port.rollouts[i]->grid().observations == saved.port.rollouts[i]->grid().observations);
+    CHECK(loaded.port.rollouts[i]->grid().next_values == saved.port.rollouts[i]->grid().next_values);
   }
 }
 

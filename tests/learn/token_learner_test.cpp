@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/generation_scheduler.h"
+#include "actors/experience/answers/generation_scheduler.h"
 #include "models/learning/answers/lm_learner.h"
 #include "models/lm/lm_generator.h"
 #include "runtime/base/rng.h"
@@ -129,8 +129,8 @@ Sampled sample(World& world, Generator& generator, int64_t prompts, int64_t answ
     return Array::of<T>({static_cast<int64_t>(values.size())}, std::span<const T>(values));
   };
   auto rollout = std::make_shared<Rollout>();
-  rollout->answers = {of(ids),       of(prompt_offsets), of(tokens),  of(offsets), of(group),
-                      of(log_probs), of(versions),       of(rewards), of(right),   of(finish)};
+  rollout->answers() = {of(ids),       of(prompt_offsets), of(tokens),  of(offsets), of(group),
+                        of(log_probs), of(versions),       of(rewards), of(right),   of(finish)};
   result.rollout = rollout;
   return result;
 }
@@ -138,7 +138,7 @@ Sampled sample(World& world, Generator& generator, int64_t prompts, int64_t answ
 SuperBatch super_batch(const RolloutPtr& rollout) {
   SuperBatch batch;
   RolloutUnits units{rollout, {}, UnitKind::group};
-  for (int64_t g = 0; g < rollout->answers.groups(); ++g) units.indices.push_back(static_cast<int32_t>(g));
+  for (int64_t g = 0; g < rollout->answers().groups(); ++g) units.indices.push_back(static_cast<int32_t>(g));
   batch.parts.push_back(std::move(units));
   return batch;
 }

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "actors/generation_scheduler.h"
+#include "actors/experience/answers/generation_scheduler.h"
 #include "models/learning/answers/answer_trainer.h"
 #include "models/lm/lm_generator.h"
 #include "models/lm/lm_weights.h"

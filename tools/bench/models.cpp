@@ -13,7 +13,7 @@
 
 #include "actors/config/run_config.h"
 #include "envs/env.h"
-#include "models/rollout.h"
+#include "models/experience/rollout.h"
 #include "models/torch/compute.h"
 #include "models/torch/learning/make_model.h"
 
@@ -54,18 +54,18 @@ RolloutPtr rollout_of(Policy& policy, int64_t steps, int64_t columns) {
   const ActInput input = act_input(steps * columns);
   const ActOutput output = policy.act(input);
   auto rollout = std::make_shared<Rollout>();
-  rollout->observations.set("state", input.observations.at("state").reshaped({steps, columns, 4}));
-  rollout->actions = output.actions.reshaped({steps, columns, 1, 1});
-  rollout->log_probs = output.log_probs.reshaped({steps, columns, 1});
-  rollout->values = output.values.reshaped({steps, columns});
-  rollout->advantages = Array(DType::f32, {steps, columns});
-  rollout->returns = Array(DType::f32, {steps, columns});
+  rollout->grid().observations.set("state", input.observations.at("state").reshaped({steps, columns, 4}));
+  rollout->grid().actions = output.actions.reshaped({steps, columns, 1, 1});
+  rollout->grid().log_probs = output.log_probs.reshaped({steps, columns, 1});
+  rollout->grid().values = output.values.reshaped({steps, columns});
+  rollout->grid().advantages = Array(DType::f32, {steps, columns});
+  rollout->grid().returns = Array(DType::f32, {steps, columns});
   for (int64_t i = 0; i < steps * columns; ++i) {
-    rollout->advantages.mutable_view<float>()[i] = static_cast<float>(i % 7) - 3.0f;
-    rollout->returns.mutable_view<float>()[i] = static_cast<float>(i % 11);
+    rollout->grid().advantages.mutable_view<float>()[i] = static_cast<float>(i % 7) - 3.0f;
+    rollout->grid().returns.mutable_view<float>()[i] = static_cast<float>(i % 11);
   }
-  rollout->valid = Array(DType::u8, {steps, columns});
-  std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), 1);
+  rollout->grid().valid = Array(DType::u8, {steps, columns});
+  std::ranges::fill(rollout->grid().valid.mutable_view<uint8_t>(), 1);
   rollout->samples = static_cast<uint64_t>(steps * columns);
   return rollout;
 }
@@ -79,15 +79,15 @@ torch::nn::Sequential tower(int64_t outputs) {
 class BareLoop {
  public:
   explicit BareLoop(const Rollout& rollout) {
-    const int64_t n = rollout.values.size();
+    const int64_t n = rollout.grid().values.size();
     const auto view = [](const Array& a, at::IntArrayRef shape, at::ScalarType type) {
       return torch::from_blob(const_cast<std::byte*>(a.data()), shape, type);
     };
-    x_ = view(rollout.observations.at("state"), {n, 4}, torch::kFloat);
-    actions_ = view(rollout.actions, {n, 1}, torch::kInt).to(torch::kLong);
-    old_ = view(rollout.log_probs, {n}, torch::kFloat);
-    advantages_ = view(rollout.advantages, {n}, torch::kFloat);
-    returns_ = view(rollout.returns, {n}, torch::kFloat);
+    x_ = view(rollout.grid().observations.at("state"), {n, 4}, torch::kFloat);
+    actions_ = view(rollout.grid().actions, {n, 1}, torch::kInt).to(torch::kLong);
+    old_ = view(rollout.grid().log_probs, {n}, torch::kFloat);
+    advantages_ = view(rollout.grid().advantages, {n}, torch::kFloat);
+    returns_ = view(rollout.grid().returns, {n}, torch::kFloat);
     std::vector<torch::Tensor> parameters = policy_->parameters();
     for (const auto& p : value_->parameters()) parameters.push_back(p);
     parameters_ = parameters;

@@ -23,11 +23,11 @@ RolloutPtr rollout_of(uint64_t worker, int64_t steps, int64_t columns, PolicyVer
   rollout->worker = worker;
   rollout->epoch = version.epoch;
   rollout->oldest = rollout->newest = version.number;
-  rollout->values = Array(DType::f32, grid);
-  rollout->valid = Array(DType::u8, grid);
-  rollout->version = Array(DType::i64, grid);
-  std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), uint8_t{1});
-  std::ranges::fill(rollout->version.mutable_view<int64_t>(), static_cast<int64_t>(version.number));
+  rollout->grid().values = Array(DType::f32, grid);
+  rollout->grid().valid = Array(DType::u8, grid);
+  rollout->grid().version = Array(DType::i64, grid);
+  std::ranges::fill(rollout->grid().valid.mutable_view<uint8_t>(), uint8_t{1});
+  std::ranges::fill(rollout->grid().version.mutable_view<int64_t>(), static_cast<int64_t>(version.number));
   rollout->samples = rollout->env_steps = static_cast<uint64_t>(steps * columns);
   return rollout;
 }

@@ -41,17 +41,19 @@ RolloutPtr filled_rollout(Policy& policy, uint64_t index) {
   Rng random(derive_key(index, "benchmark rollout"));
   auto rollout = std::make_shared<Rollout>();
   rollout->samples = rollout->env_steps = static_cast<uint64_t>(kSteps * kColumns);
-  rollout->observations.set("state", input.observations.at("state").reshaped({kSteps, kColumns, 4}));
-  rollout->actions = output.actions.reshaped({kSteps, kColumns, 1, 1});
-  rollout->log_probs = output.log_probs.reshaped({kSteps, kColumns, 1});
-  rollout->values = output.values.reshaped(grid);
-  for (Array* array : {&rollout->next_values, &rollout->rewards, &rollout->advantages, &rollout->returns}) {
+  rollout->grid().observations.set("state", input.observations.at("state").reshaped({kSteps, kColumns, 4}));
+  rollout->grid().actions = output.actions.reshaped({kSteps, kColumns, 1, 1});
+  rollout->grid().log_probs = output.log_probs.reshaped({kSteps, kColumns, 1});
+  rollout->grid().values = output.values.reshaped(grid);
+  for (Array* array : {&rollout->grid().next_values, &rollout->grid().rewards, &rollout->grid().advantages,
+                       &rollout->grid().returns}) {
     *array = Array(DType::f32, grid);
     fill_with_normals(*array, random);
   }
-  for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid}) *array = Array(DType::u8, grid);
-  std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), uint8_t{1});
-  rollout->version = Array(DType::i64, grid);
+  for (Array* array : {&rollout->grid().terminated, &rollout->grid().truncated, &rollout->grid().valid})
+    *array = Array(DType::u8, grid);
+  std::ranges::fill(rollout->grid().valid.mutable_view<uint8_t>(), uint8_t{1});
+  rollout->grid().version = Array(DType::i64, grid);
   return rollout;
 }
 

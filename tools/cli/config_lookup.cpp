@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/config/config.h"
-#include "actors/token_run.h"
+#include "actors/experience/answers/token_run.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "envs/bridge/make_python_env.h"
 #include "envs/c_abi/library_env.h"

@@ -41,7 +41,7 @@ std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
   result->prompt_offsets = result->group_offsets = result->offsets = {0};
   for (const RolloutUnits& part : batch.parts) {
     TROUPE_CHECK(part.kind == UnitKind::group, static_cast<int>(part.kind));
-    for (const int32_t group : part.indices) append_group(*result, part.rollout->answers, group);
+    for (const int32_t group : part.indices) append_group(*result, part.rollout->answers(), group);
   }
   result->samples = static_cast<uint64_t>(result->answers());
   return result;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "models/decoder/batch.h"
+#include "models/experience/rollout.h"
 #include "models/policy.h"
-#include "models/rollout.h"
 
 namespace troupe {
 

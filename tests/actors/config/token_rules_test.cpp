@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "actors/config/config.h"
-#include "actors/token_run.h"
+#include "actors/experience/answers/token_run.h"
 #include "models/lm/lm_config.h"
 #include "runtime/base/errors.h"
 #include "tests/support/temp_folder.h"

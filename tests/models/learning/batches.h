@@ -62,25 +62,25 @@ inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& poli
     Rng rng(derive_key(seed, "mask"));
     const auto mask = input.action_mask.mutable_view<uint8_t>();
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % spec.action.mask_size() == 0 || rng.uniform() < 0.6f;
-    rollout->action_mask = input.action_mask.reshaped({steps, columns, spec.action.mask_size()});
+    rollout->grid().action_mask = input.action_mask.reshaped({steps, columns, spec.action.mask_size()});
   }
   const ActOutput output = policy.act(input);
-  rollout->observations.set("state", input.observations.at("state").reshaped({steps, columns, 5}));
-  rollout->actions = output.actions.reshaped(spec.action.shape().prepended(columns).prepended(steps));
-  rollout->log_probs = output.log_probs.clone().reshaped({steps, columns, spec.action.decisions()});
+  rollout->grid().observations.set("state", input.observations.at("state").reshaped({steps, columns, 5}));
+  rollout->grid().actions = output.actions.reshaped(spec.action.shape().prepended(columns).prepended(steps));
+  rollout->grid().log_probs = output.log_probs.clone().reshaped({steps, columns, spec.action.decisions()});
   Rng noise(derive_key(seed, "noise"));
-  for (float& x : rollout->log_probs.mutable_view<float>()) x += log_prob_noise * noise.normal();
-  rollout->policy_parameters =
+  for (float& x : rollout->grid().log_probs.mutable_view<float>()) x += log_prob_noise * noise.normal();
+  rollout->grid().policy_parameters =
       output.policy_parameters.clone().reshaped({steps, columns, spec.action.policy_parameters()});
-  for (float& x : rollout->policy_parameters.mutable_view<float>()) x += log_prob_noise * noise.normal();
-  rollout->values = output.values.reshaped({steps, columns});
-  rollout->next_values = random_array({steps, columns}, derive_key(seed, "next_values"));
-  rollout->rewards = random_array({steps, columns}, derive_key(seed, "rewards"));
-  rollout->advantages = random_array({steps, columns}, derive_key(seed, "advantages"));
-  rollout->returns = random_array({steps, columns}, derive_key(seed, "returns"), 2.0f);
-  for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid})
+  for (float& x : rollout->grid().policy_parameters.mutable_view<float>()) x += log_prob_noise * noise.normal();
+  rollout->grid().values = output.values.reshaped({steps, columns});
+  rollout->grid().next_values = random_array({steps, columns}, derive_key(seed, "next_values"));
+  rollout->grid().rewards = random_array({steps, columns}, derive_key(seed, "rewards"));
+  rollout->grid().advantages = random_array({steps, columns}, derive_key(seed, "advantages"));
+  rollout->grid().returns = random_array({steps, columns}, derive_key(seed, "returns"), 2.0f);
+  for (Array* array : {&rollout->grid().terminated, &rollout->grid().truncated, &rollout->grid().valid})
     *array = Array(DType::u8, {steps, columns});
-  std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), 1);
+  std::ranges::fill(rollout->grid().valid.mutable_view<uint8_t>(), 1);
   rollout->samples = static_cast<uint64_t>(samples);
   return rollout;
 }
@@ -88,7 +88,7 @@ inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& poli
 inline SuperBatch whole_batch(std::shared_ptr<Rollout> rollout) {
   SuperBatch batch;
   batch.samples = rollout->samples;
-  std::vector<int32_t> columns(static_cast<size_t>(rollout->columns()));
+  std::vector<int32_t> columns(static_cast<size_t>(rollout->grid().columns()));
   std::iota(columns.begin(), columns.end(), 0);
   batch.parts.push_back({std::move(rollout), std::move(columns)});
   return batch;

@@ -190,9 +190,9 @@ TEST_CASE("learner: a minibatch with NaN is skipped and counted, and changes not
     Pair pair(config, discrete_spec());
     auto rollout = random_rollout(pair.spec, *pair.policy, 2, 4, 1);
     // One bad sample: in each epoch only the minibatch with this sample is skipped.
-    if (std::string(what) == "advantages") rollout->advantages.mutable_view<float>()[3] = nan();
-    if (std::string(what) == "returns") rollout->returns.mutable_view<float>()[3] = nan();
-    if (std::string(what) == "observations") rollout->observations.at("state").mutable_view<float>()[3] = nan();
+    if (std::string(what) == "advantages") rollout->grid().advantages.mutable_view<float>()[3] = nan();
+    if (std::string(what) == "returns") rollout->grid().returns.mutable_view<float>()[3] = nan();
+    if (std::string(what) == "observations") rollout->grid().observations.at("state").mutable_view<float>()[3] = nan();
     const UpdateReport report = update_with(*pair.learner, whole_batch(rollout));
     CHECK(report.skipped == 2);
     CHECK(report.steps == 2);
@@ -205,7 +205,7 @@ TEST_CASE("learner: a minibatch with NaN is skipped and counted, and changes not
   config.replay.max_policy_lag = 0;  // else the state also holds how this version normalised
   Pair pair(config, discrete_spec());
   auto rollout = random_rollout(pair.spec, *pair.policy, 2, 4, 1);
-  for (float& x : rollout->advantages.mutable_view<float>()) x = nan();
+  for (float& x : rollout->grid().advantages.mutable_view<float>()) x = nan();
   const auto before = pair.learner->save();
   CHECK(update_with(*pair.learner, whole_batch(rollout)).steps == 0);
   CHECK(pair.learner->save().optimizer == before.optimizer);
@@ -217,7 +217,7 @@ TEST_CASE("learner: observations with NaN do not affect the normaliser") {
   config.model.normalize_observations = true;
   Pair pair(config, discrete_spec());
   auto rollout = random_rollout(pair.spec, *pair.policy, 2, 4, 1);
-  rollout->observations.at("state").mutable_view<float>()[3] = nan();
+  rollout->grid().observations.at("state").mutable_view<float>()[3] = nan();
   update_with(*pair.learner, whole_batch(rollout));
   const auto model = pair.learner->save().model;
   CHECK(model.at("observation_normalizer.count").view<double>()[0] == 7.0);
@@ -228,7 +228,7 @@ TEST_CASE("learner: only the drawn columns of a super-batch and their valid step
   RunConfig config = small_config();
   Pair a(config, token_spec()), b(config, token_spec());
   auto all = random_rollout(a.spec, *a.policy, 3, 4, 1);
-  all->valid.mutable_view<uint8_t>()[0 * 4 + 2] = 0;
+  all->grid().valid.mutable_view<uint8_t>()[0 * 4 + 2] = 0;
   SuperBatch part = whole_batch(all);
   part.parts[0].indices = {1, 2};
   // A rollout with only these five samples.
@@ -240,10 +240,9 @@ TEST_CASE("learner: only the drawn columns of a super-batch and their valid step
       std::copy_n(from.data() + samples[i] * bytes, bytes, to.mutable_data() + i * bytes);
     }
   };
-  pick(all->observations.at("state"), picked->observations.at("state"));
-  for (auto member :
-       {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns})
-    pick((*all).*member, (*picked).*member);
+  pick(all->grid().observations.at("state"), picked->grid().observations.at("state"));
+  for (auto member : {&Grid::actions, &Grid::log_probs, &Grid::values, &Grid::advantages, &Grid::returns})
+    pick(all->grid().*member, picked->grid().*member);
   const auto staged = a.learner->stager()->stage(part);
   CHECK(staged->samples == 5);
   a.learner->update(*staged, 0.0);
@@ -255,7 +254,7 @@ TEST_CASE("learner: single samples give the same update as a rollout with exactl
   RunConfig config = small_config();
   Pair a(config, token_spec()), b(config, token_spec());
   auto rollout = random_rollout(a.spec, *a.policy, 6, 3, 1);
-  rollout->valid.mutable_view<uint8_t>()[7] = 0;
+  rollout->grid().valid.mutable_view<uint8_t>()[7] = 0;
   SuperBatch samples;
   samples.parts.push_back({rollout, {}, UnitKind::sample});
   for (int32_t i = 0; i < 18; ++i)
@@ -275,10 +274,9 @@ TEST_CASE("learner: single samples give the same update as a rollout with exactl
       std::copy_n(source.data() + step * target.row_bytes(), target.row_bytes(),
                   target.mutable_data() + to * target.row_bytes());
     };
-    copy_step(from.observations.at("state"), picked->observations.at("state"));
-    for (auto member :
-         {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns})
-      copy_step(from.*member, (*picked).*member);
+    copy_step(from.grid().observations.at("state"), picked->grid().observations.at("state"));
+    for (auto member : {&Grid::actions, &Grid::log_probs, &Grid::values, &Grid::advantages, &Grid::returns})
+      copy_step(from.grid().*member, picked->grid().*member);
   };
   copy(*rollout, 2, 0);
   copy(*rollout, 9, 1);
@@ -398,34 +396,34 @@ TEST_CASE("learner: on-policy V-trace with lambda 1 trains like GAE, whatever va
   config.algorithm.lambda = 1.0;
   Pair pair(config, discrete_spec());
   auto rollout = random_rollout(pair.spec, *pair.policy, 12, 3, 1, /*log_prob_noise=*/0.0f);
-  rollout->terminated.mutable_view<uint8_t>()[4 * 3 + 1] = 1;
-  rollout->truncated.mutable_view<uint8_t>()[6 * 3 + 2] = 1;
+  rollout->grid().terminated.mutable_view<uint8_t>()[4 * 3 + 1] = 1;
+  rollout->grid().truncated.mutable_view<uint8_t>()[6 * 3 + 2] = 1;
   // The values after the last step and at the truncation are those of the policy, as a worker stores them.
-  rollout->last_observations.set("state", random_array({3, 5}, 50));
-  rollout->final_observations.set("state", random_array({1, 5}, 51));
-  rollout->final_steps = Array::of<int32_t>({1, 2}, {6, 2});
-  const auto next = rollout->next_values.mutable_view<float>();
-  for (int64_t i = 0; i + 3 < rollout->values.size(); ++i) next[i] = rollout->values.view<float>()[i + 3];
-  const Array last = pair.policy->values(rollout->last_observations),
-              cut = pair.policy->values(rollout->final_observations);
+  rollout->grid().last_observations.set("state", random_array({3, 5}, 50));
+  rollout->grid().final_observations.set("state", random_array({1, 5}, 51));
+  rollout->grid().final_steps = Array::of<int32_t>({1, 2}, {6, 2});
+  const auto next = rollout->grid().next_values.mutable_view<float>();
+  for (int64_t i = 0; i + 3 < rollout->grid().values.size(); ++i) next[i] = rollout->grid().values.view<float>()[i + 3];
+  const Array last = pair.policy->values(rollout->grid().last_observations),
+              cut = pair.policy->values(rollout->grid().final_observations);
   std::ranges::copy(last.view<float>(), next.end() - 3);
   next[6 * 3 + 2] = cut.view<float>()[0];
   GaeInput in;
   in.steps = 12;
   in.sequences = 3;
-  in.rewards = rollout->rewards.view<float>();
-  in.values = rollout->values.view<float>();
-  in.next_values = rollout->next_values.view<float>();
-  in.terminated = rollout->terminated.view<uint8_t>();
-  in.truncated = rollout->truncated.view<uint8_t>();
+  in.rewards = rollout->grid().rewards.view<float>();
+  in.values = rollout->grid().values.view<float>();
+  in.next_values = rollout->grid().next_values.view<float>();
+  in.terminated = rollout->grid().terminated.view<uint8_t>();
+  in.truncated = rollout->grid().truncated.view<uint8_t>();
   in.gamma = static_cast<float>(config.algorithm.gamma);
   in.lambda = static_cast<float>(config.algorithm.lambda);
-  gae(in, rollout->advantages.mutable_view<float>(), rollout->returns.mutable_view<float>());
+  gae(in, rollout->grid().advantages.mutable_view<float>(), rollout->grid().returns.mutable_view<float>());
   const UpdateReport by_gae = update_with(*pair.learner, whole_batch(rollout));
 
   // V-trace computes the values itself, so the stored ones must have no effect.
-  for (float& x : rollout->next_values.mutable_view<float>()) x = 1e6f;
-  for (float& x : rollout->values.mutable_view<float>()) x = -1e6f;
+  for (float& x : rollout->grid().next_values.mutable_view<float>()) x = 1e6f;
+  for (float& x : rollout->grid().values.mutable_view<float>()) x = -1e6f;
   config.algorithm.advantage = "vtrace";
   const auto learner = make_learner(config, pair.spec);
   const UpdateReport by_vtrace = update_with(*learner, whole_batch(rollout));
@@ -444,11 +442,11 @@ TEST_CASE("learner: the contents of a masked step do not affect other steps with
   Pair a(config, discrete_spec()), b(config, discrete_spec());
   const auto with_masked_step = [&](float garbage) {
     auto rollout = random_rollout(a.spec, *a.policy, 6, 2, 1);
-    rollout->valid.mutable_view<uint8_t>()[2 * 2 + 1] = 0;
+    rollout->grid().valid.mutable_view<uint8_t>()[2 * 2 + 1] = 0;
     for (int64_t i = 0; i < 5; ++i)
-      rollout->observations.at("state").mutable_view<float>()[(2 * 2 + 1) * 5 + i] = garbage;
-    for (auto member : {&Rollout::rewards, &Rollout::log_probs, &Rollout::values, &Rollout::next_values})
-      ((*rollout).*member).mutable_view<float>()[2 * 2 + 1] = garbage;
+      rollout->grid().observations.at("state").mutable_view<float>()[(2 * 2 + 1) * 5 + i] = garbage;
+    for (auto member : {&Grid::rewards, &Grid::log_probs, &Grid::values, &Grid::next_values})
+      (rollout->grid().*member).mutable_view<float>()[2 * 2 + 1] = garbage;
     return whole_batch(rollout);
   };
   CHECK(a.learner->stager()->stage(with_masked_step(1.0f))->samples == 11);
@@ -487,14 +485,15 @@ SuperBatch episodes_batch(const Pair& pair, uint64_t seed, float distance = 0) {
   auto rollout = random_rollout(pair.spec, *pair.policy, 9, 8, seed);
   Rng rng(seed);
   if (distance > 0)
-    for (float& log_prob : rollout->log_probs.mutable_view<float>()) log_prob += distance * (2 * rng.uniform() - 1);
+    for (float& log_prob : rollout->grid().log_probs.mutable_view<float>())
+      log_prob += distance * (2 * rng.uniform() - 1);
   for (int64_t i = 0; i < 72; ++i) {
-    rollout->terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
-    rollout->truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
+    rollout->grid().terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
+    rollout->grid().truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
   }
   if (!pair.spec.tasks.empty()) {
-    rollout->task = Array(DType::i32, {9, 8});
-    for (int32_t& task : rollout->task.mutable_view<int32_t>()) task = static_cast<int32_t>(rng.below(2));
+    rollout->grid().task = Array(DType::i32, {9, 8});
+    for (int32_t& task : rollout->grid().task.mutable_view<int32_t>()) task = static_cast<int32_t>(rng.below(2));
   }
   return whole_batch(rollout);
 }
@@ -592,15 +591,15 @@ TEST_CASE("learner: estimates that the trainer computes are not read from rollou
     Pair with(config, token_spec()), without(config, token_spec());
     const SuperBatch batch = episodes_batch(with, 3);
     auto bare = std::make_shared<Rollout>(*batch.parts[0].rollout);
-    if (!extras.advantages) bare->advantages = {};
-    if (!extras.returns) bare->returns = {};
+    if (!extras.advantages) bare->grid().advantages = {};
+    if (!extras.returns) bare->grid().returns = {};
     CHECK(update_with(*with.learner, batch).steps == 1);
     CHECK(update_with(*without.learner, whole_batch(bare)).steps == 1);
     CHECK(same_model(*with.learner, *without.learner));
-    for (auto member : {&Rollout::advantages, &Rollout::returns}) {
-      if (((*bare).*member).empty()) continue;
+    for (auto member : {&Grid::advantages, &Grid::returns}) {
+      if ((bare->grid().*member).empty()) continue;
       auto lacking = std::make_shared<Rollout>(*bare);
-      (*lacking).*member = {};
+      lacking->grid().*member = {};
       CHECK_THROWS_AS(with.learner->stager()->stage(whole_batch(lacking)), InvariantError);
     }
   }
@@ -680,20 +679,20 @@ namespace {
 SuperBatch cut_short_batch(Pair& pair, float filler) {
   const SuperBatch batch = episodes_batch(pair, 1, 0.1f);
   auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
-  rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
-  rollout->log_probs = rollout->log_probs.clone();
-  rollout->actions = rollout->actions.clone();
-  const auto executed = rollout->executed.mutable_view<int32_t>();
+  rollout->grid().executed = Array(DType::i32, {rollout->grid().steps(), rollout->grid().columns()});
+  rollout->grid().log_probs = rollout->grid().log_probs.clone();
+  rollout->grid().actions = rollout->grid().actions.clone();
+  const auto executed = rollout->grid().executed.mutable_view<int32_t>();
   const int64_t dims = pair.spec.action.dims(), decisions = pair.spec.action.decisions();
   for (size_t i = 0; i < executed.size(); ++i) {
     executed[i] = i % 3 == 0 ? 1 : 2;
     for (int64_t d = executed[i] * dims; d < decisions; ++d) {
       const size_t at = i * static_cast<size_t>(decisions) + static_cast<size_t>(d);
-      rollout->log_probs.mutable_view<float>()[at] = filler;
+      rollout->grid().log_probs.mutable_view<float>()[at] = filler;
       if (pair.spec.action.kind == ActionKind::continuous)
-        rollout->actions.mutable_view<float>()[at] = filler;
+        rollout->grid().actions.mutable_view<float>()[at] = filler;
       else
-        rollout->actions.mutable_view<int32_t>()[at] = std::isnan(filler) ? 1'000'000 : 0;
+        rollout->grid().actions.mutable_view<int32_t>()[at] = std::isnan(filler) ? 1'000'000 : 0;
     }
   }
   return whole_batch(rollout);
@@ -756,8 +755,8 @@ TEST_CASE("learner: if all decisions were executed, a rollout with `executed` gi
     Pair with(config, token_spec()), without(config, token_spec());
     const SuperBatch batch = without.batch(1);
     auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
-    rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
-    std::ranges::fill(rollout->executed.mutable_view<int32_t>(), 2);
+    rollout->grid().executed = Array(DType::i32, {rollout->grid().steps(), rollout->grid().columns()});
+    std::ranges::fill(rollout->grid().executed.mutable_view<int32_t>(), 2);
     update_with(*with.learner, whole_batch(rollout));
     update_with(*without.learner, batch);
     CHECK(same_model(*with.learner, *without.learner));
@@ -768,7 +767,7 @@ TEST_CASE("learner: a rollout with more executed steps than a chunk has is refus
   Pair pair(small_config(), token_spec());
   const SuperBatch batch = pair.batch(1);
   auto rollout = std::make_shared<Rollout>(*batch.parts[0].rollout);
-  rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
-  rollout->executed.mutable_view<int32_t>()[3] = 3;
+  rollout->grid().executed = Array(DType::i32, {rollout->grid().steps(), rollout->grid().columns()});
+  rollout->grid().executed.mutable_view<int32_t>()[3] = 3;
   CHECK_THROWS_AS(pair.learner->stager()->stage(whole_batch(rollout)), InvariantError);
 }

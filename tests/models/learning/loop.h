@@ -22,7 +22,7 @@ namespace troupe::test {
 inline SuperBatch whole(RolloutPtr rollout) {
   SuperBatch batch;
   batch.samples = rollout->samples;
-  std::vector<int32_t> columns(rollout->columns());
+  std::vector<int32_t> columns(rollout->grid().columns());
   std::iota(columns.begin(), columns.end(), 0);
   batch.parts.push_back({std::move(rollout), std::move(columns)});
   return batch;
@@ -53,26 +53,26 @@ class Sampler {
     const ActionSpec& action = env_->spec().action;
     auto rollout = std::make_shared<Rollout>();
     for (const ArraySpec& spec : env_->spec().observations)
-      rollout->observations.set(spec.name, Array(spec.dtype, spec.shape.prepended(rows).prepended(steps)));
-    if (action.masked) rollout->action_mask = Array(DType::u8, {steps, rows, action.mask_size()});
-    rollout->actions = Array(action.dtype(), action.shape().prepended(rows).prepended(steps));
-    rollout->log_probs = Array(DType::f32, {steps, rows, action.decisions()});
-    for (Array* array :
-         {&rollout->values, &rollout->next_values, &rollout->rewards, &rollout->advantages, &rollout->returns})
+      rollout->grid().observations.set(spec.name, Array(spec.dtype, spec.shape.prepended(rows).prepended(steps)));
+    if (action.masked) rollout->grid().action_mask = Array(DType::u8, {steps, rows, action.mask_size()});
+    rollout->grid().actions = Array(action.dtype(), action.shape().prepended(rows).prepended(steps));
+    rollout->grid().log_probs = Array(DType::f32, {steps, rows, action.decisions()});
+    for (Array* array : {&rollout->grid().values, &rollout->grid().next_values, &rollout->grid().rewards,
+                         &rollout->grid().advantages, &rollout->grid().returns})
       *array = Array(DType::f32, {steps, rows});
-    for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid})
+    for (Array* array : {&rollout->grid().terminated, &rollout->grid().truncated, &rollout->grid().valid})
       *array = Array(DType::u8, {steps, rows});
     if (recurrence_.state_size > 0) {
-      rollout->starts = Array(DType::u8, {steps, rows});
-      rollout->chunk_states = Array(DType::f32, {steps / recurrence_.sequence, rows, recurrence_.state_size});
+      rollout->grid().starts = Array(DType::u8, {steps, rows});
+      rollout->grid().chunk_states = Array(DType::f32, {steps / recurrence_.sequence, rows, recurrence_.state_size});
     }
     ActInput input;
     input.seeds = Array(DType::i64, {rows});
     input.deterministic = Array(DType::u8, {rows});
     if (deterministic) std::ranges::fill(input.deterministic.mutable_view<uint8_t>(), 1);
     for (int64_t t = 0; t < steps; ++t) {
-      for (const auto& [name, array] : step_.observations) put(rollout->observations.at(name), t, array);
-      if (action.masked) put(rollout->action_mask, t, step_.action_mask);
+      for (const auto& [name, array] : step_.observations) put(rollout->grid().observations.at(name), t, array);
+      if (action.masked) put(rollout->grid().action_mask, t, step_.action_mask);
       for (int64_t i = 0; i < rows; ++i)
         input.seeds.mutable_view<int64_t>()[i] = static_cast<int64_t>(derive_key(seed_, "action", i, decisions_));
       ++decisions_;
@@ -81,19 +81,19 @@ class Sampler {
       input.state = state_;
       input.starts = starts_;
       if (recurrence_.state_size > 0) {
-        put(rollout->starts, t, starts_);
-        if (t % recurrence_.sequence == 0) put(rollout->chunk_states, t / recurrence_.sequence, state_);
+        put(rollout->grid().starts, t, starts_);
+        if (t % recurrence_.sequence == 0) put(rollout->grid().chunk_states, t / recurrence_.sequence, state_);
       }
       const ActOutput output = policy_.act(input);
       state_ = output.state;
-      put(rollout->actions, t, output.actions);
-      put(rollout->log_probs, t, output.log_probs);
-      put(rollout->values, t, output.values);
-      if (t > 0) put(rollout->next_values, t - 1, output.values);
+      put(rollout->grid().actions, t, output.actions);
+      put(rollout->grid().log_probs, t, output.log_probs);
+      put(rollout->grid().values, t, output.values);
+      if (t > 0) put(rollout->grid().next_values, t - 1, output.values);
       env_->step(output.actions, step_);
-      put(rollout->rewards, t, step_.rewards);
-      put(rollout->terminated, t, step_.terminated);
-      put(rollout->truncated, t, step_.truncated);
+      put(rollout->grid().rewards, t, step_.rewards);
+      put(rollout->grid().terminated, t, step_.terminated);
+      put(rollout->grid().truncated, t, step_.truncated);
       note_episodes();
       note_starts();
       const bool cut = std::ranges::any_of(step_.truncated.view<uint8_t>(), [](uint8_t x) { return x != 0; });
@@ -106,23 +106,23 @@ class Sampler {
     }
     write_finals(*rollout);
     const Array last = policy_.values(step_.observations, state_);
-    put(rollout->next_values, steps - 1, last);
-    for (auto [at, value] : cut_values_) rollout->next_values.mutable_view<float>()[at] = value;
+    put(rollout->grid().next_values, steps - 1, last);
+    for (auto [at, value] : cut_values_) rollout->grid().next_values.mutable_view<float>()[at] = value;
     cut_values_.clear();
-    rollout->last_observations = copy(step_.observations);
-    std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), 1);
+    rollout->grid().last_observations = copy(step_.observations);
+    std::ranges::fill(rollout->grid().valid.mutable_view<uint8_t>(), 1);
     rollout->samples = static_cast<uint64_t>(steps * rows);
     GaeInput gae_input;
     gae_input.steps = steps;
     gae_input.sequences = rows;
-    gae_input.rewards = rollout->rewards.view<float>();
-    gae_input.values = rollout->values.view<float>();
-    gae_input.next_values = rollout->next_values.view<float>();
-    gae_input.terminated = rollout->terminated.view<uint8_t>();
-    gae_input.truncated = rollout->truncated.view<uint8_t>();
+    gae_input.rewards = rollout->grid().rewards.view<float>();
+    gae_input.values = rollout->grid().values.view<float>();
+    gae_input.next_values = rollout->grid().next_values.view<float>();
+    gae_input.terminated = rollout->grid().terminated.view<uint8_t>();
+    gae_input.truncated = rollout->grid().truncated.view<uint8_t>();
     gae_input.gamma = static_cast<float>(config_.algorithm.gamma);
     gae_input.lambda = static_cast<float>(config_.algorithm.lambda);
-    gae(gae_input, rollout->advantages.mutable_view<float>(), rollout->returns.mutable_view<float>());
+    gae(gae_input, rollout->grid().advantages.mutable_view<float>(), rollout->grid().returns.mutable_view<float>());
     return rollout;
   }
 
@@ -153,16 +153,16 @@ class Sampler {
   void write_finals(Rollout& rollout) {
     const auto count = static_cast<int64_t>(cut_values_.size());
     if (count == 0) return;
-    rollout.final_steps = Array(DType::i32, {count, 2});
+    rollout.grid().final_steps = Array(DType::i32, {count, 2});
     for (int64_t f = 0; f < count; ++f) {
       const auto at = static_cast<int32_t>(cut_values_[f].first), rows = static_cast<int32_t>(env_->rows());
-      rollout.final_steps.mutable_view<int32_t>()[2 * f] = at / rows;
-      rollout.final_steps.mutable_view<int32_t>()[2 * f + 1] = at % rows;
+      rollout.grid().final_steps.mutable_view<int32_t>()[2 * f] = at / rows;
+      rollout.grid().final_steps.mutable_view<int32_t>()[2 * f + 1] = at % rows;
     }
     for (const ArraySpec& spec : env_->spec().observations) {
       Array all(spec.dtype, spec.shape.prepended(count));
       for (int64_t f = 0; f < count; ++f) put(all, f, finals_[spec.name][f]);
-      rollout.final_observations.set(spec.name, std::move(all));
+      rollout.grid().final_observations.set(spec.name, std::move(all));
     }
     finals_.clear();
   }

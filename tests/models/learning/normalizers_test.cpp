@@ -22,8 +22,8 @@ RunConfig still_config() {
 
 std::shared_ptr<Rollout> rollout_of(const EnvSpec& spec, Policy& policy, int64_t version, uint64_t seed) {
   auto rollout = random_rollout(spec, policy, kSteps, kColumns, seed, /*log_prob_noise=*/0.0f);
-  rollout->version = Array(DType::i64, {kSteps, kColumns});
-  std::ranges::fill(rollout->version.mutable_view<int64_t>(), version);
+  rollout->grid().version = Array(DType::i64, {kSteps, kColumns});
+  std::ranges::fill(rollout->grid().version.mutable_view<int64_t>(), version);
   return rollout;
 }
 
@@ -35,15 +35,15 @@ std::shared_ptr<Rollout> halves_of(const Rollout& first, const Rollout& second) 
     const size_t half = array.bytes() / 2;
     std::copy_n(other.data() + half, array.bytes() - half, array.mutable_data() + half);
   };
-  Array observations = first.observations.at("state");
-  join(observations, second.observations.at("state"));
-  result->observations = {};
-  result->observations.set("state", observations);
-  join(result->actions, second.actions);
-  join(result->log_probs, second.log_probs);
-  join(result->values, second.values);
-  join(result->version, second.version);
-  if (!first.action_mask.empty()) join(result->action_mask, second.action_mask);
+  Array observations = first.grid().observations.at("state");
+  join(observations, second.grid().observations.at("state"));
+  result->grid().observations = {};
+  result->grid().observations.set("state", observations);
+  join(result->grid().actions, second.grid().actions);
+  join(result->grid().log_probs, second.grid().log_probs);
+  join(result->grid().values, second.grid().values);
+  join(result->grid().version, second.grid().version);
+  if (!first.grid().action_mask.empty()) join(result->grid().action_mask, second.grid().action_mask);
   return result;
 }
 

@@ -52,7 +52,7 @@ torch::Tensor run(const TensorMap& p, const ModelConfig& model, const std::strin
 std::pair<torch::Tensor, torch::Tensor> distribution(const TensorMap& p, const EnvSpec& spec, const Rollout& rollout,
                                                      const torch::Tensor& outputs) {
   const int64_t samples = outputs.size(0), decisions = spec.action.decisions();
-  const torch::Tensor actions = tensor_of(rollout.actions).reshape({samples, decisions});
+  const torch::Tensor actions = tensor_of(rollout.grid().actions).reshape({samples, decisions});
   if (spec.action.kind == ActionKind::continuous) {
     const torch::Tensor log_std = p.at("policy.log_std");
     const torch::Tensor z = (actions.to(torch::kDouble) - outputs) / log_std.exp();
@@ -61,7 +61,7 @@ std::pair<torch::Tensor, torch::Tensor> distribution(const TensorMap& p, const E
   }
   torch::Tensor logits = outputs;
   if (spec.action.masked)
-    logits = logits.masked_fill(tensor_of(rollout.action_mask).reshape({samples, -1}) == 0, -1e30);
+    logits = logits.masked_fill(tensor_of(rollout.grid().action_mask).reshape({samples, -1}) == 0, -1e30);
   std::vector<torch::Tensor> log_probs;
   torch::Tensor entropy = torch::zeros({samples}, torch::kDouble);
   int64_t first = 0;
@@ -79,7 +79,7 @@ std::pair<torch::Tensor, torch::Tensor> distribution(const TensorMap& p, const E
 torch::Tensor divergence(const TensorMap& p, const EnvSpec& spec, const Rollout& rollout,
                          const torch::Tensor& outputs) {
   const int64_t samples = outputs.size(0), decisions = spec.action.decisions();
-  const torch::Tensor old = tensor_of(rollout.policy_parameters).reshape({samples, -1}).to(torch::kDouble);
+  const torch::Tensor old = tensor_of(rollout.grid().policy_parameters).reshape({samples, -1}).to(torch::kDouble);
   if (spec.action.kind == ActionKind::continuous) {
     const torch::Tensor mean = old.narrow(1, 0, decisions), old_log_std = old.narrow(1, decisions, decisions),
                         log_std = p.at("policy.log_std");
@@ -87,8 +87,9 @@ torch::Tensor divergence(const TensorMap& p, const EnvSpec& spec, const Rollout&
            0.5;
   }
   const auto logits_of = [&](const torch::Tensor& all) {
-    return spec.action.masked ? all.masked_fill(tensor_of(rollout.action_mask).reshape({samples, -1}) == 0, -1e30)
-                              : all;
+    return spec.action.masked
+               ? all.masked_fill(tensor_of(rollout.grid().action_mask).reshape({samples, -1}) == 0, -1e30)
+               : all;
   };
   std::vector<torch::Tensor> result;
   int64_t first = 0;
@@ -104,13 +105,13 @@ torch::Tensor divergence(const TensorMap& p, const EnvSpec& spec, const Rollout&
 
 torch::Tensor ppo_loss(const TensorMap& p, const RunConfig& config, const EnvSpec& spec, const Rollout& rollout) {
   const AlgorithmConfig& a = config.algorithm;
-  const int64_t samples = rollout.values.size();
+  const int64_t samples = rollout.grid().values.size();
   const auto column = [&](const Array& array) { return tensor_of(array).reshape({samples}).to(torch::kDouble); };
-  const torch::Tensor x = tensor_of(rollout.observations.at("state")).reshape({samples, 5}).to(torch::kDouble);
+  const torch::Tensor x = tensor_of(rollout.grid().observations.at("state")).reshape({samples, 5}).to(torch::kDouble);
   const torch::Tensor outputs = run(p, config.model, "policy", x);
   auto [log_probs, entropy] = distribution(p, spec, rollout, outputs);
-  torch::Tensor old = tensor_of(rollout.log_probs).reshape({samples, -1}).to(torch::kDouble);
-  torch::Tensor advantages = column(rollout.advantages);
+  torch::Tensor old = tensor_of(rollout.grid().log_probs).reshape({samples, -1}).to(torch::kDouble);
+  torch::Tensor advantages = column(rollout.grid().advantages);
   if (a.normalize_advantages) advantages = (advantages - advantages.mean()) / (advantages.std(false) + 1e-8);
   if (a.ratio == "joint") {
     log_probs = log_probs.sum(1, true);
@@ -126,8 +127,8 @@ torch::Tensor ppo_loss(const TensorMap& p, const RunConfig& config, const EnvSpe
     kl = divergence(p, spec, rollout, outputs);
     if (a.ratio == "joint") kl = kl.sum(1);
   }
-  const torch::Tensor values = run(p, config.model, "value", x).squeeze(1), returns = column(rollout.returns),
-                      old_values = column(rollout.values);
+  const torch::Tensor values = run(p, config.model, "value", x).squeeze(1), returns = column(rollout.grid().returns),
+                      old_values = column(rollout.grid().values);
   const auto value_error = [&](const torch::Tensor& v) {
     const torch::Tensor e = (v - returns).abs();
     if (a.value_loss == "l2") return 0.5 * e * e;
@@ -217,7 +218,7 @@ TEST_CASE("learner: the closed-form KL divergence ignores masked actions, and is
     const auto learner = make_learner(config, spec);
     const auto rollout = random_rollout(spec, *policy, 16, 8, 3);
     const TensorMap parameters = parameters_of(*learner);
-    const torch::Tensor x = tensor_of(rollout->observations.at("state")).reshape({128, 5}).to(torch::kDouble);
+    const torch::Tensor x = tensor_of(rollout->grid().observations.at("state")).reshape({128, 5}).to(torch::kDouble);
     const double wanted =
         divergence(parameters, spec, *rollout, run(parameters, config.model, "policy", x)).sum(1).mean().item<double>();
     const UpdateReport report = update_with(*learner, whole_batch(rollout));

@@ -39,22 +39,23 @@ std::shared_ptr<Rollout> random_recurrent_rollout(int64_t steps, int64_t columns
                                                   uint64_t seed) {
   auto rollout = std::make_shared<Rollout>();
   const auto numbers = [&](const char* name, Shape shape) { return random_array(shape, derive_key(seed, name)); };
-  rollout->observations.set("state", numbers("observations", {steps, columns, 5}));
-  rollout->actions = Array(DType::i32, {steps, columns, 1, 1});
+  rollout->grid().observations.set("state", numbers("observations", {steps, columns, 5}));
+  rollout->grid().actions = Array(DType::i32, {steps, columns, 1, 1});
   Rng rng(derive_key(seed, "actions"));
-  for (int32_t& action : rollout->actions.mutable_view<int32_t>()) action = static_cast<int32_t>(rng.below(3));
-  rollout->log_probs = Array(DType::f32, {steps, columns, 1});
-  for (float& x : rollout->log_probs.mutable_view<float>()) x = -1.1f + 0.2f * rng.normal();
-  rollout->values = numbers("values", {steps, columns});
-  rollout->next_values = numbers("next_values", {steps, columns});
-  rollout->rewards = numbers("rewards", {steps, columns});
-  rollout->advantages = numbers("advantages", {steps, columns});
-  rollout->returns = numbers("returns", {steps, columns});
-  for (Array* array : {&rollout->terminated, &rollout->truncated, &rollout->valid, &rollout->starts})
+  for (int32_t& action : rollout->grid().actions.mutable_view<int32_t>()) action = static_cast<int32_t>(rng.below(3));
+  rollout->grid().log_probs = Array(DType::f32, {steps, columns, 1});
+  for (float& x : rollout->grid().log_probs.mutable_view<float>()) x = -1.1f + 0.2f * rng.normal();
+  rollout->grid().values = numbers("values", {steps, columns});
+  rollout->grid().next_values = numbers("next_values", {steps, columns});
+  rollout->grid().rewards = numbers("rewards", {steps, columns});
+  rollout->grid().advantages = numbers("advantages", {steps, columns});
+  rollout->grid().returns = numbers("returns", {steps, columns});
+  for (Array* array :
+       {&rollout->grid().terminated, &rollout->grid().truncated, &rollout->grid().valid, &rollout->grid().starts})
     *array = Array(DType::u8, {steps, columns});
-  std::ranges::fill(rollout->valid.mutable_view<uint8_t>(), 1);
-  for (uint8_t& start : rollout->starts.mutable_view<uint8_t>()) start = rng.below(5) == 0;
-  rollout->chunk_states = numbers("states", {steps / sequence, columns, state_size});
+  std::ranges::fill(rollout->grid().valid.mutable_view<uint8_t>(), 1);
+  for (uint8_t& start : rollout->grid().starts.mutable_view<uint8_t>()) start = rng.below(5) == 0;
+  rollout->grid().chunk_states = numbers("states", {steps / sequence, columns, state_size});
   rollout->samples = static_cast<uint64_t>(steps * columns);
   return rollout;
 }
@@ -87,11 +88,12 @@ torch::Tensor input_of_core(const TensorMap& p, const torch::Tensor& observation
 // The PPO loss of a rollout, step by step over whole columns. Each chunk begins with the recorded state, and gradients
 // do not flow back into the first `burn_in` steps. Only valid steps after the burn-in have a loss.
 torch::Tensor recurrent_ppo_loss(const TensorMap& p, const RunConfig& config, const Rollout& rollout, bool lstm) {
-  const int64_t steps = rollout.steps(), columns = rollout.columns(), length = config.model.sequence;
+  const int64_t steps = rollout.grid().steps(), columns = rollout.grid().columns(), length = config.model.sequence;
   const auto grid = [&](const Array& array) { return tensor_of(array).to(torch::kDouble); };
-  const torch::Tensor observations = grid(rollout.observations.at("state")), states = grid(rollout.chunk_states);
-  const torch::Tensor valid = tensor_of(rollout.valid) > 0, starts = tensor_of(rollout.starts) > 0;
-  torch::Tensor advantages = grid(rollout.advantages);
+  const torch::Tensor observations = grid(rollout.grid().observations.at("state")),
+                      states = grid(rollout.grid().chunk_states);
+  const torch::Tensor valid = tensor_of(rollout.grid().valid) > 0, starts = tensor_of(rollout.grid().starts) > 0;
+  torch::Tensor advantages = grid(rollout.grid().advantages);
   const torch::Tensor samples = advantages.masked_select(valid);
   advantages = (advantages - samples.mean()) / (samples.std(false) + 1e-8);
   torch::Tensor state, policy_loss = torch::zeros({}, torch::kDouble), value_loss = policy_loss.clone();
@@ -103,11 +105,11 @@ torch::Tensor recurrent_ppo_loss(const TensorMap& p, const RunConfig& config, co
     state = step_core(p, lstm, input_of_core(p, observations[t]), state);
     if (t % length < config.model.burn_in) continue;
     const torch::Tensor features = state.narrow(1, 0, kSize);
-    const torch::Tensor actions = tensor_of(rollout.actions)[t].reshape({columns, 1}).to(torch::kLong);
+    const torch::Tensor actions = tensor_of(rollout.grid().actions)[t].reshape({columns, 1}).to(torch::kLong);
     const torch::Tensor log_probs = torch::log_softmax(linear(p, "policy.head", features), 1).gather(1, actions);
-    const torch::Tensor ratio = (log_probs.squeeze(1) - grid(rollout.log_probs)[t].squeeze(1)).exp();
+    const torch::Tensor ratio = (log_probs.squeeze(1) - grid(rollout.grid().log_probs)[t].squeeze(1)).exp();
     const torch::Tensor surrogate = torch::max(-advantages[t] * ratio, -advantages[t] * ratio.clamp(0.8, 1.2));
-    const torch::Tensor error = linear(p, "value.head", features).squeeze(1) - grid(rollout.returns)[t];
+    const torch::Tensor error = linear(p, "value.head", features).squeeze(1) - grid(rollout.grid().returns)[t];
     const torch::Tensor mask = valid[t].to(torch::kDouble);
     policy_loss = policy_loss + (surrogate * mask).sum();
     value_loss = value_loss + (0.5 * error * error * mask).sum();
@@ -140,8 +142,9 @@ TEST_CASE("recurrent: the gradients of a learner equal those of a loss unrolled 
       config.trainer.max_grad_norm = 0.0;
       const auto learner = make_learner(config, discrete_spec());
       const auto rollout = random_recurrent_rollout(steps, columns, sequence, state_size_of(lstm), 11);
-      rollout->valid.mutable_view<uint8_t>()[2 * columns] = 0;  // the environment failed, and a new episode follows
-      rollout->starts.mutable_view<uint8_t>()[3 * columns] = 1;
+      rollout->grid().valid.mutable_view<uint8_t>()[2 * columns] =
+          0;  // the environment failed, and a new episode follows
+      rollout->grid().starts.mutable_view<uint8_t>()[3 * columns] = 1;
       TensorMap parameters;
       for (const auto& [name, array] : learner->save().model)
         parameters[name] = tensor_of(array).to(torch::kDouble).requires_grad_(true);
@@ -163,7 +166,7 @@ TEST_CASE("recurrent: micro-batches of chunks give the gradient of their whole m
   config.trainer.micro_batch = 9;  // two chunks
   const auto micro_learner = make_learner(config, discrete_spec());
   const auto rollout = random_recurrent_rollout(8, 5, 4, 2 * kSize, 3);
-  rollout->valid.mutable_view<uint8_t>()[7] = 0;
+  rollout->grid().valid.mutable_view<uint8_t>()[7] = 0;
   const UpdateReport a = update_with(*whole_learner, whole_batch(rollout));
   const UpdateReport b = update_with(*micro_learner, whole_batch(rollout));
   const TensorMap wanted = gradients_of(*whole_learner, config);
@@ -192,12 +195,12 @@ TEST_CASE("recurrent: chunks without a sample are left out, and a batch without 
   const auto rollout = random_recurrent_rollout(8, 2, 4, 2 * kSize, 5);
   // Only burn-in steps are left: t 0 and 1 of each chunk.
   for (int64_t t = 0; t < 8; ++t)
-    for (int64_t n = 0; n < 2; ++n) rollout->valid.mutable_view<uint8_t>()[t * 2 + n] = t % 4 < 2;
+    for (int64_t n = 0; n < 2; ++n) rollout->grid().valid.mutable_view<uint8_t>()[t * 2 + n] = t % 4 < 2;
   const UpdateReport report = update_with(*learner, whole_batch(rollout));
   CHECK(report.steps + report.skipped == 0);
   CHECK_FALSE(report.metrics.contains("explained_variance"));
   CHECK((learner->save().model == before));
-  rollout->valid.mutable_view<uint8_t>()[2 * 2 + 1] = 1;
+  rollout->grid().valid.mutable_view<uint8_t>()[2 * 2 + 1] = 1;
   CHECK(update_with(*learner, whole_batch(rollout)).steps == 1);
 }
 
@@ -211,7 +214,7 @@ TEST_CASE("recurrent: the change of an adaptive KL coefficient depends on the nu
   const auto rollout = random_recurrent_rollout(8, 5, 4, kSize, 5);
   // Of 2 chunks x 5 columns x 3 steps after the burn-in, 29 samples are left: one burn-in step and one later step are
   // masked.
-  for (const int64_t sample : {1, 6}) rollout->valid.mutable_view<uint8_t>()[static_cast<size_t>(sample)] = 0;
+  for (const int64_t sample : {1, 6}) rollout->grid().valid.mutable_view<uint8_t>()[static_cast<size_t>(sample)] = 0;
   CHECK(update_with(*learner, whole_batch(rollout)).metrics.at("kl_coef") == 0.5);
   CHECK(learner->save().scalars.at("kl_coef") == doctest::Approx(0.5 * (1 + 0.2 * 29 / 10'000)).epsilon(1e-12));
 }
@@ -230,10 +233,10 @@ TEST_CASE("recurrent: training on some columns of a rollout equals training on a
       for (int64_t c = 0; c < 2; ++c)
         std::copy_n(from.data() + (t * 4 + 1 + 2 * c) * bytes, bytes, to.mutable_data() + (t * 2 + c) * bytes);
   };
-  pick(all->observations.at("state"), picked->observations.at("state"));
-  for (auto member : {&Rollout::actions, &Rollout::log_probs, &Rollout::values, &Rollout::advantages, &Rollout::returns,
-                      &Rollout::starts, &Rollout::chunk_states})
-    pick((*all).*member, (*picked).*member);
+  pick(all->grid().observations.at("state"), picked->grid().observations.at("state"));
+  for (auto member : {&Grid::actions, &Grid::log_probs, &Grid::values, &Grid::advantages, &Grid::returns, &Grid::starts,
+                      &Grid::chunk_states})
+    pick(all->grid().*member, picked->grid().*member);
   update_with(*a, part);
   update_with(*b, whole_batch(picked));
   CHECK((a->save().model == b->save().model));
@@ -247,10 +250,10 @@ TEST_CASE("recurrent: a rollout whose recurrent states do not fit is refused") {
     change(*rollout);
     CHECK_THROWS_AS(learner->stager()->stage(whole_batch(rollout)), InvariantError);
   };
-  refused([](Rollout& r) { r.chunk_states = {}; });
-  refused([](Rollout& r) { r.starts = {}; });
-  refused([](Rollout& r) { r.chunk_states = Array(DType::f32, {4, 2, 2 * kSize}); });
-  refused([](Rollout& r) { r.chunk_states = Array(DType::f32, {2, 2, kSize}); });
+  refused([](Rollout& r) { r.grid().chunk_states = {}; });
+  refused([](Rollout& r) { r.grid().starts = {}; });
+  refused([](Rollout& r) { r.grid().chunk_states = Array(DType::f32, {4, 2, 2 * kSize}); });
+  refused([](Rollout& r) { r.grid().chunk_states = Array(DType::f32, {2, 2, kSize}); });
 }
 
 TEST_CASE("recurrent: the outputs for a whole rollout equal those while acting, also after truncations") {
@@ -267,7 +270,7 @@ TEST_CASE("recurrent: the outputs for a whole rollout equal those while acting, 
   Sampler sampler(config, *policy, std::move(env), 2);
   sampler.collect(24);  // so that the rollout begins inside episodes
   const RolloutPtr rollout = sampler.collect(24);
-  REQUIRE(rollout->final_steps.dim(0) > 3);
+  REQUIRE(rollout->grid().final_steps.dim(0) > 3);
 
   Replica replica(config, spec, at::kCPU, /*with_gradients=*/true);
   replica.require_weights();
@@ -281,12 +284,13 @@ TEST_CASE("recurrent: the outputs for a whole rollout equal those while acting, 
                                   tensor_view(chunks.states), tensor_view(chunks.starts)};
     const BatchOutputs batch_outputs = run_batch(forward, replica, staged, chunks, tensors, samples_per_pass);
     const auto computed = floats_of(batch_outputs.values), bootstraps = floats_of(batch_outputs.bootstraps);
-    const auto values = rollout->values.view<float>(), next = rollout->next_values.view<float>();
+    const auto values = rollout->grid().values.view<float>(), next = rollout->grid().next_values.view<float>();
     for (size_t sample = 0; sample < values.size(); ++sample)
       CHECK(computed[sample] == doctest::Approx(values[sample]).epsilon(1e-5));
     REQUIRE(bootstraps.size() == staged.bootstrap_samples.size());
-    CHECK(bootstraps.size() == static_cast<size_t>(6 + rollout->final_steps.dim(0)));
-    const auto terminated = rollout->terminated.view<uint8_t>(), truncated = rollout->truncated.view<uint8_t>();
+    CHECK(bootstraps.size() == static_cast<size_t>(6 + rollout->grid().final_steps.dim(0)));
+    const auto terminated = rollout->grid().terminated.view<uint8_t>(),
+               truncated = rollout->grid().truncated.view<uint8_t>();
     for (size_t i = 0; i < bootstraps.size(); ++i) {
       const auto sample = static_cast<size_t>(staged.bootstrap_samples[i]);
       const bool ended = terminated[sample] || truncated[sample];
@@ -305,13 +309,15 @@ struct Unrolled {
 };
 
 Unrolled unroll(const TensorMap& p, const RunConfig& config, const Rollout& rollout, bool lstm) {
-  const int64_t steps = rollout.steps(), columns = rollout.columns(), length = config.model.sequence;
+  const int64_t steps = rollout.grid().steps(), columns = rollout.grid().columns(), length = config.model.sequence;
   const auto grid = [&](const Array& array) { return tensor_of(array).to(torch::kDouble); };
-  const torch::Tensor observations = grid(rollout.observations.at("state")), states = grid(rollout.chunk_states),
-                      last = grid(rollout.last_observations.at("state")),
-                      finals = grid(rollout.final_observations.at("state")), starts = tensor_of(rollout.starts) > 0;
-  const auto final_steps = rollout.final_steps.view<int32_t>();
-  Unrolled result = {grid(rollout.values), grid(rollout.values), grid(rollout.next_values)};
+  const torch::Tensor observations = grid(rollout.grid().observations.at("state")),
+                      states = grid(rollout.grid().chunk_states),
+                      last = grid(rollout.grid().last_observations.at("state")),
+                      finals = grid(rollout.grid().final_observations.at("state")),
+                      starts = tensor_of(rollout.grid().starts) > 0;
+  const auto final_steps = rollout.grid().final_steps.view<int32_t>();
+  Unrolled result = {grid(rollout.grid().values), grid(rollout.grid().values), grid(rollout.grid().next_values)};
   const auto value_of = [&](const torch::Tensor& state) {
     return linear(p, "value.head", state.narrow(1, 0, kSize)).squeeze(1);
   };
@@ -319,12 +325,12 @@ Unrolled unroll(const TensorMap& p, const RunConfig& config, const Rollout& roll
   for (int64_t t = 0; t < steps; ++t) {
     if (t % length == 0) state = states[t / length];
     state = step_core(p, lstm, input_of_core(p, observations[t]), state.masked_fill(starts[t].unsqueeze(1), 0));
-    const torch::Tensor actions = tensor_of(rollout.actions)[t].reshape({columns, 1}).to(torch::kLong);
+    const torch::Tensor actions = tensor_of(rollout.grid().actions)[t].reshape({columns, 1}).to(torch::kLong);
     result.values[t] = value_of(state);
     result.log_probs[t] =
         torch::log_softmax(linear(p, "policy.head", state.narrow(1, 0, kSize)), 1).gather(1, actions).squeeze(1);
     if (t == steps - 1) result.next_values[t] = value_of(step_core(p, lstm, input_of_core(p, last), state));
-    for (int64_t f = 0; f < rollout.final_steps.dim(0); ++f) {
+    for (int64_t f = 0; f < rollout.grid().final_steps.dim(0); ++f) {
       if (final_steps[static_cast<size_t>(2 * f)] != t) continue;
       const int64_t n = final_steps[static_cast<size_t>(2 * f + 1)];
       const torch::Tensor x = input_of_core(p, finals.narrow(0, f, 1));
@@ -337,23 +343,23 @@ Unrolled unroll(const TensorMap& p, const RunConfig& config, const Rollout& roll
 // Equation 1 of IMPALA as a recurrence, with every bound at 1: value targets and policy advantages, [T * N].
 std::pair<std::vector<double>, std::vector<double>> vtrace_targets(const AlgorithmConfig& algorithm, const Rollout& r,
                                                                    const Unrolled& unrolled) {
-  const int64_t steps = r.steps(), columns = r.columns();
+  const int64_t steps = r.grid().steps(), columns = r.grid().columns();
   const auto flag = [&](const Array& flags, int64_t t, int64_t n) {
     return flags.view<uint8_t>()[static_cast<size_t>(t * columns + n)] != 0;
   };
   const auto number = [](const torch::Tensor& from, int64_t t, int64_t n) { return from[t][n].item<double>(); };
-  const torch::Tensor rewards = tensor_of(r.rewards), behaviour = tensor_of(r.log_probs).squeeze(2);
+  const torch::Tensor rewards = tensor_of(r.grid().rewards), behaviour = tensor_of(r.grid().log_probs).squeeze(2);
   std::vector<double> targets(static_cast<size_t>(steps * columns), 0.0), advantages = targets;
   for (int64_t n = 0; n < columns; ++n) {
     for (int64_t t = steps - 1; t >= 0; --t) {
-      if (!flag(r.valid, t, n)) continue;
+      if (!flag(r.grid().valid, t, n)) continue;
       const auto i = static_cast<size_t>(t * columns + n), j = i + static_cast<size_t>(columns);
-      const bool ended = flag(r.terminated, t, n) || flag(r.truncated, t, n);
-      const bool linked = t + 1 < steps && !ended && flag(r.valid, t + 1, n);
+      const bool ended = flag(r.grid().terminated, t, n) || flag(r.grid().truncated, t, n);
+      const bool linked = t + 1 < steps && !ended && flag(r.grid().valid, t + 1, n);
       const double value = number(unrolled.values, t, n), reward = number(rewards, t, n);
-      const double next = linked                     ? number(unrolled.values, t + 1, n)
-                          : flag(r.terminated, t, n) ? 0.0
-                                                     : number(unrolled.next_values, t, n);
+      const double next = linked                            ? number(unrolled.values, t + 1, n)
+                          : flag(r.grid().terminated, t, n) ? 0.0
+                                                            : number(unrolled.next_values, t, n);
       const double rho = std::min(1.0, std::exp(number(unrolled.log_probs, t, n) - number(behaviour, t, n)));
       targets[i] = value + rho * (reward + algorithm.gamma * next - value);
       if (linked) targets[i] += algorithm.gamma * algorithm.lambda * rho * (targets[j] - next);
@@ -373,20 +379,20 @@ std::shared_ptr<Rollout> cut_rollout(int64_t state_size) {
   };
   const std::vector<std::pair<int, int>> cuts = {{2, 1}, {3, 4}, {4, 2}, {7, 3}};
   for (const auto& [t, n] : cuts) {
-    set(rollout->truncated, t, n, 1);
-    if (t < 7) set(rollout->starts, t + 1, n, 1);
+    set(rollout->grid().truncated, t, n, 1);
+    if (t < 7) set(rollout->grid().starts, t + 1, n, 1);
   }
-  set(rollout->terminated, 5, 0, 1);
-  set(rollout->starts, 6, 0, 1);
-  set(rollout->valid, 5, 2, 0);
-  set(rollout->starts, 6, 2, 1);
+  set(rollout->grid().terminated, 5, 0, 1);
+  set(rollout->grid().starts, 6, 0, 1);
+  set(rollout->grid().valid, 5, 2, 0);
+  set(rollout->grid().starts, 6, 2, 1);
   rollout->samples = 39;
-  rollout->last_observations.set("state", random_array({5, 5}, 18));
-  rollout->final_observations.set("state", random_array({4, 5}, 19));
-  rollout->final_steps = Array(DType::i32, {4, 2});
+  rollout->grid().last_observations.set("state", random_array({5, 5}, 18));
+  rollout->grid().final_observations.set("state", random_array({4, 5}, 19));
+  rollout->grid().final_steps = Array(DType::i32, {4, 2});
   for (size_t f = 0; f < cuts.size(); ++f) {
-    rollout->final_steps.mutable_view<int32_t>()[2 * f] = cuts[f].first;
-    rollout->final_steps.mutable_view<int32_t>()[2 * f + 1] = cuts[f].second;
+    rollout->grid().final_steps.mutable_view<int32_t>()[2 * f] = cuts[f].first;
+    rollout->grid().final_steps.mutable_view<int32_t>()[2 * f + 1] = cuts[f].second;
   }
   return rollout;
 }
@@ -476,8 +482,8 @@ TEST_CASE("recurrent: two ranks with different chunks train like one learner wit
                fewer = random_recurrent_rollout(8, 2, 4, 2 * kSize, 21);
     const auto only_burn_in = random_recurrent_rollout(8, 2, 4, 2 * kSize, 22);
     for (int64_t i = 0; i < 16; ++i) {
-      fewer->valid.mutable_view<uint8_t>()[i] = i % 3 != 0;
-      only_burn_in->valid.mutable_view<uint8_t>()[i] = i % 8 < 2;  // t 0 and 4
+      fewer->grid().valid.mutable_view<uint8_t>()[i] = i % 3 != 0;
+      only_burn_in->grid().valid.mutable_view<uint8_t>()[i] = i % 8 < 2;  // t 0 and 4
     }
     for (const SuperBatch& other : {whole_batch(fewer), whole_batch(only_burn_in), SuperBatch{}}) {
       Trainers trainers(config, discrete_spec(), device_form);

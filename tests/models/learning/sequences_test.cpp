@@ -31,9 +31,9 @@ struct Staged {
       const int64_t steps = 1 + static_cast<int64_t>(rng.below(12)), columns = 1 + static_cast<int64_t>(rng.below(5));
       auto rollout = random_rollout(spec, *policy, steps, columns, seed + static_cast<uint64_t>(r));
       for (int64_t i = 0; i < steps * columns; ++i) {
-        rollout->terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.15f;
-        rollout->truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
-        rollout->valid.mutable_view<uint8_t>()[i] = rng.uniform() < 0.9f;
+        rollout->grid().terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.15f;
+        rollout->grid().truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
+        rollout->grid().valid.mutable_view<uint8_t>()[i] = rng.uniform() < 0.9f;
       }
       std::vector<int32_t> chosen;
       for (int32_t c = 0; c < columns; ++c)

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/rollout.h"
+#include "models/experience/rollout.h"
 #include "runtime/base/rng.h"
 
 namespace troupe::test {
@@ -41,9 +41,9 @@ inline std::shared_ptr<Rollout> random_answers(int64_t groups, int64_t vocabular
     }
   }
   auto rollout = std::make_shared<Rollout>();
-  rollout->answers = {array_of(prompts), array_of(prompt_offsets), array_of(tokens),  array_of(offsets),
-                      array_of(group),   array_of(log_probs),      array_of(version), array_of(rewards),
-                      array_of(right),   array_of(finish)};
+  rollout->answers() = {array_of(prompts), array_of(prompt_offsets), array_of(tokens),  array_of(offsets),
+                        array_of(group),   array_of(log_probs),      array_of(version), array_of(rewards),
+                        array_of(right),   array_of(finish)};
   return rollout;
 }
 
@@ -51,7 +51,7 @@ inline std::shared_ptr<Rollout> random_answers(int64_t groups, int64_t vocabular
 inline SuperBatch whole(const RolloutPtr& rollout) {
   SuperBatch batch;
   RolloutUnits units{rollout, {}, UnitKind::group};
-  for (int64_t g = 0; g < rollout->answers.groups(); ++g) units.indices.push_back(static_cast<int32_t>(g));
+  for (int64_t g = 0; g < rollout->answers().groups(); ++g) units.indices.push_back(static_cast<int32_t>(g));
   batch.parts.push_back(std::move(units));
   return batch;
 }

@@ -76,9 +76,9 @@ RolloutPtr sampled_rollout(const LmShape& shape, Generator& generator, int64_t p
     }
   }
   auto rollout = std::make_shared<Rollout>();
-  rollout->answers = {array_of(ids),   array_of(prompt_offsets), array_of(tokens),  array_of(offsets),
-                      array_of(group), array_of(log_probs),      array_of(version), array_of(rewards),
-                      array_of(flags), array_of(flags)};
+  rollout->answers() = {array_of(ids),   array_of(prompt_offsets), array_of(tokens),  array_of(offsets),
+                        array_of(group), array_of(log_probs),      array_of(version), array_of(rewards),
+                        array_of(flags), array_of(flags)};
   return rollout;
 }
 
@@ -150,8 +150,8 @@ TEST_CASE("lm_learner: ids that the tokenizer lacks are never drawn, and have no
     LmShape known = model.shape;  // of the prompts
     known.vocabulary = drawable;
     const RolloutPtr rollout = sampled_rollout(known, *generator, 5);
-    CHECK(std::ranges::max(rollout->answers.tokens.view<int32_t>()) < drawable);
-    CHECK(std::ranges::min(rollout->answers.log_probs.view<float>()) > -20);
+    CHECK(std::ranges::max(rollout->answers().tokens.view<int32_t>()) < drawable);
+    CHECK(std::ranges::min(rollout->answers().log_probs.view<float>()) > -20);
     const UpdateReport report = learner->update(*learner->stager()->stage(whole(rollout)), 0);
     CHECK(report.metrics.at("ratio_min") == 1.0);
     CHECK(report.metrics.at("ratio_max") == 1.0);
@@ -244,7 +244,7 @@ TEST_CASE("lm_learner: a log-probability that is not finite skips the step") {
   const auto learner = make_lm_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
   const LearnerState before = learner->save();
   auto rollout = random_answers(3, shape.vocabulary, 1);
-  rollout->answers.log_probs.mutable_view<float>()[0] = std::nanf("");
+  rollout->answers().log_probs.mutable_view<float>()[0] = std::nanf("");
   const UpdateReport report = learner->update(*learner->stager()->stage(whole(rollout)), 0);
   CHECK(report.failed());
   CHECK(learner->save().model == before.model);

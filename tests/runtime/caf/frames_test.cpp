@@ -90,8 +90,8 @@ std::vector<caf::message> examples() {
   const Array numbers = Array::of<float>({2}, {1, 2});
   const Arrays named{{"state", numbers}};
   auto rollout = std::make_shared<Rollout>();
-  rollout->observations = rollout->final_observations = named;
-  rollout->values = numbers;
+  rollout->grid().observations = rollout->grid().final_observations = named;
+  rollout->grid().values = numbers;
   return {
       caf::make_message(JoinRequest{2, "worker", "here", 1}),
       caf::make_message(ServeRequest{1, {}, {{{TensorGroup::policy, "weight", {64, 4}, DType::f32}}}, "10.0.0.2"}),

@@ -50,9 +50,9 @@ std::shared_ptr<Rollout> episodes_rollout(const RunConfig& config, const EnvSpec
   auto rollout = random_rollout(spec, *policy, 9, 8, seed);
   Rng rng(seed);
   for (int64_t i = 0; i < 72; ++i) {
-    rollout->terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
-    rollout->truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
-    rollout->valid.mutable_view<uint8_t>()[i] = rng.uniform() < 0.9f;
+    rollout->grid().terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
+    rollout->grid().truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
+    rollout->grid().valid.mutable_view<uint8_t>()[i] = rng.uniform() < 0.9f;
   }
   return rollout;
 }
@@ -125,18 +125,18 @@ TEST_CASE("device form: decisions that were not executed are ignored, whatever i
       config.algorithm.kl_coef = 0.1;
       const EnvSpec spec = is_continuous ? spec_of(ActionKind::continuous, {0, 0}, 2) : token_spec();
       const auto rollout = episodes_rollout(config, spec, 3);
-      rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
-      rollout->actions = rollout->actions.clone();
-      const auto executed = rollout->executed.mutable_view<int32_t>();
+      rollout->grid().executed = Array(DType::i32, {rollout->grid().steps(), rollout->grid().columns()});
+      rollout->grid().actions = rollout->grid().actions.clone();
+      const auto executed = rollout->grid().executed.mutable_view<int32_t>();
       for (size_t i = 0; i < executed.size(); ++i) {
         executed[i] = i % 3 == 0 ? 1 : 2;
         if (executed[i] == 2) continue;
         for (size_t at = i * 4 + 2; at < i * 4 + 4; ++at) {
-          rollout->log_probs.mutable_view<float>()[at] = kNaN;
+          rollout->grid().log_probs.mutable_view<float>()[at] = kNaN;
           if (is_continuous)
-            rollout->actions.mutable_view<float>()[at] = kNaN;
+            rollout->grid().actions.mutable_view<float>()[at] = kNaN;
           else
-            rollout->actions.mutable_view<int32_t>()[at] = 1'000'000;
+            rollout->grid().actions.mutable_view<int32_t>()[at] = 1'000'000;
         }
       }
       CAPTURE(is_continuous);
@@ -189,7 +189,7 @@ TEST_CASE("device form: batches without samples, with one sample and with only r
     const auto policy = make_policy(config, spec);
     check_update(config, spec, whole_batch(random_rollout(spec, *policy, 1, 1, 1)));
     const auto none = random_rollout(spec, *policy, 3, 2, 1);
-    std::ranges::fill(none->valid.mutable_view<uint8_t>(), 0);
+    std::ranges::fill(none->grid().valid.mutable_view<uint8_t>(), 0);
     check_update(config, spec, whole_batch(none));
     config.algorithm.rollout_correction = R"({"rejection": "token_k1", "rejection_threshold": "0.9999_1.0001"})";
     const auto far = random_rollout(spec, *policy, 3, 2, 1, /*log_prob_noise=*/3.0f);
@@ -207,9 +207,9 @@ TEST_CASE("device form: a batch with NaN is skipped and changes neither weights 
     const EnvSpec spec = discrete_spec();
     const auto policy = make_policy(config, spec);
     const auto rollout = random_rollout(spec, *policy, 2, 4, 1);
-    Array& array = std::string(what) == "advantages" ? rollout->advantages
-                   : std::string(what) == "returns"  ? rollout->returns
-                                                     : rollout->observations.at("state");
+    Array& array = std::string(what) == "advantages" ? rollout->grid().advantages
+                   : std::string(what) == "returns"  ? rollout->grid().returns
+                                                     : rollout->grid().observations.at("state");
     array.mutable_view<float>()[3] = kNaN;
     const auto learner = learner_of(config, spec, true);
     update_with(*learner, whole_batch(random_rollout(spec, *policy, 2, 4, 2)));
@@ -232,7 +232,7 @@ TEST_CASE("device form: a sample with non-finite outputs makes only its own mini
     config.algorithm.rollout_correction = R"({"is": "token"})";
     const auto policy = make_policy(config, spec);
     const auto rollout = random_rollout(spec, *policy, 4, 4, 1);
-    rollout->observations.at("state").mutable_view<float>()[3] = kNaN;
+    rollout->grid().observations.at("state").mutable_view<float>()[3] = kNaN;
     for (const bool device_form : {false, true}) {
       const auto learner = learner_of(config, spec, device_form);
       const UpdateReport report = update_with(*learner, whole_batch(rollout));
@@ -271,7 +271,7 @@ TEST_CASE("device form: a staged batch does not share memory with its rollouts")
   const SuperBatch batch = whole_batch(rollout);
   update_with(*other, batch);
   const auto staged = learner->stager()->stage(batch);
-  for (float& x : rollout->observations.at("state").mutable_view<float>()) x = 7.0f;
+  for (float& x : rollout->grid().observations.at("state").mutable_view<float>()) x = 7.0f;
   learner->update(*staged, 0.0);
   CHECK((learner->save().model == other->save().model));
 }
@@ -282,17 +282,17 @@ TEST_CASE("device form: a masked or unknown action is refused when the batch is 
     const auto policy = make_policy(config, spec);
     const auto learner = learner_of(config, spec, true);
     const auto rollout = random_rollout(spec, *policy, 2, 2, 1);
-    rollout->actions = rollout->actions.clone();
+    rollout->grid().actions = rollout->grid().actions.clone();
     if (spec.action.masked) {
-      rollout->action_mask = rollout->action_mask.clone();
-      rollout->action_mask.mutable_view<uint8_t>()[4 + 1] = 0;
-      rollout->actions.mutable_view<int32_t>()[1] = 1;
+      rollout->grid().action_mask = rollout->grid().action_mask.clone();
+      rollout->grid().action_mask.mutable_view<uint8_t>()[4 + 1] = 0;
+      rollout->grid().actions.mutable_view<int32_t>()[1] = 1;
     } else {
-      rollout->actions.mutable_view<int32_t>()[1] = 3;
+      rollout->grid().actions.mutable_view<int32_t>()[1] = 3;
     }
     CHECK_THROWS_WITH_AS(learner->stager()->stage(whole_batch(rollout)),
                          doctest::Contains("sample 1, decision 0: action"), InvariantError);
-    rollout->valid.mutable_view<uint8_t>()[1] = 0;  // the action of a masked step is not checked
+    rollout->grid().valid.mutable_view<uint8_t>()[1] = 0;  // the action of a masked step is not checked
     CHECK_NOTHROW(learner->stager()->stage(whole_batch(rollout)));
   }
 }

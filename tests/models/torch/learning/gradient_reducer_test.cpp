@@ -41,15 +41,15 @@ std::shared_ptr<Rollout> rollout_of(const RunConfig& config, const EnvSpec& spec
 
 // Masks every third step.
 std::shared_ptr<Rollout> with_masked_steps(std::shared_ptr<Rollout> rollout) {
-  const auto valid = rollout->valid.mutable_view<uint8_t>();
+  const auto valid = rollout->grid().valid.mutable_view<uint8_t>();
   for (size_t i = 0; i < valid.size(); i += 3) valid[i] = 0;
   return rollout;
 }
 
 // Only every `whole`-th action chunk was executed to its end, so that samples differ in their number of ratios.
 std::shared_ptr<Rollout> with_cut_chunks(std::shared_ptr<Rollout> rollout, const EnvSpec& spec, size_t whole) {
-  rollout->executed = Array(DType::i32, {rollout->steps(), rollout->columns()});
-  const auto executed = rollout->executed.mutable_view<int32_t>();
+  rollout->grid().executed = Array(DType::i32, {rollout->grid().steps(), rollout->grid().columns()});
+  const auto executed = rollout->grid().executed.mutable_view<int32_t>();
   for (size_t i = 0; i < executed.size(); ++i) executed[i] = i % whole == 0 ? spec.action.chunk : 1;
   return rollout;
 }
@@ -144,7 +144,7 @@ TEST_CASE("ranks: a rank with nothing to train on takes part in every step") {
     const EnvSpec spec = continuous_spec();
     const SuperBatch some = whole_batch(rollout_of(config, spec, 6, 4, 1));
     auto no_decision = rollout_of(config, spec, 2, 2, 2);
-    std::ranges::fill(no_decision->valid.mutable_view<uint8_t>(), 0);
+    std::ranges::fill(no_decision->grid().valid.mutable_view<uint8_t>(), 0);
     for (const SuperBatch& none : {SuperBatch{}, whole_batch(no_decision)}) {
       for (const bool first : {false, true}) {
         Trainers trainers(config, spec, device_form);
@@ -205,7 +205,7 @@ TEST_CASE("ranks: a rank that drops incomplete sequences makes as many steps as 
     config.algorithm.incomplete = "drop";
     const EnvSpec spec = discrete_spec();
     const auto complete = rollout_of(config, spec, 4, 3, 1);
-    for (size_t i = 9; i < 12; ++i) complete->terminated.mutable_view<uint8_t>()[i] = 1;
+    for (size_t i = 9; i < 12; ++i) complete->grid().terminated.mutable_view<uint8_t>()[i] = 1;
     const SuperBatch some = whole_batch(complete), none = whole_batch(rollout_of(config, spec, 4, 3, 2));
     Trainers trainers(config, spec, device_form);
     trainers.update({some, none});
@@ -222,7 +222,7 @@ TEST_CASE("ranks: a step with NaN on one rank is skipped by both") {
     config.replay.max_policy_lag = 0;  // else the state also holds how this version normalised
     const EnvSpec spec = discrete_spec();
     const auto bad = rollout_of(config, spec, 2, 4, 1);
-    bad->returns.mutable_view<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+    bad->grid().returns.mutable_view<float>()[0] = std::numeric_limits<float>::quiet_NaN();
     Trainers trainers(config, spec, device_form);
     const LearnerState before = trainers.learners[0]->save();
     trainers.update({whole_batch(rollout_of(config, spec, 2, 4, 2)), whole_batch(bad)});

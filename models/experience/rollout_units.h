@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/rollout.h"
+#include "models/experience/rollout.h"
 
 namespace troupe {
 

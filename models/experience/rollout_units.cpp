@@ -1,4 +1,4 @@
-#include "models/rollout_units.h"
+#include "models/experience/rollout_units.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,9 +10,9 @@ namespace troupe {
 namespace {
 
 // Steps that are not valid add nothing.
-void add_step(const Rollout& rollout, int64_t step, RolloutUnit& unit) {
-  if (rollout.valid.view<uint8_t>()[static_cast<size_t>(step)] == 0) return;
-  const auto version = static_cast<uint64_t>(rollout.version.view<int64_t>()[static_cast<size_t>(step)]);
+void add_step(const Grid& grid, int64_t step, RolloutUnit& unit) {
+  if (grid.valid.view<uint8_t>()[static_cast<size_t>(step)] == 0) return;
+  const auto version = static_cast<uint64_t>(grid.version.view<int64_t>()[static_cast<size_t>(step)]);
   unit.oldest = unit.samples == 0 ? version : std::min(unit.oldest, version);
   ++unit.samples;
 }
@@ -38,21 +38,22 @@ std::vector<RolloutUnit> groups_of(const Answers& answers) {
 }  // namespace
 
 std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind) {
-  if (kind == UnitKind::group) return groups_of(rollout.answers);
-  const int64_t steps = rollout.steps(), columns = rollout.columns();
+  if (kind == UnitKind::group) return groups_of(rollout.answers());
+  const Grid& grid = rollout.grid();
+  const int64_t steps = grid.steps(), columns = grid.columns();
   TROUPE_CHECK(steps * columns <= std::numeric_limits<int32_t>::max(), steps, columns);
   std::vector<RolloutUnit> result(static_cast<size_t>(kind == UnitKind::column ? columns : steps * columns));
   for (size_t i = 0; i < result.size(); ++i) result[i].index = static_cast<int32_t>(i);
   for (int64_t step = 0; step < steps * columns; ++step)
-    add_step(rollout, step, result[static_cast<size_t>(kind == UnitKind::column ? step % columns : step)]);
+    add_step(grid, step, result[static_cast<size_t>(kind == UnitKind::column ? step % columns : step)]);
   std::erase_if(result, [](const RolloutUnit& unit) { return unit.samples == 0; });
   return result;
 }
 
 std::vector<int64_t> steps_of(const RolloutUnits& selection) {
   TROUPE_CHECK(selection.kind != UnitKind::group, "groups have no steps");
-  const Rollout& rollout = *selection.rollout;
-  const int64_t steps = rollout.steps(), columns = rollout.columns();
+  const Grid& grid = selection.rollout->grid();
+  const int64_t steps = grid.steps(), columns = grid.columns();
   const bool whole_columns = selection.kind == UnitKind::column;
   for (const int32_t index : selection.indices)
     TROUPE_CHECK(index >= 0 && index < (whole_columns ? columns : steps * columns), index, steps, columns);

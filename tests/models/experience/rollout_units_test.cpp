@@ -1,4 +1,4 @@
-#include "models/rollout_units.h"
+#include "models/experience/rollout_units.h"
 
 #include "runtime/base/errors.h"
 #include "tests/actors/rollouts.h"
@@ -15,7 +15,7 @@ namespace {
 RolloutPtr rollout_with_gaps() {
   auto rollout =
       std::make_shared<Rollout>(*make_rollout({.steps = 3, .columns = 2, .invalid = {{0, 0}, {1, 0}, {1, 1}}}));
-  const auto versions = rollout->version.mutable_view<int64_t>();
+  const auto versions = rollout->grid().version.mutable_view<int64_t>();
   for (size_t i = 0; i < versions.size(); ++i) versions[i] = 10 - static_cast<int64_t>(i);
   return rollout;
 }
@@ -62,7 +62,7 @@ TEST_CASE("rollout_units: the steps of columns are in order of time, and the ste
 
 TEST_CASE("rollout_units: a group is the answers to a prompt, and as old as its oldest token") {
   const auto rollout = random_answers(6, 20, 8);
-  const Answers& answers = rollout->answers;
+  const Answers& answers = rollout->answers();
   const auto groups = units_of(*rollout, UnitKind::group);
   REQUIRE(groups.size() == 6);
   const auto group = answers.group.view<int32_t>();

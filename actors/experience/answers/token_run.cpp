@@ -1,4 +1,4 @@
-#include "actors/token_run.h"
+#include "actors/experience/answers/token_run.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "actors/generation_scheduler.h"
+#include "actors/experience/answers/generation_scheduler.h"
 
 #include <algorithm>
 #include <map>

@@ -1,39 +1,15 @@
 #pragma once
-// Rollout: what a worker pushes to replay: T consecutive steps of the N rows of one vector environment. Plain data;
-// immutable once pushed. Every array is [T, N, ...] (time-major). Column n is the T steps of row n; a step whose
-// `valid` is 0 (its environment failed there) is not a sample. Replay hands out samples in units
-// (models/rollout_units.h).
+// Grid: what a rollout of a run on environments holds. Plain data; immutable once pushed.
 
 #include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
-#include "models/answers.h"
 #include "runtime/base/array.h"
-#include "runtime/base/version.h"
 
 namespace troupe {
 
-// Episodes that ended, in the order of their last steps.
-struct Episodes {
-  Array returns;  // [E] float32, unscaled
-  Array lengths;  // [E] int32 environment steps
-  Array success;  // [E] uint8
-
-  int64_t count() const { return returns.size(); }
-};
-
-struct Rollout {
-  uint64_t worker = 0;    // number given when it joined
-  uint32_t group = 0;     // which of the worker's vector environments
-  uint64_t sequence = 0;  // per worker, from 0, without gaps
-  uint32_t epoch = 0;     // epoch of the policy versions in `version`
-  uint64_t oldest = 0;    // smallest and largest policy version number among the valid steps
-  uint64_t newest = 0;
-  uint64_t samples = 0;    // valid steps
-  uint64_t env_steps = 0;  // environment steps executed for them (more than `samples` with action chunks)
-
+// The steps of the rows of one vector environment, T of each of N. Every array is [T, N, ...] (time-major). Column n is
+// the steps of row n; a step whose `valid` is 0 (its environment failed there) is not a sample.
+struct Grid {
   Arrays observations;  // each [T, N, ...] as the environment gave them (not normalised)
   Array action_mask;    // [T, N, M] uint8, or empty
   Array actions;        // [T, N, K, A] int32 or float32, as sampled (continuous: before clipping to the bounds)
@@ -72,44 +48,17 @@ struct Rollout {
   // with no start.
   Array starts;        // [T, N] uint8
   Array chunk_states;  // [T / L, N, S] float32
-  Episodes episodes;   // those whose last step is a valid step of this rollout
-  // In a token run: what the rollout holds instead of all arrays above.
-  Answers answers;
 
   int64_t steps() const { return values.dim(0); }
   int64_t columns() const { return values.dim(1); }
-};
 
-using RolloutPtr = std::shared_ptr<const Rollout>;
-
-// The contents so far of a rollout that is not pushed yet.
-struct PartialRollout {
-  uint32_t group = 0;
-  uint64_t samples = 0;
-  uint64_t env_steps = 0;
-  Episodes episodes;
-};
-
-// The unit that replay hands out.
-enum class UnitKind : uint8_t {
-  column = 0,  // index n: the valid steps of column n
-  sample = 1,  // index t * N + n: one valid step
-  group = 2,   // index g: all answers to prompt g
-};
-
-// Some units of one rollout.
-struct RolloutUnits {
-  RolloutPtr rollout;
-  std::vector<int32_t> indices;  // ascending
-  UnitKind kind = UnitKind::column;
-};
-
-// The samples that one update trains on.
-struct SuperBatch {
-  uint64_t index = 0;      // the update that uses it: the policy version's number when it starts
-  uint64_t samples = 0;    // valid steps of all units
-  uint64_t env_steps = 0;  // of the whole run when this batch was handed out
-  std::vector<RolloutUnits> parts;
+  // Calls use() with all arrays, in the order in which they are sent; `self` may be const.
+  template <class Self, class Use> static decltype(auto) arrays(Self& self, Use&& use) {
+    return use(self.observations, self.action_mask, self.actions, self.log_probs, self.executed, self.values,
+               self.next_values, self.rewards, self.terminated, self.truncated, self.valid, self.version,
+               self.advantages, self.returns, self.last_observations, self.final_observations, self.final_steps,
+               self.task, self.starts, self.chunk_states, self.policy_parameters);
+  }
 };
 
 }  // namespace troupe

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/answers.h"
+#include "models/experience/answers.h"
 #include "models/generator.h"
 
 namespace troupe {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/config/run_config.h"
-#include "actors/generation_scheduler.h"
+#include "actors/experience/answers/generation_scheduler.h"
 #include "tasks/task.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"

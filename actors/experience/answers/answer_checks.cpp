@@ -1,24 +1,14 @@
-// The checks of peer_checks.h for token runs, and those that either kind of run needs.
+#include "actors/experience/answers/answer_checks.h"
 
 #include <algorithm>
 #include <cmath>
-
-#include "actors/peer_checks.h"
-#include "actors/run_context.h"
 
 namespace troupe {
 
 namespace {
 
-using Misfit = std::optional<std::string>;
-
-// Limit for names, shapes and counts.
-constexpr size_t kAnswerNamesBytes = size_t{1} << 20;
-
 Misfit check(const char* name, const Array& array, DType dtype, int64_t count) {
-  if (array.dtype() == dtype && array.shape() == Shape{count}) return std::nullopt;
-  return std::string(name) + " is " + std::string(name_of(array.dtype())) + array.shape().text() + ", expected " +
-         std::string(name_of(dtype)) + Shape{count}.text();
+  return check_array(name, array, dtype, Shape{count});
 }
 
 Misfit check_ids(const char* name, const Array& ids, const TokenRun& tokens) {
@@ -56,9 +46,7 @@ Misfit check_answers(const TokenRun& run, int64_t answers, const Tokens& t) {
   if (!std::ranges::all_of(t.log_probs.view<float>(), finite)) return "log_probs are not finite, or above 0";
   if (std::ranges::any_of(t.version.view<int64_t>(), [](int64_t version) { return version < 0; }))
     return "a version is negative";
-  if (std::ranges::any_of(t.finish.view<uint8_t>(), [](uint8_t finish) { return finish > 1; }))
-    return "finish is neither 0 nor 1";
-  return std::nullopt;
+  return check_flags("finish", t.finish);
 }
 
 }  // namespace
@@ -77,9 +65,10 @@ Misfit misfit(const TokenRun& tokens, const GenerateRequest& request, const Gene
                        {reply.tokens, reply.offsets, reply.log_probs, reply.version, reply.finish});
 }
 
-Misfit misfit(const RunConfig& config, const TokenRun& tokens, PolicyVersion newest, const Rollout& rollout) {
-  const Answers& a = rollout.answers;
-  const int64_t answers = config.generation.answers;
+Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
+  const TokenRun& tokens = *run.tokens;
+  const Answers& a = rollout.answers();
+  const int64_t answers = run.config.generation.answers;
   if (auto error = check_answers(tokens, answers, {a.tokens, a.offsets, a.log_probs, a.version, a.finish}))
     return error;
   if (a.prompts.dtype() != DType::i32 || a.prompts.rank() != 1) return "prompts are not a list of int32";
@@ -103,33 +92,22 @@ Misfit misfit(const RunConfig& config, const TokenRun& tokens, PolicyVersion new
   if (static_cast<uint64_t>(std::ranges::min(version)) != rollout.oldest ||
       static_cast<uint64_t>(std::ranges::max(version)) != rollout.newest)
     return "its versions are not those of its tokens";
-  if (newest < PolicyVersion{rollout.epoch, rollout.newest}) return "it comes from a version that does not exist yet";
   return std::nullopt;
 }
 
 size_t most_bytes_of_request(const RunConfig& config, const TokenRun& tokens) {
   return static_cast<size_t>(tokens.prompt_tokens) * sizeof(int32_t) +
-         static_cast<size_t>(config.generation.answers) * sizeof(int64_t) + kAnswerNamesBytes;
+         static_cast<size_t>(config.generation.answers) * sizeof(int64_t) + kNamesBytes;
 }
 
 size_t most_bytes_of_reply(const RunConfig& config, const TokenRun& tokens) {
   constexpr size_t kTokenBytes = sizeof(int32_t) + sizeof(float) + sizeof(int64_t), kAnswerBytes = 32;
   const size_t answer = static_cast<size_t>(tokens.answer_tokens) * kTokenBytes + kAnswerBytes;
-  return static_cast<size_t>(config.generation.answers) * answer + kAnswerNamesBytes;
+  return static_cast<size_t>(config.generation.answers) * answer + kNamesBytes;
 }
 
-size_t most_bytes_of_rollout(const RunConfig& config, const TokenRun& tokens) {
-  return most_bytes_of_request(config, tokens) + most_bytes_of_reply(config, tokens);
-}
-
-Misfit misfit(const RunContext& context, PolicyVersion newest, const Rollout& rollout) {
-  if (context.tokens) return misfit(context.config, *context.tokens, newest, rollout);
-  return misfit(context.config, context.spec, context.recurrence, newest, rollout);
-}
-
-size_t most_bytes_of_rollout(const RunContext& context) {
-  if (context.tokens) return most_bytes_of_rollout(context.config, *context.tokens);
-  return most_bytes_of_rollout(context.config, context.spec, context.recurrence);
+size_t most_bytes_of_answers(const RunSpec& run) {
+  return most_bytes_of_request(run.config, *run.tokens) + most_bytes_of_reply(run.config, *run.tokens);
 }
 
 }  // namespace troupe

@@ -1,0 +1,25 @@
+#pragma once
+// Whether the prompts and answers that a peer sent fit the run. Pure functions.
+
+#include <cstddef>
+
+#include "actors/experience/answers/token_run.h"
+#include "actors/experience/common/array_checks.h"
+#include "actors/experience/common/run_spec.h"
+#include "actors/messages/inference.h"
+
+namespace troupe {
+
+// Of the body of a rollout, and of the numbers in its head that follow from the body.
+Misfit answers_misfit(const RunSpec& run, const Rollout& rollout);
+// No such rollout has more bytes on the wire.
+size_t most_bytes_of_answers(const RunSpec& run);
+
+Misfit misfit(const RunConfig& config, const TokenRun& tokens, const GenerateRequest& request);
+// `reply` is without a fault.
+Misfit misfit(const TokenRun& tokens, const GenerateRequest& request, const GenerateReply& reply);
+// No request or reply of a worker has more bytes on the wire.
+size_t most_bytes_of_request(const RunConfig& config, const TokenRun& tokens);
+size_t most_bytes_of_reply(const RunConfig& config, const TokenRun& tokens);
+
+}  // namespace troupe

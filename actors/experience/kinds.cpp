@@ -1,0 +1,40 @@
+#include "actors/experience/kinds.h"
+
+#include <iterator>
+#include <string>
+
+#include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/grid/grid_checks.h"
+
+namespace troupe {
+
+namespace {
+
+// In the order of RolloutBody.
+constexpr ExperienceKind kKinds[] = {
+    {"steps of environments", grid_misfit, most_bytes_of_grid,  //
+     [](const Rollout&) { return AnswerCounts(); }, [](const Rollout&, const RolloutUnit&) { return AnswerCounts(); },
+     [](const Rollout&) { return false; }},
+    {"answers", answers_misfit, most_bytes_of_answers, count_answers, count_answers_of, without_spread},
+};
+static_assert(std::size(kKinds) == std::variant_size_v<RolloutBody>);
+
+}  // namespace
+
+const ExperienceKind& kind_of(const RunSpec& run) { return kKinds[run.tokens ? 1 : 0]; }
+
+const ExperienceKind& kind_of(const Rollout& rollout) { return kKinds[rollout.body.index()]; }
+
+Misfit misfit(const RunSpec& run, PolicyVersion newest, const Rollout& rollout) {
+  const ExperienceKind &wanted = kind_of(run), &given = kind_of(rollout);
+  if (&given != &wanted) return std::string("it holds ") + given.name + ", expected " + wanted.name;
+  if (rollout.group >= static_cast<uint32_t>(run.config.workers.groups))
+    return "group " + std::to_string(rollout.group) + " of " + std::to_string(run.config.workers.groups);
+  if (auto error = wanted.misfit(run, rollout)) return error;
+  if (auto error = check_episodes(rollout.episodes, rollout.samples)) return error;
+  if (rollout.samples > 0 && newest < PolicyVersion{rollout.epoch, rollout.newest})
+    return "it comes from a version that does not exist yet";
+  return std::nullopt;
+}
+
+}  // namespace troupe

@@ -1,0 +1,34 @@
+#pragma once
+// The kinds of experience: what replay and the ports need to know of each. A kind is a struct in models/experience,
+// which RolloutBody names, a folder beside this file, and an entry of the table in kinds.cpp.
+
+#include <cstddef>
+#include <vector>
+
+#include "actors/experience/answers/answer_figures.h"
+#include "actors/experience/common/array_checks.h"
+#include "actors/experience/common/run_spec.h"
+#include "models/experience/rollout_units.h"
+#include "runtime/base/version.h"
+
+namespace troupe {
+
+// Functions of rollouts of the kind.
+struct ExperienceKind {
+  const char* name;  // of what a rollout holds, in messages
+  Misfit (*misfit)(const RunSpec& run, const Rollout& rollout);
+  size_t (*most_bytes)(const RunSpec& run);  // of a rollout on the wire
+  // For the figures of answers; zeros if it holds none.
+  AnswerCounts (*answers)(const Rollout& rollout);
+  AnswerCounts (*answers_of)(const Rollout& rollout, const RolloutUnit& unit);
+  // Whether nothing can be learned from it because all its rewards are equal, see replay.filter_groups.
+  bool (*without_spread)(const Rollout& rollout);
+};
+
+const ExperienceKind& kind_of(const RunSpec& run);
+const ExperienceKind& kind_of(const Rollout& rollout);
+
+// Whether a rollout that a peer sent fits the run. `newest` is the newest version that samples can come from.
+Misfit misfit(const RunSpec& run, PolicyVersion newest, const Rollout& rollout);
+
+}  // namespace troupe
