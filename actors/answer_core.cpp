@@ -34,8 +34,7 @@ void AnswerCore::start(Group& group) {
   group.request = {.id = next_request_++,
                    .worker = worker_,
                    .group = group.id,
-                   .prompt = Array::of(tokens_->encode(group.prompt)),
-                   .keys = Array::of(keys)};
+                   .body = AnswerRequest{.prompt = Array::of(tokens_->encode(group.prompt)), .keys = Array::of(keys)}};
   group.waits = true;
   send(group);
 }
@@ -46,7 +45,7 @@ void AnswerCore::send(Group& group) {
   port_.ask(group.request);
 }
 
-bool AnswerCore::awaits(const GenerateReply& reply) const {
+bool AnswerCore::awaits(const InferenceReply& reply) const {
   return reply.group < groups_.size() && groups_[reply.group].waits && groups_[reply.group].request.id == reply.id;
 }
 
@@ -55,33 +54,36 @@ void AnswerCore::fail(Group& group, Fault fault, const std::string& error) {
   port_.retry_later(group.id, group.retry.failed(fault, error));
 }
 
-std::optional<std::string> AnswerCore::on_reply(const GenerateReply& reply) {
+std::optional<std::string> AnswerCore::on_reply(const InferenceReply& reply) {
   if (!awaits(reply)) return std::nullopt;  // the reply to a request that has been answered
   Group& group = groups_[reply.group];
   if (reply.fault != Fault::none) {
     fail(group, reply.fault, reply.error);
     return std::nullopt;
   }
-  if (auto why = misfit(*tokens_, group.request, reply)) {
+  const auto* answers = std::get_if<AnswerReply>(&reply.body);
+  auto why = answers == nullptr ? "it holds no answers" : misfit(*tokens_, group.request.answers(), *answers);
+  if (why) {
     fail(group, Fault::forward_failed, "the reply does not fit the request: " + *why);
     return why;
   }
   group.waits = false;
   group.retry.answered();
-  port_.push(score(group, reply));
+  port_.push(score(group, reply.version.epoch, *answers));
   if (credits_ > 0) start(group);
   return std::nullopt;
 }
 
-RolloutPtr AnswerCore::score(const Group& group, const GenerateReply& reply) {
+RolloutPtr AnswerCore::score(const Group& group, uint32_t epoch, const AnswerReply& reply) {
   const auto offsets = reply.offsets.view<int64_t>(), version = reply.version.view<int64_t>();
   const auto tokens = reply.tokens.view<int32_t>();
   const int64_t count = reply.offsets.size() - 1;
+  const Array& prompt = group.request.answers().prompt;
   auto rollout = std::make_shared<Rollout>();
   rollout->worker = worker_;
   rollout->group = group.id;
   rollout->sequence = sequence_++;
-  rollout->epoch = reply.epoch;
+  rollout->epoch = epoch;
   rollout->oldest = static_cast<uint64_t>(std::ranges::min(version));
   rollout->newest = static_cast<uint64_t>(std::ranges::max(version));
   rollout->samples = rollout->env_steps = static_cast<uint64_t>(count);
@@ -97,8 +99,8 @@ RolloutPtr AnswerCore::score(const Group& group, const GenerateReply& reply) {
     lengths.push_back(static_cast<int32_t>(answer.size()));
   }
   rollout->episodes = {Array::of(rewards), Array::of(lengths), Array::of(right)};
-  rollout->body = Answers{.prompts = group.request.prompt,
-                          .prompt_offsets = Array::of(std::vector<int64_t>{0, group.request.prompt.size()}),
+  rollout->body = Answers{.prompts = prompt,
+                          .prompt_offsets = Array::of(std::vector<int64_t>{0, prompt.size()}),
                           .tokens = reply.tokens,
                           .offsets = reply.offsets,
                           .group = Array(DType::i32, {count}),

@@ -17,7 +17,7 @@ namespace troupe {
 class AnswerPort {
  public:
   virtual ~AnswerPort() = default;
-  virtual void ask(GenerateRequest request) = 0;
+  virtual void ask(InferenceRequest request) = 0;
   virtual void push(RolloutPtr rollout) = 0;
   // Ask the core to retry(group) after this long.
   virtual void retry_later(uint32_t group, std::chrono::milliseconds delay) = 0;
@@ -31,9 +31,9 @@ class AnswerCore {
   void add_credits(uint32_t count, uint32_t epoch = 0);
   // Takes the answer to a group's request. An answer that does not fit the request counts as one that failed; the
   // result is then why. Throws InferenceFailed.
-  std::optional<std::string> on_reply(const GenerateReply& reply);
+  std::optional<std::string> on_reply(const InferenceReply& reply);
   // Whether it is the answer to an outstanding request.
-  bool awaits(const GenerateReply& reply) const;
+  bool awaits(const InferenceReply& reply) const;
   // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
   void retry(uint32_t group);
   void retry_all();
@@ -55,14 +55,14 @@ class AnswerCore {
     uint32_t id = 0;
     bool waits = false;  // for the answer to `request`
     Prompt prompt;
-    GenerateRequest request;
+    InferenceRequest request;
     RequestRetry retry;
   };
 
   void start(Group& group);
   void send(Group& group);
   void fail(Group& group, Fault fault, const std::string& error);
-  RolloutPtr score(const Group& group, const GenerateReply& reply);
+  RolloutPtr score(const Group& group, uint32_t epoch, const AnswerReply& reply);
 
   RunConfig config_;
   std::shared_ptr<const TokenRun> tokens_;

@@ -8,7 +8,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/answer_core.h"
-#include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/kinds.h"
 #include "actors/spec_fields.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
@@ -27,7 +27,7 @@ class AnswerPortToActors final : public AnswerPort {
  public:
   AnswerPortToActors(AnswerWorkerSelf self, size_t chunk_bytes) : self_(self), chunk_bytes_(chunk_bytes) {}
 
-  void ask(GenerateRequest request) override {
+  void ask(InferenceRequest request) override {
     if (self_->state.peers.inference) deliver(self_->state.peers.inference, std::move(request));
   }
   void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
@@ -69,7 +69,7 @@ void end_failed(AnswerWorkerSelf self, uint64_t worker, const std::string& error
   self->quit(make_error(Fault::forward_failed, error));
 }
 
-void on_reply(AnswerWorkerSelf self, uint64_t worker, const GenerateReply& reply) {
+void on_reply(AnswerWorkerSelf self, uint64_t worker, const InferenceReply& reply) {
   auto& st = self->state;
   if (reply.fault == Fault::bad_message && st.core->awaits(reply)) {
     report(self, /*last=*/true);
@@ -90,7 +90,7 @@ void on_part(AnswerWorkerSelf self, uint64_t worker, const Part& part) {
   try {
     TROUPE_CHECK(part.of == PartOf::reply, static_cast<int>(part.of));
     if (const auto whole = st.parts.add(sender->address(), part))
-      on_reply(self, worker, deserialize<GenerateReply>(self->system(), *whole));
+      on_reply(self, worker, deserialize<InferenceReply>(self->system(), *whole));
   } catch (const std::exception& e) {  // the request is asked again after a time
     log_warn("worker " + std::to_string(worker), std::string("a reply in parts is damaged: ") + e.what());
   }
@@ -113,7 +113,7 @@ WorkerActor::behavior_type answer_worker(AnswerWorkerSelf self, RunContextPtr co
   st.peers = peers;
   st.port = std::make_unique<AnswerPortToActors>(self, static_cast<size_t>(context->config.network.chunk_bytes));
   st.core = std::make_unique<AnswerCore>(context->config, context->tokens, worker, *st.port);
-  const size_t most = most_bytes_of_reply(context->config, *context->tokens);
+  const size_t most = kind_of(*context).most_bytes_of_reply(*context);
   st.parts = PartAssembler(most, most);
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
@@ -127,8 +127,7 @@ WorkerActor::behavior_type answer_worker(AnswerWorkerSelf self, RunContextPtr co
   if (const std::string* state = context->state_of(name)) restoring([&] { st.core->load(*state); });
   drop_strange_messages(self, name);
   return {
-      [](const ActReply&) {},  // of another kind of run
-      [self, worker](const GenerateReply& reply) { on_reply(self, worker, reply); },
+      [self, worker](const InferenceReply& reply) { on_reply(self, worker, reply); },
       [self, worker](const Part& part) { on_part(self, worker, part); },
       [self](const Credits& credits) { self->state.core->add_credits(credits.count, credits.epoch); },
       [self, context, worker](begin_atom) {

@@ -9,7 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/experience/answers/answer_checks.h"
-#include "actors/peer_checks.h"
+#include "actors/experience/kinds.h"
 #include "actors/state_bytes.h"
 #include "runtime/caf/system.h"
 
@@ -22,22 +22,23 @@ using GenerationSelf = SelfPointer<InferenceActor, GenerationState>;
 constexpr std::chrono::milliseconds kGenerationReportInterval{500};
 constexpr size_t kMostLatencies = 4096;  // between two reports
 
-void send_reply(GenerationSelf self, const caf::strong_actor_ptr& client, GenerateReply reply) {
+void send_reply(GenerationSelf self, const caf::strong_actor_ptr& client, InferenceReply reply) {
   auto& st = self->state;
-  send_in_parts(self, caf::actor_cast<ActClient>(client), std::move(reply),
+  send_in_parts(self, caf::actor_cast<InferenceClient>(client), std::move(reply),
                 static_cast<size_t>(st.context->config.network.chunk_bytes), st.streams);
 }
 
 void fail(GenerationSelf self, const GenerationState::Pending& pending, Fault fault, const std::string& error) {
-  GenerateReply reply;
+  InferenceReply reply;
   reply.id = pending.request.id;
   reply.group = pending.request.group;
+  if (self->state.version) reply.version = *self->state.version;
   reply.fault = fault;
   reply.error = error.substr(0, kMostErrorBytes);
   send_reply(self, pending.client, std::move(reply));
 }
 
-GenerateReply reply_of(const GenerateRequest& request, uint32_t epoch, const Generation& done) {
+InferenceReply reply_of(const InferenceRequest& request, PolicyVersion newest, const Generation& done) {
   std::vector<int32_t> tokens;
   std::vector<int64_t> offsets{0}, version;
   std::vector<float> log_probs;
@@ -49,15 +50,15 @@ GenerateReply reply_of(const GenerateRequest& request, uint32_t epoch, const Gen
     offsets.push_back(static_cast<int64_t>(tokens.size()));
     finish.push_back(static_cast<uint8_t>(answer.finish));
   }
-  GenerateReply reply;
+  InferenceReply reply;
   reply.id = request.id;
   reply.group = request.group;
-  reply.epoch = epoch;
-  reply.tokens = Array::of(tokens);
-  reply.offsets = Array::of(offsets);
-  reply.log_probs = Array::of(log_probs);
-  reply.version = Array::of(version);
-  reply.finish = Array::of(finish);
+  reply.version = newest;
+  reply.body = AnswerReply{.tokens = Array::of(tokens),
+                           .offsets = Array::of(offsets),
+                           .log_probs = Array::of(log_probs),
+                           .version = Array::of(version),
+                           .finish = Array::of(finish)};
   return reply;
 }
 
@@ -67,7 +68,7 @@ void continue_steps(GenerationSelf self) {
   self->send(self, due_atom_v, uint64_t{0});
 }
 
-void schedule(GenerationSelf self, uint64_t ticket, const GenerateRequest& request) {
+void schedule(GenerationSelf self, uint64_t ticket, const AnswerRequest& request) {
   auto& st = self->state;
   const auto prompt = request.prompt.view<int32_t>();
   GenerationRequest asked{.ticket = ticket,
@@ -79,11 +80,13 @@ void schedule(GenerationSelf self, uint64_t ticket, const GenerateRequest& reque
   st.scheduler->add(std::move(asked));
 }
 
-void on_request(GenerationSelf self, const GenerateRequest& request) {
+void on_request(GenerationSelf self, const InferenceRequest& request) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender) return;  // the connection is already lost
-  if (const auto why = misfit(st.context->config, *st.context->tokens, request))
+  const auto* asked = std::get_if<AnswerRequest>(&request.body);
+  if (asked == nullptr) return fail(self, {sender, request}, Fault::bad_message, "the request is not one for answers");
+  if (const auto why = misfit(st.context->config, *st.context->tokens, *asked))
     return fail(self, {sender, request}, Fault::bad_message, *why);
   for (auto it = st.pending.begin(); it != st.pending.end(); ++it) {
     const GenerationState::Pending& other = it->second;
@@ -96,19 +99,19 @@ void on_request(GenerationSelf self, const GenerateRequest& request) {
   if (st.clients.insert(sender->address()).second) self->monitor(caf::actor_cast<caf::actor>(sender));
   const uint64_t ticket = st.next_ticket++;
   st.pending.emplace(ticket, GenerationState::Pending{sender, request});
-  schedule(self, ticket, request);
+  schedule(self, ticket, *asked);
   continue_steps(self);
 }
 
 void on_part(GenerationSelf self, const Part& part) {
   auto& st = self->state;
   if (!self->current_sender()) return;
-  GenerateRequest request;
+  InferenceRequest request;
   try {
     TROUPE_CHECK(part.of == PartOf::request, static_cast<int>(part.of));
     const auto whole = st.parts.add(self->current_sender()->address(), part);
     if (!whole) return;
-    request = deserialize<GenerateRequest>(self->system(), *whole);
+    request = deserialize<InferenceRequest>(self->system(), *whole);
   } catch (const std::exception& e) {
     return st.log.warn(std::string("a request is dropped: ") + e.what(), self->clock().now());
   }
@@ -151,7 +154,7 @@ void step(GenerationSelf self) {
   }
   for (const Generation& each : done) {
     const auto it = st.pending.find(each.ticket);
-    send_reply(self, it->second.client, reply_of(it->second.request, st.version->epoch, each));
+    send_reply(self, it->second.client, reply_of(it->second.request, *st.version, each));
     st.pending.erase(it);
   }
   continue_steps(self);
@@ -165,7 +168,7 @@ void load(GenerationSelf self, const WeightSnapshot& weights) {
   if (st.version && st.version->epoch != weights.version.epoch)
     for (const auto& [ticket, pending] : st.pending) {
       st.scheduler->forget(ticket);
-      schedule(self, ticket, pending.request);
+      schedule(self, ticket, pending.request.answers());
     }
   st.version = weights.version;
   self->send(st.peers.replay, Applied{st.inference_index, *st.version});
@@ -195,7 +198,7 @@ InferenceActor::behavior_type generation_actor(GenerationSelf self, RunContextPt
   st.peers = peers;
   st.generator = context->make_generator();
   st.scheduler.emplace(*st.generator, context->tokens->generation(context->config));
-  const size_t most = most_bytes_of_request(context->config, *context->tokens);
+  const size_t most = kind_of(*context).most_bytes_of_request(*context);
   st.parts = PartAssembler(most, 64 * most);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
@@ -204,8 +207,7 @@ InferenceActor::behavior_type generation_actor(GenerationSelf self, RunContextPt
     restoring([&] { from_bytes(*state, name, st.report.batches, st.report.rows, st.report.failed); });
   beat_after(self, *context, kGenerationReportInterval);
   return {
-      [](const ActRequest&) {},  // of another kind of run
-      [self](const GenerateRequest& request) { on_request(self, request); },
+      [self](const InferenceRequest& request) { on_request(self, request); },
       [self](const Part& part) { on_part(self, part); },
       [](const Pause&) {},  // a step never waits for a client
       [self](const WeightsMessage& message) { load(self, *message.weights); },

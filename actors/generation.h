@@ -24,7 +24,7 @@ struct GenerationState {
 
   struct Pending {
     caf::strong_actor_ptr client;
-    GenerateRequest request;
+    InferenceRequest request;
   };
 
   RunContextPtr context;

@@ -7,7 +7,8 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/peer_checks.h"
+#include "actors/experience/grid/grid_checks.h"
+#include "actors/experience/kinds.h"
 #include "actors/state_bytes.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/log.h"
@@ -55,8 +56,7 @@ Arrays concatenate(const std::vector<const Arrays*>& parts) {
 // Limit on the bytes of all incomplete requests in parts. The number of senders has no limit. A part over the limit is
 // dropped, and its sender repeats the request.
 uint64_t most_open_bytes(const RunContext& context) {
-  return std::max<uint64_t>(kMaxArrayBytes,
-                            kOpenRequests * most_bytes_of_request(context.config, context.spec, context.recurrence));
+  return std::max<uint64_t>(kMaxArrayBytes, kOpenRequests * kind_of(context).most_bytes_of_request(context));
 }
 
 struct Forward {
@@ -71,17 +71,18 @@ Forward run_forward(Policy& policy, const RunContext& context, const std::vector
   std::vector<const Array*> masks, seeds, states, starts, value_states;
   int64_t rows = 0;
   for (const Pending& pending : batch) {
-    if (pending.request.rows > 0) {
-      rows += static_cast<int64_t>(pending.request.rows);
-      observations.push_back(&pending.request.observations);
-      seeds.push_back(&pending.request.seeds);
-      if (masked) masks.push_back(&pending.request.action_mask);
-      states.push_back(&pending.request.state);
-      starts.push_back(&pending.request.starts);
+    const StepRequest& request = pending.request.steps();
+    if (request.rows > 0) {
+      rows += static_cast<int64_t>(request.rows);
+      observations.push_back(&request.observations);
+      seeds.push_back(&request.seeds);
+      if (masked) masks.push_back(&request.action_mask);
+      states.push_back(&request.state);
+      starts.push_back(&request.starts);
     }
-    if (value_rows(pending.request) > 0) {
-      others.push_back(&pending.request.value_observations);
-      value_states.push_back(&pending.request.value_state);
+    if (request.value_rows() > 0) {
+      others.push_back(&request.value_observations);
+      value_states.push_back(&request.value_state);
     }
   }
   if (rows > 0) {
@@ -100,14 +101,14 @@ Forward run_forward(Policy& policy, const RunContext& context, const std::vector
   return forward;
 }
 
-void send_reply(InferenceSelf self, const Pending& pending, ActReply reply) {
+void send_reply(InferenceSelf self, const Pending& pending, InferenceReply reply) {
   auto& st = self->state;
-  send_in_parts(self, caf::actor_cast<ActClient>(pending.client), std::move(reply),
+  send_in_parts(self, caf::actor_cast<InferenceClient>(pending.client), std::move(reply),
                 static_cast<size_t>(st.context->config.network.chunk_bytes), st.streams);
 }
 
 void fail(InferenceSelf self, const Pending& pending, Fault fault, const std::string& error) {
-  ActReply reply;
+  InferenceReply reply;
   reply.id = pending.request.id;
   reply.group = pending.request.group;
   if (self->state.version) reply.version = *self->state.version;
@@ -116,26 +117,33 @@ void fail(InferenceSelf self, const Pending& pending, Fault fault, const std::st
   send_reply(self, pending, std::move(reply));
 }
 
+// The rows of a batch's results that belong to one request: `row` and `extra` are the first ones.
+StepReply reply_to(const StepRequest& request, const Forward& forward, int64_t row, int64_t extra) {
+  const ActOutput& output = forward.output;
+  const int64_t rows = row + static_cast<int64_t>(request.rows), extras = extra + request.value_rows();
+  StepReply reply;
+  if (rows > row) {
+    reply.actions = output.actions.slice(row, rows);
+    reply.log_probs = output.log_probs.slice(row, rows);
+    reply.values = output.values.slice(row, rows);
+    if (!output.state.empty()) reply.state = output.state.slice(row, rows);
+    if (!output.policy_parameters.empty()) reply.policy_parameters = output.policy_parameters.slice(row, rows);
+  }
+  if (extras > extra) reply.extra_values = forward.extra_values.slice(extra, extras);
+  return reply;
+}
+
 void answer(InferenceSelf self, const std::vector<Pending>& batch, const Forward& forward) {
   int64_t row = 0, extra = 0;
   for (const Pending& pending : batch) {
-    const auto rows = static_cast<int64_t>(pending.request.rows);
-    const int64_t extras = value_rows(pending.request);
-    ActReply reply;
+    const StepRequest& request = pending.request.steps();
+    InferenceReply reply;
     reply.id = pending.request.id;
     reply.group = pending.request.group;
     reply.version = *self->state.version;
-    if (rows > 0) {
-      reply.actions = forward.output.actions.slice(row, row + rows);
-      reply.log_probs = forward.output.log_probs.slice(row, row + rows);
-      reply.values = forward.output.values.slice(row, row + rows);
-      if (!forward.output.state.empty()) reply.state = forward.output.state.slice(row, row + rows);
-      if (!forward.output.policy_parameters.empty())
-        reply.policy_parameters = forward.output.policy_parameters.slice(row, row + rows);
-    }
-    if (extras > 0) reply.extra_values = forward.extra_values.slice(extra, extra + extras);
-    row += rows;
-    extra += extras;
+    reply.body = reply_to(request, forward, row, extra);
+    row += static_cast<int64_t>(request.rows);
+    extra += request.value_rows();
     send_reply(self, pending, std::move(reply));
   }
 }
@@ -229,18 +237,18 @@ void forget_silent(InferenceSelf self) {
   run_ready(self);
 }
 
-void on_request(InferenceSelf self, const ActRequest& request) {
+void on_request(InferenceSelf self, const InferenceRequest& request) {
   auto& st = self->state;
   if (!self->current_sender()) return;  // the connection is already lost: a reply would reach nobody
   InferenceState::Client& client = sending_client(self);
   const Pending pending{self->current_sender(), {client.number, request.group}, request};
-  if (const auto error = misfit(st.context->spec, st.context->recurrence, request)) {
-    fail(self, pending, Fault::bad_message, *error);
-    return;
-  }
+  const auto* steps = std::get_if<StepRequest>(&request.body);
+  if (steps == nullptr) return fail(self, pending, Fault::bad_message, "the request is not one for actions");
+  if (const auto error = misfit(st.context->spec, st.context->recurrence, *steps))
+    return fail(self, pending, Fault::bad_message, *error);
   client.worker = request.worker;
   const uint64_t ticket = st.next_ticket++;
-  const int64_t rows = static_cast<int64_t>(request.rows) + value_rows(request);
+  const int64_t rows = static_cast<int64_t>(steps->rows) + steps->value_rows();
   std::optional<uint64_t> replaced;
   if (!st.batcher->add({pending.id, ticket, rows, self->clock().now()}, replaced)) {
     fail(self, pending, Fault::bad_message,
@@ -255,12 +263,12 @@ void on_request(InferenceSelf self, const ActRequest& request) {
 void on_part(InferenceSelf self, const Part& part) {
   if (!self->current_sender()) return;  // the connection is already lost: a reply would reach nobody
   sending_client(self);                 // monitors it, so that its parts are freed when it ends
-  ActRequest request;
+  InferenceRequest request;
   try {
     TROUPE_CHECK(part.of == PartOf::request, static_cast<int>(part.of));
     const auto whole = self->state.parts.add(self->current_sender()->address(), part);
     if (!whole) return;
-    request = deserialize<ActRequest>(self->system(), *whole);
+    request = deserialize<InferenceRequest>(self->system(), *whole);
   } catch (const std::exception& e) {  // no reply: the sender asks again after a time
     const std::string who = process_of(self->current_sender()->node());
     return self->state.log.warn("a request of a worker of " + who + " is dropped: " + e.what());
@@ -316,8 +324,7 @@ InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr 
   st.inference_index = inference_index;
   st.peers = peers;
   st.batcher.emplace(context->config.inference);
-  st.parts = PartAssembler(most_bytes_of_request(context->config, context->spec, context->recurrence),
-                           most_open_bytes(*context));
+  st.parts = PartAssembler(kind_of(*context).most_bytes_of_request(*context), most_open_bytes(*context));
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
   self->send(peers.publisher, next_atom_v);
   const std::string name = "inference " + std::to_string(inference_index);
@@ -327,8 +334,7 @@ InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr 
   }
   beat_after(self, *context, kReportInterval);
   return {
-      [self](const ActRequest& request) { on_request(self, request); },
-      [](const GenerateRequest&) {},  // of another kind of run
+      [self](const InferenceRequest& request) { on_request(self, request); },
       [self](const Part& part) { on_part(self, part); },
       [self](const Pause& pause) { on_pause(self, pause); },
       [self](const WeightsMessage& message) {

@@ -29,7 +29,7 @@ struct InferenceState {
   struct Pending {
     caf::strong_actor_ptr client;
     RequestBatcher::ClientId id;
-    ActRequest request;
+    InferenceRequest request;
   };
   // A client is identified by the address of its actor. The worker number in a request is not reliable: the client
   // chooses it.

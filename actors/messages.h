@@ -31,10 +31,8 @@ CAF_ADD_ATOM(troupe, troupe, status_atom, "status")
 // -- registration
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
-CAF_ADD_TYPE_ID(troupe, (troupe::ActRequest))
-CAF_ADD_TYPE_ID(troupe, (troupe::ActReply))
-CAF_ADD_TYPE_ID(troupe, (troupe::GenerateRequest))
-CAF_ADD_TYPE_ID(troupe, (troupe::GenerateReply))
+CAF_ADD_TYPE_ID(troupe, (troupe::InferenceRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReply))
 CAF_ADD_TYPE_ID(troupe, (troupe::Pause))
 CAF_ADD_TYPE_ID(troupe, (troupe::Part))
 CAF_ADD_TYPE_ID(troupe, (troupe::WorkerHello))
@@ -108,8 +106,8 @@ using InferenceActor =
     InferenceService::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>,
                              caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using WorkerActor =
-    caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<GenerateReply>, caf::reacts_to<Part>,
-                     caf::reacts_to<Credits>, caf::reacts_to<begin_atom>, caf::reacts_to<retry_atom, uint32_t>,
+    caf::typed_actor<caf::reacts_to<InferenceReply>, caf::reacts_to<Part>, caf::reacts_to<Credits>,
+                     caf::reacts_to<begin_atom>, caf::reacts_to<retry_atom, uint32_t>,
                      caf::reacts_to<revive_atom, uint32_t, uint32_t>, caf::reacts_to<beat_atom>,
                      caf::reacts_to<SaveMessage>, caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;

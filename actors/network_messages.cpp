@@ -49,7 +49,7 @@ const AcceptedMessages& messages_to_run() {
   static const AcceptedMessages messages = [] {
     AcceptedMessages result;
     add<JoinService, ReplayService, StatsService>(result, /*relayed=*/false);
-    add<InferenceService, ActClient>(result, /*relayed=*/true);
+    add<InferenceService, InferenceClient>(result, /*relayed=*/true);
     return result;
   }();
   return messages;

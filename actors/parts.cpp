@@ -74,53 +74,39 @@ Message deserialize(caf::actor_system& system, const std::vector<char>& bytes) {
 }
 
 template std::vector<char> serialize(caf::actor_system&, const RolloutMessage&);
-template std::vector<char> serialize(caf::actor_system&, const ActRequest&);
-template std::vector<char> serialize(caf::actor_system&, const ActReply&);
-template std::vector<char> serialize(caf::actor_system&, const GenerateRequest&);
-template std::vector<char> serialize(caf::actor_system&, const GenerateReply&);
+template std::vector<char> serialize(caf::actor_system&, const InferenceRequest&);
+template std::vector<char> serialize(caf::actor_system&, const InferenceReply&);
 template std::vector<char> serialize(caf::actor_system&, const WorkerReport&);
 template RolloutMessage deserialize(caf::actor_system&, const std::vector<char>&);
-template ActRequest deserialize(caf::actor_system&, const std::vector<char>&);
-template ActReply deserialize(caf::actor_system&, const std::vector<char>&);
-template GenerateRequest deserialize(caf::actor_system&, const std::vector<char>&);
-template GenerateReply deserialize(caf::actor_system&, const std::vector<char>&);
+template InferenceRequest deserialize(caf::actor_system&, const std::vector<char>&);
+template InferenceReply deserialize(caf::actor_system&, const std::vector<char>&);
 template WorkerReport deserialize(caf::actor_system&, const std::vector<char>&);
 
 namespace {
 
-template <class... Each>
-size_t bytes_of(const Each&... each) {
-  return (each.bytes() + ...);
+size_t bytes_of(uint64_t number) { return sizeof(number); }
+size_t bytes_of(const Array& array) { return array.bytes(); }
+size_t bytes_of(const Arrays& arrays) { return arrays.bytes(); }
+size_t bytes_of(const Episodes& episodes) {
+  return episodes.returns.bytes() + episodes.lengths.bytes() + episodes.success.bytes();
 }
 
-size_t bytes_of(const Episodes& episodes) { return bytes_of(episodes.returns, episodes.lengths, episodes.success); }
+// Of a body of any kind.
+template <class Body>
+size_t bytes_of_fields(const Body& body) {
+  const auto all = [](const auto&... fields) { return (size_t{0} + ... + bytes_of(fields)); };
+  return std::visit([&](const auto& each) { return each.fields(each, all); }, body);
+}
 
 }  // namespace
 
 size_t payload_bytes(const RolloutMessage& message) {
-  const Rollout& rollout = *message.rollout;
-  const auto of_body = [](const auto& body) {
-    return body.arrays(body, [](const auto&... arrays) { return bytes_of(arrays...); });
-  };
-  return std::visit(of_body, rollout.body) + bytes_of(rollout.episodes);
+  return bytes_of_fields(message.rollout->body) + bytes_of(message.rollout->episodes);
 }
 
-size_t payload_bytes(const ActRequest& request) {
-  return bytes_of(request.observations, request.action_mask, request.seeds, request.value_observations, request.state,
-                  request.starts, request.value_state);
-}
+size_t payload_bytes(const InferenceRequest& request) { return bytes_of_fields(request.body); }
 
-size_t payload_bytes(const ActReply& reply) {
-  return bytes_of(reply.actions, reply.log_probs, reply.values, reply.extra_values, reply.state,
-                  reply.policy_parameters) +
-         reply.error.size();
-}
-
-size_t payload_bytes(const GenerateRequest& request) { return bytes_of(request.prompt, request.keys); }
-
-size_t payload_bytes(const GenerateReply& reply) {
-  return bytes_of(reply.tokens, reply.offsets, reply.log_probs, reply.version, reply.finish) + reply.error.size();
-}
+size_t payload_bytes(const InferenceReply& reply) { return bytes_of_fields(reply.body) + reply.error.size(); }
 
 size_t payload_bytes(const WorkerReport& report) {
   size_t bytes = report.last_error.size();

@@ -5,9 +5,8 @@
 // Plain logic; one thread each.
 //
 // Every message to a run or by way of it, and what bounds it:
-//  - ActRequest, ActReply, GenerateRequest, GenerateReply, RolloutMessage, and WorkerReport to replay: in parts above
-//  network.chunk_bytes. Beside the
-//    payload they have names, shapes and counts: a few kilobytes.
+//  - InferenceRequest, InferenceReply, RolloutMessage, and WorkerReport to replay: in parts above network.chunk_bytes.
+//    Beside the payload they have names, shapes and counts: a few kilobytes.
 //  - WorkerReport to stats: without unfinished rollouts; its error text has at most kMostErrorBytes.
 //  - EnvironmentsFailing, and the error with which an actor ends: a text of at most kMostErrorBytes.
 //  - InferenceReport: two arrays of at most 4096 numbers.
@@ -77,17 +76,13 @@ Message deserialize(caf::actor_system& system, const std::vector<char>& bytes);
 
 // Bytes of the arrays and texts of a message, which is nearly all of it.
 size_t payload_bytes(const RolloutMessage& message);
-size_t payload_bytes(const ActRequest& request);
-size_t payload_bytes(const ActReply& reply);
-size_t payload_bytes(const GenerateRequest& request);
-size_t payload_bytes(const GenerateReply& reply);
+size_t payload_bytes(const InferenceRequest& request);
+size_t payload_bytes(const InferenceReply& reply);
 size_t payload_bytes(const WorkerReport& report);
 
 inline PartOf part_of(const RolloutMessage&) { return PartOf::rollout; }
-inline PartOf part_of(const ActRequest&) { return PartOf::request; }
-inline PartOf part_of(const ActReply&) { return PartOf::reply; }
-inline PartOf part_of(const GenerateRequest&) { return PartOf::request; }
-inline PartOf part_of(const GenerateReply&) { return PartOf::reply; }
+inline PartOf part_of(const InferenceRequest&) { return PartOf::request; }
+inline PartOf part_of(const InferenceReply&) { return PartOf::reply; }
 inline PartOf part_of(const WorkerReport&) { return PartOf::report; }
 
 // Sends a message from `self`: whole and without a copy inside a process, whole when it is small, else in parts.

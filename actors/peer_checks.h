@@ -12,7 +12,6 @@
 #include "actors/config/run_config.h"
 #include "actors/messages.h"
 #include "envs/env.h"
-#include "models/learning/recurrence.h"
 
 namespace troupe {
 
@@ -20,22 +19,13 @@ namespace troupe {
 std::optional<std::string> misfit(const RunConfig& config, const WorkerHello& hello);
 std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, const WorkerReport& report);
 std::optional<std::string> misfit(const InferenceReport& report);
-std::optional<std::string> misfit(const EnvSpec& spec, const Recurrence& recurrence, const ActRequest& request);
-// `reply` is without a fault.
-std::optional<std::string> misfit(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence,
-                                  const ActRequest& request, const ActReply& reply);
-
-// Rows of a request of which only the values are needed.
-int64_t value_rows(const ActRequest& request);
 
 // Workers state their own number, inference actors their inference index. Who has which one.
 using NumberHolders = std::map<caf::actor_addr, uint64_t>;
 // Whether the sender may not have that number: it has another one, or another actor has it.
 bool is_taken(const NumberHolders& holders, const caf::actor_addr& sender, uint64_t number);
 
-// Bytes on the wire that no request, reply and report of a worker of the run exceeds.
-size_t most_bytes_of_request(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence);
-size_t most_bytes_of_reply(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence);
+// Bytes on the wire that no report of a worker of the run exceeds.
 size_t most_bytes_of_report(const RunConfig& config);
 
 }  // namespace troupe

@@ -300,7 +300,7 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(context->spec.action.chunk));
   st.context = context;
   st.stats = stats;
-  st.parts = PartAssembler(std::max(kind_of(*context).most_bytes(*context), most_bytes_of_report(config)));
+  st.parts = PartAssembler(std::max(kind_of(*context).most_bytes_of_rollout(*context), most_bytes_of_report(config)));
   st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic);
   if (!context->deterministic) st.credits = CreditWatch(config.workers.credit_timeout);
   st.spec = spec_fields(*context);

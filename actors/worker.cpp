@@ -8,7 +8,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/peer_checks.h"
+#include "actors/experience/kinds.h"
 #include "actors/spec_fields.h"
 #include "actors/worker_core.h"
 #include "runtime/base/log.h"
@@ -30,7 +30,7 @@ class WorkerPortToActors : public WorkerPort {
   WorkerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes)
       : self_(self), worker_(worker), chunk_bytes_(chunk_bytes) {}
 
-  void ask(ActRequest request) override {
+  void ask(InferenceRequest request) override {
     const InferenceService& inference = self_->state.peers.inference;
     if (inference) deliver(inference, std::move(request));  // otherwise retry_all() sends it to the next one
   }
@@ -133,7 +133,7 @@ void log_silence(WorkerSelf self, const std::string& name) {
 
 // Ends the worker because inference refused its requests twice in a row: its environment differs from the run's. Asking
 // again cannot help, and a worker that keeps its credits can block all others.
-void end_refused(WorkerSelf self, const ActReply& reply) {
+void end_refused(WorkerSelf self, const InferenceReply& reply) {
   report(self, /*last=*/true);
   self->quit(make_error(Fault::incompatible, "inference refuses its requests: " + reply.error +
                                                  " (is the environment the same as in the run's program?)"));
@@ -183,7 +183,7 @@ void refuse_inference(WorkerSelf self, const std::string& name, const std::strin
 
 // Handles a refused request; returns whether the worker has ended. In the run's process the worker's environment is the
 // run's own, so a refusal by another process is that process's fault.
-bool is_refused(WorkerSelf self, const std::string& name, const ActReply& reply) {
+bool is_refused(WorkerSelf self, const std::string& name, const InferenceReply& reply) {
   if (reply.fault != Fault::bad_message || !self->state.core->awaits(reply)) return false;
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (is_of_run(self) && sender && sender->node() != self->node()) {
@@ -196,7 +196,7 @@ bool is_refused(WorkerSelf self, const std::string& name, const ActReply& reply)
 }
 
 void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const std::string& name,
-              const ActReply& reply) {
+              const InferenceReply& reply) {
   if (is_refused(self, name, reply)) return;
   if (reply.fault != Fault::bad_message) self->state.refused = false;
   if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, "inference failed: " + reply.error);
@@ -218,12 +218,12 @@ void on_part(WorkerSelf self, const RunContext& context, uint64_t worker, const 
   const caf::strong_actor_ptr& sender = self->current_sender();
   // The worker waits only for its current inference actor. Parts from a former one are too late.
   if (!sender || !st.peers.inference || sender->address() != st.peers.inference.address()) return;
-  ActReply reply;
+  InferenceReply reply;
   try {
     TROUPE_CHECK(part.of == PartOf::reply, static_cast<int>(part.of));
     const auto whole = st.parts.add(sender->address(), part);
     if (!whole) return;
-    reply = deserialize<ActReply>(self->system(), *whole);
+    reply = deserialize<InferenceReply>(self->system(), *whole);
   } catch (const std::exception& e) {
     return refuse_inference(self, name, std::string("a reply in parts is damaged: ") + e.what());
   }
@@ -271,7 +271,7 @@ WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context
   st.core = std::make_unique<WorkerCore>(
       context->config, context->recurrence, worker, [context] { return context->make_env(context->config.env); },
       *st.port);
-  const size_t most = most_bytes_of_reply(context->config, context->spec, context->recurrence);
+  const size_t most = kind_of(*context).most_bytes_of_reply(*context);
   st.parts = PartAssembler(most, most);
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
@@ -284,8 +284,7 @@ WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context
   const std::string name = "worker " + std::to_string(worker);
   drop_strange_messages(self, name);
   return {
-      [self, context, worker, name](const ActReply& reply) { on_reply(self, *context, worker, name, reply); },
-      [](const GenerateReply&) {},  // of another kind of run
+      [self, context, worker, name](const InferenceReply& reply) { on_reply(self, *context, worker, name, reply); },
       [self, context, worker, name](const Part& part) { on_part(self, *context, worker, name, part); },
       [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
       [self, context, worker, name](begin_atom) {

@@ -6,7 +6,7 @@
 
 #include "actors/array_rows.h"
 #include "actors/environment_calls.h"
-#include "actors/peer_checks.h"
+#include "actors/experience/grid/grid_checks.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/rng.h"
 
@@ -116,10 +116,8 @@ void WorkerCore::start_rollout(Group& group) {
 // rollout is closed and no other begins, for values of the observations after it.
 void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
   const int64_t rows = group.env->rows();
-  ActRequest& request = group.request;
-  request = ActRequest{};
-  request.worker = worker_;
-  request.group = group.id;
+  group.request = {.worker = worker_, .group = group.id};
+  StepRequest& request = group.request.steps();
   if (with_actions) {
     request.rows = static_cast<uint64_t>(rows);
     request.observations = group.current->observations_at(group.t);
@@ -175,29 +173,33 @@ void WorkerCore::beat() {
     if (group->outstanding != 0 && group->retry.beat()) retry(group->id);
 }
 
-bool WorkerCore::awaits(const ActReply& reply) const {
+bool WorkerCore::awaits(const InferenceReply& reply) const {
   if (reply.group >= groups_.size()) return false;
   const uint64_t outstanding = groups_[reply.group]->outstanding;
   return outstanding != 0 && reply.id == outstanding;
 }
 
-std::optional<std::string> WorkerCore::on_reply(const ActReply& reply) {
+std::optional<std::string> WorkerCore::on_reply(const InferenceReply& reply) {
   if (!awaits(reply)) return std::nullopt;  // the reply to a request that has been repeated since
   Group& group = *groups_[reply.group];
   if (reply.fault != Fault::none) {
     retry_failed(group, reply.fault, reply.error);
     return std::nullopt;
   }
-  if (auto why = misfit(config_, group.env->spec(), recurrence_, group.request, reply)) {
+  const StepRequest& request = group.request.steps();
+  const auto* result = std::get_if<StepReply>(&reply.body);
+  auto why =
+      result == nullptr ? "it holds no actions" : misfit(config_, group.env->spec(), recurrence_, request, *result);
+  if (why) {
     retry_failed(group, Fault::forward_failed, "the reply does not fit the request: " + *why);
     return why;
   }
   group.retry.answered();
   group.outstanding = 0;
   end_wait(group.asked, action_wait_);
-  take_values(group, reply);
-  if (group.request.rows > 0) {
-    step(group, reply);
+  take_values(group, *result);
+  if (request.rows > 0) {
+    step(group, reply.version, *result);
   } else if (credits_ > 0) {
     start_rollout(group);
   } else {
@@ -213,7 +215,7 @@ void WorkerCore::retry_failed(Group& group, Fault fault, const std::string& erro
 }
 
 // Writes the extra values into their rollouts, and closes a full rollout once its last values are known.
-void WorkerCore::take_values(Group& group, const ActReply& reply) {
+void WorkerCore::take_values(Group& group, const StepReply& reply) {
   const auto extra = reply.extra_values.empty() ? std::span<const float>() : reply.extra_values.view<float>();
   for (size_t i = 0; i < group.value_uses.size(); ++i) {
     const ValueUse& use = group.value_uses[i];
@@ -233,10 +235,10 @@ void WorkerCore::close_and_push(Group& group) {
   port_.push(std::move(rollout));
 }
 
-void WorkerCore::step(Group& group, const ActReply& reply) {
+void WorkerCore::step(Group& group, PolicyVersion version, const StepReply& reply) {
   const int64_t t = group.t, rows = group.env->rows(), length = config_.rollout.length;
   RolloutWriter& writer = *group.current;
-  writer.record_policy(t, reply.actions, reply.log_probs, reply.values, reply.version);
+  writer.record_policy(t, reply.actions, reply.log_probs, reply.values, version);
   if (keep_parameters_) writer.record_parameters(t, reply.policy_parameters);
   if (!group.recurrent.empty()) {
     writer.record_state(t, group.recurrent.state(), group.recurrent.starts());

@@ -24,7 +24,7 @@ namespace troupe {
 class WorkerPort {
  public:
   virtual ~WorkerPort() = default;
-  virtual void ask(ActRequest request) = 0;
+  virtual void ask(InferenceRequest request) = 0;
   virtual void pause(uint32_t group) = 0;
   virtual void push(RolloutPtr rollout) = 0;
   // Ask the core to retry(group) after this long.
@@ -52,9 +52,9 @@ class WorkerCore {
   // Takes the answer to a group's request and steps its environment. An answer that does not fit the request counts as
   // one that failed; the result is then why. Throws when a row fails quarantine_after times in a row and leaves its
   // group without rows, and InferenceFailed.
-  std::optional<std::string> on_reply(const ActReply& reply);
+  std::optional<std::string> on_reply(const InferenceReply& reply);
   // Whether it is the answer to an outstanding request.
-  bool awaits(const ActReply& reply) const;
+  bool awaits(const InferenceReply& reply) const;
   // Sends the outstanding request of a group again, or of all groups (their inference actor was replaced).
   void retry(uint32_t group);
   void retry_all();
@@ -100,8 +100,8 @@ class WorkerCore {
     bool began = false;                      // has had a credit
     uint64_t decisions = 0;                  // keys the action draws
     uint64_t outstanding = 0;                // id of the request under way, 0 = none
-    ActRequest request;                      // kept to ask again
-    std::vector<ValueUse> value_uses;        // rows of request.value_observations
+    InferenceRequest request;                // kept to ask again
+    std::vector<ValueUse> value_uses;        // rows of its value_observations
     bool closes_all_rows = false;            // the last rows of value_observations are the observations after `closing`
     std::vector<float> returns;              // of the episodes under way, unscaled
     std::vector<int32_t> lengths;
@@ -125,8 +125,8 @@ class WorkerCore {
   void ask(Group& group, bool with_actions, bool with_last);
   void send(Group& group);
   void retry_failed(Group& group, Fault fault, const std::string& error);
-  void take_values(Group& group, const ActReply& reply);
-  void step(Group& group, const ActReply& reply);
+  void take_values(Group& group, const StepReply& reply);
+  void step(Group& group, PolicyVersion version, const StepReply& reply);
   void note_errors(const EnvStep& step);
   void track_episodes(Group& group);
   void rest(Group& group, uint32_t row);

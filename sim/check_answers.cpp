@@ -93,10 +93,10 @@ void check_lag(World& world, const Answer& answer, const SuperBatch& batch) {
 
 }  // namespace
 
-void note_request(World& world, const GenerateRequest& request, uint64_t process) {
-  const auto prompt = request.prompt.view<int32_t>();
+void note_request(World& world, const InferenceRequest& request, uint64_t process) {
+  const auto prompt = request.answers().prompt.view<int32_t>();
   auto group = std::make_shared<AskedGroup>(AskedGroup{request.worker, process, {prompt.begin(), prompt.end()}, {}});
-  for (const int64_t key : request.keys.view<int64_t>()) group->keys.push_back(static_cast<uint64_t>(key));
+  for (const int64_t key : request.answers().keys.view<int64_t>()) group->keys.push_back(static_cast<uint64_t>(key));
   for (const uint64_t key : group->keys) {
     const auto [it, added] = world.tokens.asked.try_emplace(key, group);
     if (!added && it->second->process != process) return world.violate("a resumed run draws the same prompts again");

@@ -171,11 +171,9 @@ void Checker::take_request(caf::actor_id inference, caf::actor_id client, uint64
 
 void Checker::inference_takes(caf::actor_id id, caf::mailbox_element& element) {
   InferenceAccount& account = inference_[id];
-  if (const auto* request = content_of<ActRequest>(element)) {
+  if (const auto* request = content_of<InferenceRequest>(element)) {
     take_request(id, sender_of(element), request->id, request->group);
-  } else if (const auto* generate = content_of<GenerateRequest>(element)) {
-    take_request(id, sender_of(element), generate->id, generate->group);
-    note_request(world_, *generate, process_);
+    if (is_token_run(world_.scenario.config)) note_request(world_, *request, process_);
   } else if (const auto* weights = content_of<WeightsMessage>(element)) {
     const PolicyVersion version = weights->weights->version;
     if (account.any && version <= account.received)
@@ -200,12 +198,7 @@ std::string Checker::answered(InferenceAccount& account, caf::actor_id inference
   return who;
 }
 
-void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const GenerateReply& reply) {
-  const auto it = inference_.find(inference);
-  if (it != inference_.end()) answered(it->second, inference, client, reply.id);
-}
-
-void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply) {
+void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const InferenceReply& reply) {
   const auto it = inference_.find(inference);
   if (it == inference_.end()) return;
   InferenceAccount& account = it->second;
@@ -216,10 +209,8 @@ void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const A
 }
 
 void Checker::worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& element) {
-  if (const auto* reply = content_of<ActReply>(element)) {
+  if (const auto* reply = content_of<InferenceReply>(element)) {
     if (inference_.contains(sender_of(element))) answer_sent(sender_of(element), actor.id(), *reply);
-  } else if (const auto* answers = content_of<GenerateReply>(element)) {
-    if (inference_.contains(sender_of(element))) answer_sent(sender_of(element), actor.id(), *answers);
   } else if (const auto* credits = content_of<Credits>(element)) {
     // Worker numbers start again in a new process; messages in flight to a worker of the old one do not count.
     if (know(actor).process == process_) credits_[worker_number(&actor)] += credits->count;

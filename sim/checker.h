@@ -41,8 +41,7 @@ class Checker {
   void before(caf::scheduled_actor& actor, caf::mailbox_element* element);
   void after(caf::scheduled_actor& actor);
   // An answer was sent to a client behind a link.
-  void answer_sent(caf::actor_id inference, caf::actor_id client, const ActReply& reply);
-  void answer_sent(caf::actor_id inference, caf::actor_id client, const GenerateReply& reply);
+  void answer_sent(caf::actor_id inference, caf::actor_id client, const InferenceReply& reply);
   // No message is in flight and all actors only wait for timers.
   void quiet();
   // A point of the curves or another report: its return must be the mean over the last episodes in the rollouts that

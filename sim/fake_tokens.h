@@ -57,7 +57,7 @@ std::shared_ptr<const TokenRun> fake_token_run(World& world);
 std::unique_ptr<Generator> fake_generator(World& world);
 
 // An inference actor takes a request.
-void note_request(World& world, const GenerateRequest& request, uint64_t process);
+void note_request(World& world, const InferenceRequest& request, uint64_t process);
 // A rollout arrives at replay: checks every answer against the tokens that were drawn.
 void check_answers(World& world, const Rollout& rollout, const std::map<uint64_t, bool>& published);
 // An update is about to use this batch.

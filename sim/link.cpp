@@ -102,8 +102,7 @@ caf::message Link::as_received(caf::message content) {
   }
   if (content.match_elements<InferenceReplaced>())
     return caf::make_message(InferenceReplaced{far(content.get_as<InferenceReplaced>(0).inference)});
-  through_wire<ActRequest>(system_, content) || through_wire<ActReply>(system_, content) ||
-      through_wire<GenerateRequest>(system_, content) || through_wire<GenerateReply>(system_, content) ||
+  through_wire<InferenceRequest>(system_, content) || through_wire<InferenceReply>(system_, content) ||
       through_wire<RolloutMessage>(system_, content) || through_wire<WorkerReport>(system_, content) ||
       through_wire<WorkerHello>(system_, content) || through_wire<Credits>(system_, content) ||
       through_wire<Part>(system_, content) || through_wire<Pause>(system_, content) ||

@@ -36,8 +36,8 @@ std::shared_ptr<Rollout> split(const Rollout& whole) {
   return part;
 }
 
-void mutate_reply(Mutation m, GenerateReply& reply) {
-  if (m != Mutation::token_restamped || reply.fault != Fault::none) return;
+void mutate_reply(Mutation m, AnswerReply& reply) {
+  if (m != Mutation::token_restamped) return;
   reply.version = reply.version.clone();
   const auto version = reply.version.mutable_view<int64_t>();
   const auto offsets = reply.offsets.view<int64_t>();
@@ -82,11 +82,12 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
     if (auto* weights = mutable_content<WeightsMessage>(element)) run.old_weights.push_back(weights->weights);
   }
   if (kind == "inference" || kind == "generation") {
-    if (auto* request = mutable_content<ActRequest>(element);
-        request != nullptr && m == Mutation::state_kept && request->rows > 0) {
-      const Array now = request->state;
+    auto* request = mutable_content<InferenceRequest>(element);
+    auto* steps = request == nullptr ? nullptr : std::get_if<StepRequest>(&request->body);
+    if (steps != nullptr && m == Mutation::state_kept && steps->rows > 0) {
+      const Array now = steps->state;
       Array& last = run.last_states[{request->worker, request->group}];
-      if (!last.empty()) request->state = last;
+      if (!last.empty()) steps->state = last;
       last = now;
     }
     if (auto* weights = mutable_content<WeightsMessage>(element);
@@ -99,21 +100,22 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
     }
   }
   if (kind == "worker") {
-    if (auto* reply = mutable_content<ActReply>(element); reply != nullptr && reply->fault == Fault::none) {
+    if (auto* reply = mutable_content<InferenceReply>(element); reply != nullptr && reply->fault == Fault::none) {
+      StepReply& steps = reply->steps();
       if (m == Mutation::reply_twice && run.chance(0.05)) again();
       if (m == Mutation::reply_lost && run.chance(0.1)) reply->id += 1000;
       if (m == Mutation::answers_unheard && run.outcome.events > 150) reply->group = 99;
-      if (m == Mutation::reply_shifted && reply->values.size() > 1) {
-        reply->values = reply->values.clone();
-        std::ranges::rotate(reply->values.mutable_view<float>(), reply->values.mutable_view<float>().begin() + 1);
+      if (m == Mutation::reply_shifted && steps.values.size() > 1) {
+        steps.values = steps.values.clone();
+        std::ranges::rotate(steps.values.mutable_view<float>(), steps.values.mutable_view<float>().begin() + 1);
       }
-      if (m == Mutation::state_shifted && reply->state.size() > 2) {
-        reply->state = reply->state.clone();
-        std::ranges::rotate(reply->state.mutable_view<float>(), reply->state.mutable_view<float>().begin() + 2);
+      if (m == Mutation::state_shifted && steps.state.size() > 2) {
+        steps.state = steps.state.clone();
+        std::ranges::rotate(steps.state.mutable_view<float>(), steps.state.mutable_view<float>().begin() + 2);
       }
-      if (m == Mutation::parameters_shifted && reply->policy_parameters.size() > kActions) {
-        reply->policy_parameters = reply->policy_parameters.clone();
-        const auto parameters = reply->policy_parameters.mutable_view<float>();
+      if (m == Mutation::parameters_shifted && steps.policy_parameters.size() > kActions) {
+        steps.policy_parameters = steps.policy_parameters.clone();
+        const auto parameters = steps.policy_parameters.mutable_view<float>();
         std::ranges::rotate(parameters, parameters.begin() + kActions);
       }
       if (m == Mutation::reply_relabelled && reply->version.number > run.start_version.number && run.chance(0.3))
@@ -127,7 +129,8 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
   if (kind == "answer worker" && m == Mutation::epoch_ignored)
     if (auto* credits = mutable_content<Credits>(element)) credits->epoch = 0;
   if (kind == "answer worker")
-    if (auto* reply = mutable_content<GenerateReply>(element)) mutate_reply(m, *reply);
+    if (auto* reply = mutable_content<InferenceReply>(element); reply != nullptr && reply->fault == Fault::none)
+      mutate_reply(m, reply->answers());
   if (kind == "replay" && is_token_run(run.scenario().config)) {
     if (auto* message = mutable_content<RolloutMessage>(element)) mutate_answers(run, *message);
   } else if (kind == "replay") {

@@ -30,10 +30,8 @@ void spawn_hosts(SimulatedRun& run) {
       if (!run.supervisor) return {};
       auto link = std::make_shared<Link>(*run.system, [&run](const caf::strong_actor_ptr& from, caf::actor_id proxy,
                                                              const caf::type_erased_tuple& content) {
-        if (from && content.match_elements<ActReply>())
-          run.checker.answer_sent(from->id(), proxy, content.get_as<ActReply>(0));
-        if (from && content.match_elements<GenerateReply>())
-          run.checker.answer_sent(from->id(), proxy, content.get_as<GenerateReply>(0));
+        if (from && content.match_elements<InferenceReply>())
+          run.checker.answer_sent(from->id(), proxy, content.get_as<InferenceReply>(0));
       });
       node.links.push_back(link);
       return caf::actor_cast<JoinService>(

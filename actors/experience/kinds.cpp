@@ -12,10 +12,11 @@ namespace {
 
 // In the order of RolloutBody.
 constexpr ExperienceKind kKinds[] = {
-    {"steps of environments", grid_misfit, most_bytes_of_grid,  //
+    {"steps of environments", grid_misfit, most_bytes_of_grid, most_bytes_of_step_request, most_bytes_of_step_reply,
      [](const Rollout&) { return AnswerCounts(); }, [](const Rollout&, const RolloutUnit&) { return AnswerCounts(); },
      [](const Rollout&) { return false; }},
-    {"answers", answers_misfit, most_bytes_of_answers, count_answers, count_answers_of, without_spread},
+    {"answers", answers_misfit, most_bytes_of_answers, most_bytes_of_answer_request, most_bytes_of_answer_reply,
+     count_answers, count_answers_of, without_spread},
 };
 static_assert(std::size(kKinds) == std::variant_size_v<RolloutBody>);
 

@@ -17,7 +17,10 @@ namespace troupe {
 struct ExperienceKind {
   const char* name;  // of what a rollout holds, in messages
   Misfit (*misfit)(const RunSpec& run, const Rollout& rollout);
-  size_t (*most_bytes)(const RunSpec& run);  // of a rollout on the wire
+  // Bytes on the wire that no rollout, and no request and reply of a worker, exceeds.
+  size_t (*most_bytes_of_rollout)(const RunSpec& run);
+  size_t (*most_bytes_of_request)(const RunSpec& run);
+  size_t (*most_bytes_of_reply)(const RunSpec& run);
   // For the figures of answers; zeros if it holds none.
   AnswerCounts (*answers)(const Rollout& rollout);
   AnswerCounts (*answers_of)(const Rollout& rollout, const RolloutUnit& unit);

@@ -29,11 +29,11 @@ struct Stop {
   }
 };
 
-using ActClient = caf::typed_actor<caf::reacts_to<ActReply>, caf::reacts_to<GenerateReply>, caf::reacts_to<Part>>;
+using InferenceClient = caf::typed_actor<caf::reacts_to<InferenceReply>, caf::reacts_to<Part>>;
 using CreditHolder = caf::typed_actor<caf::reacts_to<Credits>>;
 // The interfaces of an inference actor, of replay and of stats for workers.
-using InferenceService = caf::typed_actor<caf::reacts_to<ActRequest>, caf::reacts_to<GenerateRequest>,
-                                          caf::reacts_to<Part>, caf::reacts_to<Pause>>;
+using InferenceService =
+    caf::typed_actor<caf::reacts_to<InferenceRequest>, caf::reacts_to<Part>, caf::reacts_to<Pause>>;
 using ReplayService =
     caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
                      caf::reacts_to<WorkerReport>, caf::reacts_to<EnvironmentsFailing>, caf::reacts_to<Applied>>;

@@ -10,6 +10,7 @@
 
 #include "models/experience/rollout.h"
 #include "runtime/caf/inspect.h"
+#include "runtime/caf/inspect_kinds.h"
 
 namespace troupe {
 
@@ -36,41 +37,15 @@ struct Credits {
   }
 };
 
-// Makes `body` an empty one of the kind with this index; false if there is none.
-template <size_t Kind = 0> bool make_body(RolloutBody& body, size_t kind) {
-  if constexpr (Kind == std::variant_size_v<RolloutBody>) {
-    return false;
-  } else {
-    if (kind != Kind) return make_body<Kind + 1>(body, kind);
-    body.emplace<Kind>();
-    return true;
-  }
-}
-
 // These are for types of models/experience/rollout.h, which does not include CAF.
 template <class I> typename I::result_type inspect(I& f, Episodes& x) {
   return f(caf::meta::type_name("Episodes"), x.returns, x.lengths, x.success);
 }
-// The index of the body's kind comes before the arrays of the body.
 template <class I> typename I::result_type inspect(I& f, Rollout& x) {
-  auto kind = static_cast<uint8_t>(x.body.index());
-  const auto head = [&] {
+  return inspect_kinds(f, x.body, [&](uint8_t& kind) {
     return f(caf::meta::type_name("Rollout"), x.worker, x.group, x.sequence, x.epoch, x.oldest, x.newest, x.samples,
              x.env_steps, x.episodes, kind);
-  };
-  const auto body = [&] {
-    return std::visit([&](auto& each) { return each.arrays(each, [&](auto&... arrays) { return f(arrays...); }); },
-                      x.body);
-  };
-  if constexpr (std::is_void_v<typename I::result_type>) {
-    head();
-    body();
-  } else {
-    if (auto error = head()) return error;
-    if constexpr (I::writes_state)
-      if (!make_body(x.body, kind)) return caf::make_error(caf::sec::invalid_argument, "no such kind of experience");
-    return body();
-  }
+  });
 }
 template <class I> typename I::result_type inspect(I& f, PartialRollout& x) {
   return f(caf::meta::type_name("PartialRollout"), x.group, x.samples, x.env_steps, x.episodes);

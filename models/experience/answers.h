@@ -30,8 +30,8 @@ struct Answers {
   int64_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
   bool empty() const { return count() == 0; }
 
-  // Calls use() with all arrays, in the order in which they are sent; `self` may be const.
-  template <class Self, class Use> static decltype(auto) arrays(Self& self, Use&& use) {
+  // use() with all arrays, in the order in which they are sent; `self` may be const.
+  template <class Self, class Use> static decltype(auto) fields(Self& self, Use&& use) {
     return use(self.prompts, self.prompt_offsets, self.tokens, self.offsets, self.group, self.log_probs, self.version,
                self.rewards, self.right, self.finish);
   }

@@ -52,8 +52,8 @@ struct Grid {
   int64_t steps() const { return values.dim(0); }
   int64_t columns() const { return values.dim(1); }
 
-  // Calls use() with all arrays, in the order in which they are sent; `self` may be const.
-  template <class Self, class Use> static decltype(auto) arrays(Self& self, Use&& use) {
+  // use() with all arrays, in the order in which they are sent; `self` may be const.
+  template <class Self, class Use> static decltype(auto) fields(Self& self, Use&& use) {
     return use(self.observations, self.action_mask, self.actions, self.log_probs, self.executed, self.values,
                self.next_values, self.rewards, self.terminated, self.truncated, self.valid, self.version,
                self.advantages, self.returns, self.last_observations, self.final_observations, self.final_steps,

@@ -18,7 +18,8 @@ void add_step(const Grid& grid, int64_t step, RolloutUnit& unit) {
 }
 
 // One unit per prompt.
-std::vector<RolloutUnit> groups_of(const Answers& answers) {
+std::vector<RolloutUnit> units_of_body(const Answers& answers, UnitKind kind) {
+  TROUPE_CHECK(kind == UnitKind::group, static_cast<int>(kind));
   std::vector<RolloutUnit> result(static_cast<size_t>(answers.groups()));
   const auto group = answers.group.view<int32_t>();
   const auto offsets = answers.offsets.view<int64_t>(), version = answers.version.view<int64_t>();
@@ -35,11 +36,8 @@ std::vector<RolloutUnit> groups_of(const Answers& answers) {
   return result;
 }
 
-}  // namespace
-
-std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind) {
-  if (kind == UnitKind::group) return groups_of(rollout.answers());
-  const Grid& grid = rollout.grid();
+std::vector<RolloutUnit> units_of_body(const Grid& grid, UnitKind kind) {
+  TROUPE_CHECK(kind != UnitKind::group, "steps of environments have no groups");
   const int64_t steps = grid.steps(), columns = grid.columns();
   TROUPE_CHECK(steps * columns <= std::numeric_limits<int32_t>::max(), steps, columns);
   std::vector<RolloutUnit> result(static_cast<size_t>(kind == UnitKind::column ? columns : steps * columns));
@@ -48,6 +46,12 @@ std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind) {
     add_step(grid, step, result[static_cast<size_t>(kind == UnitKind::column ? step % columns : step)]);
   std::erase_if(result, [](const RolloutUnit& unit) { return unit.samples == 0; });
   return result;
+}
+
+}  // namespace
+
+std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind) {
+  return std::visit([&](const auto& body) { return units_of_body(body, kind); }, rollout.body);
 }
 
 std::vector<int64_t> steps_of(const RolloutUnits& selection) {

@@ -25,10 +25,10 @@ Array array_of(const std::vector<T>& values) {
 }
 
 struct Port final : AnswerPort {
-  std::vector<GenerateRequest> asked;
+  std::vector<InferenceRequest> asked;
   std::vector<RolloutPtr> pushed;
   std::vector<uint32_t> retries;
-  void ask(GenerateRequest request) override { asked.push_back(std::move(request)); }
+  void ask(InferenceRequest request) override { asked.push_back(std::move(request)); }
   void push(RolloutPtr rollout) override { pushed.push_back(std::move(rollout)); }
   void retry_later(uint32_t group, std::chrono::milliseconds) override { retries.push_back(group); }
 };
@@ -40,24 +40,25 @@ struct Worker {
   AnswerCore core{config, tokens, 4, port};
 
   // A right answer with its end token, and a wrong one of a single token.
-  GenerateReply answer(const GenerateRequest& request) const {
-    const auto prompt = request.prompt.view<int32_t>();
+  InferenceReply answer(const InferenceRequest& request) const {
+    const auto prompt = request.answers().prompt.view<int32_t>();
     const std::string text = tokens->decode(prompt);
     std::vector<int32_t> ids = tokens->tokenizer->encode(std::string(text.rbegin() + 1, text.rend()));
     ids.push_back(tokens->end_tokens.front());
     const auto first = static_cast<int64_t>(ids.size());
     ids.push_back(tokens->end_tokens.front());
-    GenerateReply reply;
+    InferenceReply reply;
     reply.id = request.id;
     reply.group = request.group;
-    reply.epoch = 2;
-    reply.tokens = array_of(ids);
-    reply.offsets = array_of(std::vector<int64_t>{0, first, first + 1});
-    reply.log_probs = array_of(std::vector<float>(ids.size(), -0.5f));
+    reply.version = {2, 7};
+    AnswerReply& body = reply.body.emplace<AnswerReply>();
+    body.tokens = array_of(ids);
+    body.offsets = array_of(std::vector<int64_t>{0, first, first + 1});
+    body.log_probs = array_of(std::vector<float>(ids.size(), -0.5f));
     std::vector<int64_t> version(ids.size(), 7);
     version.front() = 6;
-    reply.version = array_of(version);
-    reply.finish = array_of(std::vector<uint8_t>{0, 0});
+    body.version = array_of(version);
+    body.finish = array_of(std::vector<uint8_t>{0, 0});
     return reply;
   }
 };
@@ -73,7 +74,7 @@ TEST_CASE("answer_core: one prompt per credit, at most one per group") {
   worker.core.on_reply(worker.answer(worker.port.asked[1]));
   REQUIRE(worker.port.asked.size() == 4);
   CHECK(worker.port.asked[3].group == worker.port.asked[1].group);
-  CHECK_FALSE(worker.port.asked[3].prompt == worker.port.asked[1].prompt);
+  CHECK_FALSE(worker.port.asked[3].answers().prompt == worker.port.asked[1].answers().prompt);
   worker.core.on_reply(worker.answer(worker.port.asked[3]));
   CHECK(worker.port.asked.size() == 4);
 }
@@ -101,7 +102,7 @@ TEST_CASE("answer_core: a rollout holds the scored answers, their versions and e
 TEST_CASE("answer_core: a failed request is asked again, a reply that came twice is ignored") {
   Worker worker;
   worker.core.add_credits(1);
-  GenerateReply failed;
+  InferenceReply failed;
   failed.id = worker.port.asked[0].id;
   failed.fault = Fault::forward_failed;
   failed.error = "planned";
@@ -113,7 +114,7 @@ TEST_CASE("answer_core: a failed request is asked again, a reply that came twice
   CHECK(worker.core.failing() == "inference failed: planned");
   CHECK(worker.port.retries.size() == RequestRetry::kFailing);
   CHECK(worker.port.asked.back().id == worker.port.asked[0].id);
-  const GenerateReply reply = worker.answer(worker.port.asked[0]);
+  const InferenceReply reply = worker.answer(worker.port.asked[0]);
   worker.core.on_reply(reply);
   worker.core.on_reply(reply);
   CHECK(worker.port.pushed.size() == 1);
@@ -123,7 +124,7 @@ TEST_CASE("answer_core: a failed request is asked again, a reply that came twice
 TEST_CASE("answer_core: inference that fails on one request again and again ends the worker, other errors do not") {
   Worker worker;
   worker.core.add_credits(1);
-  GenerateReply failed;
+  InferenceReply failed;
   failed.id = worker.port.asked[0].id;
   failed.error = "planned";
   failed.fault = Fault::shutting_down;
@@ -156,37 +157,37 @@ TEST_CASE("answer_core: another worker, and another number, draw other prompts; 
     core.add_credits(2);
     return port.asked;
   };
-  CHECK(first_of(1)[0].prompt == first_of(1)[0].prompt);
-  CHECK(first_of(1)[0].keys == first_of(1)[0].keys);
-  CHECK_FALSE(first_of(1)[0].keys == first_of(2)[0].keys);
-  CHECK_FALSE(first_of(1)[0].keys == first_of(1)[1].keys);
+  CHECK(first_of(1)[0].answers().prompt == first_of(1)[0].answers().prompt);
+  CHECK(first_of(1)[0].answers().keys == first_of(1)[0].answers().keys);
+  CHECK_FALSE(first_of(1)[0].answers().keys == first_of(2)[0].answers().keys);
+  CHECK_FALSE(first_of(1)[0].answers().keys == first_of(1)[1].answers().keys);
 }
 
 TEST_CASE("answer_core: replies that do not fit are refused with the reason") {
   Worker worker;
   worker.core.add_credits(1);
-  const GenerateReply good = worker.answer(worker.port.asked[0]);
+  const AnswerReply good = worker.answer(worker.port.asked[0]).answers();
   const auto refused = [&](auto change) {
-    GenerateReply bad = good;
+    AnswerReply bad = good;
     change(bad);
-    return misfit(*worker.tokens, worker.port.asked[0], bad).value_or("accepted");
+    return misfit(*worker.tokens, worker.port.asked[0].answers(), bad).value_or("accepted");
   };
-  CHECK(refused([](GenerateReply&) {}) == "accepted");
-  CHECK(refused([](GenerateReply& r) { r.tokens = Array(DType::f32, {5}); }) == "tokens are not a list of int32");
-  CHECK(refused([](GenerateReply& r) { r.offsets = array_of(std::vector<int64_t>{0, 5}); }) ==
+  CHECK(refused([](AnswerReply&) {}) == "accepted");
+  CHECK(refused([](AnswerReply& r) { r.tokens = Array(DType::f32, {5}); }) == "tokens are not a list of int32");
+  CHECK(refused([](AnswerReply& r) { r.offsets = array_of(std::vector<int64_t>{0, 5}); }) ==
         "offsets is int64[2], expected int64[3]");
-  CHECK(refused([](GenerateReply& r) { r.offsets = array_of(std::vector<int64_t>{0, 0, 5}); }) ==
+  CHECK(refused([](AnswerReply& r) { r.offsets = array_of(std::vector<int64_t>{0, 0, 5}); }) ==
         "offsets: a part is empty or has more than 4 tokens");
-  CHECK(refused([](GenerateReply& r) { r.offsets = array_of(std::vector<int64_t>{1, 4, 5}); }) ==
+  CHECK(refused([](AnswerReply& r) { r.offsets = array_of(std::vector<int64_t>{1, 4, 5}); }) ==
         "offsets do not cover the tokens");
-  CHECK(refused([](GenerateReply& r) { r.log_probs = array_of(std::vector<float>{std::nanf(""), 0, 0, 0, 0}); }) ==
+  CHECK(refused([](AnswerReply& r) { r.log_probs = array_of(std::vector<float>{std::nanf(""), 0, 0, 0, 0}); }) ==
         "log_probs are not finite, or above 0");
-  CHECK(refused([](GenerateReply& r) { r.log_probs = array_of(std::vector<float>{0.1f, 0, 0, 0, 0}); }) ==
+  CHECK(refused([](AnswerReply& r) { r.log_probs = array_of(std::vector<float>{0.1f, 0, 0, 0, 0}); }) ==
         "log_probs are not finite, or above 0");
-  CHECK(refused([](GenerateReply& r) { r.tokens = array_of(std::vector<int32_t>{99, 0, 0, 0, 0}); }) ==
+  CHECK(refused([](AnswerReply& r) { r.tokens = array_of(std::vector<int32_t>{99, 0, 0, 0, 0}); }) ==
         "tokens: token 99, expected 0 to 12");
-  CHECK(refused([](GenerateReply& r) { r.version = array_of(std::vector<int64_t>{-1, 0, 0, 0, 0}); }) ==
+  CHECK(refused([](AnswerReply& r) { r.version = array_of(std::vector<int64_t>{-1, 0, 0, 0, 0}); }) ==
         "a version is negative");
-  CHECK(refused([](GenerateReply& r) { r.finish = array_of(std::vector<uint8_t>{0, 2}); }) ==
+  CHECK(refused([](AnswerReply& r) { r.finish = array_of(std::vector<uint8_t>{0, 2}); }) ==
         "finish is neither 0 nor 1");
 }

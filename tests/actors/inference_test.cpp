@@ -31,14 +31,15 @@ struct Fixture : OneActor {
     run();
   }
   // A request of one row from group 0 of a worker.
-  ActRequest request(uint64_t id, uint64_t worker) {
+  InferenceRequest request(uint64_t id, uint64_t worker) {
     const int64_t observation = world.new_observation();
-    ActRequest result;
+    InferenceRequest result;
     result.id = id;
     result.worker = worker;
-    result.rows = 1;
-    result.observations = {{"id", Array::of<int64_t>({1, 2}, {observation, ~observation})}};
-    result.seeds = Array(DType::i64, {1});
+    StepRequest& steps = result.steps();
+    steps.rows = 1;
+    steps.observations = {{"id", Array::of<int64_t>({1, 2}, {observation, ~observation})}};
+    steps.seeds = Array(DType::i64, {1});
     return result;
   }
   // Sends weights and lets time pass until every pending request is served.
@@ -85,11 +86,11 @@ TEST_CASE(
     "inference: a request that cannot be computed fails with its error, and the others of its batch are answered") {
   Fixture f;
   const Peer third = f.add_peer();
-  const ActRequest good = f.request(5, 1), bad = f.request(9, 2);
-  ActRequest values = f.request(7, 3);
-  values.rows = 0;
-  values.value_observations = std::exchange(values.observations, {});
-  const int64_t number = bad.observations.at("id").view<int64_t>()[0];
+  const InferenceRequest good = f.request(5, 1), bad = f.request(9, 2);
+  InferenceRequest values = f.request(7, 3);
+  values.steps().rows = 0;
+  values.steps().value_observations = std::exchange(values.steps().observations, {});
+  const int64_t number = bad.steps().observations.at("id").view<int64_t>()[0];
   f.context->make_policy = [&] { return std::make_unique<FailsOn>(sim::fake_policy(f.world), number); };
   f.client.tell(f.inference, good);
   f.other.tell(f.inference, bad);
@@ -98,12 +99,12 @@ TEST_CASE(
   f.serve();
   REQUIRE(f.client.heard->replies.size() == 1);
   CHECK(f.client.heard->replies[0].fault == Fault::none);
-  CHECK(f.client.heard->replies[0].values.view<float>()[0] ==
-        sim::value_of({0, 1}, good.observations.at("id").view<int64_t>()[0]));
+  CHECK(f.client.heard->replies[0].steps().values.view<float>()[0] ==
+        sim::value_of({0, 1}, good.steps().observations.at("id").view<int64_t>()[0]));
   REQUIRE(third.heard->replies.size() == 1);
   CHECK(third.heard->replies[0].fault == Fault::none);
-  CHECK(third.heard->replies[0].extra_values.view<float>()[0] ==
-        sim::value_of({0, 1}, values.value_observations.at("id").view<int64_t>()[0]));
+  CHECK(third.heard->replies[0].steps().extra_values.view<float>()[0] ==
+        sim::value_of({0, 1}, values.steps().value_observations.at("id").view<int64_t>()[0]));
   REQUIRE(f.other.heard->replies.size() == 1);
   CHECK(f.other.heard->replies[0].fault == Fault::forward_failed);
   CHECK(f.other.heard->replies[0].error == "observation " + std::to_string(number) + " cannot be computed");
@@ -250,24 +251,24 @@ TEST_CASE("inference: a client that waits for the first weights is not removed a
 TEST_CASE("inference: each client gets its own recurrent state back from a common batch") {
   Fixture f({.state_size = 2, .sequence = 1, .burn_in = 0});
   const auto recurrent = [&](uint64_t id, uint64_t worker) {
-    ActRequest request = f.request(id, worker);
-    request.state = Array(DType::f32, {1, 2});
-    request.starts = Array::of<uint8_t>({1}, {1});
+    InferenceRequest request = f.request(id, worker);
+    request.steps().state = Array(DType::f32, {1, 2});
+    request.steps().starts = Array::of<uint8_t>({1}, {1});
     return request;
   };
-  const ActRequest first = recurrent(5, 1), second = recurrent(9, 2);
+  const InferenceRequest first = recurrent(5, 1), second = recurrent(9, 2);
   f.client.tell(f.inference, first);
   f.other.tell(f.inference, second);
   f.run();
   f.serve();
   REQUIRE(f.client.heard->replies.size() == 1);
   REQUIRE(f.other.heard->replies.size() == 1);
-  const auto observation = [](const ActRequest& request) {
-    return static_cast<float>(request.observations.at("id").view<int64_t>()[0]);
+  const auto observation = [](const InferenceRequest& request) {
+    return static_cast<float>(request.steps().observations.at("id").view<int64_t>()[0]);
   };
-  REQUIRE(f.client.heard->replies[0].state.shape() == Shape{1, 2});
-  CHECK(f.client.heard->replies[0].state.view<float>()[0] == observation(first));
-  CHECK(f.other.heard->replies[0].state.view<float>()[0] == observation(second));
+  REQUIRE(f.client.heard->replies[0].steps().state.shape() == Shape{1, 2});
+  CHECK(f.client.heard->replies[0].steps().state.view<float>()[0] == observation(first));
+  CHECK(f.other.heard->replies[0].steps().state.view<float>()[0] == observation(second));
   CHECK(!f.world.violation);
 }
 
@@ -275,9 +276,9 @@ TEST_CASE("inference: a request whose recurrent state does not match the model i
   for (const int64_t size : {0, 2}) {
     CAPTURE(size);
     Fixture f({.state_size = size, .sequence = size / 2, .burn_in = 0});
-    ActRequest request = f.request(5, 1);
-    request.state = Array(DType::f32, {1, 1});
-    request.starts = Array::of<uint8_t>({1}, {1});
+    InferenceRequest request = f.request(5, 1);
+    request.steps().state = Array(DType::f32, {1, 1});
+    request.steps().starts = Array::of<uint8_t>({1}, {1});
     f.client.tell(f.inference, request);
     f.run();
     f.serve();

@@ -70,33 +70,51 @@ TEST_CASE("messages: a slice is sent without the rest of its array") {
 
 TEST_CASE("messages: requests and replies round-trip") {
   Fixture f;
-  ActRequest request{
-      7, 3, 1, 6, {{"o", odd_floats()}}, Array(DType::u8, {6, 2}), Array(DType::i64, {6}), {{"o", odd_floats()}}};
-  const ActRequest got = f.round_trip(request);
+  const StepRequest steps{
+      6, {{"o", odd_floats()}}, Array(DType::u8, {6, 2}), Array(DType::i64, {6}), {{"o", odd_floats()}}};
+  const InferenceRequest got = f.round_trip(InferenceRequest{7, 3, 1, steps});
   CHECK(got.id == 7);
   CHECK(got.worker == 3);
   CHECK(got.group == 1);
-  CHECK(got.rows == 6);
-  CHECK(got.observations == request.observations);
-  CHECK(got.value_observations == request.value_observations);
-  CHECK(got.seeds == request.seeds);
-  ActReply reply{9,
-                 2,
-                 {4, 5},
-                 Array(DType::i32, {2, 1, 1}),
-                 odd_floats(),
-                 odd_floats(),
-                 Array(),
-                 Array(),
-                 Fault::forward_failed,
-                 "text",
-                 odd_floats()};
-  const ActReply back = f.round_trip(reply);
+  CHECK(got.steps().rows == 6);
+  CHECK(got.steps().observations == steps.observations);
+  CHECK(got.steps().value_observations == steps.value_observations);
+  CHECK(got.steps().seeds == steps.seeds);
+  const StepReply result{Array(DType::i32, {2, 1, 1}), odd_floats(), odd_floats(), Array(), Array(), odd_floats()};
+  const InferenceReply back = f.round_trip(InferenceReply{9, 2, {4, 5}, Fault::none, "", result});
   CHECK(back.version == PolicyVersion{4, 5});
-  CHECK(back.log_probs == reply.log_probs);
-  CHECK(back.fault == Fault::forward_failed);
-  CHECK(back.error == "text");
-  CHECK(back.policy_parameters == reply.policy_parameters);
+  CHECK(back.steps().log_probs == result.log_probs);
+  CHECK(back.steps().policy_parameters == result.policy_parameters);
+  const InferenceReply failed = f.round_trip(InferenceReply{9, 2, {4, 5}, Fault::forward_failed, "text", {}});
+  CHECK(failed.fault == Fault::forward_failed);
+  CHECK(failed.error == "text");
+  CHECK(std::holds_alternative<NoResult>(failed.body));
+}
+
+TEST_CASE("messages: requests for answers and their replies round-trip") {
+  Fixture f;
+  const AnswerRequest request{Array::of<int32_t>({3}, {1, 2, 3}), Array(DType::i64, {2})};
+  const InferenceRequest got = f.round_trip(InferenceRequest{7, 3, 1, request});
+  CHECK(got.answers().prompt == request.prompt);
+  CHECK(got.answers().keys == request.keys);
+  const AnswerReply result{Array(DType::i32, {5}), Array(DType::i64, {3}), odd_floats(), Array(DType::i64, {5}),
+                           Array(DType::u8, {2})};
+  const InferenceReply back = f.round_trip(InferenceReply{9, 2, {4, 5}, Fault::none, "", result});
+  CHECK(back.answers().tokens == result.tokens);
+  CHECK(back.answers().offsets == result.offsets);
+  CHECK(back.answers().log_probs == result.log_probs);
+  CHECK(back.answers().version == result.version);
+  CHECK(back.answers().finish == result.finish);
+}
+
+TEST_CASE("messages: a body of an unknown kind is an error") {
+  Fixture f;
+  InferenceRequest request{7, 3, 1, AnswerRequest{}};
+  std::vector<char> bytes = f.bytes_of(request);
+  const size_t kind = 8 + 8 + 4;
+  REQUIRE(bytes.at(kind) == 1);
+  bytes[kind] = 2;
+  CHECK(f.parse(bytes, request));
 }
 
 TEST_CASE("messages: rollouts round-trip with every member") {

@@ -22,8 +22,8 @@ namespace troupe::test {
 
 // The messages that a fake peer received.
 struct Heard {
-  std::vector<uint64_t> requests;  // ids of ActRequests
-  std::vector<ActReply> replies;
+  std::vector<uint64_t> requests;  // ids of InferenceRequests
+  std::vector<InferenceReply> replies;
   std::vector<ReplayReport> replay;
   std::vector<WorkerReport> workers;
   std::vector<EnvironmentsFailing> failing;
@@ -47,14 +47,14 @@ struct PeerState {
 inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
   self->set_exit_handler([heard](const caf::exit_msg& exit) { heard->exits.push_back(exit.reason); });
   return {
-      [heard](const ActReply& reply) { heard->replies.push_back(reply); },
+      [heard](const InferenceReply& reply) { heard->replies.push_back(reply); },
       [heard](const ReplayReport& report) { heard->replay.push_back(report); },
       [heard](const WorkerReport& report) { heard->workers.push_back(report); },
       [heard](const EnvironmentsFailing& failing) { heard->failing.push_back(failing); },
       [heard](const SamplingFailed& failed) { heard->sampling_failed.push_back(failed); },
       [heard](const Credits& credits) { heard->credits += credits.count; },
       // For a message without a handler, CAF would reply with an error, which ends the sender.
-      [heard](const ActRequest& request) { heard->requests.push_back(request.id); },
+      [heard](const InferenceRequest& request) { heard->requests.push_back(request.id); },
       [](const Pause&) {},
       [](const WorkerHello&) {},
       [](const RolloutMessage&) {},

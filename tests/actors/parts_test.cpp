@@ -114,13 +114,13 @@ TEST_CASE("parts: a serialised message round-trips, and a truncated one is an er
   register_messages(config);
   configure(config, {SchedulerKind::single_step, 1, false, {}});
   caf::actor_system system(config);
-  ActRequest request;
+  InferenceRequest request;
   request.id = 7;
-  request.observations = {{"o", Array::of<float>({2, 2}, {1, 2, 3, 4})}};
+  request.steps().observations = {{"o", Array::of<float>({2, 2}, {1, 2, 3, 4})}};
   auto bytes = serialize(system, request);
-  CHECK(deserialize<ActRequest>(system, bytes).observations == request.observations);
+  CHECK(deserialize<InferenceRequest>(system, bytes).steps().observations == request.steps().observations);
   bytes.resize(bytes.size() / 2);
-  CHECK_THROWS_AS(deserialize<ActRequest>(system, bytes), std::runtime_error);
+  CHECK_THROWS_AS(deserialize<InferenceRequest>(system, bytes), std::runtime_error);
 }
 
 namespace {
@@ -148,14 +148,16 @@ size_t overhead(const Message& message) {
 }  // namespace
 
 TEST_CASE("parts: the payload of a message contains all arrays and texts, so the rest is small") {
-  ActRequest request;
-  request.observations = request.value_observations = named();
-  request.action_mask = request.seeds = request.state = request.starts = request.value_state = bytes_array();
+  InferenceRequest request;
+  StepRequest& steps = request.steps();
+  steps.observations = steps.value_observations = named();
+  steps.action_mask = steps.seeds = steps.state = steps.starts = steps.value_state = bytes_array();
   CHECK(overhead(request) < 1000);
 
-  ActReply reply;
-  reply.actions = reply.log_probs = reply.values = reply.extra_values = bytes_array();
-  reply.state = reply.policy_parameters = bytes_array();
+  InferenceReply reply;
+  StepReply& result = reply.body.emplace<StepReply>();
+  result.actions = result.log_probs = result.values = result.extra_values = bytes_array();
+  result.state = result.policy_parameters = bytes_array();
   reply.error = std::string(kMany, 'e');
   CHECK(overhead(reply) < 1000);
 

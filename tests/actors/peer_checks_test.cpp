@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 
+#include "actors/experience/grid/grid_checks.h"
 #include "actors/experience/kinds.h"
 #include "actors/rollout_writer.h"
 #include "tests/support/test.h"
@@ -31,7 +32,7 @@ struct Fixture : RunSpec {
     return misfit(*this, newest, copy);
   }
 
-  size_t most_bytes() const { return kind_of(*this).most_bytes(*this); }
+  size_t most_bytes() const { return kind_of(*this).most_bytes_of_rollout(*this); }
 
   Rollout rollout;
 };
@@ -134,8 +135,8 @@ TEST_CASE_FIXTURE(
   const size_t most_of_sample = 2 * state + 8 + 7 * 4 + 3 + 8 + 8 + 9;
   CHECK(most_bytes() > samples * most_of_sample + 64 * state);
   CHECK(most_bytes() < 2 * samples * most_of_sample);
-  CHECK(most_bytes_of_request(config, spec, {}) > (size_t{1} << 18) * (state + sizeof(int64_t)));
-  CHECK(most_bytes_of_request(config, spec, {}) < (size_t{2} << 18) * (state + sizeof(int64_t)));
+  CHECK(most_bytes_of_step_request(*this) > (size_t{1} << 18) * (state + sizeof(int64_t)));
+  CHECK(most_bytes_of_step_request(*this) < (size_t{2} << 18) * (state + sizeof(int64_t)));
 }
 
 TEST_CASE_FIXTURE(Fixture, "peer_checks: the arrays of episodes must have the right types") {
@@ -209,46 +210,47 @@ TEST_CASE_FIXTURE(Fixture, "peer_checks: hellos and reports must have the sizes 
 }
 
 TEST_CASE_FIXTURE(Fixture, "peer_checks: a reply must have what its request asked for, finite and within range") {
-  const Recurrence recurrence{.state_size = 3, .sequence = 2, .burn_in = 0};
-  ActRequest request;
+  recurrence = {.state_size = 3, .sequence = 2, .burn_in = 0};
+  StepRequest request;
   request.rows = 2;
   request.value_observations.set("state", Array(DType::f32, {1, 3}));
-  ActReply reply;
+  StepReply reply;
   reply.actions = Array(DType::i32, {2, 1, 1});
   reply.log_probs = Array(DType::f32, {2, 1});
   reply.values = Array(DType::f32, {2});
   reply.extra_values = Array(DType::f32, {1});
   reply.state = Array(DType::f32, {2, 3});
   CHECK(!misfit(config, spec, recurrence, request, reply));
-  const auto refused = [&](const std::function<void(ActReply&)>& change) {
-    ActReply copy = reply;
+  const auto refused = [&](const std::function<void(StepReply&)>& change) {
+    StepReply copy = reply;
     change(copy);
     return misfit(config, spec, recurrence, request, copy).value_or("");
   };
-  CHECK(refused([](ActReply& r) { r.actions = Array(DType::i64, {2, 1, 1}); }) ==
+  CHECK(refused([](StepReply& r) { r.actions = Array(DType::i64, {2, 1, 1}); }) ==
         "actions is int64[2, 1, 1], expected int32[2, 1, 1]");
-  CHECK(refused([](ActReply& r) { r.log_probs = Array(DType::f32, {1, 1}); }) != "");
-  CHECK(refused([](ActReply& r) { r.values = Array(DType::f64, {2}); }) != "");
-  CHECK(refused([](ActReply& r) { r.extra_values = {}; }) != "");
-  CHECK(refused([](ActReply& r) { r.state = Array(DType::f32, {2, 4}); }) != "");
-  CHECK(refused([](ActReply& r) { r.policy_parameters = Array(DType::f32, {2, 5}); }) ==
+  CHECK(refused([](StepReply& r) { r.log_probs = Array(DType::f32, {1, 1}); }) != "");
+  CHECK(refused([](StepReply& r) { r.values = Array(DType::f64, {2}); }) != "");
+  CHECK(refused([](StepReply& r) { r.extra_values = {}; }) != "");
+  CHECK(refused([](StepReply& r) { r.state = Array(DType::f32, {2, 4}); }) != "");
+  CHECK(refused([](StepReply& r) { r.policy_parameters = Array(DType::f32, {2, 5}); }) ==
         "policy_parameters are given, but the request did not ask for them");
-  for (Array ActReply::* field : {&ActReply::log_probs, &ActReply::values, &ActReply::extra_values, &ActReply::state})
-    CHECK(refused([&](ActReply& r) {
+  for (Array StepReply::* field :
+       {&StepReply::log_probs, &StepReply::values, &StepReply::extra_values, &StepReply::state})
+    CHECK(refused([&](StepReply& r) {
             r.*field = Array(DType::f32, (r.*field).shape());
             (r.*field).mutable_view<float>()[0] = std::numeric_limits<float>::quiet_NaN();
           }).find(" are not finite") != std::string::npos);
   for (const int32_t action : {-1, 5})
-    CHECK(refused([&](ActReply& r) { r.actions = Array::of<int32_t>({2, 1, 1}, {4, action}); }) ==
+    CHECK(refused([&](StepReply& r) { r.actions = Array::of<int32_t>({2, 1, 1}, {4, action}); }) ==
           "an action is out of range");
-  CHECK(most_bytes_of_reply(config, spec, recurrence) > 2 * 3 * sizeof(float));
+  CHECK(most_bytes_of_step_reply(*this) > 2 * 3 * sizeof(float));
   request.rows = uint64_t{1} << 63;
   CHECK(misfit(spec, Recurrence(), request) == "the request has 9223372036854775808 rows");
 }
 
 TEST_CASE_FIXTURE(Fixture, "peer_checks: a request must have finite recurrent states, and starts that are 0 or 1") {
-  const Recurrence recurrence{.state_size = 3, .sequence = 2, .burn_in = 0};
-  ActRequest request;
+  recurrence = {.state_size = 3, .sequence = 2, .burn_in = 0};
+  StepRequest request;
   request.rows = 2;
   request.observations.set("state", Array(DType::f32, {2, 3}));
   request.seeds = Array(DType::i64, {2});

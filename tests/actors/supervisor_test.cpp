@@ -71,7 +71,7 @@ SilentHost::behavior_type silent_host(SelfPointer<SilentHost, SilentHostState> s
 
 // An inference process that ignores every message.
 InferenceService::behavior_type silent_service() {
-  return {[](const ActRequest&) {}, [](const GenerateRequest&) {}, [](const Part&) {}, [](const Pause&) {}};
+  return {[](const InferenceRequest&) {}, [](const Part&) {}, [](const Pause&) {}};
 }
 InferenceMember::behavior_type silent_member() {
   return {[](const Invitation&) {}, [](const Expelled&) {}, [](const Stop&) {}};

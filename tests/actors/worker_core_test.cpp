@@ -79,7 +79,7 @@ class Level : public Counter {
 
 // Records what the worker sends, and answers like a policy whose value is ten times the observation.
 struct Port : WorkerPort {
-  void ask(ActRequest request) override { requests.push_back(std::move(request)); }
+  void ask(InferenceRequest request) override { requests.push_back(std::move(request)); }
   void pause(uint32_t) override { ++pauses; }
   void push(RolloutPtr rollout) override {
     finished += rollout->episodes.count();
@@ -97,38 +97,40 @@ struct Port : WorkerPort {
       values.mutable_view<float>()[static_cast<size_t>(i)] = 10 * observations.view<float>()[static_cast<size_t>(i)];
     return values;
   }
-  ActReply answer_of(const ActRequest& request) const {
-    ActReply reply;
-    reply.id = request.id;
-    reply.group = request.group;
+  InferenceReply answer_of(const InferenceRequest& asked) const {
+    const StepRequest& request = asked.steps();
+    InferenceReply reply;
+    reply.id = asked.id;
+    reply.group = asked.group;
     reply.version = {0, version};
+    StepReply& body = reply.body.emplace<StepReply>();
     const auto rows = static_cast<int64_t>(request.rows);
     if (rows > 0) {
-      reply.actions = Array(DType::i32, {rows, 1, 1});
-      reply.log_probs = Array(DType::f32, {rows, 1});
-      reply.values = values_of(request.observations.at("o"));
+      body.actions = Array(DType::i32, {rows, 1, 1});
+      body.log_probs = Array(DType::f32, {rows, 1});
+      body.values = values_of(request.observations.at("o"));
     }
     if (parameters > 0 && rows > 0) {
-      reply.policy_parameters = Array(DType::f32, {rows, parameters});
+      body.policy_parameters = Array(DType::f32, {rows, parameters});
       const auto observed = request.observations.at("o").view<float>();
-      const auto all = reply.policy_parameters.mutable_view<float>();
+      const auto all = body.policy_parameters.mutable_view<float>();
       for (size_t i = 0; i < all.size(); ++i) all[i] = 10 * observed[i / static_cast<size_t>(parameters)];
     }
-    if (!request.value_observations.empty()) reply.extra_values = values_of(request.value_observations.at("o"));
+    if (!request.value_observations.empty()) body.extra_values = values_of(request.value_observations.at("o"));
     if (recurrent && rows > 0) {
-      reply.state = Array(DType::f32, {rows, 1});
-      std::ranges::copy(request.observations.at("o").view<float>(), reply.state.mutable_view<float>().begin());
+      body.state = Array(DType::f32, {rows, 1});
+      std::ranges::copy(request.observations.at("o").view<float>(), body.state.mutable_view<float>().begin());
     }
     return reply;
   }
-  ActRequest next() {
+  InferenceRequest next() {
     REQUIRE_FALSE(requests.empty());
-    ActRequest request = std::move(requests.front());
+    InferenceRequest request = std::move(requests.front());
     requests.pop_front();
     return request;
   }
 
-  std::deque<ActRequest> requests;
+  std::deque<InferenceRequest> requests;
   std::vector<RolloutPtr> rollouts;
   std::vector<uint32_t> retries;
   std::vector<std::pair<uint32_t, uint32_t>> revivals;
@@ -266,10 +268,10 @@ TEST_CASE("worker_core: the masks of a row that failed, rests and starts again a
   core.begin();
   core.add_credits(1);
   const auto serve = [&](const std::vector<uint8_t>& masks) {
-    const ActRequest request = f.port.next();
-    CHECK(request.action_mask == Array::of<uint8_t>({2, 2}, masks));
-    ActReply reply = f.port.answer_of(request);
-    std::ranges::fill(reply.actions.mutable_view<int32_t>(), 1);
+    const InferenceRequest request = f.port.next();
+    CHECK(request.steps().action_mask == Array::of<uint8_t>({2, 2}, masks));
+    InferenceReply reply = f.port.answer_of(request);
+    std::ranges::fill(reply.steps().actions.mutable_view<int32_t>(), 1);
     core.on_reply(reply);
   };
   serve({0, 1, 0, 1});
@@ -294,7 +296,7 @@ TEST_CASE("worker_core: without a further credit a request for values only compl
   f.core->add_credits(1);
   f.serve(2);
   REQUIRE(f.port.requests.size() == 1);
-  CHECK(f.port.requests.front().rows == 0);
+  CHECK(f.port.requests.front().steps().rows == 0);
   f.serve(1);
   REQUIRE(f.port.rollouts.size() == 1);
   CHECK(f.port.pauses == 1);
@@ -308,7 +310,7 @@ TEST_CASE("worker_core: with a further credit the next request for actions compl
   Fixture f;
   f.core->add_credits(2);
   f.serve(2);
-  CHECK(f.port.requests.front().rows == 2);
+  CHECK(f.port.requests.front().steps().rows == 2);
   CHECK(f.port.rollouts.empty());
   f.serve(1);
   REQUIRE(f.port.rollouts.size() == 1);
@@ -319,8 +321,8 @@ TEST_CASE("worker_core: a truncated episode gets the value of its final observat
   Fixture f(4, 1);
   f.core->add_credits(1);
   f.serve(3);  // the third step truncates
-  REQUIRE(f.port.requests.front().value_observations.find("o") != nullptr);
-  CHECK(f.port.requests.front().value_observations.at("o") == Array::of<float>({1, 1}, {3.0f}));
+  REQUIRE(f.port.requests.front().steps().value_observations.find("o") != nullptr);
+  CHECK(f.port.requests.front().steps().value_observations.at("o") == Array::of<float>({1, 1}, {3.0f}));
   f.serve(2);
   REQUIRE(f.port.rollouts.size() == 1);
   CHECK(f.port.rollouts[0]->grid().next_values == Array::of<float>({4, 1}, {10.0f, 20.0f, 30.0f, 10.0f}));
@@ -357,7 +359,7 @@ TEST_CASE("worker_core: an episode truncated in the last step of a rollout gets 
 TEST_CASE("worker_core: a reply to a request that was repeated in the meantime is ignored") {
   Fixture f;
   f.core->add_credits(1);
-  const ActRequest first = f.port.next();
+  const InferenceRequest first = f.port.next();
   f.core->retry(0);
   f.core->on_reply(f.port.answer_of(first));
   CHECK(f.port.requests.size() == 1);  // the repeated request is still pending
@@ -370,18 +372,18 @@ TEST_CASE("worker_core: a reply to a request that was repeated in the meantime i
 TEST_CASE("worker_core: a repeated request has the same observations and seeds") {
   Fixture f;
   f.core->add_credits(1);
-  const ActRequest first = f.port.next();
+  const InferenceRequest first = f.port.next();
   f.core->retry_all();
-  const ActRequest second = f.port.next();
+  const InferenceRequest second = f.port.next();
   CHECK(second.id != first.id);
-  CHECK(second.seeds == first.seeds);
-  CHECK(second.observations == first.observations);
+  CHECK(second.steps().seeds == first.steps().seeds);
+  CHECK(second.steps().observations == first.steps().observations);
 }
 
 TEST_CASE("worker_core: a request is repeated after a pause if it failed, or after some beats without a reply") {
   Fixture f;
   f.core->add_credits(1);
-  ActReply failed;
+  InferenceReply failed;
   failed.id = f.port.next().id;
   failed.fault = Fault::forward_failed;
   f.core->on_reply(failed);
@@ -396,7 +398,7 @@ TEST_CASE("worker_core: a worker counts as failing while inference keeps failing
   Fixture f;
   f.core->add_credits(1);
   const auto fail = [&](Fault fault) {
-    ActReply failed;
+    InferenceReply failed;
     failed.id = f.port.next().id;
     failed.fault = fault;
     failed.error = "value of row 0 is not finite";
@@ -433,7 +435,7 @@ TEST_CASE("worker_core: after kSilence beats without a reply the beats of silenc
   CHECK(f.core->beats_without_answer() == RequestRetry::kSilence);
   f.core->beat();
   CHECK(f.core->beats_without_answer() == RequestRetry::kSilence + 1);
-  ActReply failed;
+  InferenceReply failed;
   failed.id = f.port.requests.back().id;
   failed.fault = Fault::forward_failed;
   f.core->on_reply(failed);
@@ -448,17 +450,17 @@ TEST_CASE("worker_core: the epoch of the start chooses the episodes and the draw
     core.add_credits(1);
     return port.next();
   };
-  const ActRequest request = first_request(0, 0);
-  CHECK(first_request(0, 0).observations == request.observations);
-  CHECK(request.seeds.view<int64_t>()[1] ==
+  const InferenceRequest request = first_request(0, 0);
+  CHECK(first_request(0, 0).steps().observations == request.steps().observations);
+  CHECK(request.steps().seeds.view<int64_t>()[1] ==
         static_cast<int64_t>(mix(mix(derive_key(RunConfig().seed, "action", 0), 0), 1)));
   for (const auto& [epoch, worker] : {std::pair{1u, 0u}, {2u, 0u}, {0u, 1u}, {1u, 1u}}) {
-    const ActRequest other = first_request(epoch, worker);
-    CHECK(other.observations != request.observations);
-    CHECK(other.seeds != request.seeds);
+    const InferenceRequest other = first_request(epoch, worker);
+    CHECK(other.steps().observations != request.steps().observations);
+    CHECK(other.steps().seeds != request.steps().seeds);
   }
-  CHECK(first_request(1, 1).seeds != first_request(1, 0).seeds);
-  CHECK(first_request(1, 0).seeds == first_request(1, 0).seeds);
+  CHECK(first_request(1, 1).steps().seeds != first_request(1, 0).steps().seeds);
+  CHECK(first_request(1, 0).steps().seeds == first_request(1, 0).steps().seeds);
 }
 
 TEST_CASE("worker_core: with two credits each of two groups has a request") {
@@ -530,24 +532,25 @@ TEST_CASE("worker_core: the recurrent state of a row goes from a reply to the ne
   std::vector<float> observed, states;
   std::vector<uint8_t> starts;
   for (int i = 0; i < 13; ++i) {  // the last request is for the values after the third rollout
-    const ActRequest request = f.port.next();
-    const int64_t finals = request.value_observations.empty() ? 0 : request.value_observations.at("o").dim(0);
-    REQUIRE(request.value_state.size() == finals);
+    const InferenceRequest request = f.port.next();
+    const int64_t finals =
+        request.steps().value_observations.empty() ? 0 : request.steps().value_observations.at("o").dim(0);
+    REQUIRE(request.steps().value_state.size() == finals);
     for (int64_t k = 0; k < finals; ++k) {
-      const float at = request.value_observations.at("o").view<float>()[k];
+      const float at = request.steps().value_observations.at("o").view<float>()[k];
       // Every third step ends an episode. For its final observation only the value is requested.
-      if (at > 0) CHECK(request.value_state.view<float>()[k] == at - 1);
+      if (at > 0) CHECK(request.steps().value_state.view<float>()[k] == at - 1);
     }
-    if (request.rows > 0) {
-      REQUIRE(request.state.shape() == Shape{2, 1});
-      REQUIRE(request.starts.shape() == Shape{2});
+    if (request.steps().rows > 0) {
+      REQUIRE(request.steps().state.shape() == Shape{2, 1});
+      REQUIRE(request.steps().starts.shape() == Shape{2});
       for (int64_t n = 0; n < 2; ++n) {
-        const float at = request.observations.at("o").view<float>()[n];
-        CHECK((request.starts.view<uint8_t>()[n] != 0) == (at == 0));
-        if (at > 0) CHECK(request.state.view<float>()[n] == at - 1);
+        const float at = request.steps().observations.at("o").view<float>()[n];
+        CHECK((request.steps().starts.view<uint8_t>()[n] != 0) == (at == 0));
+        if (at > 0) CHECK(request.steps().state.view<float>()[n] == at - 1);
         observed.push_back(at);
-        states.push_back(request.state.view<float>()[n]);
-        starts.push_back(request.starts.view<uint8_t>()[n]);
+        states.push_back(request.steps().state.view<float>()[n]);
+        starts.push_back(request.steps().starts.view<uint8_t>()[n]);
       }
     }
     f.core->on_reply(f.port.answer_of(request));
@@ -573,27 +576,27 @@ TEST_CASE("worker_core: the first observation of a row after a failure starts an
   f.serve(1);
   Counter::broken = false;
   f.core->revive(0, 0);
-  const ActRequest request = f.port.next();
-  CHECK(request.starts.view<uint8_t>()[0] == 1);
+  const InferenceRequest request = f.port.next();
+  CHECK(request.steps().starts.view<uint8_t>()[0] == 1);
 }
 
 TEST_CASE("worker_core: a repeated request has the same recurrent state") {
   Fixture f(4, 2, 1, {.state_size = 1, .sequence = 4, .burn_in = 0});
   f.core->add_credits(1);
   f.serve(2);
-  const ActRequest first = f.port.next();
+  const InferenceRequest first = f.port.next();
   f.core->retry_all();
-  const ActRequest again = f.port.next();
+  const InferenceRequest again = f.port.next();
   CHECK(again.id != first.id);
-  CHECK(again.state == first.state);
-  CHECK(again.starts == first.starts);
+  CHECK(again.steps().state == first.steps().state);
+  CHECK(again.steps().starts == first.steps().starts);
 }
 
 TEST_CASE("worker_core: a reply whose recurrent state does not fit is refused, and the request is repeated later") {
   Fixture f(4, 2, 1, {.state_size = 1, .sequence = 4, .burn_in = 0});
   f.core->add_credits(1);
-  ActReply reply = f.port.answer_of(f.port.next());
-  reply.state = Array(DType::f32, {2, 2});
+  InferenceReply reply = f.port.answer_of(f.port.next());
+  reply.steps().state = Array(DType::f32, {2, 2});
   CHECK(f.core->on_reply(reply).value_or("").starts_with("states is "));
   CHECK(f.port.retries == std::vector<uint32_t>{0});
 }
@@ -608,9 +611,9 @@ TEST_CASE("worker_core: a loaded worker has the recurrent state of the one that 
   CHECK(loaded.core->save() == bytes);
   CHECK_THROWS(other.core->load(bytes));
   loaded.core->add_credits(1);
-  const ActRequest next = loaded.port.next();
-  CHECK(next.state.view<float>()[0] == 1);  // the observation of the second step
-  CHECK(next.starts.view<uint8_t>()[0] == 0);
+  const InferenceRequest next = loaded.port.next();
+  CHECK(next.steps().state.view<float>()[0] == 1);  // the observation of the second step
+  CHECK(next.steps().starts.view<uint8_t>()[0] == 0);
 }
 
 TEST_CASE("worker_core: a worker that is loaded from bytes continues like the one that was saved") {

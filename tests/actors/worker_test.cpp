@@ -56,13 +56,13 @@ struct Fixture : OneActor {
     run();
   }
   // A reply to the newest request.
-  ActReply answer_to_newest() const {
+  InferenceReply answer_to_newest() const {
     REQUIRE(!inference.heard->requests.empty());
-    ActReply reply;
+    InferenceReply reply;
     reply.id = inference.heard->requests.back();
-    reply.actions = Array(DType::i32, {2, 1, 1});
-    reply.log_probs = Array(DType::f32, {2, 1});
-    reply.values = Array(DType::f32, {2});
+    reply.body = StepReply{.actions = Array(DType::i32, {2, 1, 1}),
+                           .log_probs = Array(DType::f32, {2, 1}),
+                           .values = Array(DType::f32, {2})};
     return reply;
   }
   void answer() {
@@ -154,10 +154,12 @@ TEST_CASE("worker: after a reply that does not fit its request the worker asks a
   Fixture f;
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
-  ActReply wrong_type = f.answer_to_newest(), out_of_range = wrong_type;
-  wrong_type.values = Array(DType::i32, {2});
-  out_of_range.actions = Array::of<int32_t>({2, 1, 1}, {0, 2});
-  for (ActReply reply : {wrong_type, out_of_range}) {
+  InferenceReply wrong_type = f.answer_to_newest(), out_of_range = wrong_type;
+  wrong_type.steps().values = Array(DType::i32, {2});
+  out_of_range.steps().actions = Array::of<int32_t>({2, 1, 1}, {0, 2});
+  InferenceReply of_answers = wrong_type;
+  of_answers.body = AnswerReply{};
+  for (InferenceReply reply : {wrong_type, out_of_range, of_answers}) {
     reply.id = f.inference.heard->requests.back();
     f.inference.tell(f.worker, reply);
     f.run();
@@ -237,7 +239,7 @@ TEST_CASE("worker: an unknown message is logged and not answered, and the worker
 
 TEST_CASE("worker: it asks again if a forward pass failed, and ends if its requests do not fit the run") {
   Fixture f;
-  ActReply reply;
+  InferenceReply reply;
   reply.id = f.inference.heard->requests.back();
   reply.fault = Fault::forward_failed;
   reply.error = "out of memory";
@@ -273,7 +275,7 @@ TEST_CASE("worker: if inference keeps failing on a request, the worker reports t
   Fixture f;
   caf::error reason;
   caf::actor_cast<caf::strong_actor_ptr>(f.worker)->get()->attach_functor([&](const caf::error& why) { reason = why; });
-  ActReply reply;
+  InferenceReply reply;
   reply.fault = Fault::forward_failed;
   reply.error = "value of row 0 is not finite";
   for (uint32_t i = 1; i < RequestRetry::kMostFailures; ++i) {

@@ -54,7 +54,7 @@ TEST_CASE("ports: messages without a sender end neither the run nor an actor of 
   caf::anon_send(*server, request);
   self->request(*server, kPatience, request).receive([&](const Welcome& w) { welcome = w; }, [](const caf::error&) {});
   REQUIRE(welcome.has_value());
-  caf::anon_send(welcome->inference, ActRequest{});
+  caf::anon_send(welcome->inference, InferenceRequest{});
   caf::anon_send(welcome->replay, WorkerHello{7, 1, 128});
   caf::anon_send(welcome->replay, Applied{9, {}});
   std::string state;  // the reply comes after the messages above were handled: they use the same connection
@@ -76,14 +76,15 @@ void send_error(caf::scoped_actor& self, const Handle& to) {
 
 // An inference actor whose replies have no values.
 InferenceService::behavior_type nonsense(InferenceService::pointer self, std::atomic<int>* answered) {
-  return {[=](const ActRequest& request) {
-            ActReply reply;
+  return {[=](const InferenceRequest& request) {
+            InferenceReply reply;
             reply.id = request.id;
             reply.group = request.group;
-            self->send(caf::actor_cast<ActClient>(self->current_sender()), std::move(reply));
+            reply.body = StepReply{};
+            self->send(caf::actor_cast<InferenceClient>(self->current_sender()), std::move(reply));
             ++*answered;
           },
-          [](const GenerateRequest&) {}, [](const Part&) {}, [](const Pause&) {}};
+          [](const Part&) {}, [](const Pause&) {}};
 }
 
 }  // namespace

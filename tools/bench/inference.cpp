@@ -38,16 +38,17 @@ class Server {
 
   // Seconds from a request of one client to its reply.
   double ask(uint32_t group) {
-    ActRequest request;
+    InferenceRequest request;
     request.id = ++asked_;
     request.group = group;
-    request.rows = kRows;
-    request.observations = input_.observations;
-    request.seeds = input_.seeds;
+    StepRequest& steps = request.steps();
+    steps.rows = kRows;
+    steps.observations = input_.observations;
+    steps.seeds = input_.seeds;
     std::string error;
     const auto begun = BenchClock::now();
     self_->send(inference_, std::move(request));
-    self_->receive([&](const ActReply& reply) { error = reply.error; },
+    self_->receive([&](const InferenceReply& reply) { error = reply.error; },
                    caf::after(kBenchPatience) >> [] { give_up("answer of the inference actor"); });
     const double seconds = seconds_since(begun);
     if (!error.empty()) throw std::runtime_error("the inference actor answered: " + error);

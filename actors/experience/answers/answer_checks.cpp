@@ -51,7 +51,7 @@ Misfit check_answers(const TokenRun& run, int64_t answers, const Tokens& t) {
 
 }  // namespace
 
-Misfit misfit(const RunConfig& config, const TokenRun& tokens, const GenerateRequest& request) {
+Misfit misfit(const RunConfig& config, const TokenRun& tokens, const AnswerRequest& request) {
   if (request.prompt.dtype() != DType::i32 || request.prompt.rank() != 1) return "prompt is not a list of int32";
   if (request.prompt.empty() || request.prompt.size() > tokens.prompt_tokens)
     return "the prompt has " + std::to_string(request.prompt.size()) + " tokens, expected 1 to " +
@@ -60,7 +60,7 @@ Misfit misfit(const RunConfig& config, const TokenRun& tokens, const GenerateReq
   return check("keys", request.keys, DType::i64, config.generation.answers);
 }
 
-Misfit misfit(const TokenRun& tokens, const GenerateRequest& request, const GenerateReply& reply) {
+Misfit misfit(const TokenRun& tokens, const AnswerRequest& request, const AnswerReply& reply) {
   return check_answers(tokens, request.keys.size(),
                        {reply.tokens, reply.offsets, reply.log_probs, reply.version, reply.finish});
 }
@@ -95,19 +95,19 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   return std::nullopt;
 }
 
-size_t most_bytes_of_request(const RunConfig& config, const TokenRun& tokens) {
-  return static_cast<size_t>(tokens.prompt_tokens) * sizeof(int32_t) +
-         static_cast<size_t>(config.generation.answers) * sizeof(int64_t) + kNamesBytes;
+size_t most_bytes_of_answer_request(const RunSpec& run) {
+  return static_cast<size_t>(run.tokens->prompt_tokens) * sizeof(int32_t) +
+         static_cast<size_t>(run.config.generation.answers) * sizeof(int64_t) + kNamesBytes;
 }
 
-size_t most_bytes_of_reply(const RunConfig& config, const TokenRun& tokens) {
+size_t most_bytes_of_answer_reply(const RunSpec& run) {
   constexpr size_t kTokenBytes = sizeof(int32_t) + sizeof(float) + sizeof(int64_t), kAnswerBytes = 32;
-  const size_t answer = static_cast<size_t>(tokens.answer_tokens) * kTokenBytes + kAnswerBytes;
-  return static_cast<size_t>(config.generation.answers) * answer + kNamesBytes;
+  const size_t answer = static_cast<size_t>(run.tokens->answer_tokens) * kTokenBytes + kAnswerBytes;
+  return static_cast<size_t>(run.config.generation.answers) * answer + kNamesBytes;
 }
 
 size_t most_bytes_of_answers(const RunSpec& run) {
-  return most_bytes_of_request(run.config, *run.tokens) + most_bytes_of_reply(run.config, *run.tokens);
+  return most_bytes_of_answer_request(run) + most_bytes_of_answer_reply(run);
 }
 
 }  // namespace troupe

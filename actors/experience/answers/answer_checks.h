@@ -6,7 +6,7 @@
 #include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/array_checks.h"
 #include "actors/experience/common/run_spec.h"
-#include "actors/messages/inference.h"
+#include "models/experience/answer_request.h"
 
 namespace troupe {
 
@@ -15,11 +15,10 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout);
 // No such rollout has more bytes on the wire.
 size_t most_bytes_of_answers(const RunSpec& run);
 
-Misfit misfit(const RunConfig& config, const TokenRun& tokens, const GenerateRequest& request);
-// `reply` is without a fault.
-Misfit misfit(const TokenRun& tokens, const GenerateRequest& request, const GenerateReply& reply);
+Misfit misfit(const RunConfig& config, const TokenRun& tokens, const AnswerRequest& request);
+Misfit misfit(const TokenRun& tokens, const AnswerRequest& request, const AnswerReply& reply);
 // No request or reply of a worker has more bytes on the wire.
-size_t most_bytes_of_request(const RunConfig& config, const TokenRun& tokens);
-size_t most_bytes_of_reply(const RunConfig& config, const TokenRun& tokens);
+size_t most_bytes_of_answer_request(const RunSpec& run);
+size_t most_bytes_of_answer_reply(const RunSpec& run);
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
 #include "actors/experience/grid/grid_checks.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "algorithms/choice/algorithm_choice.h"
 #include "envs/observation_called.h"
@@ -126,6 +127,41 @@ Misfit check_counts(const ActionSpec& spec, const Rollout& r) {
   return std::nullopt;
 }
 
+// Checks the recurrent states of a request's rows, and the flags where episodes begin.
+Misfit check_state(int64_t state_size, const StepRequest& request) {
+  const auto rows = static_cast<int64_t>(request.rows);
+  const auto fits = [](const Array& array, DType dtype, const Shape& shape) {
+    return shape.elements() == 0 ? array.empty() : array.dtype() == dtype && array.shape() == shape;
+  };
+  if (!fits(request.state, DType::f32, {rows, state_size}) ||
+      !fits(request.starts, DType::u8, {state_size > 0 ? rows : 0}))
+    return "the recurrent state is " + request.state.shape().text() + " with starts " + request.starts.shape().text() +
+           ", expected " + Shape{rows, state_size}.text();
+  if (!request.starts.empty())
+    if (auto error = check_flags("starts", request.starts)) return error;
+  const Shape values{request.value_rows(), state_size};
+  if (!fits(request.value_state, DType::f32, values))
+    return "the recurrent state of the values is " + request.value_state.shape().text() + ", expected " + values.text();
+  if (auto error = check_finite("recurrent states", request.state)) return error;
+  return check_finite("recurrent states of the values", request.value_state);
+}
+
+// Checks an array of a reply, which is empty if its shape has no elements.
+Misfit check_given(const std::string& name, const Array& array, DType dtype, const Shape& shape) {
+  if (shape.elements() == 0)
+    return array.empty() ? Misfit() : name + " are given, but the request did not ask for them";
+  return check_array(name, array, dtype, shape);
+}
+
+// Checks that discrete actions are within their bins.
+Misfit check_range(const ActionSpec& spec, const Array& actions) {
+  if (actions.empty() || spec.kind == ActionKind::continuous) return std::nullopt;
+  const auto action = actions.view<int32_t>();
+  for (size_t i = 0; i < action.size(); ++i)
+    if (action[i] < 0 || action[i] >= spec.bins[i % spec.bins.size()]) return "an action is out of range";
+  return std::nullopt;
+}
+
 }  // namespace
 
 Misfit check_observations(const EnvSpec& spec, const Arrays& arrays, std::initializer_list<int64_t> leading) {
@@ -172,6 +208,71 @@ size_t most_bytes_of_grid(const RunSpec& run) {
   const int64_t states = recurrence.sequence > 0 ? config.rollout.length / recurrence.sequence : 0;
   const size_t state_bytes = rows * static_cast<size_t>(states * recurrence.state_size) * sizeof(float);
   return samples_per_rollout(config) * sample + rows * observation_bytes(run.spec) + state_bytes + kNamesBytes;
+}
+
+Misfit misfit(const EnvSpec& spec, const Recurrence& recurrence, const StepRequest& request) {
+  if (request.rows > std::numeric_limits<int32_t>::max())
+    return "the request has " + std::to_string(request.rows) + " rows";
+  const auto rows = static_cast<int64_t>(request.rows);
+  if (rows == 0 && request.value_rows() == 0) return "the request has no rows";
+  if (rows > 0) {
+    if (auto error = check_observations(spec, request.observations, {rows})) return error;
+    if (auto error = check_array("seeds", request.seeds, DType::i64, {rows})) return error;
+    if (spec.action.masked)
+      if (auto error = check_array("action_mask", request.action_mask, DType::u8, {rows, spec.action.mask_size()}))
+        return error;
+  }
+  if (request.value_rows() > 0)
+    if (auto error = check_observations(spec, request.value_observations, {request.value_rows()})) return error;
+  return check_state(recurrence.state_size, request);
+}
+
+Misfit misfit(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence, const StepRequest& request,
+              const StepReply& reply) {
+  const auto rows = static_cast<int64_t>(request.rows);
+  const ActionSpec& action = spec.action;
+  const int64_t parameters = rollout_extras(config.algorithm).policy_parameters ? action.policy_parameters() : 0;
+  struct Wanted {
+    const char* name;
+    const Array& array;
+    DType dtype;
+    Shape shape;
+  };
+  const Wanted all[] = {
+      {"actions", reply.actions, action.dtype(), action.shape().prepended(rows)},
+      {"log_probs", reply.log_probs, DType::f32, {rows, action.decisions()}},
+      {"values", reply.values, DType::f32, {rows}},
+      {"extra_values", reply.extra_values, DType::f32, {request.value_rows()}},
+      {"states", reply.state, DType::f32, {rows, recurrence.state_size}},
+      {"policy_parameters", reply.policy_parameters, DType::f32, {rows, parameters}},
+  };
+  for (const Wanted& wanted : all)
+    if (auto error = check_given(wanted.name, wanted.array, wanted.dtype, wanted.shape)) return error;
+  for (const Wanted& wanted : all)
+    if (wanted.dtype == DType::f32)
+      if (auto error = check_finite(wanted.name, wanted.array)) return error;
+  return check_range(action, reply.actions);
+}
+
+size_t most_bytes_of_step_request(const RunSpec& run) {
+  const RunConfig& config = run.config;
+  const EnvSpec& spec = run.spec;
+  const Recurrence& recurrence = run.recurrence;
+  const size_t masks = spec.action.masked ? static_cast<size_t>(spec.action.mask_size()) : 0;
+  const auto rows = static_cast<size_t>(config.inference.max_batch);
+  const size_t state_bytes = static_cast<size_t>(recurrence.state_size) * sizeof(float) + 1;
+  return rows * (observation_bytes(spec) + masks + state_bytes + sizeof(int64_t)) + kNamesBytes;
+}
+
+size_t most_bytes_of_step_reply(const RunSpec& run) {
+  const RunConfig& config = run.config;
+  const EnvSpec& spec = run.spec;
+  const Recurrence& recurrence = run.recurrence;
+  const ActionSpec& action = spec.action;
+  const auto parameters = rollout_extras(config.algorithm).policy_parameters ? action.policy_parameters() : 0;
+  // Actions and log-probabilities; the values of the current, a final and a last observation; state and parameters.
+  const auto numbers = static_cast<size_t>(2 * action.decisions() + 3 + recurrence.state_size + parameters);
+  return static_cast<size_t>(config.env.rows) * numbers * sizeof(float) + kNamesBytes;
 }
 
 }  // namespace troupe

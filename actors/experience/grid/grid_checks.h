@@ -6,6 +6,7 @@
 
 #include "actors/experience/common/array_checks.h"
 #include "actors/experience/common/run_spec.h"
+#include "models/experience/step_request.h"
 
 namespace troupe {
 
@@ -13,6 +14,13 @@ namespace troupe {
 Misfit grid_misfit(const RunSpec& run, const Rollout& rollout);
 // No such rollout has more bytes on the wire.
 size_t most_bytes_of_grid(const RunSpec& run);
+
+Misfit misfit(const EnvSpec& spec, const Recurrence& recurrence, const StepRequest& request);
+Misfit misfit(const RunConfig& config, const EnvSpec& spec, const Recurrence& recurrence, const StepRequest& request,
+              const StepReply& reply);
+// No request or reply of a worker has more bytes on the wire.
+size_t most_bytes_of_step_request(const RunSpec& run);
+size_t most_bytes_of_step_reply(const RunSpec& run);
 
 // Whether the arrays are exactly those of the environment's observations, each with the dimensions `leading` in front.
 Misfit check_observations(const EnvSpec& spec, const Arrays& arrays, std::initializer_list<int64_t> leading);

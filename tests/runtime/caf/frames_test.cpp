@@ -105,12 +105,13 @@ std::vector<caf::message> examples() {
       caf::make_message(EnvironmentsFailing{1, "broken"}),
       caf::make_message(Applied{1, {2, 3}}),
       caf::make_message(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, 10, numbers, numbers}),
-      caf::make_message(ActRequest{1, 2, 3, 4, named, numbers, numbers, named}),
+      caf::make_message(InferenceRequest{1, 2, 3, StepRequest{4, named, numbers, numbers, named}}),
+      caf::make_message(InferenceRequest{1, 2, 3, AnswerRequest{numbers, numbers}}),
       caf::make_message(
-          ActReply{1, 2, {3, 4}, numbers, numbers, numbers, numbers, numbers, Fault::forward_failed, "why"}),
-      caf::make_message(GenerateRequest{1, 2, 3, numbers, numbers}),
+          InferenceReply{1, 2, {3, 4}, Fault::none, "", StepReply{numbers, numbers, numbers, numbers, numbers}}),
       caf::make_message(
-          GenerateReply{1, 2, 3, numbers, numbers, numbers, numbers, numbers, Fault::forward_failed, "why"}),
+          InferenceReply{1, 2, {3, 4}, Fault::none, "", AnswerReply{numbers, numbers, numbers, numbers, numbers}}),
+      caf::make_message(InferenceReply{1, 2, {3, 4}, Fault::forward_failed, "why", {}}),
       caf::make_message(Pause{1, 2}),
   };
 }
@@ -221,9 +222,8 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a run relays requests for actions and th
   const auto to_other = [&](const caf::message& message) { return send_routed(node(2), message); };
   const Bytes monitor = bytes(node(1), node(2));
   const Bytes down = bytes(node(1), node(2), caf::error{caf::exit_reason::kill});
-  for (const caf::message& relayed :
-       {caf::make_message(ActRequest{}), caf::make_message(ActReply{}), caf::make_message(GenerateRequest{}),
-        caf::make_message(GenerateReply{}), caf::make_message(Part{}), caf::make_message(Pause{})})
+  for (const caf::message& relayed : {caf::make_message(InferenceRequest{}), caf::make_message(InferenceReply{}),
+                                      caf::make_message(Part{}), caf::make_message(Pause{})})
     CHECK(to_other(relayed).empty());
   CHECK(send(header(kMonitor, monitor.size(), 0, 0, 9), monitor).empty());
   CHECK(send(header(kDown, down.size(), 0, 9, 0), down).empty());
