@@ -7,7 +7,7 @@
 #include <ranges>
 #include <utility>
 
-#include "actors/environment_calls.h"
+#include "actors/experience/grid/environment_calls.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/recurrent_state.h"
+#include "actors/experience/grid/recurrent_state.h"
 #include "envs/env.h"
 #include "models/policy.h"
 #include "runtime/stats/snapshot.h"

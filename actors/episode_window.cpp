@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "actors/state_bytes.h"
+#include "actors/experience/common/state_bytes.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {

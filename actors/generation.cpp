@@ -9,8 +9,8 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/common/state_bytes.h"
 #include "actors/experience/kinds.h"
-#include "actors/state_bytes.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {

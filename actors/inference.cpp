@@ -7,9 +7,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/experience/common/state_bytes.h"
 #include "actors/experience/grid/grid_checks.h"
 #include "actors/experience/kinds.h"
-#include "actors/state_bytes.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"

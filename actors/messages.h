@@ -21,8 +21,7 @@
 CAF_ADD_ATOM(troupe, troupe, beat_atom, "beat")  // a tick to oneself
 CAF_ADD_ATOM(troupe, troupe, next_atom, "next")  // give me the next one, or: tell me from now on
 CAF_ADD_ATOM(troupe, troupe, begin_atom, "begin")
-CAF_ADD_ATOM(troupe, troupe, retry_atom, "retry")
-CAF_ADD_ATOM(troupe, troupe, revive_atom, "revive")
+CAF_ADD_ATOM(troupe, troupe, wake_atom, "wake")  // a group of a worker has waited long enough
 CAF_ADD_ATOM(troupe, troupe, due_atom, "due")    // a deadline passed
 CAF_ADD_ATOM(troupe, troupe, idle_atom, "idle")  // deterministic runs: nothing is left to do
 CAF_ADD_ATOM(troupe, troupe, save_atom, "save")  // deterministic runs: everyone leave your state with the recorder
@@ -105,11 +104,10 @@ using ReplayActor =
 using InferenceActor =
     InferenceService::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>,
                              caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
-using WorkerActor =
-    caf::typed_actor<caf::reacts_to<InferenceReply>, caf::reacts_to<Part>, caf::reacts_to<Credits>,
-                     caf::reacts_to<begin_atom>, caf::reacts_to<retry_atom, uint32_t>,
-                     caf::reacts_to<revive_atom, uint32_t, uint32_t>, caf::reacts_to<beat_atom>,
-                     caf::reacts_to<SaveMessage>, caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
+using WorkerActor = caf::typed_actor<caf::reacts_to<InferenceReply>, caf::reacts_to<Part>, caf::reacts_to<Credits>,
+                                     caf::reacts_to<begin_atom>, caf::reacts_to<wake_atom, uint32_t, uint32_t>,
+                                     caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>,
+                                     caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
 using TrainerActor =
     caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,

@@ -26,7 +26,7 @@ void grant(ReplaySelf self) {
   auto& st = self->state;
   for (const CreditGrant& granted : st.store->grant()) {
     st.credits.granted(granted.worker, self->clock().now());
-    self->send(st.workers.at(granted.worker), Credits{granted.count, st.store->version().epoch});
+    self->send(st.workers.at(granted.worker), Credits{granted.count});
   }
 }
 

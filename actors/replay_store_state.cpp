@@ -1,8 +1,8 @@
 // The state of a ReplayStore as bytes, for deterministic runs.
 
+#include "actors/experience/common/state_bytes.h"
 #include "actors/messages.h"
 #include "actors/replay_store.h"
-#include "actors/state_bytes.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {

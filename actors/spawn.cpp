@@ -4,7 +4,6 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/answer_worker.h"
 #include "actors/generation.h"
 #include "runtime/caf/system.h"
 
@@ -12,8 +11,7 @@ namespace troupe {
 
 WorkerActor spawn_worker_on(caf::actor_system& system, const RunContextPtr& context, uint64_t worker,
                             const WorkerPeers& peers) {
-  if (context->tokens) return spawn_on(system, context->threads, answer_worker, context, worker, peers);
-  return spawn_on(system, context->threads, rollout_worker, context, worker, peers);
+  return spawn_on(system, context->threads, worker_actor, context, worker, peers);
 }
 
 InferenceActor spawn_inference_on(caf::actor_system& system, const RunContextPtr& context,

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actors/experience/common/state_bytes.h"
 #include "actors/run_progress.h"
-#include "actors/state_bytes.h"
 #include "algorithms/advantages/advantages.h"
 #include "runtime/base/child_memory.h"
 #include "runtime/base/log.h"

@@ -4,9 +4,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/experience/common/state_bytes.h"
 #include "actors/run_actors.h"
 #include "actors/spawn.h"
-#include "actors/state_bytes.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {

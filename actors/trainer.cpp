@@ -9,9 +9,9 @@
 
 #include "actors/deterministic_run.h"
 #include "actors/evaluator.h"
+#include "actors/experience/common/state_bytes.h"
 #include "actors/resume.h"
 #include "actors/run_progress.h"
-#include "actors/state_bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"

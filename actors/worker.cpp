@@ -10,7 +10,6 @@
 
 #include "actors/experience/kinds.h"
 #include "actors/spec_fields.h"
-#include "actors/worker_core.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 
@@ -25,23 +24,20 @@ constexpr std::chrono::seconds kBetweenFailureLines{60};
 
 }  // namespace
 
-class WorkerPortToActors : public WorkerPort {
+class SamplerPortToActors final : public SamplerPort {
  public:
-  WorkerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes)
+  SamplerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes)
       : self_(self), worker_(worker), chunk_bytes_(chunk_bytes) {}
 
   void ask(InferenceRequest request) override {
     const InferenceService& inference = self_->state.peers.inference;
-    if (inference) deliver(inference, std::move(request));  // otherwise retry_all() sends it to the next one
+    if (inference) deliver(inference, std::move(request));  // otherwise ask_all_again() sends it to the next one
   }
   void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
   void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
   void report(WorkerReport report) { deliver(self_->state.peers.replay, std::move(report)); }
-  void retry_later(uint32_t group, std::chrono::milliseconds delay) override {
-    self_->delayed_send(self_, delay, retry_atom_v, group);
-  }
-  void revive_later(uint32_t group, uint32_t row, std::chrono::milliseconds delay) override {
-    self_->delayed_send(self_, delay, revive_atom_v, group, row);
+  void wake_later(uint32_t group, uint32_t item, std::chrono::milliseconds delay) override {
+    self_->delayed_send(self_, delay, wake_atom_v, group, item);
   }
 
  private:
@@ -73,7 +69,7 @@ void send_report(WorkerSelf self, WorkerReport report) {
 }
 
 void report(WorkerSelf self, bool last = false) {
-  WorkerReport report = self->state.core->report();
+  WorkerReport report = self->state.sampler->report();
   report.last = last;
   WorkerMemory::fill(report, self->state.peers.replay.node() == self->node());
   report.busy_us = self->busy_us();
@@ -88,7 +84,7 @@ void send_failing(WorkerSelf self, uint64_t worker, const std::string& error) {
 // one is logged at once.
 void log_failures(WorkerSelf self, const std::string& name) {
   auto& st = self->state;
-  const WorkerReport report = st.core->report();
+  const WorkerReport report = st.sampler->report();
   const auto now = self->clock().now();
   if (report.env_failures == st.failures_logged || now < st.next_failure_line) return;
   st.next_failure_line = now + kBetweenFailureLines;
@@ -100,7 +96,7 @@ void log_failures(WorkerSelf self, const std::string& name) {
 }
 
 void log_first_failure(WorkerSelf self, const std::string& name) {
-  if (self->state.failures_logged == 0 && self->state.core->env_failures() > 0) log_failures(self, name);
+  if (self->state.failures_logged == 0 && self->state.sampler->env_failures() > 0) log_failures(self, name);
 }
 
 bool is_of_run(WorkerSelf self) { return self->state.peers.replay.node() == self->node(); }
@@ -116,7 +112,7 @@ std::string name_of_inference(WorkerSelf self, const caf::node_id& node) {
 // again.
 void log_silence(WorkerSelf self, const std::string& name) {
   auto& st = self->state;
-  const uint32_t beats = st.core->beats_without_answer();
+  const uint32_t beats = st.sampler->beats_without_answer();
   const auto now = self->clock().now();
   if (beats == 0 && st.silence_logged) log_warn(name, "inference answers again");
   if (beats > 0 && !st.silence_logged) {
@@ -131,12 +127,13 @@ void log_silence(WorkerSelf self, const std::string& name) {
   st.silence_logged = beats > 0;
 }
 
-// Ends the worker because inference refused its requests twice in a row: its environment differs from the run's. Asking
-// again cannot help, and a worker that keeps its credits can block all others.
+// Ends the worker because inference refused its requests twice in a row: its environment or its task differs from the
+// run's. Asking again cannot help, and a worker that keeps its credits can block all others.
 void end_refused(WorkerSelf self, const InferenceReply& reply) {
   report(self, /*last=*/true);
-  self->quit(make_error(Fault::incompatible, "inference refuses its requests: " + reply.error +
-                                                 " (is the environment the same as in the run's program?)"));
+  self->quit(
+      make_error(Fault::incompatible, "inference refuses its requests: " + reply.error +
+                                          " (are the environment and the task the same as in the run's program?)"));
 }
 
 // Logs at most once in kBetweenFailureLines, because the worker asks again soon.
@@ -158,12 +155,12 @@ void end_failed(WorkerSelf self, uint64_t worker, const std::string& error) {
 
 // Call it after report(): replay must first count the steps that were made.
 void report_failing(WorkerSelf self, uint64_t worker) {
-  if (const auto error = self->state.core->failing()) send_failing(self, worker, *error);
+  if (const auto error = self->state.sampler->failing()) send_failing(self, worker, *error);
 }
 
 // Reports a failure at once, where the next beat may be behind further calls of environments that do not return.
 void report_failure(WorkerSelf self, uint64_t worker, const std::string& name) {
-  if (!self->state.core->failing()) return;
+  if (!self->state.sampler->failing()) return;
   report(self);
   report_failing(self, worker);
   log_failures(self, name);
@@ -184,7 +181,7 @@ void refuse_inference(WorkerSelf self, const std::string& name, const std::strin
 // Handles a refused request; returns whether the worker has ended. In the run's process the worker's environment is the
 // run's own, so a refusal by another process is that process's fault.
 bool is_refused(WorkerSelf self, const std::string& name, const InferenceReply& reply) {
-  if (reply.fault != Fault::bad_message || !self->state.core->awaits(reply)) return false;
+  if (reply.fault != Fault::bad_message || !self->state.sampler->awaits(reply)) return false;
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (is_of_run(self) && sender && sender->node() != self->node()) {
     refuse_inference(self, name, "it refuses a request of " + name + " of the run: " + reply.error);
@@ -202,7 +199,7 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
   if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, "inference failed: " + reply.error);
   const auto begun = self->clock().now();
   try {
-    if (const auto why = self->state.core->on_reply(reply))
+    if (const auto why = self->state.sampler->on_reply(reply))
       refuse_inference(self, name, "a reply does not fit its request: " + *why);
   } catch (const InferenceFailed& failed) {
     return end_failed(self, worker, failed.what());
@@ -233,21 +230,21 @@ void on_part(WorkerSelf self, const RunContext& context, uint64_t worker, const 
 void replace_inference(WorkerSelf self, uint64_t worker, const InferenceService& inference) {
   auto& st = self->state;
   // The old one may still serve other workers, and its batches must not wait for this one.
-  for (uint32_t group = 0; group < st.core->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
+  for (uint32_t group = 0; group < st.sampler->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
   if (st.peers.inference) st.parts.forget(st.peers.inference.address());
   st.peers.inference = inference;
   if (st.peers.inference) self->monitor(st.peers.inference);
-  st.core->retry_all();
+  st.sampler->ask_all_again();
 }
 
-// Sends the last reports of a worker that ends with an error. It may have no core, if its environments could not be
-// made.
+// Sends the last reports of a worker that ends with an error. It may have no sampler, if its environments could
+// not be made.
 void report_end(WorkerSelf self, uint64_t worker, const caf::error& fault) {
   auto& st = self->state;
   if (fault_of(fault) == Fault::not_restored) return;
   WorkerReport report;
   report.worker = worker;
-  if (st.core) report = st.core->report();
+  if (st.sampler) report = st.sampler->report();
   report.last = true;
   report.env_failures = std::max<uint64_t>(report.env_failures, 1);
   report.last_error = describe(fault);
@@ -258,7 +255,7 @@ void report_end(WorkerSelf self, uint64_t worker, const caf::error& fault) {
 
 }  // namespace
 
-WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context, uint64_t worker, WorkerPeers peers) {
+WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, uint64_t worker, WorkerPeers peers) {
   self->set_exception_handler([self, worker](std::exception_ptr& pointer) {
     const caf::error fault = fault_of_exception(pointer);
     report_end(self, worker, fault);
@@ -267,11 +264,10 @@ WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context
   auto& st = self->state;
   st.peers = peers;
   st.port =
-      std::make_unique<WorkerPortToActors>(self, worker, static_cast<size_t>(context->config.network.chunk_bytes));
-  st.core = std::make_unique<WorkerCore>(
-      context->config, context->recurrence, worker, [context] { return context->make_env(context->config.env); },
-      *st.port);
-  const size_t most = kind_of(*context).most_bytes_of_reply(*context);
+      std::make_unique<SamplerPortToActors>(self, worker, static_cast<size_t>(context->config.network.chunk_bytes));
+  const ExperienceKind& kind = kind_of(*context);
+  st.sampler = kind.make_sampler(*context, context->make_env, worker, *st.port);
+  const size_t most = kind.most_bytes_of_reply(*context);
   st.parts = PartAssembler(most, most);
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
@@ -286,31 +282,32 @@ WorkerActor::behavior_type rollout_worker(WorkerSelf self, RunContextPtr context
   return {
       [self, context, worker, name](const InferenceReply& reply) { on_reply(self, *context, worker, name, reply); },
       [self, context, worker, name](const Part& part) { on_part(self, *context, worker, name, part); },
-      [self](const Credits& credits) { self->state.core->add_credits(credits.count); },
+      [self](const Credits& credits) { self->state.sampler->add_credits(credits.count); },
       [self, context, worker, name](begin_atom) {
         auto& st = self->state;
-        st.core->begin(st.peers.epoch);
+        st.sampler->begin(st.peers.epoch);
         if (const std::string* state = context->state_of(name)) {
-          restoring([&] { st.core->load(*state); });
-          st.failures_logged = st.core->env_failures();
+          restoring([&] { st.sampler->load(*state); });
+          st.failures_logged = st.sampler->env_failures();
         }
-        self->send(st.peers.replay,
-                   WorkerHello{worker, st.core->groups(), st.core->samples_per_rollout(), spec_fields(*context)});
+        self->send(st.peers.replay, WorkerHello{worker, st.sampler->groups(), samples_per_rollout(context->config),
+                                                spec_fields(*context)});
         log_first_failure(self, name);
         report_failure(self, worker, name);
         beat_after(self, *context, kBeat);
       },
-      [self](retry_atom, uint32_t group) { self->state.core->retry(group); },
-      [self](revive_atom, uint32_t group, uint32_t row) { self->state.core->revive(group, row); },
+      [self](wake_atom, uint32_t group, uint32_t item) { self->state.sampler->wake(group, item); },
       [self, context, worker, name](beat_atom) {
-        self->state.core->beat();
+        self->state.sampler->beat();
         report(self);
         report_failing(self, worker);
         log_failures(self, name);
         log_silence(self, name);
         beat_after(self, *context, kBeat);
       },
-      [self, name](const SaveMessage& save) { self->send(save.recorder, ActorState{name, self->state.core->save()}); },
+      [self, name](const SaveMessage& save) {
+        self->send(save.recorder, ActorState{name, self->state.sampler->save()});
+      },
       [self, worker](const InferenceReplaced& replaced) { replace_inference(self, worker, replaced.inference); },
       [self](const Stop&) {
         report(self, /*last=*/true);  // includes its partial rollouts

@@ -1,5 +1,5 @@
 #pragma once
-// RolloutWorker: the actor around WorkerCore. Detached in the trainer's process; in a process of its own only when its
+// Worker: the actor around a Sampler. Detached in the trainer's process; in a process of its own only when its
 // environment blocks (EnvSpec::blocks), else it shares threads with the others there. Needs no LibTorch. It ends with
 // Fault::peer_gone when the replay buffer is gone.
 
@@ -14,11 +14,11 @@ struct WorkerPeers {
   InferenceService inference;  // may be none: InferenceReplaced brings one
   ReplayService replay;
   StatsService stats;
-  uint32_t epoch = 0;  // of the start of the run, see WorkerCore::begin()
+  uint32_t epoch = 0;  // of the start of the run, see Sampler::begin()
 };
 
-class WorkerPortToActors;
-class WorkerCore;
+class SamplerPortToActors;
+class Sampler;
 
 struct WorkerState {
   static inline const char* name = "worker";
@@ -27,8 +27,8 @@ struct WorkerState {
 
   WorkerPeers peers;
   WorkerMemory memory;
-  std::unique_ptr<WorkerPortToActors> port;
-  std::unique_ptr<WorkerCore> core;
+  std::unique_ptr<SamplerPortToActors> port;
+  std::unique_ptr<Sampler> sampler;
   PartAssembler parts;  // of replies of `peers.inference`
   uint64_t failures_logged = 0;
   std::chrono::steady_clock::time_point next_failure_line = {};
@@ -37,7 +37,7 @@ struct WorkerState {
   std::chrono::steady_clock::time_point next_silence_line = {}, next_forward_line = {};
 };
 
-WorkerActor::behavior_type rollout_worker(SelfPointer<WorkerActor, WorkerState> self, RunContextPtr context,
-                                          uint64_t worker, WorkerPeers peers);
+WorkerActor::behavior_type worker_actor(SelfPointer<WorkerActor, WorkerState> self, RunContextPtr context,
+                                        uint64_t worker, WorkerPeers peers);
 
 }  // namespace troupe

@@ -6,8 +6,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/answer_core.h"
-#include "actors/answer_worker.h"
+#include "actors/experience/common/sampler.h"
 #include "actors/generation.h"
 #include "actors/inference.h"
 #include "actors/prefetcher.h"
@@ -15,7 +14,6 @@
 #include "actors/supervisor.h"
 #include "actors/trainer.h"
 #include "actors/worker.h"
-#include "actors/worker_core.h"
 
 namespace troupe::sim {
 
@@ -32,14 +30,7 @@ inline WorkerState* worker_of(caf::abstract_actor* a) { return state_of<SelfPoin
 inline GenerationState* generation_of(caf::abstract_actor* a) {
   return state_of<SelfPointer<InferenceActor, GenerationState>>(a);
 }
-inline AnswerWorkerState* answer_worker_of(caf::abstract_actor* a) {
-  return state_of<SelfPointer<WorkerActor, AnswerWorkerState>>(a);
-}
-// The number of a worker of either kind of run.
-inline uint64_t worker_number(caf::abstract_actor* a) {
-  if (const WorkerState* worker = worker_of(a)) return worker->core->report().worker;
-  return answer_worker_of(a)->core->report().worker;
-}
+inline uint64_t worker_number(caf::abstract_actor* a) { return worker_of(a)->sampler->report().worker; }
 inline TrainerState* trainer_of(caf::abstract_actor* a) { return state_of<SelfPointer<TrainerActor, TrainerState>>(a); }
 inline PrefetcherState* prefetcher_of(caf::abstract_actor* a) {
   return state_of<SelfPointer<PrefetcherActor, PrefetcherState>>(a);

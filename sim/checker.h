@@ -27,7 +27,7 @@ struct KnownActor {
   bool initialized = false;
   uint64_t process = 0;  // the trainer's process that ran when it was first seen
 
-  bool is_worker() const { return kind == "worker" || kind == "answer worker"; }
+  bool is_worker() const { return kind == "worker"; }
   bool is_inference() const { return kind == "inference" || kind == "generation"; }
 };
 

@@ -116,8 +116,8 @@ void Checker::after(caf::scheduled_actor& actor) {
   }
   if (known.kind == "worker") {
     const WorkerState& state = *worker_of(&actor);
-    if (state.core && state.core->credits() > state.core->groups() * kCreditsPerGroup)
-      world_.violate(name_of(actor.id()) + " holds " + std::to_string(state.core->credits()) + " credits");
+    if (state.sampler && state.sampler->credits() > state.sampler->groups() * kCreditsPerGroup)
+      world_.violate(name_of(actor.id()) + " holds " + std::to_string(state.sampler->credits()) + " credits");
   }
 }
 
@@ -198,14 +198,9 @@ std::string Checker::dump() {
     if (const auto* s = generation_of(pointer->get()))
       text += (s->version ? " version " + s->version->text() : " no weights") + ", pending " +
               std::to_string(s->pending.size()) + (s->stepping ? ", computes" : "");
-    if (const auto* s = answer_worker_of(pointer->get()); s != nullptr && s->core) {
-      const WorkerReport report = s->core->report();
-      text += " id " + std::to_string(report.worker) + ", requests " + std::to_string(report.requests) + ", retries " +
-              std::to_string(report.retries) + ", last error " + report.last_error;
-    }
-    if (const auto* s = worker_of(pointer->get()); s != nullptr && s->core) {
-      const WorkerReport report = s->core->report();
-      text += " id " + std::to_string(report.worker) + ", credits " + std::to_string(s->core->credits()) +
+    if (const auto* s = worker_of(pointer->get()); s != nullptr && s->sampler) {
+      const WorkerReport report = s->sampler->report();
+      text += " id " + std::to_string(report.worker) + ", credits " + std::to_string(s->sampler->credits()) +
               ", partial rollouts " + std::to_string(report.partial.size()) + ", requests " +
               std::to_string(report.requests) + ", retries " + std::to_string(report.retries) + ", last error " +
               report.last_error;

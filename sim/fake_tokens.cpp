@@ -30,7 +30,7 @@ class FakeTask final : public Task {
 
  private:
   bool is_right(const Prompt& prompt, std::string_view answer) const override {
-    world_.produced += world_.running_kind == "answer worker";  // one call per answer, as none is empty
+    world_.produced += world_.running_kind == "worker";  // one call per answer, as none is empty
     return derive_key(derive_key(0, prompt.text), answer) % 2 == 0;
   }
   World& world_;

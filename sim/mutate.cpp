@@ -100,7 +100,10 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
     }
   }
   if (kind == "worker") {
-    if (auto* reply = mutable_content<InferenceReply>(element); reply != nullptr && reply->fault == Fault::none) {
+    if (m == Mutation::epoch_ignored) worker_of(&actor)->peers.epoch = 0;
+    auto* reply = mutable_content<InferenceReply>(element);
+    if (reply != nullptr && std::holds_alternative<AnswerReply>(reply->body)) mutate_reply(m, reply->answers());
+    if (reply != nullptr && std::holds_alternative<StepReply>(reply->body)) {
       StepReply& steps = reply->steps();
       if (m == Mutation::reply_twice && run.chance(0.05)) again();
       if (m == Mutation::reply_lost && run.chance(0.1)) reply->id += 1000;
@@ -126,11 +129,6 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (m == Mutation::credit_extra) credits->count += 3;
     }
   }
-  if (kind == "answer worker" && m == Mutation::epoch_ignored)
-    if (auto* credits = mutable_content<Credits>(element)) credits->epoch = 0;
-  if (kind == "answer worker")
-    if (auto* reply = mutable_content<InferenceReply>(element); reply != nullptr && reply->fault == Fault::none)
-      mutate_reply(m, reply->answers());
   if (kind == "replay" && is_token_run(run.scenario().config)) {
     if (auto* message = mutable_content<RolloutMessage>(element)) mutate_answers(run, *message);
   } else if (kind == "replay") {

@@ -4,19 +4,32 @@
 #include <string>
 
 #include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/answers/answer_sampler.h"
 #include "actors/experience/grid/grid_checks.h"
+#include "actors/experience/grid/step_sampler.h"
 
 namespace troupe {
 
 namespace {
 
+std::unique_ptr<Sampler> make_step_sampler(const RunSpec& run, const EnvFactory& make_env, uint64_t worker,
+                                           SamplerPort& port) {
+  const auto make = [&] { return make_env(run.config.env); };
+  return std::make_unique<StepSampler>(run.config, run.recurrence, worker, make, port);
+}
+
+std::unique_ptr<Sampler> make_answer_sampler(const RunSpec& run, const EnvFactory& /*make_env*/, uint64_t worker,
+                                             SamplerPort& port) {
+  return std::make_unique<AnswerSampler>(run.config, run.tokens, worker, port);
+}
+
 // In the order of RolloutBody.
 constexpr ExperienceKind kKinds[] = {
     {"steps of environments", grid_misfit, most_bytes_of_grid, most_bytes_of_step_request, most_bytes_of_step_reply,
-     [](const Rollout&) { return AnswerCounts(); }, [](const Rollout&, const RolloutUnit&) { return AnswerCounts(); },
-     [](const Rollout&) { return false; }},
+     make_step_sampler, [](const Rollout&) { return AnswerCounts(); },
+     [](const Rollout&, const RolloutUnit&) { return AnswerCounts(); }, [](const Rollout&) { return false; }},
     {"answers", answers_misfit, most_bytes_of_answers, most_bytes_of_answer_request, most_bytes_of_answer_reply,
-     count_answers, count_answers_of, without_spread},
+     make_answer_sampler, count_answers, count_answers_of, without_spread},
 };
 static_assert(std::size(kKinds) == std::variant_size_v<RolloutBody>);
 

@@ -30,10 +30,9 @@ struct WorkerHello {
 
 struct Credits {
   uint32_t count = 0;
-  uint32_t epoch = 0;  // of the run; part of the key of the prompts that a worker of a token run draws
 
   template <class I> friend typename I::result_type inspect(I& f, Credits& x) {
-    return f(caf::meta::type_name("Credits"), x.count, x.epoch);
+    return f(caf::meta::type_name("Credits"), x.count);
   }
 };
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "actors/state_bytes.h"
+#include "actors/experience/common/state_bytes.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

@@ -5,7 +5,7 @@
 
 #include "actors/experience/grid/grid_checks.h"
 #include "actors/experience/kinds.h"
-#include "actors/rollout_writer.h"
+#include "actors/experience/grid/rollout_writer.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

@@ -119,7 +119,7 @@ class Pipeline {
     self_->send(publisher_, WeightsMessage{weights_});
     if (!own_process) {
       system_.stop_at_end(
-          spawn_on(system, true, rollout_worker, context, uint64_t{0}, WorkerPeers{inference, replay_, stats}));
+          spawn_on(system, true, worker_actor, context, uint64_t{0}, WorkerPeers{inference, replay_, stats}));
       return;
     }
     const JoinService server = system_.stop_at_end(system.spawn(

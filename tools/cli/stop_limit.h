@@ -7,7 +7,7 @@
 #include <functional>
 #include <thread>
 
-#include "actors/environment_calls.h"
+#include "actors/experience/grid/environment_calls.h"
 #include "runtime/base/mutex.h"
 #include "tools/cli/stop_signals.h"
 

@@ -1,31 +1,27 @@
-// WorkerCore::save and load: the state of a worker of a deterministic run, as bytes.
+// save_parts() and load_parts(): the state of a worker of a deterministic run, as bytes.
 #include <cstring>
 #include <stdexcept>
 
-#include "actors/array_rows.h"
-#include "actors/environment_calls.h"
-#include "actors/state_bytes.h"
-#include "actors/worker_core.h"
+#include "actors/experience/common/state_bytes.h"
+#include "actors/experience/grid/array_rows.h"
+#include "actors/experience/grid/environment_calls.h"
+#include "actors/experience/grid/step_sampler.h"
 
 namespace troupe {
 
-std::string WorkerCore::save() const {
-  TROUPE_CHECK(credits_ == 0, credits_);
-  std::vector<std::string> groups;
-  for (const auto& group : groups_) groups.push_back(save(*group));
-  return to_bytes(next_request_, sequence_, report_, groups);
+std::vector<std::string> StepSampler::save_parts() const {
+  std::vector<std::string> parts;
+  for (const auto& group : groups_) parts.push_back(save_group(*group));
+  return parts;
 }
 
-void WorkerCore::load(const std::string& bytes) {
-  std::vector<std::string> groups;
-  from_bytes(bytes, "worker " + std::to_string(worker_), next_request_, sequence_, report_, groups);
-  TROUPE_CHECK(groups.size() == groups_.size(), groups.size(), groups_.size());
-  for (size_t g = 0; g < groups.size(); ++g) load(*groups_[g], groups[g]);
+void StepSampler::load_parts(const std::vector<std::string>& parts) {
+  TROUPE_CHECK(parts.size() == groups_.size(), parts.size(), groups_.size());
+  for (size_t g = 0; g < parts.size(); ++g) load_group(*groups_[g], parts[g]);
 }
 
-std::string WorkerCore::save(const Group& group) const {
-  TROUPE_CHECK(!group.running && !group.closing && group.outstanding == 0 && group.resting == 0 && !group.parked,
-               group.id);
+std::string StepSampler::save_group(const Group& group) const {
+  TROUPE_CHECK(!group.running && !group.closing && group.resting == 0 && !group.parked, group.id);
   std::string env;
   {
     EnvironmentCall call;
@@ -40,7 +36,7 @@ std::string WorkerCore::save(const Group& group) const {
   return group.recurrent.empty() ? with() : with(group.recurrent.state(), group.recurrent.starts());
 }
 
-void WorkerCore::load(Group& group, const std::string& bytes) {
+void StepSampler::load_group(Group& group, const std::string& bytes) {
   const std::string whose = "worker " + std::to_string(worker_) + " group " + std::to_string(group.id);
   std::string env;
   Arrays observations;

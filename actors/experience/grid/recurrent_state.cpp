@@ -1,4 +1,4 @@
-#include "actors/recurrent_state.h"
+#include "actors/experience/grid/recurrent_state.h"
 
 #include <algorithm>
 

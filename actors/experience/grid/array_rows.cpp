@@ -1,4 +1,4 @@
-#include "actors/array_rows.h"
+#include "actors/experience/grid/array_rows.h"
 
 #include <cstring>
 

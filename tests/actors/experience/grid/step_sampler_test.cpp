@@ -1,4 +1,4 @@
-#include "actors/worker_core.h"
+#include "actors/experience/grid/step_sampler.h"
 
 #include <algorithm>
 #include <deque>
@@ -78,15 +78,15 @@ class Level : public Counter {
 };
 
 // Records what the worker sends, and answers like a policy whose value is ten times the observation.
-struct Port : WorkerPort {
+struct Port : SamplerPort {
   void ask(InferenceRequest request) override { requests.push_back(std::move(request)); }
   void pause(uint32_t) override { ++pauses; }
   void push(RolloutPtr rollout) override {
     finished += rollout->episodes.count();
     rollouts.push_back(std::move(rollout));
   }
-  void retry_later(uint32_t group, std::chrono::milliseconds) override { retries.push_back(group); }
-  void revive_later(uint32_t group, uint32_t row, std::chrono::milliseconds delay) override {
+  void wake_later(uint32_t group, uint32_t row, std::chrono::milliseconds delay) override {
+    if (row == Sampler::kAskAgain) return retries.push_back(group);
     revivals.emplace_back(group, row);
     delays.push_back(delay.count());
   }
@@ -148,10 +148,10 @@ struct Fixture {
     Counter::length = 3;
     config.rollout.length = length;
     config.workers.groups = groups;
-    core = std::make_unique<WorkerCore>(
+    core = std::make_unique<StepSampler>(
         config, recurrence, 0, [rows] { return std::make_unique<Batched<Counter>>(Counter::spec(), rows); }, port);
     port.recurrent = recurrence.state_size > 0;
-    core->begin();
+    core->begin(0);
   }
   void serve(int count) {
     for (int i = 0; i < count; ++i) core->on_reply(port.answer_of(port.next()));
@@ -159,12 +159,12 @@ struct Fixture {
 
   RunConfig config;
   Port port;
-  std::unique_ptr<WorkerCore> core;
+  std::unique_ptr<StepSampler> core;
 };
 
 }  // namespace
 
-TEST_CASE("worker_core: a worker is failing if the last step of every row failed, until a row makes a step") {
+TEST_CASE("step_sampler: a worker is failing if the last step of every row failed, until a row makes a step") {
   Fixture f(8, 2);
   CHECK(!f.core->failing());
   f.core->add_credits(1);
@@ -174,7 +174,7 @@ TEST_CASE("worker_core: a worker is failing if the last step of every row failed
   f.serve(1);
   CHECK(f.core->failing() == "row 0: broken on purpose");
   CHECK(f.core->report().env_failures == 2);
-  f.core->revive(0, 0);
+  f.core->wake(0, 0);
   CHECK(f.core->failing());
   Counter::broken = false;
   f.serve(1);  // the row restarts
@@ -182,7 +182,7 @@ TEST_CASE("worker_core: a worker is failing if the last step of every row failed
   CHECK(!f.core->failing());
 }
 
-TEST_CASE("worker_core: a worker is not failing if one group makes steps; a group without a credit does not count") {
+TEST_CASE("step_sampler: a worker is not failing if one group makes steps; a group without a credit does not count") {
   Fixture f(8, 1, 2);
   f.core->add_credits(1);
   Counter::broken = true;
@@ -194,14 +194,14 @@ TEST_CASE("worker_core: a worker is not failing if one group makes steps; a grou
   CHECK(!f.core->failing());
 }
 
-TEST_CASE("worker_core: a worker whose last step failed is not failing while it has no credit") {
+TEST_CASE("step_sampler: a worker whose last step failed is not failing while it has no credit") {
   Fixture f(2, 2);
   f.core->add_credits(1);
   f.serve(1);
   Counter::broken = true;
   f.serve(1);
   CHECK(f.core->failing());  // the rollout still needs its last values
-  for (uint32_t row : {0, 1}) f.core->revive(0, row);
+  for (uint32_t row : {0, 1}) f.core->wake(0, row);
   f.serve(1);
   REQUIRE(f.port.rollouts.size() == 1);
   CHECK(f.port.requests.empty());
@@ -216,22 +216,22 @@ namespace {
 // A worker with one row in each group, of which some do not start: they are as after their process was killed.
 struct Starts : Fixture {
   explicit Starts(const std::deque<bool>& no_start) : Fixture(8, 1, static_cast<int64_t>(no_start.size())) {
-    core = std::make_unique<WorkerCore>(
+    core = std::make_unique<StepSampler>(
         config, Recurrence{}, 0, [] { return std::make_unique<Batched<Counter>>(Counter::spec(), 1); }, port);
     Counter::hanging = no_start;
-    core->begin();
+    core->begin(0);
   }
 };
 
 }  // namespace
 
-TEST_CASE("worker_core: a worker none of whose groups starts is failing, before it has a credit") {
+TEST_CASE("step_sampler: a worker none of whose groups starts is failing, before it has a credit") {
   Starts f({true, true});
   CHECK(f.core->failing() == "row 0: hangs");
   CHECK(f.core->report().env_failures == 2);
 }
 
-TEST_CASE("worker_core: a worker with a group that started is not failing before that group has had a credit") {
+TEST_CASE("step_sampler: a worker with a group that started is not failing before that group has had a credit") {
   for (const std::deque<bool>& no_start : {std::deque<bool>{true, false}, {false, true}}) {
     Starts f(no_start);
     CHECK(!f.core->failing());
@@ -239,7 +239,7 @@ TEST_CASE("worker_core: a worker with a group that started is not failing before
   }
 }
 
-TEST_CASE("worker_core: a group that did not start no longer counts as failing after its first step") {
+TEST_CASE("step_sampler: a group that did not start no longer counts as failing after its first step") {
   Starts f({true});
   REQUIRE(f.core->failing());
   f.core->add_credits(1);
@@ -248,7 +248,7 @@ TEST_CASE("worker_core: a group that did not start no longer counts as failing a
   CHECK(!f.core->failing());
 }
 
-TEST_CASE("worker_core: beside a group that did not start, one that had its credit counts by its own steps") {
+TEST_CASE("step_sampler: beside a group that did not start, one that had its credit counts by its own steps") {
   Starts f({false, true});
   f.core->add_credits(1);  // of the first group
   CHECK(!f.core->failing());
@@ -256,16 +256,16 @@ TEST_CASE("worker_core: beside a group that did not start, one that had its cred
   f.serve(1);
   CHECK(f.core->failing() == "row 0: broken on purpose");
   Counter::broken = false;
-  f.core->revive(0, 0);
+  f.core->wake(0, 0);
   f.serve(2);  // the row restarts, and makes a step
   CHECK(!f.core->failing());
 }
 
-TEST_CASE("worker_core: the masks of a row that failed, rests and starts again are those of its environment") {
+TEST_CASE("step_sampler: the masks of a row that failed, rests and starts again are those of its environment") {
   Fixture f(8, 2);
-  WorkerCore core(
+  StepSampler core(
       f.config, {}, 0, [] { return std::make_unique<Batched<MaskedCounter>>(MaskedCounter::spec(), 2); }, f.port);
-  core.begin();
+  core.begin(0);
   core.add_credits(1);
   const auto serve = [&](const std::vector<uint8_t>& masks) {
     const InferenceRequest request = f.port.next();
@@ -275,23 +275,23 @@ TEST_CASE("worker_core: the masks of a row that failed, rests and starts again a
     core.on_reply(reply);
   };
   serve({0, 1, 0, 1});
-  core.revive(0, 0);
+  core.wake(0, 0);
   serve({0, 1, 0, 1});  // both rows failed and have begun an episode; row 1 rests
   serve({0, 1, 1, 1});  // row 0 has begun again; row 1 has no observation
-  core.revive(0, 1);
+  core.wake(0, 1);
   serve({0, 1, 1, 1});
   serve({0, 1, 0, 1});
   CHECK(core.report().env_failures == 2);
 }
 
-TEST_CASE("worker_core: without a credit there is no request") {
+TEST_CASE("step_sampler: without a credit there is no request") {
   Fixture f;
   CHECK(f.port.requests.empty());
   f.core->add_credits(1);
   CHECK(f.port.requests.size() == 1);
 }
 
-TEST_CASE("worker_core: without a further credit a request for values only completes the rollout") {
+TEST_CASE("step_sampler: without a further credit a request for values only completes the rollout") {
   Fixture f;
   f.core->add_credits(1);
   f.serve(2);
@@ -306,7 +306,7 @@ TEST_CASE("worker_core: without a further credit a request for values only compl
   CHECK(rollout.grid().next_values == Array::of<float>({2, 2}, {10.0f, 10.0f, 20.0f, 20.0f}));
 }
 
-TEST_CASE("worker_core: with a further credit the next request for actions completes the rollout") {
+TEST_CASE("step_sampler: with a further credit the next request for actions completes the rollout") {
   Fixture f;
   f.core->add_credits(2);
   f.serve(2);
@@ -317,7 +317,7 @@ TEST_CASE("worker_core: with a further credit the next request for actions compl
   CHECK(f.port.rollouts[0]->grid().next_values.view<float>()[2] == 20.0f);
 }
 
-TEST_CASE("worker_core: a truncated episode gets the value of its final observation") {
+TEST_CASE("step_sampler: a truncated episode gets the value of its final observation") {
   Fixture f(4, 1);
   f.core->add_credits(1);
   f.serve(3);  // the third step truncates
@@ -331,7 +331,7 @@ TEST_CASE("worker_core: a truncated episode gets the value of its final observat
 }
 
 TEST_CASE(
-    "worker_core: an episode is in the rollout with its last step, and in reports until that rollout is complete") {
+    "step_sampler: an episode is in the rollout with its last step, and in reports until that rollout is complete") {
   Fixture f(2, 1);  // the third step truncates
   f.core->add_credits(2);
   f.serve(3);
@@ -348,7 +348,7 @@ TEST_CASE(
   CHECK(f.core->report().partial.empty());
 }
 
-TEST_CASE("worker_core: an episode truncated in the last step of a rollout gets the value of its final observation") {
+TEST_CASE("step_sampler: an episode truncated in the last step of a rollout gets the value of its final observation") {
   Fixture f(3, 1);
   f.core->add_credits(1);
   f.serve(4);
@@ -356,31 +356,33 @@ TEST_CASE("worker_core: an episode truncated in the last step of a rollout gets 
   CHECK(f.port.rollouts[0]->grid().next_values.view<float>()[2] == 30.0f);
 }
 
-TEST_CASE("worker_core: a reply to a request that was repeated in the meantime is ignored") {
+TEST_CASE("step_sampler: of two replies to a request that was repeated the first one counts") {
   Fixture f;
   f.core->add_credits(1);
   const InferenceRequest first = f.port.next();
-  f.core->retry(0);
+  f.core->wake(0, Sampler::kAskAgain);
+  const InferenceRequest again = f.port.next();
   f.core->on_reply(f.port.answer_of(first));
-  CHECK(f.port.requests.size() == 1);  // the repeated request is still pending
-  f.serve(1);
+  CHECK(f.port.requests.size() == 1);  // for the next step
+  f.core->on_reply(f.port.answer_of(again));
+  CHECK(f.port.requests.size() == 1);
   REQUIRE(f.core->report().partial.size() == 1);
   CHECK(f.core->report().partial[0].samples == 2);
   CHECK(f.core->report().partial[0].env_steps == 2);
 }
 
-TEST_CASE("worker_core: a repeated request has the same observations and seeds") {
+TEST_CASE("step_sampler: a repeated request has the same observations and seeds") {
   Fixture f;
   f.core->add_credits(1);
   const InferenceRequest first = f.port.next();
-  f.core->retry_all();
+  f.core->ask_all_again();
   const InferenceRequest second = f.port.next();
-  CHECK(second.id != first.id);
+  CHECK(second.id == first.id);
   CHECK(second.steps().seeds == first.steps().seeds);
   CHECK(second.steps().observations == first.steps().observations);
 }
 
-TEST_CASE("worker_core: a request is repeated after a pause if it failed, or after some beats without a reply") {
+TEST_CASE("step_sampler: a request is repeated after a pause if it failed, or after some beats without a reply") {
   Fixture f;
   f.core->add_credits(1);
   InferenceReply failed;
@@ -388,13 +390,13 @@ TEST_CASE("worker_core: a request is repeated after a pause if it failed, or aft
   failed.fault = Fault::forward_failed;
   f.core->on_reply(failed);
   CHECK(f.port.retries == std::vector<uint32_t>{0});
-  f.core->retry(0);
+  f.core->wake(0, Sampler::kAskAgain);
   f.port.next();
   for (uint32_t i = 0; i < RequestRetry::kPatience; ++i) f.core->beat();
   CHECK(f.port.requests.size() == 1);
 }
 
-TEST_CASE("worker_core: a worker counts as failing while inference keeps failing on its request") {
+TEST_CASE("step_sampler: a worker counts as failing while inference keeps failing on its request") {
   Fixture f;
   f.core->add_credits(1);
   const auto fail = [&](Fault fault) {
@@ -403,7 +405,7 @@ TEST_CASE("worker_core: a worker counts as failing while inference keeps failing
     failed.fault = fault;
     failed.error = "value of row 0 is not finite";
     f.core->on_reply(failed);
-    f.core->retry(0);
+    f.core->wake(0, Sampler::kAskAgain);
   };
   for (uint32_t i = 0; i < RequestRetry::kMostFailures; ++i) fail(Fault::shutting_down);
   for (uint32_t i = 0; i + 1 < RequestRetry::kFailing; ++i) fail(Fault::forward_failed);
@@ -426,7 +428,7 @@ TEST_CASE("worker_core: a worker counts as failing while inference keeps failing
   }
 }
 
-TEST_CASE("worker_core: after kSilence beats without a reply the beats of silence are reported, until a reply") {
+TEST_CASE("step_sampler: after kSilence beats without a reply the beats of silence are reported, until a reply") {
   Fixture f;
   f.core->add_credits(1);
   for (uint32_t i = 0; i + 1 < RequestRetry::kSilence; ++i) f.core->beat();
@@ -442,10 +444,10 @@ TEST_CASE("worker_core: after kSilence beats without a reply the beats of silenc
   CHECK(f.core->beats_without_answer() == 0);
 }
 
-TEST_CASE("worker_core: the epoch of the start chooses the episodes and the draws of actions") {
+TEST_CASE("step_sampler: the epoch of the start chooses the episodes and the draws of actions") {
   const auto first_request = [](uint32_t epoch, uint64_t worker) {
     Port port;
-    WorkerCore core(RunConfig(), {}, worker, [] { return std::make_unique<Batched<Level>>(Level::spec(), 2); }, port);
+    StepSampler core(RunConfig(), {}, worker, [] { return std::make_unique<Batched<Level>>(Level::spec(), 2); }, port);
     core.begin(epoch);
     core.add_credits(1);
     return port.next();
@@ -463,7 +465,7 @@ TEST_CASE("worker_core: the epoch of the start chooses the episodes and the draw
   CHECK(first_request(1, 0).steps().seeds == first_request(1, 0).steps().seeds);
 }
 
-TEST_CASE("worker_core: with two credits each of two groups has a request") {
+TEST_CASE("step_sampler: with two credits each of two groups has a request") {
   Fixture f(2, 2, 2);
   f.core->add_credits(1);
   CHECK(f.port.requests.size() == 1);
@@ -472,7 +474,7 @@ TEST_CASE("worker_core: with two credits each of two groups has a request") {
   CHECK(f.port.requests[0].group != f.port.requests[1].group);
 }
 
-TEST_CASE("worker_core: a group whose rows all failed waits until one is revived") {
+TEST_CASE("step_sampler: a group whose rows all failed waits until one is revived") {
   Fixture f(4, 1);
   f.core->add_credits(1);
   Counter::broken = true;
@@ -480,12 +482,12 @@ TEST_CASE("worker_core: a group whose rows all failed waits until one is revived
   CHECK(f.port.requests.empty());
   REQUIRE(f.port.revivals.size() == 1);
   Counter::broken = false;
-  f.core->revive(0, 0);
+  f.core->wake(0, 0);
   CHECK(f.port.requests.size() == 1);
   CHECK(f.core->report().env_failures == 1);
 }
 
-TEST_CASE("worker_core: the pause doubles with each failure in a row, and the last failure ends the worker") {
+TEST_CASE("step_sampler: the pause doubles with each failure in a row, and the last failure ends the worker") {
   Fixture f(4, 1);
   f.core->add_credits(10);
   Counter::broken = true;
@@ -494,14 +496,14 @@ TEST_CASE("worker_core: the pause doubles with each failure in a row, and the la
       [&] {
         for (int i = 0; i < 4 * quarantine; ++i) {
           f.serve(1);
-          if (f.port.requests.empty()) f.core->revive(0, 0);
+          if (f.port.requests.empty()) f.core->wake(0, 0);
         }
       }(),
       doctest::Contains("broken on purpose"), std::runtime_error);
   CHECK(f.port.delays == std::vector<int64_t>{100, 200, 400, 800});
 }
 
-TEST_CASE("worker_core: rollouts of a worker are numbered without gaps") {
+TEST_CASE("step_sampler: rollouts of a worker are numbered without gaps") {
   Fixture f;
   f.core->add_credits(3);
   f.serve(7);
@@ -509,15 +511,15 @@ TEST_CASE("worker_core: rollouts of a worker are numbered without gaps") {
   for (uint64_t i = 0; i < 3; ++i) CHECK(f.port.rollouts[i]->sequence == i);
 }
 
-TEST_CASE("worker_core: policy parameters go from replies into the rollout if the loss needs them") {
+TEST_CASE("step_sampler: policy parameters go from replies into the rollout if the loss needs them") {
   Fixture f;
   f.core->add_credits(1);
   f.serve(3);
   CHECK(f.port.rollouts.at(0)->grid().policy_parameters.empty());  // the loss does not need them
   f.port.parameters = 2;
   f.config.algorithm.kl = "full";
-  WorkerCore core(f.config, {}, 0, [] { return std::make_unique<Batched<Counter>>(Counter::spec(), 2); }, f.port);
-  core.begin();
+  StepSampler core(f.config, {}, 0, [] { return std::make_unique<Batched<Counter>>(Counter::spec(), 2); }, f.port);
+  core.begin(0);
   core.add_credits(1);
   for (int i = 0; i < 3; ++i) core.on_reply(f.port.answer_of(f.port.next()));
   CHECK(f.port.rollouts.at(1)->grid().policy_parameters == Array::of<float>({2, 2, 2}, {0, 0, 0, 0, 10, 10, 10, 10}));
@@ -526,7 +528,7 @@ TEST_CASE("worker_core: policy parameters go from replies into the rollout if th
   CHECK(core.on_reply(f.port.answer_of(f.port.next())).value_or("").starts_with("policy_parameters is "));
 }
 
-TEST_CASE("worker_core: the recurrent state of a row goes from a reply to the next request and into the rollout") {
+TEST_CASE("step_sampler: the recurrent state of a row goes from a reply to the next request and into the rollout") {
   Fixture f(4, 2, 1, {.state_size = 1, .sequence = 2, .burn_in = 0});
   f.core->add_credits(3);
   std::vector<float> observed, states;
@@ -568,31 +570,31 @@ TEST_CASE("worker_core: the recurrent state of a row goes from a reply to the ne
   }
 }
 
-TEST_CASE("worker_core: the first observation of a row after a failure starts an episode") {
+TEST_CASE("step_sampler: the first observation of a row after a failure starts an episode") {
   Fixture f(8, 1, 1, {.state_size = 1, .sequence = 1, .burn_in = 0});
   f.core->add_credits(1);
   f.serve(1);
   Counter::broken = true;
   f.serve(1);
   Counter::broken = false;
-  f.core->revive(0, 0);
+  f.core->wake(0, 0);
   const InferenceRequest request = f.port.next();
   CHECK(request.steps().starts.view<uint8_t>()[0] == 1);
 }
 
-TEST_CASE("worker_core: a repeated request has the same recurrent state") {
+TEST_CASE("step_sampler: a repeated request has the same recurrent state") {
   Fixture f(4, 2, 1, {.state_size = 1, .sequence = 4, .burn_in = 0});
   f.core->add_credits(1);
   f.serve(2);
   const InferenceRequest first = f.port.next();
-  f.core->retry_all();
+  f.core->ask_all_again();
   const InferenceRequest again = f.port.next();
-  CHECK(again.id != first.id);
+  CHECK(again.id == first.id);
   CHECK(again.steps().state == first.steps().state);
   CHECK(again.steps().starts == first.steps().starts);
 }
 
-TEST_CASE("worker_core: a reply whose recurrent state does not fit is refused, and the request is repeated later") {
+TEST_CASE("step_sampler: a reply whose recurrent state does not fit is refused, and the request is repeated later") {
   Fixture f(4, 2, 1, {.state_size = 1, .sequence = 4, .burn_in = 0});
   f.core->add_credits(1);
   InferenceReply reply = f.port.answer_of(f.port.next());
@@ -601,7 +603,7 @@ TEST_CASE("worker_core: a reply whose recurrent state does not fit is refused, a
   CHECK(f.port.retries == std::vector<uint32_t>{0});
 }
 
-TEST_CASE("worker_core: a loaded worker has the recurrent state of the one that was saved") {
+TEST_CASE("step_sampler: a loaded worker has the recurrent state of the one that was saved") {
   const Recurrence recurrence{.state_size = 1, .sequence = 2, .burn_in = 0};
   Fixture saved(2, 2, 1, recurrence), loaded(2, 2, 1, recurrence), other(2, 2, 1);
   saved.core->add_credits(1);
@@ -616,7 +618,7 @@ TEST_CASE("worker_core: a loaded worker has the recurrent state of the one that 
   CHECK(next.steps().starts.view<uint8_t>()[0] == 0);
 }
 
-TEST_CASE("worker_core: a worker that is loaded from bytes continues like the one that was saved") {
+TEST_CASE("step_sampler: a worker that is loaded from bytes continues like the one that was saved") {
   Fixture saved(2, 2, 2), loaded(2, 2, 2);
   saved.core->add_credits(2);
   saved.serve(6);  // both groups are idle, in the middle of an episode
@@ -643,7 +645,7 @@ TEST_CASE("worker_core: a worker that is loaded from bytes continues like the on
   }
 }
 
-TEST_CASE("worker_core: saving fails during a rollout, and loading fails for a worker with other sizes") {
+TEST_CASE("step_sampler: saving fails during a rollout, and loading fails for a worker with other sizes") {
   Fixture f(2, 2, 1), wider(2, 3, 1);
   CHECK_THROWS_AS(wider.core->load(f.core->save()), InvariantError);
   CHECK_THROWS_WITH(f.core->load("xyz"), doctest::Contains("worker 0: its saved state of 3 bytes"));

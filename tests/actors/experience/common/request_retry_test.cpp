@@ -1,4 +1,4 @@
-#include "actors/request_retry.h"
+#include "actors/experience/common/request_retry.h"
 
 #include "tests/support/test.h"
 

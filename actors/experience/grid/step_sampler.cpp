@@ -1,11 +1,11 @@
-#include "actors/worker_core.h"
+#include "actors/experience/grid/step_sampler.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
-#include "actors/array_rows.h"
-#include "actors/environment_calls.h"
+#include "actors/experience/grid/array_rows.h"
+#include "actors/experience/grid/environment_calls.h"
 #include "actors/experience/grid/grid_checks.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/rng.h"
@@ -13,8 +13,6 @@
 namespace troupe {
 
 namespace {
-
-using WallClock = std::chrono::steady_clock;
 
 // In rows that failed, allows all categories of each choice for which the mask allows none: the policy needs one, and
 // the row fails if its action is executed. All other masks stay, because a row that failed may act on its observation.
@@ -31,16 +29,14 @@ void allow_where_none(const ActionSpec& spec, EnvStep& step) {
 
 }  // namespace
 
-WorkerCore::WorkerCore(const RunConfig& config, const Recurrence& recurrence, uint64_t worker, const EnvFactory& make,
-                       WorkerPort& port)
-    : config_(config),
+StepSampler::StepSampler(const RunConfig& config, const Recurrence& recurrence, uint64_t worker, const EnvFactory& make,
+                         SamplerPort& port)
+    : Sampler(worker, config.workers.groups, port),
+      config_(config),
       recurrence_(recurrence),
-      worker_(worker),
-      port_(port),
       keep_tasks_(rollout_extras(config.algorithm).tasks),
       keep_observations_(rollout_extras(config.algorithm).next_observations),
       keep_parameters_(rollout_extras(config.algorithm).policy_parameters) {
-  report_.worker = worker;
   for (int64_t g = 0; g < config.workers.groups; ++g) {
     auto group = std::make_unique<Group>();
     group->id = static_cast<uint32_t>(g);
@@ -56,23 +52,19 @@ WorkerCore::WorkerCore(const RunConfig& config, const Recurrence& recurrence, ui
   }
 }
 
-WorkerCore::~WorkerCore() {
+StepSampler::~StepSampler() {
   for (auto& group : groups_) group->env->begin_close();  // the destructors wait
 }
 
-uint64_t WorkerCore::samples_per_rollout() const {
-  return static_cast<uint64_t>(config_.rollout.length * groups_.front()->env->rows());
-}
-
 // Makes the writer of the first rollout, into which the environment writes its current observations.
-void WorkerCore::first_rollout(Group& group) {
+void StepSampler::first_rollout(Group& group) {
   group.current =
       std::make_unique<RolloutWriter>(group.env->spec(), config_.rollout.length, group.env->rows(), recurrence_);
   group.step.observations = group.current->observations_at(0);
   group.step.action_mask = group.current->action_mask_at(0);
 }
 
-void WorkerCore::begin(uint32_t epoch) {
+void StepSampler::begin(uint32_t epoch) {
   const uint64_t seed = epoch == 0 ? config_.seed : derive_key(config_.seed, "epoch", epoch);
   action_key_ = derive_key(seed, "action", worker_);
   const auto first_row = [&](const Group& group) {
@@ -90,34 +82,28 @@ void WorkerCore::begin(uint32_t epoch) {
     }
     group->start_failed =
         std::ranges::all_of(group->step.failed.view<uint8_t>(), [](uint8_t each) { return each != 0; });
-    if (group->start_failed) stepping_ += WallClock::now() - begin;
+    if (group->start_failed) busy_ += WallClock::now() - begin;
     note_errors(group->step);
     allow_where_none(group->env->spec().action, group->step);
     std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());
-    group->without_credit = WallClock::now();
+    wait_for_credit(group->id);
   }
 }
 
-void WorkerCore::add_credits(uint32_t count) {
-  credits_ += count;
-  for (auto& group : groups_)
-    if (credits_ > 0 && !group->running && group->outstanding == 0 && !group->parked) start_rollout(*group);
-}
+bool StepSampler::is_free(uint32_t id) const { return !groups_[id]->running && !groups_[id]->parked && !is_asking(id); }
 
-void WorkerCore::start_rollout(Group& group) {
-  --credits_;
-  end_wait(group.without_credit, credit_wait_);
+void StepSampler::start(uint32_t id) {
+  Group& group = *groups_[id];
   group.running = group.began = true;
   group.t = 0;
-  ask(group, /*with_actions=*/true, /*with_last=*/false);
+  ask_for(group, /*with_actions=*/true, /*with_last=*/false);
 }
 
 // Asks for actions at the current observations, for values of final observations noted in value_uses, and, when a
 // rollout is closed and no other begins, for values of the observations after it.
-void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
+void StepSampler::ask_for(Group& group, bool with_actions, bool with_last) {
   const int64_t rows = group.env->rows();
-  group.request = {.worker = worker_, .group = group.id};
-  StepRequest& request = group.request.steps();
+  StepRequest request;
   if (with_actions) {
     request.rows = static_cast<uint64_t>(rows);
     request.observations = group.current->observations_at(group.t);
@@ -145,77 +131,26 @@ void WorkerCore::ask(Group& group, bool with_actions, bool with_last) {
     }
   }
   group.closes_all_rows = with_last;
-  send(group);
+  ask(group.id, std::move(request));
 }
 
-void WorkerCore::send(Group& group) {
-  group.request.id = next_request_++;
-  group.outstanding = group.request.id;
-  if (!group.asked) group.asked = WallClock::now();
-  group.retry.asked();
-  ++report_.requests;
-  port_.ask(group.request);
-}
-
-void WorkerCore::retry(uint32_t id) {
-  Group& group = *groups_.at(id);
-  if (group.outstanding == 0) return;
-  ++report_.retries;
-  send(group);
-}
-
-void WorkerCore::retry_all() {
-  for (auto& group : groups_) retry(group->id);
-}
-
-void WorkerCore::beat() {
-  for (auto& group : groups_)
-    if (group->outstanding != 0 && group->retry.beat()) retry(group->id);
-}
-
-bool WorkerCore::awaits(const InferenceReply& reply) const {
-  if (reply.group >= groups_.size()) return false;
-  const uint64_t outstanding = groups_[reply.group]->outstanding;
-  return outstanding != 0 && reply.id == outstanding;
-}
-
-std::optional<std::string> WorkerCore::on_reply(const InferenceReply& reply) {
-  if (!awaits(reply)) return std::nullopt;  // the reply to a request that has been repeated since
-  Group& group = *groups_[reply.group];
-  if (reply.fault != Fault::none) {
-    retry_failed(group, reply.fault, reply.error);
-    return std::nullopt;
-  }
-  const StepRequest& request = group.request.steps();
+Misfit StepSampler::misfit(uint32_t id, const RequestBody& request, const InferenceReply& reply) const {
   const auto* result = std::get_if<StepReply>(&reply.body);
-  auto why =
-      result == nullptr ? "it holds no actions" : misfit(config_, group.env->spec(), recurrence_, request, *result);
-  if (why) {
-    retry_failed(group, Fault::forward_failed, "the reply does not fit the request: " + *why);
-    return why;
-  }
-  group.retry.answered();
-  group.outstanding = 0;
-  end_wait(group.asked, action_wait_);
-  take_values(group, *result);
-  if (request.rows > 0) {
-    step(group, reply.version, *result);
-  } else if (credits_ > 0) {
-    start_rollout(group);
-  } else {
-    group.without_credit = WallClock::now();
-    port_.pause(group.id);
-  }
-  return std::nullopt;
+  if (result == nullptr) return "it holds no actions";
+  return troupe::misfit(config_, groups_[id]->env->spec(), recurrence_, std::get<StepRequest>(request), *result);
 }
 
-void WorkerCore::retry_failed(Group& group, Fault fault, const std::string& error) {
-  report_.last_error = (fault == Fault::forward_failed ? "inference failed: " : "") + error;
-  port_.retry_later(group.id, group.retry.failed(fault, error));
+void StepSampler::take(uint32_t id, const RequestBody& request, const InferenceReply& reply) {
+  Group& group = *groups_[id];
+  take_values(group, reply.steps());
+  if (std::get<StepRequest>(request).rows > 0) return step(group, reply.version, reply.steps());
+  if (start_with_credit(id)) return;
+  wait_for_credit(id);
+  port_.pause(id);
 }
 
 // Writes the extra values into their rollouts, and closes a full rollout once its last values are known.
-void WorkerCore::take_values(Group& group, const StepReply& reply) {
+void StepSampler::take_values(Group& group, const StepReply& reply) {
   const auto extra = reply.extra_values.empty() ? std::span<const float>() : reply.extra_values.view<float>();
   for (size_t i = 0; i < group.value_uses.size(); ++i) {
     const ValueUse& use = group.value_uses[i];
@@ -229,13 +164,13 @@ void WorkerCore::take_values(Group& group, const StepReply& reply) {
   close_and_push(group);
 }
 
-void WorkerCore::close_and_push(Group& group) {
+void StepSampler::close_and_push(Group& group) {
   RolloutPtr rollout = group.closing->close(config_.algorithm, worker_, sequence_++, group.id);
   group.closing.reset();
   port_.push(std::move(rollout));
 }
 
-void WorkerCore::step(Group& group, PolicyVersion version, const StepReply& reply) {
+void StepSampler::step(Group& group, PolicyVersion version, const StepReply& reply) {
   const int64_t t = group.t, rows = group.env->rows(), length = config_.rollout.length;
   RolloutWriter& writer = *group.current;
   writer.record_policy(t, reply.actions, reply.log_probs, reply.values, version);
@@ -256,7 +191,7 @@ void WorkerCore::step(Group& group, PolicyVersion version, const StepReply& repl
     group.env->step(reply.actions, group.step);
     call.note(group.step);
   }
-  stepping_ += WallClock::now() - begin;
+  busy_ += WallClock::now() - begin;
   group.start_failed = false;
   allow_where_none(group.env->spec().action, group.step);
   writer.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);
@@ -282,17 +217,14 @@ void WorkerCore::step(Group& group, PolicyVersion version, const StepReply& repl
 
 // Sends the next request after a step: for the next actions if the rollout continues or another may start, otherwise
 // for the last values.
-void WorkerCore::go_on(Group& group) {
-  if (!group.closing) {
-    ask(group, /*with_actions=*/true, /*with_last=*/false);
-  } else if (credits_ > 0) {
-    start_rollout(group);
-  } else {
-    ask(group, /*with_actions=*/false, /*with_last=*/true);
-  }
+void StepSampler::go_on(Group& group) {
+  if (!group.closing)
+    ask_for(group, /*with_actions=*/true, /*with_last=*/false);
+  else if (!start_with_credit(group.id))
+    ask_for(group, /*with_actions=*/false, /*with_last=*/true);
 }
 
-void WorkerCore::rest(Group& group, uint32_t row) {
+void StepSampler::rest(Group& group, uint32_t row) {
   const uint32_t failures = ++group.failures[row];
   group.env->set_active(row, false);
   if (failures >= static_cast<uint32_t>(config_.workers.quarantine_after)) {
@@ -303,10 +235,10 @@ void WorkerCore::rest(Group& group, uint32_t row) {
     return;
   }
   ++group.resting;
-  port_.revive_later(group.id, row, config_.workers.restart_backoff * (1LL << std::min<uint32_t>(failures - 1, 16)));
+  port_.wake_later(group.id, row, config_.workers.restart_backoff * (1LL << std::min<uint32_t>(failures - 1, 16)));
 }
 
-void WorkerCore::revive(uint32_t id, uint32_t row) {
+void StepSampler::on_wake(uint32_t id, uint32_t row) {
   Group& group = *groups_.at(id);
   group.env->set_active(row, true);
   --group.resting;
@@ -315,13 +247,13 @@ void WorkerCore::revive(uint32_t id, uint32_t row) {
 }
 
 // Counts failures by their errors: every failure adds one to step.errors.
-void WorkerCore::note_errors(const EnvStep& step) {
+void StepSampler::note_errors(const EnvStep& step) {
   report_.env_failures += step.errors.size();
   if (!step.errors.empty()) report_.last_error = step.errors.front();
 }
 
 // Counts the step just made, notes which final observations need a value, and collects the episodes that ended.
-void WorkerCore::track_episodes(Group& group) {
+void StepSampler::track_episodes(Group& group) {
   const EnvStep& out = group.step;
   const auto terminated = out.terminated.view<uint8_t>(), truncated = out.truncated.view<uint8_t>();
   const auto failed = out.failed.view<uint8_t>(), success = out.success.view<uint8_t>();

@@ -1,4 +1,4 @@
-#include "actors/rollout_writer.h"
+#include "actors/experience/grid/rollout_writer.h"
 
 #include "tests/support/test.h"
 

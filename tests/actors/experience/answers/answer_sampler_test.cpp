@@ -1,4 +1,4 @@
-#include "actors/answer_core.h"
+#include "actors/experience/answers/answer_sampler.h"
 
 #include <cmath>
 
@@ -24,20 +24,21 @@ Array array_of(const std::vector<T>& values) {
   return Array::of<T>({static_cast<int64_t>(values.size())}, std::span<const T>(values));
 }
 
-struct Port final : AnswerPort {
+struct Port final : SamplerPort {
   std::vector<InferenceRequest> asked;
   std::vector<RolloutPtr> pushed;
   std::vector<uint32_t> retries;
   void ask(InferenceRequest request) override { asked.push_back(std::move(request)); }
   void push(RolloutPtr rollout) override { pushed.push_back(std::move(rollout)); }
-  void retry_later(uint32_t group, std::chrono::milliseconds) override { retries.push_back(group); }
+  void pause(uint32_t) override {}
+  void wake_later(uint32_t group, uint32_t, std::chrono::milliseconds) override { retries.push_back(group); }
 };
 
 struct Worker {
   RunConfig config = token_config();
   std::shared_ptr<const TokenRun> tokens = make_token_run(config);
   Port port;
-  AnswerCore core{config, tokens, 4, port};
+  AnswerSampler core{config, tokens, 4, port};
 
   // A right answer with its end token, and a wrong one of a single token.
   InferenceReply answer(const InferenceRequest& request) const {
@@ -65,7 +66,7 @@ struct Worker {
 
 }  // namespace
 
-TEST_CASE("answer_core: one prompt per credit, at most one per group") {
+TEST_CASE("answer_sampler: one prompt per credit, at most one per group") {
   Worker worker;
   worker.core.add_credits(2);
   CHECK(worker.port.asked.size() == 2);
@@ -79,7 +80,7 @@ TEST_CASE("answer_core: one prompt per credit, at most one per group") {
   CHECK(worker.port.asked.size() == 4);
 }
 
-TEST_CASE("answer_core: a rollout holds the scored answers, their versions and episodes") {
+TEST_CASE("answer_sampler: a rollout holds the scored answers, their versions and episodes") {
   Worker worker;
   worker.core.add_credits(1);
   CHECK_FALSE(worker.core.on_reply(worker.answer(worker.port.asked[0])).has_value());
@@ -99,7 +100,7 @@ TEST_CASE("answer_core: a rollout holds the scored answers, their versions and e
   CHECK(misfit(run, {2, 6}, rollout) == "it comes from a version that does not exist yet");
 }
 
-TEST_CASE("answer_core: a failed request is asked again, a reply that came twice is ignored") {
+TEST_CASE("answer_sampler: a failed request is asked again, a reply that came twice is ignored") {
   Worker worker;
   worker.core.add_credits(1);
   InferenceReply failed;
@@ -109,7 +110,7 @@ TEST_CASE("answer_core: a failed request is asked again, a reply that came twice
   for (uint32_t i = 0; i < RequestRetry::kFailing; ++i) {
     CHECK_FALSE(worker.core.failing().has_value());
     worker.core.on_reply(failed);
-    worker.core.retry(0);
+    worker.core.wake(0, Sampler::kAskAgain);
   }
   CHECK(worker.core.failing() == "inference failed: planned");
   CHECK(worker.port.retries.size() == RequestRetry::kFailing);
@@ -121,7 +122,7 @@ TEST_CASE("answer_core: a failed request is asked again, a reply that came twice
   CHECK_FALSE(worker.core.failing().has_value());
 }
 
-TEST_CASE("answer_core: inference that fails on one request again and again ends the worker, other errors do not") {
+TEST_CASE("answer_sampler: inference that fails on one request again and again ends the worker, other errors do not") {
   Worker worker;
   worker.core.add_credits(1);
   InferenceReply failed;
@@ -137,7 +138,7 @@ TEST_CASE("answer_core: inference that fails on one request again and again ends
                        InferenceFailed);
 }
 
-TEST_CASE("answer_core: a request without an answer is asked again after some beats") {
+TEST_CASE("answer_sampler: a request without an answer is asked again after some beats") {
   Worker worker;
   worker.core.add_credits(1);
   for (uint32_t i = 1; i < RequestRetry::kPatience; ++i) worker.core.beat();
@@ -148,12 +149,12 @@ TEST_CASE("answer_core: a request without an answer is asked again after some be
   CHECK(worker.core.report().retries == 1);
 }
 
-TEST_CASE("answer_core: another worker, and another number, draw other prompts; the same draws the same") {
+TEST_CASE("answer_sampler: another worker, and another number, draw other prompts; the same draws the same") {
   const RunConfig config = token_config();
   const auto tokens = make_token_run(config);
   const auto first_of = [&](uint64_t worker) {
     Port port;
-    AnswerCore core(config, tokens, worker, port);
+    AnswerSampler core(config, tokens, worker, port);
     core.add_credits(2);
     return port.asked;
   };
@@ -163,7 +164,7 @@ TEST_CASE("answer_core: another worker, and another number, draw other prompts; 
   CHECK_FALSE(first_of(1)[0].answers().keys == first_of(1)[1].answers().keys);
 }
 
-TEST_CASE("answer_core: replies that do not fit are refused with the reason") {
+TEST_CASE("answer_sampler: replies that do not fit are refused with the reason") {
   Worker worker;
   worker.core.add_credits(1);
   const AnswerReply good = worker.answer(worker.port.asked[0]).answers();

@@ -1,0 +1,140 @@
+#include "actors/experience/common/sampler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/experience/common/state_bytes.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+Sampler::Sampler(uint64_t worker, int64_t groups, SamplerPort& port)
+    : worker_(worker), port_(port), asking_(static_cast<size_t>(groups)) {
+  report_.worker = worker;
+  for (size_t g = 0; g < asking_.size(); ++g) {
+    asking_[g].request.worker = worker;
+    asking_[g].request.group = static_cast<uint32_t>(g);
+  }
+}
+
+void Sampler::add_credits(uint32_t count) {
+  credits_ += count;
+  for (uint32_t group = 0; group < groups(); ++group)
+    if (credits_ > 0 && is_free(group)) start_with_credit(group);
+}
+
+bool Sampler::start_with_credit(uint32_t group) {
+  if (credits_ == 0) return false;
+  --credits_;
+  end_wait(asking_[group].without_credit, credit_wait_);
+  start(group);
+  return true;
+}
+
+void Sampler::wait_for_credit(uint32_t group) { asking_[group].without_credit = WallClock::now(); }
+
+void Sampler::ask(uint32_t group, RequestBody body) {
+  Asking& asking = asking_[group];
+  asking.request.id = next_request_++;
+  asking.request.body = std::move(body);
+  asking.outstanding = true;
+  asking.asked = WallClock::now();
+  send(asking);
+}
+
+void Sampler::send(Asking& group) {
+  group.retry.asked();
+  ++report_.requests;
+  port_.ask(group.request);
+}
+
+void Sampler::ask_again(uint32_t group) {
+  if (!asking_[group].outstanding) return;
+  ++report_.retries;
+  send(asking_[group]);
+}
+
+void Sampler::ask_all_again() {
+  for (uint32_t group = 0; group < groups(); ++group) ask_again(group);
+}
+
+void Sampler::beat() {
+  for (uint32_t group = 0; group < groups(); ++group)
+    if (asking_[group].outstanding && asking_[group].retry.beat()) ask_again(group);
+}
+
+void Sampler::wake(uint32_t group, uint32_t item) {
+  TROUPE_CHECK(group < groups(), group, groups());
+  if (item == kAskAgain)
+    ask_again(group);
+  else
+    on_wake(group, item);
+}
+
+bool Sampler::awaits(const InferenceReply& reply) const {
+  return reply.group < groups() && asking_[reply.group].outstanding && asking_[reply.group].request.id == reply.id;
+}
+
+std::optional<std::string> Sampler::on_reply(const InferenceReply& reply) {
+  if (!awaits(reply)) return std::nullopt;  // the request has been answered before
+  Asking& group = asking_[reply.group];
+  if (reply.fault != Fault::none) {
+    note_failed(group, reply.fault, reply.error);
+    return std::nullopt;
+  }
+  if (auto why = misfit(reply.group, group.request.body, reply)) {
+    note_failed(group, Fault::forward_failed, "the reply does not fit the request: " + *why);
+    return why;
+  }
+  group.retry.answered();
+  group.outstanding = false;
+  end_wait(group.asked, action_wait_);
+  const RequestBody request = std::move(group.request.body);  // take() may send the next one
+  take(reply.group, request, reply);
+  return std::nullopt;
+}
+
+void Sampler::note_failed(Asking& group, Fault fault, const std::string& error) {
+  report_.last_error = (fault == Fault::forward_failed ? "inference failed: " : "") + error;
+  port_.wake_later(group.request.group, kAskAgain, group.retry.failed(fault, error));
+}
+
+uint32_t Sampler::beats_without_answer() const {
+  uint32_t most = 0;
+  for (const Asking& group : asking_) most = std::max(most, group.retry.silent_beats());
+  return most >= RequestRetry::kSilence ? most : 0;
+}
+
+void Sampler::end_wait(std::optional<WallClock::time_point>& since, std::chrono::nanoseconds& sum) {
+  if (since) sum += WallClock::now() - *since;
+  since.reset();
+}
+
+WorkerReport Sampler::report() const {
+  WorkerReport result = report_;
+  std::chrono::nanoseconds credit_wait = credit_wait_, action_wait = action_wait_;
+  for (const Asking& group : asking_) {  // waits that have not ended
+    auto without_credit = group.without_credit, asked = group.asked;
+    end_wait(without_credit, credit_wait);
+    end_wait(asked, action_wait);
+  }
+  const auto microseconds = [](std::chrono::nanoseconds time) { return static_cast<uint64_t>(time.count() / 1000); };
+  result.step_us = microseconds(busy_);
+  result.credit_wait_us = microseconds(credit_wait) / asking_.size();
+  result.action_wait_us = microseconds(action_wait) / asking_.size();
+  add_to(result);
+  return result;
+}
+
+std::string Sampler::save() const {
+  TROUPE_CHECK(credits_ == 0 && std::ranges::none_of(asking_, &Asking::outstanding), credits_);
+  return to_bytes(next_request_, sequence_, report_, save_parts());
+}
+
+void Sampler::load(const std::string& bytes) {
+  std::vector<std::string> parts;
+  from_bytes(bytes, "worker " + std::to_string(worker_), next_request_, sequence_, report_, parts);
+  load_parts(parts);
+}
+
+}  // namespace troupe
