@@ -1,17 +1,14 @@
 #pragma once
-// InferenceActor: holds a policy replica, batches requests by size or deadline, and answers each request at most once.
-// A request gets no answer if its client has replaced it by a newer one or is gone. When the forward of a batch fails,
-// each of its requests is computed alone, and one that fails again is answered with the text of the error. New weights
-// are loaded between batches. Detached.
+// InferenceActor: answers the requests of workers with a Server, each at most once. A request gets no answer if its
+// client has replaced it by a newer one or is gone. Detached.
 
 #include <map>
 #include <memory>
 #include <optional>
-#include <vector>
 
+#include "actors/experience/common/server.h"
 #include "actors/messages.h"
 #include "actors/parts.h"
-#include "actors/request_batcher.h"
 #include "actors/run_context.h"
 #include "runtime/base/limited_log.h"
 
@@ -23,40 +20,42 @@ struct InferencePeers {
   StatsService stats;
 };
 
+class ServerPortToActors;
+
 struct InferenceState {
   static inline const char* name = "inference";
+  InferenceState();
+  ~InferenceState();
 
   struct Pending {
     caf::strong_actor_ptr client;
-    RequestBatcher::ClientId id;
-    InferenceRequest request;
+    ClientId id;
+    uint64_t request = 0;  // the client's number of it
   };
   // A client is identified by the address of its actor. The worker number in a request is not reliable: the client
   // chooses it.
   struct Client {
-    uint64_t number = 0;                      // `worker` in the batcher's ids
-    std::optional<uint64_t> worker;           // of its last request
-    RequestBatcher::Clock::time_point heard;  // when it sent its last message
+    uint64_t number = 0;              // `worker` in its ids
+    std::optional<uint64_t> worker;   // of its last request
+    Server::Clock::time_point heard;  // when it sent its last message
   };
 
   RunContextPtr context;
   InferenceIndex inference_index = 0;
   InferencePeers peers;
-  std::unique_ptr<Policy> policy;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<ServerPortToActors> port;
   std::optional<PolicyVersion> version;  // nothing until the first weights
-  std::optional<RequestBatcher> batcher;
   PartAssembler parts;
   uint64_t streams = 0;  // replies sent in parts
   LimitedLog log{"inference"};
   uint64_t next_ticket = 1;
   std::map<uint64_t, Pending> pending;        // by ticket
+  std::map<ClientId, uint64_t> tickets;       // of the pending requests
   std::map<caf::actor_addr, Client> clients;  // watched
   uint64_t next_client = 0;
-  uint64_t timer = 0;               // number of the pending deadline message; 0 = none
-  uint64_t timers = 0;              // deadline messages sent so far
-  InferenceReport report;           // cumulative counts
-  std::vector<int32_t> batch_rows;  // since the last report
-  std::vector<float> latency_us;
+  uint64_t timer = 0;   // number of the message to oneself that is under way; 0 = none
+  uint64_t timers = 0;  // such messages sent so far
 };
 
 InferenceActor::behavior_type inference_actor(SelfPointer<InferenceActor, InferenceState> self, RunContextPtr context,

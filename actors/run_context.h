@@ -12,28 +12,20 @@
 #include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/run_spec.h"
 #include "actors/messages.h"
-#include "models/policy.h"
 #include "runtime/weights/process_group.h"
 
 namespace troupe {
 
 struct LmModel;
 
-struct RunContext : RunSpec {
-  std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
+struct RunContext : RunSpec, RunFactories {
   // Makes an environment of `rows` rows for an evaluation. Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;
   std::shared_ptr<const LmModel> language_model;  // of a token run, in processes that compute with it
   // Signature of the run's model; the inference host sends it to the run. Empty in a process that only hosts workers.
   std::shared_ptr<const Signature> signature;
-  // Empty in a process that only hosts workers.
-  std::function<std::unique_ptr<Policy>()> make_policy;
   // The same for evaluations, which may use another device. Empty: evaluations use make_policy.
   std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
-  // Token runs: a generator for an inference actor or an evaluation. Empty in a process that only hosts workers.
-  std::function<std::unique_ptr<Generator>()> make_generator;
-  // An actor that computes calls this on its thread before it starts, with the number of compute threads it may use.
-  std::function<void(int)> use_threads = [](int) {};
   // Makes a backend for the weight plane; its members connect to this process at `address`. Empty if this process
   // cannot transfer weights to other processes.
   std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;

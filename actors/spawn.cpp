@@ -4,7 +4,6 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/generation.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -16,7 +15,6 @@ WorkerActor spawn_worker_on(caf::actor_system& system, const RunContextPtr& cont
 
 InferenceActor spawn_inference_on(caf::actor_system& system, const RunContextPtr& context,
                                   InferenceIndex inference_index, const InferencePeers& peers) {
-  if (context->tokens) return spawn_on(system, context->threads, generation_actor, context, inference_index, peers);
   return spawn_on(system, context->threads, inference_actor, context, inference_index, peers);
 }
 

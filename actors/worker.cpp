@@ -266,7 +266,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   st.port =
       std::make_unique<SamplerPortToActors>(self, worker, static_cast<size_t>(context->config.network.chunk_bytes));
   const ExperienceKind& kind = kind_of(*context);
-  st.sampler = kind.make_sampler(*context, context->make_env, worker, *st.port);
+  st.sampler = kind.make_sampler(*context, *context, worker, *st.port);
   const size_t most = kind.most_bytes_of_reply(*context);
   st.parts = PartAssembler(most, most);
   self->monitor(peers.replay);

@@ -7,7 +7,6 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/experience/common/sampler.h"
-#include "actors/generation.h"
 #include "actors/inference.h"
 #include "actors/prefetcher.h"
 #include "actors/replay_buffer.h"
@@ -27,9 +26,6 @@ inline InferenceState* inference_of(caf::abstract_actor* a) {
   return state_of<SelfPointer<InferenceActor, InferenceState>>(a);
 }
 inline WorkerState* worker_of(caf::abstract_actor* a) { return state_of<SelfPointer<WorkerActor, WorkerState>>(a); }
-inline GenerationState* generation_of(caf::abstract_actor* a) {
-  return state_of<SelfPointer<InferenceActor, GenerationState>>(a);
-}
 inline uint64_t worker_number(caf::abstract_actor* a) { return worker_of(a)->sampler->report().worker; }
 inline TrainerState* trainer_of(caf::abstract_actor* a) { return state_of<SelfPointer<TrainerActor, TrainerState>>(a); }
 inline PrefetcherState* prefetcher_of(caf::abstract_actor* a) {

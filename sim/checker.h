@@ -28,7 +28,7 @@ struct KnownActor {
   uint64_t process = 0;  // the trainer's process that ran when it was first seen
 
   bool is_worker() const { return kind == "worker"; }
-  bool is_inference() const { return kind == "inference" || kind == "generation"; }
+  bool is_inference() const { return kind == "inference"; }
 };
 
 class Checker {

@@ -110,9 +110,9 @@ void Checker::after(caf::scheduled_actor& actor) {
   if (known.kind == "replay") check_replay(*replay_of(&actor));
   if (known.kind == "inference") {
     const InferenceState& state = *inference_of(&actor);
-    if (state.batcher && state.pending.size() != state.batcher->pending())
+    if (state.server && state.pending.size() != state.server->requests())
       world_.violate(name_of(actor.id()) + " has " + std::to_string(state.pending.size()) +
-                     " requests, but its batcher has " + std::to_string(state.batcher->pending()));
+                     " requests, but its server has " + std::to_string(state.server->requests()));
   }
   if (known.kind == "worker") {
     const WorkerState& state = *worker_of(&actor);
@@ -141,11 +141,9 @@ void Checker::quiet() {
   for (auto& [id, known] : actors_) {
     const auto pointer = known.alive ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
     if (!pointer || !known.initialized) continue;
-    if (const InferenceState* state = inference_of(pointer->get()))
+    if (const InferenceState* state = inference_of(pointer->get())) {
       check_pending(id, state->pending.size(), state->version);
-    if (const GenerationState* state = generation_of(pointer->get())) {
-      check_pending(id, state->pending.size(), state->version);
-      if (state->version && !state->pending.empty())
+      if (is_token_run(world_.scenario.config) && state->version && !state->pending.empty())
         world_.violate(name_of(id) + " has " + std::to_string(state->pending.size()) +
                        " requests, but computes nothing");
     }
@@ -195,9 +193,6 @@ std::string Checker::dump() {
     if (const auto* s = inference_of(pointer->get()))
       text += (s->version ? " version " + s->version->text() : " no weights") + ", pending " +
               std::to_string(s->pending.size());
-    if (const auto* s = generation_of(pointer->get()))
-      text += (s->version ? " version " + s->version->text() : " no weights") + ", pending " +
-              std::to_string(s->pending.size()) + (s->stepping ? ", computes" : "");
     if (const auto* s = worker_of(pointer->get()); s != nullptr && s->sampler) {
       const WorkerReport report = s->sampler->report();
       text += " id " + std::to_string(report.worker) + ", credits " + std::to_string(s->sampler->credits()) +

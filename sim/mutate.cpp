@@ -8,7 +8,6 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/generation.h"
 #include "actors/inference.h"
 #include "sim/actor_states.h"
 
@@ -63,15 +62,12 @@ void mutate_answers(SimulatedRun& run, RolloutMessage& message) {
 }  // namespace
 
 void forget_request(SimulatedRun& run, caf::scheduled_actor& actor) {
-  if (GenerationState* state = generation_of(&actor)) {
-    if (!state->pending.empty() && run.chance(0.2)) state->scheduler->forget(state->pending.begin()->first);
-    return;
-  }
-  auto* inference = dynamic_cast<std::remove_pointer_t<SelfPointer<InferenceActor, InferenceState>>*>(&actor);
-  if (inference == nullptr || inference->state.pending.empty() || !run.chance(0.2)) return;
-  InferenceState& state = inference->state;
-  for (const uint64_t ticket : state.batcher->forget(state.pending.begin()->second.id.worker))
-    state.pending.erase(ticket);
+  InferenceState* state = inference_of(&actor);
+  if (state == nullptr || state->pending.empty() || !run.chance(0.2)) return;
+  const auto [ticket, pending] = *state->pending.begin();
+  state->server->forget(ticket);
+  state->tickets.erase(pending.id);
+  state->pending.erase(ticket);
 }
 
 void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element& element) {
@@ -81,7 +77,7 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
   if (kind == "publisher") {
     if (auto* weights = mutable_content<WeightsMessage>(element)) run.old_weights.push_back(weights->weights);
   }
-  if (kind == "inference" || kind == "generation") {
+  if (kind == "inference") {
     auto* request = mutable_content<InferenceRequest>(element);
     auto* steps = request == nullptr ? nullptr : std::get_if<StepRequest>(&request->body);
     if (steps != nullptr && m == Mutation::state_kept && steps->rows > 0) {

@@ -5,31 +5,38 @@
 
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_sampler.h"
+#include "actors/experience/answers/generation_server.h"
 #include "actors/experience/grid/grid_checks.h"
+#include "actors/experience/grid/policy_server.h"
 #include "actors/experience/grid/step_sampler.h"
 
 namespace troupe {
 
 namespace {
 
-std::unique_ptr<Sampler> make_step_sampler(const RunSpec& run, const EnvFactory& make_env, uint64_t worker,
+std::unique_ptr<Sampler> make_step_sampler(const RunSpec& run, const RunFactories& factories, uint64_t worker,
                                            SamplerPort& port) {
-  const auto make = [&] { return make_env(run.config.env); };
+  const auto make = [&] { return factories.make_env(run.config.env); };
   return std::make_unique<StepSampler>(run.config, run.recurrence, worker, make, port);
 }
 
-std::unique_ptr<Sampler> make_answer_sampler(const RunSpec& run, const EnvFactory& /*make_env*/, uint64_t worker,
+std::unique_ptr<Sampler> make_answer_sampler(const RunSpec& run, const RunFactories& /*factories*/, uint64_t worker,
                                              SamplerPort& port) {
   return std::make_unique<AnswerSampler>(run.config, run.tokens, worker, port);
+}
+
+template <class Kind>
+std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& factories) {
+  return std::make_unique<Kind>(run, factories);
 }
 
 // In the order of RolloutBody.
 constexpr ExperienceKind kKinds[] = {
     {"steps of environments", grid_misfit, most_bytes_of_grid, most_bytes_of_step_request, most_bytes_of_step_reply,
-     make_step_sampler, [](const Rollout&) { return AnswerCounts(); },
+     make_step_sampler, make_server<PolicyServer>, [](const Rollout&) { return AnswerCounts(); },
      [](const Rollout&, const RolloutUnit&) { return AnswerCounts(); }, [](const Rollout&) { return false; }},
     {"answers", answers_misfit, most_bytes_of_answers, most_bytes_of_answer_request, most_bytes_of_answer_reply,
-     make_answer_sampler, count_answers, count_answers_of, without_spread},
+     make_answer_sampler, make_server<GenerationServer>, count_answers, count_answers_of, without_spread},
 };
 static_assert(std::size(kKinds) == std::variant_size_v<RolloutBody>);
 

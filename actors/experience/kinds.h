@@ -3,19 +3,17 @@
 // which RolloutBody names, a folder beside this file, and an entry of the table in kinds.cpp.
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 
 #include "actors/experience/answers/answer_figures.h"
 #include "actors/experience/common/array_checks.h"
 #include "actors/experience/common/run_spec.h"
 #include "actors/experience/common/sampler.h"
+#include "actors/experience/common/server.h"
 #include "models/experience/rollout_units.h"
 #include "runtime/base/version.h"
 
 namespace troupe {
-
-using EnvFactory = std::function<std::unique_ptr<Env>(const EnvConfig&)>;
 
 // Functions of rollouts of the kind.
 struct ExperienceKind {
@@ -26,8 +24,10 @@ struct ExperienceKind {
   size_t (*most_bytes_of_request)(const RunSpec& run);
   size_t (*most_bytes_of_reply)(const RunSpec& run);
   // What a worker with this number does. Throws what the making of an environment throws.
-  std::unique_ptr<Sampler> (*make_sampler)(const RunSpec& run, const EnvFactory& make_env, uint64_t worker,
+  std::unique_ptr<Sampler> (*make_sampler)(const RunSpec& run, const RunFactories& factories, uint64_t worker,
                                            SamplerPort& port);
+  // What an inference actor does. `run` and `factories` must live as long as the server.
+  std::unique_ptr<Server> (*make_server)(const RunSpec& run, const RunFactories& factories);
   // For the figures of answers; zeros if it holds none.
   AnswerCounts (*answers)(const Rollout& rollout);
   AnswerCounts (*answers_of)(const Rollout& rollout, const RolloutUnit& unit);

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "actors/experience/grid/policy_server.h"
 #include "actors/parts.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
@@ -108,8 +109,8 @@ TEST_CASE(
   REQUIRE(f.other.heard->replies.size() == 1);
   CHECK(f.other.heard->replies[0].fault == Fault::forward_failed);
   CHECK(f.other.heard->replies[0].error == "observation " + std::to_string(number) + " cannot be computed");
-  CHECK(f.state().report.batches == 1);
-  CHECK(f.state().report.failed == 2);  // the batch, then the bad request on its own
+  CHECK(f.state().server->take_report().batches == 1);
+  CHECK(f.state().server->take_report().failed == 2);  // the batch, then the bad request on its own
   CHECK(f.state().pending.empty());
 }
 
@@ -179,7 +180,7 @@ TEST_CASE("inference: a batch does not wait for a client that sent Pause or was 
   f.other.tell(f.inference, f.request(9, 2));
   f.run();
   f.pass(10ms);
-  REQUIRE(f.state().batcher->target() == 8);
+  REQUIRE(dynamic_cast<PolicyServer&>(*f.state().server).batcher().target() == 8);
   f.client.tell(f.inference, f.request(6, 1));
   f.run();
   CHECK(f.client.heard->replies.size() == 1);  // the batch waits for the other client

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "actors/experience/grid/grid_checks.h"
-#include "actors/experience/kinds.h"
 #include "actors/experience/grid/rollout_writer.h"
+#include "actors/experience/kinds.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

@@ -139,7 +139,7 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"slot_shared", "slot"},
       {"group_split", "answers of its group"},
       {"group_repeated", "arrived before"},
-      {"request_unended", "but computes nothing"},
+      {"request_unended", "but its server has"},
       {"late_dropped", "a late sample is dropped"},
       {"epoch_ignored", "draws the same prompts again"},
       {"start_forgotten", "wrong mark for the start of an episode"},

@@ -1,11 +1,14 @@
 #pragma once
 // RunSpec: what a run is, as far as it decides the shape of its experience. Constant once made.
 
+#include <functional>
 #include <memory>
 
 #include "actors/config/run_config.h"
 #include "envs/env.h"
+#include "models/generator.h"
 #include "models/learning/recurrence.h"
+#include "models/policy.h"
 
 namespace troupe {
 
@@ -16,6 +19,17 @@ struct RunSpec {
   std::shared_ptr<const TokenRun> tokens;  // of a token run; null = a run on an environment, which has all that follows
   EnvSpec spec;
   Recurrence recurrence;
+};
+
+// What actors make of a run. A factory is empty in a process that needs it not: one that only hosts workers makes no
+// models.
+struct RunFactories {
+  std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
+  std::function<std::unique_ptr<Policy>()> make_policy;
+  // Token runs: a generator for an inference actor or an evaluation.
+  std::function<std::unique_ptr<Generator>()> make_generator;
+  // An actor that computes calls this on its thread before it starts, with the number of compute threads it may use.
+  std::function<void(int)> use_threads = [](int) {};
 };
 
 }  // namespace troupe

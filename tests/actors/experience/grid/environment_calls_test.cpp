@@ -1,4 +1,4 @@
-#include "actors/environment_calls.h"
+#include "actors/experience/grid/environment_calls.h"
 
 #include <optional>
 

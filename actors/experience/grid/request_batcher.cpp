@@ -1,24 +1,26 @@
-#include "actors/request_batcher.h"
+#include "actors/experience/grid/request_batcher.h"
 
 #include <algorithm>
 
+#include "runtime/base/errors.h"
+
 namespace troupe {
 
-bool RequestBatcher::add(const Request& request, std::optional<uint64_t>& replaced) {
-  replaced.reset();
-  if (request.rows > config_.max_batch) return false;
-  if (!asking_.insert(request.client).second) {
-    const auto same = std::ranges::find(requests_, request.client, &Request::client);
-    replaced = same->ticket;
-    rows_ -= same->rows;
-    requests_.erase(same);
-  }
+void RequestBatcher::add(const Request& request) {
+  TROUPE_CHECK(request.rows <= config_.max_batch && asking_.insert(request.client).second, request.rows);
   requests_.push_back(request);
   rows_ += request.rows;
   int64_t& known = active_[request.client];
   active_rows_ += request.rows - known;
   known = request.rows;
-  return true;
+}
+
+void RequestBatcher::remove(uint64_t ticket) {
+  const auto it = std::ranges::find(requests_, ticket, &Request::ticket);
+  if (it == requests_.end()) return;
+  rows_ -= it->rows;
+  asking_.erase(it->client);
+  requests_.erase(it);
 }
 
 void RequestBatcher::pause(ClientId client) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/config/run_config.h"
+#include "actors/experience/common/server.h"
 
 namespace troupe {
 
@@ -21,12 +22,6 @@ enum class LeaveReason : uint8_t { full = 0, timeout = 1, all_waiting = 2 };
 class RequestBatcher {
  public:
   using Clock = std::chrono::steady_clock;
-  // A client is one vector environment of one worker: it has at most one pending request.
-  struct ClientId {
-    uint64_t worker = 0;  // numbered by the caller
-    uint32_t group = 0;
-    friend auto operator<=>(const ClientId&, const ClientId&) = default;
-  };
   struct Request {
     ClientId client;
     uint64_t ticket = 0;  // the caller's key for this request
@@ -36,9 +31,10 @@ class RequestBatcher {
 
   explicit RequestBatcher(const InferenceConfig& config) : config_(config) {}
 
-  // Adds a request; false when it alone exceeds max_batch rows. A second request of a client replaces the first, whose
-  // ticket is returned through `replaced`.
-  bool add(const Request& request, std::optional<uint64_t>& replaced);
+  // Adds a request of at most max_batch rows. Its client has no other one.
+  void add(const Request& request);
+  // Removes a request; its client may ask again.
+  void remove(uint64_t ticket);
   // The client will not ask until its next request (it has no credit); batches do not wait for it.
   void pause(ClientId client);
   // Removes a worker and its clients; `worker` is the number in their ClientIds. Returns the tickets of its pending

@@ -1,5 +1,6 @@
-#include "actors/request_batcher.h"
+#include "actors/experience/grid/request_batcher.h"
 
+#include "runtime/base/errors.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -14,11 +15,8 @@ struct Fixture {
     config.timeout = 2000us;
     batcher.emplace(config);
   }
-  bool add(uint64_t worker, uint32_t group, int64_t rows, std::chrono::microseconds at = 0us) {
-    std::optional<uint64_t> replaced;
-    const bool taken = batcher->add({{worker, group}, ++ticket, rows, start + at}, replaced);
-    last_replaced = replaced;
-    return taken;
+  void add(uint64_t worker, uint32_t group, int64_t rows, std::chrono::microseconds at = 0us) {
+    batcher->add({{worker, group}, ++ticket, rows, start + at});
   }
   std::optional<LeaveReason> ready(std::chrono::microseconds at = 0us) { return batcher->ready(start + at); }
 
@@ -26,7 +24,6 @@ struct Fixture {
   std::optional<RequestBatcher> batcher;
   RequestBatcher::Clock::time_point start{};
   uint64_t ticket = 0;
-  std::optional<uint64_t> last_replaced;
 };
 
 }  // namespace
@@ -70,16 +67,25 @@ TEST_CASE("request_batcher: a batch has at most max_batch rows, and the other re
   for (uint64_t worker : {1, 2, 3}) f.add(worker, 0, 40);
   CHECK(f.batcher->take().size() == 2);
   CHECK(f.batcher->pending_rows() == 40);
-  CHECK_FALSE(f.add(4, 0, 101));
 }
 
-TEST_CASE("request_batcher: a repeated request replaces the first") {
+TEST_CASE("request_batcher: a client whose request is removed may ask again") {
   Fixture f;
   f.add(1, 0, 8);
+  f.batcher->remove(1);
+  CHECK(f.batcher->pending_rows() == 0);
+  f.batcher->remove(1);
   f.add(1, 0, 8);
-  CHECK(f.last_replaced == 1);
   CHECK(f.batcher->pending() == 1);
   CHECK(f.batcher->pending_rows() == 8);
+}
+
+TEST_CASE("request_batcher: a second request of a client, and one of too many rows, are errors of the caller") {
+  Fixture f(64, 100);
+  f.add(1, 0, 8);
+  CHECK_THROWS_AS(f.add(1, 0, 8), InvariantError);
+  CHECK_THROWS_AS(f.add(2, 0, 101), InvariantError);
+  CHECK(f.batcher->pending() == 1);
 }
 
 TEST_CASE("request_batcher: forgetting a worker removes its requests and clients") {
