@@ -98,9 +98,19 @@ class Learner {
   virtual WeightsPtr snapshot(PolicyVersion version) const = 0;
   // Of the batches that update() takes. It may outlive the learner.
   virtual std::shared_ptr<const Stager> stager() const = 0;
-  // One update: normaliser statistics, advantages, all epochs and minibatches. `progress` in [0, 1] drives the
-  // schedules.
-  virtual UpdateReport update(StagedBatch& batch, double progress) = 0;
+  // One update: normaliser statistics, advantages, all epochs and minibatches. It is computed in pieces, so that a
+  // caller can do something else between them: begin(), advance() until it returns false, and finish(). `progress` in
+  // [0, 1] drives the schedules. `batch` must live until finish().
+  virtual void begin(StagedBatch& batch, double progress) = 0;
+  virtual bool advance() = 0;
+  virtual UpdateReport finish() = 0;
+  // All of it.
+  UpdateReport update(StagedBatch& batch, double progress) {
+    begin(batch, progress);
+    while (advance()) {
+    }
+    return finish();
+  }
   virtual LearnerState save() const = 0;
   // Before the first update: replaces its parameters and normaliser statistics by these, by the signature's names.
   // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.

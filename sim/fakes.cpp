@@ -336,7 +336,7 @@ WeightsPtr FakeLearner::snapshot(PolicyVersion version) const {
 
 std::shared_ptr<const Stager> FakeLearner::stager() const { return std::make_shared<const FakeStager>(world_); }
 
-UpdateReport FakeLearner::update(StagedBatch& staged, double) {
+UpdateReport FakeLearner::update_with(StagedBatch& staged, double) {
   if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");
   const SuperBatch& batch = static_cast<FakeStaged&>(staged).batch;
   if (batch.index != updates_)

@@ -118,13 +118,27 @@ void check_weights(World& world, const WeightSnapshot& weights);
 
 std::unique_ptr<Policy> fake_policy(World& world);
 
-class FakeLearner final : public Learner {
+// A learner whose update is one piece.
+class WholeUpdateLearner : public Learner {
+ public:
+  void begin(StagedBatch& batch, double progress) final { report_ = update_with(batch, progress); }
+  bool advance() final { return false; }
+  UpdateReport finish() final { return std::move(report_); }
+
+ protected:
+  virtual UpdateReport update_with(StagedBatch& batch, double progress) = 0;
+
+ private:
+  UpdateReport report_;
+};
+
+class FakeLearner final : public WholeUpdateLearner {
  public:
   FakeLearner(World& world, uint32_t epoch);
   std::shared_ptr<const Signature> signature() const override { return signature_; }
   WeightsPtr snapshot(PolicyVersion version) const override;
   std::shared_ptr<const Stager> stager() const override;
-  UpdateReport update(StagedBatch& batch, double progress) override;
+  UpdateReport update_with(StagedBatch& batch, double progress) override;
   LearnerState save() const override;
   void begin_from(const std::map<std::string, Array>& model) override;
   void load(const LearnerState& state) override;

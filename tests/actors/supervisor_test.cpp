@@ -93,12 +93,12 @@ RunConfig small_config(int64_t workers = 0) {
 }
 
 // Throws at its first use, while the supervisor starts.
-class BrokenLearner final : public Learner {
+class BrokenLearner final : public sim::WholeUpdateLearner {
  public:
   std::shared_ptr<const Signature> signature() const override { throw std::runtime_error("broken learner"); }
   WeightsPtr snapshot(PolicyVersion) const override { return nullptr; }
   std::shared_ptr<const Stager> stager() const override { return nullptr; }
-  UpdateReport update(StagedBatch&, double) override { return {}; }
+  UpdateReport update_with(StagedBatch&, double) override { return {}; }
   LearnerState save() const override { return {}; }
   void begin_from(const std::map<std::string, Array>&) override {}
   void load(const LearnerState&) override {}

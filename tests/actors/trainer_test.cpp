@@ -15,13 +15,13 @@ using namespace std::chrono_literals;
 namespace {
 
 // Records the progress that is passed to each update.
-class RecordingLearner final : public Learner {
+class RecordingLearner final : public sim::WholeUpdateLearner {
  public:
   explicit RecordingLearner(sim::World& world) : fake_(world, 0) {}
   std::shared_ptr<const Signature> signature() const override { return fake_.signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return fake_.snapshot(version); }
   std::shared_ptr<const Stager> stager() const override { return fake_.stager(); }
-  UpdateReport update(StagedBatch&, double progress) override {
+  UpdateReport update_with(StagedBatch&, double progress) override {
     seen.push_back(progress);
     return report;
   }

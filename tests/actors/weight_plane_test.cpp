@@ -74,7 +74,9 @@ class StillLearner final : public Learner {
   std::shared_ptr<const Signature> signature() const override { return signature_; }
   WeightsPtr snapshot(PolicyVersion version) const override { return weights_of(signature_, version); }
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const StillStager>(); }
-  UpdateReport update(StagedBatch&, double) override { return {.steps = 1, .skipped = 0, .epochs = 1, .metrics = {}}; }
+  void begin(StagedBatch&, double) override {}
+  bool advance() override { return false; }
+  UpdateReport finish() override { return {.steps = 1, .skipped = 0, .epochs = 1, .metrics = {}}; }
   LearnerState save() const override { return {}; }
   void begin_from(const std::map<std::string, Array>&) override {}
   void load(const LearnerState&) override {}

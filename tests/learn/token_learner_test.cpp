@@ -166,7 +166,7 @@ TEST_CASE("token learner: reverses 4 digits after a warm-up on demonstrations an
     std::vector<int64_t> groups(static_cast<size_t>(batch->groups()));
     std::iota(groups.begin(), groups.end(), 0);
     const std::vector<float> ones(batch->tokens.size(), 1.0f);
-    warmup.step(*batch, ones, groups, {.policy = 1e-3, .value = 0}, {});
+    warmup.step(*batch, ones, groups, {.rates = {.policy = 1e-3, .value = 0}, .loss = {}});
   }
   generator->load(*warmup.weights().snapshot({0, 0}));
   const double before = sample(world, *generator, 200, 1, Split::held_out, true, 0).right;

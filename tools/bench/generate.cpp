@@ -141,8 +141,8 @@ BenchReport bench_lm_train(double seconds) {
       const ProcessorLimits limits = measure_limits(parallel);
       AnswerTrainer trainer(model.shape, TrainerConfig(), choice,
                             {.seed = 1, .answer_tokens = model.answer, .threads = threads});
-      const double step =
-          median_call_seconds(each, [&] { trainer.step(batch, advantages, groups, {.policy = 1e-6, .value = 0}, {}); });
+      const double step = median_call_seconds(
+          each, [&] { trainer.step(batch, advantages, groups, {.rates = {.policy = 1e-6, .value = 0}, .loss = {}}); });
       const double share = 6e-9 * tokens * static_cast<double>(lm_parameter_count(model.shape)) / step / limits.gflops;
       report[model.name].push_back({{"threads", threads},
                                     {"tokens_per_second", tokens / step},

@@ -108,7 +108,7 @@ void step_on_demonstrations(AnswerTrainer& trainer, const AnswerBatch& batch, do
   std::vector<int64_t> groups(static_cast<size_t>(batch.groups()));
   std::iota(groups.begin(), groups.end(), 0);
   const std::vector<float> ones(batch.tokens.size(), 1.0f);
-  if (!trainer.step(batch, ones, groups, {.policy = rate, .value = 0}, {}).applied)
+  if (!trainer.step(batch, ones, groups, {.rates = {.policy = rate, .value = 0}, .loss = {}}).applied())
     throw NotFinite("the loss or its gradient is not finite");
 }
 

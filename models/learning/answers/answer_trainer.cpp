@@ -58,29 +58,38 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, std::span<co
 
 }  // namespace
 
-AnswerTrainer::Step AnswerTrainer::step(const AnswerBatch& batch, std::span<const float> advantages,
-                                        std::span<const int64_t> groups, LearningRates rates,
-                                        const LossSettings& settings) {
-  TokenCounts totals;
+size_t AnswerTrainer::begin_step(const AnswerBatch& batch, std::span<const float> advantages,
+                                 std::span<const int64_t> groups, const UpdateSettings& settings) {
+  step_ = {.batch = &batch, .advantages = advantages, .settings = &settings};
   for (const int64_t g : groups)
-    totals +=
+    step_.totals +=
         {.tokens = static_cast<double>(batch.answer_tokens(g)), .sequences = static_cast<double>(batch.answers_of(g))};
   std::ranges::fill(gradients_, 0.0f);
-  Step result;
-  const std::vector<int64_t> used = groups_with_gradient(batch, advantages, groups, settings);
-  for (const std::vector<int64_t>& part : group_micro_batches(batch, used, options_.micro_batch_tokens))
-    result.loss.merge(accumulate(batch, advantages, part, totals, settings));
-  // A loss that is not finite must not change the weights, even if all gradients are.
-  if (!std::isfinite(result.loss.loss)) gradients_.front() = std::numeric_limits<float>::quiet_NaN();
-  result.grad_norm = optimizer_.step(gradients_, rates, settings.train_policy);
-  result.applied = std::isfinite(result.grad_norm);
-  if (result.applied) use_weights();
-  return result;
+  const std::vector<int64_t> used = groups_with_gradient(batch, advantages, groups, settings.loss);
+  step_.parts = group_micro_batches(batch, used, options_.micro_batch_tokens);
+  return step_.parts.size();
 }
 
-LossReport AnswerTrainer::accumulate(const AnswerBatch& batch, std::span<const float> advantages,
-                                     std::span<const int64_t> groups, const TokenCounts& totals,
-                                     const LossSettings& settings) {
+void AnswerTrainer::backward(size_t part) { step_.loss.merge(accumulate(step_.parts[part])); }
+
+StepReport AnswerTrainer::apply() {
+  // A loss that is not finite must not change the weights, even if all gradients are.
+  if (!std::isfinite(step_.loss.loss)) gradients_.front() = std::numeric_limits<float>::quiet_NaN();
+  const StepReport report = {step_.loss,
+                             optimizer_.step(gradients_, step_.settings->rates, step_.settings->loss.train_policy)};
+  if (report.applied()) use_weights();
+  return report;
+}
+
+StepReport AnswerTrainer::step(const AnswerBatch& batch, std::span<const float> advantages,
+                               std::span<const int64_t> groups, const UpdateSettings& settings) {
+  const size_t parts = begin_step(batch, advantages, groups, settings);
+  for (size_t part = 0; part < parts; ++part) backward(part);
+  return apply();
+}
+
+LossReport AnswerTrainer::accumulate(std::span<const int64_t> groups) {
+  const AnswerBatch& batch = *step_.batch;
   const PackedAnswers packed = pack_answers(batch, groups);
   const size_t count = packed.rows.size();
   for (auto* buffer : {&log_probs_, &entropy_, &d_log_probs_, &d_entropy_, &behaviour_, &advantages_})
@@ -88,7 +97,7 @@ LossReport AnswerTrainer::accumulate(const AnswerBatch& batch, std::span<const f
   for (size_t t = 0; t < count; ++t) {
     const auto place = static_cast<size_t>(packed.places[t]);
     behaviour_[t] = batch.log_probs[place];
-    advantages_[t] = advantages[place];
+    advantages_[t] = step_.advantages[place];
   }
   const auto inputs = static_cast<int64_t>(packed.ids.size());
   hidden_.resize(inputs * shape_.hidden);
@@ -104,7 +113,7 @@ LossReport AnswerTrainer::accumulate(const AnswerBatch& batch, std::span<const f
                                            .rollout_weights = {},
                                            .kept = {},
                                            .offsets = packed.offsets},
-                                          totals, settings, {d_log_probs_, d_entropy_});
+                                          step_.totals, step_.settings->loss, {d_log_probs_, d_entropy_});
   const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_);
   token_log_probs_.backward(hidden_.span(), chosen, d_log_probs_, d_entropy_, d_hidden_.span(), gradients);
   decoder_.backward(packed.inputs(), activations_, d_hidden_.span(), gradients);

@@ -12,6 +12,7 @@
 #include "models/decoder/token_log_probs.h"
 #include "models/learning/answers/answer_batch.h"
 #include "models/learning/answers/token_loss.h"
+#include "models/learning/objective.h"
 #include "models/learning/optimizer.h"
 #include "models/learning/trainer_config.h"
 #include "models/lm/lm_model.h"
@@ -37,18 +38,29 @@ class AnswerTrainer {
   // Replaces all weights by these, by the signature's names. They must fit.
   void load_weights(const std::map<std::string, Array>& model);
 
-  struct Step {
-    LossReport loss;         // means over tokens
-    double grad_norm = 0.0;  // before clipping; the step was skipped, and nothing has changed, when `applied` is false
-    bool applied = false;
-  };
-  // One optimizer step with the loss of these groups. advantages: [T] of the batch.
-  Step step(const AnswerBatch& batch, std::span<const float> advantages, std::span<const int64_t> groups,
-            LearningRates rates, const LossSettings& settings);
+  // One optimizer step with the loss of these groups, in parts of micro_batch_tokens: begin_step(), which returns their
+  // number, backward() for each of them, and apply(), whose losses are means over tokens. advantages: [T] of the batch.
+  // Batch, advantages and settings must outlive the step.
+  size_t begin_step(const AnswerBatch& batch, std::span<const float> advantages, std::span<const int64_t> groups,
+                    const UpdateSettings& settings);
+  void backward(size_t part);
+  StepReport apply();
+  // All of it.
+  StepReport step(const AnswerBatch& batch, std::span<const float> advantages, std::span<const int64_t> groups,
+                  const UpdateSettings& settings);
 
  private:
-  LossReport accumulate(const AnswerBatch& batch, std::span<const float> advantages, std::span<const int64_t> groups,
-                        const TokenCounts& totals, const LossSettings& settings);
+  // The step under way.
+  struct Step {
+    const AnswerBatch* batch = nullptr;
+    std::span<const float> advantages = {};
+    const UpdateSettings* settings = nullptr;
+    TokenCounts totals = {};
+    std::vector<std::vector<int64_t>> parts = {};  // groups
+    LossReport loss = {};
+  };
+
+  LossReport accumulate(std::span<const int64_t> groups);
   void use_weights();
 
   LmModel model_;
@@ -61,6 +73,7 @@ class AnswerTrainer {
   Decoder decoder_;
   TokenLogProbs token_log_probs_;
   TokenLoss loss_;
+  Step step_;
   Activations activations_;
   FloatBuffer hidden_, d_hidden_;
   std::vector<float> log_probs_, entropy_, d_log_probs_, d_entropy_, behaviour_, advantages_;  // of one part

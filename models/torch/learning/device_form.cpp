@@ -75,7 +75,7 @@ void DeviceForm::spoil_gradients() {
     replica_.device.gradients().add_(DevicePolicyLoss::finite_or_nan(part.figures));
 }
 
-StepReport DeviceForm::apply(const UpdateSettings& settings, const LossTotals& totals) {
+StepReport DeviceForm::train(const UpdateSettings& settings, const LossTotals& totals) {
   std::vector<at::Tensor> figures;
   for (const DeviceLossResult& part : parts_) figures.push_back(part.figures);
   figures.push_back(optimizer_.norm(settings.loss.train_policy).view({1}));

@@ -27,11 +27,11 @@ class DeviceForm final : public UpdateForm {
  protected:
   SampleEvaluation evaluate(std::span<const int64_t> samples, const NetworkOutput& said, bool probabilities) override;
   const BatchTensors& tensors() const override { return batch_->device->network; }
-  void begin_step() override { parts_.clear(); }
+  void begin_losses() override { parts_.clear(); }
   std::optional<OutputGradients> add_loss(const UpdateSettings& settings, SampleRange range, const LossTotals& totals,
                                           const at::Tensor& outputs, const at::Tensor& values) override;
   void spoil_gradients() override;
-  StepReport apply(const UpdateSettings& settings, const LossTotals& totals) override;
+  StepReport train(const UpdateSettings& settings, const LossTotals& totals) override;
 
  private:
   DeviceLossInput loss_input(SampleRange range, const at::Tensor& outputs, const at::Tensor& values);

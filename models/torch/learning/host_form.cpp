@@ -44,7 +44,7 @@ SampleEvaluation HostForm::evaluate(std::span<const int64_t> samples, const Netw
                               replica_.log_std(), probabilities);
 }
 
-void HostForm::begin_step() {
+void HostForm::begin_losses() {
   step_loss_ = {};
   finite_outputs_ = true;
 }
@@ -84,7 +84,7 @@ void HostForm::spoil_gradients() {
   if (!usable()) replica_.device.gradients().fill_(std::numeric_limits<float>::quiet_NaN());
 }
 
-StepReport HostForm::apply(const UpdateSettings& settings, const LossTotals& /*totals*/) {
+StepReport HostForm::train(const UpdateSettings& settings, const LossTotals& /*totals*/) {
   StepReport report = {step_loss_, std::numeric_limits<double>::quiet_NaN()};
   if (usable())
     report.grad_norm =

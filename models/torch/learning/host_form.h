@@ -23,11 +23,11 @@ class HostForm final : public UpdateForm {
  protected:
   SampleEvaluation evaluate(std::span<const int64_t> samples, const NetworkOutput& said, bool probabilities) override;
   const BatchTensors& tensors() const override { return tensors_; }
-  void begin_step() override;
+  void begin_losses() override;
   std::optional<OutputGradients> add_loss(const UpdateSettings& settings, SampleRange range, const LossTotals& totals,
                                           const at::Tensor& outputs, const at::Tensor& values) override;
   void spoil_gradients() override;
-  StepReport apply(const UpdateSettings& settings, const LossTotals& totals) override;
+  StepReport train(const UpdateSettings& settings, const LossTotals& totals) override;
 
  private:
   std::span<float> log_std_gradients();

@@ -80,16 +80,29 @@ void UpdateForm::use_chunks(CurrentNetwork& network) {
 
 void UpdateForm::begin_steps(const Training& training) { training_ = &training; }
 
-StepReport UpdateForm::step(const UpdateSettings& settings, SampleRange minibatch, const StepTotals& totals,
-                            int64_t micro_batch) {
+size_t UpdateForm::begin_step(const UpdateSettings& settings, SampleRange minibatch, const StepTotals& totals,
+                              int64_t micro_batch) {
   const at::NoGradGuard guard;
+  settings_ = &settings;
+  totals_ = &totals;
+  lost_ = false;
+  parts_of_step_ = micro_batches(minibatch, chunks_of(micro_batch, batch_->chunks.steps));
   replica_.device.zero_gradients();
-  begin_step();
-  for (const SampleRange& part : micro_batches(minibatch, chunks_of(micro_batch, batch_->chunks.steps)))
-    if (!accumulate(settings, part, totals.all)) break;
+  begin_losses();
+  return parts_of_step_.size();
+}
+
+void UpdateForm::backward(size_t part) {
+  const at::NoGradGuard guard;
+  if (part >= parts_of_step_.size()) return;  // of a rank whose minibatch is empty
+  if (!lost_) lost_ = !accumulate(*settings_, parts_of_step_[part], totals_->all);
+}
+
+StepReport UpdateForm::apply() {
+  const at::NoGradGuard guard;
   if (reducer_.ranks() > 1) spoil_gradients();
-  reducer_.reduce(replica_.device.gradients(), totals.own.samples);
-  const StepReport report = apply(settings, totals.all);
+  reducer_.reduce(replica_.device.gradients(), totals_->own.samples);
+  const StepReport report = train(*settings_, totals_->all);
   replica_.network->weights_changed();
   return report;
 }
@@ -110,7 +123,7 @@ bool UpdateForm::accumulate(const UpdateSettings& settings, SampleRange part, co
   if (batch_->chunks.steps > 0) return accumulate_chunks(settings, part.indices, totals);
   const NetworkOutput output = replica_.network->forward(input_of(part.indices), true);
   const std::optional<OutputGradients> gradients = add_loss(settings, part, totals, output.policy, output.values);
-  if (gradients) backward(settings, gradients->policy, gradients->values);
+  if (gradients) backward_outputs(settings, gradients->policy, gradients->values);
   return gradients.has_value();
 }
 
@@ -123,12 +136,12 @@ bool UpdateForm::accumulate_chunks(const UpdateSettings& settings, std::span<con
       add_loss(settings, {trained.samples, {}}, totals, pick_positions(output.policy, positions),
                pick_positions(output.values, positions));
   if (!gradients) return false;
-  backward(settings, spread(gradients->policy, positions, output.policy),
-           spread(gradients->values, positions, output.values));
+  backward_outputs(settings, spread(gradients->policy, positions, output.policy),
+                   spread(gradients->values, positions, output.values));
   return true;
 }
 
-void UpdateForm::backward(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values) {
+void UpdateForm::backward_outputs(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values) {
   replica_.network->backward(settings.loss.train_policy ? outputs : at::Tensor(), values);
 }
 

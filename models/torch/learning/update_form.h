@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/learning/adam.h"
 #include "models/learning/gradient_reducer.h"
 #include "models/learning/minibatch.h"
+#include "models/learning/objective.h"
 #include "models/learning/scaling_history.h"
 #include "models/learning/start.h"
 #include "models/learning/targets.h"
@@ -20,11 +22,6 @@
 #include "models/torch/replica.h"
 
 namespace troupe {
-
-struct StepReport {
-  LossReport loss;
-  double grad_norm = 0.0;  // not finite: the step was skipped, nothing has changed
-};
 
 // What a minibatch has on this rank, and what its loss is divided by: what it has on all of them.
 struct StepTotals {
@@ -46,7 +43,7 @@ class UpdateForm {
   UpdateForm(const UpdateForm&) = delete;
   UpdateForm& operator=(const UpdateForm&) = delete;
 
-  // An update calls begin(), begin_steps(), step() for every minibatch and end(), or begin() alone when nothing is left
+  // An update calls begin(), begin_steps(), a step for every minibatch and end(), or begin() alone when nothing is left
   // to train on. begin() normalises the inputs of the batch. `batch` must outlive the update.
   virtual void begin(StagedUpdate& batch, const SampleScalings& scalings) = 0;
   // The network with its current weights, for the batch of begin(). Neither may change while the result is used.
@@ -55,10 +52,14 @@ class UpdateForm {
   virtual void begin_steps(const Training& training);
   // What a minibatch adds to the totals that the means of its loss divide by.
   LossTotals count(SampleRange minibatch);
-  // Trains on one minibatch in parts of at most `micro_batch` samples (0 = whole), or one longer sequence. A rank whose
-  // minibatch is empty takes part with gradients of 0. With chunks, `minibatch` is the indices of some, each of which
-  // has something to train on, and a part is whole chunks.
-  StepReport step(const UpdateSettings& settings, SampleRange minibatch, const StepTotals& totals, int64_t micro_batch);
+  // The optimizer step of one minibatch, in parts of at most `micro_batch` samples (0 = whole), or one longer sequence:
+  // begin_step(), which returns their number, backward() for each of them, and apply(). A rank whose minibatch is empty
+  // takes part with gradients of 0. With chunks, `minibatch` is the indices of some, each of which has something to
+  // train on, and a part is whole chunks. `settings` and `totals` must outlive the step.
+  size_t begin_step(const UpdateSettings& settings, SampleRange minibatch, const StepTotals& totals,
+                    int64_t micro_batch);
+  void backward(size_t part);
+  StepReport apply();
   // Copies the trained weights to the host.
   virtual void end() = 0;
 
@@ -76,8 +77,8 @@ class UpdateForm {
                                     bool probabilities) = 0;
   virtual const BatchTensors& tensors() const = 0;  // of the batch
 
-  // A step: begin_step(), add_loss() for every part of the minibatch, apply().
-  virtual void begin_step() = 0;
+  // A step: begin_losses(), add_loss() for every part of the minibatch, train().
+  virtual void begin_losses() = 0;
   // Adds the loss of some samples of the minibatch, for which the network gave these outputs, and its gradients with
   // respect to other parameters than the network's. Nothing when the outputs are not finite: the step is lost then. The
   // gradients stay valid until the next call.
@@ -87,7 +88,7 @@ class UpdateForm {
   // Makes the gradients NaN when the loss is not finite.
   virtual void spoil_gradients() = 0;
   // Trains with the gradients, unless they or the loss are not finite.
-  virtual StepReport apply(const UpdateSettings& settings, const LossTotals& totals) = 0;
+  virtual StepReport train(const UpdateSettings& settings, const LossTotals& totals) = 0;
 
   Replica& replica_;
   GradientReducer& reducer_;
@@ -103,9 +104,14 @@ class UpdateForm {
   void use_chunks(CurrentNetwork& network);
   bool accumulate(const UpdateSettings& settings, SampleRange part, const LossTotals& totals);
   bool accumulate_chunks(const UpdateSettings& settings, std::span<const int64_t> chunks, const LossTotals& totals);
-  void backward(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values);
+  void backward_outputs(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values);
 
   int64_t ratios_per_sample_;
+  // Of the step under way.
+  const UpdateSettings* settings_ = nullptr;
+  const StepTotals* totals_ = nullptr;
+  std::vector<SampleRange> parts_of_step_;
+  bool lost_ = false;  // outputs were not finite: the rest of the step is not computed
 };
 
 // Tokens of the longest possible sequence of a run.

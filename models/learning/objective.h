@@ -1,0 +1,75 @@
+#pragma once
+// Objective: what a learner computes, and where: the weights, their optimizer, and the loss of a super-batch with its
+// gradients. The learner (update_learner.h) does the rest: epochs, early stop, KL control, metrics, saved state. One
+// thread.
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "algorithms/choice/algorithm_choice.h"
+#include "models/learning/adam.h"
+#include "models/learning/metrics.h"
+#include "models/learning/update_settings.h"
+#include "models/policy.h"
+#include "models/weights/weight_block.h"
+
+namespace troupe {
+
+struct StepReport {
+  LossReport loss;
+  double grad_norm = 0.0;  // before clipping; not finite: the step was skipped, and nothing has changed
+  bool applied() const { return std::isfinite(grad_norm); }
+};
+
+// What the epochs of an update train on.
+struct EpochInput {
+  double samples = 0;  // in an epoch, of all ranks; 0: there is nothing to train on
+  std::optional<TargetFigures> figures = {};
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  // -- weights
+  virtual const AlgorithmChoice& choice() const = 0;
+  // Draws them if none were loaded. Not done before they are needed: it takes seconds for large models.
+  virtual void require_weights() = 0;
+  virtual const WeightBlock& weights() const = 0;
+  virtual std::shared_ptr<const Signature> signature() const = 0;
+  // Replaces all of them by these, by the signature's names. They must fit.
+  virtual void load_weights(const std::map<std::string, Array>& model) = 0;
+  virtual OptimizerState& optimizer() = 0;
+  virtual std::shared_ptr<const Stager> stager() const = 0;
+  // [D] of continuous actions, else empty.
+  virtual std::span<const float> log_std() const = 0;
+  virtual bool has_critic() const = 0;
+
+  // -- what else must last: adds it to what is saved
+  virtual void save(std::map<std::string, Array>& state) const = 0;
+  // Takes it out of what was saved; the result puts it in place. Throws ConfigError when it does not fit.
+  virtual std::function<void()> read(std::map<std::string, Array>& state) = 0;
+
+  // -- an update: begin(), the epochs if there is something to train on, end()
+  // Computes targets. `batch` must live until end().
+  virtual EpochInput begin(StagedBatch& batch) = 0;
+  // Draws the minibatches of an epoch from the stream `key`; returns their number.
+  virtual size_t begin_epoch(uint64_t key) = 0;
+  // Begins the optimizer step of a minibatch. Returns the number of parts that backward() computes one after the other;
+  // 0 when the minibatch is empty, and then there is no step. `settings` must live until apply().
+  virtual size_t begin_step(size_t minibatch, const UpdateSettings& settings) = 0;
+  // Adds the gradients of a part.
+  virtual void backward(size_t part) = 0;
+  // Trains with the gradients, unless they or the loss are not finite.
+  virtual StepReport apply() = 0;
+  // Makes what decides about early stop and KL control the same on all ranks.
+  virtual void merge_over_ranks(LossReport& epoch) = 0;
+  virtual void end(double progress) = 0;
+};
+
+}  // namespace troupe

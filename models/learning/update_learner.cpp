@@ -1,0 +1,195 @@
+#include "models/learning/update_learner.h"
+
+#include <optional>
+#include <utility>
+
+#include "algorithms/losses/kl.h"
+#include "models/weights/initial_weights.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/rng.h"
+
+namespace troupe {
+
+namespace {
+
+class UpdateLearner final : public Learner {
+ public:
+  UpdateLearner(const LearnerConfig& config, std::unique_ptr<Objective> objective)
+      : config_(config), objective_(std::move(objective)), kl_coef_(config.algorithm.kl_coef) {}
+
+  std::shared_ptr<const Signature> signature() const override { return objective_->signature(); }
+  WeightsPtr snapshot(PolicyVersion version) const override {
+    objective_->require_weights();
+    return objective_->weights().snapshot(version);
+  }
+  std::shared_ptr<const Stager> stager() const override { return objective_->stager(); }
+  void begin(StagedBatch& batch, double progress) override;
+  bool advance() override;
+  UpdateReport finish() override;
+  LearnerState save() const override;
+  void begin_from(const std::map<std::string, Array>& model) override;
+  void load(const LearnerState& state) override;
+
+ private:
+  // The update under way.
+  struct Update {
+    double progress = 0;
+    UpdateSettings settings, of_step;
+    UpdateReport report;
+    EpochInput input;
+    EpochReport epoch;       // the last one
+    uint64_t key = 0;        // of its minibatches
+    size_t minibatches = 0;  // of it
+    size_t minibatch = 0;    // the next one, or the one under way
+    size_t parts = 0;        // of the step under way; 0 = between steps
+    size_t part = 0;         // the next one
+  };
+
+  void begin_epoch();
+  void begin_step();
+  void apply();
+  bool end_epoch();
+  void adapt_kl();
+
+  LearnerConfig config_;
+  std::unique_ptr<Objective> objective_;
+  double kl_coef_;
+  uint64_t updates_ = 0;
+  std::optional<Update> update_;
+};
+
+void UpdateLearner::begin(StagedBatch& batch, double progress) {
+  TROUPE_CHECK(!update_, updates_);
+  objective_->require_weights();
+  Update& update = update_.emplace();
+  update.progress = progress;
+  update.settings = update_settings(config_, updates_, kl_coef_, progress);
+  update.of_step = update.settings;
+  update.input = objective_->begin(batch);
+  if (update.input.samples > 0) begin_epoch();
+}
+
+bool UpdateLearner::advance() {
+  Update& update = *update_;
+  if (update.part < update.parts)
+    objective_->backward(update.part++);
+  else if (update.parts > 0)
+    apply();
+  else if (update.minibatch < update.minibatches)
+    begin_step();
+  else
+    return end_epoch();
+  return true;
+}
+
+void UpdateLearner::begin_epoch() {
+  Update& update = *update_;
+  update.key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, update.report.epochs);
+  update.epoch = {};
+  update.minibatches = objective_->begin_epoch(update.key);
+  update.minibatch = 0;
+}
+
+void UpdateLearner::begin_step() {
+  Update& update = *update_;
+  update.of_step.loss.key = derive_key(update.key, "minibatch", update.minibatch);
+  update.parts = objective_->begin_step(update.minibatch, update.of_step);
+  update.part = 0;
+  if (update.parts == 0) ++update.minibatch;
+}
+
+void UpdateLearner::apply() {
+  Update& update = *update_;
+  const StepReport step = objective_->apply();
+  update.parts = 0;
+  ++update.minibatch;
+  if (!step.applied()) {
+    ++update.epoch.skipped;
+    return;
+  }
+  ++update.epoch.steps;
+  update.epoch.grad_norm_sum += step.grad_norm;
+  update.epoch.loss.add_step(step.loss);
+}
+
+// Returns whether another epoch follows.
+bool UpdateLearner::end_epoch() {
+  Update& update = *update_;
+  if (update.input.samples == 0) return false;
+  objective_->merge_over_ranks(update.epoch.loss);
+  update.report.steps += update.epoch.steps;
+  update.report.skipped += update.epoch.skipped;
+  ++update.report.epochs;
+  const double target_kl = config_.algorithm.target_kl;
+  if (target_kl > 0.0 && update.epoch.loss.diagnostics.kl_k3 > target_kl) return false;
+  if (update.report.epochs >= static_cast<uint64_t>(config_.trainer.epochs)) return false;
+  begin_epoch();
+  return true;
+}
+
+UpdateReport UpdateLearner::finish() {
+  Update& update = *update_;
+  objective_->end(update.progress);
+  ++updates_;
+  update.report.metrics = metrics_of({.choice = objective_->choice(),
+                                      .settings = update.settings,
+                                      .epoch = update.epoch,
+                                      .targets = update.input.figures,
+                                      .skipped = update.report.skipped,
+                                      .log_std = objective_->log_std(),
+                                      .penalizes_kl = config_.algorithm.kl_coef != 0.0,
+                                      .critic = objective_->has_critic()});
+  adapt_kl();
+  UpdateReport report = std::move(update.report);
+  update_.reset();
+  return report;
+}
+
+// The new coefficient counts from the next update on.
+void UpdateLearner::adapt_kl() {
+  const AlgorithmConfig& algorithm = config_.algorithm;
+  const Update& update = *update_;
+  if (algorithm.kl_controller != "adaptive" || !update.settings.loss.train_policy || update.epoch.steps == 0) return;
+  AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
+  controller.update(update.epoch.loss.kl, update.input.samples);
+  kl_coef_ = controller.value();
+}
+
+LearnerState UpdateLearner::save() const {
+  objective_->require_weights();
+  LearnerState state;
+  state.model = objective_->weights().save();
+  objective_->optimizer().save(state.optimizer, state.scalars);
+  objective_->save(state.optimizer);
+  state.scalars["updates"] = static_cast<double>(updates_);
+  if (config_.algorithm.kl_controller == "adaptive") state.scalars["kl_coef"] = kl_coef_;
+  return state;
+}
+
+void UpdateLearner::begin_from(const std::map<std::string, Array>& model) {
+  TROUPE_CHECK(updates_ == 0, updates_);
+  check_initial_weights(*signature(), model);
+  objective_->load_weights(model);
+}
+
+void UpdateLearner::load(const LearnerState& state) {
+  check_initial_weights(*signature(), state.model);
+  std::map<std::string, Array> moments = state.optimizer;
+  const std::function<void()> put_in_place = objective_->read(moments);
+  check_moments(objective_->weights(), moments, state.scalars);
+  const double updates = saved_count(state.scalars, "updates");
+  const double kl_coef = saved_kl_coef(state.scalars, config_.algorithm.kl_coef);
+  objective_->load_weights(state.model);
+  objective_->optimizer().load(moments, state.scalars);
+  put_in_place();
+  updates_ = static_cast<uint64_t>(updates);
+  kl_coef_ = kl_coef;
+}
+
+}  // namespace
+
+std::unique_ptr<Learner> make_update_learner(const LearnerConfig& config, std::unique_ptr<Objective> objective) {
+  return std::make_unique<UpdateLearner>(config, std::move(objective));
+}
+
+}  // namespace troupe
