@@ -2,7 +2,7 @@
 
 #include "runtime/base/errors.h"
 #include "tests/actors/rollouts.h"
-#include "tests/models/lm/answers.h"
+#include "tests/models/learning/answers/answers.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

@@ -10,7 +10,7 @@
 #include "models/lm/lm_config.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/errors.h"
-#include "tests/models/lm/tiny_models.h"
+#include "tests/models/decoder/tiny_models.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "models/lm/lm_weights.h"
-#include "tests/models/lm/tiny_models.h"
+#include "tests/models/decoder/tiny_models.h"
 
 namespace troupe::test {
 

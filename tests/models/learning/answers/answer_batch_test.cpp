@@ -4,7 +4,7 @@
 #include <set>
 
 #include "runtime/base/errors.h"
-#include "tests/models/lm/answers.h"
+#include "tests/models/learning/answers/answers.h"
 #include "tests/support/test.h"
 
 using namespace troupe;

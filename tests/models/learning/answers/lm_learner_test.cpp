@@ -7,7 +7,7 @@
 
 #include "models/lm/lm_generator.h"
 #include "runtime/base/errors.h"
-#include "tests/models/lm/answers.h"
+#include "tests/models/learning/answers/answers.h"
 #include "tests/models/lm/lora_models.h"
 #include "tests/support/test.h"
 

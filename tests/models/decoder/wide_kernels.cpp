@@ -1,4 +1,4 @@
-#include "tests/models/lm/wide_kernels.h"
+#include "tests/models/decoder/wide_kernels.h"
 
 #if defined(__AVX2__)
 

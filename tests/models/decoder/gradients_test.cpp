@@ -9,7 +9,7 @@
 #include "models/decoder/token_log_probs.h"
 #include "tests/support/torch_test.h"
 
-#include "tests/models/lm/tiny_models.h"
+#include "tests/models/decoder/tiny_models.h"
 
 using namespace troupe;
 using namespace troupe::test;

@@ -8,7 +8,7 @@
 #include "models/decoder/token_log_probs.h"
 #include "tests/support/test.h"
 
-#include "tests/models/lm/tiny_models.h"
+#include "tests/models/decoder/tiny_models.h"
 
 using namespace troupe;
 using namespace troupe::test;

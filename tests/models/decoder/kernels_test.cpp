@@ -10,8 +10,8 @@
 #include "models/decoder/kernels/kernel_table.h"
 #include "tests/support/test.h"
 
-#include "tests/models/lm/tiny_models.h"
-#include "tests/models/lm/wide_kernels.h"
+#include "tests/models/decoder/tiny_models.h"
+#include "tests/models/decoder/wide_kernels.h"
 
 using namespace troupe;
 using namespace troupe::test;
