@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/base/text_format.h"
 #include "runtime/base/token_bucket.h"
 
 namespace troupe {
@@ -21,7 +22,7 @@ class LimitedLog {
   LimitedLog(const LimitedLog&) = delete;
   LimitedLog& operator=(const LimitedLog&) = delete;
   ~LimitedLog() {
-    if (left_out_ > 0) last_(component_, std::to_string(left_out_) + " more lines of this kind were left out");
+    if (left_out_ > 0) last_(component_, "left out after that: " + format_counted(left_out_, "line") + " of this kind");
   }
 
   // Actors give the time of their own clock.
@@ -37,7 +38,7 @@ class LimitedLog {
       ++left_out_;
       return;
     }
-    const std::string more = left_out_ == 0 ? "" : " (" + std::to_string(left_out_) + " lines before it were left out)";
+    const std::string more = left_out_ == 0 ? "" : " (left out before it: " + format_counted(left_out_, "line") + ')';
     left_out_ = 0;
     log(component_, std::string(text) + more);
   }
