@@ -48,7 +48,10 @@ void fail(InferenceSelf self, const Pending& pending, Fault fault, const std::st
 
 // Removes the request from what is pending.
 Pending take_pending(InferenceState& st, uint64_t ticket) {
-  Pending pending = std::move(st.pending.extract(ticket).mapped());
+  const auto it = st.pending.find(ticket);
+  TROUPE_CHECK(it != st.pending.end(), ticket);
+  Pending pending = std::move(it->second);
+  st.pending.erase(it);
   st.tickets.erase(pending.id);
   return pending;
 }

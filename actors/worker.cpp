@@ -290,8 +290,8 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
           restoring([&] { st.sampler->load(*state); });
           st.failures_logged = st.sampler->env_failures();
         }
-        self->send(st.peers.replay, WorkerHello{worker, st.sampler->groups(), samples_per_rollout(context->config),
-                                                spec_fields(*context)});
+        self->send(st.peers.replay,
+                   WorkerHello{worker, st.sampler->groups(), st.sampler->samples_per_rollout(), spec_fields(*context)});
         log_first_failure(self, name);
         report_failure(self, worker, name);
         beat_after(self, *context, kBeat);

@@ -99,12 +99,15 @@ class Learner {
   // Of the batches that update() takes. It may outlive the learner.
   virtual std::shared_ptr<const Stager> stager() const = 0;
   // One update: normaliser statistics, advantages, all epochs and minibatches. It is computed in pieces, so that a
-  // caller can do something else between them: begin(), advance() until it returns false, and finish(). `progress` in
-  // [0, 1] drives the schedules. `batch` must live until finish().
+  // caller can do something else between them: begin(), advance() until it returns false, and finish(). Until then
+  // nothing else of the learner may be called but signature() and stager(); after an exception of any of the three,
+  // nothing at all. `progress` in [0, 1] drives the schedules. `batch` must live until finish(). With several ranks
+  // begin() and advance() may wait for the others, and the number of calls of advance() depends on a rank's own
+  // samples.
   virtual void begin(StagedBatch& batch, double progress) = 0;
   virtual bool advance() = 0;
   virtual UpdateReport finish() = 0;
-  // All of it.
+  // The whole update.
   UpdateReport update(StagedBatch& batch, double progress) {
     begin(batch, progress);
     while (advance()) {

@@ -160,17 +160,24 @@ void Checker::replay_takes(caf::mailbox_element& element) {
   }
 }
 
-void Checker::take_request(caf::actor_id inference, caf::actor_id client, uint64_t request, uint32_t group) {
+void Checker::take_request(caf::actor_id inference, caf::actor_id client, uint64_t request, uint32_t group,
+                           bool again) {
   if (client == 0) return;  // its connection is lost, so it gets no answer
   InferenceAccount& account = inference_[inference];
   account.open[{client, group}] = {request, client};
-  ++account.asked[{client, request}];  // a worker asks again when an answer is late
+  if (!again) ++account.asked[{client, request}];
 }
 
-void Checker::inference_takes(caf::actor_id id, caf::mailbox_element& element) {
+void Checker::inference_takes(caf::scheduled_actor& actor, caf::mailbox_element& element) {
+  const caf::actor_id id = actor.id();
   InferenceAccount& account = inference_[id];
   if (const auto* request = content_of<InferenceRequest>(element)) {
-    take_request(id, sender_of(element), request->id, request->group);
+    const caf::actor_id client = sender_of(element);
+    const bool again = std::ranges::any_of(inference_of(&actor)->pending, [&](const auto& entry) {
+      const InferenceState::Pending& pending = entry.second;
+      return pending.client->id() == client && pending.request == request->id && pending.id.group == request->group;
+    });
+    take_request(id, client, request->id, request->group, again);
     if (is_token_run(world_.scenario.config)) note_request(world_, *request, process_);
   } else if (const auto* weights = content_of<WeightsMessage>(element)) {
     const PolicyVersion version = weights->weights->version;
@@ -224,7 +231,7 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
   if (waiting > kMailboxBound)
     world_.violate(name_of(actor.id()) + " has " + std::to_string(waiting) + " messages waiting");
   if (known.kind == "replay") replay_takes(*element);
-  if (known.is_inference()) inference_takes(actor.id(), *element);
+  if (known.is_inference()) inference_takes(actor, *element);
   if (known.is_worker()) worker_takes(actor, *element);
   if (known.kind == "publisher") {
     if (const auto* weights = content_of<WeightsMessage>(*element)) {

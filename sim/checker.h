@@ -87,8 +87,9 @@ class Checker {
   };
 
   void replay_takes(caf::mailbox_element& element);
-  void inference_takes(caf::actor_id id, caf::mailbox_element& element);
-  void take_request(caf::actor_id inference, caf::actor_id client, uint64_t request, uint32_t group);
+  void inference_takes(caf::scheduled_actor& actor, caf::mailbox_element& element);
+  // `again`: the same request is in progress, so that this one gets no answer of its own.
+  void take_request(caf::actor_id inference, caf::actor_id client, uint64_t request, uint32_t group, bool again);
   // Returns a name of the answer for messages.
   std::string answered(InferenceAccount& account, caf::actor_id inference, caf::actor_id client, uint64_t request);
   void check_pending(caf::actor_id inference, size_t pending, const std::optional<PolicyVersion>& version);

@@ -10,11 +10,13 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/config/run_config.h"
 #include "envs/env.h"
 #include "models/policy.h"
+#include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 #include "sim/fake_tokens.h"
 #include "sim/scenario.h"
@@ -118,18 +120,30 @@ void check_weights(World& world, const WeightSnapshot& weights);
 
 std::unique_ptr<Policy> fake_policy(World& world);
 
-// A learner whose update is one piece.
+// A learner whose update is one piece. Its functions must be called in their order.
 class WholeUpdateLearner : public Learner {
  public:
-  void begin(StagedBatch& batch, double progress) final { report_ = update_with(batch, progress); }
-  bool advance() final { return false; }
-  UpdateReport finish() final { return std::move(report_); }
+  void begin(StagedBatch& batch, double progress) final {
+    TROUPE_CHECK(batch_ == nullptr && !report_, progress);
+    batch_ = &batch;
+    progress_ = progress;
+  }
+  bool advance() final {
+    if (batch_ != nullptr) report_ = update_with(*std::exchange(batch_, nullptr), progress_);
+    return false;
+  }
+  UpdateReport finish() final {
+    TROUPE_CHECK(report_.has_value(), progress_);
+    return *std::exchange(report_, std::nullopt);
+  }
 
  protected:
   virtual UpdateReport update_with(StagedBatch& batch, double progress) = 0;
 
  private:
-  UpdateReport report_;
+  StagedBatch* batch_ = nullptr;
+  double progress_ = 0;
+  std::optional<UpdateReport> report_;
 };
 
 class FakeLearner final : public WholeUpdateLearner {

@@ -66,6 +66,7 @@ void forget_request(SimulatedRun& run, caf::scheduled_actor& actor) {
   if (state == nullptr || state->pending.empty() || !run.chance(0.2)) return;
   const auto [ticket, pending] = *state->pending.begin();
   state->server->forget(ticket);
+  if (is_token_run(run.scenario().config)) return;
   state->tickets.erase(pending.id);
   state->pending.erase(ticket);
 }

@@ -39,6 +39,8 @@ constexpr ExperienceKind kKinds[] = {
      make_answer_sampler, make_server<GenerationServer>, count_answers, count_answers_of, without_spread},
 };
 static_assert(std::size(kKinds) == std::variant_size_v<RolloutBody>);
+static_assert(std::size(kKinds) == std::variant_size_v<RequestBody>);
+static_assert(std::size(kKinds) + 1 == std::variant_size_v<ReplyBody>);
 
 }  // namespace
 

@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// Functions of rollouts of the kind.
+// The functions of a kind. Those that take a rollout take one of this kind.
 struct ExperienceKind {
   const char* name;  // of what a rollout holds, in messages
   Misfit (*misfit)(const RunSpec& run, const Rollout& rollout);

@@ -15,12 +15,16 @@
 
 namespace troupe {
 
-// A request of one group of a worker. One that is sent again with the same id is answered once.
+// The bodies of requests, in the order of RolloutBody.
+using RequestBody = std::variant<StepRequest, AnswerRequest>;
+
+// A request of one group of a worker. One that comes again with the same id while it is in progress is
+// answered once.
 struct InferenceRequest {
   uint64_t id = 0;  // chosen by the client, echoed in the reply
   uint64_t worker = 0;
   uint32_t group = 0;
-  std::variant<StepRequest, AnswerRequest> body;
+  RequestBody body;
 
   // The body. Throws std::bad_variant_access if it is of the other kind.
   const StepRequest& steps() const { return std::get<StepRequest>(body); }
@@ -40,13 +44,16 @@ struct NoResult {
   template <class Self, class Use> static decltype(auto) fields(Self&, Use&& use) { return use(); }
 };
 
+// The bodies of replies: after NoResult in the order of RolloutBody.
+using ReplyBody = std::variant<NoResult, StepReply, AnswerReply>;
+
 struct InferenceReply {
   uint64_t id = 0;
   uint32_t group = 0;
   PolicyVersion version;  // that computed it; of an answer, its last token
   Fault fault = Fault::none;
   std::string error;
-  std::variant<NoResult, StepReply, AnswerReply> body;
+  ReplyBody body;
 
   // The body. Throws std::bad_variant_access if it is of another kind.
   const StepReply& steps() const { return std::get<StepReply>(body); }

@@ -41,7 +41,6 @@ class Objective {
   // Draws them if none were loaded. Not done before they are needed: it takes seconds for large models.
   virtual void require_weights() = 0;
   virtual const WeightBlock& weights() const = 0;
-  virtual std::shared_ptr<const Signature> signature() const = 0;
   // Replaces all of them by these, by the signature's names. They must fit.
   virtual void load_weights(const std::map<std::string, Array>& model) = 0;
   virtual OptimizerState& optimizer() = 0;
@@ -60,15 +59,16 @@ class Objective {
   virtual EpochInput begin(StagedBatch& batch) = 0;
   // Draws the minibatches of an epoch from the stream `key`; returns their number.
   virtual size_t begin_epoch(uint64_t key) = 0;
-  // Begins the optimizer step of a minibatch. Returns the number of parts that backward() computes one after the other;
-  // 0 when the minibatch is empty, and then there is no step. `settings` must live until apply().
-  virtual size_t begin_step(size_t minibatch, const UpdateSettings& settings) = 0;
+  // Begins the optimizer step of a minibatch. Returns the number of parts that backward() computes one after the other:
+  // 0 on a rank whose own minibatch is empty; nothing, and then there is no step, when it is empty on all ranks.
+  // `settings` must live until apply().
+  virtual std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) = 0;
   // Adds the gradients of a part.
   virtual void backward(size_t part) = 0;
   // Trains with the gradients, unless they or the loss are not finite.
   virtual StepReport apply() = 0;
-  // Makes what decides about early stop and KL control the same on all ranks.
-  virtual void merge_over_ranks(LossReport& epoch) = 0;
+  // Makes the measured KL, which decides about early stop and KL control, the same on all ranks.
+  virtual void merge_kl_over_ranks(LossReport& epoch) = 0;
   virtual void end(double progress) = 0;
 };
 

@@ -12,14 +12,30 @@ namespace troupe {
 
 namespace {
 
+// The update under way.
+struct Update {
+  double progress = 0;
+  UpdateSettings settings, of_step;
+  UpdateReport report;
+  EpochInput input;
+  EpochReport epoch;       // the last one
+  uint64_t key = 0;        // of its minibatches
+  size_t minibatches = 0;  // of it
+  size_t minibatch = 0;    // the next one, or the one under way
+  bool stepping = false;   // a step is under way
+  size_t parts = 0;        // of it
+  size_t part = 0;         // the next one
+  bool trained = false;    // advance() has returned false
+};
+
 class UpdateLearner final : public Learner {
  public:
   UpdateLearner(const LearnerConfig& config, std::unique_ptr<Objective> objective)
       : config_(config), objective_(std::move(objective)), kl_coef_(config.algorithm.kl_coef) {}
 
-  std::shared_ptr<const Signature> signature() const override { return objective_->signature(); }
+  std::shared_ptr<const Signature> signature() const override { return objective_->weights().signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override {
-    objective_->require_weights();
+    between_updates();
     return objective_->weights().snapshot(version);
   }
   std::shared_ptr<const Stager> stager() const override { return objective_->stager(); }
@@ -31,25 +47,17 @@ class UpdateLearner final : public Learner {
   void load(const LearnerState& state) override;
 
  private:
-  // The update under way.
-  struct Update {
-    double progress = 0;
-    UpdateSettings settings, of_step;
-    UpdateReport report;
-    EpochInput input;
-    EpochReport epoch;       // the last one
-    uint64_t key = 0;        // of its minibatches
-    size_t minibatches = 0;  // of it
-    size_t minibatch = 0;    // the next one, or the one under way
-    size_t parts = 0;        // of the step under way; 0 = between steps
-    size_t part = 0;         // the next one
-  };
+  // No update may be under way. Draws the first weights if they are needed.
+  void between_updates() const {
+    TROUPE_CHECK(!update_, updates_);
+    objective_->require_weights();
+  }
 
   void begin_epoch();
   void begin_step();
   void apply();
-  bool end_epoch();
-  void adapt_kl();
+  void end_epoch();
+  void adapt_kl(const Update& update);
 
   LearnerConfig config_;
   std::unique_ptr<Objective> objective_;
@@ -59,27 +67,31 @@ class UpdateLearner final : public Learner {
 };
 
 void UpdateLearner::begin(StagedBatch& batch, double progress) {
-  TROUPE_CHECK(!update_, updates_);
-  objective_->require_weights();
+  between_updates();
   Update& update = update_.emplace();
   update.progress = progress;
   update.settings = update_settings(config_, updates_, kl_coef_, progress);
   update.of_step = update.settings;
   update.input = objective_->begin(batch);
-  if (update.input.samples > 0) begin_epoch();
+  update.trained = update.input.samples == 0;
+  if (!update.trained) begin_epoch();
 }
 
 bool UpdateLearner::advance() {
+  TROUPE_CHECK(update_.has_value(), updates_);
   Update& update = *update_;
-  if (update.part < update.parts)
-    objective_->backward(update.part++);
-  else if (update.parts > 0)
+  if (update.trained) return false;
+  if (update.part < update.parts) {
+    objective_->backward(update.part);
+    ++update.part;
+  } else if (update.stepping) {
     apply();
-  else if (update.minibatch < update.minibatches)
+  } else if (update.minibatch < update.minibatches) {
     begin_step();
-  else
-    return end_epoch();
-  return true;
+  } else {
+    end_epoch();
+  }
+  return !update.trained;
 }
 
 void UpdateLearner::begin_epoch() {
@@ -93,15 +105,18 @@ void UpdateLearner::begin_epoch() {
 void UpdateLearner::begin_step() {
   Update& update = *update_;
   update.of_step.loss.key = derive_key(update.key, "minibatch", update.minibatch);
-  update.parts = objective_->begin_step(update.minibatch, update.of_step);
+  const std::optional<size_t> parts = objective_->begin_step(update.minibatch, update.of_step);
+  update.stepping = parts.has_value();
+  update.parts = parts.value_or(0);
   update.part = 0;
-  if (update.parts == 0) ++update.minibatch;
+  if (!update.stepping) ++update.minibatch;
 }
 
 void UpdateLearner::apply() {
   Update& update = *update_;
   const StepReport step = objective_->apply();
-  update.parts = 0;
+  update.stepping = false;
+  update.parts = update.part = 0;
   ++update.minibatch;
   if (!step.applied()) {
     ++update.epoch.skipped;
@@ -112,23 +127,22 @@ void UpdateLearner::apply() {
   update.epoch.loss.add_step(step.loss);
 }
 
-// Returns whether another epoch follows.
-bool UpdateLearner::end_epoch() {
+// Begins the next epoch, unless this one was the last.
+void UpdateLearner::end_epoch() {
   Update& update = *update_;
-  if (update.input.samples == 0) return false;
-  objective_->merge_over_ranks(update.epoch.loss);
+  objective_->merge_kl_over_ranks(update.epoch.loss);
   update.report.steps += update.epoch.steps;
   update.report.skipped += update.epoch.skipped;
   ++update.report.epochs;
   const double target_kl = config_.algorithm.target_kl;
-  if (target_kl > 0.0 && update.epoch.loss.diagnostics.kl_k3 > target_kl) return false;
-  if (update.report.epochs >= static_cast<uint64_t>(config_.trainer.epochs)) return false;
-  begin_epoch();
-  return true;
+  update.trained = (target_kl > 0.0 && update.epoch.loss.diagnostics.kl_k3 > target_kl) ||
+                   update.report.epochs >= static_cast<uint64_t>(config_.trainer.epochs);
+  if (!update.trained) begin_epoch();
 }
 
 UpdateReport UpdateLearner::finish() {
-  Update& update = *update_;
+  TROUPE_CHECK(update_ && update_->trained, updates_);
+  Update update = *std::exchange(update_, std::nullopt);
   objective_->end(update.progress);
   ++updates_;
   update.report.metrics = metrics_of({.choice = objective_->choice(),
@@ -139,16 +153,13 @@ UpdateReport UpdateLearner::finish() {
                                       .log_std = objective_->log_std(),
                                       .penalizes_kl = config_.algorithm.kl_coef != 0.0,
                                       .critic = objective_->has_critic()});
-  adapt_kl();
-  UpdateReport report = std::move(update.report);
-  update_.reset();
-  return report;
+  adapt_kl(update);
+  return std::move(update.report);
 }
 
 // The new coefficient counts from the next update on.
-void UpdateLearner::adapt_kl() {
+void UpdateLearner::adapt_kl(const Update& update) {
   const AlgorithmConfig& algorithm = config_.algorithm;
-  const Update& update = *update_;
   if (algorithm.kl_controller != "adaptive" || !update.settings.loss.train_policy || update.epoch.steps == 0) return;
   AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
   controller.update(update.epoch.loss.kl, update.input.samples);
@@ -156,7 +167,7 @@ void UpdateLearner::adapt_kl() {
 }
 
 LearnerState UpdateLearner::save() const {
-  objective_->require_weights();
+  between_updates();
   LearnerState state;
   state.model = objective_->weights().save();
   objective_->optimizer().save(state.optimizer, state.scalars);
@@ -167,12 +178,13 @@ LearnerState UpdateLearner::save() const {
 }
 
 void UpdateLearner::begin_from(const std::map<std::string, Array>& model) {
-  TROUPE_CHECK(updates_ == 0, updates_);
+  TROUPE_CHECK(updates_ == 0 && !update_, updates_);
   check_initial_weights(*signature(), model);
   objective_->load_weights(model);
 }
 
 void UpdateLearner::load(const LearnerState& state) {
+  TROUPE_CHECK(!update_, updates_);
   check_initial_weights(*signature(), state.model);
   std::map<std::string, Array> moments = state.optimizer;
   const std::function<void()> put_in_place = objective_->read(moments);

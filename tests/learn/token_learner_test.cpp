@@ -129,8 +129,8 @@ Sampled sample(World& world, Generator& generator, int64_t prompts, int64_t answ
     return Array::of<T>({static_cast<int64_t>(values.size())}, std::span<const T>(values));
   };
   auto rollout = std::make_shared<Rollout>();
-  rollout->answers() = {of(ids),       of(prompt_offsets), of(tokens),  of(offsets), of(group),
-                        of(log_probs), of(versions),       of(rewards), of(right),   of(finish)};
+  rollout->body = Answers{of(ids),       of(prompt_offsets), of(tokens),  of(offsets), of(group),
+                          of(log_probs), of(versions),       of(rewards), of(right),   of(finish)};
   result.rollout = rollout;
   return result;
 }

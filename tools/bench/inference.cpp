@@ -18,10 +18,10 @@ constexpr int64_t kRows = 64;
 constexpr std::chrono::microseconds kDeadline{2000};
 
 // An inference actor whose client is the main thread.
-class Server {
+class BenchInference {
  public:
   // A batch runs when it has `batch_size` rows, or after kDeadline.
-  explicit Server(int64_t batch_size) : system_(false), self_(system_.get()), input_(cart_pole_input(kRows)) {
+  explicit BenchInference(int64_t batch_size) : system_(false), self_(system_.get()), input_(cart_pole_input(kRows)) {
     RunConfig config = bench_config(kRows);
     config.inference.batch_size = batch_size;
     config.inference.timeout = kDeadline;
@@ -63,7 +63,7 @@ class Server {
   uint64_t asked_ = 0;
 };
 
-std::vector<double> asks(Server& server, uint32_t group, double seconds) {
+std::vector<double> asks(BenchInference& server, uint32_t group, double seconds) {
   std::vector<double> times;
   for (const auto start = BenchClock::now(); times.empty() || seconds_since(start) < seconds;)
     times.push_back(server.ask(group));
@@ -83,7 +83,7 @@ BenchReport bench_inference(double seconds) {
   const std::unique_ptr<Policy> policy = context->make_policy();
   const ActInput input = cart_pole_input(kRows);
   // A second client of at_deadline has sent one request and sends no more, so that no batch is ever full or complete.
-  Server at_once(kRows), at_deadline(2 * kRows);
+  BenchInference at_once(kRows), at_deadline(2 * kRows);
   at_deadline.ask(1);
   time_bare_act(*policy, input, 0.02);
   asks(at_once, 0, 0.02);

@@ -46,7 +46,7 @@ Misfit check_answers(const TokenRun& run, int64_t answers, const Tokens& t) {
   if (!std::ranges::all_of(t.log_probs.view<float>(), finite)) return "log_probs are not finite, or above 0";
   if (std::ranges::any_of(t.version.view<int64_t>(), [](int64_t version) { return version < 0; }))
     return "a version is negative";
-  return check_flags("finish", t.finish);
+  return check_flags("finish flags", t.finish);
 }
 
 }  // namespace

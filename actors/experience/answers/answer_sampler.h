@@ -18,6 +18,7 @@ class AnswerSampler final : public Sampler {
  public:
   AnswerSampler(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, uint64_t worker, SamplerPort& port);
 
+  uint64_t samples_per_rollout() const override { return troupe::samples_per_rollout(config_); }
   void begin(uint32_t epoch) override;
   // The last error, when inference fails on the requests of all groups that wait for it.
   std::optional<std::string> failing() const override;

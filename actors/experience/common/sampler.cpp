@@ -43,6 +43,7 @@ void Sampler::ask(uint32_t group, RequestBody body) {
 }
 
 void Sampler::send(Asking& group) {
+  group.failed = false;
   group.retry.asked();
   ++report_.requests;
   port_.ask(group.request);
@@ -95,6 +96,7 @@ std::optional<std::string> Sampler::on_reply(const InferenceReply& reply) {
 }
 
 void Sampler::note_failed(Asking& group, Fault fault, const std::string& error) {
+  if (std::exchange(group.failed, true)) return;
   report_.last_error = (fault == Fault::forward_failed ? "inference failed: " : "") + error;
   port_.wake_later(group.request.group, kAskAgain, group.retry.failed(fault, error));
 }

@@ -56,6 +56,8 @@ class Sampler {
   void beat();
 
   uint32_t groups() const { return static_cast<uint32_t>(asking_.size()); }
+  // Of a whole rollout.
+  virtual uint64_t samples_per_rollout() const = 0;
   uint32_t credits() const { return credits_; }
   // The last error, when no group that has work can go on.
   virtual std::optional<std::string> failing() const = 0;
@@ -73,7 +75,6 @@ class Sampler {
 
  protected:
   using WallClock = std::chrono::steady_clock;
-  using RequestBody = decltype(InferenceRequest::body);
 
   Sampler(uint64_t worker, int64_t groups, SamplerPort& port);
 
@@ -112,6 +113,7 @@ class Sampler {
  private:
   struct Asking {
     bool outstanding = false;
+    bool failed = false;       // and will be sent again: errors of other copies of it count no more
     InferenceRequest request;  // kept to send it again
     RequestRetry retry;
     // When the group began to wait for a credit, or for the answer to its request.

@@ -18,9 +18,6 @@ namespace troupe {
 
 struct WeightSnapshot;
 
-using RequestBody = decltype(InferenceRequest::body);
-using ReplyBody = decltype(InferenceReply::body);
-
 // A group of a worker, which has at most one request at a time.
 struct ClientId {
   uint64_t worker = 0;  // number given by the inference actor

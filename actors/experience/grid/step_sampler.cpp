@@ -56,6 +56,10 @@ StepSampler::~StepSampler() {
   for (auto& group : groups_) group->env->begin_close();  // the destructors wait
 }
 
+uint64_t StepSampler::samples_per_rollout() const {
+  return static_cast<uint64_t>(config_.rollout.length * groups_.front()->env->rows());
+}
+
 // Makes the writer of the first rollout, into which the environment writes its current observations.
 void StepSampler::first_rollout(Group& group) {
   group.current =

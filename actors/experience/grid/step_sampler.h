@@ -28,6 +28,7 @@ class StepSampler final : public Sampler {
   // Closes the environments, all at the same time.
   ~StepSampler() override;
 
+  uint64_t samples_per_rollout() const override;
   // Resets every environment.
   void begin(uint32_t epoch) override;
   // The last error, when no environment that has work made its last step: each failed, also at its start, rests, is

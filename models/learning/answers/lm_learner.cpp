@@ -2,7 +2,7 @@
 
 #include <functional>
 #include <memory>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "models/learning/answers/answer_advantages.h"
@@ -27,7 +27,6 @@ class AnswerObjective final : public Objective {
   const AlgorithmChoice& choice() const override { return choice_; }
   void require_weights() override {}  // there from the beginning
   const WeightBlock& weights() const override { return trainer_.weights(); }
-  std::shared_ptr<const Signature> signature() const override { return trainer_.weights().signature(); }
   void load_weights(const std::map<std::string, Array>& model) override { trainer_.load_weights(model); }
   OptimizerState& optimizer() override { return trainer_.optimizer(); }
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const AnswerStager>(); }
@@ -40,10 +39,10 @@ class AnswerObjective final : public Objective {
 
   EpochInput begin(StagedBatch& staged) override;
   size_t begin_epoch(uint64_t key) override;
-  size_t begin_step(size_t minibatch, const UpdateSettings& settings) override;
+  std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part) override { trainer_.backward(part); }
   StepReport apply() override { return trainer_.apply(); }
-  void merge_over_ranks(LossReport& /*epoch*/) override {}  // there is one
+  void merge_kl_over_ranks(LossReport& /*epoch*/) override {}  // there is one
   void end(double /*progress*/) override { batch_ = nullptr; }
 
  private:
@@ -53,7 +52,7 @@ class AnswerObjective final : public Objective {
   // Of the update under way.
   const AnswerBatch* batch_ = nullptr;
   AnswerAdvantages advantages_;
-  std::vector<std::vector<int64_t>> parts_;  // groups of each minibatch
+  std::vector<std::vector<int64_t>> of_minibatches_;  // groups
 };
 
 EpochInput AnswerObjective::begin(StagedBatch& staged) {
@@ -66,13 +65,13 @@ EpochInput AnswerObjective::begin(StagedBatch& staged) {
 }
 
 size_t AnswerObjective::begin_epoch(uint64_t key) {
-  parts_ = group_minibatches(*batch_, minibatches_, key);
-  return parts_.size();
+  of_minibatches_ = group_minibatches(*batch_, minibatches_, key);
+  return of_minibatches_.size();
 }
 
-size_t AnswerObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
-  if (parts_[minibatch].empty()) return 0;
-  return trainer_.begin_step(*batch_, advantages_.advantages, parts_[minibatch], settings);
+std::optional<size_t> AnswerObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
+  if (of_minibatches_[minibatch].empty()) return std::nullopt;
+  return trainer_.begin_step(*batch_, advantages_.advantages, of_minibatches_[minibatch], settings);
 }
 
 }  // namespace

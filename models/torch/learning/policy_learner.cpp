@@ -9,13 +9,10 @@
 
 #include "algorithms/common/schedule.h"
 #include "models/learning/normalizers.h"
-#include "models/learning/recurrence.h"
 #include "models/learning/update_learner.h"
 #include "models/torch/learning/device_form.h"
 #include "models/torch/learning/host_form.h"
 #include "models/torch/learning/policy_stager.h"
-#include "runtime/base/errors.h"
-#include "runtime/base/rng.h"
 
 namespace troupe {
 
@@ -26,12 +23,11 @@ namespace {
 // lag 0 begins with ratios of 1. New statistics, and the next log_std of a schedule, are published with the weights.
 class NetworkObjective final : public Objective {
  public:
-  NetworkObjective(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options);
+  NetworkObjective(const LearnerConfig& config, const EnvSpec& env, const LearnerOptions& options);
 
   const AlgorithmChoice& choice() const override { return choice_; }
   void require_weights() override { replica_.require_weights(); }
   const WeightBlock& weights() const override { return replica_.weights; }
-  std::shared_ptr<const Signature> signature() const override { return replica_.weights.signature(); }
   void load_weights(const std::map<std::string, Array>& model) override { replica_.load(model); }
   OptimizerState& optimizer() override { return form_->optimizer(); }
   std::shared_ptr<const Stager> stager() const override { return stager_; }
@@ -42,10 +38,10 @@ class NetworkObjective final : public Objective {
 
   EpochInput begin(StagedBatch& staged) override;
   size_t begin_epoch(uint64_t key) override;
-  size_t begin_step(size_t minibatch, const UpdateSettings& settings) override;
+  std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part) override { form_->backward(part); }
   StepReport apply() override { return form_->apply(); }
-  void merge_over_ranks(LossReport& epoch) override;
+  void merge_kl_over_ranks(LossReport& epoch) override;
   void end(double progress) override;
 
  private:
@@ -69,9 +65,7 @@ class NetworkObjective final : public Objective {
   void schedule_log_std(double progress);
 
   LearnerConfig config_;
-  EnvSpec env_;
   AlgorithmChoice choice_;
-  Recurrence recurrence_;
   std::shared_ptr<GradientReducer> reducer_;
   Replica replica_;
   std::unique_ptr<UpdateForm> form_;
@@ -95,11 +89,9 @@ std::unique_ptr<UpdateForm> make_form(const LearnerConfig& config, Replica& repl
   return std::make_unique<HostForm>(config, replica, choice, reducer);
 }
 
-NetworkObjective::NetworkObjective(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options)
+NetworkObjective::NetworkObjective(const LearnerConfig& config, const EnvSpec& env, const LearnerOptions& options)
     : config_(config),
-      env_(env),
       choice_(choose_algorithm(config.algorithm)),
-      recurrence_(recurrence_of(config, env)),
       reducer_(options.reducer ? options.reducer : single_rank()),
       replica_(config, env, options.network ? *options.network : define_network(config.model, env),
                find_device(config.trainer.device, "trainer.device"), /*with_gradients=*/true,
@@ -148,11 +140,10 @@ size_t NetworkObjective::begin_epoch(uint64_t key) {
   return batch_->minibatches.size();
 }
 
-size_t NetworkObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
+std::optional<size_t> NetworkObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
   const StepTotals& totals = batch_->totals[minibatch];
-  if (totals.all.samples == 0) return 0;
-  const size_t parts = form_->begin_step(settings, batch_->minibatches[minibatch], totals, config_.trainer.micro_batch);
-  return std::max<size_t>(parts, 1);
+  if (totals.all.samples == 0) return std::nullopt;
+  return form_->begin_step(settings, batch_->minibatches[minibatch], totals, config_.trainer.micro_batch);
 }
 
 void NetworkObjective::end(double progress) {
@@ -190,8 +181,7 @@ std::vector<StepTotals> NetworkObjective::count_over_ranks(std::span<const Sampl
   return result;
 }
 
-// The measured KL.
-void NetworkObjective::merge_over_ranks(LossReport& epoch) {
+void NetworkObjective::merge_kl_over_ranks(LossReport& epoch) {
   if (reducer_->ranks() == 1) return;
   SurrogateDiagnostics& measured = epoch.diagnostics;
   std::array sums = {measured.kl_k3 * measured.count, measured.count, epoch.kl * epoch.samples, epoch.samples};
@@ -216,8 +206,9 @@ std::function<void()> NetworkObjective::read(std::map<std::string, Array>& state
 
 }  // namespace
 
-std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env, LearnerOptions options) {
-  return make_update_learner(config, std::make_unique<NetworkObjective>(config, env, std::move(options)));
+std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env,
+                                             const LearnerOptions& options) {
+  return make_update_learner(config, std::make_unique<NetworkObjective>(config, env, options));
 }
 
 }  // namespace troupe

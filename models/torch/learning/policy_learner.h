@@ -1,5 +1,6 @@
 #pragma once
-// The learner of a trainer, for any network: normalisers, targets, epochs of minibatches, and its saved state.
+// The learner of a trainer, for any network: an UpdateLearner whose objective has normalisers, targets, and the
+// computation on the host or a device.
 
 #include <memory>
 
@@ -21,6 +22,6 @@ struct LearnerOptions {
 };
 
 std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env,
-                                             LearnerOptions options = {});
+                                             const LearnerOptions& options = {});
 
 }  // namespace troupe

@@ -94,7 +94,6 @@ size_t UpdateForm::begin_step(const UpdateSettings& settings, SampleRange miniba
 
 void UpdateForm::backward(size_t part) {
   const at::NoGradGuard guard;
-  if (part >= parts_of_step_.size()) return;  // of a rank whose minibatch is empty
   if (!lost_) lost_ = !accumulate(*settings_, parts_of_step_[part], totals_->all);
 }
 

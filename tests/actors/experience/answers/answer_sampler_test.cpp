@@ -129,13 +129,30 @@ TEST_CASE("answer_sampler: inference that fails on one request again and again e
   failed.id = worker.port.asked[0].id;
   failed.error = "planned";
   failed.fault = Fault::shutting_down;
-  for (uint32_t i = 0; i < 2 * RequestRetry::kMostFailures; ++i) worker.core.on_reply(failed);
+  const auto fail = [&] {
+    worker.core.on_reply(failed);
+    worker.core.wake(0, Sampler::kAskAgain);
+  };
+  for (uint32_t i = 0; i < 2 * RequestRetry::kMostFailures; ++i) fail();
   CHECK_FALSE(worker.core.failing().has_value());
   failed.fault = Fault::forward_failed;
-  for (uint32_t i = 1; i < RequestRetry::kMostFailures; ++i) worker.core.on_reply(failed);
+  for (uint32_t i = 1; i < RequestRetry::kMostFailures; ++i) fail();
   CHECK_THROWS_WITH_AS(worker.core.on_reply(failed),
                        "inference failed 100 times in a row on the same request, the last time with: planned",
                        InferenceFailed);
+}
+
+TEST_CASE("answer_sampler: the errors of several copies of a request are one failure") {
+  Worker worker;
+  worker.core.add_credits(1);
+  worker.core.ask_all_again();
+  InferenceReply failed;
+  failed.id = worker.port.asked[0].id;
+  failed.fault = Fault::forward_failed;
+  for (int copy = 0; copy < 2; ++copy) worker.core.on_reply(failed);
+  CHECK(worker.port.retries.size() == 1);
+  worker.core.wake(0, Sampler::kAskAgain);
+  CHECK(worker.port.asked.size() == 3);
 }
 
 TEST_CASE("answer_sampler: a request without an answer is asked again after some beats") {
@@ -190,5 +207,5 @@ TEST_CASE("answer_sampler: replies that do not fit are refused with the reason")
   CHECK(refused([](AnswerReply& r) { r.version = array_of(std::vector<int64_t>{-1, 0, 0, 0, 0}); }) ==
         "a version is negative");
   CHECK(refused([](AnswerReply& r) { r.finish = array_of(std::vector<uint8_t>{0, 2}); }) ==
-        "finish is neither 0 nor 1");
+        "finish flags are neither 0 nor 1");
 }

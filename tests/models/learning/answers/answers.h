@@ -41,9 +41,9 @@ inline std::shared_ptr<Rollout> random_answers(int64_t groups, int64_t vocabular
     }
   }
   auto rollout = std::make_shared<Rollout>();
-  rollout->answers() = {array_of(prompts), array_of(prompt_offsets), array_of(tokens),  array_of(offsets),
-                        array_of(group),   array_of(log_probs),      array_of(version), array_of(rewards),
-                        array_of(right),   array_of(finish)};
+  rollout->body =
+      Answers{array_of(prompts),   array_of(prompt_offsets), array_of(tokens),  array_of(offsets), array_of(group),
+              array_of(log_probs), array_of(version),        array_of(rewards), array_of(right),   array_of(finish)};
   return rollout;
 }
 

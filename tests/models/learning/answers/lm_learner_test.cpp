@@ -76,9 +76,9 @@ RolloutPtr sampled_rollout(const LmShape& shape, Generator& generator, int64_t p
     }
   }
   auto rollout = std::make_shared<Rollout>();
-  rollout->answers() = {array_of(ids),   array_of(prompt_offsets), array_of(tokens),  array_of(offsets),
-                        array_of(group), array_of(log_probs),      array_of(version), array_of(rewards),
-                        array_of(flags), array_of(flags)};
+  rollout->body =
+      Answers{array_of(ids),       array_of(prompt_offsets), array_of(tokens),  array_of(offsets), array_of(group),
+              array_of(log_probs), array_of(version),        array_of(rewards), array_of(flags),   array_of(flags)};
   return rollout;
 }
 
@@ -279,4 +279,50 @@ TEST_CASE("lm_generator: draws follow the distribution, and greedy draws take th
     CHECK(std::abs(counts[v] - expected) <= 5 * std::sqrt(expected + 1));
   }
   CHECK(probability[static_cast<size_t>(drawn.back().token)] == std::ranges::max(probability));
+}
+
+TEST_CASE("update_learner: updates in pieces, those of two learners in turns, are those in one call") {
+  const LmShape shape = tiny_shape(LmFamily::llama, 4);
+  LearnerConfig config = config_of(3);
+  config.trainer.epochs = config.trainer.minibatches = 2;
+  const AnswerTrainerOptions options{.seed = 5, .answer_tokens = 13, .micro_batch_tokens = 16};
+  const auto at_once = make_lm_learner(config, shape, options);
+  const auto first = make_lm_learner(config, shape, options), second = make_lm_learner(config, shape, options);
+  for (uint64_t update = 0; update < 2; ++update) {
+    const auto batches = [&] { return at_once->stager()->stage(whole(random_answers(4, shape.vocabulary, update))); };
+    const auto a = batches(), b = batches(), c = batches();
+    const UpdateReport report = at_once->update(*a, 0.5);
+    first->begin(*b, 0.5);
+    second->begin(*c, 0.5);
+    int pieces = 0;
+    for (bool more = true; more; ++pieces) {
+      more = first->advance();
+      CHECK(second->advance() == more);
+    }
+    CHECK(pieces > 2 * 2 * 3);  // epochs, minibatches, and of each: its begin, its parts and its step
+    CHECK(first->finish().metrics == report.metrics);
+    CHECK(second->finish().steps == report.steps);
+  }
+  CHECK(first->save().model == at_once->save().model);
+  CHECK(first->save().optimizer == at_once->save().optimizer);
+  CHECK(second->save().model == at_once->save().model);
+}
+
+TEST_CASE("update_learner: an update under way refuses everything else, and pieces out of order") {
+  const LmShape shape = tiny_shape(LmFamily::llama, 4);
+  const auto learner = make_lm_learner(config_of(1), shape, {.seed = 5, .answer_tokens = 13});
+  CHECK_THROWS_AS(learner->advance(), InvariantError);
+  CHECK_THROWS_AS(learner->finish(), InvariantError);
+  const LearnerState before = learner->save();
+  const auto batch = learner->stager()->stage(whole(random_answers(4, shape.vocabulary, 1)));
+  learner->begin(*batch, 0);
+  CHECK_THROWS_AS(learner->begin(*batch, 0), InvariantError);
+  CHECK_THROWS_AS(learner->finish(), InvariantError);
+  CHECK_THROWS_AS(learner->snapshot({0, 1}), InvariantError);
+  CHECK_THROWS_AS(learner->save(), InvariantError);
+  CHECK_THROWS_AS(learner->load(before), InvariantError);
+  while (learner->advance()) continue;
+  CHECK_FALSE(learner->advance());
+  CHECK(learner->finish().steps == 1);
+  CHECK(learner->snapshot({0, 1}) != nullptr);
 }
