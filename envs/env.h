@@ -127,7 +127,7 @@ class Env {
   // world that are inactive, with consecutive numbers.
   virtual void begin_episode(int64_t /*row*/, uint64_t /*episode*/) {}
   // reset() with the random stream of row number `numbers[i]` in row i, [N]; numbers may repeat. For environments in
-  // which no episode begins singly. False, and nothing is changed, if there is no such reset.
+  // which no episode begins singly. An environment without such a reset returns false and changes nothing.
   virtual bool reset_as(uint64_t /*seed*/, std::span<const uint64_t> /*numbers*/, EnvStep& /*out*/) { return false; }
   // Executes `actions` ([N, K, A], dtype of the action spec) in every row, for K steps or until the episode ends, and
   // restarts finished and failed rows. A row fails if its action is out of range, masked or not finite. Continuous

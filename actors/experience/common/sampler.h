@@ -22,7 +22,7 @@ class SamplerPort {
  public:
   virtual ~SamplerPort() = default;
   virtual void ask(InferenceRequest request) = 0;
-  // The group sends no request for now: batches must not wait for it.
+  // Batches must not wait for the group until its next request: it has no credit, or all of its rows rest.
   virtual void pause(uint32_t group) = 0;
   virtual void push(RolloutPtr rollout) = 0;
   // Call the sampler's wake(group, item) after this long.
@@ -51,8 +51,8 @@ class Sampler {
   void wake(uint32_t group, uint32_t item);
   // Sends all outstanding requests again: their inference actor was replaced.
   void ask_all_again();
-  // Call about once a second: sends again what has gone unanswered (RequestRetry). Inference answers a request once,
-  // however often it comes.
+  // Call about once a second: sends again what has gone unanswered (RequestRetry). While a request is in progress,
+  // inference answers it once, however often it comes.
   void beat();
 
   uint32_t groups() const { return static_cast<uint32_t>(asking_.size()); }

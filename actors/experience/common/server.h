@@ -46,7 +46,7 @@ class Server {
   virtual void accept(uint64_t ticket, ClientId client, const RequestBody& request, Clock::time_point now) = 0;
   // Drops a request.
   virtual void forget(uint64_t ticket) = 0;
-  // The client sends no request for now: nothing waits for it.
+  // Nothing must wait for the client until its next request (SamplerPort::pause()).
   virtual void pause(ClientId client) = 0;
   // Drops all clients of a worker, and their requests.
   virtual void forget_worker(uint64_t worker) = 0;
