@@ -35,7 +35,8 @@ void start_serving(InferenceHostSelf self, const Welcome& welcome) {
     context = st.dependencies.make_context(welcome.config);
     const Route route = st.dependencies.route_to(st.joining.run.host);
     st.inference_index = welcome.member;
-    st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), context->signature,
+    const auto published = std::make_shared<const Signature>(published_signature(*context->signature));
+    st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), published,
                                                    std::make_shared<WeightSlot>(), channel_options(*context));
     st.inference = spawn_inference_on(self->system(), context, st.inference_index,
                                       InferencePeers{PublisherActor{}, welcome.replay, welcome.stats});
@@ -43,7 +44,7 @@ void start_serving(InferenceHostSelf self, const Welcome& welcome) {
         self->system(), context->threads, weight_receiver_actor, st.receiver, st.inference_index,
         WeightReceiverPeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, context->threads);
     request.inference = st.inference;
-    request.signature = *context->signature;
+    request.signature = *published;
     request.address = route.remote;
   } catch (const std::exception& e) {
     return fail_joining(self, e.what());

@@ -36,7 +36,7 @@ void spawn_stats(SupervisorSelf self) {
 
 void spawn_publisher(SupervisorSelf self) {
   auto& st = self->state;
-  st.signature = st.dependencies.learner->signature();
+  st.signature = st.dependencies.learner->published_signature();
   st.publisher = spawn_on(self->system(), false, publisher,
                           PublisherDependencies{st.context, st.signature, told<ReceiverLost>(self)});
 }

@@ -22,7 +22,7 @@ struct RunContext : RunSpec, RunFactories {
   // Makes an environment of `rows` rows for an evaluation. Empty in a process that only hosts workers.
   std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;
   std::shared_ptr<const LmModel> language_model;  // of a token run, in processes that compute with it
-  // Signature of the run's model; the inference host sends it to the run. Empty in a process that only hosts workers.
+  // Signature of the run's model, as its checkpoints have it. Empty in a process that only hosts workers.
   std::shared_ptr<const Signature> signature;
   // The same for evaluations, which may use another device. Empty: evaluations use make_policy.
   std::function<std::unique_ptr<Policy>()> make_evaluation_policy;

@@ -74,7 +74,7 @@ struct UpdateReport {
 
 // Everything that a learner needs to continue as if it had never stopped.
 struct LearnerState {
-  std::map<std::string, Array> model;      // by the signature's names
+  std::map<std::string, Array> model;      // by the names of saved_signature()
   std::map<std::string, Array> optimizer;  // moments and step counts
   std::map<std::string, double> scalars;   // counters of schedules
 };
@@ -93,14 +93,16 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
-  virtual std::shared_ptr<const Signature> signature() const = 0;
-  // Parameters and normaliser state as they are now, stamped with `version`.
+  // Of all its tensors, which save() saves, and of those that a snapshot has.
+  virtual std::shared_ptr<const Signature> saved_signature() const = 0;
+  virtual std::shared_ptr<const Signature> published_signature() const = 0;
+  // The published parameters and normaliser state as they are now, stamped with `version`.
   virtual WeightsPtr snapshot(PolicyVersion version) const = 0;
   // Of the batches that update() takes. It may outlive the learner.
   virtual std::shared_ptr<const Stager> stager() const = 0;
   // One update: normaliser statistics, advantages, all epochs and minibatches. It is computed in pieces, so that a
   // caller can do something else between them: begin(), advance() until it returns false, and finish(). Until then
-  // nothing else of the learner may be called but signature() and stager(); after an exception of any of the three,
+  // nothing else of the learner may be called but its signatures and stager(); after an exception of any of the three,
   // nothing at all. `progress` in [0, 1] drives the schedules. `batch` must live until finish(). With several ranks
   // begin() and advance() may wait for the others, and the number of calls of advance() depends on a rank's own
   // samples.
@@ -115,7 +117,7 @@ class Learner {
     return finish();
   }
   virtual LearnerState save() const = 0;
-  // Before the first update: replaces its parameters and normaliser statistics by these, by the signature's names.
+  // Before the first update: replaces its parameters and normaliser statistics by these, by the names of what it saves.
   // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.
   virtual void begin_from(const std::map<std::string, Array>& model) = 0;
   // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.

@@ -149,7 +149,8 @@ class WholeUpdateLearner : public Learner {
 class FakeLearner final : public WholeUpdateLearner {
  public:
   FakeLearner(World& world, uint32_t epoch);
-  std::shared_ptr<const Signature> signature() const override { return signature_; }
+  std::shared_ptr<const Signature> saved_signature() const override { return signature_; }
+  std::shared_ptr<const Signature> published_signature() const override { return signature_; }
   WeightsPtr snapshot(PolicyVersion version) const override;
   std::shared_ptr<const Stager> stager() const override;
   UpdateReport update_with(StagedBatch& batch, double progress) override;

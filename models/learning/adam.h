@@ -25,9 +25,11 @@ struct ParameterGroup {
 // The parameters that are trained.
 struct ParameterGroups {
   explicit ParameterGroups(const WeightBlock& weights)
-      : policy{weights.range_of(TensorGroup::policy)}, value{weights.range_of(TensorGroup::value)} {}
+      : policy{weights.range_of(TensorGroup::policy)},
+        value{weights.range_of(TensorGroup::value, TensorGroup::critic)} {}
 
-  ParameterGroup policy, value;
+  ParameterGroup policy;
+  ParameterGroup value;  // and critic
 };
 
 // The numbers of one Adam step:

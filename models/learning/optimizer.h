@@ -1,8 +1,8 @@
 #pragma once
 // Optimizer: Adam over the flat parameters of a WeightBlock (Kingma and Ba 2015, arXiv:1412.6980, algorithm 1; weight
 // decay decoupled as in Loshchilov and Hutter 2019, arXiv:1711.05101), in two groups with a learning rate each: the
-// policy and the value function. Frozen parameters are not changed. One pass over plain memory: at the sizes of control
-// policies, LibTorch's Adam spends most of its step on per-tensor overhead. Its form for other devices is
+// policy, and the value function or critic. Frozen parameters are not changed. One pass over plain memory: at the sizes
+// of control policies, LibTorch's Adam spends most of its step on per-tensor overhead. Its form for other devices is
 // DeviceOptimizer. One thread at a time.
 
 #include <map>

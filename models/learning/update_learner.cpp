@@ -33,7 +33,8 @@ class UpdateLearner final : public Learner {
   UpdateLearner(const LearnerConfig& config, std::unique_ptr<Objective> objective)
       : config_(config), objective_(std::move(objective)), kl_coef_(config.algorithm.kl_coef) {}
 
-  std::shared_ptr<const Signature> signature() const override { return objective_->weights().signature(); }
+  std::shared_ptr<const Signature> saved_signature() const override { return objective_->weights().signature(); }
+  std::shared_ptr<const Signature> published_signature() const override { return objective_->weights().published(); }
   WeightsPtr snapshot(PolicyVersion version) const override {
     between_updates();
     return objective_->weights().snapshot(version);
@@ -179,13 +180,13 @@ LearnerState UpdateLearner::save() const {
 
 void UpdateLearner::begin_from(const std::map<std::string, Array>& model) {
   TROUPE_CHECK(updates_ == 0 && !update_, updates_);
-  check_initial_weights(*signature(), model);
+  check_initial_weights(*saved_signature(), model);
   objective_->load_weights(model);
 }
 
 void UpdateLearner::load(const LearnerState& state) {
   TROUPE_CHECK(!update_, updates_);
-  check_initial_weights(*signature(), state.model);
+  check_initial_weights(*saved_signature(), state.model);
   std::map<std::string, Array> moments = state.optimizer;
   const std::function<void()> put_in_place = objective_->read(moments);
   check_moments(objective_->weights(), moments, state.scalars);

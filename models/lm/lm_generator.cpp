@@ -51,7 +51,7 @@ LmGenerator::LmGenerator(const LmModel& model, const LmGeneratorOptions& options
     : model_(model),
       shape_(model.shape),
       options_(options),
-      weights_(lm_signature(model)),
+      weights_(published_signature(lm_signature(model))),
       parallel_(options.threads),
       decoder_(shape_, parallel_),
       store_(shape_, options.prompt_slots * options.prompt_tokens + options.answer_slots * options.answer_tokens) {

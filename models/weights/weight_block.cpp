@@ -8,7 +8,8 @@
 
 namespace troupe {
 
-WeightBlock::WeightBlock(Signature signature) : signature_(std::make_shared<const Signature>(std::move(signature))) {
+WeightBlock::WeightBlock(Signature signature)
+    : signature_(std::make_shared<const Signature>(std::move(signature))), published_(signature_) {
   offsets_ = signature_->offsets();
   flat_ = Array(DType::u8, {static_cast<int64_t>(signature_->total_bytes())});
   TensorGroup last = TensorGroup::policy;
@@ -17,22 +18,19 @@ WeightBlock::WeightBlock(Signature signature) : signature_(std::make_shared<cons
     TROUPE_CHECK(spec.group == TensorGroup::buffer || spec.dtype == DType::f32, spec.text());
     last = spec.group;
   }
+  if (!std::ranges::all_of(signature_->tensors, is_published, &TensorSpec::group))
+    published_ = std::make_shared<const Signature>(published_signature(*signature_));
 }
 
-TensorRange WeightBlock::range_of(TensorGroup group) const {
+TensorRange WeightBlock::range_of(TensorGroup first, TensorGroup last) const {
   const auto& tensors = signature_->tensors;
-  const auto found = std::ranges::equal_range(tensors, group, {}, &TensorSpec::group);
   const auto begin_of = [&](size_t i) {
     return i == tensors.size() ? flat_.bytes() / sizeof(float) : parameter_offset(i);
   };
-  const auto first = static_cast<size_t>(found.begin() - tensors.begin());
-  const size_t last = first + found.size();
-  return {first, last, begin_of(first), begin_of(last)};
-}
-
-TensorRange WeightBlock::trained() const {
-  const TensorRange value = range_of(TensorGroup::value);
-  return {0, value.last, 0, value.end};
+  const auto from = std::ranges::lower_bound(tensors, first, {}, &TensorSpec::group) - tensors.begin();
+  const auto to = std::ranges::upper_bound(tensors, last, {}, &TensorSpec::group) - tensors.begin();
+  const auto begin = static_cast<size_t>(from), end = static_cast<size_t>(to);
+  return {begin, end, begin_of(begin), begin_of(end)};
 }
 
 bool WeightBlock::has(std::string_view name) const {
@@ -64,23 +62,36 @@ std::span<float> WeightBlock::parameters() {
   return {reinterpret_cast<float*>(flat_.mutable_data()), range_of(TensorGroup::frozen).end};
 }
 
+std::pair<size_t, size_t> WeightBlock::unpublished() const {
+  const TensorRange critic = range_of(TensorGroup::critic);
+  return {critic.begin * sizeof(float), critic.end * sizeof(float)};
+}
+
+// Every tensor takes a multiple of the alignment, so a snapshot is this block without the bytes that are not published.
 WeightsPtr WeightBlock::snapshot(PolicyVersion version) const {
+  const auto [before, end] = unpublished();
+  const size_t after = flat_.bytes() - end;
   auto result = std::make_shared<WeightSnapshot>();
   result->version = version;
-  result->signature = signature_;
-  result->flat = flat_.clone();
+  result->signature = published_;
+  result->flat = Array::uninitialized(DType::u8, {static_cast<int64_t>(before + after)});
+  std::copy_n(flat_.data(), before, result->flat.mutable_data());
+  std::copy_n(flat_.data() + end, after, result->flat.mutable_data() + before);
   return result;
 }
 
 void WeightBlock::load(const WeightSnapshot& weights) {
   if (weights.signature == nullptr) throw ConfigError("weights " + weights.version.text() + ": they have no signature");
-  if (weights.signature != signature_ && weights.signature->hash() != signature_->hash())
+  if (weights.signature != published_ && weights.signature->hash() != published_->hash())
     throw ConfigError("weights " + weights.version.text() + ": " +
-                      signature_->first_difference(*weights.signature).value_or("the signatures differ"));
-  if (weights.flat.bytes() != flat_.bytes())
+                      published_->first_difference(*weights.signature).value_or("the signatures differ"));
+  const auto [before, end] = unpublished();
+  const size_t after = flat_.bytes() - end;
+  if (weights.flat.bytes() != before + after)
     throw ConfigError("weights " + weights.version.text() + ": " + std::to_string(weights.flat.bytes()) +
-                      " bytes, expected " + std::to_string(flat_.bytes()));
-  std::memcpy(flat_.mutable_data(), weights.flat.data(), flat_.bytes());
+                      " bytes, expected " + std::to_string(before + after));
+  std::copy_n(weights.flat.data(), before, flat_.mutable_data());
+  std::copy_n(weights.flat.data() + before, after, flat_.mutable_data() + end);
 }
 
 std::map<std::string, Array> WeightBlock::save() const {

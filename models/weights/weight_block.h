@@ -1,7 +1,7 @@
 #pragma once
 // WeightBlock: the tensors of a model in one flat block, laid out as its signature says, so that a snapshot is one copy
-// and an optimizer is one pass. Plain bytes, no tensor library. Owned by a policy or a learner; used by one thread at a
-// time.
+// and an optimizer is one pass. A checkpoint has all of them, a snapshot those that are published. Plain bytes, no
+// tensor library. Owned by a policy or a learner; used by one thread at a time.
 
 #include <cstdint>
 #include <map>
@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/weights/weights.h"
@@ -33,7 +34,10 @@ class WeightBlock {
   WeightBlock(WeightBlock&&) = default;
   WeightBlock& operator=(WeightBlock&&) = default;
 
+  // Of all tensors.
   const std::shared_ptr<const Signature>& signature() const { return signature_; }
+  // Of those in a snapshot.
+  const std::shared_ptr<const Signature>& published() const { return published_; }
   bool has(std::string_view name) const;
   // The elements of a tensor. Throws InvariantError when there is none of that name or its dtype differs.
   std::span<float> floats(std::string_view name);
@@ -45,14 +49,16 @@ class WeightBlock {
   // parameter_offset(i).
   std::span<float> parameters();
   size_t parameter_offset(size_t i) const { return offsets_[i] / sizeof(float); }
-  // The parameters of one group, which are contiguous. Not for buffers.
-  TensorRange range_of(TensorGroup group) const;
-  // Those that are trained, policy and value: the first ones.
-  TensorRange trained() const;
+  // The parameters of the groups from `first` to `last`, which are contiguous. Not for buffers.
+  TensorRange range_of(TensorGroup first, TensorGroup last) const;
+  TensorRange range_of(TensorGroup group) const { return range_of(group, group); }
+  // Those that are trained, the first ones: policy, value and critic.
+  TensorRange trained() const { return range_of(TensorGroup::policy, TensorGroup::critic); }
   size_t parameter_count() const { return range_of(TensorGroup::frozen).last; }  // tensors
 
   WeightsPtr snapshot(PolicyVersion version) const;
-  // Loads a snapshot. Throws ConfigError naming the first difference, and then changes nothing.
+  // Loads a snapshot; what is not published stays as it is. Throws ConfigError naming the first difference, and then
+  // changes nothing.
   void load(const WeightSnapshot& weights);
 
   std::map<std::string, Array> save() const;
@@ -61,10 +67,13 @@ class WeightBlock {
   void load(const std::map<std::string, Array>& tensors);
 
  private:
+  // Begin and end of the bytes that are not published: those of the critic.
+  std::pair<size_t, size_t> unpublished() const;
   size_t index_of(std::string_view name) const;
   Array tensor(size_t i) const;
 
   std::shared_ptr<const Signature> signature_;
+  std::shared_ptr<const Signature> published_;  // the same pointer if all tensors are
   std::vector<size_t> offsets_;
   Array flat_;  // [total_bytes] uint8
 };

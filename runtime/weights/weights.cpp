@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -29,6 +30,7 @@ std::string_view text_of(TensorGroup group) {
   switch (group) {
     case TensorGroup::policy: return "policy parameter";
     case TensorGroup::value: return "value parameter";
+    case TensorGroup::critic: return "critic parameter";
     case TensorGroup::frozen: return "frozen parameter";
     case TensorGroup::buffer: return "buffer";
   }
@@ -74,6 +76,12 @@ std::optional<std::string> Signature::first_difference(const Signature& other) c
   const bool here = tensors.size() > common;
   return "tensor " + std::to_string(common) + ", " + (here ? tensors : other.tensors)[common].text() + ", is only " +
          (here ? "here" : "there");
+}
+
+Signature published_signature(const Signature& model) {
+  Signature result;
+  std::ranges::copy_if(model.tensors, std::back_inserter(result.tensors), is_published, &TensorSpec::group);
+  return result;
 }
 
 Array WeightSnapshot::tensor(size_t i) const {

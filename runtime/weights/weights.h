@@ -1,6 +1,7 @@
 #pragma once
 // What the weight plane sends: a signature (which tensors, in which order) and a snapshot (their bytes, one flat
-// block). Immutable once made; shared between threads by pointer.
+// block). Immutable once made; shared between threads by pointer. A model may have more tensors than it publishes: the
+// signature of what it saves then has more, too.
 
 #include <cstdint>
 #include <memory>
@@ -17,9 +18,12 @@ namespace troupe {
 enum class TensorGroup : uint8_t {
   policy = 0,  // a parameter that is trained with the policy's learning rate
   value = 1,   // a parameter of the value function, which has a learning rate of its own
-  frozen = 2,  // a parameter that is not trained: no gradient, no optimizer state
-  buffer = 3,  // not a parameter: statistics of a normalizer, a scheduled number
+  critic = 2,  // the same, of a value function that only the learner computes: saved, never published
+  frozen = 3,  // a parameter that is not trained: no gradient, no optimizer state
+  buffer = 4,  // not a parameter: statistics of a normalizer, a scheduled number
 };
+
+constexpr bool is_published(TensorGroup group) { return group != TensorGroup::critic; }
 
 struct TensorSpec {
   TensorGroup group = TensorGroup::policy;
@@ -45,6 +49,9 @@ struct Signature {
   // One line naming the first tensor that differs, or nullopt when both are the same.
   std::optional<std::string> first_difference(const Signature& other) const;
 };
+
+// The tensors of a model that it publishes, in the same order.
+Signature published_signature(const Signature& model);
 
 struct WeightSnapshot {
   PolicyVersion version;

@@ -237,6 +237,8 @@ TEST_CASE("messages: a signature round-trips, and an invalid one is refused") {
                              {TensorGroup::buffer, "count", {}, DType::i64}}};
   CHECK(f.round_trip(signature).tensors == signature.tensors);
   CHECK(f.round_trip(Signature{}).tensors.empty());
+  Signature unpublished;
+  CHECK(f.parse(f.bytes_of(Signature{{{TensorGroup::critic, "critic.weight", {4}, DType::f32}}}), unpublished));
   TensorSpec tensor = signature.tensors[0];
   std::vector<char> bytes = f.bytes_of(tensor);
   bytes[0] = 9;  // no such group

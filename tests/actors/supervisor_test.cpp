@@ -95,7 +95,8 @@ RunConfig small_config(int64_t workers = 0) {
 // Throws at its first use, while the supervisor starts.
 class BrokenLearner final : public sim::WholeUpdateLearner {
  public:
-  std::shared_ptr<const Signature> signature() const override { throw std::runtime_error("broken learner"); }
+  std::shared_ptr<const Signature> saved_signature() const override { return nullptr; }
+  std::shared_ptr<const Signature> published_signature() const override { throw std::runtime_error("broken learner"); }
   WeightsPtr snapshot(PolicyVersion) const override { return nullptr; }
   std::shared_ptr<const Stager> stager() const override { return nullptr; }
   UpdateReport update_with(StagedBatch&, double) override { return {}; }

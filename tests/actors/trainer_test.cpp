@@ -18,7 +18,8 @@ namespace {
 class RecordingLearner final : public sim::WholeUpdateLearner {
  public:
   explicit RecordingLearner(sim::World& world) : fake_(world, 0) {}
-  std::shared_ptr<const Signature> signature() const override { return fake_.signature(); }
+  std::shared_ptr<const Signature> saved_signature() const override { return fake_.saved_signature(); }
+  std::shared_ptr<const Signature> published_signature() const override { return fake_.published_signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return fake_.snapshot(version); }
   std::shared_ptr<const Stager> stager() const override { return fake_.stager(); }
   UpdateReport update_with(StagedBatch&, double progress) override {

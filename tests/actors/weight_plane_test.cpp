@@ -71,7 +71,8 @@ class StillStager final : public Stager {
 class StillLearner final : public Learner {
  public:
   explicit StillLearner(std::shared_ptr<const Signature> signature) : signature_(std::move(signature)) {}
-  std::shared_ptr<const Signature> signature() const override { return signature_; }
+  std::shared_ptr<const Signature> saved_signature() const override { return signature_; }
+  std::shared_ptr<const Signature> published_signature() const override { return signature_; }
   WeightsPtr snapshot(PolicyVersion version) const override { return weights_of(signature_, version); }
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const StillStager>(); }
   void begin(StagedBatch&, double) override {}

@@ -164,13 +164,15 @@ void run_export(const ExportOptions& options) {
   add_generators(context);
   if (options.merge && !context.language_model->lora.used())
     throw ConfigError("--merge: has no effect, the run has no model.lora; remove it");
-  const auto [checkpoint, path] =
+  auto [checkpoint, path] =
       load_checkpoint(options.run_dir, context.config, options.checkpoint, context.signature->total_bytes());
   try {
     check_initial_weights(*context.signature, checkpoint.model);
   } catch (const ConfigError& misfit) {
     throw ConfigError(path + ": " + misfit.what());
   }
+  for (const TensorSpec& tensor : context.signature->tensors)
+    if (!is_published(tensor.group)) checkpoint.model.erase(tensor.name);
   try {
     write_folder(options, context, checkpoint.model);
   } catch (const IoError& refused) {

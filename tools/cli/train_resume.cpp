@@ -42,7 +42,7 @@ void restore_actors(const Checkpoint& checkpoint, RunContext& context, Beginning
 // The checkpoint to resume from; nothing if there is none.
 std::optional<Checkpoint> recover(RunFolder& folder, const Learner& learner) {
   CheckpointStore& checkpoints = folder.checkpoints();
-  checkpoints.expect_weights(learner.signature()->total_bytes());
+  checkpoints.expect_weights(learner.saved_signature()->total_bytes());
   try {
     return checkpoints.recover();
   } catch (const IoError& refused) {

@@ -23,7 +23,7 @@ bool same_model(const Learner& a, const Learner& b) { return a.save().model == b
 TEST_CASE("learner: a policy and a learner of one config have the same signature and initial weights") {
   for (const EnvSpec& spec : {discrete_spec(), continuous_spec(), token_spec(), masked_spec()}) {
     Pair pair(small_config(), spec);
-    CHECK_FALSE(pair.policy->signature()->first_difference(*pair.learner->signature()));
+    CHECK_FALSE(pair.policy->signature()->first_difference(*pair.learner->published_signature()));
     const Array before = pair.policy->act(one_input(spec, 3)).log_probs;
     pair.policy->load(*pair.learner->snapshot({0, 0}));
     CHECK(pair.policy->act(one_input(spec, 3)).log_probs == before);

@@ -1,4 +1,5 @@
-// The optimizer with frozen parameters. oracle_test.cpp compares its steps with Adam.
+// The optimizer with frozen parameters and a critic that is not published. oracle_test.cpp compares its steps with
+// Adam.
 #include "models/learning/optimizer.h"
 
 #include <algorithm>
@@ -17,10 +18,10 @@ namespace {
 using Tensors = std::map<std::string, Array>;
 using Scalars = std::map<std::string, double>;
 
-Signature signature_of(bool with_frozen) {
+Signature signature_of(bool with_frozen, TensorGroup critic) {
   Signature result{{{TensorGroup::policy, "actor.bias", {3}, DType::f32},
                     {TensorGroup::policy, "actor.weight", {3, 7}, DType::f32},
-                    {TensorGroup::value, "critic", {5}, DType::f32}}};
+                    {critic, "critic", {5, 3}, DType::f32}}};
   if (with_frozen) result.tensors.push_back({TensorGroup::frozen, "base", {4, 9}, DType::f32});
   result.tensors.push_back({TensorGroup::buffer, "count", {}, DType::f64});
   return result;
@@ -31,8 +32,8 @@ struct Training {
   WeightBlock weights;
   Optimizer optimizer;
 
-  Training(const TrainerConfig& config, bool with_frozen)
-      : weights(signature_of(with_frozen)), optimizer(config, weights) {
+  Training(const TrainerConfig& config, bool with_frozen, TensorGroup critic = TensorGroup::value)
+      : weights(signature_of(with_frozen, critic)), optimizer(config, weights) {
     for (const TensorSpec& tensor : weights.signature()->tensors) {
       if (tensor.group == TensorGroup::buffer) continue;
       Rng rng(derive_key(3, tensor.name));
@@ -102,7 +103,16 @@ TEST_CASE("optimizer: if everything is frozen, a step changes nothing") {
 TEST_CASE("weights: frozen parameters are published with the others") {
   Training training(trainer_config(), true);
   const WeightsPtr published = training.weights.snapshot({0, 1});
-  WeightBlock replica(signature_of(true));
+  WeightBlock replica(*training.weights.signature());
   replica.load(*published);
   CHECK((replica.save() == training.weights.save()));
+}
+
+TEST_CASE("optimizer: a critic that is not published is trained and saved as a value function is") {
+  Training critic(trainer_config(), true, TensorGroup::critic), value(trainer_config(), true);
+  const Array before = critic.weights.save().at("critic");
+  for (uint64_t step = 0; step < 20; ++step) CHECK(critic.step(step, step % 3 != 0) == value.step(step, step % 3 != 0));
+  CHECK_FALSE(critic.weights.save().at("critic") == before);
+  CHECK((critic.weights.save() == value.weights.save()));
+  CHECK((critic.state() == value.state()));
 }

@@ -63,7 +63,7 @@ void check_model(const RunConfig& config) {
   const int64_t state_size = network_layout(config.model, spec).state_size;
   const auto policy = make_policy(config, spec);
   const auto learner = make_learner(config, spec);
-  CHECK_FALSE(policy->signature()->first_difference(*learner->signature()));
+  CHECK_FALSE(policy->signature()->first_difference(*learner->published_signature()));
   for (const auto& [name, value] : learn_once(config, *policy, *learner)) {
     INFO(name);
     CHECK(std::isfinite(value));

@@ -66,7 +66,7 @@ TEST_CASE("replica: a learner starts with the weights of its seed, whether it fi
     const auto saved = make_policy_learner(config, spec, options);
     CHECK((saved->save().model == weights));
     const auto published = make_policy_learner(config, spec, options);
-    WeightBlock block(*published->signature());
+    WeightBlock block(*published->published_signature());
     block.load(*published->snapshot({0, 1}));
     CHECK((block.save() == weights));
     const auto policy = make_policy(config, spec);

@@ -1,7 +1,8 @@
-// The tensors of a model, their order and their groups.
+// The tensors of a model, their order and their groups, and which of them are published.
 #include "models/weights/model_weights.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -123,4 +124,90 @@ TEST_CASE("weight_block: groups are contiguous, and trained tensors come first")
   const Signature unsorted = {
       {{TensorGroup::frozen, "a", {1}, DType::f32}, {TensorGroup::value, "b", {1}, DType::f32}}};
   CHECK_THROWS_AS(WeightBlock{unsorted}, InvariantError);
+}
+
+namespace {
+
+// Weights with a critic between what is published; each tensor holds a number of its own.
+WeightBlock with_critic() {
+  WeightBlock block(Signature{{{TensorGroup::policy, "a", {3, 7}, DType::f32},
+                               {TensorGroup::value, "b", {2}, DType::f32},
+                               {TensorGroup::critic, "c", {17}, DType::f32},
+                               {TensorGroup::critic, "d", {}, DType::f32},
+                               {TensorGroup::frozen, "e", {5}, DType::f32},
+                               {TensorGroup::buffer, "f", {2}, DType::f64}}});
+  for (const auto& [name, number] : std::map<std::string, float>{{"a", 1}, {"b", 2}, {"c", 3}, {"d", 4}, {"e", 5}})
+    std::ranges::fill(block.floats(name), number);
+  std::ranges::fill(block.doubles("f"), 6);
+  return block;
+}
+
+std::string refusal_of(const std::function<void()>& load) {
+  try {
+    load();
+  } catch (const ConfigError& refused) {
+    return refused.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("weight_block: a snapshot has no critic, and the other tensors as they are") {
+  const WeightBlock block = with_critic();
+  const WeightsPtr snapshot = block.snapshot({0, 3});
+  CHECK(texts_of(*snapshot->signature) ==
+        std::vector<std::string>{"policy parameter a float32 [3, 7]", "value parameter b float32 [2]",
+                                 "frozen parameter e float32 [5]", "buffer f float64 [2]"});
+  CHECK(snapshot->signature == block.published());
+  REQUIRE(snapshot->flat.bytes() == snapshot->signature->total_bytes());
+  std::map<std::string, Array> saved = block.save();
+  for (size_t i = 0; i < snapshot->signature->tensors.size(); ++i)
+    CHECK(snapshot->tensor(i) == saved.at(snapshot->signature->tensors[i].name));
+}
+
+TEST_CASE("weight_block: without a critic, a snapshot is the whole block under the same signature") {
+  const WeightBlock block(Signature{{{TensorGroup::policy, "a", {3}, DType::f32}}});
+  CHECK(block.published() == block.signature());
+  CHECK(block.snapshot({0, 1})->signature == block.signature());
+  CHECK(block.snapshot({0, 1})->flat.bytes() == block.signature()->total_bytes());
+}
+
+TEST_CASE("weight_block: the critic is trained and saved") {
+  const WeightBlock block = with_critic();
+  CHECK(block.trained().last == 4);
+  CHECK(block.range_of(TensorGroup::critic).first == 2);
+  CHECK(block.range_of(TensorGroup::critic).size() == 48);
+  CHECK(block.range_of(TensorGroup::value, TensorGroup::critic).begin == block.range_of(TensorGroup::value).begin);
+  WeightBlock other(*block.signature());
+  other.load(block.save());
+  CHECK((other.save() == block.save()));
+  std::map<std::string, Array> without = block.save();
+  without.erase("c");
+  CHECK(refusal_of([&] { other.load(without); }) == "model tensor c: missing, expected float32 [17]");
+}
+
+TEST_CASE("weight_block: loading a snapshot keeps the critic") {
+  const WeightBlock block = with_critic();
+  WeightBlock other(*block.signature());
+  std::ranges::fill(other.floats("c"), 9.0f);
+  other.load(*block.snapshot({0, 1}));
+  for (const float x : other.floats("c")) CHECK(x == 9.0f);
+  CHECK(other.floats("d")[0] == 0.0f);
+  std::map<std::string, Array> now = other.save(), wanted = block.save();
+  for (const char* name : {"c", "d"}) {
+    now.erase(name);
+    wanted.erase(name);
+  }
+  CHECK((now == wanted));
+}
+
+TEST_CASE("weight_block: a snapshot that contains a critic is refused") {
+  const WeightBlock block = with_critic();
+  const WeightSnapshot whole{
+      {0, 2}, block.signature(), Array(DType::u8, {static_cast<int64_t>(block.signature()->total_bytes())})};
+  WeightBlock replica(*block.published()), learner(*block.signature());
+  for (WeightBlock* receiver : {&replica, &learner})
+    CHECK(refusal_of([&] { receiver->load(whole); }) ==
+          "weights 0.2: tensor 2 is frozen parameter e float32 [5] here and critic parameter c float32 [17] there");
 }

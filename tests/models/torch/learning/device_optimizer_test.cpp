@@ -169,3 +169,28 @@ TEST_CASE("device optimizer: frozen parameters do not change, on the device and 
   CHECK((saved(optimizer).first.size() == 4));
   CHECK((saved(optimizer).second == saved(host).second));
 }
+
+TEST_CASE("device optimizer: a critic that is not published is trained as in the host form, and copied to the host") {
+  const TrainerConfig config = optimizer_config().trainer;
+  WeightBlock weights(Signature{{{TensorGroup::policy, "actor", {3, 7}, DType::f32},
+                                 {TensorGroup::critic, "critic", {5, 2}, DType::f32},
+                                 {TensorGroup::buffer, "count", {}, DType::f64}}});
+  for (const char* name : {"actor", "critic"}) std::ranges::fill(weights.floats(name), 0.5f);
+  WeightBlock host_weights(*weights.signature());
+  host_weights.load(weights.save());
+  const Tensors before = weights.save();
+  DeviceWeights device(weights, at::kCPU, /*with_gradients=*/true, /*own_memory=*/true);
+  DeviceOptimizer optimizer(config, weights, device);
+  Optimizer host(config, host_weights);
+  for (int step = 0; step < 5; ++step) {
+    device.gradient("actor").fill_(0.1 * step - 0.2);
+    device.gradient("critic").fill_(0.3);
+    const double norm = optimizer.norm(true).item<double>();
+    optimizer.apply(norm, {1e-3, 1e-2}, true);
+    CHECK(norm == doctest::Approx(host.step(floats_of(device.gradients()), {1e-3, 1e-2}, true)));
+  }
+  device.download();
+  CHECK_FALSE(weights.save().at("critic") == before.at("critic"));
+  check_close(weights.save(), host_weights.save());
+  CHECK((saved(optimizer).second == saved(host).second));
+}
