@@ -32,6 +32,13 @@ namespace {
 constexpr int64_t kFloats = 40;
 using Versions = std::vector<PolicyVersion>;
 
+// What a run saves that publishes `published`: a critic, too.
+std::shared_ptr<const Signature> saved_with(const Signature& published) {
+  Signature result = published;
+  result.tensors.push_back({TensorGroup::critic, "critic", {7}, DType::f32});
+  return std::make_shared<const Signature>(std::move(result));
+}
+
 // Always takes the same action, and records the versions that it loads.
 class StillPolicy final : public Policy {
  public:
@@ -71,7 +78,7 @@ class StillStager final : public Stager {
 class StillLearner final : public Learner {
  public:
   explicit StillLearner(std::shared_ptr<const Signature> signature) : signature_(std::move(signature)) {}
-  std::shared_ptr<const Signature> saved_signature() const override { return signature_; }
+  std::shared_ptr<const Signature> saved_signature() const override { return saved_with(*signature_); }
   std::shared_ptr<const Signature> published_signature() const override { return signature_; }
   WeightsPtr snapshot(PolicyVersion version) const override { return weights_of(signature_, version); }
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const StillStager>(); }
@@ -176,7 +183,7 @@ class SmallRun {
     EnvConfig one = config_.env;
     one.rows = 1;
     context->spec = make_env(one)->spec();
-    context->signature = signature;
+    context->signature = saved_with(*signature);
     context->make_policy = [signature, loaded, spec = context->spec] {
       return std::make_unique<StillPolicy>(signature, spec, loaded);
     };

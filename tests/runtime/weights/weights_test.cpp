@@ -53,6 +53,15 @@ TEST_CASE("weights: the first difference has tensor, dtype and shape of both sid
   CHECK(*a.first_difference(b) == "tensor 1, buffer n float64 [], is only here");
 }
 
+TEST_CASE("weights: a critic is not published, and the other tensors keep their order") {
+  Signature model = two_tensors();
+  CHECK_FALSE(published_signature(model).first_difference(model));
+  model.tensors.insert(model.tensors.begin() + 1, TensorSpec{TensorGroup::critic, "c", {4}, DType::f32});
+  CHECK_FALSE(published_signature(model).first_difference(two_tensors()));
+  CHECK(*published_signature(model).first_difference(model) ==
+        "tensor 1 is buffer n float64 [] here and critic parameter c float32 [4] there");
+}
+
 TEST_CASE("weights: the checksum depends on every byte, on the order and on the length") {
   std::string data(100, 'x');
   const uint64_t whole = checksum_of(data.data(), data.size());
