@@ -13,6 +13,7 @@
 #include "actors/messages/experience.h"
 #include "actors/messages/inference.h"
 #include "actors/messages/local.h"
+#include "actors/messages/scoring.h"
 #include "actors/messages/weights.h"
 #include "runtime/caf/measured.h"
 
@@ -81,6 +82,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SnapshotMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SamplingFailed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RestartDue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreReply)
 
 namespace caf {
 class actor_system_config;
@@ -104,10 +107,14 @@ using ReplayActor =
 using InferenceActor =
     InferenceService::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>,
                              caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
-using WorkerActor = caf::typed_actor<caf::reacts_to<InferenceReply>, caf::reacts_to<Part>, caf::reacts_to<Credits>,
-                                     caf::reacts_to<begin_atom>, caf::reacts_to<wake_atom, uint32_t, uint32_t>,
-                                     caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>,
-                                     caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
+using WorkerActor =
+    caf::typed_actor<caf::reacts_to<InferenceReply>, caf::reacts_to<Part>, caf::reacts_to<Credits>,
+                     caf::reacts_to<ScoreReply>, caf::reacts_to<begin_atom>,
+                     caf::reacts_to<wake_atom, uint32_t, uint32_t>, caf::reacts_to<beat_atom>,
+                     caf::reacts_to<SaveMessage>, caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
+using ScoreReceiver = caf::typed_actor<caf::reacts_to<ScoreReply>>;
+// Scores answers for one worker.
+using ScorerActor = caf::typed_actor<caf::reacts_to<ScoreRequest>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
 using TrainerActor =
     caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,

@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/experience/kinds.h"
+#include "actors/scorer_actor.h"
 #include "actors/spec_fields.h"
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
@@ -26,8 +27,9 @@ constexpr std::chrono::seconds kBetweenFailureLines{60};
 
 class SamplerPortToActors final : public SamplerPort {
  public:
-  SamplerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes)
-      : self_(self), worker_(worker), chunk_bytes_(chunk_bytes) {}
+  // With a `scorer`, it computes scores at once: in a deterministic run.
+  SamplerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes, std::shared_ptr<Scorer> scorer)
+      : self_(self), worker_(worker), chunk_bytes_(chunk_bytes), scorer_(std::move(scorer)) {}
 
   void ask(InferenceRequest request) override {
     const InferenceService& inference = self_->state.peers.inference;
@@ -35,6 +37,12 @@ class SamplerPortToActors final : public SamplerPort {
   }
   void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
   void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
+  void score(ScoreRequest request) override {
+    if (scorer_)
+      self_->state.sampler->on_scores(score_reply(*scorer_, request));
+    else
+      self_->send(self_->state.scorer, std::move(request));
+  }
   void report(WorkerReport report) { deliver(self_->state.peers.replay, std::move(report)); }
   void wake_later(uint32_t group, uint32_t item, std::chrono::milliseconds delay) override {
     self_->delayed_send(self_, delay, wake_atom_v, group, item);
@@ -49,6 +57,7 @@ class SamplerPortToActors final : public SamplerPort {
   WorkerSelf self_;
   uint64_t worker_;
   size_t chunk_bytes_;
+  std::shared_ptr<Scorer> scorer_;
   uint64_t streams_ = 0;
 };
 
@@ -137,7 +146,7 @@ void end_refused(WorkerSelf self, const InferenceReply& reply) {
 }
 
 // Logs at most once in kBetweenFailureLines, because the worker asks again soon.
-void log_failed_forward(WorkerSelf self, const std::string& name, const std::string& why) {
+void log_asked_again(WorkerSelf self, const std::string& name, const std::string& why) {
   auto& st = self->state;
   const auto now = self->clock().now();
   if (now < st.next_forward_line) return;
@@ -145,12 +154,26 @@ void log_failed_forward(WorkerSelf self, const std::string& name, const std::str
   log_warn(name, why + "; the worker asks again");
 }
 
-// Ends the worker because inference has failed too often on one request. It counts as a worker whose environments fail,
-// because they make no step.
-void end_failed(WorkerSelf self, uint64_t worker, const std::string& error) {
+// Ends the worker because inference or scoring has failed too often on one request. It counts as a worker whose
+// environments fail, because they make no step.
+void end_failed(WorkerSelf self, uint64_t worker, Fault fault, const std::string& error) {
   report(self, /*last=*/true);
   send_failing(self, worker, error);
-  self->quit(make_error(Fault::forward_failed, error));
+  self->quit(make_error(fault, error));
+}
+
+// Calls a function of the sampler. False if the sampler has given up: the worker then ends.
+template <class Call>
+bool go_on(WorkerSelf self, uint64_t worker, Call call) {
+  try {
+    call();
+    return true;
+  } catch (const InferenceFailed& failed) {
+    end_failed(self, worker, Fault::forward_failed, failed.what());
+  } catch (const ScoringFailed& failed) {
+    end_failed(self, worker, Fault::score_failed, failed.what());
+  }
+  return false;
 }
 
 // Call it after report(): replay must first count the steps that were made.
@@ -175,7 +198,7 @@ void refuse_inference(WorkerSelf self, const std::string& name, const std::strin
   if (is_of_run(self) && sender->node() != self->node())
     self->send_exit(caf::actor_cast<caf::actor>(sender), make_error(Fault::bad_message, why));
   else
-    log_failed_forward(self, name, name_of_inference(self, sender->node()) + ": " + why);
+    log_asked_again(self, name, name_of_inference(self, sender->node()) + ": " + why);
 }
 
 // Handles a refused request; returns whether the worker has ended. In the run's process the worker's environment is the
@@ -196,18 +219,22 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
               const InferenceReply& reply) {
   if (is_refused(self, name, reply)) return;
   if (reply.fault != Fault::bad_message) self->state.refused = false;
-  if (reply.fault == Fault::forward_failed) log_failed_forward(self, name, "inference failed: " + reply.error);
+  if (reply.fault == Fault::forward_failed) log_asked_again(self, name, "inference failed: " + reply.error);
   const auto begun = self->clock().now();
-  try {
+  const bool goes_on = go_on(self, worker, [&] {
     if (const auto why = self->state.sampler->on_reply(reply))
       refuse_inference(self, name, "a reply does not fit its request: " + *why);
-  } catch (const InferenceFailed& failed) {
-    return end_failed(self, worker, failed.what());
-  }
+  });
+  if (!goes_on) return;
   log_first_failure(self, name);
   // In a deterministic run a beat comes when all actors are idle, which they never are while requests or environments
   // fail.
   if (context.deterministic || self->clock().now() - begun >= kBeat) report_failure(self, worker, name);
+}
+
+void on_scores(WorkerSelf self, uint64_t worker, const std::string& name, const ScoreReply& reply) {
+  if (!reply.error.empty()) log_asked_again(self, name, "scoring failed: " + reply.error);
+  go_on(self, worker, [&] { self->state.sampler->on_scores(reply); });
 }
 
 void on_part(WorkerSelf self, const RunContext& context, uint64_t worker, const std::string& name, const Part& part) {
@@ -263,18 +290,26 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   });
   auto& st = self->state;
   st.peers = peers;
-  st.port =
-      std::make_unique<SamplerPortToActors>(self, worker, static_cast<size_t>(context->config.network.chunk_bytes));
   const ExperienceKind& kind = kind_of(*context);
+  const std::shared_ptr<Scorer> scorer = kind.make_scorer(*context);
+  st.port =
+      std::make_unique<SamplerPortToActors>(self, worker, static_cast<size_t>(context->config.network.chunk_bytes),
+                                            context->deterministic ? scorer : nullptr);
   st.sampler = kind.make_sampler(*context, *context, worker, *st.port);
   const size_t most = kind.most_bytes_of_reply(*context);
   st.parts = PartAssembler(most, most);
+  if (scorer && !context->deterministic) {
+    st.scorer = spawn_on(self->system(), context->threads, scorer_actor, scorer, WorkerActor(self));
+    self->monitor(st.scorer);
+  }
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
   self->set_down_handler([self](const caf::down_msg& down) {
     // If the inference actor ended, the supervisor sends a new one. If replay ended, the run has ended.
     self->state.parts.forget(down.source);
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
+    if (self->state.scorer && down.source == self->state.scorer.address())
+      self->quit(make_error(Fault::internal, "its scorer has ended: " + describe(down.reason)));
   });
   self->send(self, begin_atom_v);
   const std::string name = "worker " + std::to_string(worker);
@@ -282,6 +317,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   return {
       [self, context, worker, name](const InferenceReply& reply) { on_reply(self, *context, worker, name, reply); },
       [self, context, worker, name](const Part& part) { on_part(self, *context, worker, name, part); },
+      [self, worker, name](const ScoreReply& reply) { on_scores(self, worker, name, reply); },
       [self](const Credits& credits) { self->state.sampler->add_credits(credits.count); },
       [self, context, worker, name](begin_atom) {
         auto& st = self->state;
@@ -296,7 +332,9 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
         report_failure(self, worker, name);
         beat_after(self, *context, kBeat);
       },
-      [self](wake_atom, uint32_t group, uint32_t item) { self->state.sampler->wake(group, item); },
+      [self, worker](wake_atom, uint32_t group, uint32_t item) {
+        go_on(self, worker, [&] { self->state.sampler->wake(group, item); });
+      },
       [self, context, worker, name](beat_atom) {
         self->state.sampler->beat();
         report(self);

@@ -28,6 +28,7 @@ struct WorkerState {
   WorkerPeers peers;
   WorkerMemory memory;
   std::unique_ptr<SamplerPortToActors> port;
+  ScorerActor scorer;  // none if the sampler needs no scores, and in a deterministic run
   std::unique_ptr<Sampler> sampler;
   PartAssembler parts;  // of replies of `peers.inference`
   uint64_t failures_logged = 0;

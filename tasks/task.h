@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/rng.h"
@@ -22,6 +23,7 @@ struct Prompt {
 struct Score {
   double reward = 0;  // in [0, 1]
   bool right = false;
+  std::vector<std::pair<std::string, double>> parts = {};  // of the reward, by name
 };
 
 // Every prompt of a task belongs to one of the two, so that prompts of an evaluation never occur in training.

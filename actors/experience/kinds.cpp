@@ -6,6 +6,7 @@
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_sampler.h"
 #include "actors/experience/answers/generation_server.h"
+#include "actors/experience/answers/task_scorer.h"
 #include "actors/experience/grid/grid_checks.h"
 #include "actors/experience/grid/policy_server.h"
 #include "actors/experience/grid/step_sampler.h"
@@ -25,6 +26,10 @@ std::unique_ptr<Sampler> make_answer_sampler(const RunSpec& run, const RunFactor
   return std::make_unique<AnswerSampler>(run.config, run.tokens, worker, port);
 }
 
+std::shared_ptr<Scorer> make_no_scorer(const RunSpec& /*run*/) { return nullptr; }
+
+std::shared_ptr<Scorer> make_task_scorer(const RunSpec& run) { return std::make_shared<TaskScorer>(run.tokens); }
+
 template <class Kind>
 std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& factories) {
   return std::make_unique<Kind>(run, factories);
@@ -33,10 +38,11 @@ std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& fact
 // In the order of RolloutBody.
 constexpr ExperienceKind kKinds[] = {
     {"steps of environments", grid_misfit, most_bytes_of_grid, most_bytes_of_step_request, most_bytes_of_step_reply,
-     make_step_sampler, make_server<PolicyServer>, [](const Rollout&) { return AnswerCounts(); },
+     make_step_sampler, make_no_scorer, make_server<PolicyServer>, [](const Rollout&) { return AnswerCounts(); },
      [](const Rollout&, const RolloutUnit&) { return AnswerCounts(); }, [](const Rollout&) { return false; }},
     {"answers", answers_misfit, most_bytes_of_answers, most_bytes_of_answer_request, most_bytes_of_answer_reply,
-     make_answer_sampler, make_server<GenerationServer>, count_answers, count_answers_of, without_spread},
+     make_answer_sampler, make_task_scorer, make_server<GenerationServer>, count_answers, count_answers_of,
+     without_spread},
 };
 static_assert(std::size(kKinds) == std::variant_size_v<RolloutBody>);
 static_assert(std::size(kKinds) == std::variant_size_v<RequestBody>);

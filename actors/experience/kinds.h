@@ -9,6 +9,7 @@
 #include "actors/experience/common/array_checks.h"
 #include "actors/experience/common/run_spec.h"
 #include "actors/experience/common/sampler.h"
+#include "actors/experience/common/scorer.h"
 #include "actors/experience/common/server.h"
 #include "models/experience/rollout_units.h"
 #include "runtime/base/version.h"
@@ -26,6 +27,8 @@ struct ExperienceKind {
   // What a worker with this number does. Throws what the making of an environment throws.
   std::unique_ptr<Sampler> (*make_sampler)(const RunSpec& run, const RunFactories& factories, uint64_t worker,
                                            SamplerPort& port);
+  // What scores the experience of a worker; null if it needs no scores.
+  std::shared_ptr<Scorer> (*make_scorer)(const RunSpec& run);
   // What an inference actor does. `run` and `factories` must live as long as the server.
   std::unique_ptr<Server> (*make_server)(const RunSpec& run, const RunFactories& factories);
   // For the figures of answers; zeros if it holds none.

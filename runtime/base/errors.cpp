@@ -18,6 +18,7 @@ std::string to_string(Fault fault) {
     case Fault::internal: return "internal";
     case Fault::not_restored: return "not_restored";
     case Fault::incompatible: return "incompatible";
+    case Fault::score_failed: return "score_failed";
   }
   return "unknown";
 }

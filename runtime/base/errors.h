@@ -54,6 +54,7 @@ enum class Fault : uint8_t {
   internal = 11,           // an uncaught exception; the context has what()
   not_restored = 12,       // the state of an actor in a checkpoint does not fit; the context says why
   incompatible = 13,       // the messages of the peer can never fit the run; joining again is useless
+  score_failed = 14,       // answers could not be scored; the context has the error
 };
 
 // The name of a fault, for logs.

@@ -1,14 +1,16 @@
 #pragma once
-// AnswerSampler: the Sampler of a token run: draws prompts, asks for answers, scores them and pushes them as rollouts.
-// Several prompts are in progress at a time, one per group. One thread.
+// AnswerSampler: the Sampler of a token run: draws prompts, asks for answers, has them scored and pushes them as
+// rollouts. Several prompts are in progress at a time, one per group, in different stages. One thread.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/config/run_config.h"
+#include "actors/experience/answers/score_order.h"
 #include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/sampler.h"
 
@@ -20,26 +22,49 @@ class AnswerSampler final : public Sampler {
 
   uint64_t samples_per_rollout() const override { return troupe::samples_per_rollout(config_); }
   void begin(uint32_t epoch) override;
-  // The last error, when inference fails on the requests of all groups that wait for it.
+  // Rollouts are pushed in the order in which their scores were asked for.
+  void on_scores(const ScoreReply& reply) override;
+  // The last error, when inference fails on the requests of all groups that have work.
   std::optional<std::string> failing() const override;
+  // Requests for scores that are being computed.
+  size_t scores_outstanding() const { return scores_.outstanding(); }
+  // The parts of all scores so far: their sums, by name.
+  const std::map<std::string, double>& part_sums() const { return part_sums_; }
 
  protected:
-  bool is_free(uint32_t group) const override { return !is_asking(group); }
+  bool is_free(uint32_t group) const override { return groups_[group].stage == Stage::idle; }
   void start(uint32_t group) override;
   Misfit misfit(uint32_t group, const RequestBody& request, const InferenceReply& reply) const override;
   void take(uint32_t group, const RequestBody& request, const InferenceReply& reply) override;
+  // Asks again for the scores of a group.
   void on_wake(uint32_t group, uint32_t item) override;
   void add_to(WorkerReport& /*report*/) const override {}  // a rollout is made at once
   std::vector<std::string> save_parts() const override;
   void load_parts(const std::vector<std::string>& parts) override;
 
  private:
-  RolloutPtr score(uint32_t group, const Array& prompt, uint32_t epoch, const AnswerReply& reply);
+  // Of the answers of a group. One that is idle has no credit.
+  enum class Stage : uint8_t { idle, asking, scoring };
+  struct Group {
+    Stage stage = Stage::idle;
+    Prompt prompt;
+    // Once they are generated:
+    Array prompt_ids;
+    uint32_t epoch = 0;
+    AnswerReply answers;
+    uint64_t score_id = 0;  // of the request for scores
+  };
+
+  void ask_for_scores(uint32_t group);
+  void push(const ScoreOrder::Scored& scored);
+  RolloutPtr rollout_of(const ScoreOrder::Scored& scored);
 
   RunConfig config_;
   std::shared_ptr<const TokenRun> tokens_;
-  std::vector<Prompt> prompts_;  // by group
-  uint32_t epoch_ = 0;
+  std::vector<Group> groups_;
+  ScoreOrder scores_;
+  std::map<std::string, double> part_sums_;
+  uint32_t epoch_ = 0;  // of the start of the run
   uint64_t next_prompt_ = 0;
 };
 

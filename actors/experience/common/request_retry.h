@@ -17,6 +17,12 @@ class InferenceFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Answers could not be scored, although scoring them was tried again and again.
+class ScoringFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class RequestRetry {
  public:
   static constexpr uint32_t kFailing = 10;        // takes about 4 s

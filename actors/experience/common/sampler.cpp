@@ -72,6 +72,8 @@ void Sampler::wake(uint32_t group, uint32_t item) {
     on_wake(group, item);
 }
 
+void Sampler::on_scores(const ScoreReply& reply) { TROUPE_CHECK(false, reply.id, reply.group); }
+
 bool Sampler::awaits(const InferenceReply& reply) const {
   return reply.group < groups() && asking_[reply.group].outstanding && asking_[reply.group].request.id == reply.id;
 }

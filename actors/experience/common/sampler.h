@@ -14,6 +14,7 @@
 #include "actors/experience/common/request_retry.h"
 #include "actors/messages/experience.h"
 #include "actors/messages/inference.h"
+#include "actors/messages/scoring.h"
 
 namespace troupe {
 
@@ -25,6 +26,8 @@ class SamplerPort {
   // Batches must not wait for the group until its next request: it has no credit, or all of its rows rest.
   virtual void pause(uint32_t group) = 0;
   virtual void push(RolloutPtr rollout) = 0;
+  // Score these answers, then call the sampler's on_scores(), perhaps before this function returns.
+  virtual void score(ScoreRequest request) = 0;
   // Call the sampler's wake(group, item) after this long.
   virtual void wake_later(uint32_t group, uint32_t item, std::chrono::milliseconds delay) = 0;
 };
@@ -47,6 +50,8 @@ class Sampler {
   std::optional<std::string> on_reply(const InferenceReply& reply);
   // Whether it is the reply to an outstanding request.
   bool awaits(const InferenceReply& reply) const;
+  // Takes the reply to a request for scores; throws ScoringFailed. For kinds of experience that ask for scores.
+  virtual void on_scores(const ScoreReply& reply);
   // A time given to wake_later() is over.
   void wake(uint32_t group, uint32_t item);
   // Sends all outstanding requests again: their inference actor was replaced.

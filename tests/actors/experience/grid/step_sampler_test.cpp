@@ -81,6 +81,7 @@ class Level : public Counter {
 struct Port : SamplerPort {
   void ask(InferenceRequest request) override { requests.push_back(std::move(request)); }
   void pause(uint32_t) override { ++pauses; }
+  void score(ScoreRequest) override { CHECK_MESSAGE(false, "steps of environments need no scores"); }
   void push(RolloutPtr rollout) override {
     finished += rollout->episodes.count();
     rollouts.push_back(std::move(rollout));
