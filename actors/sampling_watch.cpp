@@ -70,7 +70,9 @@ std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
     return !fails && now - worker.joined >= kNew;
   });
   if (hopeful) return std::nullopt;
-  return "no environment has made a step for " + std::to_string(patience_.count()) +
+  const bool steps = samples_ == Samples::steps;
+  return (steps ? "no environment has made a step for " : "no worker has made answers for ") +
+         std::to_string(patience_.count()) +
          " ms (workers.failure_timeout_ms) because all of them fail; the last error: " + error_;
 }
 

@@ -43,18 +43,6 @@ void save(SupervisorSelf self) {
   self->send(st.recorder, ActorState{"supervisor", save_children(self)});
 }
 
-// Stops the trainer, so that the run ends with a checkpoint. In a deterministic run the actors are never idle again and
-// the trainer would wait for that for ever, so the run ends at once.
-void on_sampling_failed(SupervisorSelf self, const std::string& error) {
-  auto& st = self->state;
-  if (st.phase != Phase::running || !st.outcome.error.empty()) return;
-  st.outcome.reason = "environments fail";
-  if (st.context->deterministic) return fail(self, error);
-  log_info("supervisor", error);  // only info: the command prints it when the run has ended
-  st.outcome.error = error;
-  self->send(st.trainer, Stop{st.outcome.reason});
-}
-
 void on_training_ended(SupervisorSelf self, const TrainingEnded& ended) {
   auto& st = self->state;
   if (st.phase != Phase::running) return;
@@ -129,7 +117,7 @@ SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr con
         auto& st = self->state;
         return StatusReply{st.phase == Phase::running ? "running" : "ending", st.outcome.version, st.members.size()};
       },
-      [self](const SamplingFailed& failed) { on_sampling_failed(self, failed.error); },
+      [self](const SamplingFailed& failed) { end_sampling(self, failed.error); },
       [self](const RestartDue& due) { on_restart_due(self, due); },
       [self](const TrainingEnded& ended) { on_training_ended(self, ended); },
       [self](const Evaluation& evaluation) {

@@ -92,6 +92,18 @@ void fail(SupervisorSelf self, const std::string& error) {
   stop_all(self);
 }
 
+// Stops the trainer, so that the run ends with a checkpoint. In a deterministic run the actors are never idle again and
+// the trainer would wait for that for ever, so the run ends at once.
+void end_sampling(SupervisorSelf self, const std::string& error) {
+  auto& st = self->state;
+  if (st.phase != Phase::running || !st.outcome.error.empty()) return;
+  st.outcome.reason = st.context->tokens ? "answers fail" : "environments fail";
+  if (st.context->deterministic) return fail(self, error);
+  log_info("supervisor", error);  // only info: the command prints it when the run has ended
+  st.outcome.error = error;
+  self->send(st.trainer, Stop{st.outcome.reason});
+}
+
 void on_farewell_over(SupervisorSelf self) {
   auto& st = self->state;
   const auto give_up = [&](const caf::actor_addr& child, const std::string& name) {

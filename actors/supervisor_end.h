@@ -15,6 +15,9 @@ void on_left(SupervisorSelf self, const caf::actor_addr& child);
 void stop_when_complete(SupervisorSelf self);
 // Ends the run with an error, and stops all children. Only the first error counts.
 void fail(SupervisorSelf self, const std::string& error);
+// Ends the run because no worker samples any more, with a last checkpoint where that is possible. Only the first error
+// counts.
+void end_sampling(SupervisorSelf self, const std::string& error);
 // Stops waiting for children that may be blocked: workers and the evaluator may be inside an environment step.
 void on_farewell_over(SupervisorSelf self);
 

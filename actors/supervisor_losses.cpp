@@ -96,6 +96,8 @@ void forget_worker(SupervisorSelf self, const SupervisorState::Member& gone) {
 void lose_worker(SupervisorSelf self, const SupervisorState::Member& ended, const caf::error& reason) {
   auto& st = self->state;
   forget_worker(self, ended);
+  // The answers of the run's own workers are all scored in the same way, and that has been tried again and again.
+  if (ended.local && fault_of(reason) == Fault::score_failed) return end_sampling(self, describe(reason));
   if (ended.local) return replace_worker(self, ended, reason);
   const bool last = st.members.empty() && st.resting_workers.empty();
   const std::string waits = last ? "; no worker is left; waiting for one to join" : "";

@@ -79,6 +79,7 @@ std::string in_words(Fault fault) {
     case Fault::io_failed: return "a file or a connection failed";
     case Fault::not_restored: return "the checkpoint does not fit";
     case Fault::incompatible: return "its messages do not fit the run";
+    case Fault::score_failed: return "answers could not be scored";
     default: return to_string(fault);
   }
 }

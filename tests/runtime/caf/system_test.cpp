@@ -114,7 +114,7 @@ TEST_CASE("describe: every error of CAF has a description in plain words") {
 TEST_CASE("describe: a fault is described by its context, or in plain words if it has none") {
   CHECK(describe(make_error(Fault::bad_message, "workers is 0, expected 1 to 4096")) ==
         "workers is 0, expected 1 to 4096");
-  for (int code = 1; code <= static_cast<int>(Fault::incompatible); ++code)
+  for (int code = 1; code <= static_cast<int>(Fault::score_failed); ++code)
     check_words(describe(make_error(static_cast<Fault>(code))));
 }
 
