@@ -180,6 +180,17 @@ TEST_CASE("sampling_watch: in a deterministic run silence does not count as a st
   }
 }
 
+TEST_CASE("sampling_watch: of a run of answers it does not say that environments fail") {
+  Driven run;
+  run.watch = SamplingWatch(60s, /*deterministic=*/false, SamplingWatch::Samples::answers);
+  run.watch.joined(0, run.now);
+  run.fail_for({0}, 60s);
+  CHECK(
+      run.watch.verdict(run.now) ==
+      "no worker has made answers for 60000 ms (workers.failure_timeout_ms) because all of them fail; the last error: "
+      "row 0: broken");
+}
+
 TEST_CASE("sampling_watch: a call that hangs ends a deterministic run, whose clock stands still meanwhile") {
   Driven run;
   run.watch = SamplingWatch(60s, /*deterministic=*/true);

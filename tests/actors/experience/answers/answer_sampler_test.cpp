@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/answers/task_scorer.h"
 #include "actors/experience/kinds.h"
 #include "tests/support/test.h"
 
@@ -27,9 +28,11 @@ Array array_of(const std::vector<T>& values) {
 struct Port final : SamplerPort {
   std::vector<InferenceRequest> asked;
   std::vector<RolloutPtr> pushed;
+  std::vector<ScoreRequest> to_score;
   std::vector<uint32_t> retries;
   void ask(InferenceRequest request) override { asked.push_back(std::move(request)); }
   void push(RolloutPtr rollout) override { pushed.push_back(std::move(rollout)); }
+  void score(ScoreRequest request) override { to_score.push_back(std::move(request)); }
   void pause(uint32_t) override {}
   void wake_later(uint32_t group, uint32_t, std::chrono::milliseconds) override { retries.push_back(group); }
 };
@@ -39,6 +42,22 @@ struct Worker {
   std::shared_ptr<const TokenRun> tokens = make_token_run(config);
   Port port;
   AnswerSampler core{config, tokens, 4, port};
+  TaskScorer scorer{tokens};
+
+  ScoreReply scores(size_t request) { return score_reply(scorer, port.to_score.at(request)); }
+  ScoreReply failed_scores(size_t request) const {
+    return {
+        .id = port.to_score.at(request).id, .group = port.to_score.at(request).group, .scores = {}, .error = "planned"};
+  }
+  void answer_all() {
+    const std::vector<InferenceRequest> asked = port.asked;
+    for (const InferenceRequest& request : asked) core.on_reply(answer(request));
+  }
+  std::vector<uint32_t> groups_pushed() const {
+    std::vector<uint32_t> groups;
+    for (const RolloutPtr& rollout : port.pushed) groups.push_back(rollout->group);
+    return groups;
+  }
 
   // A right answer with its end token, and a wrong one of a single token.
   InferenceReply answer(const InferenceRequest& request) const {
@@ -73,17 +92,112 @@ TEST_CASE("answer_sampler: one prompt per credit, at most one per group") {
   worker.core.add_credits(2);
   CHECK(worker.port.asked.size() == 3);  // the last credit waits for a group
   worker.core.on_reply(worker.answer(worker.port.asked[1]));
+  CHECK(worker.port.asked.size() == 3);  // the group is scored first
+  worker.core.on_scores(worker.scores(0));
   REQUIRE(worker.port.asked.size() == 4);
   CHECK(worker.port.asked[3].group == worker.port.asked[1].group);
   CHECK_FALSE(worker.port.asked[3].answers().prompt == worker.port.asked[1].answers().prompt);
   worker.core.on_reply(worker.answer(worker.port.asked[3]));
+  worker.core.on_scores(worker.scores(1));
   CHECK(worker.port.asked.size() == 4);
+}
+
+TEST_CASE("answer_sampler: rollouts are pushed in the order in which their scores were asked for") {
+  Worker worker;
+  worker.core.add_credits(3);
+  worker.answer_all();
+  REQUIRE(worker.port.to_score.size() == 3);
+  CHECK(worker.core.scores_outstanding() == 3);
+  worker.core.on_scores(worker.scores(2));
+  worker.core.on_scores(worker.scores(1));
+  CHECK(worker.port.pushed.empty());
+  CHECK(worker.core.scores_outstanding() == 1);
+  worker.core.on_scores(worker.scores(0));
+  CHECK(worker.groups_pushed() == std::vector<uint32_t>{0, 1, 2});
+  for (size_t i = 0; i < 3; ++i) CHECK(worker.port.pushed[i]->sequence == i);
+}
+
+TEST_CASE("answer_sampler: groups are in every stage at once, and each gets its own scores") {
+  Worker worker;
+  worker.core.add_credits(3);
+  worker.core.on_reply(worker.answer(worker.port.asked[2]));
+  worker.core.on_reply(worker.answer(worker.port.asked[0]));
+  ScoreReply second = worker.scores(1);
+  second.scores[1].reward = 0.25;
+  worker.core.on_scores(second);  // group 0 is scored, group 2 being scored, group 1 being answered
+  CHECK(worker.core.scores_outstanding() == 1);
+  worker.core.on_scores(worker.scores(0));
+  CHECK(worker.groups_pushed() == std::vector<uint32_t>{2, 0});
+  CHECK(worker.port.pushed[0]->answers().rewards == array_of(std::vector<float>{1, 0}));
+  CHECK(worker.port.pushed[1]->answers().rewards == array_of(std::vector<float>{1, 0.25f}));
+  worker.core.add_credits(1);
+  CHECK(worker.port.asked.size() == 4);  // a group without work takes it
+}
+
+TEST_CASE("answer_sampler: scores that fail are asked for again, and later groups wait for them") {
+  Worker worker;
+  worker.core.add_credits(2);
+  worker.answer_all();
+  worker.core.on_scores(worker.failed_scores(0));
+  worker.core.on_scores(worker.scores(1));
+  CHECK(worker.port.pushed.empty());
+  CHECK(worker.port.retries == std::vector<uint32_t>{0});
+  CHECK(worker.core.report().last_error == "scoring failed: planned");
+  worker.core.wake(0, 0);
+  REQUIRE(worker.port.to_score.size() == 3);
+  CHECK(worker.port.to_score[2].id == worker.port.to_score[0].id);
+  CHECK(worker.port.to_score[2].answers == worker.port.to_score[0].answers);
+  worker.core.on_scores(worker.scores(2));
+  CHECK(worker.groups_pushed() == std::vector<uint32_t>{0, 1});
+}
+
+TEST_CASE("answer_sampler: scores that fail again and again end the worker with the error") {
+  Worker worker;
+  worker.core.add_credits(1);
+  worker.answer_all();
+  for (uint32_t i = 1; i < ScoreOrder::kMostFailures; ++i) {
+    worker.core.on_scores(worker.failed_scores(0));
+    worker.core.wake(0, 0);
+  }
+  CHECK_THROWS_WITH_AS(worker.core.on_scores(worker.failed_scores(0)),
+                       "scoring failed 10 times in a row on the answers to one prompt, the last time with: planned",
+                       ScoringFailed);
+}
+
+TEST_CASE("answer_sampler: scores that nobody waits for are ignored") {
+  Worker worker;
+  worker.core.add_credits(2);
+  worker.answer_all();
+  ScoreReply of_another_group = worker.scores(0), unknown = worker.scores(0);
+  of_another_group.group = 1;
+  unknown.id += 100;
+  worker.core.on_scores(of_another_group);
+  worker.core.on_scores(unknown);
+  CHECK(worker.port.pushed.empty());
+  const ScoreReply scores = worker.scores(0);
+  worker.core.on_scores(scores);
+  worker.core.on_scores(scores);
+  CHECK(worker.port.pushed.size() == 1);
+  worker.core.on_scores(worker.failed_scores(0));
+  CHECK(worker.port.retries.empty());
+}
+
+TEST_CASE("answer_sampler: the parts of scores are added up by name") {
+  Worker worker;
+  worker.core.add_credits(1);
+  worker.answer_all();
+  ScoreReply reply = worker.scores(0);
+  reply.scores[0].parts = {{"format", 0.5}, {"length", -1}};
+  reply.scores[1].parts = {{"format", 0.25}};
+  worker.core.on_scores(reply);
+  CHECK(worker.core.part_sums() == std::map<std::string, double>{{"format", 0.75}, {"length", -1}});
 }
 
 TEST_CASE("answer_sampler: a rollout holds the scored answers, their versions and episodes") {
   Worker worker;
   worker.core.add_credits(1);
   CHECK_FALSE(worker.core.on_reply(worker.answer(worker.port.asked[0])).has_value());
+  worker.core.on_scores(worker.scores(0));
   REQUIRE(worker.port.pushed.size() == 1);
   const Rollout& rollout = *worker.port.pushed[0];
   CHECK(rollout.worker == 4);
@@ -118,6 +232,8 @@ TEST_CASE("answer_sampler: a failed request is asked again, a reply that came tw
   const InferenceReply reply = worker.answer(worker.port.asked[0]);
   worker.core.on_reply(reply);
   worker.core.on_reply(reply);
+  REQUIRE(worker.port.to_score.size() == 1);
+  worker.core.on_scores(worker.scores(0));
   CHECK(worker.port.pushed.size() == 1);
   CHECK_FALSE(worker.core.failing().has_value());
 }
