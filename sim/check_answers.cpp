@@ -60,6 +60,16 @@ void check_finish(World& world, const Answer& answer) {
     world.violate(answer.who + " has a wrong reason for its end");
 }
 
+// The reward is the one that the task gives this answer.
+void check_reward(World& world, const Answer& answer) {
+  const Answers& a = answer.rollout.answers();
+  const auto tokens = a.tokens.view<int32_t>().subspan(answer.begin(), answer.end() - answer.begin());
+  const bool right = is_right_answer(a.prompts.view<int32_t>(), tokens);
+  if (a.rewards.view<float>()[answer.index] != (right ? 1.0f : 0.0f) ||
+      a.right.view<uint8_t>()[answer.index] != static_cast<uint8_t>(right))
+    world.violate(answer.who + " does not have the score that its task gives it");
+}
+
 // All answers of one request, each once and in order.
 void check_group(World& world, const Rollout& r, const std::string& who) {
   const Answers& a = r.answers();
@@ -130,6 +140,7 @@ void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool
     const Answer answer{r, i, who + ", answer " + std::to_string(i)};
     check_tokens(world, answer, published);
     check_finish(world, answer);
+    check_reward(world, answer);
   }
   if (!world.violation) check_group(world, r, who);
   const auto version = a.version.view<int64_t>();

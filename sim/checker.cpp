@@ -19,6 +19,11 @@ const T* content_of(caf::mailbox_element& element) {
   return element.content().match_elements<T>() ? &element.content().get_as<T>(0) : nullptr;
 }
 
+uint64_t steps_of_worker(caf::scheduled_actor& actor) {
+  const WorkerState* state = worker_of(&actor);
+  return state->sampler ? state->sampler->report().env_steps : 0;
+}
+
 caf::actor_id sender_of(const caf::mailbox_element& element) { return element.sender ? element.sender->id() : 0; }
 
 }  // namespace
@@ -230,6 +235,7 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
   largest_mailbox_ = std::max(largest_mailbox_, waiting);
   if (waiting > kMailboxBound)
     world_.violate(name_of(actor.id()) + " has " + std::to_string(waiting) + " messages waiting");
+  if (known.is_worker() && is_token_run(world_.scenario.config)) worker_steps_ = steps_of_worker(actor);
   if (known.kind == "replay") replay_takes(*element);
   if (known.is_inference()) inference_takes(actor, *element);
   if (known.is_worker()) worker_takes(actor, *element);

@@ -28,6 +28,7 @@ struct KnownActor {
   uint64_t process = 0;  // the trainer's process that ran when it was first seen
 
   bool is_worker() const { return kind == "worker"; }
+  bool is_scorer() const { return kind == "scorer"; }
   bool is_inference() const { return kind == "inference"; }
 };
 
@@ -100,6 +101,7 @@ class Checker {
   void check_replay(const ReplayState& state);
   void check_groups(const Ledger& ledger);
   void check_stop_order(const KnownActor& ended);
+  void check_scores(caf::actor_id worker, const WorkerState& state);
   std::string name_of(caf::actor_id id);
 
   World& world_;
@@ -111,6 +113,7 @@ class Checker {
   std::map<uint64_t, uint64_t> credits_, pushed_, next_sequence_;
   ReplayAccount replay_;
   uint64_t env_steps_ = 0;
+  uint64_t worker_steps_ = 0;                              // of the worker that handles a message, before it
   std::deque<float> returns_;                              // of the last stats.window episodes
   std::map<uint64_t, std::deque<float>> returns_by_step_;  // their values at that number of environment steps
   Ledger last_ledger_;

@@ -1,6 +1,7 @@
 // The checks of the actors' states.
 #include <algorithm>
 
+#include "actors/experience/answers/answer_sampler.h"
 #include "actors/run_actors.h"
 #include "sim/actor_states.h"
 #include "sim/checker.h"
@@ -118,6 +119,8 @@ void Checker::after(caf::scheduled_actor& actor) {
     const WorkerState& state = *worker_of(&actor);
     if (state.sampler && state.sampler->credits() > state.sampler->groups() * kCreditsPerGroup)
       world_.violate(name_of(actor.id()) + " holds " + std::to_string(state.sampler->credits()) + " credits");
+    if (state.sampler && is_token_run(world_.scenario.config))
+      world_.produced += state.sampler->report().env_steps - worker_steps_;
   }
 }
 
@@ -137,6 +140,14 @@ void Checker::check_pending(caf::actor_id id, size_t pending, const std::optiona
                    last_published_->text() + " is published");
 }
 
+// While no message is in flight, a worker waits for no scores.
+void Checker::check_scores(caf::actor_id worker, const WorkerState& state) {
+  const auto* sampler = dynamic_cast<const AnswerSampler*>(state.sampler.get());
+  if (sampler == nullptr || sampler->scores_outstanding() == 0) return;
+  world_.violate(name_of(worker) + " waits for the scores of " + std::to_string(sampler->scores_outstanding()) +
+                 " groups that nobody computes");
+}
+
 void Checker::quiet() {
   for (auto& [id, known] : actors_) {
     const auto pointer = known.alive ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
@@ -147,6 +158,7 @@ void Checker::quiet() {
         world_.violate(name_of(id) + " has " + std::to_string(state->pending.size()) +
                        " requests, but computes nothing");
     }
+    if (const WorkerState* state = worker_of(pointer->get())) check_scores(id, *state);
     if (known.kind == "replay") {
       const ReplayState& state = *replay_of(pointer->get());
       uint64_t out = 0;

@@ -15,6 +15,10 @@ namespace {
 constexpr std::string_view kAlphabet = "abcdefgh";
 constexpr size_t kMostPrompt = 6;
 
+bool is_right_answer(std::string_view prompt, std::string_view answer) {
+  return derive_key(derive_key(0, prompt), answer) % 2 == 0;
+}
+
 // A prompt is a few random characters; about half of all answers are right.
 class FakeTask final : public Task {
  public:
@@ -30,8 +34,9 @@ class FakeTask final : public Task {
 
  private:
   bool is_right(const Prompt& prompt, std::string_view answer) const override {
-    world_.produced += world_.running_kind == "worker";  // one call per answer, as none is empty
-    return derive_key(derive_key(0, prompt.text), answer) % 2 == 0;
+    if (world_.running_kind == "scorer" && world_.fault(world_.scenario.score_fails))
+      throw std::runtime_error("a score failed on purpose");
+    return is_right_answer(prompt.text, answer);
   }
   World& world_;
 };
@@ -152,6 +157,11 @@ DrawnRecord* TokenWorld::find(float log_prob) {
   const auto number = static_cast<int64_t>(-log_prob);
   if (number <= 0 || number >= static_cast<int64_t>(drawn.size())) return nullptr;
   return &drawn[static_cast<size_t>(number)];
+}
+
+bool is_right_answer(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
+  static const CharTokenizer tokenizer(kAlphabet);
+  return is_right_answer(tokenizer.decode(prompt, SpecialTokens::skip), tokenizer.decode(answer, SpecialTokens::skip));
 }
 
 std::shared_ptr<const TokenRun> fake_token_run(World& world) {

@@ -53,6 +53,9 @@ struct TokenWorld {
 // The first tokens of the answers in the selected groups, one per answer.
 std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part);
 
+// Whether the task calls the answer right.
+bool is_right_answer(std::span<const int32_t> prompt, std::span<const int32_t> answer);
+
 std::shared_ptr<const TokenRun> fake_token_run(World& world);
 std::unique_ptr<Generator> fake_generator(World& world);
 

@@ -79,7 +79,7 @@ class World {
   TokenWorld tokens;                    // of a token run
   std::vector<Transition> transitions;  // by observation number
   std::vector<uint64_t> reset_seeds;    // of every Env::reset()
-  uint64_t produced = 0;                // valid steps of all workers' environments, or answers that workers have scored
+  uint64_t produced = 0;                // valid steps of all workers' environments, or answers that workers have pushed
   std::map<int64_t, int64_t> expected_next;              // (environment, row) -> first observation of its next rollout
   std::map<int64_t, std::pair<int64_t, int64_t>> place;  // first observation of an environment -> (environment, row)
   uint32_t environments = 0;

@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/worker_host.h"
+#include "sim/actor_states.h"
 #include "sim/schedule.h"
 
 namespace troupe::sim {
@@ -17,16 +18,30 @@ namespace {
 
 constexpr uint64_t kQuietEvents = 4'000;  // no new faults after this many events, so that the run can end
 
+bool is_initialized(SimulatedRun& run, const caf::strong_actor_ptr& actor) {
+  const auto it = run.checker.actors().find(actor->id());
+  return it != run.checker.actors().end() && it->second.initialized && it->second.alive;
+}
+
+// Whether an actor is this worker of a node or its scorer.
+bool belongs_to(SimulatedRun& run, const KnownActor& known, const WorkerActor& worker) {
+  if (!known.is_scorer()) return worker.address() == known.address;
+  const auto pointer = caf::actor_cast<caf::strong_actor_ptr>(worker);
+  if (!is_initialized(run, pointer)) return false;
+  const WorkerState* state = worker_of(pointer->get());
+  return state != nullptr && state->scorer && state->scorer.address() == known.address;
+}
+
 bool of_node(SimulatedRun& run, const KnownActor& known) {
   if (known.kind == "worker host") return true;
-  if (!known.is_worker()) return false;
+  if (!known.is_worker() && !known.is_scorer()) return false;
   for (const WorkerProcess& node : run.nodes) {
     const auto host = caf::actor_cast<caf::strong_actor_ptr>(node.host);
     if (!host || node.host_ended) continue;
     const auto* typed =
         dynamic_cast<std::remove_pointer_t<SelfPointer<WorkerHostActor, WorkerHostState>>*>(host->get());
-    if (typed != nullptr && run.checker.actors().contains(host->id()) && run.checker.actors()[host->id()].initialized &&
-        typed->state.worker && typed->state.worker.address() == known.address)
+    if (typed != nullptr && is_initialized(run, host) && typed->state.worker &&
+        belongs_to(run, known, typed->state.worker))
       return true;
   }
   return false;
@@ -98,12 +113,14 @@ void inject_faults(SimulatedRun& run) {
     counted(happened);
     run.disturbed |= happened;
   };
-  if (run.chance(s.kill_worker)) disturbing(kill_one(run, &KnownActor::is_worker));
+  const auto samples = [](const KnownActor& known) { return known.is_worker() || known.is_scorer(); };
+  if (run.chance(s.kill_worker)) disturbing(kill_one(run, samples));
   if (run.chance(s.kill_inference)) counted(kill_one(run, &KnownActor::is_inference));
   if (run.endings < s.max_endings) {
     if (run.chance(s.kill_essential)) {
       const auto essential = [&](const KnownActor& known) {
-        return !known.is_worker() && !known.is_inference() && known.kind != "worker host" && known.kind != "supervisor";
+        return !known.is_worker() && !known.is_scorer() && !known.is_inference() && known.kind != "worker host" &&
+               known.kind != "supervisor";
       };
       if (kill_one(run, essential)) {
         run.cause = true;

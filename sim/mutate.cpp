@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -44,6 +45,15 @@ void mutate_reply(Mutation m, AnswerReply& reply) {
     std::ranges::fill(
         version.subspan(static_cast<size_t>(offsets[a]), static_cast<size_t>(offsets[a + 1] - offsets[a])),
         version[static_cast<size_t>(offsets[a + 1] - 1)]);
+}
+
+void mutate_scores(SimulatedRun& run, ScoreReply& reply) {
+  const Mutation m = run.scenario().mutation;
+  if (m == Mutation::score_lost && run.chance(0.1)) reply.id += 1000;
+  if (m == Mutation::score_moved && run.last_scores.size() == reply.scores.size())
+    std::swap(reply.scores, run.last_scores);
+  else
+    run.last_scores = reply.scores;
 }
 
 void mutate_answers(SimulatedRun& run, RolloutMessage& message) {
@@ -121,6 +131,7 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (m == Mutation::reply_relabelled && reply->version.number > run.start_version.number && run.chance(0.3))
         --reply->version.number;
     }
+    if (auto* scores = mutable_content<ScoreReply>(element)) mutate_scores(run, *scores);
     if (auto* credits = mutable_content<Credits>(element)) {
       if (m == Mutation::credit_lost && run.chance(0.3)) --credits->count;
       if (m == Mutation::credit_extra) credits->count += 3;

@@ -179,8 +179,9 @@ void end_process(SimulatedRun& run) {
                                                     : run.run_outcome.error;
   for (WorkerProcess& node : run.nodes) cut(run, node, false);
   if (!run.crashed) drain(run);
-  const auto left =
-      alive(run, [&](const KnownActor& known) { return known.kind != "worker host" && !known.is_worker(); });
+  const auto left = alive(run, [&](const KnownActor& known) {
+    return known.kind != "worker host" && !known.is_worker() && !known.is_scorer();
+  });
   if (!left.empty()) run.world.violate("actors outlive the run:" + run.checker.dump());
   run.done = !run.crashed && run.run_outcome.error.empty() && run.run_outcome.reason != "interrupted";
   if (run.endings < run.scenario().max_endings) ++run.endings;

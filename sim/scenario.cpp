@@ -53,6 +53,8 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::request_unended, "request_unended", "a generator stops working on a request", true},
     {Mutation::late_dropped, "late_dropped", "updates do not wait for late answers, although they should", true},
     {Mutation::epoch_ignored, "epoch_ignored", "a resumed run draws the same prompts again", true},
+    {Mutation::score_lost, "score_lost", "the scores of a group never reach its worker", true},
+    {Mutation::score_moved, "score_moved", "a group gets the scores of another one", true},
 };
 
 class Draw {
@@ -242,6 +244,12 @@ void draw_control(Scenario& s) {
   draw_units(units, s);
 }
 
+// What only token runs have.
+void draw_scores(Scenario& s) {
+  Draw scores(s.seed, "scores");
+  if (scores.chance(0.3)) s.score_fails = 0.05;
+}
+
 }  // namespace
 
 std::span<const MutationInfo> mutations() { return kMutations; }
@@ -272,7 +280,7 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation, RunKind kind) {
     s.nodes = draw.between(0, 2);
     s.schedule = static_cast<Schedule>(draw.between(0, 2));
     draw_faults(draw, s);
-    if (!tokens) draw_control(s);
+    tokens ? draw_scores(s) : draw_control(s);
     Draw weights(seed, "weights");
     draw_weights(weights, s);
     if (s.config.workers.count + s.nodes == 0) continue;

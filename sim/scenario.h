@@ -55,6 +55,8 @@ enum class Mutation : uint8_t {
   request_unended,
   late_dropped,
   epoch_ignored,
+  score_lost,
+  score_moved,
 };
 
 struct MutationInfo {
@@ -84,9 +86,10 @@ struct Scenario {
   double clock = 0.01;  // time passes while messages are waiting
   double kill_worker = 0, kill_inference = 0, kill_essential = 0, crash = 0, interrupt = 0, cut = 0, kill_node = 0,
          stall = 0, disk = 0;
-  // Probabilities per call of an environment, a policy or a learner; row_broken and row_fails per row.
+  // Probabilities per call of an environment, a policy or a learner; row_broken and row_fails per row, score_fails per
+  // answer.
   double row_broken = 0, row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0,
-         learner_throws = 0, load_fails = 0;
+         learner_throws = 0, load_fails = 0, score_fails = 0;
   uint32_t max_faults = 8;   // limit on the faults per scheduler step, without those of the clock
   uint32_t max_endings = 2;  // faults that end the process
 

@@ -142,6 +142,8 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"request_unended", "but its server has"},
       {"late_dropped", "a late sample is dropped"},
       {"epoch_ignored", "draws the same prompts again"},
+      {"score_lost", "groups that nobody computes"},
+      {"score_moved", "does not have the score that its task gives it"},
       {"start_forgotten", "wrong mark for the start of an episode"},
   };
   for (const MutationInfo& info : mutations()) {

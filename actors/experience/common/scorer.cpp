@@ -13,7 +13,8 @@ namespace {
 void check(const ScoreRequest& request, const std::vector<Score>& scores) {
   const auto fail = [](const std::string& why) { throw std::runtime_error(why); };
   if (scores.size() != request.answers.size())
-    fail(std::to_string(scores.size()) + " scores, expected " + std::to_string(request.answers.size()));
+    fail("the number of scores is " + std::to_string(scores.size()) + ", expected " +
+         std::to_string(request.answers.size()));
   for (size_t a = 0; a < scores.size(); ++a) {
     const std::string of = " of the answer \"" + printable(request.answers[a]) + "\" is not finite";
     if (!std::isfinite(scores[a].reward)) fail("the reward" + of);

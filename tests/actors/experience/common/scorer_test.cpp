@@ -43,7 +43,7 @@ TEST_CASE("scorer: an exception, another number of scores and numbers that are n
   CHECK(reply_of(planned).error == "no such file");
   planned.error.clear();
   planned.scores.resize(1);
-  CHECK(reply_of(planned).error == "1 scores, expected 2");
+  CHECK(reply_of(planned).error == "the number of scores is 1, expected 2");
   planned.scores.resize(2);
   planned.scores[1].reward = std::nan("");
   CHECK(reply_of(planned).error == "the reward of the answer \"b\" is not finite");
