@@ -230,12 +230,12 @@ void Checker::worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& el
 void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element) {
   KnownActor& known = know(actor);
   world_.running_kind = known.kind;
+  if (known.is_worker() && known.alive && is_token_run(world_.scenario.config)) worker_steps_ = steps_of_worker(actor);
   if (element == nullptr) return;
   const size_t waiting = actor.mailbox().size();
   largest_mailbox_ = std::max(largest_mailbox_, waiting);
   if (waiting > kMailboxBound)
     world_.violate(name_of(actor.id()) + " has " + std::to_string(waiting) + " messages waiting");
-  if (known.is_worker() && is_token_run(world_.scenario.config)) worker_steps_ = steps_of_worker(actor);
   if (known.kind == "replay") replay_takes(*element);
   if (known.is_inference()) inference_takes(actor, *element);
   if (known.is_worker()) worker_takes(actor, *element);

@@ -396,6 +396,19 @@ TEST_CASE("supervisor: when the only worker ends too often, the run ends with it
         "worker 100 and its predecessors ended 101 times within 10 minutes, the last time with: no simulator");
 }
 
+TEST_CASE("supervisor: a worker of the run that cannot score answers ends the run at once with the reason") {
+  Run run(nullptr, 1);
+  REQUIRE(run.state().members.size() == 1);
+  const auto worker = caf::actor_cast<caf::strong_actor_ptr>(run.state().members.begin()->second.actor);
+  worker->enqueue(nullptr, caf::make_message_id(caf::message_priority::high),
+                  caf::make_message(caf::exit_msg{caf::actor_addr{}, make_error(Fault::score_failed, "no such table")}),
+                  nullptr);
+  run.scheduler->run();
+  run.wait(10s);
+  REQUIRE(run.outcome);
+  CHECK(run.outcome->error == "no such table");
+}
+
 TEST_CASE("supervisor: a worker that ends too often is not restarted while others remain") {
   int made = 0;
   Run run(nullptr, 2, [&made] { return ++made == 1; });  // the second worker never gets an environment
