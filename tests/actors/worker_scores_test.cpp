@@ -50,7 +50,7 @@ struct Fixture : OneActor {
         worker_actor, RunContextPtr(context), uint64_t{1},
         WorkerPeers{inference.as<InferenceService>(), replay.as<ReplayService>(), stats.as<StatsService>()}));
     caf::actor_cast<caf::strong_actor_ptr>(worker)->get()->attach_functor(
-        [this](const caf::error& why) { reason = why; });
+        [end = reason](const caf::error& why) { *end = why; });
     run();
     replay.tell(worker, Credits{1});
     run();
@@ -72,7 +72,7 @@ struct Fixture : OneActor {
 
   Peer inference = add_peer(), replay = add_peer(), stats = add_peer();
   int32_t end_token = 0, character = 0;
-  caf::error reason;
+  std::shared_ptr<caf::error> reason = std::make_shared<caf::error>();  // of its end
   WorkerActor worker;
 };
 
@@ -86,7 +86,7 @@ TEST_CASE("worker_scores: answers are scored by an actor of their own, in a dete
     CHECK(f.state().sampler->report().env_steps == 0);
     f.answer();
     CHECK(f.state().sampler->report().env_steps == 2);
-    CHECK_FALSE(f.reason);
+    CHECK_FALSE(static_cast<bool>(*f.reason));
   }
 }
 
@@ -95,13 +95,13 @@ TEST_CASE("worker_scores: a task that fails again and again ends the worker with
     CAPTURE(deterministic);
     Fixture f(deterministic, /*fails=*/true);
     f.answer();
-    CHECK_FALSE(f.reason);
+    CHECK_FALSE(static_cast<bool>(*f.reason));
     CHECK(f.state().sampler->report().last_error == "scoring failed: no such table");
     for (int i = 0; i < 10; ++i) f.pass(1s);
     const std::string why =
         "scoring failed 10 times in a row on the answers to one prompt, the last time with: no such table";
-    CHECK(fault_of(f.reason) == Fault::score_failed);
-    CHECK(describe(f.reason) == why);
+    CHECK(fault_of(*f.reason) == Fault::score_failed);
+    CHECK(describe(*f.reason) == why);
     REQUIRE(!f.replay.heard->failing.empty());
     CHECK(f.replay.heard->failing.back().error == why);
     CHECK(f.replay.heard->workers.back().last);
@@ -114,7 +114,7 @@ TEST_CASE("worker_scores: a worker whose scorer has ended ends too, and a scorer
   SUBCASE("the scorer has ended") {
     caf::anon_send_exit(f.state().scorer, caf::exit_reason::user_shutdown);
     f.run();
-    CHECK(describe(f.reason).starts_with("its scorer has ended: "));
+    CHECK(describe(*f.reason).starts_with("its scorer has ended: "));
   }
   SUBCASE("the worker has ended") {
     bool ended = false;
