@@ -70,10 +70,10 @@ std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
     return !fails && now - worker.joined >= kNew;
   });
   if (hopeful) return std::nullopt;
-  const bool steps = samples_ == Samples::steps;
-  return (steps ? "no environment has made a step for " : "no worker has made answers for ") +
-         std::to_string(patience_.count()) +
-         " ms (workers.failure_timeout_ms) because all of them fail; the last error: " + error_;
+  const std::string time = std::to_string(patience_.count()) + " ms";
+  return (samples_ == Samples::steps ? "no environment has made a step for " + time + " (workers.failure_timeout_ms)"
+                                     : "no worker has made answers for " + time) +
+         " because all of them fail; the last error: " + error_;
 }
 
 }  // namespace troupe

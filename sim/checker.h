@@ -13,6 +13,7 @@
 
 #include "actors/replay_buffer.h"
 #include "actors/supervisor.h"
+#include "actors/worker.h"
 #include "runtime/stats/snapshot.h"
 #include "sim/fakes.h"
 

@@ -2,6 +2,7 @@
 // TaskScorer: the Scorer that checks answers with the code of the task. One thread.
 
 #include <memory>
+#include <utility>
 
 #include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/scorer.h"
