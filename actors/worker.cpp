@@ -81,7 +81,7 @@ void report(WorkerSelf self, bool last = false) {
   WorkerReport report = self->state.sampler->report();
   report.last = last;
   WorkerMemory::fill(report, self->state.peers.replay.node() == self->node());
-  report.busy_us = self->busy_us();
+  report.busy_us = self->busy_us() + (self->state.scorer ? report.step_us : 0);
   send_report(self, std::move(report));
 }
 

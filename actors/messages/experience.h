@@ -76,8 +76,8 @@ struct WorkerReport {
   uint64_t env_failures = 0;
   uint64_t quarantined = 0;  // rows in quarantine now
   uint64_t rss_bytes = 0;    // its part in the memory of its process; 0 in the trainer's process
-  uint64_t busy_us = 0;      // time in handlers, cumulative
-  uint64_t step_us = 0;      // of it, in steps of environments; or time in which its answers were scored
+  uint64_t busy_us = 0;      // time in handlers, and of its scorer; cumulative
+  uint64_t step_us = 0;      // of it, in steps of environments or in scoring answers
   // Time of a group, on average: waiting for a credit, and for the answer to a request.
   uint64_t credit_wait_us = 0;
   uint64_t action_wait_us = 0;
