@@ -42,8 +42,9 @@ class FlowView {
     const sum = batches.reduce((a, b) => a + b, 0);
     const share = (/** @type {number} */ i) => sum > 0 ? formatted(batches[i] / sum, "0 to 1") : "\u2013";
     const behind = Object.values(at(s, "weights_behind") || {}).map(Number);
+    const up = at(s, "workers.starting") > 0 ? `${value("workers.up")}, ${value("workers.starting")} starting` : `${value("workers.up")} of ${value("workers.total")}`;
     this.list.replaceChildren(
-      station("Workers", at(s, "busy.workers"), [["up", `${value("workers.up")} of ${value("workers.total")}`], [words.steps + "/s", value("env_steps_per_second")],
+      station("Workers", at(s, "busy.workers"), [["up", up], [words.steps + "/s", value("env_steps_per_second")],
                           [words === kTokenWords ? "scoring answers" : "in environment steps", value("busy.stepping", "0 to 1")], ["waiting for actions", value("busy.action_wait", "0 to 1")], ["waiting for a credit", value("busy.credit_wait", "0 to 1")], ["rows in quarantine", value("quarantined")]], limit === "workers"),
       station("Inference", at(s, "busy.inference"), [["actors", value("inference.up")], ["request, median", value("inference.p50_ms") + " ms"], ["99th percentile", value("inference.p99_ms") + " ms"],
                             ["rows in a batch", value("batch.size_p50")], ["batches started full", share(0)], ["at timeout", share(1)], ["all workers waiting", share(2)]], limit === "inference"),

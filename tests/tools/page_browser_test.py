@@ -283,6 +283,14 @@ class Page(unittest.TestCase):
         curves = [(chart["x"], curve["y"]) for chart in self.charts().values() for curve in chart["curves"] if curve["path"] == path]
         return [(x, y) for xs, ys in curves for x, y in zip(xs, ys) if y is not None]
 
+    def test_the_flow_says_that_workers_start(self):
+        cell = "document.querySelector('.flow li tbody td').textContent"
+        started = {"up": 3, "total": 3, "starting": 0}
+        self.open("flow")
+        for n, workers, text in [(1, {"up": 0, "total": 0, "starting": 3}, "0, 3 starting"), (2, started, "3 of 3")]:
+            self.server.publish(snapshot(n, busy={}, workers=workers))
+            self.browser.wait(f"store.rows === {n} && {cell} === {json.dumps(text)}")
+
     def test_an_evaluation_is_one_dot_at_the_update_that_was_evaluated(self):
         # That of update 100 ends after update 190, that of 205, between two snapshots, after 300.
         # Snapshots are at other environment steps than updates, so the place between two of them does not follow from the updates.
