@@ -55,8 +55,7 @@ constexpr std::array kRules = {
         "return_drop", kWarning, 20,
         "the newest quarter of the statistics window returns so much less than the best window that more than half "
         "of what the run has gained is lost; counts once it has gained 2 standard deviations, and more than rare "
-        "rewards "
-        "gain by chance",
+        "rewards gain by chance",
         "if it does not recover by itself, lower the learning rates"},
     AlarmRule{
         "return_collapse", kError, 20, "the same, with more than three quarters of the gain",
@@ -72,8 +71,7 @@ constexpr std::array kRules = {
     AlarmRule{"no_episode", kWarning, 2,
               "no episode has finished, although the run has sampled for 120 s and made 100000 environment steps",
               "returns are unknown until one ends: limit the length of its episodes; many environments have "
-              "max_episode_steps in "
-              "env.params"},
+              "max_episode_steps in env.params"},
     AlarmRule{
         "slower", kWarning, 30,
         "env_steps_per_second_60s, in token runs answers.tokens_per_second, is below 70 % of its best in the last 10 "

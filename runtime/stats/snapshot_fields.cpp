@@ -252,9 +252,7 @@ constexpr std::array kFields = {
                   "after the first episode, if the environment reports success",
                   "share of the same episodes that the environment calls a success", of<&S::success_rate>},
     SnapshotField{kLearner, "learner", "", "an object", kAlways,
-                  "the metrics of the updates, each under its name; empty before the first "
-                  "update",
-                  of<&S::learner>},
+                  "the metrics of the updates, each under its name; empty before the first update", of<&S::learner>},
     SnapshotField{kWorkers, "training_ended", "training_ended", "true or false", kAlways,
                   "whether training has ended, for whatever reason", of<&S::training_ended>},
     SnapshotField{kWorkers, "workers.up", "workers", "workers", kAlways,

@@ -198,10 +198,11 @@ StatsSocket::Counters StatsSocket::Server::counters() const {
 std::string StatsSocket::Server::text_page() const {
   const std::string address = text_of(endpoint_);
   return "troupe run: " + options_.run + "\n\nOpen http://" + address +
-         "/ in a browser, or read:\n\n  /stats    the newest figures, JSON\n  /metrics  the same for Prometheus\n"
-         "  /stream   a WebSocket with all of them\n\nA stream without HTTP, one JSON object per line, which begins "
-         "when "
-         "you press Enter:\n\n  nc " +
+         "/ in a browser, or read:\n\n"
+         "  /stats    the newest figures, JSON\n"
+         "  /metrics  the same for Prometheus\n"
+         "  /stream   a WebSocket with all of them\n\n"
+         "A stream without HTTP, one JSON object per line, which begins when you press Enter:\n\n  nc " +
          endpoint_.address().to_string() + ' ' + std::to_string(endpoint_.port()) + "\n";
 }
 
