@@ -284,7 +284,7 @@ class Page(unittest.TestCase):
         return [(x, y) for xs, ys in curves for x, y in zip(xs, ys) if y is not None]
 
     def test_the_flow_says_that_workers_start(self):
-        cell = "document.querySelector('.flow li tbody td').textContent"
+        cell = "document.querySelector('.flow li tbody td')?.textContent"
         started = {"up": 3, "total": 3, "starting": 0}
         self.open("flow")
         for n, workers, text in [(1, {"up": 0, "total": 0, "starting": 3}, "0, 3 starting"), (2, started, "3 of 3")]:
