@@ -7,31 +7,13 @@
 #include "actors/config/run_config.h"
 #include "envs/batched.h"
 #include "envs/make/make_env.h"
+#include "tests/support/first_action.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
-
-// Always takes the first action.
-class FirstPolicy final : public Policy {
- public:
-  explicit FirstPolicy(EnvSpec spec) : spec_(std::move(spec)) {}
-  std::shared_ptr<const Signature> signature() const override { return std::make_shared<const Signature>(); }
-  void load(const WeightSnapshot&) override {}
-  ActOutput act(const ActInput& input) override {
-    const int64_t rows = input.seeds.dim(0);
-    return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
-            Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
-  }
-  using Policy::values;
-  Array values(const Arrays& observations, const Array&) override {
-    return Array(DType::f32, {observations[0].second.dim(0)});
-  }
-
- private:
-  EnvSpec spec_;
-};
 
 RunConfig config_of(const std::string& id, const std::string& params = "{}") {
   RunConfig config;
@@ -42,7 +24,7 @@ RunConfig config_of(const std::string& id, const std::string& params = "{}") {
 
 EpisodeSummary play(const RunConfig& config, int64_t rows, int64_t episodes) {
   auto env = make_evaluation_env(config.env, config.evaluation.env_params, rows);
-  FirstPolicy policy(env->spec());
+  FirstAction policy(env->spec());
   EpisodePlayer player(std::move(env), 1, episodes);
   while (!player.complete()) player.step(policy);
   return player.summary();
@@ -60,7 +42,7 @@ TEST_CASE("episode_player: statistics are unknown until an episode ends") {
 
 TEST_CASE("episode_player: if environments always fail, their error ends it") {
   auto env = make_evaluation_env(config_of("Synthetic").env, R"({"exception_probability": 1})", 2);
-  FirstPolicy policy(env->spec());
+  FirstAction policy(env->spec());
   EpisodePlayer player(std::move(env), 1, 4);
   const auto play_on = [&] {
     for (uint64_t step = 0; step < kMaxPlayFailures; ++step) player.step(policy);
@@ -74,7 +56,7 @@ TEST_CASE("episode_player: if environments always fail, their error ends it") {
 
 TEST_CASE("episode_player: of many episodes that all fail, not all are tried") {
   auto env = make_evaluation_env(config_of("Synthetic").env, R"({"exception_probability": 1})", 4);
-  FirstPolicy policy(env->spec());
+  FirstAction policy(env->spec());
   EpisodePlayer player(std::move(env), 1, 1'000'000);
   const auto play_on = [&] {
     for (uint64_t step = 0; step <= kMaxPlayFailures; ++step) player.step(policy);
@@ -108,19 +90,17 @@ TEST_CASE("episode_player: the success rate is NaN if the environment does not r
   CHECK(silent.return_mean == silent.length_mean);
   CHECK(std::isnan(silent.success_rate));
   const EpisodeSummary reported = play(config_of("TokenReach", R"({"max_episode_steps": 8})"), 2, 4);
-  CHECK(reported.success_rate == 0.0);  // FirstPolicy always moves in the same direction
+  CHECK(reported.success_rate == 0.0);  // FirstAction always moves in the same direction
 }
 
 namespace {
 
 // Always takes the first action, and counts the steps of each row's episode in its recurrent state.
-class CountingPolicy final : public Policy {
+class CountingPolicy final : public FirstAction {
  public:
-  explicit CountingPolicy(EnvSpec spec) : first_(std::move(spec)) {}
-  std::shared_ptr<const Signature> signature() const override { return first_.signature(); }
-  void load(const WeightSnapshot&) override {}
+  using FirstAction::FirstAction;
   ActOutput act(const ActInput& input) override {
-    ActOutput output = first_.act(input);
+    ActOutput output = FirstAction::act(input);
     output.state = input.state.clone();
     for (size_t n = 0; n < input.starts.view<uint8_t>().size(); ++n) {
       float& count = output.state.mutable_view<float>()[n];
@@ -129,13 +109,8 @@ class CountingPolicy final : public Policy {
     }
     return output;
   }
-  using Policy::values;
-  Array values(const Arrays& observations, const Array& state) override { return first_.values(observations, state); }
 
   float longest = 0;
-
- private:
-  FirstPolicy first_;
 };
 
 }  // namespace
@@ -217,7 +192,7 @@ class OneProcess final : public Env {
 };
 
 EpisodeSummary play(std::unique_ptr<Env> env, int64_t episodes, int64_t rows_per_world = 1) {
-  FirstPolicy policy(env->spec());
+  FirstAction policy(env->spec());
   EpisodePlayer player(std::move(env), 7, episodes, 0, rows_per_world);
   while (!player.complete()) player.step(policy);
   return player.summary();
@@ -243,7 +218,7 @@ TEST_CASE("episode_player: episodes that do not begin are tried once for each st
   };
   NoStart::tries() = 0;
   auto env = std::make_unique<Batched<NoStart>>(Flaky::spec(), 1, Flaky::Options{});
-  FirstPolicy policy(env->spec());
+  FirstAction policy(env->spec());
   EpisodePlayer player(std::move(env), 1, 5);
   CHECK(NoStart::tries() == 0);
   for (int tries = 1; tries < 5; ++tries) {
@@ -404,7 +379,7 @@ TEST_CASE("episode_player: each episode has one reset, and no row waits for the 
   for (const int64_t rows : {1, 8}) {
     uint64_t resets = 0, steps = 0;
     auto env = flaky(rows, {.resets = &resets});
-    FirstPolicy policy(env->spec());
+    FirstAction policy(env->spec());
     EpisodePlayer player(std::move(env), 7, 160);
     for (; !player.complete(); ++steps) player.step(policy);
     CHECK(resets == 160);
@@ -431,7 +406,7 @@ TEST_CASE("episode_player: episodes that fail in their reset or in a step all co
       CAPTURE(fails_from);
       std::unique_ptr<Env> env = flaky(3, {.fails_from = fails_from});
       if (together) env = std::make_unique<Together>(std::move(env));
-      FirstPolicy policy(env->spec());
+      FirstAction policy(env->spec());
       EpisodePlayer player(std::move(env), 7, 6);
       const auto play_on = [&] {
         while (!player.complete()) player.step(policy);

@@ -6,6 +6,7 @@
 #include "envs/make/make_env.h"
 #include "runtime/base/memory_disk.h"
 #include "tests/actors/one_actor.h"
+#include "tests/support/first_action.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -14,25 +15,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Always takes the first action. Calls `on_act` before that.
-class FirstAction final : public Policy {
+// Calls `on_act` before each action.
+class WatchedPolicy final : public FirstAction {
  public:
-  FirstAction(EnvSpec spec, std::function<void()> on_act) : spec_(std::move(spec)), on_act_(std::move(on_act)) {}
-  std::shared_ptr<const Signature> signature() const override { return std::make_shared<const Signature>(); }
-  void load(const WeightSnapshot&) override {}
+  WatchedPolicy(EnvSpec spec, std::function<void()> on_act)
+      : FirstAction(std::move(spec)), on_act_(std::move(on_act)) {}
   ActOutput act(const ActInput& input) override {
     on_act_();
-    const int64_t rows = input.seeds.dim(0);
-    return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
-            Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
-  }
-  using Policy::values;
-  Array values(const Arrays& observations, const Array&) override {
-    return Array(DType::f32, {observations[0].second.dim(0)});
+    return FirstAction::act(input);
   }
 
  private:
-  EnvSpec spec_;
   std::function<void()> on_act_;
 };
 
@@ -51,7 +44,7 @@ struct Fixture : OneActor {
     context->deterministic = config.deterministic;
     context->make_evaluation_env = [config](int64_t rows) { return make_evaluation_env(config.env, "{}", rows); };
     context->make_policy = [this, config] {
-      return std::make_unique<FirstAction>(make_evaluation_env(config.env, "{}", 1)->spec(), [this] {
+      return std::make_unique<WatchedPolicy>(make_evaluation_env(config.env, "{}", 1)->spec(), [this] {
         ++acts;
         if (on_act) on_act();
       });

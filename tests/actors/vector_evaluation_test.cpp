@@ -5,6 +5,7 @@
 #include "actors/episode_player.h"
 #include "envs/make/make_env.h"
 #include "tests/envs/bridge/python_fixtures.h"
+#include "tests/support/first_action.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -12,33 +13,13 @@ using namespace troupe::test;
 
 namespace {
 
-// Always takes the first action.
-class FirstPolicy final : public Policy {
- public:
-  explicit FirstPolicy(EnvSpec spec) : spec_(std::move(spec)) {}
-  std::shared_ptr<const Signature> signature() const override { return std::make_shared<const Signature>(); }
-  void load(const WeightSnapshot&) override {}
-  ActOutput act(const ActInput& input) override {
-    const int64_t rows = input.seeds.dim(0);
-    return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
-            Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
-  }
-  using Policy::values;
-  Array values(const Arrays& observations, const Array&) override {
-    return Array(DType::f32, {observations[0].second.dim(0)});
-  }
-
- private:
-  EnvSpec spec_;
-};
-
 constexpr int64_t kEpisodes = 20;
 
 EpisodeSummary play(const std::string& name, const std::string& params, int64_t rows, int64_t processes = 1) {
   EnvConfig config = python_config(name, rows, params, processes);
   config.id = "py:tests/envs/bridge/shared_environments.py:" + name;
   std::unique_ptr<Env> env = make_evaluation_env(config, "{}", std::min(rows, kEpisodes));
-  FirstPolicy policy(env->spec());
+  FirstAction policy(env->spec());
   EpisodePlayer player(std::move(env), 3, kEpisodes);
   while (!player.complete()) player.step(policy);
   return player.summary();

@@ -21,6 +21,7 @@
 #include "runtime/stats/snapshot.h"
 #include "runtime/weights/sender.h"
 #include "tests/runtime/weights/weight_fixture.h"
+#include "tests/support/first_action.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -40,30 +41,32 @@ std::shared_ptr<const Signature> saved_with(const Signature& published) {
 }
 
 // Always takes the same action, and records the versions that it loads.
-class StillPolicy final : public Policy {
+class StillPolicy final : public FirstAction {
  public:
   StillPolicy(std::shared_ptr<const Signature> signature, EnvSpec spec, std::shared_ptr<Versions> loaded)
-      : signature_(std::move(signature)), spec_(std::move(spec)), loaded_(std::move(loaded)) {}
+      : FirstAction(std::move(spec)), signature_(std::move(signature)), loaded_(std::move(loaded)) {}
   std::shared_ptr<const Signature> signature() const override { return signature_; }
   void load(const WeightSnapshot& weights) override {
     REQUIRE(weights.flat.bytes() == signature_->total_bytes());
     if (loaded_) loaded_->push_back(weights.version);
   }
-  ActOutput act(const ActInput& input) override {
-    const int64_t rows = input.seeds.dim(0);
-    return {Array(spec_.action.dtype(), spec_.action.shape().prepended(rows)),
-            Array(DType::f32, {rows, spec_.action.decisions()}), Array(DType::f32, {rows})};
-  }
-  using Policy::values;
-  Array values(const Arrays& observations, const Array&) override {
-    return Array(DType::f32, {observations[0].second.dim(0)});
-  }
 
  private:
   std::shared_ptr<const Signature> signature_;
-  EnvSpec spec_;
   std::shared_ptr<Versions> loaded_;
 };
+}
+using Policy::values;
+Array values(const Arrays& observations, const Array&) override {
+  return Array(DType::f32, {observations[0].second.dim(0)});
+}
+
+private:
+std::shared_ptr<const Signature> signature_;
+EnvSpec spec_;
+std::shared_ptr<Versions> loaded_;
+}
+;
 
 class StillStager final : public Stager {
  public:
