@@ -8,6 +8,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
+#include "runtime/weights/weights.h"
 #include "tasks/answer_match.h"
 #include "tasks/dataset_file.h"
 #include "tasks/task_table.h"
@@ -108,6 +109,15 @@ class DatasetTask : public Task {
   size_t max_prompt_length() const override { return longest_prompt_; }
   size_t max_answer_length() const override { return longest_demonstration_; }
   size_t longest_scored_answer() const override { return kLongestAnswer; }
+  uint64_t data_hash() const override {
+    Checksum hash;
+    for (const auto* prompts : {&train_, &held_out_}) {
+      const uint64_t size = prompts->size();
+      hash.update(&size, sizeof size);
+      for (const DatasetPrompt& read : *prompts) add_prompt(hash, read.prompt);
+    }
+    return hash.value();
+  }
 
  private:
   bool is_right(const Prompt& prompt, std::string_view answer) const override {

@@ -6,6 +6,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
+#include "runtime/weights/weights.h"
 #include "tasks/answer_match.h"
 
 namespace troupe {
@@ -60,10 +61,26 @@ void Task::check_answers(const AnswerProblem& problem) const {
   }
 }
 
+uint64_t Task::data_hash() const {
+  constexpr int kPrompts = 100;
+  Rng rng(derive_key(0, "tasks/data_hash"));
+  Checksum hash;
+  for (int i = 0; i < kPrompts; ++i) add_prompt(hash, propose(rng));
+  return hash.value();
+}
+
 Score Task::score(const Prompt& prompt, std::string_view answer) const {
   const std::string_view text = trimmed(answer);
   if (text.empty() || text.size() > longest_scored_answer() || !is_right(prompt, text)) return {};
   return {.reward = 1, .right = true};
+}
+
+void add_prompt(Checksum& hash, const Prompt& prompt) {
+  for (const std::string* text : {&prompt.text, &prompt.truth, &prompt.demonstration}) {
+    const uint64_t size = text->size();
+    hash.update(&size, sizeof size);
+    hash.update(text->data(), text->size());
+  }
 }
 
 void require_both_splits(const Task& task, const std::string& path) {

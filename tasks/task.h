@@ -14,6 +14,8 @@
 
 namespace troupe {
 
+class Checksum;
+
 struct Prompt {
   std::string text;           // what the model is asked
   std::string truth;          // what score() needs to check an answer
@@ -71,6 +73,9 @@ class Task {
   virtual size_t max_answer_length() const = 0;
   // Longer answers are wrong, in bytes.
   virtual size_t longest_scored_answer() const { return kMaxAnswerBytes; }
+  // XXH3 of the prompts, truths and demonstrations: of all in a file, of some where the task generates them. Equal on
+  // every machine.
+  virtual uint64_t data_hash() const;
 
  private:
   // Whether the answer, without white space around it and at most longest_scored_answer() long, is right.
@@ -80,6 +85,9 @@ class Task {
 // Throws ConfigError "PATH: ..." if fewer than 1 in 100 prompts of the task belong to one of the splits, as with very
 // few different prompts.
 void require_both_splits(const Task& task, const std::string& path);
+
+// Adds a prompt to a data_hash().
+void add_prompt(Checksum& hash, const Prompt& prompt);
 
 // The characters of the texts, each once, sorted.
 std::string characters_of(std::string_view text);

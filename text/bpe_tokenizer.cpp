@@ -34,6 +34,7 @@ BpeTokenizer::BpeTokenizer(BpeDescription description)
       nfc_(description.nfc),
       prompts_begin_with_bos_(description.prompt_bos.has_value()),
       special_({.bos = description.prompt_bos}),
+      hash_(description.hash),
       cache_(std::make_unique<Cache>()) {
   byte_ids_.fill(-1);
   for (const std::string& spelling : description.vocabulary) {

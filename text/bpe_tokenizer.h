@@ -39,6 +39,7 @@ class BpeTokenizer : public Tokenizer {
   std::optional<int32_t> eos() const override { return special_.eos; }
   std::optional<int32_t> pad() const override { return special_.pad; }
   bool prompts_begin_with_bos() const override { return prompts_begin_with_bos_; }
+  uint64_t hash() const override { return hash_; }
 
  private:
   struct Token {
@@ -74,6 +75,7 @@ class BpeTokenizer : public Tokenizer {
   std::optional<int32_t> unknown_;
   bool ignore_merges_, nfc_, prompts_begin_with_bos_;
   SpecialIds special_;
+  uint64_t hash_;  // of the description
   std::unique_ptr<Cache> cache_;
 };
 

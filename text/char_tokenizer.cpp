@@ -4,6 +4,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
+#include "runtime/weights/weights.h"
 #include "text/utf8.h"
 
 namespace troupe {
@@ -65,6 +66,17 @@ std::string CharTokenizer::decode(std::span<const int32_t> ids, SpecialTokens sp
   for (const int32_t id : ids)
     if (id >= first && id < vocabulary_size()) text += tokens_[static_cast<size_t>(id)];
   return text;
+}
+
+std::string CharTokenizer::alphabet() const {
+  std::string text;
+  for (size_t id = kFirstCharacter; id < tokens_.size(); ++id) text += tokens_[id];
+  return text;
+}
+
+uint64_t CharTokenizer::hash() const {
+  const std::string text = alphabet();
+  return checksum_of(text.data(), text.size());
 }
 
 std::optional<int32_t> CharTokenizer::id_of(std::string_view token) const {

@@ -29,7 +29,10 @@ class CharTokenizer : public Tokenizer {
   std::optional<int32_t> eos() const override { return kEos; }
   std::optional<int32_t> pad() const override { return kPad; }
   bool prompts_begin_with_bos() const override { return false; }
+  uint64_t hash() const override;
 
+  // The characters, in the order of their ids.
+  std::string alphabet() const;
   // The tokens by id.
   const std::vector<std::string>& tokens() const { return tokens_; }
 

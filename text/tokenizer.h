@@ -44,6 +44,9 @@ class Tokenizer {
   // Whether a prompt begins with bos(), according to the tokenizer's file.
   virtual bool prompts_begin_with_bos() const = 0;
 
+  // XXH3 of what makes the ids of a text: the alphabet, or the tokenizer.json. Equal on every machine.
+  virtual uint64_t hash() const = 0;
+
   // The ids of a whole prompt: encode(), after bos() if prompts_begin_with_bos(). Throws like encode().
   std::vector<int32_t> encode_prompt(std::string_view text) const;
 };

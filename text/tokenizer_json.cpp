@@ -14,6 +14,7 @@
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
 #include "runtime/config/setting_json.h"
+#include "runtime/weights/weights.h"
 #include "text/byte_alphabet.h"
 #include "text/json_node.h"
 #include "text/normalizer.h"
@@ -215,6 +216,7 @@ BpeDescription read_tokenizer_json(std::string_view json, const std::string& pat
     if (root.has(key)) root.at(key).refuse_value("null");
   if (root.has("version") && root.at("version").text() != "1.0") root.at("version").refuse_value("\"1.0\"");
   BpeDescription out;
+  out.hash = checksum_of(json.data(), json.size());
   Ids ids;
   read_model(root.at("model"), ids, out);
   read_normalizer(root, out);

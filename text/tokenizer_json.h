@@ -24,6 +24,7 @@ struct BpeDescription {
   std::vector<SplitPattern> patterns;  // applied in this order, each to the words of the one before
   std::vector<AddedToken> added;
   std::optional<int32_t> prompt_bos;  // the token before a prompt
+  uint64_t hash = 0;                  // XXH3 of the file
 };
 
 // Throws ConfigError "PATH: json.path: ..." for a text that is not such a file or needs something that is not
