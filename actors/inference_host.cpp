@@ -1,6 +1,7 @@
 #include "actors/inference_host.h"
 
 #include "actors/spawn.h"
+#include "actors/spec_fields.h"
 #include "actors/weight_plane.h"
 #include "actors/weight_receiver_actor.h"
 #include "runtime/base/log.h"
@@ -29,7 +30,7 @@ void stop_serving(InferenceHostSelf self, const std::string& why) {
 // Makes the receiver and the actors first and then asks the run for weights, so that none come too early.
 void start_serving(InferenceHostSelf self, const Welcome& welcome) {
   auto& st = self->state;
-  ServeRequest request{welcome.member, {}, {}, {}};
+  ServeRequest request{welcome.member, {}, {}, {}, {}};
   RunContextPtr context;
   try {
     context = st.dependencies.make_context(welcome.config);
@@ -46,6 +47,7 @@ void start_serving(InferenceHostSelf self, const Welcome& welcome) {
     request.inference = st.inference;
     request.signature = *published;
     request.address = route.remote;
+    request.spec = spec_fields(*context);
   } catch (const std::exception& e) {
     return fail_joining(self, e.what());
   }

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cinttypes>
+#include <cstdio>
 
 #include "actors/run_context.h"
 #include "envs/observation_called.h"
-#include "runtime/base/rng.h"
+#include "models/lm/lm_model.h"
 #include "runtime/base/suggest.h"
 #include "runtime/caf/system.h"
+#include "text/char_tokenizer.h"
+#include "text/utf8.h"
 
 namespace troupe {
 
@@ -56,25 +60,48 @@ SpecFields fields_of(const EnvSpec& spec) {
   return fields;
 }
 
-// A number that two processes share only if they draw the same prompts and make the same tokens of them.
-uint64_t fingerprint_of(const TokenRun& run) {
-  constexpr uint64_t kPrompts = 16;
-  uint64_t result = 0;
-  for (uint64_t i = 0; i < kPrompts; ++i) {
-    Rng random(derive_key(0, "fingerprint", i));
-    const Prompt prompt = run.task->draw(random, Split::train);
-    result = derive_key(result, prompt.text + '\n' + prompt.truth);
-    for (const int32_t token : run.encode(prompt)) result = mix(result, static_cast<uint64_t>(token));
-  }
-  return result;
+std::string hex(uint64_t value) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "%016" PRIx64, value);
+  return text.data();
+}
+
+std::string token_text(const Tokenizer& tokenizer, std::optional<int32_t> id) {
+  return id ? tokenizer.decode(std::vector<int32_t>{*id}) : "none";
 }
 
 SpecFields fields_of(const RunConfig& config, const TokenRun& run) {
-  return {{"task", config.task.name},
-          {"vocabulary of the tokenizer", std::to_string(run.tokenizer->vocabulary_size())},
-          {"longest prompt in tokens", std::to_string(run.prompt_tokens)},
-          {"longest answer in tokens", std::to_string(run.answer_tokens)},
-          {"fingerprint of the prompts and their tokens", std::to_string(fingerprint_of(run))}};
+  const Tokenizer& tokenizer = *run.tokenizer;
+  SpecFields fields = {
+      {"task", config.task.name}, {kTaskData, hex(run.task->data_hash())}, {"tokenizer.kind", config.tokenizer.kind}};
+  if (const auto* chars = dynamic_cast<const CharTokenizer*>(&tokenizer))
+    fields.emplace_back(kAlphabet, chars->alphabet());
+  fields.emplace_back("tokenizer.hash", hex(tokenizer.hash()));
+  fields.emplace_back("tokenizer.bos", token_text(tokenizer, tokenizer.bos()));
+  fields.emplace_back("tokenizer.eos", token_text(tokenizer, tokenizer.eos()));
+  fields.emplace_back("tokenizer.pad", token_text(tokenizer, tokenizer.pad()));
+  return fields;
+}
+
+// The character at byte `at` of UTF-8, for a message.
+std::string character_at(const std::string& text, size_t at) {
+  if (at >= text.size()) return "its end";
+  const auto character = utf8_character(text, at);
+  if (!character) return "no character";
+  return '"' + printable(text.substr(at, character->bytes)) + "\" (" + code_point_text(character->code) + ')';
+}
+
+// Where two alphabets differ first: "; character 3 is "b" (U+0062) in the first and "c" (U+0063) in the second".
+std::string first_difference(const std::string& first, const std::string& second) {
+  size_t at = 0, place = 0;
+  while (at < std::min(first.size(), second.size())) {
+    const auto a = utf8_character(first, at), b = utf8_character(second, at);
+    if (!a || !b || a->code != b->code) break;
+    at += a->bytes;
+    ++place;
+  }
+  return "; the first difference is character " + std::to_string(place) + ", " + character_at(first, at) + " and " +
+         character_at(second, at);
 }
 
 const std::string* value_of(const SpecFields& fields, const std::string& name) {
@@ -86,14 +113,28 @@ std::string shown(const std::string* value) { return value == nullptr ? "missing
 
 }  // namespace
 
+SpecFields made_of(const RunContext& context) {
+  if (!context.tokens) return fields_of(context.spec);
+  SpecFields fields = fields_of(context.config, *context.tokens);
+  if (context.language_model && context.language_model->frozen)
+    fields.emplace_back(kModelBase, context.language_model->frozen->hash);
+  return fields;
+}
+
 SpecFields spec_fields(const RunContext& context) {
-  return context.tokens ? fields_of(context.config, *context.tokens) : fields_of(context.spec);
+  if (!context.tokens) return fields_of(context.spec);
+  const TokenRun& run = *context.tokens;
+  SpecFields fields = fields_of(context.config, run);
+  fields.emplace_back("longest prompt in tokens", std::to_string(run.prompt_tokens));
+  fields.emplace_back("longest answer in tokens", std::to_string(run.answer_tokens));
+  return fields;
 }
 
 std::optional<std::string> spec_difference(const SpecFields& run, const SpecFields& worker) {
   std::string text;
   const auto add = [&](const std::string& name, const std::string* of_run, const std::string* of_worker) {
     text += (text.empty() ? "" : "; ") + printable(name) + " is " + shown(of_worker) + ", in the run " + shown(of_run);
+    if (name == kAlphabet && of_run != nullptr && of_worker != nullptr) text += first_difference(*of_worker, *of_run);
   };
   for (const auto& [name, value] : run)
     if (const std::string* other = value_of(worker, name); other == nullptr || *other != value)
@@ -102,6 +143,20 @@ std::optional<std::string> spec_difference(const SpecFields& run, const SpecFiel
   for (size_t i = 0; i < std::min(worker.size(), kMostFields) && text.size() < kMostErrorBytes / 2; ++i)
     if (value_of(run, worker[i].first) == nullptr) add(worker[i].first, nullptr, &worker[i].second);
   return text.empty() ? std::nullopt : std::optional(text);
+}
+
+std::vector<std::string> made_of_changes(const SpecFields& before, const SpecFields& now) {
+  std::vector<std::string> changes;
+  const auto add = [&](const std::string& name, const std::string* was, const std::string* is) {
+    changes.push_back(printable(name) + " was " + shown(was) + " and is now " + shown(is));
+    if (name == kAlphabet && was != nullptr && is != nullptr) changes.back() += first_difference(*was, *is);
+  };
+  for (const auto& [name, value] : before)
+    if (const std::string* other = value_of(now, name); other == nullptr ? name != kModelBase : *other != value)
+      add(name, &value, other);
+  for (const auto& [name, value] : now)
+    if (name != kModelBase && value_of(before, name) == nullptr) add(name, nullptr, &value);
+  return changes;
 }
 
 }  // namespace troupe

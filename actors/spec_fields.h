@@ -1,9 +1,10 @@
 #pragma once
-// What the environments or the task of a process are like, as text, so that a run and a worker that joins can compare
-// them. Pure functions.
+// What a run is made of: what its environments are like, or its task, tokenizer and base model, as text. A run keeps it
+// in its folder, and compares it with that of a process that joins. Pure functions.
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/messages/experience.h"
 
@@ -11,10 +12,22 @@ namespace troupe {
 
 struct RunContext;
 
-// By name: what a rollout depends on.
+// Names of some fields. Hashes are XXH3, 16 hexadecimal digits.
+inline constexpr const char* kTaskData = "task.data";           // hash of the prompts
+inline constexpr const char* kAlphabet = "tokenizer.alphabet";  // of a char tokenizer
+inline constexpr const char* kModelBase = "model.base";         // hash of pre-trained weights
+
+// By name: what a run is made of. Of model.base only that of weights that are not trained.
+SpecFields made_of(const RunContext& context);
+
+// What a process that joins must share with the run: the same without model.base, and sizes.
 SpecFields spec_fields(const RunContext& context);
 
 // The fields in which a worker differs from the run, with both values; nothing when there are none.
 std::optional<std::string> spec_difference(const SpecFields& run, const SpecFields& worker);
+
+// "NAME was VALUE and is now VALUE" for each field that differs. A process that does not read the base has no
+// model.base, which is no difference.
+std::vector<std::string> made_of_changes(const SpecFields& before, const SpecFields& now);
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/config/config.h"
+#include "actors/spec_fields.h"
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_losses.h"
 #include "runtime/base/suggest.h"
@@ -71,6 +72,8 @@ caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {
                       "inference actor " + std::to_string(request.inference_index) + " has not joined");
   if (const auto difference = st.signature->first_difference(request.signature))
     return make_error(Fault::bad_message, "another policy: " + *difference);
+  if (const auto difference = spec_difference(spec_fields(*st.context), request.spec))
+    return make_error(Fault::bad_message, "the inference process does not fit the run: " + *difference);
   if (st.weights_address.empty())
     st.weights_address = st.context->network_address.empty() ? request.address : st.context->network_address;
   if (is_loopback(st.weights_address) && !is_loopback(request.address))

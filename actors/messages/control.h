@@ -19,7 +19,7 @@
 namespace troupe {
 
 // A process with another number is refused when it joins a run or sends a SpawnRequest.
-constexpr uint32_t kProtocolVersion = 8;
+constexpr uint32_t kProtocolVersion = 9;
 
 struct Stop {
   std::string reason;
@@ -78,15 +78,17 @@ struct InferenceReplaced {
   }
 };
 
-// An inference process has made its policy and asks for weights. Refused if its model differs from the run's.
+// An inference process has made its policy and asks for weights. Refused if its model, its environments or its task
+// differ from the run's.
 struct ServeRequest {
   InferenceIndex inference_index = 0;
   InferenceService inference;
   Signature signature;
-  std::string address;  // numeric address of the run at which the process reached it
+  std::string address;   // numeric address of the run at which the process reached it
+  SpecFields spec = {};  // as in a WorkerHello
 
   template <class I> friend typename I::result_type inspect(I& f, ServeRequest& x) {
-    return f(caf::meta::type_name("ServeRequest"), x.inference_index, x.inference, x.signature, x.address);
+    return f(caf::meta::type_name("ServeRequest"), x.inference_index, x.inference, x.signature, x.address, x.spec);
   }
 };
 

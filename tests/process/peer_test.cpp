@@ -9,6 +9,8 @@
 
 #include "actors/config/config.h"
 #include "actors/network_messages.h"
+#include "actors/run_context.h"
+#include "actors/spec_fields.h"
 #include "envs/make/make_env.h"
 #include "models/weights/model_weights.h"
 #include "runtime/caf/listen.h"
@@ -130,8 +132,10 @@ TEST_CASE("ports: an inference process whose replies do not fit is removed, and 
   std::atomic<int> answered = 0;
   const InferenceService inference = peer.system->spawn(nonsense, &answered);
   bool taken = false;
-  const ServeRequest serve{welcome->member, inference, model_signature(config.model, make_env(config.env)->spec()),
-                           "127.0.0.1"};
+  RunContext context;
+  context.spec = make_env(config.env)->spec();
+  const ServeRequest serve{welcome->member, inference, model_signature(config.model, context.spec), "127.0.0.1",
+                           spec_fields(context)};
   self->request(*server, kPatience, serve).receive([&] { taken = true; }, [](const caf::error&) {});
   REQUIRE(taken);
   self->send(*server, Serving{welcome->member});
