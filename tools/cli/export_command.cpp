@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "actors/spec_fields.h"
 #include "models/lm/hf_export.h"
 #include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
@@ -15,6 +16,7 @@
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/made_of.h"
 #include "tools/cli/token_context.h"
 
 namespace troupe {
@@ -162,6 +164,7 @@ void run_export(const ExportOptions& options) {
     throw ConfigError(printable(options.run_dir, 200) + ": model.kind is \"" + context.config.model.kind +
                       "\", only runs with \"decoder\" can be exported");
   add_generators(context);
+  require_made_of(options.run_dir, made_of(context));
   if (options.merge && !context.language_model->lora.used())
     throw ConfigError("--merge: has no effect, the run has no model.lora; remove it");
   auto [checkpoint, path] =

@@ -16,6 +16,7 @@
 #include "runtime/base/text_format.h"
 #include "runtime/config/fixed_settings.h"
 #include "tools/cli/finished_run.h"
+#include "tools/cli/made_of.h"
 #include "tools/cli/run_report.h"
 #include "tools/cli/token_context.h"
 
@@ -245,8 +246,11 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   log_info("train",
            context.spec.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
   const std::vector<SettingChange> changes = changes_of(folder, config);
+  const SpecFields parts = made_of_training(context);
+  if (!folder.checkpoints().list().empty()) require_made_of(folder.path(), parts);
   Beginning beginning = restore(folder, learner, context);
   if (beginning.resume && initial) refuse_to_resume(*initial, folder.path());
+  keep_made_of(folder.path(), parts);
   if (folder.replaced_settings())
     tell_changed("nothing was trained in " + folder.path() + " yet; its settings are replaced", changes);
   else if (!beginning.resume)

@@ -1,5 +1,6 @@
 #include "tools/cli/trained_run.h"
 
+#include "actors/spec_fields.h"
 #include "models/weights/initial_weights.h"
 #include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
@@ -7,6 +8,7 @@
 #include "tools/cli/chosen_checkpoint.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/learning_context.h"
+#include "tools/cli/made_of.h"
 
 namespace troupe {
 
@@ -15,6 +17,7 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
   const RunConfig config = load_stored_config(folder + "/config.json");
   const std::shared_ptr<RunContext> context =
       learning_context(config, {.evaluation = device_elsewhere(device, config, "evaluation.device")});
+  require_made_of(folder, made_of(*context));
   context->use_threads(static_cast<int>(config.inference.threads));
 
   WeightBlock weights(*context->signature);

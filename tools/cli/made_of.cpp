@@ -1,0 +1,66 @@
+#include "tools/cli/made_of.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/spec_fields.h"
+#include "models/lm/hf_folder.h"
+#include "models/lm/lm_model.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/strict_json.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+namespace {
+
+std::string path_in(const std::string& folder) { return folder + "/made_of.json"; }
+
+SpecFields read_made_of(const std::string& path) {
+  const Json document = parse_stored(posix_disk().read(path), path);
+  if (!document.is_object()) throw IoError(path, "is not an object, expected what train has written");
+  SpecFields fields;
+  for (const auto& [name, value] : document.items()) {
+    if (!value.is_string()) throw IoError(path, printable(name) + " is not a string, expected what train has written");
+    fields.emplace_back(name, value.get<std::string>());
+  }
+  return fields;
+}
+
+}  // namespace
+
+SpecFields made_of_training(const RunContext& context) {
+  SpecFields fields = made_of(context);
+  const std::string& base = context.config.model.path;
+  if (!context.language_model || context.language_model->frozen || base.empty()) return fields;
+  char hash[24];
+  std::snprintf(hash, sizeof hash, "%016" PRIx64, HfFolder(posix_disk(), base).hash());
+  fields.emplace_back(kModelBase, hash);
+  return fields;
+}
+
+void require_made_of(const std::string& folder, const SpecFields& now) try {
+  const std::string path = path_in(folder);
+  if (!posix_disk().exists(path)) return;
+  std::string changes;
+  for (const std::string& change : made_of_changes(read_made_of(path), now))
+    changes += (changes.empty() ? "" : "; ") + change;
+  if (changes.empty()) return;
+  throw ConfigError(printable(folder, 200) + ": the run was made of something else (made_of.json): " + changes +
+                    "; restore what has changed, or begin a new run with --run DIR");
+} catch (const IoError& refused) {
+  throw ConfigError(refused.what());
+}
+
+void keep_made_of(const std::string& folder, const SpecFields& now) try {
+  Json document = Json::object();
+  for (const auto& [name, value] : now) document[name] = value;
+  const std::string text = document.dump(2, ' ', false, Json::error_handler_t::replace);
+  posix_disk().write_atomic(path_in(folder), text + '\n');
+} catch (const IoError& refused) {
+  throw ConfigError(refused.what());
+}
+
+}  // namespace troupe

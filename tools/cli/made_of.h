@@ -1,0 +1,22 @@
+#pragma once
+// made_of.json in a run folder: what the run was made of (actors/spec_fields.h), compared whenever the run is used.
+// Plain functions; main thread.
+
+#include <string>
+
+#include "actors/run_context.h"
+
+namespace troupe {
+
+// What the process that trains keeps: made_of(), with the hash of the weights in model.path also where they are only
+// the first ones. Reads them.
+SpecFields made_of_training(const RunContext& context);
+
+// Throws ConfigError with all that differs from what the run in `folder` was made of. A folder of an older program does
+// not say, and is accepted.
+void require_made_of(const std::string& folder, const SpecFields& now);
+
+// Keeps it. Throws ConfigError when the disk refuses.
+void keep_made_of(const std::string& folder, const SpecFields& now);
+
+}  // namespace troupe
