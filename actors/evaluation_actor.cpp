@@ -4,6 +4,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/experience/answers/warmup.h"
+#include "models/heads/heads.h"
+#include "runtime/base/rng.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -22,6 +25,7 @@ EvaluationSlice slice_of(const EvaluationActorState& st) {
   slice.steps = st.steps;
   slice.so_far.version = st.job.weights->version;
   slice.so_far.last = st.job.last;
+  slice.so_far.of_warmup = st.job.of_warmup;
   if (!st.player) return slice;
   const EpisodeSummary summary = st.player->summary();
   slice.planned = st.player->planned();
@@ -41,13 +45,18 @@ EvaluationSlice slice_of(const EvaluationActorState& st) {
 template <class Work>
 EvaluationSlice after(EvaluationActorState& st, Work work) {
   std::string error;
+  bool not_finite = false;
   try {
     work();
+  } catch (const NotFinite& e) {
+    error = e.what();
+    not_finite = true;
   } catch (const std::exception& e) {
     error = e.what();
   }
   EvaluationSlice slice = slice_of(st);
   slice.so_far.error = error;
+  slice.so_far.not_finite = not_finite;
   slice.over |= !error.empty();
   if (slice.over) st.job = {};
   return slice;
@@ -58,7 +67,11 @@ void begin(EvaluationActorState& st) {
     st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
     st.player = make_evaluation_player(st.context);
   }
-  st.player->begin(*st.job.weights, st.context->config.seed, st.context->config.evaluation.episodes);
+  const RunConfig& config = st.context->config;
+  if (st.job.of_warmup)
+    st.player->begin(*st.job.weights, derive_key(config.seed, "warm-up"), kWarmupPrompts);
+  else
+    st.player->begin(*st.job.weights, config.seed, config.evaluation.episodes);
 }
 
 void play(EvaluationSelf self) {

@@ -8,6 +8,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/evaluation_actor.h"
+#include "actors/experience/answers/warmup.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
@@ -45,7 +46,8 @@ void start(EvaluatorSelf self) {
   st.so_far = {};
   st.so_far.version = job.weights->version;
   st.so_far.last = job.last;
-  st.planned = static_cast<uint64_t>(st.context->config.evaluation.episodes);
+  st.so_far.of_warmup = job.of_warmup;
+  st.planned = static_cast<uint64_t>(job.of_warmup ? kWarmupPrompts : st.context->config.evaluation.episodes);
   st.steps = st.steps_at_end = st.failures = 0;
   st.started = st.last_end = self->clock().now();
   self->send(st.actor, job);
@@ -56,7 +58,7 @@ void start(EvaluatorSelf self) {
 void report_progress(EvaluatorSelf self) {
   const auto& st = self->state;
   EvaluationProgress progress;
-  if (!st.jobs.empty()) {
+  if (!st.jobs.empty() && !st.jobs.front().message.of_warmup) {
     progress.now.emplace();
     progress.now->updates = st.so_far.version.number;
     progress.now->episodes = st.so_far.ended();
@@ -71,12 +73,12 @@ void report_progress(EvaluatorSelf self) {
 }
 
 void tell(EvaluatorSelf self, const Evaluation& result, const caf::strong_actor_ptr& asker) {
-  self->send(self->state.stats, result);
+  if (!result.of_warmup) self->send(self->state.stats, result);
   self->send(caf::actor_cast<Asker>(asker), result);
 }
 
 void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_actor_ptr& asker) {
-  if (!result.error.empty()) {
+  if (!result.error.empty() && !result.of_warmup) {
     const std::string line =
         "the evaluation after update " + std::to_string(result.version.number) + " failed: " + result.error;
     result.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
@@ -92,6 +94,7 @@ void leave_out(EvaluatorSelf self, const EvaluatorState::Job& job, const std::st
   auto& st = self->state;
   Evaluation none;
   none.version = job.message.weights->version;
+  none.of_warmup = job.message.of_warmup;
   none.error = "not made, because " + why;
   if (!std::exchange(st.told_left_out, true))
     log_warn("evaluator", "the evaluation after update " + std::to_string(none.version.number) + " is " + none.error +
@@ -210,7 +213,8 @@ void on_stop(EvaluatorSelf self, const Stop& stop) {
   if (std::exchange(st.stopping, true)) return;
   std::vector<uint64_t> open;
   for (const EvaluatorState::Job& job : st.jobs)
-    if (!job.message.last) open.push_back(job.message.weights->version.number);  // the command says so of the last one
+    if (!job.message.last && !job.message.of_warmup)  // the command says so of the last one
+      open.push_back(job.message.weights->version.number);
   if (!open.empty())
     log_warn("evaluator", "not evaluated: " + policies_text(open) + ": the run ends (" + stop.reason + "). " +
                               resume_advice(st.context->config.checkpoint, open.size()));

@@ -84,6 +84,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RestartDue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreRequest)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreReply)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::WarmupMessage)
 
 namespace caf {
 class actor_system_config;
@@ -96,10 +97,11 @@ void register_messages(caf::actor_system_config& config);
 
 // -- interfaces inside one process
 
-using StatsActor = StatsService::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>,
-                                        caf::reacts_to<Evaluation>, caf::reacts_to<EvaluationProgress>,
-                                        caf::reacts_to<ReceiverGone>, caf::reacts_to<LaunchedWorkers>,
-                                        caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+using StatsActor =
+    StatsService::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>, caf::reacts_to<Evaluation>,
+                         caf::reacts_to<EvaluationProgress>, caf::reacts_to<WarmupMessage>,
+                         caf::reacts_to<ReceiverGone>, caf::reacts_to<LaunchedWorkers>, caf::reacts_to<beat_atom>,
+                         caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using ReplayActor =
     ReplayService::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<CheckpointMessage>,
                           caf::reacts_to<ReceiverGone>, caf::reacts_to<WorkerGone>, caf::reacts_to<beat_atom>,
@@ -116,9 +118,9 @@ using ScoreReceiver = caf::typed_actor<caf::reacts_to<ScoreReply>>;
 // Scores answers for one worker.
 using ScorerActor = caf::typed_actor<caf::reacts_to<ScoreRequest>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
-using TrainerActor =
-    caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
-                     caf::reacts_to<CheckpointWritten>, caf::reacts_to<idle_atom>, caf::reacts_to<Stop>>;
+using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>,
+                                      caf::reacts_to<Evaluation>, caf::reacts_to<CheckpointWritten>,
+                                      caf::reacts_to<next_atom>, caf::reacts_to<idle_atom>, caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does
 // whoever joins as a receiver of another process.
 using PublisherActor = caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>,

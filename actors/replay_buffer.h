@@ -58,6 +58,7 @@ struct ReplayStart {
   Ledger ledger;
   uint64_t uncounted = 0;
   StatsTotals totals;
+  WarmupState warmup;
   double time_progress = 0;             // 0..1 of stop.seconds at the end of the last start, see actors/run_progress.h
   std::vector<WeightsPtr> evaluations;  // policies of totals.open_evaluations, which are evaluated first
 };

@@ -21,6 +21,7 @@ constexpr double kMostElapsedSeconds = 1e10;  // 300 years
 constexpr const char* kWarmupSteps = "warmup.steps";
 constexpr const char* kWarmupSeconds = "warmup.seconds";
 constexpr const char* kWarmupPassAt1 = "warmup.pass_at_1";
+constexpr const char* kWarmupChecked = "warmup.checked";  // only while it is under way
 
 // Every count that a checkpoint holds, with its name.
 template <class AnyLedger, class AnyTotals, class AnyCount, class Function>
@@ -49,17 +50,12 @@ double saved_number(const Checkpoint& checkpoint, const std::string& name, doubl
   return value;
 }
 
-void put_warmup(Checkpoint& checkpoint, const WarmupResult& warmup) {
-  if (warmup.steps == 0) return;
-  checkpoint.scalars[kWarmupSteps] = static_cast<double>(warmup.steps);
-  checkpoint.scalars[kWarmupSeconds] = warmup.seconds;
-  if (std::isfinite(warmup.pass_at_1)) checkpoint.scalars[kWarmupPassAt1] = warmup.pass_at_1;
-}
-
-WarmupResult saved_warmup(const Checkpoint& checkpoint) {
-  WarmupResult warmup;
+WarmupState saved_warmup(const Checkpoint& checkpoint) {
+  WarmupState warmup;
+  warmup.complete = !checkpoint.scalars.contains(kWarmupChecked);
   if (!checkpoint.scalars.contains(kWarmupSteps)) return warmup;
-  warmup.steps = saved_count(checkpoint, kWarmupSteps);
+  warmup.step = saved_count(checkpoint, kWarmupSteps);
+  if (!warmup.complete) warmup.checked = saved_count(checkpoint, kWarmupChecked);
   warmup.seconds = saved_number(checkpoint, kWarmupSeconds, kMostElapsedSeconds);
   if (checkpoint.scalars.contains(kWarmupPassAt1)) warmup.pass_at_1 = saved_number(checkpoint, kWarmupPassAt1, 1);
   return warmup;
@@ -76,11 +72,18 @@ std::map<uint64_t, std::string> saved_evaluations(const Checkpoint& checkpoint) 
 
 }  // namespace
 
+void put_warmup(const WarmupState& warmup, std::map<std::string, double>& scalars) {
+  if (warmup.step == 0 && warmup.complete) return;
+  scalars[kWarmupSteps] = static_cast<double>(warmup.step);
+  scalars[kWarmupSeconds] = warmup.seconds;
+  if (std::isfinite(warmup.pass_at_1)) scalars[kWarmupPassAt1] = warmup.pass_at_1;
+  if (!warmup.complete) scalars[kWarmupChecked] = static_cast<double>(warmup.checked);
+}
+
 void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message) {
   for_each_count(message.ledger, message.totals, message.uncounted,
                  [&](const char* name, uint64_t count) { checkpoint.scalars[name] = static_cast<double>(count); });
   checkpoint.scalars[kElapsed] = message.totals.elapsed_seconds;
-  put_warmup(checkpoint, message.totals.warmup);
   if (!message.totals.window.empty()) checkpoint.extras[kWindow] = message.totals.window;
   if (!message.totals.alarms.empty()) checkpoint.extras[kAlarms] = message.totals.alarms;
   if (!message.totals.evaluation.empty()) checkpoint.extras[kEvaluation] = message.totals.evaluation;
@@ -129,7 +132,7 @@ ReplayStart resume(const Checkpoint& checkpoint, Learner& learner) {
   });
   if (!start.ledger.balances()) throw ConfigError("its ledger does not balance: " + start.ledger.text());
   start.totals.elapsed_seconds = saved_number(checkpoint, kElapsed, kMostElapsedSeconds);
-  start.totals.warmup = saved_warmup(checkpoint);
+  start.warmup = saved_warmup(checkpoint);
   start.time_progress = saved_number(checkpoint, kTimeProgress, 1);
   if (const auto it = checkpoint.extras.find(kWindow); it != checkpoint.extras.end()) start.totals.window = it->second;
   if (const auto it = checkpoint.extras.find(kAlarms); it != checkpoint.extras.end()) start.totals.alarms = it->second;

@@ -16,6 +16,9 @@ namespace troupe {
 // The scalar that holds ReplayStart::time_progress; the trainer puts it beside the learner's.
 inline constexpr const char* kTimeProgress = "stats.time_progress";
 
+// How far the warm-up is, as scalars of a checkpoint; the trainer puts them beside the learner's.
+void put_warmup(const WarmupState& warmup, std::map<std::string, double>& scalars);
+
 // Ledger and totals of the run.
 void put_counts(Checkpoint& checkpoint, const CheckpointMessage& message);
 

@@ -60,9 +60,9 @@ void spawn_evaluator(SupervisorSelf self) {
 
 void spawn_trainer(SupervisorSelf self) {
   auto& st = self->state;
-  st.trainer =
-      spawn_on(self->system(), st.context->threads, trainer, st.context, st.dependencies.learner, st.dependencies.start,
-               TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, SupervisorActor(self)});
+  st.trainer = spawn_on(
+      self->system(), st.context->threads, trainer, st.context, st.dependencies.learner, st.dependencies.start,
+      TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats, SupervisorActor(self)});
 }
 
 template <auto State::* member>

@@ -229,7 +229,7 @@ StatsSnapshot StatsCore::take_report(Clock::time_point now) {
 
 StatsSnapshot StatsCore::take_view(Clock::time_point now) {
   StatsSnapshot result = take_report(now);
-  if (!now_.training_ended) {
+  if (!now_.training_ended && !now_.warmup) {
     const bool compare = !config_.deterministic;  // a resumed run does not know which weights receivers had applied
     alarms_.look(result, compare ? receivers_.behind(published_) : std::vector<std::string>{}, now);
     result.alarms = alarms_.raised();
@@ -243,7 +243,6 @@ StatsTotals StatsCore::totals(Clock::time_point now) const {
   totals.env_failures = workers_.env_failures();
   totals.request_retries = workers_.retries();
   totals.skipped_steps = now_.skipped_steps;
-  totals.warmup = start_.totals.warmup;
   totals.evaluation = now_.evaluation ? to_json(*now_.evaluation) : start_.totals.evaluation;
   totals.failed_evaluations = now_.failed_evaluations.or_earlier(start_.totals.failed_evaluations);
   if (config_.deterministic) return totals;  // its checkpoints depend neither on time nor on the number of starts
@@ -262,7 +261,7 @@ double StatsCore::progress(double seconds_of_training) const {
 
 void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
   s.elapsed_seconds = start_.totals.elapsed_seconds + seconds(now - started_);
-  const double trained = seconds(now - training_started_);
+  const double trained = s.warmup ? 0 : seconds(now - training_started_);
   s.progress = progress(trained);
   if (!s.training_ended && s.progress > progress_before_)
     s.eta_seconds = trained * (1 - s.progress) / (s.progress - progress_before_);

@@ -49,6 +49,7 @@ void on_training_ended(SupervisorSelf self, const TrainingEnded& ended) {
   st.phase = Phase::ending;
   st.outcome.version = ended.version;
   st.outcome.reason = ended.reason;
+  if (!ended.weights) return fail(self, ended.error);
   if (st.outcome.error.empty()) st.outcome.error = ended.error;
   st.members_until = self->clock().now() + kFarewell;
   for (const auto& [id, member] : members_by_id(st)) self->send(member, Stop{ended.reason});

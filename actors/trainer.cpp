@@ -55,6 +55,7 @@ void checkpoint(TrainerSelf self, bool last) {
   auto& st = self->state;
   LearnerState learner = st.learner->save();
   if (st.context->config.stop.seconds > 0) learner.scalars[kTimeProgress] = time_used(self);
+  put_warmup(st.warmup ? st.warmup->state() : st.start.warmup, learner.scalars);
   CheckpointMessage message;
   message.learner = std::make_shared<const LearnerState>(std::move(learner));
   message.version = st.version;
@@ -142,9 +143,96 @@ void go_on(TrainerSelf self, WeightsPtr weights) {
   ask(self);
 }
 
+void on_written(TrainerSelf self) {
+  auto& st = self->state;
+  st.checkpoint_open = false;
+  if (st.ended || !st.checkpoint_owed) return;
+  count_wait(self);
+  st.checkpoint_owed = false;
+  checkpoint(self, /*last=*/false);
+  ask(self);
+}
+
+// Publishes the weights that training begins with, and asks for the first super-batch.
+void begin_training(TrainerSelf self) {
+  auto& st = self->state;
+  st.started = st.updated = self->clock().now();
+  self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
+  if (st.context->deterministic) return;
+  for (WeightsPtr& weights : std::exchange(st.start.evaluations, {})) {
+    ++st.evaluations;
+    self->send(st.peers.evaluator, EvaluateMessage{std::move(weights), false});
+  }
+  if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
+  // Needed in case no further update checks the clock.
+  if (const double limit = st.context->config.stop.seconds; limit > 0)
+    self->delayed_send(self, std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(limit)),
+                       Stop{kTimeIsUp});
+  ask(self);
+}
+
+// Saves the warm-up every checkpoint.every_updates steps, and at its end. A deterministic run saves it only when it is
+// stopped.
+void save_warmup_if_due(TrainerSelf self) {
+  auto& st = self->state;
+  const WarmupState& warmup = st.warmup ? st.warmup->state() : st.start.warmup;
+  if (st.context->deterministic || st.checkpoint_open) return;
+  if (warmup.complete || due(warmup.step, st.context->config.checkpoint.every_updates)) checkpoint(self, false);
+}
+
+void end_warmup(TrainerSelf self) {
+  auto& st = self->state;
+  st.warmup->end(*st.learner);
+  st.start.warmup = st.warmup->state();
+  st.warmup = nullptr;
+  self->send(st.peers.stats, WarmupMessage{st.start.warmup});
+  save_warmup_if_due(self);
+  begin_training(self);
+}
+
+// One step of the warm-up, or its next check, or its end.
+void warm_up(TrainerSelf self) {
+  auto& st = self->state;
+  if (st.warmup->check_due())
+    return self->send(st.peers.evaluator, EvaluateMessage{st.learner->snapshot(st.version), false, true});
+  if (st.warmup->over()) return end_warmup(self);
+  const auto begun = self->clock().now();
+  st.warmup->step(*st.learner);
+  if (!st.context->deterministic) st.warmup->add_seconds(seconds_of(self->clock().now() - begun));
+  self->send(st.peers.stats, WarmupMessage{st.warmup->state()});
+  save_warmup_if_due(self);
+  if (!st.context->deterministic) self->send(self, next_atom_v);  // other messages are handled between two steps
+}
+
+// Ends the run without a checkpoint if the warm-up cannot go on: its weights are of no use.
+template <class Work>
+void attempt_warmup(TrainerSelf self, Work work) {
+  auto& st = self->state;
+  try {
+    work();
+  } catch (const ConfigError& error) {
+    st.ended = true;
+    self->send(st.peers.supervisor, TrainingEnded{st.version, "warm-up failed", error.what(), nullptr});
+  }
+}
+
+void on_warmup_check(TrainerSelf self, const Evaluation& check) {
+  auto& st = self->state;
+  if (!st.warmup || st.ended) return;
+  attempt_warmup(self, [&] {
+    if (check.not_finite) st.warmup->refuse(check.error);
+    if (!check.error.empty())
+      log_warn("trainer", "warm-up: pass@1 after step " + std::to_string(st.warmup->state().step) +
+                              " is not known: " + check.error);
+    st.warmup->take_check(check.error.empty() ? check.success_rate : 0);
+    if (!st.context->deterministic) warm_up(self);
+  });
+}
+
 void on_evaluation(TrainerSelf self, const Evaluation& evaluation) {
   auto& st = self->state;
   if (evaluation.last) return;
+  if (evaluation.of_warmup) return on_warmup_check(self, evaluation);
   st.evaluations -= std::min<uint64_t>(st.evaluations, 1);
   if (evaluation.error.empty()) st.evaluated = evaluation.return_mean;
   if (st.context->deterministic) return;
@@ -156,27 +244,17 @@ void on_evaluation(TrainerSelf self, const Evaluation& evaluation) {
   if (!st.ended) ask(self);
 }
 
-void on_written(TrainerSelf self) {
-  auto& st = self->state;
-  st.checkpoint_open = false;
-  if (st.ended || !st.checkpoint_owed) return;
-  count_wait(self);
-  st.checkpoint_owed = false;
-  checkpoint(self, /*last=*/false);
-  ask(self);
-}
-
 // All actors are idle. A checkpoint taken now contains no unfinished work, and an update that begins now does not
 // depend on earlier timing, so a resumed run continues as if it had never stopped.
 void on_idle(TrainerSelf self) {
   auto& st = self->state;
   if (st.ended) return;
   if (st.waiting) request_end(self, "starved", "no super-batch is complete although every worker is idle");
-  if (st.end_reason.empty()) st.end_reason = limit_reached(self);
+  if (st.end_reason.empty() && !st.warmup) st.end_reason = limit_reached(self);
   const bool last = !st.end_reason.empty();
   // An environment that blocks may hang from now on, so that no later moment is idle: the recorder keeps each state.
   const bool resumed = st.version.number > 0 && st.version.number == st.resumed_at;
-  const bool save = last || ((checkpoint_due(st) || st.context->spec.blocks) && !resumed);
+  const bool save = last || (!st.warmup && (checkpoint_due(st) || st.context->spec.blocks) && !resumed);
   if (save && !st.saving) {
     st.saving = true;
     self->send(st.peers.recorder,
@@ -188,6 +266,7 @@ void on_idle(TrainerSelf self) {
   st.saving = false;
   if (last) return end(self, st.end_reason, st.end_error);
   if (save) checkpoint(self, /*last=*/false);
+  if (st.warmup) return attempt_warmup(self, [&] { warm_up(self); });
   go_on(self, nullptr);
 }
 
@@ -282,24 +361,21 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
   st.env_steps = start.env_steps;
   st.start = start;
   st.resumed_at = start.version.number;
+  if (context->config.warmup.steps > 0 && !start.warmup.complete)
+    st.warmup = std::make_unique<Warmup>(context->config, context->tokens, start.warmup);
+  else
+    st.start.warmup.complete = true;
   if (const std::string* state = context->state_of("trainer")) restoring([&] { load(st, *state); });
   return {
       [self](begin_atom) {
         auto& st = self->state;
-        st.started = st.updated = self->clock().now();
         st.context->use_threads(static_cast<int>(st.context->config.trainer.threads));
-        self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
-        if (st.context->deterministic) return;
-        for (WeightsPtr& weights : std::exchange(st.start.evaluations, {})) {
-          ++st.evaluations;
-          self->send(st.peers.evaluator, EvaluateMessage{std::move(weights), false});
-        }
-        if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
-        // Needed in case no further update checks the clock.
-        if (const double limit = st.context->config.stop.seconds; limit > 0)
-          self->delayed_send(self, std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(limit)),
-                             Stop{kTimeIsUp});
-        ask(self);
+        if (!st.warmup) return begin_training(self);
+        self->send(st.peers.stats, WarmupMessage{st.warmup->state()});
+        if (!st.context->deterministic) self->send(self, next_atom_v);
+      },
+      [self](next_atom) {
+        if (self->state.warmup && !self->state.ended) attempt_warmup(self, [self] { warm_up(self); });
       },
       [self](const StagedMessage& message) {
         if (!self->state.ended) update(self, message);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/experience/answers/warmup.h"
 #include "actors/messages.h"
 #include "actors/replay_buffer.h"
 #include "actors/run_context.h"
@@ -19,6 +20,7 @@ struct TrainerPeers {
   PublisherActor publisher;
   RecorderActor recorder;
   EvaluatorActor evaluator;
+  StatsActor stats;
   caf::typed_actor<caf::reacts_to<TrainingEnded>, caf::reacts_to<save_atom>> supervisor;
 };
 
@@ -32,7 +34,8 @@ struct TrainerState {
   PolicyVersion version;
   uint64_t env_steps = 0;
   ReplayStart start;
-  uint64_t skipped_in_a_row = 0;  // updates since the last one that applied an optimizer step
+  std::unique_ptr<Warmup> warmup;  // while it is under way: nothing is published, and no super-batch asked for
+  uint64_t skipped_in_a_row = 0;   // updates since the last one that applied an optimizer step
   bool warned_of_skipped = false, warned_of_empty = false;
   double evaluated = std::numeric_limits<double>::quiet_NaN();  // mean return of the last evaluation during training
   Clock::time_point started, updated;  // `updated`: when the last update ended, or training began

@@ -10,6 +10,7 @@
 
 #include "models/experience/rollout.h"
 #include "runtime/base/array.h"
+#include "runtime/base/errors.h"
 #include "runtime/weights/weights.h"
 
 namespace troupe {
@@ -116,6 +117,15 @@ class Learner {
     }
     return finish();
   }
+  // A warm-up step, before the first update: one optimizer step on demonstrations, which lowers their negative
+  // log-likelihood with this learning rate. It is no update: schedules do not move. Returns the mean over tokens before
+  // the step. Throws NotFinite when it or its gradient is not finite, and then changes nothing; InvariantError when the
+  // model cannot learn from demonstrations.
+  virtual double imitate(StagedBatch& /*demonstrations*/, double /*learning_rate*/) {
+    throw InvariantError("this model does not learn from demonstrations");
+  }
+  // The warm-up is over: moments and step counts of the optimizer become zero.
+  virtual void end_warmup() {}
   virtual LearnerState save() const = 0;
   // Before the first update: replaces its parameters and normaliser statistics by these, by the names of what it saves.
   // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.

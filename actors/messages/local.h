@@ -119,13 +119,6 @@ struct ReplayReport {
   std::optional<UpdateMessage> update;  // the one that is counted with this report
 };
 
-// What the warm-up of a token run on demonstrations did; 0 steps without one.
-struct WarmupResult {
-  uint64_t steps = 0;
-  double seconds = 0;
-  double pass_at_1 = kUnknown;  // of held-out prompts at its end; unknown with warmup.pass_at_1 0
-};
-
 // Totals over all starts of a run that replay does not count. Checkpoints contain them.
 struct StatsTotals {
   double elapsed_seconds = 0;
@@ -134,7 +127,6 @@ struct StatsTotals {
   uint64_t request_retries = 0;
   uint64_t skipped_steps = 0;
   uint64_t starts = 0;
-  WarmupResult warmup;
   std::string window;                    // the last stats.window episodes, as bytes
   std::string alarms;                    // what the alarms compare with, as bytes
   std::string evaluation;                // the newest one, as to_json() gives it; empty without one
@@ -152,7 +144,9 @@ struct Evaluation {
   double length_mean = kUnknown;
   double success_rate = kUnknown;  // see EpisodeSummary::success_rate
   bool last = false;
+  bool of_warmup = false;  // as in EvaluateMessage
   std::string error;
+  bool not_finite = false;  // it failed because an output of the model is not finite
   // Set by stats for the sink, unless it failed: the run after the update that was evaluated, with this evaluation, as
   // a line of metrics.jsonl.
   std::string point;
@@ -164,6 +158,12 @@ struct Evaluation {
 struct EvaluateMessage {
   WeightsPtr weights;
   bool last = false;
+  bool of_warmup = false;  // a check of the warm-up, whose result only the asker gets
+};
+
+// To stats: how far the warm-up is.
+struct WarmupMessage {
+  WarmupState state;
 };
 
 // To the evaluator: how far the evaluation under way is, after some of its steps.

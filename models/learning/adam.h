@@ -65,6 +65,8 @@ class OptimizerState {
   // As save_moments() and load_moments().
   virtual void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const = 0;
   virtual void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) = 0;
+  // As before the first step.
+  virtual void reset() = 0;
 };
 
 // The whole number called `name` in saved scalars. Throws ConfigError when it is missing or not a whole number.

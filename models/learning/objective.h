@@ -17,6 +17,7 @@
 #include "models/learning/update_settings.h"
 #include "models/policy.h"
 #include "models/weights/weight_block.h"
+#include "runtime/base/errors.h"
 
 namespace troupe {
 
@@ -48,6 +49,10 @@ class Objective {
   // [D] of continuous actions, else empty.
   virtual std::span<const float> log_std() const = 0;
   virtual bool has_critic() const = 0;
+  // An optimizer step as Learner::imitate() makes it.
+  virtual StepReport imitate(StagedBatch& /*demonstrations*/, double /*learning_rate*/) {
+    throw InvariantError("this model does not learn from demonstrations");
+  }
 
   // -- what else must last: adds it to what is saved
   virtual void save(std::map<std::string, Array>& state) const = 0;

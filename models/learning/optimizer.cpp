@@ -72,4 +72,10 @@ void Optimizer::load(const std::map<std::string, Array>& tensors, const std::map
   load_moments(weights_, tensors, scalars, groups_, first_, second_);
 }
 
+void Optimizer::reset() {
+  groups_ = ParameterGroups(weights_);
+  std::ranges::fill(first_, 0.0f);
+  std::ranges::fill(second_, 0.0f);
+}
+
 }  // namespace troupe

@@ -27,6 +27,7 @@ class Optimizer final : public OptimizerState {
 
   void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const override;
   void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
+  void reset() override;
 
  private:
   void apply(ParameterGroup& group, std::span<const float> gradients, double learning_rate, float scale);

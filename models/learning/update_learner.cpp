@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "algorithms/losses/kl.h"
+#include "models/heads/heads.h"
 #include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
@@ -43,6 +44,8 @@ class UpdateLearner final : public Learner {
   void begin(StagedBatch& batch, double progress) override;
   bool advance() override;
   UpdateReport finish() override;
+  double imitate(StagedBatch& demonstrations, double learning_rate) override;
+  void end_warmup() override;
   LearnerState save() const override;
   void begin_from(const std::map<std::string, Array>& model) override;
   void load(const LearnerState& state) override;
@@ -165,6 +168,20 @@ void UpdateLearner::adapt_kl(const Update& update) {
   AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
   controller.update(update.epoch.loss.kl, update.input.samples);
   kl_coef_ = controller.value();
+}
+
+double UpdateLearner::imitate(StagedBatch& demonstrations, double learning_rate) {
+  between_updates();
+  TROUPE_CHECK(updates_ == 0, updates_);
+  const StepReport step = objective_->imitate(demonstrations, learning_rate);
+  if (!step.applied()) throw NotFinite("the loss or its gradient is not finite");
+  return step.loss.loss;
+}
+
+void UpdateLearner::end_warmup() {
+  between_updates();
+  TROUPE_CHECK(updates_ == 0, updates_);
+  objective_->optimizer().reset();
 }
 
 LearnerState UpdateLearner::save() const {

@@ -54,7 +54,7 @@ void forget_times(StatsSnapshot& s) {
   s.busy = {};
   s.recent = {};
   s.evaluating.reset();
-  s.warmup.reset();
+  if (s.warmup) s.warmup->seconds = 0;
 }
 
 std::string to_json(const StatsSnapshot& snapshot) { return json_text(json_of(snapshot)); }

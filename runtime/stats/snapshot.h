@@ -52,11 +52,15 @@ struct EvaluationUnderWay {
   bool holds_training = false;  // as many are open as may be
 };
 
-// The warm-up of a token run on demonstrations, before its first answers.
-struct WarmupUnderWay {
-  uint64_t step = 0;  // that has ended, of at most `of`
-  uint64_t of = 0;
-  double pass_at_1 = kUnknown;  // of held-out prompts, once one was answered right
+// The warm-up of a token run: steps on demonstrations before the first update.
+struct WarmupState {
+  uint64_t step = 0;            // that has ended, of at most `of`
+  uint64_t of = 0;              // warmup.steps
+  uint64_t checked = 0;         // the step after which pass_at_1 was measured; 0 = not yet
+  double pass_at_1 = kUnknown;  // of held-out prompts
+  double loss = kUnknown;       // of the last step: the mean negative log-likelihood per token
+  double seconds = 0;           // that it took, in all starts of the run; 0 in deterministic runs
+  bool complete = false;        // it is over, or the run has none
 };
 
 // Shares of time that actors spent in their handlers over the last 10 s, 0 to 1, on average over actors of a kind.
@@ -155,7 +159,7 @@ struct StatsSnapshot {
   std::optional<EvaluationResult> evaluation;      // the last one
   FailedEvaluations failed_evaluations;
   std::optional<EvaluationUnderWay> evaluating;
-  std::optional<WarmupUnderWay> warmup;  // only on the statistics port: a run has no other figures then
+  std::optional<WarmupState> warmup;  // while it is under way, and once when it is over
 };
 
 // Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and

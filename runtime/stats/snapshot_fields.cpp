@@ -352,13 +352,16 @@ constexpr std::array kFields = {
     SnapshotField{kEval, "evaluating.waiting", "evaluations_waiting", "evaluations", kEvaluating,
                   "further evaluations that are made after it", of_evaluating<&EvaluationUnderWay::waiting>},
     SnapshotField{kWarmup, "warmup.step", "warmup_step", "steps", kWarmingUp, "how many of its steps have ended",
-                  of_warmup<&WarmupUnderWay::step>},
+                  of_warmup<&WarmupState::step>},
     SnapshotField{kWarmup, "warmup.of", "", "steps", kWarmingUp, "how many it makes at most (`warmup.steps`)",
-                  of_warmup<&WarmupUnderWay::of>},
+                  of_warmup<&WarmupState::of>},
+    SnapshotField{kWarmup, "warmup.loss", "warmup_loss", "nats", kWarmingUp,
+                  "mean negative log-likelihood per token of the demonstrations of its last step",
+                  of_warmup<&WarmupState::loss>},
     SnapshotField{kWarmup, "warmup.pass_at_1", "warmup_pass_at_1_ratio", "0 to 1",
-                  "the same, once a held-out prompt was answered right, not in deterministic runs",
+                  "the same, once it was measured, not in deterministic runs",
                   "share of 64 held-out prompts that are answered right (`warmup.pass_at_1`)",
-                  of_warmup<&WarmupUnderWay::pass_at_1>},
+                  of_warmup<&WarmupState::pass_at_1>},
 };
 
 }  // namespace

@@ -49,10 +49,11 @@ struct Fixture : OneActor {
   explicit Fixture(const RunConfig& config, const ReplayStart& start = {})
       : OneActor(config), learner(std::make_shared<RecordingLearner>(world)) {
     const auto all = add_peer();
-    trainer = keep(system->spawn(
-        troupe::trainer, RunContextPtr(context), std::shared_ptr<Learner>(learner), start,
-        TrainerPeers{all.as<PrefetcherActor>(), all.as<ReplayActor>(), all.as<PublisherActor>(),
-                     all.as<RecorderActor>(), all.as<EvaluatorActor>(), all.as<decltype(TrainerPeers::supervisor)>()}));
+    trainer =
+        keep(system->spawn(troupe::trainer, RunContextPtr(context), std::shared_ptr<Learner>(learner), start,
+                           TrainerPeers{all.as<PrefetcherActor>(), all.as<ReplayActor>(), all.as<PublisherActor>(),
+                                        all.as<RecorderActor>(), all.as<EvaluatorActor>(), all.as<StatsActor>(),
+                                        all.as<decltype(TrainerPeers::supervisor)>()}));
     peer = all;
     peer.tell(trainer, begin_atom_v);
     run();

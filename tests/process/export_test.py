@@ -232,15 +232,18 @@ class Export(unittest.TestCase):
     def test_a_warm_up_that_cannot_be_computed_is_named_with_its_rate(self):
         norm, embedding = "model.norm.weight", "model.embed_tokens.weight"
         for name, factors, message in (
-            ("broken", {norm: 1e37, embedding: 1e10}, "troupe: warmup: the model as it begins cannot be trained: "),
-            ("large", {norm: 1e36}, "troupe: warmup.policy_lr: 10.0 makes the warm-up diverge: "),
+            ("broken", {norm: 1e37, embedding: 1e10}, "troupe: the run ended: warmup: the model as it begins cannot be trained: "),
+            ("large", {norm: 1e36}, "troupe: the run ended: warmup.policy_lr: 10.0 makes the warm-up diverge: "),
         ):
             with self.subTest(name=name):
                 config = {**RUN, "model": {"kind": "decoder", "path": str(self.scaled(name, factors))}}
                 config["warmup"] = {"steps": 30, "policy_lr": 10}
                 (self.folder / f"{name}.json").write_text(json.dumps(config))
-                error = self.refused("train", f"{name}.json", "--run", f"{name}_run")
-                self.assertTrue(error.startswith(message), error)
+                ended = self.run_troupe("train", f"{name}.json", "--run", f"{name}_run")
+                self.assertEqual(ended.returncode, 1, ended.stderr)
+                self.assertTrue(ended.stderr.startswith(message), ended.stderr)
+                self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
+                self.assertFalse(list((self.folder / f"{name}_run").glob("checkpoints/*")))
 
     def contents(self, folder):
         return {str(path.relative_to(folder)): path.is_file() and path.read_bytes() for path in sorted(folder.rglob("*"))}

@@ -78,6 +78,7 @@ class Training {
                              system_.stop_at_end(system.spawn(publisher, PublisherDependencies{})),
                              system_.stop_at_end(system.spawn(silent_recorder)),
                              system_.stop_at_end(system.spawn(silent_evaluator)),
+                             caf::actor_cast<StatsActor>(me),
                              caf::actor_cast<decltype(TrainerPeers::supervisor)>(me)};
     const auto train = system_.stop_at_end(spawn_on(system, true, trainer, context, learner, ReplayStart{}, peers));
     self_->send(train, begin_atom_v);

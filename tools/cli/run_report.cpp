@@ -98,6 +98,7 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
   last_.failed_evaluations.count = start.totals.failed_evaluations.count;
   last_.elapsed_seconds = start.totals.elapsed_seconds;
   first_ = last_;
+  warmup_ = start.warmup;
 }
 
 void RunReport::complete(Checkpoint& checkpoint) const {
@@ -193,8 +194,10 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     const MutexLock lock(mutex_);
     note_end(snapshot);
     last_ = snapshot;
+    if (snapshot.warmup) warmup_ = *snapshot.warmup;
   }
   publish(snapshot);
+  if (snapshot.warmup) return show_warmup(*snapshot.warmup);
   const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
   if (terminal_) {
     // Lines printed since the last draw stay: the block is drawn again below them.
@@ -212,6 +215,19 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     const bool shown_before = std::exchange(last_line_, line) == line;
     if (!shown.training_ended || shown.evaluating || !shown_before) print_line(line, console_);
   }
+}
+
+// A line after the first step and then every ten seconds, and one at the end.
+void RunReport::show_warmup(const WarmupState& warmup) {
+  const std::string right =
+      std::isfinite(warmup.pass_at_1) ? ", pass@1 " + format_number(warmup.pass_at_1, 2) : std::string();
+  if (warmup.complete)
+    return close_with("warm-up: " + format_counted(warmup.step, "step") + " on demonstrations" +
+                      (config_.deterministic ? "" : " in " + format_number(warmup.seconds, 1) + " s") + right);
+  const auto now = std::chrono::steady_clock::now();
+  if (warmup.step == 0 || now < next_warmup_line_) return;
+  next_warmup_line_ = now + std::chrono::seconds(10);
+  print_line("warm-up: step " + format_count(warmup.step) + " of at most " + format_count(warmup.of) + right, console_);
 }
 
 // Snapshots of a deterministic run contain no times. For the console they are computed from the real clock.
@@ -245,8 +261,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   summary["seconds_after_training"] = after_training;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
   summary["env_steps"] = last_.env_steps;
-  // The warm-up of a token run is a part of its first start, before which no time has passed.
-  const double warmup_seconds = start_.totals.elapsed_seconds == 0 ? start_.totals.warmup.seconds : 0;
+  const double warmup_seconds = warmup_.seconds - start_.warmup.seconds;  // of this start
   const double sampling_seconds =
       (config_.deterministic ? trained_seconds : last_.elapsed_seconds - start_.totals.elapsed_seconds) -
       warmup_seconds;
@@ -259,8 +274,8 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
                                : OrderedJson::parse(before.empty() ? "null" : before, nullptr, false);
   const FailedEvaluations& failed = last_.failed_evaluations;
   summary["failed_evaluations"] = OrderedJson::parse(to_json(failed.or_earlier(start_.totals.failed_evaluations)));
-  if (const WarmupResult& warmup = start_.totals.warmup; warmup.steps > 0)
-    summary["warmup"] = {{"steps", warmup.steps}, {"seconds", warmup.seconds}, {"pass_at_1", warmup.pass_at_1}};
+  if (warmup_.step > 0)
+    summary["warmup"] = {{"steps", warmup_.step}, {"seconds", warmup_.seconds}, {"pass_at_1", warmup_.pass_at_1}};
   if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());
   summary["episodes"] = {
       {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};

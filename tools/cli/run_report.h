@@ -81,6 +81,7 @@ class RunReport : public RunSink {
   void note_end(const StatsSnapshot& snapshot);
   void close_with(const std::string& line);
   StatsSnapshot with_times(StatsSnapshot snapshot);
+  void show_warmup(const WarmupState& warmup);
 
   RunFolder& folder_;
   StatsSocket* socket_;
@@ -95,6 +96,7 @@ class RunReport : public RunSink {
   Mutex mutex_;
   StatsSnapshot last_;   // shown or recorded
   StatsSnapshot first_;  // before the first of this start
+  WarmupState warmup_;   // the newest that was shown
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
   std::atomic<bool> training_ended_ = false;
   std::chrono::steady_clock::time_point ended_;         // when it did
@@ -102,6 +104,7 @@ class RunReport : public RunSink {
   Output& console_;
   bool terminal_;
   size_t lines_drawn_ = 0;
+  std::chrono::steady_clock::time_point next_warmup_line_;
   std::string last_line_;      // that was printed, where there is no terminal
   uint64_t stderr_lines_ = 0;  // on stderr when the block was last drawn
 };

@@ -248,17 +248,6 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
   return interrupted;
 }
 
-// What the statistics port shows during the warm-up of a token run, JSON.
-std::string warmup_snapshot(const Start& run, const WarmupUnderWay& warmup) {
-  StatsSnapshot snapshot;
-  snapshot.elapsed_seconds = std::chrono::duration<double>(Clock::now() - run.begun).count();
-  snapshot.progress = 0;
-  snapshot.lag_cap = static_cast<uint64_t>(run.config.replay.max_policy_lag);
-  snapshot.rss_bytes = resident_bytes();
-  snapshot.warmup = warmup;
-  return to_json(snapshot);
-}
-
 // Spawns the actors of the run, waits for their end and reports it. Returns the exit code.
 int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener, const ReplayStart& start) {
   std::optional<StopSignals::AtQuit> at_quit;
@@ -303,24 +292,15 @@ int begin_and_train(Start& run) {
 
   run.signals.begin([](int signal) { return stopping_line(signal, /*training_ended=*/false); });
   run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run(), initial ? &*initial : nullptr);
-  const auto write_endpoints = [&] {
-    if (listener) run.folder->write_endpoints(endpoints_text(listener->address().text(), run.socket->address()));
-  };
-  BeginningCalls calls;
-  calls.begins = [&] {
+  const auto begins = [&] {
     if (listener) announce(*run.folder, listener->address(), parse_address("--stats", run.socket->address()));
   };
-  calls.warms_up = [&](const WarmupUnderWay& warmup) {
-    if (warmup.step == 0) write_endpoints();  // a warm-up may be watched, although nobody can join yet
-    if (run.socket) run.socket->publish(warmup_snapshot(run, warmup));
-  };
   const std::optional<ReplayStart> start =
-      begin_or_resume(*run.folder, config, *run.learner, *run.context, initial, run.signals, calls);
+      begin_or_resume(*run.folder, config, *run.learner, *run.context, initial, begins);
   if (!start) {
-    log_stop(run.signals);
     close_log();
     print_line("Run folder: " + path);
-    return run.signals.asked() ? kExitInterrupted : 0;
+    return 0;
   }
   if (listener) run.context->run_id = run_identity(posix_disk(), run.folder->path());
   tell_new_weights(run.options, *run.folder);
@@ -335,7 +315,7 @@ int begin_and_train(Start& run) {
   run.report = std::make_shared<RunReport>(*run.folder, run.socket ? &*run.socket : nullptr, config, *start,
                                            run.context->state_of(kMetricsHeld));
   run.signals.begin([report = run.report](int signal) { return stopping_line(signal, report->training_ended()); });
-  write_endpoints();
+  if (listener) run.folder->write_endpoints(endpoints_text(listener->address().text(), run.socket->address()));
   return train(run, owned, listener, *start);
 }
 

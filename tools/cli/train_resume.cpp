@@ -128,10 +128,10 @@ bool tell_resumed(const RunFolder& folder, const RunConfig& config, const Replay
   const std::string finished = finished_line(folder, config, start);
   const std::string resuming = "resuming at update " + std::to_string(start.version.number);
   log_info("train", finished.empty() ? resuming : finished);
-  print_line(finished.empty()
-                 ? resuming + ", " +
-                       format_counted(start.env_steps, is_token_run(config) ? "answer" : "environment step")
-                 : finished);
+  const std::string made = start.warmup.complete
+                               ? format_counted(start.env_steps, is_token_run(config) ? "answer" : "environment step")
+                               : "in the warm-up after step " + format_count(start.warmup.step);
+  print_line(finished.empty() ? resuming + ", " + made : finished);
   tell_changed(
       finished.empty() ? kChanged : "settings changed in config.json, but nothing was trained or evaluated with them",
       changes);
@@ -241,7 +241,7 @@ void begin_files(RunFolder& folder, const RunConfig& config, const RunContext& c
 
 std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& config, Learner& learner,
                                            RunContext& context, const std::optional<InitialWeights>& initial,
-                                           StopSignals& signals, const BeginningCalls& calls) {
+                                           const std::function<void()>& begins) {
   open_log(folder.open_log_file());
   log_info("train",
            context.spec.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
@@ -264,12 +264,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   if (beginning.resume) tell_moved_schedules(config, changes);
   if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, context, initial);
-  calls.begins();
-  if (!beginning.resume && context.tokens) {
-    const std::optional<WarmupResult> warmup = warm_up(context, learner, signals, calls.warms_up);
-    if (!warmup) return std::nullopt;
-    beginning.start.totals.warmup = *warmup;
-  }
+  begins();
   tell_sequence(config, context.recurrence);
   begin_files(folder, config, context, beginning);
   return beginning.start;

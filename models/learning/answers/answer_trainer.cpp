@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "models/lm/lm_weights.h"
 #include "runtime/base/rng.h"
@@ -10,6 +11,17 @@
 namespace troupe {
 
 constexpr int64_t kLogitRows = 128;  // that exist at once
+
+namespace {
+
+// With an advantage of 1 for every token: maximum likelihood.
+AlgorithmChoice likelihood() {
+  AlgorithmConfig config;
+  config.surrogate = "reinforce";
+  return choose_algorithm(config);
+}
+
+}  // namespace
 
 AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer, const AlgorithmChoice& choice,
                              const AnswerTrainerOptions& options)
@@ -22,7 +34,8 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       parallel_(options.threads),
       decoder_(model.shape, parallel_),
       token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens),
-      loss_(choice, static_cast<double>(options.answer_tokens)) {
+      loss_(choice, static_cast<double>(options.answer_tokens)),
+      likelihood_(likelihood(), static_cast<double>(options.answer_tokens)) {
   begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
   decoder_.load(decoder_weights(model_, weights_));
 }
@@ -60,7 +73,7 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, std::span<co
 
 size_t AnswerTrainer::begin_step(const AnswerBatch& batch, std::span<const float> advantages,
                                  std::span<const int64_t> groups, const UpdateSettings& settings) {
-  step_ = {.batch = &batch, .advantages = advantages, .settings = &settings};
+  step_ = {.batch = &batch, .advantages = advantages, .settings = &settings, .of = &loss_};
   for (const int64_t g : groups)
     step_.totals +=
         {.tokens = static_cast<double>(batch.answer_tokens(g)), .sequences = static_cast<double>(batch.answers_of(g))};
@@ -81,10 +94,24 @@ StepReport AnswerTrainer::apply() {
   return report;
 }
 
+StepReport AnswerTrainer::imitate(const AnswerBatch& demonstrations, double learning_rate) {
+  std::vector<int64_t> groups(static_cast<size_t>(demonstrations.groups()));
+  std::iota(groups.begin(), groups.end(), 0);
+  const std::vector<float> ones(demonstrations.tokens.size(), 1.0f);
+  const UpdateSettings settings{.rates = {.policy = learning_rate, .value = 0}, .loss = {}};
+  begin_step(demonstrations, ones, groups, settings);
+  step_.of = &likelihood_;
+  return finish_step();
+}
+
 StepReport AnswerTrainer::step(const AnswerBatch& batch, std::span<const float> advantages,
                                std::span<const int64_t> groups, const UpdateSettings& settings) {
-  const size_t parts = begin_step(batch, advantages, groups, settings);
-  for (size_t part = 0; part < parts; ++part) backward(part);
+  begin_step(batch, advantages, groups, settings);
+  return finish_step();
+}
+
+StepReport AnswerTrainer::finish_step() {
+  for (size_t part = 0; part < step_.parts.size(); ++part) backward(part);
   return apply();
 }
 
@@ -105,15 +132,15 @@ LossReport AnswerTrainer::accumulate(std::span<const int64_t> groups) {
   decoder_.forward_training(packed.inputs(), activations_, hidden_.span());
   const ChosenTokens chosen{packed.rows, packed.labels, options_.temperature};
   token_log_probs_.forward(hidden_.span(), chosen, log_probs_, entropy_);
-  const LossReport report = loss_.compute({.log_probs = log_probs_,
-                                           .entropy = entropy_,
-                                           .old_log_probs = behaviour_,
-                                           .behaviour = behaviour_,
-                                           .advantages = advantages_,
-                                           .rollout_weights = {},
-                                           .kept = {},
-                                           .offsets = packed.offsets},
-                                          step_.totals, step_.settings->loss, {d_log_probs_, d_entropy_});
+  const LossReport report = step_.of->compute({.log_probs = log_probs_,
+                                               .entropy = entropy_,
+                                               .old_log_probs = behaviour_,
+                                               .behaviour = behaviour_,
+                                               .advantages = advantages_,
+                                               .rollout_weights = {},
+                                               .kept = {},
+                                               .offsets = packed.offsets},
+                                              step_.totals, step_.settings->loss, {d_log_probs_, d_entropy_});
   const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_);
   token_log_probs_.backward(hidden_.span(), chosen, d_log_probs_, d_entropy_, d_hidden_.span(), gradients);
   decoder_.backward(packed.inputs(), activations_, d_hidden_.span(), gradients);

@@ -1,6 +1,6 @@
 #pragma once
 // AnswerTrainer: the weights of a decoder on the CPU, their optimizer, and one optimizer step on some answers. Owned by
-// a learner or a warm-up; one thread at a time, which computes on the threads of its own ParallelFor.
+// a learner; one thread at a time, which computes on the threads of its own ParallelFor.
 
 #include <cstdint>
 #include <map>
@@ -48,6 +48,9 @@ class AnswerTrainer {
   // All of it.
   StepReport step(const AnswerBatch& batch, std::span<const float> advantages, std::span<const int64_t> groups,
                   const UpdateSettings& settings);
+  // One optimizer step that makes all answers of the batch more likely: its loss is their mean negative log-likelihood
+  // per token.
+  StepReport imitate(const AnswerBatch& demonstrations, double learning_rate);
 
  private:
   // The step under way.
@@ -57,9 +60,11 @@ class AnswerTrainer {
     const UpdateSettings* settings = nullptr;
     TokenCounts totals = {};
     std::vector<std::vector<int64_t>> parts = {};  // groups
+    TokenLoss* of = nullptr;                       // computes the loss
     LossReport loss = {};
   };
 
+  StepReport finish_step();
   LossReport accumulate(std::span<const int64_t> groups);
   void use_weights();
 
@@ -72,7 +77,7 @@ class AnswerTrainer {
   ParallelFor parallel_;
   Decoder decoder_;
   TokenLogProbs token_log_probs_;
-  TokenLoss loss_;
+  TokenLoss loss_, likelihood_;
   Step step_;
   Activations activations_;
   FloatBuffer hidden_, d_hidden_;

@@ -32,6 +32,9 @@ class AnswerObjective final : public Objective {
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const AnswerStager>(); }
   std::span<const float> log_std() const override { return {}; }
   bool has_critic() const override { return false; }
+  StepReport imitate(StagedBatch& demonstrations, double learning_rate) override {
+    return trainer_.imitate(dynamic_cast<AnswerBatch&>(demonstrations), learning_rate);
+  }
   void save(std::map<std::string, Array>& /*state*/) const override {}
   std::function<void()> read(std::map<std::string, Array>& /*state*/) override {
     return [] {};

@@ -83,4 +83,10 @@ void DeviceOptimizer::load(const std::map<std::string, Array>& tensors, const st
   second_.copy_(second);
 }
 
+void DeviceOptimizer::reset() {
+  groups_ = ParameterGroups(weights_);
+  first_.zero_();
+  second_.zero_();
+}
+
 }  // namespace troupe

@@ -24,6 +24,7 @@ class DeviceOptimizer final : public OptimizerState {
 
   void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const override;
   void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
+  void reset() override;
 
  private:
   void apply_group(ParameterGroup& group, double learning_rate, double scale);

@@ -243,7 +243,7 @@ TEST_CASE("bottleneck: no samples, unless an update that is as long as the other
 TEST_CASE("bottleneck: there is no verdict in a warm-up, in which neither workers nor inference are connected") {
   StatsSnapshot s;
   CHECK_FALSE(find_bottleneck(s).what.empty());
-  s.warmup = WarmupUnderWay{.step = 3, .of = 100};
+  s.warmup = WarmupState{.step = 3, .of = 100};
   CHECK(find_bottleneck(s).what.empty());
 }
 

@@ -1,0 +1,46 @@
+#pragma once
+// Warmup: the phase of a token run before its first update, in which the run's learner takes steps on demonstrations of
+// the task. It is driven by the trainer, one step at a time. One thread.
+
+#include <cstdint>
+#include <memory>
+
+#include "actors/config/run_config.h"
+#include "actors/experience/answers/token_run.h"
+#include "models/policy.h"
+#include "runtime/stats/snapshot.h"
+
+namespace troupe {
+
+constexpr int64_t kWarmupPrompts = 64;  // held-out prompts of a check
+
+class Warmup {
+ public:
+  // `state` is that of a new run, or of the checkpoint from which the run resumes.
+  Warmup(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, const WarmupState& state);
+
+  const WarmupState& state() const { return state_; }
+  // Whether its pass@1 must be measured before the next step.
+  bool check_due() const;
+  // No step is left, and no check is due.
+  bool over() const;
+  // One step. Throws ConfigError that names the setting when the weights diverge.
+  void step(Learner& learner);
+  void add_seconds(double seconds) { state_.seconds += seconds; }
+  // The result of a check that is due: the share of the held-out prompts that the weights answer right.
+  void take_check(double pass_at_1);
+  // Ends it once it is over: the learner's optimizer begins anew. Throws ConfigError when a weight is not finite.
+  void end(Learner& learner);
+  // Throws the ConfigError of weights that have diverged, or that could not be used from the beginning.
+  [[noreturn]] void refuse(const std::string& cause) const;
+
+ private:
+  bool checks() const { return config_.warmup.pass_at_1 > 0; }
+  bool any_right() const { return state_.pass_at_1 > 0; }  // not while it is unknown
+
+  RunConfig config_;
+  std::shared_ptr<const TokenRun> tokens_;
+  WarmupState state_;
+};
+
+}  // namespace troupe
