@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "actors/experience/common/sampler.h"
 #include "actors/scorer_actor.h"
 #include "actors/worker.h"
 #include "tests/actors/one_actor.h"
