@@ -114,6 +114,18 @@ TEST_CASE(
   CHECK(f.state().pending.empty());
 }
 
+TEST_CASE("inference: a request that comes again while it is in progress is answered once") {
+  Fixture f;
+  const InferenceRequest request = f.request(5, 1);
+  f.client.tell(f.inference, request);
+  f.client.tell(f.inference, request);
+  f.run();
+  CHECK(f.state().pending.size() == 1);
+  f.serve();
+  REQUIRE(f.client.heard->replies.size() == 1);
+  CHECK(f.client.heard->replies[0].id == 5);
+}
+
 TEST_CASE("inference: requests of two actors with the same worker number are both answered") {
   Fixture f;
   f.client.tell(f.inference, f.request(5, 1));
