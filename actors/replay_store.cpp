@@ -16,9 +16,14 @@ namespace {
 // replay.filter_groups leaves out this many super-batches in a row at most.
 constexpr uint64_t kMostFiltered = 10;
 
-AnswerCounts answers_of(const UnitPlace& unit) {
+// Adds those of a unit, if it holds any.
+void add_answers(const UnitPlace& unit, uint64_t& answers, uint64_t& tokens) {
   const Rollout& rollout = *unit.stored->rollout;
-  return kind_of(rollout).answers_of(rollout, unit.get());
+  const AnswerFunctions* const functions = kind_of(rollout).answers;
+  if (functions == nullptr) return;
+  const AnswerCounts counts = functions->count_of(rollout, unit.get());
+  answers += counts.answers;
+  tokens += counts.tokens;
 }
 
 }  // namespace
@@ -64,17 +69,20 @@ bool ReplayStore::push(RolloutPtr rollout) {
   if (reported != partial.end()) partial.erase(reported);
   take_credit(it->first, it->second, *rollout);
   count(rollout->samples, rollout->env_steps, rollout->episodes);
-  const ExperienceKind& kind = kind_of(*rollout);
-  const AnswerCounts answers = kind.answers(*rollout);
-  answers_.produced += answers.answers;
-  answers_.produced_tokens += answers.tokens;
-  answers_.cut += answers.cut;
+  const AnswerFunctions* const answers = kind_of(*rollout).answers;
+  if (answers != nullptr) {
+    const AnswerCounts counts = answers->count(*rollout);
+    answers_.produced += counts.answers;
+    answers_.produced_tokens += counts.tokens;
+    answers_.cut += counts.cut;
+  }
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (units_.samples() + rollout->samples > capacity_ && units_.samples() >= super_batch_) {
     ledger_.dropped_full += rollout->samples;
     return false;
   }
-  if (config_.filter_groups && filtered_in_a_row_ < kMostFiltered * super_batch_ && kind.without_spread(*rollout)) {
+  const bool may_filter = config_.filter_groups && filtered_in_a_row_ < kMostFiltered * super_batch_;
+  if (may_filter && answers != nullptr && answers->without_spread(*rollout)) {
     ledger_.filtered += rollout->samples;
     filtered_in_a_row_ += rollout->samples;
     return true;
@@ -115,11 +123,8 @@ void ReplayStore::drop_stale() {
   const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
   units_.remove_older([&](PolicyVersion oldest) { return lag_between(oldest, version_) > bound; },
                       [&](const UnitPlace& unit) {
-                        if (!unit.get().trained && unit.get().in_flight == 0) {
-                          const AnswerCounts answers = answers_of(unit);
-                          answers_.dropped += answers.answers;
-                          answers_.dropped_tokens += answers.tokens;
-                        }
+                        if (!unit.get().trained && unit.get().in_flight == 0)
+                          add_answers(unit, answers_.dropped, answers_.dropped_tokens);
                         retire(unit.get(), ledger_.dropped_stale);
                       });
 }
@@ -227,9 +232,7 @@ void ReplayStore::trained(uint64_t index) {
     uses_total_ += entry.samples;
     if (entry.trained) continue;
     entry.trained = true;
-    const AnswerCounts answers = answers_of(unit);
-    answers_.trained += answers.answers;
-    answers_.trained_tokens += answers.tokens;
+    add_answers(unit, answers_.trained, answers_.trained_tokens);
     ledger_.waiting -= entry.samples;
     ledger_.trained += entry.samples;
   }

@@ -35,14 +35,14 @@ std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& fact
   return std::make_unique<Kind>(run, factories);
 }
 
+constexpr AnswerFunctions kAnswerFunctions{count_answers, count_answers_of, without_spread};
+
 // In the order of RolloutBody.
 constexpr ExperienceKind kKinds[] = {
     {"steps of environments", grid_misfit, most_bytes_of_grid, most_bytes_of_step_request, most_bytes_of_step_reply,
-     make_step_sampler, make_no_scorer, make_server<PolicyServer>, [](const Rollout&) { return AnswerCounts(); },
-     [](const Rollout&, const RolloutUnit&) { return AnswerCounts(); }, [](const Rollout&) { return false; }},
+     make_step_sampler, make_no_scorer, make_server<PolicyServer>, nullptr},
     {"answers", answers_misfit, most_bytes_of_answers, most_bytes_of_answer_request, most_bytes_of_answer_reply,
-     make_answer_sampler, make_task_scorer, make_server<GenerationServer>, count_answers, count_answers_of,
-     without_spread},
+     make_answer_sampler, make_task_scorer, make_server<GenerationServer>, &kAnswerFunctions},
 };
 static_assert(std::size(kKinds) == std::variant_size_v<RolloutBody>);
 static_assert(std::size(kKinds) == std::variant_size_v<RequestBody>);

@@ -16,6 +16,14 @@
 
 namespace troupe {
 
+// What replay counts of the answers in a rollout, and looks at.
+struct AnswerFunctions {
+  AnswerCounts (*count)(const Rollout& rollout);
+  AnswerCounts (*count_of)(const Rollout& rollout, const RolloutUnit& unit);
+  // Whether nothing can be learned from it because all its rewards are equal, see replay.filter_groups.
+  bool (*without_spread)(const Rollout& rollout);
+};
+
 // The functions of a kind. Those that take a rollout take one of this kind.
 struct ExperienceKind {
   const char* name;  // of what a rollout holds, in messages
@@ -31,11 +39,7 @@ struct ExperienceKind {
   std::shared_ptr<Scorer> (*make_scorer)(const RunSpec& run);
   // What an inference actor does. `run` and `factories` must live as long as the server.
   std::unique_ptr<Server> (*make_server)(const RunSpec& run, const RunFactories& factories);
-  // For the figures of answers; zeros if it holds none.
-  AnswerCounts (*answers)(const Rollout& rollout);
-  AnswerCounts (*answers_of)(const Rollout& rollout, const RolloutUnit& unit);
-  // Whether nothing can be learned from it because all its rewards are equal, see replay.filter_groups.
-  bool (*without_spread)(const Rollout& rollout);
+  const AnswerFunctions* answers;  // null: its rollouts hold none
 };
 
 const ExperienceKind& kind_of(const RunSpec& run);
