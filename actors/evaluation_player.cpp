@@ -101,7 +101,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
 }  // namespace
 
 std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context) {
-  if (context->tokens) return std::make_unique<AnswerEvaluation>(std::move(context));
+  if (is_token_run(context->config)) return std::make_unique<AnswerEvaluation>(std::move(context));
   return std::make_unique<EnvironmentEvaluation>(std::move(context));
 }
 

@@ -189,7 +189,7 @@ void on_stop(ReplaySelf self) {
 // As the config says; in a token run, the groups of answers.
 ReplayConfig replay_config(const RunContext& context) {
   ReplayConfig config = context.config.replay;
-  if (context.tokens) config.draw = "group";
+  if (is_token_run(context.config)) config.draw = "group";
   config.late = waits_for_late(context.config) ? "wait" : "drop";
   return config;
 }

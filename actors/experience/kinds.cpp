@@ -50,7 +50,7 @@ static_assert(std::size(kKinds) + 1 == std::variant_size_v<ReplyBody>);
 
 }  // namespace
 
-const ExperienceKind& kind_of(const RunSpec& run) { return kKinds[run.tokens ? 1 : 0]; }
+const ExperienceKind& kind_of(const RunSpec& run) { return kKinds[is_token_run(run.config) ? 1 : 0]; }
 
 const ExperienceKind& kind_of(const Rollout& rollout) { return kKinds[rollout.body.index()]; }
 

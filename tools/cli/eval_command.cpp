@@ -72,7 +72,7 @@ Played play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed, std
 
 void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
   const auto number = [](double x) { return format_number(x, 2); };
-  const bool answers = run.context->tokens != nullptr;
+  const bool answers = is_token_run(run.context->config);
   std::cout << printable(folder, std::string::npos) << ": " << run.context->spec.id << " after "
             << format_counted(run.version.number, "update") << ", "
             << format_counted(run.env_steps, answers ? "answer" : "environment step") << '\n'

@@ -73,7 +73,7 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
 }
 
 std::unique_ptr<Learner> learner_of(const RunContext& context) {
-  return context.tokens ? token_learner_of(context) : make_learner(context.config, context.spec);
+  return is_token_run(context.config) ? token_learner_of(context) : make_learner(context.config, context.spec);
 }
 
 }  // namespace troupe

@@ -118,7 +118,7 @@ int run_play(const PlayOptions& options) try {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: threads inherit it
   const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
-  if (run.context->tokens) {
+  if (is_token_run(run.context->config)) {
     print_answers(*run.context, *run.weights, options.episodes);
     return 0;
   }

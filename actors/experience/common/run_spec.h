@@ -16,7 +16,7 @@ struct TokenRun;
 
 struct RunSpec {
   RunConfig config;
-  std::shared_ptr<const TokenRun> tokens;  // of a token run; null = a run on an environment, which has all that follows
+  std::shared_ptr<const TokenRun> tokens;  // of a token run (is_token_run()); a run on an environment has what follows
   EnvSpec spec;
   Recurrence recurrence;
 };
