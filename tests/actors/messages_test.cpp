@@ -193,6 +193,7 @@ TEST_CASE("messages: reports and small messages round-trip") {
   CHECK(f.round_trip(WorkerHello{1, 2, 3}).samples_per_rollout == 3);
   const SpecFields spec = {{"environment", "CartPole-v1"}, {"action mask", "no"}};
   CHECK(f.round_trip(WorkerHello{1, 2, 3, spec}).spec == spec);
+  CHECK(f.round_trip(ServeRequest{1, {}, {}, "10.0.0.2", spec}).spec == spec);
   CHECK(f.round_trip(Credits{5}).count == 5);
   CHECK(f.round_trip(Pause{1, 2}).group == 2);
   CHECK(f.round_trip(Stop{"why"}).reason == "why");

@@ -1,10 +1,14 @@
 #include "actors/spec_fields.h"
 
+#include <fstream>
+
 #include "actors/run_context.h"
 #include "envs/make/make_env.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 
@@ -22,7 +26,65 @@ std::string difference(const EnvSpec& run, const EnvSpec& worker) {
   return spec_difference(spec_fields(of_run), spec_fields(of_worker)).value_or("");
 }
 
+// Of a token run on these prompts.
+SpecFields token_fields(const std::string& lines) {
+  const TempFolder folder;
+  std::ofstream(folder / "prompts.jsonl") << lines;
+  std::ofstream(folder / "held_out.jsonl") << R"({"prompt": "b", "truth": "b"})";
+  RunContext context;
+  context.config.task = {"dataset", R"({"path": ")" + (folder / "prompts.jsonl") + R"(", "held_out_path": ")" +
+                                        (folder / "held_out.jsonl") + "\"}"};
+  context.tokens = make_token_run(context.config);
+  return made_of(context);
+}
+
+std::string value_of(const SpecFields& fields, const std::string& name) {
+  for (const auto& [field, value] : fields)
+    if (field == name) return value;
+  return "missing";
+}
+
 }  // namespace
+
+TEST_CASE("made_of: equal prompts are equal in files of other places and with other white space") {
+  const SpecFields fields = token_fields(R"({"prompt": "ab", "truth": "ba"})");
+  CHECK(made_of_changes(fields, token_fields("\n{\"truth\":\"ba\",\"prompt\":\"ab\",\"id\":1}\n")).empty());
+  CHECK(value_of(fields, "tokenizer.kind") == "char");
+  CHECK(value_of(fields, kAlphabet) == "ab");
+  CHECK(value_of(fields, kTaskData).size() == 16);
+}
+
+TEST_CASE("made_of: another truth changes the hash of the prompts and nothing else") {
+  const SpecFields before = token_fields(R"({"prompt": "ab", "truth": "ba"})"),
+                   now = token_fields(R"({"prompt": "ab", "truth": "ab"})");
+  CHECK(made_of_changes(before, now) ==
+        std::vector<std::string>{std::string(kTaskData) + " was " + value_of(before, kTaskData) + " and is now " +
+                                 value_of(now, kTaskData)});
+}
+
+TEST_CASE("made_of: the first character that differs in an alphabet is named") {
+  const std::vector<std::string> changes = made_of_changes(token_fields(R"({"prompt": "ac", "truth": "ca"})"),
+                                                           token_fields(R"({"prompt": "aé", "truth": "a"})"));
+  REQUIRE(changes.size() == 3);  // also both hashes
+  CHECK(changes[1] ==
+        "tokenizer.alphabet was abc and is now abé; the first difference is character 2, \"c\" (U+0063) "
+        "and \"é\" (U+00E9)");
+  const auto joined = spec_difference({{kAlphabet, "ab"}}, {{kAlphabet, "abc"}});
+  REQUIRE(joined);
+  CHECK(*joined ==
+        "tokenizer.alphabet is abc, in the run ab; the first difference is character 2, \"c\" (U+0063) and "
+        "its end");
+}
+
+TEST_CASE("made_of: a process that does not read the base compares the rest") {
+  const SpecFields without = {{"task", "reverse"}};
+  const auto with = [](const std::string& hash) { return SpecFields{{"task", "reverse"}, {kModelBase, hash}}; };
+  CHECK(made_of_changes(with("a"), without).empty());
+  CHECK(made_of_changes(without, with("a")).empty());
+  CHECK(made_of_changes(with("a"), with("b")) == std::vector<std::string>{"model.base was a and is now b"});
+  CHECK(made_of_changes(without, {}) == std::vector<std::string>{"task was reverse and is now missing"});
+  CHECK(made_of_changes({}, without) == std::vector<std::string>{"task was missing and is now reverse"});
+}
 
 TEST_CASE("spec_fields: equal specs have no difference") {
   for (const char* id : {"CartPole-v1", "Pendulum-v1", "TokenReach", "GridWorld"})

@@ -419,6 +419,31 @@ TEST_CASE("environment: a deterministic run of a library in C has the same bytes
   CHECK(weights("here", {four + here}) == apart);
 }
 
+TEST_CASE("environment: one that has changed is refused at a resume and by eval, with both values") {
+  TempFolder folder;
+  const std::string id = hill(folder, ""), run = folder / "run", library = id.substr(std::string("lib:").size());
+  const std::string source = library.substr(0, library.rfind('.')) + ".c", changed = folder / "changed.c";
+  const auto build = [&](const std::string& from) {
+    const ProgramResult built =
+        run_program("cc -O1 -shared -fPIC -I envs/c_abi " + from + " -lm -o " + library + " 2>&1");
+    REQUIRE_MESSAGE(built.exit_code == 0, built.output);
+  };
+  REQUIRE(train_library(id, run).exit_code == 0);
+  std::string text = text_of(source);
+  const std::string limit = "max_episode_steps = 100";
+  REQUIRE(has(text, limit));
+  text.replace(text.find(limit), limit.size(), "max_episode_steps = 90");
+  std::ofstream(changed) << text;
+  build(changed);
+  for (const CommandLine& refused :
+       {train_library(id, run, set({"stop.env_steps=40000"})), CommandLine({"troupe", "eval", run})}) {
+    CHECK(refused.exit_code == 2);
+    CHECK_MESSAGE(has(refused.err, "limit of steps of an episode was 100 and is now 90"), refused.err);
+  }
+  build(source);
+  CHECK(CommandLine({"troupe", "eval", run}).exit_code == 0);
+}
+
 TEST_CASE("environment: troupe envs and eval go on when a function of a library ends its process") {
   TempFolder folder;
   const std::string good = hill(folder, "");

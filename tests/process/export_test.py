@@ -280,6 +280,28 @@ class Export(unittest.TestCase):
         self.assertIn("tokenizer.kind", self.refused(*adapters, 'task.name="chain_sum"', "--set", "task.params={}"))
         self.assertFalse((self.folder / "other").exists())
 
+    def test_a_base_that_has_changed_is_refused_at_a_resume(self):
+        for name, more in (("changed_base", {}), ("changed_frozen", {"lora": LORA})):
+            with self.subTest(name=name):
+                base = self.scaled(f"{name}_hf", {})
+                self.train(name, {"kind": "decoder", "path": str(base), **more})
+                kept = json.loads((self.folder / name / "made_of.json").read_text())["model.base"]
+                shutil.rmtree(base)
+                self.scaled(base.name, {"model.norm.weight": 2})
+                longer = ("train", f"{name}.json", "--run", name, "--set", "stop.env_steps=96")
+                self.assertIn(f"model.base was {kept} and is now ", self.refused(*longer))
+                shutil.rmtree(base)
+                self.scaled(base.name, {})
+                self.assertIn("resuming at update", self.troupe(*longer))
+
+    def test_another_tokenizer_is_not_exported(self):
+        file = self.folder / "base" / "tokenizer.json"
+        before = file.read_text()
+        self.addCleanup(file.write_text, before)
+        file.write_text(before + "\n")
+        self.assertIn("tokenizer.hash was ", self.refused("export", "none", "--hf", "another_tokenizer"))
+        self.assertFalse((self.folder / "another_tokenizer").exists())
+
     def test_a_run_with_adapters_resumes_and_its_checkpoints_are_small(self):
         more = self.troupe("train", "adapters.json", "--run", "adapters", "--set", "stop.env_steps=96")
         self.assertIn("resuming at update", more)

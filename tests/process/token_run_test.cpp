@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/process/train_process.h"
 #include "tests/support/sanitized.h"
@@ -22,7 +23,94 @@ void check_balanced(const TrainProcess& run) {
   CHECK_MESSAGE(balances(summary.at("ledger")), summary.at("ledger").dump());
 }
 
+// The file FOLDER/prompts.jsonl: reversing three of six letters, with the lines `more`.
+void write_prompts(const std::string& folder, const std::string& more = "") {
+  std::ofstream file(folder + "/prompts.jsonl");
+  const std::string letters = "abcdef";
+  for (const char a : letters)
+    for (const char b : letters)
+      for (const char c : letters)
+        file << R"({"prompt": ")" << a << b << c << R"(", "truth": ")" << c << b << a << "\"}\n";
+  file << more;
+}
+constexpr const char* kSameLetters = R"({"prompt": "abcd", "truth": "dcba"})";
+constexpr const char* kNewLetter = R"({"prompt": "0a", "truth": "a0"})";
+
+Words on_prompts(const std::string& folder) {
+  return set(
+      {"task.name=dataset", R"(task.params={"path": ")" + folder + R"(/prompts.jsonl"})", "generation.max_tokens=6"});
+}
+
+// The command must end with exit code 2 and say this.
+void check_refused(const Words& words, const std::string& part) {
+  const CommandLine command(words);
+  CHECK(command.exit_code == 2);
+  CHECK_MESSAGE(has(command.err, part), command.err);
+}
+
 }  // namespace
+
+TEST_CASE("token run: changed prompts are refused at a resume, by eval, play and export, and accepted when restored") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  const Words train = token_train_line(folder.path(), on_prompts(folder.path()) + set({"stop.updates=2"}));
+  write_prompts(folder.path());
+  REQUIRE(CommandLine(train).exit_code == 0);
+  const std::string kept = text_of(run + "/made_of.json");
+  CHECK(Json::parse(kept).at("tokenizer.alphabet") == "abcdef");
+  const std::vector<Words> uses = {
+      train, {"troupe", "eval", run}, {"troupe", "play", run}, {"troupe", "export", run, "--hf", folder / "hf"}};
+  for (const Words& use : uses) {
+    write_prompts(folder.path(), kSameLetters);
+    check_refused(use, "task.data was " + Json::parse(kept).at("task.data").get<std::string>() + " and is now ");
+    write_prompts(folder.path(), kNewLetter);
+    check_refused(use, "the first difference is character 0, \"a\" (U+0061) and \"0\" (U+0030)");
+  }
+  CHECK(text_of(run + "/made_of.json") == kept);
+  CHECK_FALSE(std::filesystem::exists(folder / "hf"));
+  write_prompts(folder.path());
+  for (const Words& use : uses) CHECK(CommandLine(use).exit_code == 0);
+}
+
+TEST_CASE("token run: a folder that does not say what its run was made of resumes, and says it then") {
+  const TempFolder folder;
+  write_prompts(folder.path());
+  const Words line = on_prompts(folder.path());
+  REQUIRE(CommandLine(token_train_line(folder.path(), line + set({"stop.updates=2"}))).exit_code == 0);
+  const std::string file = folder / "run/made_of.json", kept = text_of(file);
+  std::filesystem::remove(file);
+  REQUIRE(CommandLine(token_train_line(folder.path(), line + set({"stop.updates=3"}))).exit_code == 0);
+  CHECK(text_of(file) == kept);
+}
+
+TEST_CASE("token run: as long as a run has no checkpoint, its prompts may change") {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  write_prompts(folder.path());
+  const Words line = on_prompts(folder.path());
+  {
+    Process killed(token_train_line(folder.path(), line + set({"stop.updates=1000000"})));
+    REQUIRE(eventually([&] { return !text_of(run + "/made_of.json").empty(); }));
+    killed.signal(SIGKILL);
+    CHECK(killed.wait().value_or(-1) == 128 + SIGKILL);
+  }
+  std::filesystem::remove_all(run + "/checkpoints");
+  write_prompts(folder.path(), kNewLetter);
+  CHECK(CommandLine(token_train_line(folder.path(), line + set({"stop.updates=1"}))).exit_code == 0);
+  CHECK(json_of(run + "/made_of.json").at("tokenizer.alphabet") == "0abcdef");
+}
+
+TEST_CASE("token run: a worker and an inference process with other prompts are refused for good") {
+  const TempFolder folder;
+  write_prompts(folder.path());
+  TokenTrainProcess run(folder.path(), kEndless + on_prompts(folder.path()));
+  REQUIRE(run.makes_updates(1));
+  write_prompts(folder.path(), kSameLetters);
+  check_refused({"troupe", "worker", "--connect", run.workers_at()}, "does not fit the run: task.data is ");
+  check_refused({"troupe", "inference", "--connect", run.workers_at()}, "does not fit the run: task.data is ");
+  REQUIRE(run.makes_updates(1));
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
 
 TEST_CASE("token run: its summary has the pass@1 of the warm-up and of the end, and its records the ratio of tokens") {
   TempFolder folder;
