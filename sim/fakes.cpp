@@ -339,6 +339,7 @@ std::shared_ptr<const Stager> FakeLearner::stager() const { return std::make_sha
 UpdateReport FakeLearner::update_with(StagedBatch& staged, double) {
   if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");
   const SuperBatch& batch = static_cast<FakeStaged&>(staged).batch;
+  if (world_.scenario.config.warmup.steps > 0 && !warmed_up_) world_.violate("an update before the end of the warm-up");
   if (batch.index != updates_)
     world_.violate("update " + std::to_string(updates_) + " uses batch " + std::to_string(batch.index));
   world_.epoch = epoch_;
@@ -357,8 +358,21 @@ UpdateReport FakeLearner::update_with(StagedBatch& staged, double) {
   return report;
 }
 
+double FakeLearner::imitate(StagedBatch&, double) {
+  if (warmed_up_ || updates_ > 0) world_.violate("a warm-up step after the end of the warm-up");
+  if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("a warm-up step failed on purpose");
+  ++imitated_;
+  return 1;
+}
+
+void FakeLearner::end_warmup() {
+  if (imitated_ == 0) world_.violate("a warm-up ends without a step");
+  warmed_up_ = true;
+}
+
 LearnerState FakeLearner::save() const {
   LearnerState state;
+  state.scalars["imitated"] = static_cast<double>(imitated_);
   state.model["a"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
   state.model[kOrigin] = Array::of<int64_t>({1}, {origin_});
   state.optimizer["m"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
@@ -375,6 +389,10 @@ void FakeLearner::load(const LearnerState& state) {
   if (model != optimizer || static_cast<double>(model) != state.scalars.at("updates"))
     world_.violate("a checkpoint contains parts of several updates");
   updates_ = static_cast<uint64_t>(model);
+  imitated_ = static_cast<uint64_t>(state.scalars.at("imitated"));
+  warmed_up_ = !state.scalars.contains("warmup.checked");
+  if (imitated_ > 0 && state.scalars.at("warmup.steps") != state.scalars.at("imitated"))
+    world_.violate("a checkpoint counts other warm-up steps than its weights have had");
   origin_ = state.model.at(kOrigin).view<int64_t>()[0];
 }
 

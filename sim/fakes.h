@@ -154,6 +154,8 @@ class FakeLearner final : public WholeUpdateLearner {
   WeightsPtr snapshot(PolicyVersion version) const override;
   std::shared_ptr<const Stager> stager() const override;
   UpdateReport update_with(StagedBatch& batch, double progress) override;
+  double imitate(StagedBatch& demonstrations, double learning_rate) override;
+  void end_warmup() override;
   LearnerState save() const override;
   void begin_from(const std::map<std::string, Array>& model) override;
   void load(const LearnerState& state) override;
@@ -164,7 +166,9 @@ class FakeLearner final : public WholeUpdateLearner {
   uint32_t epoch_;
   std::shared_ptr<const Signature> signature_;
   uint64_t updates_ = 0;
-  int64_t origin_ = 0;  // the weights that it started from, see Scenario::given_weights
+  uint64_t imitated_ = 0;   // warm-up steps
+  bool warmed_up_ = false;  // the warm-up has ended
+  int64_t origin_ = 0;      // the weights that it started from, see Scenario::given_weights
 };
 
 // A snapshot whose tensors contain `version`, the last one `other`, and the number of the weights they come from.

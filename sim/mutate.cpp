@@ -106,6 +106,9 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
         weights->weights = fake_weights(version, {version.epoch, version.number - 1}, run.scenario().given_weights);
     }
   }
+  if (kind == "trainer" && m == Mutation::warmup_counted && element.content().match_elements<next_atom>()) {
+    if (TrainerState* state = trainer_of(&actor); state->warmup) ++state->version.number;
+  }
   if (kind == "worker") {
     if (m == Mutation::epoch_ignored) worker_of(&actor)->peers.epoch = 0;
     auto* reply = mutable_content<InferenceReply>(element);

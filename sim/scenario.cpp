@@ -55,6 +55,7 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::epoch_ignored, "epoch_ignored", "a resumed run draws the same prompts again", true},
     {Mutation::score_lost, "score_lost", "the scores of a group never reach its worker", true},
     {Mutation::score_moved, "score_moved", "a group gets the scores of another one", true},
+    {Mutation::warmup_counted, "warmup_counted", "a warm-up step counts as an update", true},
 };
 
 class Draw {
@@ -245,9 +246,14 @@ void draw_control(Scenario& s) {
 }
 
 // What only token runs have.
-void draw_scores(Scenario& s) {
+void draw_tokens(Scenario& s) {
   Draw scores(s.seed, "scores");
   if (scores.chance(0.3)) s.score_fails = 0.05;
+  Draw warmup(s.seed, "warm-up");
+  if (!warmup.chance(0.3) && s.mutation != Mutation::warmup_counted) return;
+  s.config.warmup.steps = warmup.between(1, 6);
+  s.config.warmup.batch = 2;
+  s.config.warmup.pass_at_1 = warmup.chance(0.5) ? 0.5 : 0;
 }
 
 }  // namespace
@@ -280,7 +286,7 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation, RunKind kind) {
     s.nodes = draw.between(0, 2);
     s.schedule = static_cast<Schedule>(draw.between(0, 2));
     draw_faults(draw, s);
-    tokens ? draw_scores(s) : draw_control(s);
+    tokens ? draw_tokens(s) : draw_control(s);
     Draw weights(seed, "weights");
     draw_weights(weights, s);
     if (s.config.workers.count + s.nodes == 0) continue;

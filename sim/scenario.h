@@ -57,6 +57,7 @@ enum class Mutation : uint8_t {
   epoch_ignored,
   score_lost,
   score_moved,
+  warmup_counted,
 };
 
 struct MutationInfo {

@@ -35,6 +35,8 @@ struct Heard {
   std::vector<uint64_t> evaluated;           // updates of the policies to be evaluated
   std::vector<EvaluationProgress> progress;  // of evaluations
   std::vector<SnapshotMessage> snapshots;
+  std::vector<WarmupState> warmup;
+  uint64_t weights = 0;  // snapshots of weights
   uint64_t batches_asked = 0;
   uint32_t credits = 0;
   std::vector<caf::error> exits;  // reasons of exit messages; they do not end the peer
@@ -61,7 +63,8 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [](const InferenceReport&) {},
       [](const Applied&) {},
       [heard](next_atom) { ++heard->batches_asked; },
-      [](const WeightsMessage&) {},
+      [heard](const WeightsMessage&) { ++heard->weights; },
+      [heard](const WarmupMessage& message) { heard->warmup.push_back(message.state); },
       [heard](const UpdateMessage& update) { heard->updates.push_back(update); },
       [heard](const TrainingEnded& ended) { heard->ended.push_back(ended); },
       [heard](const CheckpointMessage& message) { heard->checkpoints.push_back(message); },

@@ -26,11 +26,18 @@ class RecordingLearner final : public sim::WholeUpdateLearner {
     seen.push_back(progress);
     return report;
   }
+  double imitate(StagedBatch&, double rate) override {
+    rates.push_back(rate);
+    return 2;
+  }
+  void end_warmup() override { warmed_up = true; }
   LearnerState save() const override { return fake_.save(); }
   void begin_from(const std::map<std::string, Array>& model) override { fake_.begin_from(model); }
   void load(const LearnerState& state) override { fake_.load(state); }
 
   std::vector<double> seen;
+  std::vector<double> rates;  // of warm-up steps
+  bool warmed_up = false;
   UpdateReport report{.steps = 1};
 
  private:
@@ -48,6 +55,7 @@ RunConfig limited(double seconds, int64_t updates = 0) {
 struct Fixture : OneActor {
   explicit Fixture(const RunConfig& config, const ReplayStart& start = {})
       : OneActor(config), learner(std::make_shared<RecordingLearner>(world)) {
+    if (config.warmup.steps > 0) context->tokens = sim::fake_token_run(world);
     const auto all = add_peer();
     trainer =
         keep(system->spawn(troupe::trainer, RunContextPtr(context), std::shared_ptr<Learner>(learner), start,
@@ -302,4 +310,116 @@ TEST_CASE("trainer: the evaluations that an earlier start left open are made fir
   Fixture f(config, start);
   CHECK(f.peer.heard->evaluated == std::vector<uint64_t>{20, 40});
   CHECK(f.peer.heard->batches_asked == 1);  // training does not wait for them
+}
+
+namespace {
+
+RunConfig warming_up(int64_t steps, double pass_at_1) {
+  RunConfig config = limited(0, 100);
+  config.warmup = {.steps = steps, .batch = 2, .learning_rate = 0.5, .pass_at_1 = pass_at_1};
+  return config;
+}
+
+Evaluation check_of(double success_rate, bool not_finite = false) {
+  Evaluation check;
+  check.of_warmup = true;
+  check.success_rate = success_rate;
+  check.not_finite = not_finite;
+  if (not_finite) check.error = "logits are not finite";
+  return check;
+}
+
+}  // namespace
+
+TEST_CASE("trainer: nothing is published and no super-batch asked for before the warm-up is over") {
+  Fixture f(warming_up(3, 0));
+  CHECK(f.learner->rates == std::vector<double>{0.5, 0.5, 0.5});
+  CHECK(f.learner->warmed_up);
+  CHECK(f.learner->seen.empty());
+  const Heard& heard = *f.peer.heard;
+  REQUIRE(heard.warmup.size() == 5);  // at the start, after each step, and at the end
+  CHECK(heard.warmup.front().step == 0);
+  CHECK(heard.warmup.back().step == 3);
+  CHECK(heard.warmup.back().loss == 2.0);
+  CHECK(heard.warmup.back().complete);
+  CHECK_FALSE(heard.warmup[3].complete);
+  CHECK(heard.weights == 1);
+  CHECK(heard.batches_asked == 1);
+  REQUIRE(heard.checkpoints.size() == 1);
+  CHECK(heard.checkpoints[0].version.number == 0);
+  CHECK(heard.checkpoints[0].learner->scalars.at("warmup.steps") == 3.0);
+  CHECK_FALSE(heard.checkpoints[0].learner->scalars.contains("warmup.checked"));
+}
+
+TEST_CASE("trainer: the warm-up waits for its checks, and ends when enough prompts are answered right") {
+  Fixture f(warming_up(100, 0.5));
+  const Heard& heard = *f.peer.heard;
+  const auto check = [&](double right) {
+    f.peer.tell(f.trainer, check_of(right));
+    f.run();
+  };
+  CHECK(f.learner->rates.size() == 5);
+  CHECK(heard.evaluated == std::vector<uint64_t>{0});
+  check(0);  // none is right: the next check is after five steps
+  CHECK(f.learner->rates.size() == 10);
+  check(0.2);  // some are right: the next check is after one step
+  CHECK(f.learner->rates.size() == 11);
+  CHECK(heard.weights == 0);
+  CHECK(heard.batches_asked == 0);
+  check(0.5);
+  CHECK(f.learner->rates.size() == 11);
+  CHECK(heard.evaluated.size() == 3);
+  CHECK(heard.warmup.back().pass_at_1 == 0.5);
+  CHECK(heard.warmup.back().complete);
+  CHECK(heard.weights == 1);
+  CHECK(heard.batches_asked == 1);
+}
+
+TEST_CASE("trainer: a warm-up that is stopped is saved, and goes on where it was") {
+  ReplayStart start;
+  {
+    Fixture f(warming_up(100, 0.5));
+    f.peer.tell(f.trainer, Stop{"interrupted"});
+    f.run();
+    const Heard& heard = *f.peer.heard;
+    REQUIRE(heard.ended.size() == 1);
+    CHECK(heard.ended[0].reason == "interrupted");
+    CHECK(heard.weights == 0);
+    REQUIRE(heard.checkpoints.size() == 1);
+    CHECK(heard.checkpoints[0].last);
+    const auto& scalars = heard.checkpoints[0].learner->scalars;
+    CHECK(scalars.at("warmup.steps") == 5.0);
+    CHECK(scalars.at("warmup.checked") == 0.0);
+    start.warmup = {.step = 5, .checked = 0};
+    f.peer.tell(f.trainer, check_of(1));  // comes too late
+    f.run();
+    CHECK(heard.weights == 0);
+  }
+  Fixture f(warming_up(100, 0.5), start);
+  CHECK(f.learner->rates.empty());
+  CHECK(f.peer.heard->evaluated.size() == 1);
+  f.peer.tell(f.trainer, check_of(0.1));
+  f.run();
+  CHECK(f.learner->rates.size() == 1);
+  CHECK(f.peer.heard->warmup.back().step == 6);
+}
+
+TEST_CASE("trainer: a warm-up that diverges ends the run without a checkpoint") {
+  Fixture f(warming_up(100, 0.5));
+  f.peer.tell(f.trainer, check_of(0, true));
+  f.run();
+  const Heard& heard = *f.peer.heard;
+  REQUIRE(heard.ended.size() == 1);
+  CHECK(heard.ended[0].error ==
+        "warmup.policy_lr: 0.5 makes the warm-up diverge: logits are not finite after 5 steps; use a smaller rate");
+  CHECK_FALSE(heard.ended[0].weights);
+  CHECK(heard.checkpoints.empty());
+}
+
+TEST_CASE("trainer: a run without a warm-up has no word of it in its checkpoints") {
+  Fixture f(limited(0, 1));
+  f.update();
+  REQUIRE(f.peer.heard->checkpoints.size() == 1);
+  for (const auto& [name, value] : f.peer.heard->checkpoints[0].learner->scalars)
+    CHECK(name.find("warmup") == std::string::npos);
 }
