@@ -96,7 +96,7 @@ bool has_mujoco() {
 }  // namespace
 
 TEST_CASE("configs: mujoco/half_cheetah_1m runs") {
-  if (has_mujoco()) check_learns({.config = "mujoco/half_cheetah_1m", .least = 3000, .seeds = 1});
+  if (has_mujoco()) check_learns({.config = "mujoco/half_cheetah_1m", .least = 1500, .seeds = 1});
 }
 
 TEST_CASE("configs: mujoco/hopper_1m hops") {
@@ -104,5 +104,5 @@ TEST_CASE("configs: mujoco/hopper_1m hops") {
 }
 
 TEST_CASE("configs: mujoco/walker2d_1m walks") {
-  if (has_mujoco()) check_learns({.config = "mujoco/walker2d_1m", .least = 3000, .seeds = 1});
+  if (has_mujoco()) check_learns({.config = "mujoco/walker2d_1m", .least = 1500, .seeds = 1});
 }

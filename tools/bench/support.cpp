@@ -32,6 +32,7 @@ StatsActor::behavior_type silent_stats(StatsActor::pointer) {
           [](const CheckpointMessage&) {},
           [](const Evaluation&) {},
           [](const EvaluationProgress&) {},
+          [](const WarmupMessage&) {},
           [](const ReceiverGone&) {},
           [](const LaunchedWorkers&) {},
           [](beat_atom) {},
