@@ -55,18 +55,6 @@ class StillPolicy final : public FirstAction {
   std::shared_ptr<const Signature> signature_;
   std::shared_ptr<Versions> loaded_;
 };
-}
-using Policy::values;
-Array values(const Arrays& observations, const Array&) override {
-  return Array(DType::f32, {observations[0].second.dim(0)});
-}
-
-private:
-std::shared_ptr<const Signature> signature_;
-EnvSpec spec_;
-std::shared_ptr<Versions> loaded_;
-}
-;
 
 class StillStager final : public Stager {
  public:

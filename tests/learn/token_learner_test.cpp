@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/experience/answers/generation_scheduler.h"
-#include "models/learning/answers/lm_learner.h"
+#include "models/learning/answers/answer_learner.h"
 #include "models/lm/lm_generator.h"
 #include "runtime/base/rng.h"
 #include "tasks/make_task.h"
@@ -171,7 +171,7 @@ TEST_CASE("token learner: reverses 4 digits after a warm-up on demonstrations an
   generator->load(*warmup.weights().snapshot({0, 0}));
   const double before = sample(world, *generator, 200, 1, Split::held_out, true, 0).right;
 
-  const auto learner = make_lm_learner(config, world.shape, options);
+  const auto learner = make_answer_learner(config, world.shape, options);
   learner->begin_from(warmup.weights().save());
   for (uint64_t update = 0; update < kUpdates; ++update) {
     generator->load(*learner->snapshot({1, update}));

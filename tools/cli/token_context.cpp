@@ -2,7 +2,7 @@
 
 #include <iostream>
 
-#include "models/learning/answers/lm_learner.h"
+#include "models/learning/answers/answer_learner.h"
 #include "models/lm/lm_config.h"
 #include "models/lm/lm_generator.h"
 #include "models/lm/lm_model.h"
@@ -54,7 +54,7 @@ void add_generators(RunContext& context) {
 }
 
 std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
-  return make_lm_learner(context.config, *context.language_model, trainer_options(context.config, *context.tokens));
+  return make_answer_learner(context.config, *context.language_model, trainer_options(context.config, *context.tokens));
 }
 
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count) {

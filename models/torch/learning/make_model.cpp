@@ -1,7 +1,7 @@
 #include "models/torch/learning/make_model.h"
 
 #include "models/learning/environment_rules.h"
-#include "models/torch/learning/policy_learner.h"
+#include "models/torch/learning/network_learner.h"
 #include "models/torch/network_policy.h"
 
 namespace troupe {
@@ -13,7 +13,7 @@ std::unique_ptr<Policy> make_policy(const LearnerConfig& config, const EnvSpec& 
 
 std::unique_ptr<Learner> make_learner(const LearnerConfig& config, const EnvSpec& env) {
   check_fit(config, env);
-  return make_policy_learner(config, env);
+  return make_network_learner(config, env);
 }
 
 }  // namespace troupe

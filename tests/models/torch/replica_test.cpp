@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/torch/learning/policy_learner.h"
+#include "models/torch/learning/network_learner.h"
 #include "tests/models/learning/batches.h"
 #include "tests/support/torch_test.h"
 
@@ -63,15 +63,15 @@ TEST_CASE("replica: a learner starts with the weights of its seed, whether it fi
   const auto weights = initial_weights(config.model, spec, config.seed).save();
   for (const bool device_form : {false, true}) {
     const LearnerOptions options = {.reducer = {}, .device_form = device_form};
-    const auto saved = make_policy_learner(config, spec, options);
+    const auto saved = make_network_learner(config, spec, options);
     CHECK((saved->save().model == weights));
-    const auto published = make_policy_learner(config, spec, options);
+    const auto published = make_network_learner(config, spec, options);
     WeightBlock block(*published->published_signature());
     block.load(*published->snapshot({0, 1}));
     CHECK((block.save() == weights));
     const auto policy = make_policy(config, spec);
     const SuperBatch batch = whole_batch(random_rollout(spec, *policy, 4, 3, 1));
-    const auto trained = make_policy_learner(config, spec, options);
+    const auto trained = make_network_learner(config, spec, options);
     update_with(*trained, batch);
     update_with(*saved, batch);
     CHECK((trained->save().model == saved->save().model));

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "models/torch/learning/policy_learner.h"
+#include "models/torch/learning/network_learner.h"
 #include "models/weights/weight_block.h"
 #include "tests/models/learning/batches.h"
 #include "tests/support/test.h"
@@ -17,7 +17,7 @@ namespace troupe::test {
 
 inline std::unique_ptr<Learner> learner_of(const RunConfig& config, const EnvSpec& spec, bool device_form,
                                            std::shared_ptr<GradientReducer> reducer = {}) {
-  return make_policy_learner(config, spec, {.reducer = std::move(reducer), .device_form = device_form});
+  return make_network_learner(config, spec, {.reducer = std::move(reducer), .device_form = device_form});
 }
 
 // The largest difference divided by the largest number, over all tensors.

@@ -40,7 +40,7 @@ TEST_CASE("value head: the names of its tensors do not affect training") {
       const auto usual = learner_of(config, spec, device_form);
       const LearnerOptions options = {
           .reducer = {}, .network = linear_network(config.model, spec), .device_form = device_form};
-      const auto other = make_policy_learner(config, spec, options);
+      const auto other = make_network_learner(config, spec, options);
       other->begin_from(renamed(usual->save().model));
       const auto policy = make_policy(config, spec);
       for (uint64_t update = 1; update <= 3; ++update) {

@@ -1,4 +1,4 @@
-#include "models/torch/learning/policy_learner.h"
+#include "models/torch/learning/network_learner.h"
 
 #include <algorithm>
 #include <array>
@@ -206,8 +206,8 @@ std::function<void()> NetworkObjective::read(std::map<std::string, Array>& state
 
 }  // namespace
 
-std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env,
-                                             const LearnerOptions& options) {
+std::unique_ptr<Learner> make_network_learner(const LearnerConfig& config, const EnvSpec& env,
+                                              const LearnerOptions& options) {
   return make_update_learner(config, std::make_unique<NetworkObjective>(config, env, options));
 }
 

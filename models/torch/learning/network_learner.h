@@ -21,7 +21,7 @@ struct LearnerOptions {
   bool device_form = false;
 };
 
-std::unique_ptr<Learner> make_policy_learner(const LearnerConfig& config, const EnvSpec& env,
-                                             const LearnerOptions& options = {});
+std::unique_ptr<Learner> make_network_learner(const LearnerConfig& config, const EnvSpec& env,
+                                              const LearnerOptions& options = {});
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-#include "models/learning/answers/lm_learner.h"
+#include "models/learning/answers/answer_learner.h"
 
 #include <functional>
 #include <memory>
@@ -79,8 +79,8 @@ std::optional<size_t> AnswerObjective::begin_step(size_t minibatch, const Update
 
 }  // namespace
 
-std::unique_ptr<Learner> make_lm_learner(const LearnerConfig& config, const LmModel& model,
-                                         const AnswerTrainerOptions& options) {
+std::unique_ptr<Learner> make_answer_learner(const LearnerConfig& config, const LmModel& model,
+                                             const AnswerTrainerOptions& options) {
   return make_update_learner(config, std::make_unique<AnswerObjective>(config, model, options));
 }
 

@@ -11,7 +11,7 @@
 namespace troupe {
 
 // Throws ConfigError naming the setting of the section "algorithm" that is wrong.
-std::unique_ptr<Learner> make_lm_learner(const LearnerConfig& config, const LmModel& model,
-                                         const AnswerTrainerOptions& options);
+std::unique_ptr<Learner> make_answer_learner(const LearnerConfig& config, const LmModel& model,
+                                             const AnswerTrainerOptions& options);
 
 }  // namespace troupe

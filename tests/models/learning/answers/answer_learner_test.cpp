@@ -1,6 +1,6 @@
 // The learner and the generator of language models together: what one samples the other trains on.
 
-#include "models/learning/answers/lm_learner.h"
+#include "models/learning/answers/answer_learner.h"
 
 #include <algorithm>
 #include <cmath>
@@ -93,12 +93,12 @@ LmGeneratorOptions slots(double temperature, int threads) {
 
 }  // namespace
 
-TEST_CASE("lm_learner: answers trained with the weights that sampled them have a ratio of exactly 1") {
+TEST_CASE("answer_learner: answers trained with the weights that sampled them have a ratio of exactly 1") {
   for (const LmFamily family : kFamilies)
     for (const double temperature : {1.0, 0.7}) {
       const LmShape shape = tiny_shape(family, 3);
       for (const int64_t micro : {0, 9}) {
-        const auto learner = make_lm_learner(
+        const auto learner = make_answer_learner(
             config_of(2), shape,
             {.seed = 2, .temperature = temperature, .answer_tokens = 13, .micro_batch_tokens = micro, .threads = 2});
         const auto generator = make_lm_generator(shape, slots(temperature, 1));
@@ -115,10 +115,11 @@ TEST_CASE("lm_learner: answers trained with the weights that sampled them have a
 }
 
 TEST_CASE(
-    "lm_learner: adapters are trained with a ratio of exactly 1, also after new weights, and nothing else is sent") {
+    "answer_learner: adapters are trained with a ratio of exactly 1, also after new weights, and nothing else is "
+    "sent") {
   for (const LmFamily family : kFamilies) {
     const LmModel model = lora_model(tiny_shape(family, 3), 4, 8);
-    const auto learner = make_lm_learner(config_of(2), model, {.seed = 2, .answer_tokens = 13, .threads = 2});
+    const auto learner = make_answer_learner(config_of(2), model, {.seed = 2, .answer_tokens = 13, .threads = 2});
     const auto generator = make_lm_generator(model, slots(1.0, 1));
     for (uint64_t update = 0; update < 3; ++update) {
       const WeightsPtr weights = learner->snapshot({1, update});
@@ -133,13 +134,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("lm_learner: ids that the tokenizer lacks are never drawn, and have no part in probabilities or gradients") {
+TEST_CASE(
+    "answer_learner: ids that the tokenizer lacks are never drawn, and have no part in probabilities or gradients") {
   for (const LmFamily family : kFamilies) {
     LmModel model = tiny_shape(family, 3);
     model.tokens = model.shape.vocabulary - 5;
     const int64_t drawable = model.tokens, hidden = model.shape.hidden;
     // A state whose output layer prefers the ids that the tokenizer lacks.
-    const auto learner = make_lm_learner(config_of(2), model, {.seed = 2, .answer_tokens = 13, .threads = 2});
+    const auto learner = make_answer_learner(config_of(2), model, {.seed = 2, .answer_tokens = 13, .threads = 2});
     LearnerState state = learner->save();
     const std::string output = model.shape.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
     const std::span<float> rows = state.model.at(output).mutable_view<float>();
@@ -167,7 +169,7 @@ TEST_CASE("lm_learner: ids that the tokenizer lacks are never drawn, and have no
 
 TEST_CASE("lm_generator: the greedy token, and the distribution, are those among the ids of the tokenizer") {
   LmModel model = tiny_shape(LmFamily::llama, 6);
-  const auto learner = make_lm_learner(config_of(1), model, {.seed = 1, .answer_tokens = 13});
+  const auto learner = make_answer_learner(config_of(1), model, {.seed = 1, .answer_tokens = 13});
   const std::vector<int32_t> prompt = random_ids(model.shape, 4, 1);
   const std::vector<TokenDraw> draws = {{1, 0, true}};
   const GeneratorPart part{.prompt = 0, .tokens = prompt, .draws = draws};
@@ -184,19 +186,19 @@ TEST_CASE("lm_generator: the greedy token, and the distribution, are those among
   CHECK(greedy(1).log_prob == 0.0f);
 }
 
-TEST_CASE("lm_learner: weights of adapters of another frozen model are refused") {
+TEST_CASE("answer_learner: weights of adapters of another frozen model are refused") {
   const LmModel model = lora_model(tiny_shape(LmFamily::llama, 3), 4, 8);
   LmModel other = model;
   other.frozen = std::make_shared<FrozenWeights>(WeightBlock(lm_signature(model.shape)), "fedcba9876543210");
-  const auto learner = make_lm_learner(config_of(2), model, {.seed = 2, .answer_tokens = 13});
+  const auto learner = make_answer_learner(config_of(2), model, {.seed = 2, .answer_tokens = 13});
   const auto generator = make_lm_generator(other, slots(1.0, 1));
   CHECK_THROWS_AS(generator->load(*learner->snapshot({1, 0})), ConfigError);
 }
 
-TEST_CASE("lm_learner: another temperature, or other weights, give other ratios") {
+TEST_CASE("answer_learner: another temperature, or other weights, give other ratios") {
   const LmShape shape = tiny_shape(LmFamily::llama, 3);
-  const auto learner = make_lm_learner(config_of(2), shape, {.seed = 2, .temperature = 1.0, .answer_tokens = 13});
-  const auto other = make_lm_learner(config_of(2), shape, {.seed = 3, .temperature = 1.0, .answer_tokens = 13});
+  const auto learner = make_answer_learner(config_of(2), shape, {.seed = 2, .temperature = 1.0, .answer_tokens = 13});
+  const auto other = make_answer_learner(config_of(2), shape, {.seed = 3, .temperature = 1.0, .answer_tokens = 13});
   for (const double temperature : {1.0, 0.5}) {
     const auto generator = make_lm_generator(shape, slots(temperature, 1));
     generator->load(*(temperature == 1.0 ? other : learner)->snapshot({1, 0}));
@@ -205,7 +207,7 @@ TEST_CASE("lm_learner: another temperature, or other weights, give other ratios"
   }
 }
 
-TEST_CASE("lm_learner: a restored learner continues with the same bits") {
+TEST_CASE("answer_learner: a restored learner continues with the same bits") {
   const LmShape shape = tiny_shape(LmFamily::qwen3, 4);
   LearnerConfig config = config_of(5);
   config.trainer.epochs = 2;
@@ -213,7 +215,7 @@ TEST_CASE("lm_learner: a restored learner continues with the same bits") {
   config.algorithm.kl_coef = 0.1;
   config.algorithm.kl_controller = "adaptive";
   const AnswerTrainerOptions options{.seed = 5, .answer_tokens = 13};
-  const auto first = make_lm_learner(config, shape, options), second = make_lm_learner(config, shape, options);
+  const auto first = make_answer_learner(config, shape, options), second = make_answer_learner(config, shape, options);
   const auto update = [&](Learner& learner, uint64_t seed) {
     return learner.update(*learner.stager()->stage(whole(random_answers(6, shape.vocabulary, seed))), 0.1);
   };
@@ -226,9 +228,9 @@ TEST_CASE("lm_learner: a restored learner continues with the same bits") {
   CHECK(a.scalars == b.scalars);
 }
 
-TEST_CASE("lm_learner: a state that does not fit is refused and changes nothing") {
+TEST_CASE("answer_learner: a state that does not fit is refused and changes nothing") {
   const LmShape shape = tiny_shape(LmFamily::llama, 4);
-  const auto learner = make_lm_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
+  const auto learner = make_answer_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
   const LearnerState good = learner->save();
   LearnerState bad = good;
   bad.model.at("model.norm.weight") = Array(DType::f32, {1});
@@ -239,9 +241,9 @@ TEST_CASE("lm_learner: a state that does not fit is refused and changes nothing"
   CHECK(learner->save().model == good.model);
 }
 
-TEST_CASE("lm_learner: a log-probability that is not finite skips the step") {
+TEST_CASE("answer_learner: a log-probability that is not finite skips the step") {
   const LmShape shape = tiny_shape(LmFamily::llama, 4);
-  const auto learner = make_lm_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
+  const auto learner = make_answer_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
   const LearnerState before = learner->save();
   auto rollout = random_answers(3, shape.vocabulary, 1);
   rollout->answers().log_probs.mutable_view<float>()[0] = std::nanf("");
@@ -259,7 +261,7 @@ TEST_CASE("lm_generator: a prompt and an answer that exceed the model's position
 
 TEST_CASE("lm_generator: draws follow the distribution, and greedy draws take the most likely token") {
   const LmShape shape = tiny_shape(LmFamily::qwen2, 6);
-  const auto learner = make_lm_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
+  const auto learner = make_answer_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
   const auto generator = make_lm_generator(shape, slots(1.0, 1));
   generator->load(*learner->snapshot({1, 0}));
   const std::vector<int32_t> prompt = random_ids(shape, 4, 1);
@@ -286,8 +288,8 @@ TEST_CASE("update_learner: updates in pieces, those of two learners in turns, ar
   LearnerConfig config = config_of(3);
   config.trainer.epochs = config.trainer.minibatches = 2;
   const AnswerTrainerOptions options{.seed = 5, .answer_tokens = 13, .micro_batch_tokens = 16};
-  const auto at_once = make_lm_learner(config, shape, options);
-  const auto first = make_lm_learner(config, shape, options), second = make_lm_learner(config, shape, options);
+  const auto at_once = make_answer_learner(config, shape, options);
+  const auto first = make_answer_learner(config, shape, options), second = make_answer_learner(config, shape, options);
   for (uint64_t update = 0; update < 2; ++update) {
     const auto batches = [&] { return at_once->stager()->stage(whole(random_answers(4, shape.vocabulary, update))); };
     const auto a = batches(), b = batches(), c = batches();
@@ -310,7 +312,7 @@ TEST_CASE("update_learner: updates in pieces, those of two learners in turns, ar
 
 TEST_CASE("update_learner: an update under way refuses everything else, and pieces out of order") {
   const LmShape shape = tiny_shape(LmFamily::llama, 4);
-  const auto learner = make_lm_learner(config_of(1), shape, {.seed = 5, .answer_tokens = 13});
+  const auto learner = make_answer_learner(config_of(1), shape, {.seed = 5, .answer_tokens = 13});
   CHECK_THROWS_AS(learner->advance(), InvariantError);
   CHECK_THROWS_AS(learner->finish(), InvariantError);
   const LearnerState before = learner->save();
