@@ -17,8 +17,7 @@ constexpr const char* kFailedEvaluations = "stats.failed_evaluations";
 constexpr const char* kOpenEvaluations = "stats.open_evaluations";
 constexpr const char* kElapsed = "stats.elapsed_seconds";
 constexpr double kMostElapsedSeconds = 1e10;  // 300 years
-// Only of runs with a warm-up.
-constexpr const char* kWarmupSteps = "warmup.steps";
+// Only of runs with a warm-up, as kWarmupSteps.
 constexpr const char* kWarmupSeconds = "warmup.seconds";
 constexpr const char* kWarmupPassAt1 = "warmup.pass_at_1";
 constexpr const char* kWarmupChecked = "warmup.checked";  // only while it is under way

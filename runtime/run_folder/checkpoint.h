@@ -23,6 +23,9 @@
 
 namespace troupe {
 
+// The scalar that a checkpoint has when its weights were trained before the first update: the number of those steps.
+inline constexpr const char* kWarmupSteps = "warmup.steps";
+
 // Everything a run needs to go on as if it had never stopped.
 struct Checkpoint {
   PolicyVersion version;

@@ -87,7 +87,7 @@ constexpr const char* kFinished = "after the first episode";
 constexpr const char* kEvaluated = "after the first evaluation";
 constexpr const char* kFailed = "once an evaluation of this start has failed (deterministic runs: of the run)";
 constexpr const char* kEvaluating = "during an evaluation, not in deterministic runs";
-constexpr const char* kWarmingUp = "during the warm-up of a token run, not in deterministic runs";
+constexpr const char* kWarmingUp = "during the warm-up of a token run";
 
 constexpr std::array kFields = {
     SnapshotField{kProgress, "elapsed_seconds", "elapsed_seconds", "s", kTimed,
@@ -359,7 +359,7 @@ constexpr std::array kFields = {
                   "mean negative log-likelihood per token of the demonstrations of its last step",
                   of_warmup<&WarmupState::loss>},
     SnapshotField{kWarmup, "warmup.pass_at_1", "warmup_pass_at_1_ratio", "0 to 1",
-                  "the same, once it was measured, not in deterministic runs",
+                  "the same, once it was measured",
                   "share of 64 held-out prompts that are answered right (`warmup.pass_at_1`)",
                   of_warmup<&WarmupState::pass_at_1>},
 };

@@ -144,6 +144,7 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"epoch_ignored", "draws the same prompts again"},
       {"score_lost", "groups that nobody computes"},
       {"score_moved", "does not have the score that its task gives it"},
+      {"warmup_counted", "weights after 0 updates have version"},
       {"start_forgotten", "wrong mark for the start of an episode"},
   };
   for (const MutationInfo& info : mutations()) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "runtime/base/text_format.h"
 #include "tests/process/train_process.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/test.h"
@@ -183,9 +184,16 @@ TEST_CASE("token run: a signal stops the warm-up, which is saved, and the next s
   const uint64_t step = first.at("warmup").at("steps");
   CHECK(step > 0);
   CHECK(first.at("updates") == 0);
+  {
+    // Another run would lose the warm-up.
+    Process other(token_train_line(folder.path(), set({"warmup.steps=1000000", "seed=77"})));
+    CHECK(other.wait().value_or(-1) == 2);
+    CHECK(has(other.err(), "cannot resume: seed was "));
+    CHECK(checkpoints_of(folder / "run") == std::vector<uint64_t>{0});
+  }
   TokenTrainProcess run(folder.path(), set({"warmup.steps=" + std::to_string(step + 2), "stop.updates=1"}));
   REQUIRE(run.process().wait().value_or(-1) == 0);
-  CHECK(has(run.process().out(), "resuming at update 0, in the warm-up after step " + std::to_string(step) + '\n'));
+  CHECK(has(run.process().out(), "resuming at update 0, in the warm-up after step " + format_count(step) + '\n'));
   CHECK(run.summary().at("warmup").at("steps") == step + 2);
   CHECK(run.summary().at("updates") == 1);
   check_balanced(run);
@@ -196,7 +204,8 @@ TEST_CASE("token run: killed and interrupted, it resumes where its last checkpoi
   uint64_t updates = 0;
   {
     TokenTrainProcess run(folder.path(), kEndless + set({"warmup.steps=20"}));
-    REQUIRE(eventually([&] { return !checkpoints_of(run.folder()).empty(); }));
+    const auto saved = [&] { return checkpoints_of(run.folder()); };
+    REQUIRE(eventually([&] { return !saved().empty() && saved().back() > 0; }));
     run.process().signal(SIGKILL);
     CHECK(run.process().wait().value_or(-1) == 128 + SIGKILL);
     updates = checkpoints_of(run.folder()).back();
