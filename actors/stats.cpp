@@ -119,13 +119,12 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
         take_early(self, *context, recorder);
       },
       [self](const EvaluationProgress& progress) { self->state.core->add(progress); },
-      [self, recorder](const WarmupMessage& message) {
+      [self, context, recorder](const WarmupMessage& message) {
         StatsCore& core = *self->state.core;
         core.add(message.state);
-        if (!message.state.complete) return;
-        core.begin_training(self->clock().now());
-        show(self, recorder);
-        core.end_warmup();
+        if (message.state.complete) core.begin_training(self->clock().now());
+        if (message.state.complete || context->deterministic) show(self, recorder);  // others show it at each beat
+        if (message.state.complete) core.end_warmup();
       },
       [self](const ReceiverGone& gone) { self->state.core->add(gone); },
       [self](const LaunchedWorkers& workers) { self->state.core->add(workers); },

@@ -54,7 +54,8 @@ bool checkpoint_due(const TrainerState& st) { return checkpoint_due(st.context->
 void checkpoint(TrainerSelf self, bool last) {
   auto& st = self->state;
   LearnerState learner = st.learner->save();
-  if (st.context->config.stop.seconds > 0) learner.scalars[kTimeProgress] = time_used(self);
+  if (st.context->config.stop.seconds > 0)
+    learner.scalars[kTimeProgress] = st.warmup ? st.start.time_progress : time_used(self);
   put_warmup(st.warmup ? st.warmup->state() : st.start.warmup, learner.scalars);
   CheckpointMessage message;
   message.learner = std::make_shared<const LearnerState>(std::move(learner));
@@ -146,6 +147,8 @@ void go_on(TrainerSelf self, WeightsPtr weights) {
 void on_written(TrainerSelf self) {
   auto& st = self->state;
   st.checkpoint_open = false;
+  if (std::exchange(st.warmup_owed, false) && st.version.number == 0 && !st.ended)
+    return checkpoint(self, /*last=*/false);
   if (st.ended || !st.checkpoint_owed) return;
   count_wait(self);
   st.checkpoint_owed = false;
@@ -171,23 +174,35 @@ void begin_training(TrainerSelf self) {
   ask(self);
 }
 
-// Saves the warm-up every checkpoint.every_updates steps, and at its end. A deterministic run saves it only when it is
-// stopped.
+// Saves the warm-up every checkpoint.every_updates steps and at its end; in deterministic runs only when stopped.
 void save_warmup_if_due(TrainerSelf self) {
   auto& st = self->state;
   const WarmupState& warmup = st.warmup ? st.warmup->state() : st.start.warmup;
-  if (st.context->deterministic || st.checkpoint_open) return;
-  if (warmup.complete || due(warmup.step, st.context->config.checkpoint.every_updates)) checkpoint(self, false);
+  const int64_t every = st.context->config.checkpoint.every_updates;
+  if (st.context->deterministic || every == 0 || st.ended) return;
+  if (st.checkpoint_open)
+    st.warmup_owed = warmup.complete;
+  else if (warmup.complete || due(warmup.step, every))
+    checkpoint(self, /*last=*/false);
+}
+
+// Counts the time since the last call.
+void count_warmup(TrainerSelf self) {
+  auto& st = self->state;
+  if (st.context->deterministic) return;  // its checkpoints do not depend on time
+  const auto now = self->clock().now();
+  st.warmup->add_seconds(seconds_of(now - std::exchange(st.updated, now)));
 }
 
 void end_warmup(TrainerSelf self) {
   auto& st = self->state;
   st.warmup->end(*st.learner);
+  count_warmup(self);
   st.start.warmup = st.warmup->state();
   st.warmup = nullptr;
   self->send(st.peers.stats, WarmupMessage{st.start.warmup});
-  save_warmup_if_due(self);
   begin_training(self);
+  save_warmup_if_due(self);
 }
 
 // One step of the warm-up, or its next check, or its end.
@@ -196,11 +211,10 @@ void warm_up(TrainerSelf self) {
   if (st.warmup->check_due())
     return self->send(st.peers.evaluator, EvaluateMessage{st.learner->snapshot(st.version), false, true});
   if (st.warmup->over()) return end_warmup(self);
-  const auto begun = self->clock().now();
   st.warmup->step(*st.learner);
-  if (!st.context->deterministic) st.warmup->add_seconds(seconds_of(self->clock().now() - begun));
+  count_warmup(self);
   self->send(st.peers.stats, WarmupMessage{st.warmup->state()});
-  save_warmup_if_due(self);
+  if (!st.warmup->over()) save_warmup_if_due(self);               // at its end its weights are checked first
   if (!st.context->deterministic) self->send(self, next_atom_v);  // other messages are handled between two steps
 }
 
@@ -220,11 +234,7 @@ void on_warmup_check(TrainerSelf self, const Evaluation& check) {
   auto& st = self->state;
   if (!st.warmup || st.ended) return;
   attempt_warmup(self, [&] {
-    if (check.not_finite) st.warmup->refuse(check.error);
-    if (!check.error.empty())
-      log_warn("trainer", "warm-up: pass@1 after step " + std::to_string(st.warmup->state().step) +
-                              " is not known: " + check.error);
-    st.warmup->take_check(check.error.empty() ? check.success_rate : 0);
+    st.warmup->take_check(check);
     if (!st.context->deterministic) warm_up(self);
   });
 }
@@ -301,6 +311,7 @@ void warn_of_empty(TrainerSelf self, const UpdateReport& report, uint64_t sample
 
 void update(TrainerSelf self, const StagedMessage& message) {
   auto& st = self->state;
+  if (st.ended) return;
   st.waiting = false;
   const auto begun = self->clock().now();
   TROUPE_CHECK(message.batch->index == st.version.number, message.batch->index, st.version.number);
@@ -361,7 +372,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
   st.env_steps = start.env_steps;
   st.start = start;
   st.resumed_at = start.version.number;
-  if (context->config.warmup.steps > 0 && !start.warmup.complete)
+  if (!start.warmup.complete && (context->config.warmup.steps > 0 || start.warmup.step > 0))
     st.warmup = std::make_unique<Warmup>(context->config, context->tokens, start.warmup);
   else
     st.start.warmup.complete = true;
@@ -371,21 +382,18 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
         auto& st = self->state;
         st.context->use_threads(static_cast<int>(st.context->config.trainer.threads));
         if (!st.warmup) return begin_training(self);
+        st.updated = self->clock().now();
         self->send(st.peers.stats, WarmupMessage{st.warmup->state()});
         if (!st.context->deterministic) self->send(self, next_atom_v);
       },
       [self](next_atom) {
         if (self->state.warmup && !self->state.ended) attempt_warmup(self, [self] { warm_up(self); });
       },
-      [self](const StagedMessage& message) {
-        if (!self->state.ended) update(self, message);
-      },
+      [self](const StagedMessage& message) { update(self, message); },
       [self](const Evaluation& evaluation) { on_evaluation(self, evaluation); },
       [self](const CheckpointWritten&) { on_written(self); },
       [self](idle_atom) { on_idle(self); },
-      [self](const Stop& stop) {
-        request_end(self, stop.reason);
-      },  // the supervisor ends the actor when everything is done
+      [self](const Stop& stop) { request_end(self, stop.reason); },  // the supervisor ends the actor at last
   };
 }
 

@@ -50,6 +50,7 @@ struct TrainerState {
   bool checkpoint_open = false;  // one was sent and is not yet written
   bool checkpoint_owed = false;  // one follows, of the current policy, and then the next batch is asked for
   bool warned_of_disk = false;
+  bool warmup_owed = false;  // a checkpoint of the end of the warm-up follows
   bool ended = false;
   // Used in deterministic runs:
   std::string end_reason, end_error;  // why to end at the next turn

@@ -308,8 +308,10 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
     // If the inference actor ended, the supervisor sends a new one. If replay ended, the run has ended.
     self->state.parts.forget(down.source);
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
-    if (self->state.scorer && down.source == self->state.scorer.address())
+    if (self->state.scorer && down.source == self->state.scorer.address()) {
+      report(self, /*last=*/true);
       self->quit(make_error(Fault::internal, "its scorer has ended: " + describe(down.reason)));
+    }
   });
   self->send(self, begin_atom_v);
   const std::string name = "worker " + std::to_string(worker);

@@ -19,15 +19,13 @@ void describe(GenerationConfig& c, Fields& fields) {
 }
 
 void describe(WarmupConfig& c, Fields& fields) {
-  const Section s(fields, "warmup", "actors");
+  const Section s(fields, "warmup", "actors", Change::at_resume_unless_deterministic);
   s.add(c.steps, "steps", between(0, 10'000'000),
-        "optimizer steps on demonstrations of the task before the first update; 0 = none",
-        {.change = Change::at_resume});
+        "optimizer steps on demonstrations of the task before the first update; 0 = none");
   s.add(c.batch, "batch", between(1, 65536), "demonstrations per step");
   s.add(c.learning_rate, "policy_lr", above(0, 10), "learning rate of these steps");
   s.add(c.pass_at_1, "pass_at_1", between(0, 1),
-        "ends the warm-up early, once this share of 64 held-out prompts is answered right; 0 = never early",
-        {.change = Change::at_resume});
+        "ends the warm-up early, once this share of 64 held-out prompts is answered right; 0 = never early");
 }
 
 }  // namespace troupe

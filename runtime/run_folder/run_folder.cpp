@@ -210,7 +210,9 @@ bool RunFolder::is_warmed_up() const {
   if (!disk_->exists(path)) return false;
   const json state = json::parse(disk_->read(path, kMaxConfigBytes), nullptr, false);
   const json::json_pointer scalars("/state/scalars");
-  return state.contains(scalars) && state[scalars].contains(kWarmupSteps);
+  if (!state.contains(scalars) || !state[scalars].contains(kWarmupSteps)) return false;
+  const json& steps = state[scalars][kWarmupSteps];
+  return steps.is_number() && steps > 0;
 }
 
 // Accepts changed settings if the run has not trained yet, and throws ConfigError otherwise.

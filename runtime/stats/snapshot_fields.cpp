@@ -358,8 +358,7 @@ constexpr std::array kFields = {
     SnapshotField{kWarmup, "warmup.loss", "warmup_loss", "nats", kWarmingUp,
                   "mean negative log-likelihood per token of the demonstrations of its last step",
                   of_warmup<&WarmupState::loss>},
-    SnapshotField{kWarmup, "warmup.pass_at_1", "warmup_pass_at_1_ratio", "0 to 1",
-                  "the same, once it was measured",
+    SnapshotField{kWarmup, "warmup.pass_at_1", "warmup_pass_at_1_ratio", "0 to 1", "the same, once it was measured",
                   "share of 64 held-out prompts that are answered right (`warmup.pass_at_1`)",
                   of_warmup<&WarmupState::pass_at_1>},
 };

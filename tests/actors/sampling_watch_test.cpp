@@ -186,7 +186,8 @@ TEST_CASE("sampling_watch: of a run of answers it does not say that environments
   run.watch.joined(0, run.now);
   run.fail_for({0}, 60s);
   CHECK(run.watch.verdict(run.now) ==
-        "no worker has made answers for 60000 ms because all of them fail; the last error: row 0: broken");
+        "no worker has made answers for 60000 ms (workers.failure_timeout_ms) because all of them fail; the last "
+        "error: row 0: broken");
 }
 
 TEST_CASE("sampling_watch: a call that hangs ends a deterministic run, whose clock stands still meanwhile") {

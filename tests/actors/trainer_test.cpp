@@ -404,6 +404,60 @@ TEST_CASE("trainer: a warm-up that is stopped is saved, and goes on where it was
   CHECK(f.peer.heard->warmup.back().step == 6);
 }
 
+TEST_CASE("trainer: a warm-up takes no time from stop.seconds") {
+  RunConfig config = warming_up(100, 0.5);
+  config.stop.seconds = 8;
+  ReplayStart start;
+  start.time_progress = 0.25;
+  Fixture f(config, start);
+  f.pass(4s);
+  f.peer.tell(f.trainer, Stop{"interrupted"});
+  f.run();
+  REQUIRE(f.peer.heard->checkpoints.size() == 1);
+  CHECK(f.peer.heard->checkpoints[0].learner->scalars.at("stats.time_progress") == 0.25);
+}
+
+TEST_CASE("trainer: a warm-up that is not wanted any more ends, and the optimizer begins anew") {
+  ReplayStart start;
+  start.warmup = {.step = 7, .checked = 5};
+  Fixture f(warming_up(0, 0.5), start);
+  CHECK(f.learner->rates.empty());
+  CHECK(f.learner->warmed_up);
+  CHECK(f.peer.heard->evaluated.empty());
+  CHECK(f.peer.heard->weights == 1);
+  CHECK(f.peer.heard->batches_asked == 1);
+}
+
+TEST_CASE("trainer: a check of the warm-up that fails leaves pass@1 as it was") {
+  Fixture f(warming_up(100, 0.5));
+  const auto check = [&](Evaluation result) {
+    f.peer.tell(f.trainer, std::move(result));
+    f.run();
+  };
+  check(check_of(0.25));
+  Evaluation failed = check_of(1);
+  failed.error = "no episode ended";
+  check(failed);
+  CHECK(f.learner->rates.size() == 7);
+  CHECK(f.peer.heard->warmup.back().pass_at_1 == 0.25);
+  CHECK_FALSE(f.learner->warmed_up);
+}
+
+TEST_CASE("trainer: the end of a warm-up is saved, also while its last step is being written") {
+  RunConfig config = warming_up(4, 0);
+  config.checkpoint.every_updates = 3;
+  Fixture f(config);
+  const auto& checkpoints = f.peer.heard->checkpoints;
+  REQUIRE(checkpoints.size() == 1);
+  CHECK(checkpoints[0].learner->scalars.at("warmup.steps") == 3.0);
+  CHECK(checkpoints[0].learner->scalars.contains("warmup.checked"));
+  f.peer.tell(f.trainer, CheckpointWritten{});
+  f.run();
+  REQUIRE(checkpoints.size() == 2);
+  CHECK(checkpoints[1].learner->scalars.at("warmup.steps") == 4.0);
+  CHECK_FALSE(checkpoints[1].learner->scalars.contains("warmup.checked"));
+}
+
 TEST_CASE("trainer: a warm-up that diverges ends the run without a checkpoint") {
   Fixture f(warming_up(100, 0.5));
   f.peer.tell(f.trainer, check_of(0, true));

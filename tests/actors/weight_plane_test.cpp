@@ -331,7 +331,7 @@ TEST_CASE("publisher: a receiver that never answers is removed, and the loss is 
   const auto signature = signature_of(kFloats);
   auto context = std::make_shared<RunContext>();
   context->threads = false;
-  const auto backend = make_in_process_backend();
+  auto backend = make_in_process_backend();
   context->make_group_backend = [backend](const std::string&) { return backend; };
   const PublisherActor actor = thread.system().spawn(
       publisher, PublisherDependencies{context, signature, thread.system().spawn(loss_listener, &received)});

@@ -18,7 +18,6 @@
 #include "tools/cli/finished_run.h"
 #include "tools/cli/made_of.h"
 #include "tools/cli/run_report.h"
-#include "tools/cli/token_context.h"
 
 namespace troupe {
 namespace {
@@ -154,6 +153,14 @@ void tell_lost(const RunFolder& folder, uint64_t updates) {
   print_line(line);
 }
 
+// Warns that settings of a warm-up that is over have changed.
+void tell_unused_warmup(const WarmupState& warmup, const std::vector<SettingChange>& changes) {
+  if (!warmup.complete) return;
+  for (const SettingChange& change : changes)
+    if (change.path.starts_with("warmup."))
+      log_warn("train", change.sentence() + ", which has no effect: the warm-up of this run is over");
+}
+
 // Warns that schedules change: they depend on the end of the run, which is now at another point.
 void tell_moved_schedules(const RunConfig& config, const std::vector<SettingChange>& changes) {
   const std::string lr = config.trainer.lr_schedule;
@@ -262,6 +269,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
     totals.failed_evaluations = failed_evaluations(folder, totals.failed_evaluations, beginning.resume->updates);
   }
   if (beginning.resume) tell_moved_schedules(config, changes);
+  if (beginning.resume) tell_unused_warmup(beginning.start.warmup, changes);
   if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, context, initial);
   begins();

@@ -103,7 +103,6 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
     rewards.push_back(static_cast<float>(score.reward));
     right.push_back(score.right ? 1 : 0);
     lengths.push_back(static_cast<int32_t>(offsets[a + 1] - offsets[a]));
-    for (const auto& [name, value] : score.parts) part_sums_[name] += value;
   }
   rollout->episodes = {Array::of(rewards), Array::of(lengths), Array::of(right)};
   rollout->body = Answers{.prompts = answered.prompt_ids,

@@ -3,7 +3,6 @@
 // rollouts. Several prompts are in progress at a time, one per group, in different stages. One thread.
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,8 +27,6 @@ class AnswerSampler final : public Sampler {
   std::optional<std::string> failing() const override;
   // Requests for scores that are being computed.
   size_t scores_outstanding() const { return scores_.outstanding(); }
-  // The parts of all scores so far: their sums, by name.
-  const std::map<std::string, double>& part_sums() const { return part_sums_; }
 
  protected:
   bool is_free(uint32_t group) const override { return groups_[group].stage == Stage::idle; }
@@ -38,7 +35,7 @@ class AnswerSampler final : public Sampler {
   void take(uint32_t group, const RequestBody& request, const InferenceReply& reply) override;
   // Asks again for the scores of a group.
   void on_wake(uint32_t group, uint32_t item) override;
-  void add_to(WorkerReport& /*report*/) const override {}  // a rollout is made at once
+  void add_to(WorkerReport& /*report*/) const override {}  // answers without scores do not count
   std::vector<std::string> save_parts() const override;
   void load_parts(const std::vector<std::string>& parts) override;
 
@@ -63,7 +60,6 @@ class AnswerSampler final : public Sampler {
   std::shared_ptr<const TokenRun> tokens_;
   std::vector<Group> groups_;
   ScoreOrder scores_;
-  std::map<std::string, double> part_sums_;
   uint32_t epoch_ = 0;  // of the start of the run
   uint64_t next_prompt_ = 0;
 };

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "models/heads/heads.h"
 #include "models/learning/answers/answer_batch.h"
+#include "runtime/base/log.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/text_format.h"
 
@@ -43,7 +45,7 @@ Warmup::Warmup(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, 
 }
 
 bool Warmup::check_due() const {
-  if (!checks() || state_.step == 0 || state_.checked == state_.step) return false;
+  if (!checks() || state_.step == 0 || state_.checked == state_.step || state_.step > state_.of) return false;
   return any_right() || state_.step % kBetweenChecks == 0 || state_.step == state_.of;
 }
 
@@ -63,8 +65,13 @@ void Warmup::step(Learner& learner) {
   ++state_.step;
 }
 
-void Warmup::take_check(double pass_at_1) {
-  state_.pass_at_1 = pass_at_1;
+void Warmup::take_check(const Evaluation& check) {
+  if (check.not_finite) refuse(check.error);
+  if (check.error.empty())
+    state_.pass_at_1 = check.success_rate;
+  else if (!std::exchange(warned_, true))
+    log_warn("trainer", "warm-up: pass@1 after step " + std::to_string(state_.step) + " is not known: " + check.error +
+                            ". Further ones are not reported");
   state_.checked = state_.step;
 }
 

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "actors/config/run_config.h"
 #include "actors/experience/answers/token_run.h"
+#include "actors/messages/local.h"
 #include "models/policy.h"
 #include "runtime/stats/snapshot.h"
 
@@ -27,20 +29,22 @@ class Warmup {
   // One step. Throws ConfigError that names the setting when the weights diverge.
   void step(Learner& learner);
   void add_seconds(double seconds) { state_.seconds += seconds; }
-  // The result of a check that is due: the share of the held-out prompts that the weights answer right.
-  void take_check(double pass_at_1);
+  // The result of a check that is due. One that failed leaves pass@1 as it was. Throws as step() when it failed because
+  // of the weights.
+  void take_check(const Evaluation& check);
   // Ends it once it is over: the learner's optimizer begins anew. Throws ConfigError when a weight is not finite.
   void end(Learner& learner);
-  // Throws the ConfigError of weights that have diverged, or that could not be used from the beginning.
-  [[noreturn]] void refuse(const std::string& cause) const;
 
  private:
+  // Throws the ConfigError of weights that have diverged, or that could not be used from the beginning.
+  [[noreturn]] void refuse(const std::string& cause) const;
   bool checks() const { return config_.warmup.pass_at_1 > 0; }
   bool any_right() const { return state_.pass_at_1 > 0; }  // not while it is unknown
 
   RunConfig config_;
   std::shared_ptr<const TokenRun> tokens_;
   WarmupState state_;
+  bool warned_ = false;  // of a check that failed
 };
 
 }  // namespace troupe

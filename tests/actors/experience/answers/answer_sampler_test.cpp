@@ -182,17 +182,6 @@ TEST_CASE("answer_sampler: scores that nobody waits for are ignored") {
   CHECK(worker.port.retries.empty());
 }
 
-TEST_CASE("answer_sampler: the parts of scores are added up by name") {
-  Worker worker;
-  worker.core.add_credits(1);
-  worker.answer_all();
-  ScoreReply reply = worker.scores(0);
-  reply.scores[0].parts = {{"format", 0.5}, {"length", -1}};
-  reply.scores[1].parts = {{"format", 0.25}};
-  worker.core.on_scores(reply);
-  CHECK(worker.core.part_sums() == std::map<std::string, double>{{"format", 0.75}, {"length", -1}});
-}
-
 TEST_CASE("answer_sampler: a rollout holds the scored answers, their versions and episodes") {
   Worker worker;
   worker.core.add_credits(1);
