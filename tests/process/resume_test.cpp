@@ -39,6 +39,17 @@ std::string model_of(const std::string& folder, uint64_t step) {
 
 }  // namespace
 
+TEST_CASE("train: a run without a warm-up that was stopped before its first update says nothing of one") {
+  TempFolder folder;
+  const Words idle = kEndless + set({"workers.count=0"});
+  CHECK(TrainProcess(folder / "run", idle).interrupt().value_or(-1) == 130);
+  REQUIRE(checkpoints_of(folder / "run") == std::vector<uint64_t>{0});
+  TrainProcess run(folder / "run", idle);
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(has(run.process().out(), "resuming at update 0, 0 environment steps"));
+  CHECK_FALSE(has(run.process().out(), "warm-up"));
+}
+
 TEST_CASE("train: Ctrl-C writes a checkpoint and a summary, the same command resumes from it") {
   TempFolder folder;
   uint64_t updates = 0, env_steps = 0;

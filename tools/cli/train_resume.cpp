@@ -127,9 +127,10 @@ bool tell_resumed(const RunFolder& folder, const RunConfig& config, const Replay
   const std::string finished = finished_line(folder, config, start);
   const std::string resuming = "resuming at update " + std::to_string(start.version.number);
   log_info("train", finished.empty() ? resuming : finished);
-  const std::string made = start.warmup.complete
-                               ? format_counted(start.env_steps, is_token_run(config) ? "answer" : "environment step")
-                               : "in the warm-up after step " + format_count(start.warmup.step);
+  const bool warms_up = !start.warmup.complete && start.warmup.step > 0;
+  const std::string made = warms_up
+                               ? "in the warm-up after step " + format_count(start.warmup.step)
+                               : format_counted(start.env_steps, is_token_run(config) ? "answer" : "environment step");
   print_line(finished.empty() ? resuming + ", " + made : finished);
   tell_changed(
       finished.empty() ? kChanged : "settings changed in config.json, but nothing was trained or evaluated with them",
