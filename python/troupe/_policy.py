@@ -31,9 +31,9 @@ def load(run, checkpoint="newest", spec=None):
     spec: the observations and actions of the environment, as `troupe envs ID --json` prints them and Policy.spec holds them. None: the
         program troupe is asked, which makes the environment once. Pass it on a machine without the program or the environment.
 
-    Raises FileNotFoundError if there is no such run or checkpoint; ValueError for damaged files, for networks that numpy alone cannot
-    compute (image encoders, language models), and for a spec that does not fit the weights; RunError if the program cannot describe the
-    environment.
+    Raises FileNotFoundError if there is no such run or checkpoint; ValueError for damaged files, for networks that cannot be
+    computed with numpy alone (image encoders, language models), and for a spec that does not fit the weights; RunError if the
+    program cannot describe the environment.
     """
     if run is None:
         raise TypeError("run is None, expected a troupe.Run or the path of a run folder")

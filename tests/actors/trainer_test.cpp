@@ -375,7 +375,7 @@ TEST_CASE("trainer: the warm-up waits for its checks, and ends when enough promp
   CHECK(heard.batches_asked == 1);
 }
 
-TEST_CASE("trainer: a warm-up that is stopped is saved, and goes on where it was") {
+TEST_CASE("trainer: a stopped warm-up is saved, and a resume continues it") {
   ReplayStart start;
   {
     Fixture f(warming_up(100, 0.5));

@@ -14,14 +14,16 @@ namespace {
 // included.
 constexpr size_t kColumnBytes = 64;
 
+// What an array must be.
+struct Wanted {
+  const char* name;
+  const Array& array;
+  DType dtype;
+  Shape shape;
+};
+
 Misfit check_shapes(const EnvSpec& spec, int64_t steps, int64_t rows, const Grid& r) {
   const Shape grid{steps, rows};
-  struct Wanted {
-    const char* name;
-    const Array& array;
-    DType dtype;
-    Shape shape;
-  };
   const Wanted all[] = {
       {"actions", r.actions, spec.action.dtype(), spec.action.shape().prepended(rows).prepended(steps)},
       {"log_probs", r.log_probs, DType::f32, {steps, rows, spec.action.decisions()}},
@@ -232,12 +234,6 @@ Misfit misfit(const RunConfig& config, const EnvSpec& spec, const Recurrence& re
   const auto rows = static_cast<int64_t>(request.rows);
   const ActionSpec& action = spec.action;
   const int64_t parameters = rollout_extras(config.algorithm).policy_parameters ? action.policy_parameters() : 0;
-  struct Wanted {
-    const char* name;
-    const Array& array;
-    DType dtype;
-    Shape shape;
-  };
   const Wanted all[] = {
       {"actions", reply.actions, action.dtype(), action.shape().prepended(rows)},
       {"log_probs", reply.log_probs, DType::f32, {rows, action.decisions()}},
