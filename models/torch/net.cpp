@@ -1,6 +1,7 @@
 #include "models/torch/net.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <utility>
@@ -40,7 +41,7 @@ NetworkOutput Net::forward(const NetworkInput& input, bool backward_follows) {
     const c10::InferenceMode guard;
     return run(input);
   }
-  const at::AutoGradMode guard(true);
+  const c10::AutoGradMode guard(true);
   const NetworkOutput output = run(kept(input));
   policy_ = output.policy;
   values_ = output.values;
