@@ -6,19 +6,12 @@
 #include "actors/experience/answers/task_scorer.h"
 #include "actors/experience/kinds.h"
 #include "tests/support/test.h"
+#include "tests/support/token_config.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
-
-RunConfig token_config() {
-  RunConfig config;
-  config.model.kind = "decoder";
-  config.task.params = R"({"digits": 3})";
-  config.generation.answers = 2;
-  config.workers.groups = 3;
-  return config;
-}
 
 template <class T>
 Array array_of(const std::vector<T>& values) {
@@ -38,7 +31,7 @@ struct Port final : SamplerPort {
 };
 
 struct Worker {
-  RunConfig config = token_config();
+  RunConfig config = token_config(/*groups=*/3);
   std::shared_ptr<const TokenRun> tokens = make_token_run(config);
   Port port;
   AnswerSampler core{config, tokens, 4, port};
@@ -272,7 +265,7 @@ TEST_CASE("answer_sampler: a request without an answer is asked again after some
 }
 
 TEST_CASE("answer_sampler: another worker, and another number, draw other prompts; the same draws the same") {
-  const RunConfig config = token_config();
+  const RunConfig config = token_config(/*groups=*/3);
   const auto tokens = make_token_run(config);
   const auto first_of = [&](uint64_t worker) {
     Port port;

@@ -8,9 +8,11 @@
 #include "actors/experience/answers/answer_checks.h"
 #include "runtime/weights/weights.h"
 #include "tests/support/test.h"
+#include "tests/support/token_config.h"
 #include "text/char_tokenizer.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 
@@ -52,11 +54,8 @@ struct KeptResults final : ServerPort {
   std::map<uint64_t, std::string> errors;
 };
 
-RunConfig token_config() {
-  RunConfig config;
-  config.model.kind = "decoder";
-  config.task.params = R"({"digits": 3})";
-  config.generation.answers = 2;
+RunConfig short_answers() {
+  RunConfig config = token_config();
   config.generation.max_tokens = kMostTokens;
   return config;
 }
@@ -107,7 +106,7 @@ struct Fixture {
     CHECK(reply.tokens == Array::of(tokens));
   }
 
-  RunSpec run{token_config(), make_token_run(token_config()), {}, {}};
+  RunSpec run{short_answers(), make_token_run(short_answers()), {}, {}};
   FakeGenerator* generator = nullptr;  // of the server
   GenerationServer server{run, factories()};
   KeptResults port;
