@@ -1,6 +1,7 @@
 #include "actors/worker.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include <caf/event_based_actor.hpp>
@@ -23,6 +24,22 @@ using WorkerSelf = SelfPointer<WorkerActor, WorkerState>;
 constexpr std::chrono::seconds kBeat{1};
 constexpr std::chrono::seconds kBetweenFailureLines{60};
 
+std::string worker_name(uint64_t worker) { return "worker " + std::to_string(worker); }
+
+// Logs at most once in kBetweenFailureLines, because the worker asks again soon. `next_line` is when the next line of
+// this kind is due.
+void log_asked_again(WorkerSelf self, const std::string& name, const std::string& why,
+                     std::chrono::steady_clock::time_point& next_line) {
+  const auto now = self->clock().now();
+  if (now < next_line) return;
+  next_line = now + kBetweenFailureLines;
+  log_warn(name, why + "; the worker asks again");
+}
+
+void log_failed_scores(WorkerSelf self, const std::string& name, const ScoreReply& reply) {
+  if (!reply.error.empty()) log_asked_again(self, name, "scoring failed: " + reply.error, self->state.next_score_line);
+}
+
 }  // namespace
 
 class SamplerPortToActors final : public SamplerPort {
@@ -38,10 +55,20 @@ class SamplerPortToActors final : public SamplerPort {
   void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
   void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
   void score(ScoreRequest request) override {
-    if (scorer_)
-      self_->state.sampler->on_scores(score_reply(*scorer_, request));
-    else
-      self_->send(self_->state.scorer, std::move(request));
+    if (!scorer_) {
+      to_score_.push_back(std::move(request));
+      if (to_score_.size() == 1) score_next();
+      return;
+    }
+    const ScoreReply reply = score_reply(*scorer_, request);
+    log_failed_scores(self_, worker_name(worker_), reply);
+    self_->state.sampler->on_scores(reply);
+  }
+  // The scorer gets one request at a time, so that it has little left to do when the worker ends.
+  void on_scored() {
+    if (to_score_.empty()) return;
+    to_score_.pop_front();
+    if (!to_score_.empty()) score_next();
   }
   void report(WorkerReport report) { deliver(self_->state.peers.replay, std::move(report)); }
   void wake_later(uint32_t group, uint32_t item, std::chrono::milliseconds delay) override {
@@ -49,6 +76,7 @@ class SamplerPortToActors final : public SamplerPort {
   }
 
  private:
+  void score_next() { self_->send(self_->state.scorer, std::move(to_score_.front())); }
   template <class Service, class Message>
   void deliver(const Service& service, Message message) {
     send_in_parts(self_, service, std::move(message), chunk_bytes_, streams_);
@@ -58,6 +86,7 @@ class SamplerPortToActors final : public SamplerPort {
   uint64_t worker_;
   size_t chunk_bytes_;
   std::shared_ptr<Scorer> scorer_;
+  std::deque<ScoreRequest> to_score_;  // the scorer has the first
   uint64_t streams_ = 0;
 };
 
@@ -145,15 +174,6 @@ void end_refused(WorkerSelf self, const InferenceReply& reply) {
                                           " (are the environment and the task the same as in the run's program?)"));
 }
 
-// Logs at most once in kBetweenFailureLines, because the worker asks again soon.
-void log_asked_again(WorkerSelf self, const std::string& name, const std::string& why) {
-  auto& st = self->state;
-  const auto now = self->clock().now();
-  if (now < st.next_forward_line) return;
-  st.next_forward_line = now + kBetweenFailureLines;
-  log_warn(name, why + "; the worker asks again");
-}
-
 // Ends the worker because inference or scoring has failed too often on one request. It counts as a worker whose
 // environments fail, because they make no step.
 void end_failed(WorkerSelf self, uint64_t worker, Fault fault, const std::string& error) {
@@ -198,7 +218,7 @@ void refuse_inference(WorkerSelf self, const std::string& name, const std::strin
   if (is_of_run(self) && sender->node() != self->node())
     self->send_exit(caf::actor_cast<caf::actor>(sender), make_error(Fault::bad_message, why));
   else
-    log_asked_again(self, name, name_of_inference(self, sender->node()) + ": " + why);
+    log_asked_again(self, name, name_of_inference(self, sender->node()) + ": " + why, self->state.next_forward_line);
 }
 
 // Handles a refused request; returns whether the worker has ended. In the run's process the worker's environment is the
@@ -219,7 +239,8 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
               const InferenceReply& reply) {
   if (is_refused(self, name, reply)) return;
   if (reply.fault != Fault::bad_message) self->state.refused = false;
-  if (reply.fault == Fault::forward_failed) log_asked_again(self, name, "inference failed: " + reply.error);
+  if (reply.fault == Fault::forward_failed)
+    log_asked_again(self, name, "inference failed: " + reply.error, self->state.next_forward_line);
   const auto begun = self->clock().now();
   const bool goes_on = go_on(self, worker, [&] {
     if (const auto why = self->state.sampler->on_reply(reply))
@@ -233,7 +254,8 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
 }
 
 void on_scores(WorkerSelf self, uint64_t worker, const std::string& name, const ScoreReply& reply) {
-  if (!reply.error.empty()) log_asked_again(self, name, "scoring failed: " + reply.error);
+  log_failed_scores(self, name, reply);
+  self->state.port->on_scored();
   go_on(self, worker, [&] { self->state.sampler->on_scores(reply); });
 }
 
@@ -314,7 +336,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
     }
   });
   self->send(self, begin_atom_v);
-  const std::string name = "worker " + std::to_string(worker);
+  const std::string name = worker_name(worker);
   drop_strange_messages(self, name);
   return {
       [self, context, worker, name](const InferenceReply& reply) { on_reply(self, *context, worker, name, reply); },

@@ -35,7 +35,7 @@ struct WorkerState {
   std::chrono::steady_clock::time_point next_failure_line = {};
   bool silence_logged = false;  // that inference does not answer
   bool refused = false;         // the last answer of inference said that the request does not fit the run
-  std::chrono::steady_clock::time_point next_silence_line = {}, next_forward_line = {};
+  std::chrono::steady_clock::time_point next_silence_line = {}, next_forward_line = {}, next_score_line = {};
 };
 
 WorkerActor::behavior_type worker_actor(SelfPointer<WorkerActor, WorkerState> self, RunContextPtr context,

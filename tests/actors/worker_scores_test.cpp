@@ -1,5 +1,6 @@
 // The worker of a token run and its scorer.
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -7,23 +8,16 @@
 #include "actors/experience/common/sampler.h"
 #include "actors/scorer_actor.h"
 #include "actors/worker.h"
+#include "runtime/base/memory_disk.h"
 #include "tests/actors/one_actor.h"
 #include "tests/support/test.h"
+#include "tests/support/token_config.h"
 
 using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-RunConfig token_config() {
-  RunConfig config;
-  config.model.kind = "decoder";
-  config.task.params = R"({"digits": 3})";
-  config.generation.answers = 2;
-  config.workers.groups = 1;
-  return config;
-}
 
 // The prompts of another task; its answers cannot be checked.
 class FailingTask final : public Task {
@@ -33,16 +27,22 @@ class FailingTask final : public Task {
   std::string alphabet() const override { return like_->alphabet(); }
   size_t max_prompt_length() const override { return like_->max_prompt_length(); }
   size_t max_answer_length() const override { return like_->max_answer_length(); }
+  int checked() const { return checked_; }  // answers; one of each request
 
  private:
-  bool is_right(const Prompt&, std::string_view) const override { throw std::runtime_error("no such table"); }
+  bool is_right(const Prompt&, std::string_view) const override {
+    ++checked_;
+    throw std::runtime_error("no such table");
+  }
   std::shared_ptr<const Task> like_;
+  mutable int checked_ = 0;
 };
 
 struct Fixture : OneActor {
-  explicit Fixture(bool deterministic = false, bool fails = false) : OneActor(token_config()) {
+  explicit Fixture(bool deterministic = false, bool fails = false, uint32_t groups = 1)
+      : OneActor(token_config(groups)) {
     auto tokens = std::make_shared<TokenRun>(*make_token_run(context->config));
-    if (fails) tokens->task = std::make_shared<FailingTask>(tokens->task);
+    if (fails) tokens->task = failing = std::make_shared<FailingTask>(tokens->task);
     end_token = tokens->end_tokens.front();
     character = tokens->tokenizer->encode(tokens->task->alphabet()).front();
     context->tokens = tokens;
@@ -53,26 +53,35 @@ struct Fixture : OneActor {
     caf::actor_cast<caf::strong_actor_ptr>(worker)->get()->attach_functor(
         [end = reason](const caf::error& why) { *end = why; });
     run();
-    replay.tell(worker, Credits{1});
+    replay.tell(worker, Credits{groups});
     run();
   }
-  // Two answers of one character and the end token each.
   void answer() {
-    REQUIRE(!inference.heard->requests.empty());
+    tell_answers();
+    run();
+  }
+  // To each group two answers of one character and the end token.
+  void tell_answers() {
+    const std::vector<uint64_t>& requests = inference.heard->requests;
+    REQUIRE(!requests.empty());
+    for (uint32_t group = 0; group < requests.size(); ++group) tell_answers(requests[group], group);
+  }
+  void tell_answers(uint64_t request, uint32_t group) {
     InferenceReply reply;
-    reply.id = inference.heard->requests.back();
+    reply.id = request;
+    reply.group = group;
     reply.body = AnswerReply{.tokens = Array::of(std::vector<int32_t>{character, end_token, character, end_token}),
                              .offsets = Array::of(std::vector<int64_t>{0, 2, 4}),
                              .log_probs = Array::of(std::vector<float>(4, -0.5f)),
                              .version = Array::of(std::vector<int64_t>(4, 0)),
                              .finish = Array::of(std::vector<uint8_t>{0, 0})};
     inference.tell(worker, reply);
-    run();
   }
   WorkerState& state() { return state_of<WorkerState>(worker); }
 
   Peer inference = add_peer(), replay = add_peer(), stats = add_peer();
   int32_t end_token = 0, character = 0;
+  std::shared_ptr<FailingTask> failing;                                 // null unless it fails
   std::shared_ptr<caf::error> reason = std::make_shared<caf::error>();  // of its end
   WorkerActor worker;
 };
@@ -94,7 +103,9 @@ TEST_CASE("worker_scores: answers are scored by an actor of their own, in a dete
 TEST_CASE("worker_scores: a task that fails again and again ends the worker with the words of the task") {
   for (const bool deterministic : {false, true}) {
     CAPTURE(deterministic);
+    MemoryDisk disk;
     Fixture f(deterministic, /*fails=*/true);
+    open_log(disk.open_append("log"), {.to_stderr = false});
     f.answer();
     CHECK_FALSE(static_cast<bool>(*f.reason));
     CHECK(f.state().sampler->report().last_error == "scoring failed: no such table");
@@ -106,7 +117,19 @@ TEST_CASE("worker_scores: a task that fails again and again ends the worker with
     REQUIRE(!f.replay.heard->failing.empty());
     CHECK(f.replay.heard->failing.back().error == why);
     CHECK(f.replay.heard->workers.back().last);
+    const std::string log = disk.read("log");
+    CHECK(log.find("warning worker 1: scoring failed: no such table; the worker asks again\n") != std::string::npos);
+    CHECK(std::count(log.begin(), log.end(), '\n') == 1);  // not one for each failure
   }
+}
+
+TEST_CASE("worker_scores: the scorer computes nothing more once its worker has ended") {
+  Fixture f(/*deterministic=*/false, /*fails=*/true, /*groups=*/2);
+  REQUIRE(f.inference.heard->requests.size() == 2);
+  f.tell_answers();
+  f.replay.tell(f.worker, Stop{"the run ends"});
+  f.run();
+  CHECK(f.failing->checked() <= 1);  // of two requests
 }
 
 TEST_CASE("worker_scores: a worker whose scorer has ended ends too, and a scorer ends with its worker") {
