@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cinttypes>
-#include <cstdio>
 
 #include "actors/run_context.h"
 #include "envs/observation_called.h"
 #include "models/lm/lm_model.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
 #include "text/char_tokenizer.h"
 #include "text/utf8.h"
@@ -60,23 +59,18 @@ SpecFields fields_of(const EnvSpec& spec) {
   return fields;
 }
 
-std::string hex(uint64_t value) {
-  std::array<char, 24> text{};
-  std::snprintf(text.data(), text.size(), "%016" PRIx64, value);
-  return text.data();
-}
-
 std::string token_text(const Tokenizer& tokenizer, std::optional<int32_t> id) {
   return id ? tokenizer.decode(std::vector<int32_t>{*id}) : "none";
 }
 
 SpecFields fields_of(const RunConfig& config, const TokenRun& run) {
   const Tokenizer& tokenizer = *run.tokenizer;
-  SpecFields fields = {
-      {"task", config.task.name}, {kTaskData, hex(run.task->data_hash())}, {"tokenizer.kind", config.tokenizer.kind}};
+  SpecFields fields = {{"task", config.task.name},
+                       {kTaskData, format_hash(run.task->data_hash())},
+                       {"tokenizer.kind", config.tokenizer.kind}};
   if (const auto* chars = dynamic_cast<const CharTokenizer*>(&tokenizer))
     fields.emplace_back(kAlphabet, chars->alphabet());
-  fields.emplace_back("tokenizer.hash", hex(tokenizer.hash()));
+  fields.emplace_back("tokenizer.hash", format_hash(tokenizer.hash()));
   fields.emplace_back("tokenizer.bos", token_text(tokenizer, tokenizer.bos()));
   fields.emplace_back("tokenizer.eos", token_text(tokenizer, tokenizer.eos()));
   fields.emplace_back("tokenizer.pad", token_text(tokenizer, tokenizer.pad()));

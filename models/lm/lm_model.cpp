@@ -1,6 +1,5 @@
 #include "models/lm/lm_model.h"
 
-#include <cstdio>
 #include <cstdlib>
 
 #include "models/lm/hf_folder.h"
@@ -8,6 +7,7 @@
 #include "models/lm/lm_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 
 namespace troupe {
 namespace {
@@ -21,10 +21,7 @@ std::shared_ptr<const FrozenWeights> load_frozen(const HfFolder& folder) {
   auto result = std::make_shared<FrozenWeights>(WeightBlock(lm_signature(folder.shape())));
   folder.read([&](const std::string& name) { return result->weights.floats(name); });
   const std::span<const float> all = result->weights.parameters();
-  char text[24];
-  std::snprintf(text, sizeof text, "%016llx",
-                static_cast<unsigned long long>(checksum_of(all.data(), all.size_bytes())));
-  result->hash = text;
+  result->hash = format_hash(checksum_of(all.data(), all.size_bytes()));
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/base/text_format.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -66,6 +67,12 @@ std::string format_compact(uint64_t value) {
   for (; scaled >= 999.5 && unit < 6; ++unit) scaled /= 1000;
   char text[32];
   std::snprintf(text, sizeof text, "%.3g%c", scaled, " kMGTPE"[unit]);
+  return text;
+}
+
+std::string format_hash(uint64_t hash) {
+  char text[24];
+  std::snprintf(text, sizeof text, "%016" PRIx64, hash);
   return text;
 }
 

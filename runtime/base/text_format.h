@@ -18,6 +18,8 @@ std::string fitted(std::string_view line, size_t width);
 std::string format_count(uint64_t value);
 // "1 update", "5,120 updates".
 std::string format_counted(uint64_t count, std::string_view noun);
+// 16 hexadecimal digits.
+std::string format_hash(uint64_t hash);
 std::string format_number(double value, int decimals);
 std::string format_seconds(double seconds);
 std::string format_bytes(uint64_t bytes);

@@ -14,6 +14,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 #include "runtime/run_folder/run_folder.h"
 #include "tools/cli/chosen_checkpoint.h"
 #include "tools/cli/config_lookup.h"
@@ -68,9 +69,7 @@ std::string checksum_text(const std::map<std::string, Array>& tensors) {
     checksum.update(name.data(), name.size() + 1);  // with its final 0
     checksum.update(array.data(), array.bytes());
   }
-  char text[24];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(checksum.value()));
-  return text;
+  return format_hash(checksum.value());
 }
 
 struct Found {
