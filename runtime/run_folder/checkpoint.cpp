@@ -266,6 +266,20 @@ std::string CheckpointStore::weights_checksum(uint64_t step) const {
   });
 }
 
+std::optional<double> CheckpointStore::scalar_of(uint64_t step, const std::string& name) const {
+  const std::string directory = path_of(step), path = directory + kStateFile;
+  if (!disk_->exists(path)) return std::nullopt;
+  try {
+    Checkpoint checkpoint;
+    reading(directory, [&] { read_state(read_state_document(*disk_, path), path, checkpoint); });
+    const auto found = checkpoint.scalars.find(name);
+    return found == checkpoint.scalars.end() ? std::nullopt : std::optional(found->second);
+  } catch (const IoError& problem) {
+    if (problem.is_refusal()) throw;
+    return std::nullopt;
+  }
+}
+
 CheckpointStore::Newest CheckpointStore::find_newest() const {
   for (int attempt = 0; attempt < kMostListings; ++attempt)
     if (std::optional<Newest> newest = find_newest(list())) return std::move(*newest);

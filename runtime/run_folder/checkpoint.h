@@ -81,6 +81,9 @@ class CheckpointStore {
   // The CRC of the weights as state.json has it, when the checkpoint is this run's and its files have the sizes that
   // were written; their bytes are not read. Throws as load() does.
   std::string weights_checksum(uint64_t step) const;
+  // A scalar of a checkpoint; nothing where there is none, or state.json is damaged or absent. Of any run, and no other
+  // file is read. Throws IoError when the system refuses to read it.
+  std::optional<double> scalar_of(uint64_t step, const std::string& name) const;
   // The newest checkpoint that can be used; nothing when there are none at all. Logs a warning for each newer one that
   // cannot; one that a trainer removes meanwhile is none of them. Throws IoError, naming what is wrong with the newest,
   // when there are some and none can be used, and at once when the system refuses to read one. Changes nothing.

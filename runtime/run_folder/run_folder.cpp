@@ -204,22 +204,13 @@ bool RunFolder::has_saved() const {
   });
 }
 
-// Whether the checkpoint before the first update is of a warm-up; if not, it holds weights that nothing has trained.
-bool RunFolder::is_warmed_up() const {
-  const std::string path = checkpoints_.path_of(0) + "/state.json";
-  if (!disk_->exists(path)) return false;
-  const json state = json::parse(disk_->read(path, kMaxConfigBytes), nullptr, false);
-  const json::json_pointer scalars("/state/scalars");
-  if (!state.contains(scalars) || !state[scalars].contains(kWarmupSteps)) return false;
-  const json& steps = state[scalars][kWarmupSteps];
-  return steps.is_number() && steps > 0;
-}
-
 // Accepts changed settings if the run has not trained yet, and throws ConfigError otherwise.
 void RunFolder::replace_settings(const std::vector<SettingChange>& conflicts) {
   const bool trained = metrics_.has_updates();
   const bool saved = has_saved();
-  const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0} && !is_warmed_up();
+  const bool warmed_up = checkpoints_.scalar_of(0, kWarmupSteps).value_or(0) > 0;
+  // The checkpoint before the first update holds weights that nothing has trained, unless it is of a warm-up.
+  const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0} && !warmed_up;
   if (trained || (saved && !only_first))
     throw ConfigError(path_ + ": cannot resume: " + sentences_of(conflicts) + "; to resume, " +
                       how_to_resume(conflicts) + "; to begin a new run, give another folder with --run DIR" +

@@ -417,6 +417,17 @@ TEST_CASE_FIXTURE(Fixture, "checkpoint: one that is asked for and damaged is ren
   CHECK(disk.exists(store.path_of(1) + ".damaged.3"));
 }
 
+TEST_CASE_FIXTURE(Fixture, "checkpoint: scalar_of gives a scalar, and nothing where there is none") {
+  Checkpoint checkpoint = checkpoint_at(1);
+  checkpoint.scalars = {{"a", 2.5}};
+  store.save(checkpoint);
+  CHECK(store.scalar_of(1, "a") == 2.5);
+  CHECK_FALSE(store.scalar_of(1, "b"));
+  CHECK_FALSE(store.scalar_of(2, "a"));
+  disk.damage(store.path_of(1) + "/state.json", "{");
+  CHECK_FALSE(store.scalar_of(1, "a"));
+}
+
 TEST_CASE_FIXTURE(Fixture, "checkpoint: weights_checksum identifies the weights without reading them") {
   const std::string first = store.save(checkpoint_at(1));
   CHECK(store.weights_checksum(1) == first);
