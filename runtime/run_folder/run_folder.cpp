@@ -131,11 +131,12 @@ RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, co
                      const Safetensors* initial)
     : disk_(&disk),
       path_(std::move(path)),
+      config_(config.ends_with('\n') ? config : config + '\n'),
       metrics_(disk, path_),
       checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config, settings), settings}),
       best_(disk, path_) {
   try {
-    open_or_create(config, settings, initial);
+    open_or_create(settings, initial);
   } catch (const IoError& error) {
     throw ConfigError(error.what());
   }
@@ -155,7 +156,7 @@ void RunFolder::remove_endpoints() const {
   }
 }
 
-void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& settings, const Safetensors* initial) {
+void RunFolder::open_or_create(const SettingsOfRun& settings, const Safetensors* initial) {
   refuse_foreign_folder();
   disk_->make_directory(path_);
   lock_ = disk_->lock(path_ + kLockFile);
@@ -167,7 +168,7 @@ void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& s
     std::vector<SettingChange> conflicts;
     try {
       if (settings.upgrade) stored = settings.upgrade(stored);
-      conflicts = config_conflicts(stored, config, settings);
+      conflicts = config_conflicts(stored, config_, settings);
     } catch (const std::runtime_error& error) {
       throw ConfigError(path_ + kConfigFile + ": cannot resume from this config: " + error.what());
     }
@@ -179,7 +180,16 @@ void RunFolder::open_or_create(const std::string& config, const SettingsOfRun& s
     keep_initial_weights(*initial);
     keeps_initial_ = true;
   }
-  disk_->write_atomic(path_ + kConfigFile, config.ends_with('\n') ? config : config + '\n');
+  if (!resuming_) disk_->write_atomic(path_ + kConfigFile, config_);
+}
+
+void RunFolder::keep_config() {
+  try {
+    lock_->check();
+    disk_->write_atomic(path_ + kConfigFile, config_);
+  } catch (const IoError& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 // Throws ConfigError when there is a summary of a trained run but no checkpoint. A run that ends writes its checkpoint

@@ -45,8 +45,9 @@ std::optional<std::map<std::string, std::string>> read_initial_source(const Disk
 
 class RunFolder {
  public:
-  // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text. It takes the
-  // place of a conflicting one as long as the folder has no checkpoint and no metrics of an update. A run that begins
+  // Makes the folder, or opens it to resume, and locks it. `config` is the effective config as JSON text. It may differ
+  // from a conflicting one as long as the folder has no checkpoint and no metrics of an update. A new run keeps it at
+  // once as config.json; to resume, call keep_config() when nothing else can refuse the start. A run that begins
   // with the weights `initial` keeps them (see keep_initial_weights()) before it has a config, so that no start that
   // was killed can be resumed without them. Throws ConfigError: another process has the folder (names it), it is not
   // empty and no run folder, its summary tells of updates and there is no checkpoint, its config conflicts with
@@ -61,7 +62,9 @@ class RunFolder {
   // Whether a run was here before; it continues from checkpoints().recover(), or begins
   // anew when that gives nothing.
   bool resuming() const { return resuming_; }
-  // Whether the settings took the place of conflicting ones that the folder held, because nothing was trained yet.
+  // Replaces the config.json of the run that resumes. Throws ConfigError when the disk refuses.
+  void keep_config();
+  // Whether the settings take the place of conflicting ones that the folder held, because nothing was trained yet.
   bool replaced_settings() const { return replaced_; }
   // The config that the run had before this start, brought up to date; empty for a new run.
   const std::string& config_before() const { return config_before_; }
@@ -130,7 +133,7 @@ class RunFolder {
   bool has_summary() const;
 
  private:
-  void open_or_create(const std::string& config, const SettingsOfRun& settings, const Safetensors* initial);
+  void open_or_create(const SettingsOfRun& settings, const Safetensors* initial);
   void refuse_foreign_folder() const;
   void refuse_other_kinds() const;
   void require_checkpoint_of_summary() const;
@@ -143,7 +146,7 @@ class RunFolder {
   bool resuming_ = false;
   bool replaced_ = false;
   bool keeps_initial_ = false;  // since the constructor
-  std::string config_before_;
+  std::string config_, config_before_;
   std::unique_ptr<FileLock> lock_;
   bool endpoints_written_ = false;
   RunMetrics metrics_;

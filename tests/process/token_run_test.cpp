@@ -67,6 +67,9 @@ TEST_CASE("token run: changed prompts are refused at a resume, by eval, play and
     write_prompts(folder.path(), kNewLetter);
     check_refused(use, "the first difference is character 0, \"a\" (U+0061) and \"0\" (U+0030)");
   }
+  const std::string config = text_of(run + "/config.json");
+  check_refused(train + set({"name=other"}), "task.data was ");
+  CHECK(text_of(run + "/config.json") == config);
   CHECK(text_of(run + "/made_of.json") == kept);
   CHECK_FALSE(std::filesystem::exists(folder / "hf"));
   write_prompts(folder.path());

@@ -258,6 +258,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   if (!folder.checkpoints().list().empty()) require_made_of(folder.path(), parts);
   Beginning beginning = restore(folder, learner, context);
   if (beginning.resume && initial) refuse_to_resume(*initial, folder.path());
+  folder.keep_config();
   keep_made_of(folder.path(), parts);
   if (folder.replaced_settings())
     tell_changed("nothing was trained in " + folder.path() + " yet; its settings are replaced", changes);

@@ -145,6 +145,7 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: until something was trained, new setting
     RunFolder run(disk, "run", changed);
     CHECK(run.replaced_settings());
     CHECK(run.resuming());
+    run.keep_config();
   }
   CHECK(disk.read("run/config.json") == changed + '\n');
   CHECK_FALSE(RunFolder(disk, "run", changed).replaced_settings());
@@ -224,12 +225,15 @@ TEST_CASE_FIXTURE(
   CHECK_NOTHROW(RunFolder(disk, "run", kConfig));
 }
 
-TEST_CASE_FIXTURE(Fixture, "run_folder: a changed field that may change is stored") {
+TEST_CASE_FIXTURE(Fixture,
+                  "run_folder: a changed field that may change is stored, but not by a start that is refused") {
   {
     RunFolder run(disk, "run", kConfig);
   }
   const std::string changed = replaced(replaced(kConfig, "10", "20"), "\"threads\": 1", "\"threads\": 2");
   CHECK(RunFolder(disk, "run", changed, kSettings).resuming());
+  CHECK(disk.read("run/config.json") == kConfig + '\n');
+  RunFolder(disk, "run", changed, kSettings).keep_config();
   CHECK(disk.read("run/config.json") == changed + '\n');
 }
 
