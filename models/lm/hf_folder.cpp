@@ -11,7 +11,6 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
-#include "runtime/weights/weights.h"
 
 namespace troupe {
 namespace {
@@ -184,46 +183,30 @@ std::vector<float> HfFolder::numbers(const Source& source, uint64_t first, uint6
   return result;
 }
 
-void HfFolder::read_parts(const Take& take) const try {
+void HfFolder::read(const std::function<std::span<float>(const std::string& name)>& place) const try {
   std::map<std::string, std::unique_ptr<ReadFile>> files;
   for (const LmTensor& tensor : lm_tensors(shape_)) {
     const Source& source = tensors_.at(tensor.name);
     const auto& [path, entry] = source;
     std::unique_ptr<ReadFile>& file = files[path];
     if (!file) file = disk_.open_read(path);
+    const std::span<float> to = place(tensor.name);
+    TROUPE_CHECK(static_cast<int64_t>(to.size()) == tensor.shape.elements(), tensor.name, to.size());
+    const uint64_t size = size_of(entry.dtype);
     for (uint64_t done = 0; done < entry.bytes; done += kChunkBytes) {
       const uint64_t count = std::min(kChunkBytes, entry.bytes - done);
       const std::string bytes = file->read(entry.offset + done, count);
       if (bytes.size() != count)
         refuse(path + ": truncated: tensor " + entry.name + " has " + std::to_string(done + bytes.size()) + " of its " +
                std::to_string(entry.bytes) + " bytes");
-      take(tensor, source, done, bytes);
+      const std::span<float> numbers = to.subspan(done / size, count / size);
+      convert(entry.dtype, bytes, numbers.data());
+      if (!std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); }))
+        refuse(path + ": tensor " + entry.name + " holds a number that is not finite");
     }
   }
 } catch (const IoError& error) {
   refuse(error.what());
-}
-
-void HfFolder::read(const std::function<std::span<float>(const std::string& name)>& place) const {
-  std::span<float> to;
-  read_parts([&](const LmTensor& tensor, const Source& source, uint64_t done, const std::string& part) {
-    const auto& [path, entry] = source;
-    if (done == 0) to = place(tensor.name);
-    TROUPE_CHECK(static_cast<int64_t>(to.size()) == tensor.shape.elements(), tensor.name, to.size());
-    const uint64_t size = size_of(entry.dtype);
-    const std::span<float> numbers = to.subspan(done / size, part.size() / size);
-    convert(entry.dtype, part, numbers.data());
-    if (!std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); }))
-      refuse(path + ": tensor " + entry.name + " holds a number that is not finite");
-  });
-}
-
-uint64_t HfFolder::hash() const {
-  Checksum hash;
-  read_parts([&](const LmTensor&, const Source&, uint64_t, const std::string& part) {
-    hash.update(part.data(), part.size());
-  });
-  return hash.value();
 }
 
 }  // namespace troupe

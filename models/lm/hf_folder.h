@@ -28,8 +28,6 @@ class HfFolder {
   // Fills place(name) with the numbers of each tensor of lm_tensors(shape()). Throws ConfigError as above for a number
   // that is not finite or a file that became shorter.
   void read(const std::function<std::span<float>(const std::string& name)>& place) const;
-  // XXH3 of the bytes of those tensors, in their order.
-  uint64_t hash() const;
 
  private:
   struct Source {
@@ -43,10 +41,6 @@ class HfFolder {
   void add_shard(const std::string& name, const std::map<std::string, std::string>& index);
   void check_tensors() const;
   void check_ignored() const;
-  // Calls `take` for the bytes of each tensor of lm_tensors(shape()), a part of it at a time; `done` come before.
-  using Take =
-      std::function<void(const LmTensor& tensor, const Source& source, uint64_t done, const std::string& part)>;
-  void read_parts(const Take& take) const;
   std::vector<float> numbers(const Source& source, uint64_t first, uint64_t count) const;
 
   const Disk& disk_;

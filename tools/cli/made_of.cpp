@@ -1,17 +1,15 @@
 #include "tools/cli/made_of.h"
 
-#include <cinttypes>
-#include <cstdio>
-
 #include <nlohmann/json.hpp>
 
 #include "actors/spec_fields.h"
-#include "models/lm/hf_folder.h"
 #include "models/lm/lm_model.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
+#include "runtime/weights/weights.h"
 
 namespace troupe {
 namespace {
@@ -31,13 +29,11 @@ SpecFields read_made_of(const std::string& path) {
 
 }  // namespace
 
-SpecFields made_of_training(const RunContext& context) {
+SpecFields made_of_training(const RunContext& context, const Learner& learner) {
   SpecFields fields = made_of(context);
-  const std::string& base = context.config.model.path;
-  if (!context.language_model || context.language_model->frozen || base.empty()) return fields;
-  char hash[24];
-  std::snprintf(hash, sizeof hash, "%016" PRIx64, HfFolder(posix_disk(), base).hash());
-  fields.emplace_back(kModelBase, hash);
+  if (!context.language_model || context.language_model->frozen || context.config.model.path.empty()) return fields;
+  const WeightsPtr first = learner.snapshot({});
+  fields.emplace_back(kModelBase, format_hash(checksum_of(first->flat.data(), first->flat.bytes())));
   return fields;
 }
 

@@ -9,8 +9,8 @@
 namespace troupe {
 
 // What the process that trains keeps: made_of(), with the hash of the weights in model.path also where they are only
-// the first ones. Reads them.
-SpecFields made_of_training(const RunContext& context);
+// the first ones. Call it before anything changes the weights of `learner`.
+SpecFields made_of_training(const RunContext& context, const Learner& learner);
 
 // Throws ConfigError with all that differs from what the run in `folder` was made of. A folder of an older program does
 // not say, and is accepted.

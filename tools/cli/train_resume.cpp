@@ -254,7 +254,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
   log_info("train",
            context.spec.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
   const std::vector<SettingChange> changes = changes_of(folder, config);
-  const SpecFields parts = made_of_training(context);
+  const SpecFields parts = made_of_training(context, learner);
   if (!folder.checkpoints().list().empty()) require_made_of(folder.path(), parts);
   Beginning beginning = restore(folder, learner, context);
   if (beginning.resume && initial) refuse_to_resume(*initial, folder.path());
