@@ -20,12 +20,22 @@ struct Prompt {
   std::string text;           // what the model is asked
   std::string truth;          // what score() needs to check an answer
   std::string demonstration;  // a right answer, for supervised training
+  std::string columns = {};   // JSON object for verifiers: everything that the source says of the prompt; or empty
+};
+
+// Whether an answer has a score.
+enum class Scored : uint8_t {
+  yes,
+  none,    // no: the verifier does not apply to it
+  failed,  // no: the verifier failed on it
 };
 
 struct Score {
-  double reward = 0;  // in [0, 1]
+  double reward = 0;
   bool right = false;
   std::vector<std::pair<std::string, double>> parts = {};  // of the reward, by name
+  Scored scored = Scored::yes;
+  std::string problem = {};  // why it failed, in one line
 };
 
 // Every prompt of a task belongs to one of the two, so that prompts of an evaluation never occur in training.
