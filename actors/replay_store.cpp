@@ -68,7 +68,7 @@ bool ReplayStore::push(RolloutPtr rollout) {
   const auto reported = std::ranges::find(partial, rollout->group, &PartialRollout::group);
   if (reported != partial.end()) partial.erase(reported);
   take_credit(it->first, it->second, *rollout);
-  count(rollout->samples, rollout->env_steps, rollout->episodes);
+  count(rollout->samples + rollout->unscored + rollout->verifier_failed, rollout->env_steps, rollout->episodes);
   const AnswerFunctions* const answers = kind_of(*rollout).answers;
   if (answers != nullptr) {
     const AnswerCounts counts = answers->count(*rollout);
@@ -76,6 +76,9 @@ bool ReplayStore::push(RolloutPtr rollout) {
     answers_.produced_tokens += counts.tokens;
     answers_.cut += counts.cut;
   }
+  ledger_.unscored += rollout->unscored;
+  ledger_.verifier_failed += rollout->verifier_failed;
+  if (rollout->samples == 0) return true;
   if (config_.mode == "reuse") evict_for(rollout->samples);
   if (units_.samples() + rollout->samples > capacity_ && units_.samples() >= super_batch_) {
     ledger_.dropped_full += rollout->samples;

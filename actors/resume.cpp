@@ -32,6 +32,8 @@ void for_each_count(AnyLedger& ledger, AnyTotals& totals, AnyCount& uncounted, F
   function("ledger.lost_in_crash", ledger.lost_in_crash);
   function("ledger.left_over", ledger.left_over);
   function("ledger.filtered", ledger.filtered);
+  function("ledger.unscored", ledger.unscored);
+  function("ledger.verifier_failed", ledger.verifier_failed);
   function("ledger.waiting", ledger.waiting);
   function("stats.uncounted_at_most", uncounted);
   function("stats.episodes", totals.episodes);

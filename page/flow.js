@@ -8,6 +8,8 @@ const kLedger = [
   { path: "ledger.lost_in_crash", label: "lost in a crash", fill: "--bad" },
   { path: "ledger.left_over", label: "left over at the end", fill: "--faint" },
   { path: "ledger.filtered", label: "filtered: equal rewards in the group", fill: "--c4" },
+  { path: "ledger.unscored", label: "without a score", fill: "--faint" },
+  { path: "ledger.verifier_failed", label: "the verifier failed", fill: "--bad" },
 ];
 
 /** @param {string} title @param {number | null} busy share of time @param {[string, string][]} lines @param {boolean} limit */

@@ -64,28 +64,32 @@ void check_finish(World& world, const Answer& answer) {
 void check_reward(World& world, const Answer& answer) {
   const Answers& a = answer.rollout.answers();
   const auto tokens = a.tokens.view<int32_t>().subspan(answer.begin(), answer.end() - answer.begin());
+  if (world.scenario.unscored && !has_score(a.prompts.view<int32_t>(), tokens))
+    return world.violate(answer.who + " has a reward, but no score");
   const bool right = is_right_answer(a.prompts.view<int32_t>(), tokens);
   if (a.rewards.view<float>()[answer.index] != (right ? 1.0f : 0.0f) ||
       a.right.view<uint8_t>()[answer.index] != static_cast<uint8_t>(right))
     world.violate(answer.who + " does not have the score that its task gives it");
 }
 
-// All answers of one request, each once and in order.
+// The answers of one request that have a score, each once and in order.
 void check_group(World& world, const Rollout& r, const std::string& who) {
   const Answers& a = r.answers();
   const DrawnRecord* first = world.tokens.find(a.log_probs.view<float>().front());
   if (first == nullptr) return;  // already reported
   const AskedGroup& asked = *world.tokens.asked.at(first->key);
-  const auto n = static_cast<int64_t>(asked.keys.size());
-  if (a.groups() != 1 || a.count() != n)
+  const uint64_t n = asked.keys.size(), without = r.unscored + r.verifier_failed;
+  if (a.groups() != 1 || r.samples + without != n || (without > 0 && !world.scenario.unscored))
     return world.violate(who + " holds " + std::to_string(a.count()) + " of the " + std::to_string(n) +
-                         " answers of its group");
+                         " answers of its group, and counts " + std::to_string(without) + " without a score");
   if (asked.worker != r.worker || !std::ranges::equal(a.prompts.view<int32_t>(), asked.prompt))
     return world.violate(who + " holds answers to another prompt");
-  for (size_t i = 0; i < asked.keys.size(); ++i) {
+  auto next = asked.keys.begin();
+  for (size_t i = 0; i < r.samples; ++i) {
     const DrawnRecord* record =
         world.tokens.find(a.log_probs.view<float>()[static_cast<size_t>(a.offsets.view<int64_t>()[i])]);
-    if (record->key != asked.keys[i])
+    next = std::find(next, asked.keys.end(), record->key);
+    if (next++ == asked.keys.end())
       return world.violate(who + ": answer " + std::to_string(i) + " belongs to another group");
     if (record->generator != first->generator) return world.violate(who + " mixes answers of two generators");
   }
@@ -131,9 +135,8 @@ std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part) {
 void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool>& published) {
   const std::string who = "rollout " + std::to_string(r.sequence) + " of worker " + std::to_string(r.worker);
   const Answers& a = r.answers();
-  if (a.empty()) return world.violate(who + " holds no answers");
   const auto count = static_cast<uint64_t>(a.count());
-  if (r.samples != count || r.env_steps != count)
+  if (r.samples != count || r.env_steps != count + r.unscored + r.verifier_failed)
     return world.violate(who + " claims " + std::to_string(r.samples) + " samples but contains " +
                          std::to_string(count));
   for (size_t i = 0; i < count && !world.violation; ++i) {
@@ -142,6 +145,8 @@ void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool
     check_finish(world, answer);
     check_reward(world, answer);
   }
+  if (a.empty() && world.scenario.unscored) return;
+  if (a.empty()) return world.violate(who + " holds no answers");
   if (!world.violation) check_group(world, r, who);
   const auto version = a.version.view<int64_t>();
   if (static_cast<uint64_t>(std::ranges::min(version)) != r.oldest ||
@@ -165,7 +170,10 @@ void check_answer_use(World& world, const SuperBatch& batch) {
     }
   }
   const auto super_batch = static_cast<uint64_t>(world.scenario.config.trainer.super_batch);
-  if (samples != batch.samples || samples != super_batch)
+  // Groups without all of their answers may not fill a batch exactly.
+  const auto most =
+      super_batch + (world.scenario.unscored ? static_cast<uint64_t>(world.scenario.config.generation.answers) - 1 : 0);
+  if (samples != batch.samples || samples < super_batch || samples > most)
     world.violate("a batch of " + std::to_string(samples) + " answers claims " + std::to_string(batch.samples) +
                   ", expected " + std::to_string(super_batch));
 }

@@ -122,12 +122,14 @@ void Checker::replay_takes(caf::mailbox_element& element) {
   } else if (const auto* message = content_of<RolloutMessage>(element)) {
     const Rollout& rollout = *message->rollout;
     const bool tokens = is_token_run(world_.scenario.config);
-    uint64_t samples = tokens ? static_cast<uint64_t>(rollout.answers().count()) : 0;
+    const uint64_t without = rollout.unscored + rollout.verifier_failed;
+    uint64_t samples = tokens ? static_cast<uint64_t>(rollout.answers().count()) + without : 0;
     if (!tokens)
       for (const uint8_t valid : rollout.grid().valid.view<uint8_t>()) samples += valid;
     WorkerAccount& account = workers_[rollout.worker];
     if (account.joined) {  // samples of a worker that is gone were counted as lost when it left
       replay_.arrived += samples;
+      replay_.without_score += without;
       const auto rewards = tokens ? rollout.answers().rewards.view<float>() : std::span<const float>();
       const auto same = [&](float reward) { return reward == rewards.front(); };
       if (std::ranges::all_of(rewards, same)) replay_.without_spread += rewards.size();

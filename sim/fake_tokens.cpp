@@ -19,6 +19,13 @@ bool is_right_answer(std::string_view prompt, std::string_view answer) {
   return derive_key(derive_key(0, prompt), answer) % 2 == 0;
 }
 
+bool failed_on(std::string_view prompt, std::string_view answer) {
+  return derive_key(derive_key(1, prompt), answer) % 5 == 0;
+}
+bool left_out(std::string_view prompt, std::string_view answer) {
+  return derive_key(derive_key(2, prompt), answer) % 5 == 0;
+}
+
 // A prompt is a few random characters; about half of all answers are right.
 class FakeTask final : public Task {
  public:
@@ -27,6 +34,13 @@ class FakeTask final : public Task {
     Prompt prompt;
     for (uint64_t i = 2 + rng.below(kMostPrompt - 1); i-- > 0;) prompt.text += kAlphabet[rng.below(kAlphabet.size())];
     return prompt;
+  }
+  Score score(const Prompt& prompt, std::string_view answer) const override {
+    if (world_.running_kind == "scorer" && world_.scenario.unscored) {
+      if (failed_on(prompt.text, answer)) return {.scored = Scored::failed, .problem = "failed on purpose"};
+      if (left_out(prompt.text, answer)) return {.scored = Scored::none};
+    }
+    return Task::score(prompt, answer);
   }
   std::string alphabet() const override { return std::string(kAlphabet); }
   size_t max_prompt_length() const override { return kMostPrompt; }
@@ -162,6 +176,13 @@ DrawnRecord* TokenWorld::find(float log_prob) {
 bool is_right_answer(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
   static const CharTokenizer tokenizer(kAlphabet);
   return is_right_answer(tokenizer.decode(prompt, SpecialTokens::skip), tokenizer.decode(answer, SpecialTokens::skip));
+}
+
+bool has_score(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
+  static const CharTokenizer tokenizer(kAlphabet);
+  const std::string asked = tokenizer.decode(prompt, SpecialTokens::skip);
+  const std::string answered = tokenizer.decode(answer, SpecialTokens::skip);
+  return !failed_on(asked, answered) && !left_out(asked, answered);
 }
 
 std::shared_ptr<const TokenRun> fake_token_run(World& world) {

@@ -55,6 +55,8 @@ std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part);
 
 // Whether the task calls the answer right.
 bool is_right_answer(std::span<const int32_t> prompt, std::span<const int32_t> answer);
+// Whether the answer has a score in a run in which some have none.
+bool has_score(std::span<const int32_t> prompt, std::span<const int32_t> answer);
 
 std::shared_ptr<const TokenRun> fake_token_run(World& world);
 std::unique_ptr<Generator> fake_generator(World& world);

@@ -50,6 +50,9 @@ void mutate_reply(Mutation m, AnswerReply& reply) {
 void mutate_scores(SimulatedRun& run, ScoreReply& reply) {
   const Mutation m = run.scenario().mutation;
   if (m == Mutation::score_lost && run.chance(0.1)) reply.id += 1000;
+  if (m == Mutation::score_zeroed)
+    for (Score& score : reply.scores)
+      if (score.scored == Scored::failed) score = {};
   if (m == Mutation::score_moved && run.last_scores.size() == reply.scores.size())
     std::swap(reply.scores, run.last_scores);
   else

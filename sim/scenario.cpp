@@ -55,6 +55,7 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::epoch_ignored, "epoch_ignored", "a resumed run draws the same prompts again", true},
     {Mutation::score_lost, "score_lost", "the scores of a group never reach its worker", true},
     {Mutation::score_moved, "score_moved", "a group gets the scores of another one", true},
+    {Mutation::score_zeroed, "score_zeroed", "an answer on which the verifier failed gets a reward of 0", true},
     {Mutation::warmup_counted, "warmup_counted", "a warm-up step counts as an update", true},
 };
 
@@ -249,6 +250,7 @@ void draw_control(Scenario& s) {
 void draw_tokens(Scenario& s) {
   Draw scores(s.seed, "scores");
   if (scores.chance(0.3)) s.score_fails = 0.05;
+  s.unscored = scores.chance(0.3) || s.mutation == Mutation::score_zeroed;
   Draw warmup(s.seed, "warm-up");
   if (!warmup.chance(0.3) && s.mutation != Mutation::warmup_counted) return;
   s.config.warmup.steps = warmup.between(1, 6);

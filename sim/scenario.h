@@ -57,6 +57,7 @@ enum class Mutation : uint8_t {
   epoch_ignored,
   score_lost,
   score_moved,
+  score_zeroed,
   warmup_counted,
 };
 
@@ -91,6 +92,7 @@ struct Scenario {
   // answer.
   double row_broken = 0, row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0,
          learner_throws = 0, load_fails = 0, score_fails = 0;
+  bool unscored = false;     // some answers never get a score (sim/fake_tokens.h)
   uint32_t max_faults = 8;   // limit on the faults per scheduler step, without those of the clock
   uint32_t max_endings = 2;  // faults that end the process
 

@@ -74,7 +74,7 @@ class Task {
 
   // The score of an answer to a prompt of this task. An answer may be any bytes: what is not a right answer gets
   // {0, false}. White space before and after an answer does not count.
-  Score score(const Prompt& prompt, std::string_view answer) const;
+  virtual Score score(const Prompt& prompt, std::string_view answer) const;
 
   // The characters of all prompts and demonstrations, each once, in UTF-8. Generated prompts are ASCII.
   virtual std::string alphabet() const = 0;

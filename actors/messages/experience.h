@@ -43,7 +43,7 @@ template <class I> typename I::result_type inspect(I& f, Episodes& x) {
 template <class I> typename I::result_type inspect(I& f, Rollout& x) {
   return inspect_kinds(f, x.body, [&](uint8_t& kind) {
     return f(caf::meta::type_name("Rollout"), x.worker, x.group, x.sequence, x.epoch, x.oldest, x.newest, x.samples,
-             x.env_steps, x.episodes, kind);
+             x.unscored, x.verifier_failed, x.env_steps, x.episodes, kind);
   });
 }
 template <class I> typename I::result_type inspect(I& f, PartialRollout& x) {

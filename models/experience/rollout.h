@@ -35,8 +35,10 @@ struct Rollout {
   uint32_t epoch = 0;     // epoch of its policy versions
   uint64_t oldest = 0;    // smallest and largest policy version number among its samples
   uint64_t newest = 0;
-  uint64_t samples = 0;    // valid steps, or answers
-  uint64_t env_steps = 0;  // environment steps executed for them (more than `samples` with action chunks); answers
+  uint64_t samples = 0;          // valid steps, or answers
+  uint64_t unscored = 0;         // answers that have no score and are not in the body
+  uint64_t verifier_failed = 0;  // the same, because the verifier failed on them
+  uint64_t env_steps = 0;  // environment steps executed for them (more than `samples` with action chunks); all answers
 
   Episodes episodes;  // those whose last step is a valid step of this rollout; answers
   RolloutBody body;

@@ -200,6 +200,14 @@ constexpr std::array kFields = {
                   "token runs: were not trained on because all answers of their group have the same reward "
                   "(`replay.filter_groups`)",
                   of_ledger<&Ledger::filtered>},
+    SnapshotField{
+        kLedger, "ledger.unscored", "samples_total{state=unscored}", "samples", kAlways,
+        "token runs: answers that were not trained on because the verifier gave them no score (None), or because no "
+        "other answer of their group has one and the estimator compares answers",
+        of_ledger<&Ledger::unscored>},
+    SnapshotField{kLedger, "ledger.verifier_failed", "samples_total{state=verifier_failed}", "samples", kAlways,
+                  "token runs: answers that were not trained on because the verifier failed on them",
+                  of_ledger<&Ledger::verifier_failed>},
     SnapshotField{kLedger, "ledger.waiting", "samples_waiting", "samples", kAlways,
                   "are in the replay buffer or in the trainer now, and no update has used them yet",
                   of_ledger<&Ledger::waiting>},

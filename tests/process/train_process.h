@@ -34,8 +34,8 @@ Json state_of(const std::string& folder);
 // The reply to GET /stats at this address; null if there is no reply or no snapshot yet.
 Json stats_at(const std::string& address);
 
-// Whether produced = trained + dropped_stale + dropped_full + lost_in_crash + left_over + filtered + waiting, and
-// produced > 0.
+// Whether produced = trained + dropped_stale + dropped_full + lost_in_crash + left_over + filtered + unscored +
+// verifier_failed + waiting, and produced > 0.
 bool balances(const Json& ledger);
 
 // A running `troupe train`; its endpoints are known.

@@ -68,7 +68,8 @@ Misfit misfit(const TokenRun& tokens, const AnswerRequest& request, const Answer
 Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   const TokenRun& tokens = *run.tokens;
   const Answers& a = rollout.answers();
-  const int64_t answers = run.config.generation.answers;
+  const int64_t asked = run.config.generation.answers, answers = a.count();
+  if (answers > asked) return std::to_string(answers) + " answers, expected at most " + std::to_string(asked);
   if (auto error = check_answers(tokens, answers, {a.tokens, a.offsets, a.log_probs, a.version, a.finish}))
     return error;
   if (a.prompts.dtype() != DType::i32 || a.prompts.rank() != 1) return "prompts are not a list of int32";
@@ -86,8 +87,14 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   if (auto error = check("lengths", rollout.episodes.lengths, DType::i32, answers)) return error;
   if (auto error = check("success", rollout.episodes.success, DType::u8, answers)) return error;
   const auto count = static_cast<uint64_t>(answers);
-  if (rollout.samples != count || rollout.env_steps != count)
-    return std::to_string(rollout.samples) + " samples, expected " + std::to_string(count);
+  if (rollout.samples != count) return std::to_string(rollout.samples) + " samples, expected " + std::to_string(count);
+  const auto without = static_cast<uint64_t>(asked - answers);
+  if (rollout.env_steps != static_cast<uint64_t>(asked) || rollout.unscored > without ||
+      rollout.verifier_failed != without - rollout.unscored)
+    return std::to_string(rollout.unscored) + " + " + std::to_string(rollout.verifier_failed) + " of " +
+           std::to_string(rollout.env_steps) + " answers without a score, expected " + std::to_string(without) +
+           " of " + std::to_string(asked);
+  if (answers == 0) return std::nullopt;
   const auto version = a.version.view<int64_t>();
   if (static_cast<uint64_t>(std::ranges::min(version)) != rollout.oldest ||
       static_cast<uint64_t>(std::ranges::max(version)) != rollout.newest)

@@ -4,16 +4,51 @@
 
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/common/state_bytes.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
+
+namespace {
+
+// Prompts in a row without a score after which a run ends: when the verifier fails on each, and when it does not apply.
+constexpr uint32_t kMostFailed = 10, kMostUnscored = 100;
+
+// The answers with these numbers, which ascend.
+AnswerReply chosen(const AnswerReply& answers, const std::vector<size_t>& numbers) {
+  const auto offsets = answers.offsets.view<int64_t>(), version = answers.version.view<int64_t>();
+  if (numbers.size() + 1 == offsets.size()) return answers;
+  const auto tokens = answers.tokens.view<int32_t>();
+  const auto log_probs = answers.log_probs.view<float>();
+  std::vector<int32_t> ids;
+  std::vector<float> kept_log_probs;
+  std::vector<int64_t> versions, kept_offsets = {0};
+  std::vector<uint8_t> finish;
+  for (const size_t a : numbers) {
+    for (auto t = static_cast<size_t>(offsets[a]); t < static_cast<size_t>(offsets[a + 1]); ++t) {
+      ids.push_back(tokens[t]);
+      kept_log_probs.push_back(log_probs[t]);
+      versions.push_back(version[t]);
+    }
+    kept_offsets.push_back(static_cast<int64_t>(ids.size()));
+    finish.push_back(answers.finish.view<uint8_t>()[a]);
+  }
+  return {.tokens = Array::of(ids),
+          .offsets = Array::of(kept_offsets),
+          .log_probs = Array::of(kept_log_probs),
+          .version = Array::of(versions),
+          .finish = Array::of(finish)};
+}
+
+}  // namespace
 
 AnswerSampler::AnswerSampler(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, uint64_t worker,
                              SamplerPort& port)
     : Sampler(worker, config.workers.groups, port),
       config_(config),
       tokens_(std::move(tokens)),
-      groups_(static_cast<size_t>(config.workers.groups)) {}
+      groups_(static_cast<size_t>(config.workers.groups)),
+      fewest_(needs_groups(choose_algorithm(config.algorithm)) ? 2 : 1) {}
 
 void AnswerSampler::begin(uint32_t epoch) {
   epoch_ = epoch;
@@ -74,8 +109,26 @@ void AnswerSampler::on_scores(const ScoreReply& reply) {
   while (const auto scored = scores_.next()) push(*scored);
 }
 
+void AnswerSampler::count_scored(const std::vector<Score>& scores) {
+  const auto failed = std::ranges::find(scores, Scored::failed, &Score::scored);
+  if (failed != scores.end()) report_.last_error = "scoring failed: " + failed->problem;
+  if (std::ranges::find(scores, Scored::yes, &Score::scored) != scores.end()) {
+    failed_in_a_row_ = unscored_in_a_row_ = 0;
+    return;
+  }
+  ++unscored_in_a_row_;
+  failed_in_a_row_ = failed == scores.end() ? 0 : failed_in_a_row_ + 1;
+  if (failed_in_a_row_ >= kMostFailed)
+    throw ScoringFailed("scoring failed on the answers to " + std::to_string(failed_in_a_row_) +
+                        " prompts in a row, the last time with: " + failed->problem);
+  if (unscored_in_a_row_ >= kMostUnscored)
+    throw ScoringFailed("the verifier gave no score to any answer to " + std::to_string(unscored_in_a_row_) +
+                        " prompts in a row");
+}
+
 void AnswerSampler::push(const ScoreOrder::Scored& scored) {
   const uint32_t group = scored.group;
+  count_scored(scored.scores);
   port_.push(rollout_of(scored));
   groups_[group].stage = Stage::idle;
   if (!start_with_credit(group)) wait_for_credit(group);
@@ -83,39 +136,48 @@ void AnswerSampler::push(const ScoreOrder::Scored& scored) {
 
 RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
   const Group& answered = groups_[scored.group];
-  const AnswerReply& answers = answered.answers;
+  const auto asked = static_cast<size_t>(answered.answers.offsets.size() - 1);
+  TROUPE_CHECK(scored.scores.size() == asked, scored.scores.size(), asked);
+  std::vector<size_t> kept;
+  for (size_t a = 0; a < asked; ++a)
+    if (scored.scores[a].scored == Scored::yes) kept.push_back(a);
+  if (kept.size() < std::min(fewest_, asked)) kept.clear();
+  const AnswerReply answers = chosen(answered.answers, kept);
   const auto offsets = answers.offsets.view<int64_t>(), version = answers.version.view<int64_t>();
-  const int64_t count = answers.offsets.size() - 1;
-  TROUPE_CHECK(static_cast<int64_t>(scored.scores.size()) == count, scored.scores.size(), count);
   auto rollout = std::make_shared<Rollout>();
   rollout->worker = worker_;
   rollout->group = scored.group;
   rollout->sequence = sequence_++;
   rollout->epoch = answered.epoch;
-  rollout->oldest = static_cast<uint64_t>(std::ranges::min(version));
-  rollout->newest = static_cast<uint64_t>(std::ranges::max(version));
-  rollout->samples = rollout->env_steps = static_cast<uint64_t>(count);
+  if (!kept.empty()) {
+    rollout->oldest = static_cast<uint64_t>(std::ranges::min(version));
+    rollout->newest = static_cast<uint64_t>(std::ranges::max(version));
+  }
+  rollout->samples = kept.size();
+  rollout->verifier_failed = static_cast<uint64_t>(std::ranges::count(scored.scores, Scored::failed, &Score::scored));
+  rollout->unscored = asked - kept.size() - rollout->verifier_failed;
+  rollout->env_steps = asked;
   std::vector<float> rewards;
   std::vector<uint8_t> right;
   std::vector<int32_t> lengths;
-  for (size_t a = 0; a < scored.scores.size(); ++a) {
-    const Score& score = scored.scores[a];
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Score& score = scored.scores[kept[i]];
     rewards.push_back(static_cast<float>(score.reward));
     right.push_back(score.right ? 1 : 0);
-    lengths.push_back(static_cast<int32_t>(offsets[a + 1] - offsets[a]));
+    lengths.push_back(static_cast<int32_t>(offsets[i + 1] - offsets[i]));
   }
   rollout->episodes = {Array::of(rewards), Array::of(lengths), Array::of(right)};
   rollout->body = Answers{.prompts = answered.prompt_ids,
                           .prompt_offsets = Array::of(std::vector<int64_t>{0, answered.prompt_ids.size()}),
                           .tokens = answers.tokens,
                           .offsets = answers.offsets,
-                          .group = Array(DType::i32, {count}),
+                          .group = Array(DType::i32, {static_cast<int64_t>(kept.size())}),
                           .log_probs = answers.log_probs,
                           .version = answers.version,
                           .rewards = rollout->episodes.returns,
                           .right = rollout->episodes.success,
                           .finish = answers.finish};
-  report_.env_steps += static_cast<uint64_t>(count);
+  report_.env_steps += asked;
   return rollout;
 }
 

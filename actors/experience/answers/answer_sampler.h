@@ -53,6 +53,8 @@ class AnswerSampler final : public Sampler {
   };
 
   void ask_for_scores(uint32_t group);
+  // Throws ScoringFailed when too many prompts in a row have no score.
+  void count_scored(const std::vector<Score>& scores);
   void push(const ScoreOrder::Scored& scored);
   RolloutPtr rollout_of(const ScoreOrder::Scored& scored);
 
@@ -60,7 +62,9 @@ class AnswerSampler final : public Sampler {
   std::shared_ptr<const TokenRun> tokens_;
   std::vector<Group> groups_;
   ScoreOrder scores_;
-  uint32_t epoch_ = 0;  // of the start of the run
+  size_t fewest_;                                         // answers with a score that are of use in a group
+  uint32_t epoch_ = 0;                                    // of the start of the run
+  uint32_t failed_in_a_row_ = 0, unscored_in_a_row_ = 0;  // prompts
   uint64_t next_prompt_ = 0;
 };
 

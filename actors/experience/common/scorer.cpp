@@ -17,6 +17,7 @@ void check(const ScoreRequest& request, const std::vector<Score>& scores) {
          std::to_string(request.answers.size()));
   for (size_t a = 0; a < scores.size(); ++a) {
     const std::string of = " of the answer \"" + printable(request.answers[a]) + "\" is not finite";
+    if (scores[a].scored != Scored::yes) continue;
     if (!std::isfinite(scores[a].reward)) fail("the reward" + of);
     for (const auto& [name, value] : scores[a].parts)
       if (!std::isfinite(value)) fail("the part " + printable(name) + of);
