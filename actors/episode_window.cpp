@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -17,6 +18,21 @@ void EpisodeWindow::add(const Episodes& episodes) {
   const auto success = episodes.success.view<uint8_t>();
   for (size_t i = 0; i < returns.size(); ++i) newest_.push_back({returns[i], lengths[i], success[i] != 0});
   while (newest_.size() > limit_) newest_.pop_front();
+  for (const ReturnPart& part : episodes.parts) {
+    if (!parts_.contains(part.name) && parts_.size() == kMostReturnParts) continue;
+    std::deque<float>& values = parts_[part.name];
+    for (const float value : part.values.view<float>())
+      if (!std::isnan(value)) values.push_back(value);
+    while (values.size() > limit_) values.pop_front();
+  }
+}
+
+std::map<std::string, double> EpisodeWindow::part_means() const {
+  std::map<std::string, double> means;
+  for (const auto& [name, values] : parts_)
+    if (!values.empty())
+      means[name] = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  return means;
 }
 
 EpisodeWindow::Summary EpisodeWindow::summary() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 
 #include "models/experience/rollout.h"
@@ -21,6 +22,8 @@ class EpisodeWindow {
     double return_mean, return_std, length_mean, success_rate;
   };
   Summary summary() const;
+  // The mean of each part of the returns, over as many of the newest episodes that have it. Not saved.
+  std::map<std::string, double> part_means() const;
   bool full() const { return newest_.size() >= limit_; }
   // Mean return over the newest quarter of the window; unknown without episodes.
   double newest_return_mean() const;
@@ -37,6 +40,7 @@ class EpisodeWindow {
   };
   size_t limit_;
   std::deque<Episode> newest_;  // the oldest first
+  std::map<std::string, std::deque<float>> parts_;
 };
 
 }  // namespace troupe

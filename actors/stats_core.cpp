@@ -338,6 +338,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
   s.return_mean = episodes.return_mean;
   s.return_std = episodes.return_std;
   s.length_mean = episodes.length_mean;
+  s.return_parts = episodes_.part_means();
   if (reports_success_) s.success_rate = episodes.success_rate;
   s.alarms = alarms_.raised();
   const WorkerTable::Memory memory = workers_.memory(now);

@@ -37,8 +37,11 @@ struct Credits {
 };
 
 // These are for types of models/experience/rollout.h, which does not include CAF.
+template <class I> typename I::result_type inspect(I& f, ReturnPart& x) {
+  return f(caf::meta::type_name("ReturnPart"), x.name, x.values);
+}
 template <class I> typename I::result_type inspect(I& f, Episodes& x) {
-  return f(caf::meta::type_name("Episodes"), x.returns, x.lengths, x.success);
+  return f(caf::meta::type_name("Episodes"), x.returns, x.lengths, x.success, x.parts);
 }
 template <class I> typename I::result_type inspect(I& f, Rollout& x) {
   return inspect_kinds(f, x.body, [&](uint8_t& kind) {

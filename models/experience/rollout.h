@@ -3,6 +3,7 @@
 // which only the code of that kind reads. Plain data; immutable once pushed. Replay hands out samples in units
 // (models/experience/rollout_units.h).
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,11 +17,20 @@
 
 namespace troupe {
 
+inline constexpr size_t kMostReturnParts = 256, kLongestReturnPart = 64;  // bytes of a name
+
+// A part of the returns of some episodes, such as the reward for the form of an answer.
+struct ReturnPart {
+  std::string name;
+  Array values;  // [E] float32; NaN of an episode that does not have it
+};
+
 // Episodes that ended, in the order of their last steps.
 struct Episodes {
-  Array returns;  // [E] float32, unscaled
-  Array lengths;  // [E] int32 environment steps
-  Array success;  // [E] uint8
+  Array returns;                  // [E] float32, unscaled
+  Array lengths;                  // [E] int32 environment steps
+  Array success;                  // [E] uint8
+  std::vector<ReturnPart> parts;  // that a verifier names
 
   int64_t count() const { return returns.size(); }
 };

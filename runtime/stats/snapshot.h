@@ -138,7 +138,8 @@ struct StatsSnapshot {
   double return_std = kUnknown;
   double length_mean = kUnknown;
   double success_rate = kUnknown;
-  std::map<std::string, double> learner;  // of the updates since the last report: kl, ess, losses, learning rates
+  std::map<std::string, double> return_parts;  // mean of each part that a verifier names
+  std::map<std::string, double> learner;       // of the updates since the last report: kl, ess, losses, learning rates
 
   bool training_ended = false;
   uint64_t workers_up = 0;  // once training has ended: when it did

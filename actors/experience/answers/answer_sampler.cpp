@@ -1,6 +1,8 @@
 #include "actors/experience/answers/answer_sampler.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/common/state_bytes.h"
@@ -38,6 +40,21 @@ AnswerReply chosen(const AnswerReply& answers, const std::vector<size_t>& number
           .log_probs = Array::of(kept_log_probs),
           .version = Array::of(versions),
           .finish = Array::of(finish)};
+}
+
+// Each part that one of the chosen scores has, in the order in which they first occur.
+std::vector<ReturnPart> parts_of(const std::vector<Score>& scores, const std::vector<size_t>& numbers) {
+  std::vector<std::pair<std::string, std::vector<float>>> parts;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    for (const auto& [name, value] : scores[numbers[i]].parts) {
+      auto part = std::ranges::find(parts, name, &decltype(parts)::value_type::first);
+      if (part == parts.end() && parts.size() == kMostReturnParts) continue;
+      if (part == parts.end()) part = parts.emplace(part, name, std::vector<float>(numbers.size(), std::nanf("")));
+      part->second[i] = static_cast<float>(value);
+    }
+  std::vector<ReturnPart> result;
+  for (const auto& [name, values] : parts) result.push_back({name, Array::of(values)});
+  return result;
 }
 
 }  // namespace
@@ -166,7 +183,7 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
     right.push_back(score.right ? 1 : 0);
     lengths.push_back(static_cast<int32_t>(offsets[i + 1] - offsets[i]));
   }
-  rollout->episodes = {Array::of(rewards), Array::of(lengths), Array::of(right)};
+  rollout->episodes = {Array::of(rewards), Array::of(lengths), Array::of(right), parts_of(scored.scores, kept)};
   rollout->body = Answers{.prompts = answered.prompt_ids,
                           .prompt_offsets = Array::of(std::vector<int64_t>{0, answered.prompt_ids.size()}),
                           .tokens = answers.tokens,

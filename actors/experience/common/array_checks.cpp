@@ -29,6 +29,13 @@ Misfit check_episodes(const Episodes& episodes, uint64_t samples) {
   if (auto error = check_array("returns", episodes.returns, DType::f32, shape)) return error;
   if (auto error = check_array("lengths", episodes.lengths, DType::i32, shape)) return error;
   if (auto error = check_array("success", episodes.success, DType::u8, shape)) return error;
+  if (episodes.parts.size() > kMostReturnParts)
+    return std::to_string(episodes.parts.size()) + " parts of returns, expected at most " +
+           std::to_string(kMostReturnParts);
+  for (const ReturnPart& part : episodes.parts) {
+    if (part.name.size() > kLongestReturnPart) return "the name of a part of returns is too long";
+    if (auto error = check_array("a part of returns", part.values, DType::f32, shape)) return error;
+  }
   if (static_cast<uint64_t>(episodes.count()) > samples)
     return std::to_string(episodes.count()) + " episodes in " + std::to_string(samples) + " samples";
   return std::nullopt;
