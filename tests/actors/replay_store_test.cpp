@@ -264,6 +264,23 @@ TEST_CASE("replay_store: a rollout without a single valid step changes no count"
   CHECK_FALSE(f.store->sample());
 }
 
+TEST_CASE("replay_store: answers without a score are counted, and a rollout of nothing else returns its credit") {
+  Fixture f;
+  auto rollout = std::make_shared<Rollout>(*make_rollout({.steps = 1, .columns = 1, .invalid = {{0, 0}}}));
+  rollout->unscored = 2;
+  rollout->verifier_failed = 3;
+  rollout->env_steps = 5;
+  f.store->applied(0, {});
+  f.granted();
+  const uint64_t credits = f.store->credits_outstanding();
+  f.store->push(rollout);
+  CHECK(f.store->credits_outstanding() == credits - 1);
+  CHECK(f.store->ledger() == Ledger{.produced = 5, .unscored = 2, .verifier_failed = 3});
+  CHECK(f.store->ledger().balances());
+  CHECK(f.store->env_steps() == 5);
+  CHECK_FALSE(f.store->sample());
+}
+
 TEST_CASE("replay_store: the samples of a failed update count as lost") {
   Fixture f;
   f.push(2);

@@ -31,7 +31,14 @@ struct Port final : SamplerPort {
 };
 
 struct Worker {
-  RunConfig config = token_config(/*groups=*/3);
+  explicit Worker(int64_t answers = 2, const std::string& advantage = "grpo") : config(config_of(answers, advantage)) {}
+  static RunConfig config_of(int64_t answers, const std::string& advantage) {
+    RunConfig config = token_config(/*groups=*/3);
+    config.generation.answers = answers;
+    config.algorithm.advantage = advantage;
+    return config;
+  }
+  RunConfig config;
   std::shared_ptr<const TokenRun> tokens = make_token_run(config);
   Port port;
   AnswerSampler core{config, tokens, 4, port};
@@ -52,26 +59,29 @@ struct Worker {
     return groups;
   }
 
-  // A right answer with its end token, and a wrong one of a single token.
+  // A right answer with its end token, and wrong ones of a single token.
   InferenceReply answer(const InferenceRequest& request) const {
     const auto prompt = request.answers().prompt.view<int32_t>();
     const std::string text = tokens->decode(prompt);
     std::vector<int32_t> ids = tokens->tokenizer->encode(std::string(text.rbegin() + 1, text.rend()));
     ids.push_back(tokens->end_tokens.front());
-    const auto first = static_cast<int64_t>(ids.size());
-    ids.push_back(tokens->end_tokens.front());
+    std::vector<int64_t> offsets = {0, static_cast<int64_t>(ids.size())};
+    for (int64_t a = 1; a < config.generation.answers; ++a) {
+      ids.push_back(tokens->end_tokens.front());
+      offsets.push_back(static_cast<int64_t>(ids.size()));
+    }
     InferenceReply reply;
     reply.id = request.id;
     reply.group = request.group;
     reply.version = {2, 7};
     AnswerReply& body = reply.body.emplace<AnswerReply>();
     body.tokens = array_of(ids);
-    body.offsets = array_of(std::vector<int64_t>{0, first, first + 1});
+    body.offsets = array_of(offsets);
     body.log_probs = array_of(std::vector<float>(ids.size(), -0.5f));
     std::vector<int64_t> version(ids.size(), 7);
     version.front() = 6;
     body.version = array_of(version);
-    body.finish = array_of(std::vector<uint8_t>{0, 0});
+    body.finish = array_of(std::vector<uint8_t>(offsets.size() - 1, 0));
     return reply;
   }
 };
@@ -194,6 +204,78 @@ TEST_CASE("answer_sampler: a rollout holds the scored answers, their versions an
   const RunSpec run{worker.config, worker.tokens, {}, {}};
   CHECK_FALSE(misfit(run, {2, 7}, rollout).has_value());
   CHECK(misfit(run, {2, 6}, rollout) == "it comes from a version that does not exist yet");
+}
+
+TEST_CASE("answer_sampler: answers without a score leave their group and are counted") {
+  Worker worker(3);
+  worker.core.add_credits(1);
+  worker.answer_all();
+  ScoreReply reply = worker.scores(0);
+  reply.scores[1] = {.scored = Scored::failed, .problem = "planned"};
+  reply.scores[2].parts = {{"form", 0.5}};
+  worker.core.on_scores(reply);
+  REQUIRE(worker.port.pushed.size() == 1);
+  const Rollout& rollout = *worker.port.pushed[0];
+  CHECK(rollout.samples == 2);
+  CHECK(rollout.verifier_failed == 1);
+  CHECK(rollout.unscored == 0);
+  CHECK(rollout.env_steps == 3);
+  CHECK(rollout.newest == 7);
+  const int32_t end = worker.tokens->end_tokens.front();
+  CHECK(rollout.answers().tokens.size() == 5);
+  CHECK(rollout.answers().tokens.view<int32_t>().back() == end);
+  CHECK(rollout.answers().offsets == array_of(std::vector<int64_t>{0, 4, 5}));
+  CHECK(rollout.answers().rewards == array_of(std::vector<float>{1, 0}));
+  CHECK(rollout.episodes.lengths == array_of(std::vector<int32_t>{4, 1}));
+  REQUIRE(rollout.episodes.parts.size() == 1);
+  CHECK(rollout.episodes.parts[0].name == "form");
+  CHECK(std::isnan(rollout.episodes.parts[0].values.view<float>()[0]));
+  CHECK(rollout.episodes.parts[0].values.view<float>()[1] == 0.5f);
+  const RunSpec run{worker.config, worker.tokens, {}, {}};
+  CHECK_FALSE(misfit(run, {2, 7}, rollout).has_value());
+  Rollout wrong = rollout;
+  wrong.verifier_failed = 0;
+  CHECK(misfit(run, {2, 7}, wrong) == "0 + 0 of 3 answers without a score, expected 1 of 3");
+}
+
+TEST_CASE("answer_sampler: the only answer with a score is left out if the estimator compares answers") {
+  for (const bool compares : {true, false}) {
+    CAPTURE(compares);
+    Worker worker(2, compares ? "grpo" : "reinforce_plus_plus");
+    worker.core.add_credits(1);
+    worker.answer_all();
+    ScoreReply reply = worker.scores(0);
+    reply.scores[0] = {.scored = Scored::none};
+    worker.core.on_scores(reply);
+    REQUIRE(worker.port.pushed.size() == 1);
+    const Rollout& rollout = *worker.port.pushed[0];
+    CHECK(rollout.samples == (compares ? 0 : 1));
+    CHECK(rollout.unscored == (compares ? 2 : 1));
+    const RunSpec run{worker.config, worker.tokens, {}, {}};
+    CHECK_FALSE(misfit(run, {2, 7}, rollout).has_value());
+  }
+}
+
+TEST_CASE("answer_sampler: a run ends when scoring fails on ten prompts in a row, or gives nothing on a hundred") {
+  for (const Scored scored : {Scored::failed, Scored::none}) {
+    Worker worker;
+    const size_t most = scored == Scored::failed ? 10 : 100;
+    const auto score_next = [&](Scored state) {
+      worker.core.add_credits(1);
+      worker.core.on_reply(worker.answer(worker.port.asked.back()));
+      ScoreReply reply = worker.scores(worker.port.to_score.size() - 1);
+      for (Score& score : reply.scores) score = {.scored = state, .problem = "planned"};
+      worker.core.on_scores(reply);
+    };
+    for (size_t i = 0; i + 1 < most; ++i) score_next(scored);
+    score_next(Scored::yes);
+    for (size_t i = 0; i + 1 < most; ++i) score_next(scored);
+    CHECK_THROWS_WITH_AS(score_next(scored),
+                         scored == Scored::failed
+                             ? "scoring failed on the answers to 10 prompts in a row, the last time with: planned"
+                             : "the verifier gave no score to any answer to 100 prompts in a row",
+                         ScoringFailed);
+  }
 }
 
 TEST_CASE("answer_sampler: a failed request is asked again, a reply that came twice is ignored") {
