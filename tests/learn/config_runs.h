@@ -22,8 +22,9 @@ void check_ledger(const Json& summary);
 struct Bar {
   std::string config;
   std::string score = "return_mean";
-  double least = 0;    // the score that every seed must reach
-  int seeds = 5;       // with TROUPE_ALL_SEEDS=1
+  double least = 0;    // the score that every seed must reach, or with mean_of their mean
+  int seeds = 5;       // with TROUPE_ALL_SEEDS=1; else 1, or mean_of
+  int mean_of = 0;     // seeds, of a config whose scores differ much between them; 0 = each seed by itself
   double seconds = 0;  // the limit of each run, checked with TROUPE_ALL_SEEDS=1; 0 = no limit
   std::vector<std::string> settings = {};
 };

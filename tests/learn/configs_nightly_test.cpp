@@ -96,13 +96,13 @@ bool has_mujoco() {
 }  // namespace
 
 TEST_CASE("configs: mujoco/half_cheetah_1m runs") {
-  if (has_mujoco()) check_learns({.config = "mujoco/half_cheetah_1m", .least = 1500, .seeds = 1});
+  if (has_mujoco()) check_learns({.config = "mujoco/half_cheetah_1m", .least = 1500, .seeds = 3, .mean_of = 3});
 }
 
 TEST_CASE("configs: mujoco/hopper_1m hops") {
-  if (has_mujoco()) check_learns({.config = "mujoco/hopper_1m", .least = 1500, .seeds = 1});
+  if (has_mujoco()) check_learns({.config = "mujoco/hopper_1m", .least = 1500, .seeds = 3, .mean_of = 3});
 }
 
 TEST_CASE("configs: mujoco/walker2d_1m walks") {
-  if (has_mujoco()) check_learns({.config = "mujoco/walker2d_1m", .least = 1500, .seeds = 1});
+  if (has_mujoco()) check_learns({.config = "mujoco/walker2d_1m", .least = 1500, .seeds = 3, .mean_of = 3});
 }
