@@ -121,15 +121,24 @@ MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
 
 // Weights, gradients, two moments and a packed copy of the trainer; a snapshot; and weights and a packed copy of every
 // generator. With adapters, the frozen weights once, and a packed copy of the trainer and of every generator.
-MemoryNeed of_language_model(const RunConfig& config) {
-  const std::shared_ptr<const TokenRun> run = make_token_run(config);
-  const LmShape shape =
-      lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
+MemoryNeed of_language_model(const RunConfig& config, const LmShape& shape) {
   const bool adapters = lora_from_config(config.model.lora, "model.lora").used();
   const double copies = adapters ? 2 + count(config.inference.count) : 6 + 2 * count(config.inference.count);
   const bool read = !config.model.path.empty();
   return {read ? "model.path" : "model.decoder", read ? config.model.path : config.model.decoder,
           "weights, gradients, moments and copies of the model", count(lm_parameter_count(shape)) * kFloat * copies};
+}
+
+// Keys and values of every slot of every generator: of the inference actors, and of evaluations.
+MemoryNeed of_slots(const RunConfig& config, const TokenRun& run, const LmShape& shape) {
+  const GenerationConfig& g = config.generation;
+  const double prompts = count(g.prompt_slots) * count(run.prompt_tokens);
+  const double answers = count(g.answer_slots) * count(run.answer_tokens);
+  const double token = 2 * kFloat * count(shape.layers * shape.kv_heads * shape.head_dim);
+  const bool larger = answers >= prompts;
+  return {larger ? "generation.answer_slots" : "generation.prompt_slots",
+          setting_text(larger ? g.answer_slots : g.prompt_slots), "keys and values of prompts and answers in progress",
+          (prompts + answers) * token * count(config.inference.count + 1)};
 }
 
 MemoryNeed of_history(const RunConfig& config) {
@@ -141,7 +150,12 @@ MemoryNeed of_history(const RunConfig& config) {
 }  // namespace
 
 std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env) {
-  if (is_token_run(config)) return {of_language_model(config)};
+  if (is_token_run(config)) {
+    const std::shared_ptr<const TokenRun> run = make_token_run(config);
+    const LmShape shape =
+        lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
+    return {of_language_model(config, shape), of_slots(config, *run, shape)};
+  }
   return {of_weights(config, env), of_super_batch(config, env), of_workers(config, env), of_evaluation(config, env)};
 }
 

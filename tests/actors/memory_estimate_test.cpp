@@ -2,8 +2,10 @@
 
 #include "actors/config/replay_capacity.h"
 #include "tests/support/test.h"
+#include "tests/support/token_config.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 
@@ -68,4 +70,17 @@ TEST_CASE(
   config.model.net = R"({"core": {"kind": "gru", "size": 10}})";
   config.model.sequence = 8;  // a flag, and an eighth of a state
   CHECK(replay_of(config).bytes - plain == 1000 * (1 + 10 * 4 / 8));
+}
+
+TEST_CASE("memory: a token run counts the keys and values of all slots") {
+  RunConfig config = token_config();
+  config.inference.count = 2;
+  const std::string what = "keys and values of prompts and answers in progress";
+  const MemoryNeed few = need_of(memory_needs(config, {}), what);
+  CHECK(few.setting == "generation.answer_slots");
+  config.generation.answer_slots *= 1000;
+  config.generation.prompt_slots *= 1000;
+  CHECK(need_of(memory_needs(config, {}), what).bytes == doctest::Approx(1000 * few.bytes));
+  config.inference.count = 5;
+  CHECK(need_of(memory_needs(config, {}), what).bytes == doctest::Approx(1000 * few.bytes * 2));
 }
