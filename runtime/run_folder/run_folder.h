@@ -107,6 +107,9 @@ class RunFolder {
   // The number of updates in the newest line that begin_metrics() cut off; 0 where it cut none off that can be read.
   uint64_t cut_updates() const { return metrics_.cut_updates(); }
 
+  // See RunMetrics::warmup_step().
+  uint64_t warmup_step() const { return metrics_.warmup_step(); }
+
   // The updates whose evaluations have ended since the checkpoint of the resume point was written, at least.
   const std::set<uint64_t>& evaluated() const { return metrics_.evaluated(); }
 

@@ -23,6 +23,13 @@ constexpr const char* kChanged = ": was renamed, removed or cut during the run";
 constexpr uint64_t kMaxLineBytes = 1 << 20;  // of metrics.jsonl; this program writes no longer ones
 constexpr uint64_t kBlockBytes = 16 << 10;   // metrics.jsonl can be larger than memory: it is read in blocks
 
+// The step of a line of the warm-up; 0 for other lines.
+uint64_t warmup_step_in(const json& line) {
+  const json warmup = line.is_object() ? line.value("warmup", json()) : json();
+  const json step = warmup.is_object() ? warmup.value("step", json()) : json();
+  return step.is_number_unsigned() ? step.get<uint64_t>() : 0;
+}
+
 // Whether a line of metrics.jsonl is later than the point from which the run resumes. True for a line that cannot be
 // read.
 bool is_after(std::string_view line, const RunMetrics::ResumePoint& resume) {
@@ -31,7 +38,8 @@ bool is_after(std::string_view line, const RunMetrics::ResumePoint& resume) {
   const auto exceeds = [&](const char* key, uint64_t limit) {
     return !value.contains(key) || !value[key].is_number_unsigned() || value[key].get<uint64_t>() > limit;
   };
-  return exceeds("updates", resume.updates) || exceeds("env_steps", resume.env_steps);
+  return exceeds("updates", resume.updates) || exceeds("env_steps", resume.env_steps) ||
+         warmup_step_in(value) > resume.warmup_steps;
 }
 
 // The number of updates in a line of metrics.jsonl; 0 if it has none.
@@ -107,12 +115,12 @@ Cut cut_at(const ReadFile& file, const RunMetrics::ResumePoint& resume) {
   return cut;
 }
 
-// The number of updates in the last whole line after the first `begin` bytes; 0 if there is none or it cannot be read.
-uint64_t last_updates(const ReadFile& file, uint64_t begin) {
+// The last whole line after the first `begin` bytes; empty if there is none or it is too long.
+std::string last_line(const ReadFile& file, uint64_t begin) {
   const uint64_t end = begin_of_line(file, file.size());
-  if (end <= begin) return 0;
+  if (end <= begin) return {};
   const uint64_t last = begin_of_line(file, end - 1);
-  return last < begin || end - last > kMaxLineBytes ? 0 : updates_in(file.read(last, end - last));
+  return last < begin || end - last > kMaxLineBytes ? std::string() : file.read(last, end - last);
 }
 
 // The file, or null if there is none. Throws IoError for a broken link, and when the file system does not answer, since
@@ -133,15 +141,20 @@ bool RunMetrics::has_updates() const {
   const std::string path = folder_ + kMetricsFile;
   const std::unique_ptr<ReadFile> file = open_if_present(*disk_, path);
   if (!file) return false;
-  return cut_at(*file, {.updates = 0, .env_steps = std::numeric_limits<uint64_t>::max()}).bytes < file->size();
+  constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
+  return cut_at(*file, {.updates = 0, .env_steps = kAny, .warmup_steps = kAny}).bytes < file->size();
 }
 
 void RunMetrics::begin(double wall_time, bool resuming, const std::optional<ResumePoint>& resume) {
   rewind(resume);
   events_start_ = wall_time;
   name_events();
-  if (resuming)
-    events_resume_ = resume ? resume->tensorboard_step.value_or(static_cast<int64_t>(resume->env_steps) + 1) : 0;
+  if (!resuming) return;
+  events_resume_ = 0;
+  if (!resume) return;
+  // The steps of a warm-up are on the same axis, and none of those that are kept may be forgotten.
+  events_resume_ = std::max(resume->tensorboard_step.value_or(static_cast<int64_t>(resume->env_steps) + 1),
+                            static_cast<int64_t>(resume->warmup_steps) + 1);
 }
 
 void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
@@ -153,7 +166,7 @@ void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
   Cut cut;
   if (file && resume->lines) {
     kept = first_lines(*file, file->size(), *resume->lines);
-    cut.lost_updates = last_updates(*file, kept.bytes);
+    cut.lost_updates = updates_in(last_line(*file, kept.bytes));
   }
   // There is no count, or the file has fewer lines, so it is not the one that was counted.
   if (file && (!resume->lines || kept.count < *resume->lines)) {
@@ -173,6 +186,7 @@ void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
     }
   }
   if (file) note_evaluations(path, resume->least_lines);
+  if (file) warmup_step_ = warmup_step_in(json::parse(last_line(*disk_->open_read(path), 0), nullptr, false));
   const uint64_t expected = resume->lines.value_or(resume->least_lines);
   if (lines_ < expected)
     log_warn(kRunMetrics, path + ": " + (file ? "holds " + std::to_string(lines_) : "is missing, so there are none") +

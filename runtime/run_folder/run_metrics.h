@@ -29,6 +29,7 @@ class RunMetrics {
     uint64_t least_lines = 0;                      // that it held at that moment, as far as is known
     // TensorBoard forgets this step and later ones; if not given, the steps after `env_steps`.
     std::optional<int64_t> tensorboard_step = std::nullopt;
+    uint64_t warmup_steps = 0;  // that its warm-up has made; lines of later ones are cut off too
   };
 
   // Whether metrics.jsonl holds a line after the first update, or anything that cannot be read. Throws IoError.
@@ -39,6 +40,8 @@ class RunMetrics {
   const std::optional<std::string>& former() const { return former_; }
   // The number of updates in the newest line that begin() cut off; 0 where it cut none off that can be read.
   uint64_t cut_updates() const { return cut_updates_; }
+  // The warm-up's step of the last line that begin() has kept; 0 if that line is not of the warm-up.
+  uint64_t warmup_step() const { return warmup_step_; }
   // The updates whose evaluations have a line after the first ResumePoint::least_lines, as begin() has found.
   const std::set<uint64_t>& evaluated() const { return evaluated_; }
 
@@ -69,7 +72,7 @@ class RunMetrics {
   Disk* disk_;
   std::string folder_;
   std::optional<std::string> former_;
-  uint64_t cut_updates_ = 0;
+  uint64_t cut_updates_ = 0, warmup_step_ = 0;
   std::set<uint64_t> evaluated_;
   std::unique_ptr<AppendFile> file_;
   std::string events_path_;

@@ -66,6 +66,7 @@ Beginning restore(RunFolder& folder, Learner& learner, RunContext& context) {
     beginning.start = resume(*checkpoint, learner);
     const ReplayStart& start = beginning.start;
     beginning.resume = RunFolder::ResumePoint{start.version.number, start.env_steps};
+    beginning.resume->warmup_steps = start.warmup.step;
     if (checkpoint->scalars.contains(kMetricsAtLeast))
       beginning.resume->least_lines = saved_count(*checkpoint, kMetricsAtLeast);
     if (context.deterministic) restore_actors(*checkpoint, context, beginning);
