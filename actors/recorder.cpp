@@ -86,6 +86,7 @@ void save(RecorderSelf self, const RunContext& context, RunSink& sink, const Sup
 void pass_on(RunSink& sink, const SnapshotMessage& message) {
   attempt([&] {
     if (message.use == SnapshotUse::point) sink.record(*message.snapshot);
+    if (message.use == SnapshotUse::warmup) sink.record_warmup(*message.snapshot);
     if (message.use == SnapshotUse::report) sink.show(*message.snapshot);
     if (message.use == SnapshotUse::port) sink.publish(*message.snapshot);
   });
@@ -123,8 +124,8 @@ RecorderActor::behavior_type recorder(RecorderSelf self, RunContextPtr context, 
       [self, disk](ActorState& state) { self->send(disk, std::move(state)); },
       [self, disk](const Evaluation& evaluation) { self->send(disk, evaluation); },
       [self, disk, sink](const SnapshotMessage& message) {
-        if (message.use == SnapshotUse::point) return self->send(disk, message);
-        pass_on(*sink, message);
+        const bool on_disk = message.use == SnapshotUse::point || message.use == SnapshotUse::warmup;
+        on_disk ? self->send(disk, message) : pass_on(*sink, message);
       },
       [self, disk](const Stop& stop) { self->send(disk, stop); },
   };

@@ -29,6 +29,8 @@ class RunSink {
   virtual void evaluated(const Evaluation&) {}
   // A point of the curves, besides those of evaluations. A point with the env_steps of the previous one replaces it.
   virtual void record(const StatsSnapshot& snapshot) = 0;
+  // A point of the curves of the warm-up, which `snapshot` has. A resumed run may give the one of a step again.
+  virtual void record_warmup(const StatsSnapshot&) {}
   // The current snapshot, for the console and the statistics port.
   virtual void show(const StatsSnapshot& snapshot) = 0;
   // The same, for the statistics port alone.

@@ -22,6 +22,12 @@ void record(StatsSelf self, const RecorderActor& recorder) {
                              SnapshotUse::point});
 }
 
+void record_warmup(StatsSelf self, const RecorderActor& recorder) {
+  StatsSnapshot point = self->state.core->take_report(self->clock().now());
+  point.evaluating.reset();
+  self->send(recorder, SnapshotMessage{std::make_shared<const StatsSnapshot>(std::move(point)), SnapshotUse::warmup});
+}
+
 void show(StatsSelf self, const RecorderActor& recorder) {
   self->send(recorder,
              SnapshotMessage{std::make_shared<const StatsSnapshot>(self->state.core->take_view(self->clock().now())),
@@ -122,6 +128,7 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
       [self, context, recorder](const WarmupMessage& message) {
         StatsCore& core = *self->state.core;
         core.add(message.state);
+        if (message.point) record_warmup(self, recorder);
         if (message.state.complete) core.begin_training(self->clock().now());
         if (message.state.complete || context->deterministic) show(self, recorder);  // others show it at each beat
         if (message.state.complete) core.end_warmup();

@@ -213,7 +213,7 @@ void warm_up(TrainerSelf self) {
   if (st.warmup->over()) return end_warmup(self);
   st.warmup->step(*st.learner);
   count_warmup(self);
-  self->send(st.peers.stats, WarmupMessage{st.warmup->state()});
+  self->send(st.peers.stats, st.warmup->message());
   if (!st.warmup->over()) save_warmup_if_due(self);               // at its end its weights are checked first
   if (!st.context->deterministic) self->send(self, next_atom_v);  // other messages are handled between two steps
 }
@@ -235,6 +235,7 @@ void on_warmup_check(TrainerSelf self, const Evaluation& check) {
   if (!st.warmup || st.ended) return;
   attempt_warmup(self, [&] {
     st.warmup->take_check(check);
+    self->send(st.peers.stats, st.warmup->message());
     if (!st.context->deterministic) warm_up(self);
   });
 }
@@ -340,8 +341,7 @@ void update(TrainerSelf self, const StagedMessage& message) {
   st.held_for = st.saving_for = {};
   self->send(st.peers.replay, done);
 
-  const RunConfig& config = st.context->config;
-  if (st.skipped_in_a_row >= static_cast<uint64_t>(config.trainer.max_skipped)) {
+  if (st.skipped_in_a_row >= static_cast<uint64_t>(st.context->config.trainer.max_skipped)) {
     return request_end(self, "non-finite updates",
                        format_counted(st.skipped_in_a_row, "update") + " in a row " +
                            (st.skipped_in_a_row == 1 ? "was" : "were") + " not finite, the last at update " +

@@ -56,6 +56,13 @@ class SimulatedSink final : public RunSink {
     recorded_ = snapshot.env_steps;
     look_at(snapshot);
   }
+  void record_warmup(const StatsSnapshot& snapshot) override {
+    if (snapshot.warmup->step <= warmup_step_)
+      world_.violate("the point of step " + std::to_string(snapshot.warmup->step) +
+                     " of the warm-up comes after that of step " + std::to_string(warmup_step_));
+    warmup_step_ = snapshot.warmup->step;
+    look_at(snapshot);
+  }
   void show(const StatsSnapshot& snapshot) override { look_at(snapshot); }
   CheckpointStore& store() { return store_; }
   const StatsSnapshot& last() const { return last_; }
@@ -98,7 +105,7 @@ class SimulatedSink final : public RunSink {
   std::optional<uint64_t> newest_;  // newest checkpoint of this process
   double highest_ = -std::numeric_limits<double>::infinity();
   StatsSnapshot last_;
-  uint64_t recorded_ = 0;
+  uint64_t recorded_ = 0, warmup_step_ = 0;
 };
 
 }  // namespace troupe::sim

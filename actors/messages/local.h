@@ -164,6 +164,7 @@ struct EvaluateMessage {
 // To stats: how far the warm-up is.
 struct WarmupMessage {
   WarmupState state;
+  bool point = false;  // of the curves
 };
 
 // To the evaluator: how far the evaluation under way is, after some of its steps.
@@ -209,9 +210,9 @@ struct SaveMessage {
   caf::typed_actor<caf::reacts_to<ActorState>> recorder;
 };
 
-// For the run's sink: a point of the curves, a report for the console and the statistics port, or one for the port
-// alone, because an evaluation has ended.
-enum class SnapshotUse : uint8_t { point, report, port };
+// For the run's sink: a point of the curves, one of the warm-up, a report for the console and the statistics port, or
+// one for the port alone, because an evaluation has ended.
+enum class SnapshotUse : uint8_t { point, warmup, report, port };
 struct SnapshotMessage {
   std::shared_ptr<const StatsSnapshot> snapshot;
   SnapshotUse use = SnapshotUse::point;

@@ -36,7 +36,8 @@ struct Heard {
   std::vector<EvaluationProgress> progress;  // of evaluations
   std::vector<SnapshotMessage> snapshots;
   std::vector<WarmupState> warmup;
-  uint64_t weights = 0;  // snapshots of weights
+  std::vector<uint64_t> warmup_points;  // their steps
+  uint64_t weights = 0;                 // snapshots of weights
   uint64_t batches_asked = 0;
   uint32_t credits = 0;
   std::vector<caf::error> exits;  // reasons of exit messages; they do not end the peer
@@ -64,7 +65,10 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [](const Applied&) {},
       [heard](next_atom) { ++heard->batches_asked; },
       [heard](const WeightsMessage&) { ++heard->weights; },
-      [heard](const WarmupMessage& message) { heard->warmup.push_back(message.state); },
+      [heard](const WarmupMessage& message) {
+        heard->warmup.push_back(message.state);
+        if (message.point) heard->warmup_points.push_back(message.state.step);
+      },
       [heard](const UpdateMessage& update) { heard->updates.push_back(update); },
       [heard](const TrainingEnded& ended) { heard->ended.push_back(ended); },
       [heard](const CheckpointMessage& message) { heard->checkpoints.push_back(message); },

@@ -56,6 +56,7 @@ class SlowDisk final : public RunSink {
     released_.get_future().wait();
   }
   void record(const StatsSnapshot& snapshot) override { note("record " + std::to_string(snapshot.env_steps)); }
+  void record_warmup(const StatsSnapshot& snapshot) override { note("warm-up " + std::to_string(snapshot.env_steps)); }
   void show(const StatsSnapshot& snapshot) override { note("show " + std::to_string(snapshot.env_steps)); }
   void publish(const StatsSnapshot& snapshot) override {
     note("publish " + std::to_string(snapshot.env_steps));
@@ -135,6 +136,7 @@ TEST_CASE("recorder: console and statistics go on while a checkpoint is written,
     tell(checkpoint_at(1));
     REQUIRE(ready(sink->writing));
     tell(snapshot_at(1, SnapshotUse::point));
+    tell(snapshot_at(5, SnapshotUse::warmup));
     tell(checkpoint_at(2));
     tell(snapshot_at(2, SnapshotUse::report));
     tell(snapshot_at(3, SnapshotUse::port));
@@ -153,7 +155,8 @@ TEST_CASE("recorder: console and statistics go on while a checkpoint is written,
                               });
     }
     CHECK(written == 2);
-    CHECK(sink->calls() == std::vector<std::string>{"save 1", "show 2", "publish 3", "record 1", "save 2"});
+    CHECK(sink->calls() ==
+          std::vector<std::string>{"save 1", "show 2", "publish 3", "record 1", "warm-up 5", "save 2"});
   }
   CHECK(owned.await_actors(60s));
   close_log();

@@ -89,6 +89,20 @@ TEST_CASE("stats: the clients of the port are told at once of an evaluation that
   CHECK(told[1].snapshot->evaluation);
 }
 
+TEST_CASE("stats: a point of the warm-up's curves is sent with the figures of its step") {
+  Fixture f;
+  f.first.tell(f.stats, WarmupMessage{{.step = 3, .of = 9, .loss = 1.5}, /*point=*/false});
+  f.first.tell(f.stats, WarmupMessage{{.step = 4, .of = 9, .loss = 1.25}, /*point=*/true});
+  f.run();
+  const std::vector<SnapshotMessage>& told = f.peers.heard->snapshots;
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].use == SnapshotUse::warmup);
+  CHECK(told[0].snapshot->warmup->step == 4);
+  CHECK(told[0].snapshot->warmup->loss == 1.25);
+  CHECK(told[0].snapshot->updates == 0);
+  CHECK(told[0].snapshot->env_steps == 0);
+}
+
 TEST_CASE("stats: progress counts from the start of training, elapsed time from the start of the process") {
   struct TimedRun : OneActor {
     TimedRun() : OneActor(timed()) {}

@@ -1,6 +1,7 @@
 #include "actors/trainer.h"
 
 #include <algorithm>
+#include <span>
 
 #include "actors/evaluator.h"
 #include "runtime/base/log.h"
@@ -362,6 +363,7 @@ TEST_CASE("trainer: the warm-up waits for its checks, and ends when enough promp
   CHECK(heard.evaluated == std::vector<uint64_t>{0});
   check(0);  // none is right: the next check is after five steps
   CHECK(f.learner->rates.size() == 10);
+  CHECK(heard.warmup_points == std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9});  // a step is one when it is checked
   check(0.2);  // some are right: the next check is after one step
   CHECK(f.learner->rates.size() == 11);
   CHECK(heard.weights == 0);
@@ -371,8 +373,17 @@ TEST_CASE("trainer: the warm-up waits for its checks, and ends when enough promp
   CHECK(heard.evaluated.size() == 3);
   CHECK(heard.warmup.back().pass_at_1 == 0.5);
   CHECK(heard.warmup.back().complete);
+  CHECK(heard.warmup_points == std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   CHECK(heard.weights == 1);
   CHECK(heard.batches_asked == 1);
+}
+
+TEST_CASE("trainer: later steps of a long warm-up are fewer points of its curves, and its last step is one") {
+  Fixture f(warming_up(301, 0));
+  const std::vector<uint64_t>& points = f.peer.heard->warmup_points;
+  REQUIRE(points.size() == 204);  // 127 alone, 64 of two steps, 12 of four, and the last
+  CHECK(std::ranges::equal(std::span(points).first(3), std::vector<uint64_t>{1, 2, 3}));
+  CHECK(std::ranges::equal(std::span(points).last(3), std::vector<uint64_t>{296, 300, 301}));
 }
 
 TEST_CASE("trainer: a stopped warm-up is saved, and a resume continues it") {

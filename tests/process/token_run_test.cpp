@@ -42,6 +42,25 @@ Words on_prompts(const std::string& folder) {
       {"task.name=dataset", R"(task.params={"path": ")" + folder + R"(/prompts.jsonl"})", "generation.max_tokens=6"});
 }
 
+// The lines of the warm-up: those before all others, one for each of their steps.
+std::vector<Json> warmup_lines(const std::string& folder) {
+  std::vector<Json> result;
+  for (const Json& line : lines_of(folder)) {
+    if (line.at("warmup").is_null()) {
+      CHECK(line.at("env_steps") > 0);
+      continue;
+    }
+    CHECK(line.at("env_steps") == 0);
+    CHECK(line.at("updates") == 0);
+    CHECK(line.at("warmup").at("loss") > 0.0);
+    if (!result.empty()) CHECK(line.at("warmup").at("step") > result.back().at("step"));
+    result.push_back(line.at("warmup"));
+  }
+  REQUIRE(!result.empty());
+  CHECK(result.front().at("step") == 1);
+  return result;
+}
+
 // The command must end with exit code 2 and say this.
 void check_refused(const Words& words, const std::string& part) {
   const CommandLine command(words);
@@ -133,6 +152,9 @@ TEST_CASE("token run: its summary has the pass@1 of the warm-up and of the end, 
   CHECK(summary.at("eval").at("pass_at_1") == summary.at("eval").at("success_rate"));
   CHECK(has(run.process().out(), " answers, 20 updates"));
   CHECK(has(run.process().out(), "evaluation: pass@1 "));
+  const std::vector<Json> warmup = warmup_lines(run.folder());
+  CHECK(warmup.back().at("step") == summary.at("warmup").at("steps"));
+  CHECK(warmup.back().at("pass_at_1") == summary.at("warmup").at("pass_at_1"));
   const std::vector<Json> records = lines_of(run.folder());
   REQUIRE(!records.empty());
   for (const Json& record : records) {
@@ -200,6 +222,7 @@ TEST_CASE("token run: a signal stops the warm-up, which is saved, and the next s
   CHECK(run.summary().at("warmup").at("steps") == step + 2);
   CHECK(run.summary().at("updates") == 1);
   check_balanced(run);
+  CHECK(warmup_lines(run.folder()).back().at("step") == step + 2);
 }
 
 TEST_CASE("token run: killed and interrupted, it resumes where its last checkpoint was") {

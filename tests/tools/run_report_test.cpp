@@ -218,6 +218,56 @@ TEST_CASE("run_report: one line for each number of steps, with the newest figure
   CHECK(f.lines()[0]["updates"] == 2);
 }
 
+TEST_CASE("run_report: the points of a warm-up are lines and events of their own, each once, also after a resume") {
+  MemoryDisk disk;
+  const RunConfig config;
+  const auto record = [](RunReport& report, uint64_t first, uint64_t last) {
+    for (uint64_t step = first; step <= last; ++step) {
+      StatsSnapshot s;
+      s.warmup = WarmupState{.step = step, .of = 9, .checked = 2, .pass_at_1 = 0.25, .loss = 0.5};
+      report.record_warmup(s);
+    }
+  };
+  {
+    RunFolder folder(disk, "run", "{}");
+    folder.begin_metrics(1.0, std::nullopt);
+    RunReport report(folder, nullptr, config, {});
+    record(report, 1, 3);
+    Checkpoint checkpoint;
+    checkpoint.scalars[kWarmupSteps] = 2;
+    report.save(checkpoint);
+    CHECK(folder.checkpoints().load(0).scalars.at(kMetricsAtLeast) == 2);  // a resume cuts off the third
+  }
+  RunFolder folder(disk, "run", "{}");
+  RunFolder::ResumePoint resume;
+  resume.warmup_steps = 2;
+  folder.begin_metrics(2.0, resume);
+  RunReport report(folder, nullptr, config, {});
+  record(report, 2, 4);
+  std::istringstream text(disk.read("run/metrics.jsonl"));
+  std::vector<uint64_t> steps;
+  for (std::string line; std::getline(text, line);) {
+    const json point = json::parse(line);
+    CHECK(point["updates"] == 0);
+    CHECK(point["env_steps"] == 0);
+    CHECK(point["warmup"]["loss"] == 0.5);
+    CHECK(point["warmup"]["pass_at_1"] == 0.25);
+    steps.push_back(point["warmup"]["step"]);
+  }
+  CHECK(steps == std::vector<uint64_t>{1, 2, 3, 4});
+  const auto values = [&](const std::string& tag) {
+    size_t count = 0;
+    for (const std::string& name : disk.list("run")) {
+      if (name.find("tfevents") == std::string::npos) continue;
+      const std::string events = disk.read("run/" + name);
+      for (size_t at = 0; (at = events.find(tag, at)) != std::string::npos; ++at) ++count;
+    }
+    return count;
+  };
+  CHECK(values("warmup/loss") == 5);
+  CHECK(values("warmup/pass_at_1") == 1);  // of the step that was checked
+}
+
 TEST_CASE("run_report: the last line has the last evaluation, even if there was no step since") {
   Fixture f;
   f.report->record(f.at(10));

@@ -106,7 +106,13 @@ void RunReport::complete(Checkpoint& checkpoint) const {
     checkpoint.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
     if (held_) checkpoint.extras[kMetricsHeld] = held_->json;
   } else {
-    checkpoint.scalars[kMetricsAtLeast] = static_cast<double>(folder_.metrics_lines());
+    // Lines of steps after that of a checkpoint of the warm-up may have come before it; a resume cuts them off.
+    const auto made = checkpoint.scalars.find(kWarmupSteps);
+    const auto later = std::ranges::count_if(warmup_lines_, [&](uint64_t step) {
+      return made != checkpoint.scalars.end() && static_cast<double>(step) > made->second;
+    });
+    checkpoint.scalars[kMetricsAtLeast] =
+        static_cast<double>(folder_.metrics_lines() - std::min(folder_.metrics_lines(), static_cast<uint64_t>(later)));
   }
 }
 
@@ -175,6 +181,16 @@ void RunReport::record(const StatsSnapshot& snapshot) {
   if (held_ && held_->env_steps < snapshot.env_steps) write_held();
   held_ = Line{snapshot.env_steps, wall_clock(), to_json(snapshot)};
   if (snapshot.evaluation) last_evaluation_.clear();  // this line has it
+}
+
+void RunReport::record_warmup(const StatsSnapshot& snapshot) {
+  const WarmupState& warmup = *snapshot.warmup;
+  if (warmup.step <= folder_.warmup_step()) return;
+  warmup_lines_.push_back(warmup.step);
+  std::map<std::string, double> scalars{{"warmup/loss", warmup.loss}};
+  if (warmup.checked == warmup.step && std::isfinite(warmup.pass_at_1)) scalars["warmup/pass_at_1"] = warmup.pass_at_1;
+  folder_.write_metrics(to_json(snapshot));
+  folder_.write_scalars(wall_clock(), static_cast<int64_t>(warmup.step), scalars);
 }
 
 void RunReport::publish(const StatsSnapshot& snapshot) {

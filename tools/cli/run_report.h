@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/recorder.h"
 #include "actors/supervisor.h"
@@ -43,6 +44,8 @@ class RunReport : public RunSink {
   // each number of steps, with the newest figures, and the last line has the last evaluation. Evaluations during the
   // training have lines of their own, which are written when they end.
   void record(const StatsSnapshot& snapshot) override;
+  // Lines of their own, written at once, for those steps that no line of an earlier start has.
+  void record_warmup(const StatsSnapshot& snapshot) override;
   void show(const StatsSnapshot& snapshot) override;
   void publish(const StatsSnapshot& snapshot) override;
 
@@ -88,10 +91,11 @@ class RunReport : public RunSink {
   RunConfig config_;
   ReplayStart start_;
   std::optional<Line> held_;
-  std::optional<Kept> kept_;          // only in deterministic runs
-  std::string last_evaluation_;       // its point, until a line has it
-  std::optional<Evaluation> newest_;  // evaluation of this start that did not fail
-  uint64_t written_ = 0;              // environment steps of the last line written
+  std::optional<Kept> kept_;            // only in deterministic runs
+  std::string last_evaluation_;         // its point, until a line has it
+  std::optional<Evaluation> newest_;    // evaluation of this start that did not fail
+  uint64_t written_ = 0;                // environment steps of the last line written
+  std::vector<uint64_t> warmup_lines_;  // the steps of the lines of the warm-up that this start has written
   // Of last_ and ended_, which both threads use during the run.
   Mutex mutex_;
   StatsSnapshot last_;   // shown or recorded

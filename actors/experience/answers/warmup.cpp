@@ -1,6 +1,7 @@
 #include "actors/experience/answers/warmup.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -52,6 +53,12 @@ bool Warmup::check_due() const {
 bool Warmup::over() const {
   if (check_due()) return false;
   return state_.step >= state_.of || (checks() && state_.pass_at_1 >= config_.warmup.pass_at_1);
+}
+
+bool Warmup::is_point() const {
+  if (state_.step == 0 || check_due()) return false;
+  const uint64_t every = std::max<uint64_t>(1, std::bit_floor(state_.step) / 64);
+  return state_.step % every == 0 || state_.checked == state_.step || over();
 }
 
 void Warmup::step(Learner& learner) {

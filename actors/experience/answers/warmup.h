@@ -26,6 +26,8 @@ class Warmup {
   bool check_due() const;
   // No step is left, and no check is due.
   bool over() const;
+  // What stats is told after a step and after a check.
+  WarmupMessage message() const { return {state_, is_point()}; }
   // One step. Throws ConfigError that names the setting when the weights diverge.
   void step(Learner& learner);
   void add_seconds(double seconds) { state_.seconds += seconds; }
@@ -38,6 +40,9 @@ class Warmup {
  private:
   // Throws the ConfigError of weights that have diverged, or that could not be used from the beginning.
   [[noreturn]] void refuse(const std::string& cause) const;
+  // Whether the curves have a point of the last step: it has been checked if that was due, and it is one of the first
+  // 128 steps, every second one up to 256, every fourth one up to 512 and so on, a checked one, or the last.
+  bool is_point() const;
   bool checks() const { return config_.warmup.pass_at_1 > 0; }
   bool any_right() const { return state_.pass_at_1 > 0; }  // not while it is unknown
 
