@@ -17,8 +17,10 @@ constexpr const char* kFailedEvaluations = "stats.failed_evaluations";
 constexpr const char* kOpenEvaluations = "stats.open_evaluations";
 constexpr const char* kElapsed = "stats.elapsed_seconds";
 constexpr double kMostElapsedSeconds = 1e10;  // 300 years
+constexpr double kMostLoss = 1e300;
 // Only of runs with a warm-up, as kWarmupSteps.
 constexpr const char* kWarmupSeconds = "warmup.seconds";
+constexpr const char* kWarmupLoss = "warmup.loss";
 constexpr const char* kWarmupPassAt1 = "warmup.pass_at_1";
 constexpr const char* kWarmupChecked = "warmup.checked";  // only while it is under way
 
@@ -61,6 +63,7 @@ WarmupState saved_warmup(const Checkpoint& checkpoint) {
   warmup.step = saved_count(checkpoint, kWarmupSteps);
   if (!warmup.complete) warmup.checked = saved_count(checkpoint, kWarmupChecked);
   warmup.seconds = saved_number(checkpoint, kWarmupSeconds, kMostElapsedSeconds);
+  if (checkpoint.scalars.contains(kWarmupLoss)) warmup.loss = saved_number(checkpoint, kWarmupLoss, kMostLoss);
   if (checkpoint.scalars.contains(kWarmupPassAt1)) warmup.pass_at_1 = saved_number(checkpoint, kWarmupPassAt1, 1);
   return warmup;
 }
@@ -80,6 +83,7 @@ void put_warmup(const WarmupState& warmup, std::map<std::string, double>& scalar
   if (warmup.step == 0 && warmup.complete) return;
   scalars[kWarmupSteps] = static_cast<double>(warmup.step);
   scalars[kWarmupSeconds] = warmup.seconds;
+  if (std::isfinite(warmup.loss)) scalars[kWarmupLoss] = warmup.loss;
   if (std::isfinite(warmup.pass_at_1)) scalars[kWarmupPassAt1] = warmup.pass_at_1;
   if (!warmup.complete) scalars[kWarmupChecked] = static_cast<double>(warmup.checked);
 }
