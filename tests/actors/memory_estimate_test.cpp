@@ -74,6 +74,8 @@ TEST_CASE(
 
 TEST_CASE("memory: a token run counts the keys and values of all slots") {
   RunConfig config = token_config();
+  config.model.decoder = R"({"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+                             "num_key_value_heads": 1, "intermediate_size": 32})";
   config.inference.count = 2;
   const std::string what = "keys and values of prompts and answers in progress";
   const MemoryNeed few = need_of(memory_needs(config, {}), what);

@@ -103,6 +103,7 @@ TEST_CASE("simulation: every injected bug is caught") {
   const QuietLog quiet;
   // For each bug, words from the message of the invariant that must catch it.
   const std::map<std::string_view, std::string_view> words = {
+      {"score_zeroed", "has a reward, but no score"},
       {"reply_twice", "answered twice"},
       {"reply_lost", "was never sent"},
       {"reply_shifted", "not the answer of version"},
