@@ -57,18 +57,16 @@ class SamplerPortToActors final : public SamplerPort {
   void score(ScoreRequest request) override {
     if (!scorer_) {
       to_score_.push_back(std::move(request));
-      if (to_score_.size() == 1) score_next();
-      return;
+      return score_next();
     }
     const ScoreReply reply = score_reply(*scorer_, request);
     log_failed_scores(self_, worker_name(worker_), reply);
     self_->state.sampler->on_scores(reply);
   }
-  // The scorer gets one request at a time, so that it has little left to do when the worker ends.
-  void on_scored() {
-    if (to_score_.empty()) return;
-    to_score_.pop_front();
-    if (!to_score_.empty()) score_next();
+  // A scorer gets one request at a time, so that it has little left to do when the worker ends.
+  void add_idle(const ScorerActor& scorer) {
+    idle_scorers_.push_back(scorer);
+    score_next();
   }
   void report(WorkerReport report) { deliver(self_->state.peers.replay, std::move(report)); }
   void wake_later(uint32_t group, uint32_t item, std::chrono::milliseconds delay) override {
@@ -76,7 +74,12 @@ class SamplerPortToActors final : public SamplerPort {
   }
 
  private:
-  void score_next() { self_->send(self_->state.scorer, std::move(to_score_.front())); }
+  void score_next() {
+    if (to_score_.empty() || idle_scorers_.empty()) return;
+    self_->send(idle_scorers_.back(), std::move(to_score_.front()));
+    idle_scorers_.pop_back();
+    to_score_.pop_front();
+  }
   template <class Service, class Message>
   void deliver(const Service& service, Message message) {
     send_in_parts(self_, service, std::move(message), chunk_bytes_, streams_);
@@ -86,7 +89,8 @@ class SamplerPortToActors final : public SamplerPort {
   uint64_t worker_;
   size_t chunk_bytes_;
   std::shared_ptr<Scorer> scorer_;
-  std::deque<ScoreRequest> to_score_;  // the scorer has the first
+  std::deque<ScoreRequest> to_score_;  // no scorer has them yet
+  std::vector<ScorerActor> idle_scorers_;
   uint64_t streams_ = 0;
 };
 
@@ -110,7 +114,7 @@ void report(WorkerSelf self, bool last = false) {
   WorkerReport report = self->state.sampler->report();
   report.last = last;
   WorkerMemory::fill(report, self->state.peers.replay.node() == self->node());
-  report.busy_us = self->busy_us() + (self->state.scorer ? report.step_us : 0);
+  report.busy_us = self->busy_us() + (self->state.scorers.empty() ? 0 : report.step_us);
   send_report(self, std::move(report));
 }
 
@@ -255,7 +259,9 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
 
 void on_scores(WorkerSelf self, uint64_t worker, const std::string& name, const ScoreReply& reply) {
   log_failed_scores(self, name, reply);
-  self->state.port->on_scored();
+  const auto scorer = std::ranges::find(self->state.scorers, caf::actor_cast<caf::actor_addr>(self->current_sender()),
+                                        &ScorerActor::address);
+  if (scorer != self->state.scorers.end()) self->state.port->add_idle(*scorer);
   go_on(self, worker, [&] { self->state.sampler->on_scores(reply); });
 }
 
@@ -313,16 +319,18 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   auto& st = self->state;
   st.peers = peers;
   const ExperienceKind& kind = kind_of(*context);
-  const std::shared_ptr<Scorer> scorer = kind.make_scorer(*context);
+  const std::vector<std::shared_ptr<Scorer>> scorers = kind.make_scorers(*context);
   st.port =
       std::make_unique<SamplerPortToActors>(self, worker, static_cast<size_t>(context->config.network.chunk_bytes),
-                                            context->deterministic ? scorer : nullptr);
+                                            context->deterministic && !scorers.empty() ? scorers.front() : nullptr);
   st.sampler = kind.make_sampler(*context, *context, worker, *st.port);
   const size_t most = kind.most_bytes_of_reply(*context);
   st.parts = PartAssembler(most, most);
-  if (scorer && !context->deterministic) {
-    st.scorer = spawn_on(self->system(), context->threads, scorer_actor, scorer, WorkerActor(self));
-    self->monitor(st.scorer);
+  for (const std::shared_ptr<Scorer>& scorer : scorers) {
+    if (context->deterministic) break;
+    st.scorers.push_back(spawn_on(self->system(), context->threads, scorer_actor, scorer, WorkerActor(self)));
+    self->monitor(st.scorers.back());
+    st.port->add_idle(st.scorers.back());
   }
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
@@ -330,7 +338,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
     // If the inference actor ended, the supervisor sends a new one. If replay ended, the run has ended.
     self->state.parts.forget(down.source);
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
-    if (self->state.scorer && down.source == self->state.scorer.address()) {
+    if (std::ranges::find(self->state.scorers, down.source, &ScorerActor::address) != self->state.scorers.end()) {
       report(self, /*last=*/true);
       self->quit(make_error(Fault::internal, "its scorer has ended: " + describe(down.reason)));
     }

@@ -1,7 +1,9 @@
 #pragma once
 // Worker: the actor around a Sampler. Detached in the trainer's process; in a process of its own only when its
-// environment blocks (EnvSpec::blocks), else it shares threads with the others there. Needs no LibTorch. It ends with
-// Fault::peer_gone when the replay buffer is gone.
+// environment blocks (EnvSpec::blocks) or a verifier scores its answers, else it shares threads with the others there.
+// Needs no LibTorch. It ends with Fault::peer_gone when the replay buffer is gone.
+
+#include <vector>
 
 #include "actors/messages.h"
 #include "actors/parts.h"
@@ -28,7 +30,7 @@ struct WorkerState {
   WorkerPeers peers;
   WorkerMemory memory;
   std::unique_ptr<SamplerPortToActors> port;
-  ScorerActor scorer;  // none if the sampler needs no scores, and in a deterministic run
+  std::vector<ScorerActor> scorers;  // asked in turn; none if the sampler needs no scores, and in a deterministic run
   std::unique_ptr<Sampler> sampler;
   PartAssembler parts;  // of replies of `peers.inference`
   uint64_t failures_logged = 0;

@@ -1,5 +1,6 @@
 # cmake --install build/release --prefix DIR: the programs into DIR/bin, the config files into DIR/share/troupe/configs, the
-# server of environments in Python into DIR/share/troupe, and MuJoCo, if the build has it, into DIR/lib/troupe and DIR/share/troupe/mujoco.
+# servers of environments and verifiers in Python into DIR/share/troupe, and MuJoCo, if the build has it, into DIR/lib/troupe and
+# DIR/share/troupe/mujoco.
 # LibTorch is not copied: the programs load it from where the build found it, so that folder has to stay.
 #
 # The component `troupe` is what a wheel contains too (tools/wheel), below its folder troupe/.
@@ -18,7 +19,7 @@ if(TARGET troupe-bench)  # for those who change troupe; not built by tools/quick
 endif()
 install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe/configs COMPONENT troupe OPTIONAL FILES_MATCHING PATTERN "*.json")
 install(FILES envs/bridge/env_server.py tasks/verifier_server.py DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe COMPONENT troupe)
-install(DIRECTORY envs/bridge/troupe_env_server DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe COMPONENT troupe FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY envs/bridge/troupe_env_server tasks/troupe_verifier_server DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe COMPONENT troupe FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 install(FILES envs/c_abi/troupe_env.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe COMPONENT troupe)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -7,6 +7,25 @@ void describe(TaskConfig& c, Fields& fields) {
   s.add(c.name, "name", matching("^[A-Za-z0-9_./:-]{1,100}$", "the name of a task like reverse"),
         "the source of prompts, which also scores the answers");
   s.add_object(c.params, "params", "the task's own parameters");
+  s.add(c.verifier, "verifier",
+        matching(R"(^(py:[^\x00-\x1f\x7f]{1,900}:[^\x00-\x1f\x7f:]{1,100})?$)",
+                 "py:MODULE:CALLABLE, py:FILE.py:CALLABLE or an empty text"),
+        "a function in Python that scores the answers, py:MODULE:CALLABLE or py:FILE.py:CALLABLE; empty = the task "
+        "scores them",
+        {.elsewhere = kWords<"reward_funcs", "custom_reward_function">});
+  s.add(
+      c.python, "python", anything(),
+      "interpreter of the verifier: a name in PATH, or a path; in runs from Python the interpreter of that program is "
+      "the default",
+      {.change = Change::at_resume});
+  s.add(c.verifier_timeout, "verifier_timeout_ms", between(1, 86'400'000),
+        "longest time for one call of the verifier; a process that takes longer is killed and started again",
+        {.change = Change::at_resume});
+  s.add(c.verifier_start_timeout, "verifier_start_timeout_ms", between(1, 86'400'000),
+        "longest time for the start of a process of the verifier, with its imports", {.change = Change::at_resume});
+  s.add(c.verifier_processes, "verifier_processes", between(1, 64),
+        "processes of the verifier in each worker, which score different prompts at the same time",
+        {.change = Change::at_resume});
 }
 
 }  // namespace troupe

@@ -1,6 +1,8 @@
 #pragma once
 // The section "task" of a config file. Plain values; any thread.
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "runtime/config/fields.h"
@@ -11,6 +13,12 @@ struct TaskConfig {
   std::string name = "reverse";  // the task; docs/tokens.md lists them
   // JSON object with the task's parameters, which the task checks.
   std::string params = "{}";
+  std::string verifier;  // the function in Python that scores answers; empty = the code of the task
+  // Of verifiers.
+  std::string python = "python3";                            // the interpreter: a name in PATH, or a path
+  std::chrono::milliseconds verifier_timeout{10'000};        // for one call
+  std::chrono::milliseconds verifier_start_timeout{60'000};  // for the start of a process
+  int64_t verifier_processes = 1;                            // of each worker
   friend bool operator==(const TaskConfig&, const TaskConfig&) = default;
 };
 

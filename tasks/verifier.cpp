@@ -1,8 +1,34 @@
 #include "tasks/verifier.h"
 
+#include <set>
+
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mutex.h"
 
 namespace troupe {
+
+namespace {
+
+// Whether to log a failure: each text once in this process. A function may fail in a new way each time, so the number
+// of texts is limited.
+bool is_new(const std::string& text) {
+  constexpr size_t kMostTexts = 100;
+  static Mutex mutex;
+  static std::set<std::string> texts;
+  const MutexLock lock(mutex);
+  return texts.size() < kMostTexts && texts.insert(text).second;
+}
+
+void log_failure(const std::string& error, const std::vector<std::string>& traceback) {
+  std::string text = error;
+  for (const std::string& line : traceback) text += '\n' + line;
+  if (!is_new(text)) return;
+  log_warn("verifier", error + "; the same failure is not logged again");
+  if (!traceback.empty()) log_block(LogLevel::info, "verifier", traceback);
+}
+
+}  // namespace
 
 std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierItem> items) {
   using Clock = std::chrono::steady_clock;
@@ -18,8 +44,10 @@ std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierIt
     verdicts = process_->score(items);
   } catch (const VerifierFailed& failed) {
     last_error_ = failed.what();
+    log_failure(last_error_, failed.traceback);
   } catch (const IoError& error) {  // the interpreter is missing, or no process can be started
     last_error_ = error.what();
+    log_failure(last_error_, {});
   }
   if (!verdicts) {
     ++figures_.failures;
@@ -29,11 +57,23 @@ std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierIt
   return verdicts;
 }
 
-std::optional<std::vector<Verdict>> Verifier::score(std::span<const VerifierItem> items) {
+std::vector<Score> Verifier::score(std::span<const VerifierItem> items) {
   std::optional<std::vector<Verdict>> verdicts = attempt(items);
   if (!verdicts) verdicts = attempt(items);
-  if (!verdicts) figures_.dropped += items.size();
-  return verdicts;
+  if (!verdicts) verdicts.emplace(items.size(), Verdict{{.scored = Scored::failed, .problem = last_error_}});
+  std::vector<Score> scores;
+  for (Verdict& verdict : *verdicts) {
+    if (verdict.score.scored == Scored::none) ++figures_.none;
+    if (verdict.score.scored == Scored::failed) {
+      ++figures_.failed;
+      if (verdict.score.problem != last_error_ || !verdict.traceback.empty()) {
+        last_error_ = verdict.score.problem;
+        log_failure(last_error_, verdict.traceback);
+      }
+    }
+    scores.push_back(std::move(verdict.score));
+  }
+  return scores;
 }
 
 }  // namespace troupe

@@ -18,7 +18,8 @@ struct VerifierFigures {
   uint64_t calls = 0;     // requests to a process, repeated ones included
   uint64_t failures = 0;  // calls without scores
   uint64_t restarts = 0;  // processes started after the first
-  uint64_t dropped = 0;   // answers that have no score, because two calls failed
+  uint64_t failed = 0;    // answers without a score because of a failure
+  uint64_t none = 0;      // answers that the verifier does not score
   double seconds = 0;     // in calls, with the starts of processes
 };
 
@@ -26,12 +27,13 @@ class Verifier {
  public:
   explicit Verifier(VerifierTarget target) : target_(std::move(target)) {}
 
-  // One verdict per item; nothing if the call failed twice, each time on another process: last_error() is then why.
-  // Throws nothing but std::bad_alloc.
-  std::optional<std::vector<Verdict>> score(std::span<const VerifierItem> items);
+  // One score per item, in their order. If the call failed twice, each time on another process, all of them have
+  // failed, with last_error() as the problem. Logs what fails, each text once in this process. Throws nothing but
+  // std::bad_alloc.
+  std::vector<Score> score(std::span<const VerifierItem> items);
 
   const VerifierFigures& figures() const { return figures_; }
-  const std::string& last_error() const { return last_error_; }
+  const std::string& last_error() const { return last_error_; }  // of a call or an answer
 
  private:
   std::optional<std::vector<Verdict>> attempt(std::span<const VerifierItem> items);

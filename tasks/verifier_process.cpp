@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/server_file.h"
 #include "runtime/base/strict_json.h"
@@ -13,7 +14,9 @@ namespace troupe {
 
 namespace {
 
-constexpr size_t kBytesPerReply = 4096, kBytesPerVerdict = 8192;
+constexpr size_t kBytesPerReply = 256 << 10, kBytesPerVerdict = 8192;  // a reply may have a traceback
+
+constexpr size_t kLongestProblem = 400;
 
 double number_of(const Json& value, const std::string& what) {
   if (!value.is_number()) throw VerifierFailed(what + " is " + printable(value.dump()) + ", expected a number");
@@ -23,22 +26,49 @@ double number_of(const Json& value, const std::string& what) {
   return number;
 }
 
-Verdict verdict_of(const Json& value, const std::string& index) {
-  if (!value.is_object()) {
-    const double reward = number_of(value, "score " + index);
-    return {.reward = reward, .right = reward >= 1, .parts = {}};
-  }
-  Verdict verdict{
-      .reward = number_of(value.at("reward"), "reward " + index), .right = value.at("right").get<bool>(), .parts = {}};
-  const Json& parts = value.at("parts");
+std::vector<std::string> traceback_of(const Json& message) {
+  std::vector<std::string> lines;
+  if (const auto found = message.find("traceback"); found != message.end() && found->is_array())
+    for (const Json& line : *found)
+      if (line.is_string()) lines.push_back(line.get<std::string>());
+  return lines;
+}
+
+Json columns_of(const std::string& text) {
+  Json columns = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return columns.is_object() ? columns : Json::object();
+}
+
+std::vector<std::pair<std::string, double>> parts_of(const Json& parts, const std::string& index) {
   if (!parts.is_object() || parts.size() > kMostParts)
     throw VerifierFailed("the parts of score " + index + " are " + std::to_string(parts.size()) +
                          ", expected an object with at most " + std::to_string(kMostParts));
+  std::vector<std::pair<std::string, double>> result;
   for (const auto& [name, part] : parts.items()) {
     if (name.empty() || name.size() > kLongestPartName)
       throw VerifierFailed("a part of score " + index + " has a name of " + std::to_string(name.size()) +
                            " bytes, expected 1 to " + std::to_string(kLongestPartName));
-    verdict.parts.emplace_back(name, number_of(part, "part " + printable(name) + " of score " + index));
+    result.emplace_back(name, number_of(part, "part " + printable(name) + " of score " + index));
+  }
+  return result;
+}
+
+Verdict verdict_of(const Json& value, const std::string& index) {
+  Verdict verdict;
+  Score& score = verdict.score;
+  if (value.is_null()) {
+    score.scored = Scored::none;
+  } else if (!value.is_object()) {
+    score.reward = number_of(value, "score " + index);
+    score.right = score.reward >= 1;
+  } else if (value.contains("failed")) {
+    score.scored = Scored::failed;
+    score.problem = printable(value.at("failed").get<std::string>(), kLongestProblem);
+    verdict.traceback = traceback_of(value);
+  } else {
+    score.reward = number_of(value.at("reward"), "reward " + index);
+    score.right = value.at("right").get<bool>();
+    score.parts = parts_of(value.at("parts"), index);
   }
   return verdict;
 }
@@ -54,8 +84,13 @@ Json parse_line(std::string_view line) {
 
 std::string request_text(uint64_t id, std::span<const VerifierItem> items) {
   Json list = Json::array();
-  for (const VerifierItem& item : items)
-    list.push_back({{"prompt", item.prompt}, {"truth", item.truth}, {"answer", item.answer}});
+  Json columns = Json::object();
+  const std::string* of = nullptr;  // what `columns` was read from: answers to one prompt follow each other
+  for (const VerifierItem& item : items) {
+    if (of == nullptr ? !item.columns.empty() : item.columns != *of) columns = columns_of(item.columns);
+    of = &item.columns;
+    list.push_back({{"prompt", item.prompt}, {"truth", item.truth}, {"answer", item.answer}, {"columns", columns}});
+  }
   const Json request{{"id", id}, {"items", std::move(list)}};
   return request.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
@@ -68,7 +103,8 @@ std::vector<Verdict> read_verdicts(std::string_view line, uint64_t id, size_t co
     if (reply.at("id") != id)
       throw VerifierFailed("the reply is to request " + printable(reply.at("id").dump()) + ", expected " +
                            std::to_string(id));
-    if (reply.contains("error")) throw VerifierFailed(printable(reply.at("error").get<std::string>(), 300));
+    if (reply.contains("error"))
+      throw VerifierFailed(printable(reply.at("error").get<std::string>(), kLongestProblem), traceback_of(reply));
     const Json& scores = reply.at("scores");
     if (!scores.is_array() || scores.size() != count)
       throw VerifierFailed("the reply has " + std::to_string(scores.size()) + " scores, expected " +
@@ -79,6 +115,15 @@ std::vector<Verdict> read_verdicts(std::string_view line, uint64_t id, size_t co
   } catch (const Json::exception&) {
     throw VerifierFailed("the reply is \"" + printable(line) + "\", expected {\"id\", \"scores\"}");
   }
+}
+
+VerifierTarget verifier_target(const TaskConfig& config) {
+  constexpr size_t kScheme = 3;  // "py:"
+  TROUPE_CHECK(config.verifier.starts_with("py:"), config.verifier);
+  return {.function = config.verifier.substr(kScheme),
+          .python = config.python,
+          .timeout = config.verifier_timeout,
+          .starting = config.verifier_start_timeout};
 }
 
 VerifierProcess::VerifierProcess(const VerifierTarget& target)
@@ -115,27 +160,39 @@ std::string VerifierProcess::exchange(std::string_view text, std::chrono::millis
 }
 
 void VerifierProcess::await_ready() {
-  const Json message = parse_line(exchange("", target_.starting, "its time to start", kBytesPerReply));
+  const Json message = parse_line(exchange("", target_.starting, "task.verifier_start_timeout_ms", kBytesPerReply));
   if (message.contains("error") && message["error"].is_string())
     throw VerifierFailed("the verifier " + printable(target_.function) +
-                         " cannot be loaded: " + printable(message["error"].get<std::string>(), 300));
+                             " cannot be loaded: " + printable(message["error"].get<std::string>(), kLongestProblem),
+                         traceback_of(message));
   if (message != Json{{"ready", true}})
     throw VerifierFailed("the verifier wrote \"" + printable(message.dump()) + "\" before it was ready");
   ready_ = true;
 }
 
-std::vector<Verdict> VerifierProcess::score(std::span<const VerifierItem> items) {
+template <class Work>
+auto VerifierProcess::or_kill(Work work) {
   if (!child_.open()) throw VerifierFailed("the process of the verifier has ended");
   try {
     if (!ready_) await_ready();
-    const uint64_t id = ++requests_;
-    const std::string line = exchange(request_text(id, items), target_.timeout, "the time for one call",
-                                      kBytesPerReply + items.size() * kBytesPerVerdict);
-    return read_verdicts(line, id, items.size());
+    return work();
   } catch (const VerifierFailed&) {
     child_.end(/*closed=*/false);
     throw;
   }
+}
+
+void VerifierProcess::start() {
+  or_kill([] {});
+}
+
+std::vector<Verdict> VerifierProcess::score(std::span<const VerifierItem> items) {
+  return or_kill([&] {
+    const uint64_t id = ++requests_;
+    const std::string line = exchange(request_text(id, items), target_.timeout, "task.verifier_timeout_ms",
+                                      kBytesPerReply + items.size() * kBytesPerVerdict);
+    return read_verdicts(line, id, items.size());
+  });
 }
 
 }  // namespace troupe

@@ -13,27 +13,31 @@
 #include <vector>
 
 #include "runtime/base/child_connection.h"
+#include "tasks/task.h"
+#include "tasks/task_config.h"
 
 namespace troupe {
 
 // Which verifier is run, and how.
 struct VerifierTarget {
-  std::string function;                        // "MODULE:FUNCTION" or "FILE.py:FUNCTION"
+  std::string function;                        // "MODULE:CALLABLE" or "FILE.py:CALLABLE"
   std::string python;                          // the interpreter: a path, or a name in PATH
   std::chrono::milliseconds timeout{10'000};   // for one call
   std::chrono::milliseconds starting{60'000};  // for the start of the process, with the imports of the verifier
 };
 
+// The verifier of the config, which has one.
+VerifierTarget verifier_target(const TaskConfig& config);
+
 // One answer to score. The texts are UTF-8.
 struct VerifierItem {
   std::string prompt, truth, answer;
+  std::string columns = {};  // a JSON object, or empty
 };
 
 struct Verdict {
-  double reward = 0;  // finite, at most kMostReward in magnitude
-  bool right = false;
-  std::vector<std::pair<std::string, double>> parts;  // of the reward, by name; finite
-  friend bool operator==(const Verdict&, const Verdict&) = default;
+  Score score;                              // reward and parts are at most kMostReward in magnitude
+  std::vector<std::string> traceback = {};  // of an answer that failed; often empty
 };
 
 inline constexpr double kMostReward = 1e6;
@@ -43,7 +47,9 @@ inline constexpr size_t kLongestPartName = 64;  // bytes
 // The verifier gave no scores. what() is one line.
 class VerifierFailed : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit VerifierFailed(const std::string& what, std::vector<std::string> lines = {})
+      : std::runtime_error(what), traceback(std::move(lines)) {}
+  std::vector<std::string> traceback;  // empty if no exception of the verifier is the cause
 };
 
 // The verdicts of a reply of verifier_server.py to the request `id` about `count` answers. A number is a reward, and an
@@ -58,6 +64,8 @@ class VerifierProcess {
   VerifierProcess(const VerifierProcess&) = delete;
   VerifierProcess& operator=(const VerifierProcess&) = delete;
 
+  // Waits until the verifier is loaded. Throws as score().
+  void start();
   // One verdict per item. The first call also waits for the start. Throws VerifierFailed; the process is killed then,
   // and every later call throws.
   std::vector<Verdict> score(std::span<const VerifierItem> items);
@@ -69,6 +77,9 @@ class VerifierProcess {
   // Sends `text` and returns the next line, without its newline.
   std::string exchange(std::string_view text, std::chrono::milliseconds limit, const char* setting, size_t longest);
   [[noreturn]] void lose(const std::string& what, bool closed = false);
+  // Kills the process when `work` throws VerifierFailed.
+  template <class Work>
+  auto or_kill(Work work);
 
   VerifierTarget target_;
   ChildConnection child_;

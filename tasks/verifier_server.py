@@ -1,41 +1,50 @@
 """Verifier server: the process in which troupe runs a verifier that is written in Python.
 
 troupe starts it as `PYTHON verifier_server.py DESCRIPTOR TARGET`, where DESCRIPTOR is one end of a socket pair and TARGET
-is "MODULE:FUNCTION" or "FILE.py:FUNCTION". It needs Python 3.9 and nothing else. The other side is
+is "MODULE:CALLABLE" or "FILE.py:CALLABLE". It needs Python 3.9 and nothing else. The other side is
 tasks/verifier_process.h.
 
 Every message is one line of JSON. The server first writes {"ready": true}, or {"error": TEXT} and ends. A request is
-{"id": N, "items": [{"prompt": TEXT, "truth": TEXT, "answer": TEXT}, ...]}. The reply is {"id": N, "scores": [...]} with
-one number or object {"reward": NUMBER, "right": BOOLEAN, "parts": {NAME: NUMBER}} for each item, or
-{"id": N, "error": TEXT}.
+{"id": N, "items": [{"prompt": TEXT, "truth": TEXT, "answer": TEXT, "columns": OBJECT}, ...]}. The reply is
+{"id": N, "scores": [...]} with one value for each item, or {"id": N, "error": TEXT}. A value is a number, an object
+{"reward": NUMBER, "right": BOOLEAN, "parts": {NAME: NUMBER}}, null for an answer that is not scored, or {"failed": TEXT}.
+An error, and a failed answer, can have the lines of a traceback as "traceback".
+
+The parts are in the folder troupe_verifier_server. Three forms of callables are told apart by their parameters
+(forms.caller_of).
 """
 
 import importlib
 import importlib.util
+import inspect
 import json
-import math
 import os
 import socket
 import sys
-import traceback
+
+# Its parts are beside this file, whose folder is not left in sys.path, where verifiers find their modules. Bytecode would be written into
+# the folder where troupe is installed.
+_folder, _writes_bytecode = os.path.dirname(os.path.abspath(__file__)), sys.dont_write_bytecode
+sys.path = [_folder] + [path for path in sys.path if os.path.abspath(path) != _folder]
+sys.dont_write_bytecode = True
+from troupe_verifier_server.errors import Refused, text_of, traceback_of  # noqa: E402
+from troupe_verifier_server.forms import caller_of  # noqa: E402
+
+sys.dont_write_bytecode = _writes_bytecode
+sys.path.remove(_folder)
 
 
-def text_of(error):
-    """An exception as one line: type, text, file and line of the user's code."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
-    frames = [f for f in frames if "importlib" not in f.filename] or frames
-    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    line = type(error).__name__ + (": " + " ".join(str(error).split()) if str(error) else "")
-    return line[: max(60, 270 - len(place))].encode("utf-8", "replace").decode() + place
+def failure(error):
+    return {"error": text_of(error), "traceback": traceback_of(error)}
 
 
 def find_function(target):
-    """The function that "module:name" or "path/file.py:name" refers to."""
+    """The callable that "module:name" or "path/file.py:name" refers to."""
     module_name, _, name = target.rpartition(":")
     if module_name.endswith(".py"):
         path = os.path.abspath(module_name)
         if not os.path.isfile(path):
-            raise LookupError(f"there is no file {path}")
+            raise Refused(f"there is no file {path}")
         sys.path.insert(0, os.path.dirname(path))
         spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
         module = importlib.util.module_from_spec(spec)
@@ -44,51 +53,26 @@ def find_function(target):
     else:
         sys.path.insert(0, os.getcwd())
         module = importlib.import_module(module_name)
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise LookupError(f"{module_name} has no function {name}")
-    return function
+    found = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        raise Refused(f"{module_name} has no function {name}")
+    if not callable(found) or inspect.isclass(found):
+        kind = "a class" if inspect.isclass(found) else f"of type {type(found).__name__}"
+        raise Refused(f"{name} in {module_name} is {kind}, expected a function or an object that can be called")
+    return found
 
 
-def number(value, what):
-    """The value as a finite float. Numbers of numpy and torch are accepted."""
-    if isinstance(value, (str, bytes)):
-        raise TypeError(f"{what} is {value!r}, expected a number")
-    result = float(value)
-    if not math.isfinite(result):
-        raise ValueError(f"{what} is {result}, expected a finite number")
-    return result
-
-
-def plain_score(score, index):
-    """A score in the types of JSON."""
-    if not isinstance(score, dict):
-        return number(score, f"score {index}")
-    unknown = [key for key in score if key not in ("reward", "right", "parts")]
-    if unknown or "reward" not in score:
-        raise ValueError(f"score {index} has the keys {list(score)}, expected reward, and optionally right and parts")
-    reward = number(score["reward"], f"reward {index}")
-    plain = {"reward": reward, "right": bool(score.get("right", reward >= 1))}
-    plain["parts"] = {str(k): number(v, f"part {k!r} of score {index}") for k, v in score.get("parts", {}).items()}
-    return plain
-
-
-def scores_of(function, items):
-    """The scores of one request. Raises when they are not one for each item."""
-    scores = list(function(items))
-    if len(scores) != len(items):
-        raise ValueError(f"the verifier returned {len(scores)} scores, expected {len(items)}")
-    return [plain_score(score, i) for i, score in enumerate(scores)]
-
-
-def serve(connection, function):
+def serve(connection, call):
     """Answers requests until the connection is closed."""
     for line in connection:
         request = json.loads(line)
+        items = request["items"]
         try:
-            reply = {"scores": scores_of(function, request["items"])}
+            reply = {"scores": call(items) if items else []}
         except Exception as error:
-            reply = {"error": text_of(error)}
+            reply = failure(error)
         send(connection, {"id": request["id"], **reply})
 
 
@@ -104,11 +88,11 @@ def main():
     end.set_inheritable(False)
     connection = end.makefile("rwb")
     try:
-        function = find_function(sys.argv[2])
+        call = caller_of(find_function(sys.argv[2]))
     except Exception as error:
-        return send(connection, {"error": text_of(error)})
+        return send(connection, failure(error))
     send(connection, {"ready": True})
-    serve(connection, function)
+    serve(connection, call)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   unused("model.lora", c.model.lora, d.model.lora);
   unused("task.name", c.task.name, d.task.name);
   unused("task.params", c.task.params, d.task.params);
+  unused("task.verifier", c.task.verifier, d.task.verifier);
   unused("tokenizer.kind", c.tokenizer.kind, d.tokenizer.kind);
   unused("tokenizer.path", c.tokenizer.path, d.tokenizer.path);
   unused("tokenizer.alphabet", c.tokenizer.alphabet, d.tokenizer.alphabet);
@@ -33,6 +34,24 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   unused("generation.prefill_tokens", c.generation.prefill_tokens, d.generation.prefill_tokens);
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
   unused("warmup.steps", c.warmup.steps, d.warmup.steps);
+}
+
+// Throws if a setting of verifiers differs from its default although there is none, or if the run cannot have one.
+void check_verifier(const RunConfig& config, const TaskConfig& defaults) {
+  const TaskConfig& task = config.task;
+  const bool used = !task.verifier.empty();
+  const auto only_with = [&](const char* path, const auto& value, const auto& fallback) {
+    require_effect(path, value, fallback, used, "task.verifier \"\"", "set task.verifier to py:MODULE:CALLABLE");
+  };
+  only_with("task.python", task.python, defaults.python);
+  only_with("task.verifier_timeout_ms", task.verifier_timeout, defaults.verifier_timeout);
+  only_with("task.verifier_start_timeout_ms", task.verifier_start_timeout, defaults.verifier_start_timeout);
+  only_with("task.verifier_processes", task.verifier_processes, defaults.verifier_processes);
+  if (task.python.empty()) throw ConfigError("task.python: \"\" is empty, expected the name or path of a program");
+  if (used && config.deterministic)
+    refuse_setting("task.verifier", task.verifier,
+                   "cannot go with deterministic true, because a function in Python may give other results each time; "
+                   "remove one of them");
 }
 
 // Throws if the estimator cannot learn from groups of one answer.
@@ -83,6 +102,7 @@ void check_without_environment(const RunConfig& c, const RunConfig& d) {
 
 void check_token_settings(const RunConfig& config) {
   const RunConfig defaults;
+  check_verifier(config, defaults.task);
   if (!is_token_run(config)) return check_without_tokens(config, defaults);
   check_without_environment(config, defaults);
   const int64_t answers = config.generation.answers;

@@ -6,6 +6,7 @@
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_sampler.h"
 #include "actors/experience/answers/generation_server.h"
+#include "actors/experience/answers/python_scorer.h"
 #include "actors/experience/answers/task_scorer.h"
 #include "actors/experience/grid/grid_checks.h"
 #include "actors/experience/grid/policy_server.h"
@@ -26,9 +27,18 @@ std::unique_ptr<Sampler> make_answer_sampler(const RunSpec& run, const RunFactor
   return std::make_unique<AnswerSampler>(run.config, run.tokens, worker, port);
 }
 
-std::shared_ptr<Scorer> make_no_scorer(const RunSpec& /*run*/) { return nullptr; }
+using Scorers = std::vector<std::shared_ptr<Scorer>>;
 
-std::shared_ptr<Scorer> make_task_scorer(const RunSpec& run) { return std::make_shared<TaskScorer>(run.tokens); }
+Scorers make_no_scorers(const RunSpec& /*run*/) { return {}; }
+
+Scorers make_answer_scorers(const RunSpec& run) {
+  const TaskConfig& task = run.config.task;
+  if (task.verifier.empty()) return {std::make_shared<TaskScorer>(run.tokens)};
+  Scorers scorers;
+  for (int64_t i = 0; i < task.verifier_processes; ++i)
+    scorers.push_back(std::make_shared<PythonScorer>(verifier_target(task)));
+  return scorers;
+}
 
 template <class Kind>
 std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& factories) {
@@ -40,9 +50,9 @@ constexpr AnswerFunctions kAnswerFunctions{count_answers, count_answers_of, with
 // In the order of RolloutBody.
 constexpr ExperienceKind kKinds[] = {
     {"steps of environments", grid_misfit, most_bytes_of_grid, most_bytes_of_step_request, most_bytes_of_step_reply,
-     make_step_sampler, make_no_scorer, make_server<PolicyServer>, nullptr},
+     make_step_sampler, make_no_scorers, make_server<PolicyServer>, nullptr},
     {"answers", answers_misfit, most_bytes_of_answers, most_bytes_of_answer_request, most_bytes_of_answer_reply,
-     make_answer_sampler, make_task_scorer, make_server<GenerationServer>, &kAnswerFunctions},
+     make_answer_sampler, make_answer_scorers, make_server<GenerationServer>, &kAnswerFunctions},
 };
 static_assert(std::size(kKinds) == std::variant_size_v<RolloutBody>);
 static_assert(std::size(kKinds) == std::variant_size_v<RequestBody>);

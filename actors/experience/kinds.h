@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "actors/experience/answers/answer_figures.h"
 #include "actors/experience/common/array_checks.h"
@@ -35,8 +36,8 @@ struct ExperienceKind {
   // What a worker with this number does. Throws what the making of an environment throws.
   std::unique_ptr<Sampler> (*make_sampler)(const RunSpec& run, const RunFactories& factories, uint64_t worker,
                                            SamplerPort& port);
-  // What scores the experience of a worker; null if it needs no scores.
-  std::shared_ptr<Scorer> (*make_scorer)(const RunSpec& run);
+  // What scores the experience of a worker, asked in turn; empty if it needs no scores.
+  std::vector<std::shared_ptr<Scorer>> (*make_scorers)(const RunSpec& run);
   // What an inference actor does. `run` and `factories` must live as long as the server.
   std::unique_ptr<Server> (*make_server)(const RunSpec& run, const RunFactories& factories);
   const AnswerFunctions* answers;  // null: its rollouts hold none

@@ -92,7 +92,7 @@ TEST_CASE("worker_scores: answers are scored by an actor of their own, in a dete
   for (const bool deterministic : {false, true}) {
     CAPTURE(deterministic);
     Fixture f(deterministic);
-    CHECK(static_cast<bool>(f.state().scorer) == !deterministic);
+    CHECK(f.state().scorers.size() == (deterministic ? 0 : 1));
     CHECK(f.state().sampler->report().env_steps == 0);
     f.answer();
     CHECK(f.state().sampler->report().env_steps == 2);
@@ -134,9 +134,9 @@ TEST_CASE("worker_scores: the scorer computes nothing more once its worker has e
 
 TEST_CASE("worker_scores: a worker whose scorer has ended ends too, and a scorer ends with its worker") {
   Fixture f;
-  const auto scorer = caf::actor_cast<caf::strong_actor_ptr>(f.state().scorer);
+  const auto scorer = caf::actor_cast<caf::strong_actor_ptr>(f.state().scorers.at(0));
   SUBCASE("the scorer has ended") {
-    caf::anon_send_exit(f.state().scorer, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(f.state().scorers.at(0), caf::exit_reason::user_shutdown);
     f.run();
     CHECK(describe(*f.reason).starts_with("its scorer has ended: "));
   }

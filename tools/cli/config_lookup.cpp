@@ -90,8 +90,15 @@ void set_text(RunConfig& config, const std::string& path, const std::string& tex
 RunConfig base_config() {
   RunConfig config;
   const char* python = std::getenv("TROUPE_ENV_PYTHON");  // NOLINT(concurrency-mt-unsafe): nothing sets it
-  if (python != nullptr && *python != '\0') config.env.python = python;
+  if (python != nullptr && *python != '\0') config.env.python = config.task.python = python;
   return config;
+}
+
+// Runs without Python keep the default, so that their config.json does not depend on how they were started.
+void forget_unused_python(RunConfig& config) {
+  const std::string given = base_config().env.python;
+  if (!is_python_id(config.env.id) && config.env.python == given) config.env.python = EnvConfig{}.python;
+  if (config.task.verifier.empty() && config.task.python == given) config.task.python = TaskConfig{}.python;
 }
 
 // Names the run after its config file.
@@ -318,9 +325,8 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
   if (!env.empty()) set_text(config, "env.id", env, "--env: ");
   for (const std::string& assignment : overrides) apply_override(config, assignment);
   if (seed) config.seed = *seed;
-  // Other environments keep the default, so that their config.json does not depend on how the run was started.
-  if (!is_python_id(config.env.id) && config.env.python == base_config().env.python)
-    config.env.python = EnvConfig{}.python;
+  forget_unused_python(config);
+  forget_unused_python(of_file);
   if (config.name.empty() && has_file) name_after(config, path);
   if (config.name.empty()) set_text(config, "name", name_of_environment(env), "--env: name: ");
   const std::string mistake = mistake_in(config);

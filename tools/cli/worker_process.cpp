@@ -24,7 +24,9 @@ RunContextPtr worker_context(const std::string& run, const std::string& config) 
   context->config = parse_config(config, "the run's config");
   if (is_token_run(context->config)) {
     add_tokens(*context);
-    context->threads = false;
+    const TaskConfig& task = context->config.task;
+    context->threads = !task.verifier.empty();  // whoever waits for a verifier would block the other actors
+    if (context->threads) require_threads(static_cast<size_t>(1 + task.verifier_processes));
     return context;
   }
   require_environment_of(run, context->config.env.id);

@@ -4,6 +4,7 @@
 #include <exception>
 #include <stdexcept>
 
+#include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 
 namespace troupe {
@@ -25,6 +26,17 @@ void check(const ScoreRequest& request, const std::vector<Score>& scores) {
 }
 
 }  // namespace
+
+std::vector<Score> Scorer::score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) {
+  TROUPE_CHECK(prompts.size() == answers.size(), prompts.size(), answers.size());
+  std::vector<Score> scores;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const std::vector<Score> one = score(prompts[i], answers.subspan(i, 1));
+    TROUPE_CHECK(one.size() == 1, one.size());
+    scores.push_back(one.front());
+  }
+  return scores;
+}
 
 ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request) {
   const auto begun = std::chrono::steady_clock::now();

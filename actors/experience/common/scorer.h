@@ -1,6 +1,8 @@
 #pragma once
-// Scorer: gives answers their scores. Owned by a ScorerActor, or in a deterministic run by the worker; one thread.
+// Scorer: gives answers their scores. Owned by a ScorerActor, or in a deterministic run by the worker; one thread but
+// for figures().
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,11 +11,23 @@
 
 namespace troupe {
 
+// What the processes of a scorer have done so far.
+struct ScorerFigures {
+  uint64_t calls = 0;
+  uint64_t failures = 0;  // calls without scores
+  uint64_t restarts = 0;  // processes started after the first
+  double seconds = 0;     // in calls
+};
+
 class Scorer {
  public:
   virtual ~Scorer() = default;
   // One score per answer, in their order. May block. Throws when there are none.
   virtual std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) = 0;
+  // The same of answers to different prompts, one each.
+  virtual std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers);
+  // Any thread. All 0 if the scorer has no processes.
+  virtual ScorerFigures figures() const { return {}; }
 };
 
 // The reply to a request. It has an error if the scorer throws, or if its scores do not fit: another number of them, or

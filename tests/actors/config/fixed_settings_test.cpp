@@ -10,11 +10,21 @@ using namespace troupe;
 
 TEST_CASE("settings of a run: exactly the listed settings and sections may change at a resume") {
   const SettingsOfRun settings = settings_of_run();
-  const std::set<std::string>
-      at_resume = {"name",          "trainer.threads",     "trainer.device",       "trainer.max_skipped", "env.python",
-                   "env.processes", "env.step_timeout_ms", "env.start_timeout_ms", "replay.late"},
-      sections = {"stop", "evaluation", "checkpoint", "stats", "network"},
-      unless_deterministic = {"workers", "inference", "warmup"};
+  const std::set<std::string> at_resume = {"name",
+                                           "trainer.threads",
+                                           "trainer.device",
+                                           "trainer.max_skipped",
+                                           "env.python",
+                                           "env.processes",
+                                           "env.step_timeout_ms",
+                                           "env.start_timeout_ms",
+                                           "replay.late",
+                                           "task.python",
+                                           "task.verifier_timeout_ms",
+                                           "task.verifier_start_timeout_ms",
+                                           "task.verifier_processes"},
+                              sections = {"stop", "evaluation", "checkpoint", "stats", "network"},
+                              unless_deterministic = {"workers", "inference", "warmup"};
   for (const SettingInfo& info : describe_fields()) {
     CAPTURE(info.path);
     const std::string section = info.path.substr(0, info.path.find('.'));

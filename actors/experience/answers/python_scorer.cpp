@@ -1,0 +1,71 @@
+#include "actors/experience/answers/python_scorer.h"
+
+#include <utility>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/log.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+
+namespace {
+
+VerifierItem item_of(const Prompt& prompt, const std::string& answer) {
+  return {.prompt = prompt.text, .truth = prompt.truth, .answer = answer, .columns = prompt.columns};
+}
+
+}  // namespace
+
+std::vector<Score> PythonScorer::score(std::span<const VerifierItem> items) {
+  std::vector<Score> scores = verifier_.score(items);
+  const VerifierFigures& now = verifier_.figures();
+  {
+    const MutexLock lock(mutex_);
+    figures_ = {.calls = now.calls, .failures = now.failures, .restarts = now.restarts, .seconds = now.seconds};
+  }
+  return scores;
+}
+
+std::vector<Score> PythonScorer::score(const Prompt& prompt, std::span<const std::string> answers) {
+  std::vector<VerifierItem> items;
+  for (const std::string& answer : answers) items.push_back(item_of(prompt, answer));
+  return score(items);
+}
+
+std::vector<Score> PythonScorer::score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) {
+  TROUPE_CHECK(prompts.size() == answers.size(), prompts.size(), answers.size());
+  std::vector<VerifierItem> items;
+  for (size_t i = 0; i < answers.size(); ++i) items.push_back(item_of(prompts[i], answers[i]));
+  return score(items);
+}
+
+ScorerFigures PythonScorer::figures() const {
+  const MutexLock lock(mutex_);
+  return figures_;
+}
+
+void try_verifier(const RunConfig& config, const Task& task) {
+  if (config.task.verifier.empty()) return;
+  std::vector<VerifierItem> items;
+  for (const Prompt& prompt : task.held_out(derive_key(config.seed, "verifier"), 1))
+    if (!prompt.demonstration.empty()) items.push_back(item_of(prompt, prompt.demonstration));
+  std::string what = "task.verifier: ";
+  try {
+    VerifierProcess process(verifier_target(config.task));
+    process.start();
+    if (items.empty()) return;
+    what += '"' + printable(config.task.verifier, 200) + "\" does not score the right answer \"" +
+            printable(items[0].answer) + "\" to the prompt \"" + printable(items[0].prompt) + "\": ";
+    const Verdict verdict = process.score(items).at(0);
+    if (verdict.score.scored == Scored::failed) throw VerifierFailed(verdict.score.problem, verdict.traceback);
+  } catch (const VerifierFailed& failed) {
+    if (!failed.traceback.empty()) log_block(LogLevel::info, "verifier", failed.traceback);
+    throw ConfigError(what + failed.what());
+  } catch (const IoError& missing) {
+    throw ConfigError("task.python: " + std::string(missing.what()) + "; task.verifier needs it");
+  }
+}
+
+}  // namespace troupe

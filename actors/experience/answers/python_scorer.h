@@ -1,0 +1,36 @@
+#pragma once
+// PythonScorer: the Scorer that has answers scored by a function in Python (task.verifier), in a process of its own. It
+// waits for that process. One thread but for figures().
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/config/run_config.h"
+#include "actors/experience/common/scorer.h"
+#include "runtime/base/mutex.h"
+#include "tasks/verifier.h"
+
+namespace troupe {
+
+class PythonScorer final : public Scorer {
+ public:
+  explicit PythonScorer(VerifierTarget target) : verifier_(std::move(target)) {}
+
+  std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
+  std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) override;
+  ScorerFigures figures() const override;
+
+ private:
+  std::vector<Score> score(std::span<const VerifierItem> items);
+
+  Verifier verifier_;
+  mutable Mutex mutex_;
+  ScorerFigures figures_ TROUPE_GUARDED_BY(mutex_);
+};
+
+// Throws ConfigError "task.verifier: ..." or "task.python: ..." if the verifier of the config cannot be loaded, or does
+// not score the demonstration of a held-out prompt, if that has one. Does nothing without a verifier. Blocks.
+void try_verifier(const RunConfig& config, const Task& task);
+
+}  // namespace troupe

@@ -1,0 +1,165 @@
+"""The three forms of verifiers: how each is called."""
+
+import inspect
+
+from troupe_verifier_server.errors import Refused, one_line, text_of, traceback_of
+from troupe_verifier_server.scores import counted, plain_score
+
+NOT_GIVEN = ("completion_ids", "completions_ids", "trainer_state", "log_extra", "log_metric", "environments")  # what only TRL has
+FORMS = (
+    "(prompts, completions, **columns) as in TRL, (data_source, solution_str, ground_truth, extra_info) as in verl, or one parameter "
+    "for the list of answers"
+)
+
+
+class Loop:
+    """Waits for coroutines. One event loop for all calls, because clients that a verifier keeps belong to a loop."""
+
+    def __init__(self):
+        self._loop = None
+
+    def results(self, values):
+        """The values, with the results of those that are coroutines, which run at the same time. Exceptions are values too."""
+        waiting = [i for i, value in enumerate(values) if inspect.isawaitable(value)]
+        if waiting:
+            import asyncio  # takes long
+
+            self._loop = self._loop or asyncio.new_event_loop()
+
+            async def all_of_them():
+                return await asyncio.gather(*(values[i] for i in waiting), return_exceptions=True)
+
+            for i, result in zip(waiting, self._loop.run_until_complete(all_of_them())):
+                values[i] = result
+        return values
+
+    def result(self, value):
+        (found,) = self.results([value])
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+
+LOOP = Loop()
+
+
+def conversation_of(item):
+    """The messages of the prompt; None if it is a text."""
+    prompt = item["columns"].get("prompt")
+    is_message = isinstance(prompt, list) and prompt and all(isinstance(m, dict) and "role" in m and "content" in m for m in prompt)
+    return prompt if is_message else None
+
+
+class TrlCaller:
+    """Calls function(prompts=..., completions=..., COLUMN=...), with lists, as the GRPOTrainer of TRL does."""
+
+    def __init__(self, function, parameters):
+        self._function = function
+        self._takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        self._names = {p.name for p in named}
+        self._required = [p.name for p in named if p.default is p.empty and p.name not in ("prompts", "completions")]
+        for name in self._required:
+            if name in NOT_GIVEN:
+                raise Refused(f"it requires the parameter {name}, which troupe does not give; remove it, or give it a default")
+
+    def __call__(self, items):
+        columns = self._columns(items)
+        for name in self._required:
+            if name not in columns:
+                raise Refused(f"the verifier requires the column {name}, which the prompts lack; they have {', '.join(sorted(columns))}")
+        given = {"prompts": [conversation_of(item) or item["prompt"] for item in items]}
+        given["completions"] = [
+            [{"role": "assistant", "content": item["answer"]}] if conversation_of(item) else item["answer"] for item in items
+        ]
+        given = {**columns, **given}
+        if not self._takes_all:
+            given = {name: values for name, values in given.items() if name in self._names}
+        return [plain_score(score, i) for i, score in counted(LOOP.result(self._function(**given)), items)]
+
+    @staticmethod
+    def _columns(items):
+        """The columns that any of the prompts has, each as a list with None where a prompt lacks it; and their truths."""
+        names = {name for item in items for name in item["columns"]} - {"prompt", "completion", *NOT_GIVEN}
+        columns = {name: [item["columns"].get(name) for item in items] for name in names}
+        columns.setdefault("truth", [item["truth"] for item in items])
+        return columns
+
+
+class VerlCaller:
+    """Calls function(data_source=..., solution_str=..., ground_truth=..., extra_info=...) for each answer, as verl does."""
+
+    GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
+
+    def __init__(self, function, parameters):
+        self._function = function
+        self._takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self._names = {p.name for p in parameters}
+        for p in parameters:
+            if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in self.GIVEN:
+                raise Refused(f"it requires the parameter {p.name}, which troupe does not give; give it a default")
+
+    def __call__(self, items):
+        """An exception fails that answer alone, unless every answer has one."""
+        scores, errors = LOOP.results([self._score_or_error(item) for item in items]), []
+        for i, score in enumerate(scores):
+            if isinstance(score, BaseException):
+                errors.append(score)
+                scores[i] = {"failed": text_of(score), "traceback": [] if len(errors) > 1 else traceback_of(score)}
+            else:
+                scores[i] = plain_score(score, i, of_verl=True)
+        if errors and len(errors) == len(items):
+            raise errors[0]
+        return scores
+
+    def _score_or_error(self, item):
+        columns = item["columns"]
+        reward_model = columns.get("reward_model")
+        truth = columns.get("ground_truth", item["truth"])
+        if isinstance(reward_model, dict) and "ground_truth" in reward_model:
+            truth = reward_model["ground_truth"]
+        given = {
+            "data_source": columns.get("data_source", ""),
+            "solution_str": item["answer"],
+            "ground_truth": truth,
+            "extra_info": columns.get("extra_info") or {},
+        }
+        if not self._takes_all:
+            given = {name: value for name, value in given.items() if name in self._names}
+        try:
+            return self._function(**given)
+        except Exception as error:
+            return error
+
+
+class ListCaller:
+    """Calls function(list): one dict for each answer, with the columns of its prompt and "prompt", "truth", "answer"."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, items):
+        answers = [{**item["columns"], **{key: item[key] for key in ("truth", "answer")}} for item in items]
+        for answer, item in zip(answers, items):
+            answer["prompt"] = conversation_of(item) or item["prompt"]
+        return [plain_score(score, i) for i, score in counted(LOOP.result(self._function(answers)), items)]
+
+
+def caller_of(function):
+    """What calls the function, by the names of its parameters."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin
+        return ListCaller(function)
+    parameters = list(signature.parameters.values())
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    names = {p.name for p in parameters}
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    if names & {"completions", "completion_ids", "completions_ids"} or (takes_all and (not positional or "prompts" in names)):
+        return TrlCaller(function, parameters)
+    if "solution_str" in names:
+        return VerlCaller(function, parameters)
+    if positional and required in ([], positional[:1]):
+        return ListCaller(function)
+    raise Refused(f"its parameters {one_line(signature, 80)} fit none of the three forms: {FORMS}")
