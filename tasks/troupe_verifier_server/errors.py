@@ -20,7 +20,7 @@ def text_of(error):
     if isinstance(error, Refused):
         return one_line(error)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not ours(f.filename)]
-    frames = [f for f in frames if "importlib" not in f.filename] or frames
+    frames = [f for f in frames if "importlib" not in f.filename]
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     line = type(error).__name__ + (": " + one_line(error) if str(error) else "")
     return one_line(line, max(60, 270 - len(place))) + place

@@ -75,7 +75,7 @@ class TrlCaller:
         given = {**columns, **given}
         if not self._takes_all:
             given = {name: values for name, values in given.items() if name in self._names}
-        return [plain_score(score, i) for i, score in counted(LOOP.result(self._function(**given)), items)]
+        return [plain_score(score) for score in counted(LOOP.result(self._function(**given)), items)]
 
     @staticmethod
     def _columns(items):
@@ -107,7 +107,7 @@ class VerlCaller:
                 errors.append(score)
                 scores[i] = {"failed": text_of(score), "traceback": [] if len(errors) > 1 else traceback_of(score)}
             else:
-                scores[i] = plain_score(score, i, of_verl=True)
+                scores[i] = plain_score(score, of_verl=True)
         if errors and len(errors) == len(items):
             raise errors[0]
         return scores
@@ -142,7 +142,7 @@ class ListCaller:
         answers = [{**item["columns"], **{key: item[key] for key in ("truth", "answer")}} for item in items]
         for answer, item in zip(answers, items):
             answer["prompt"] = conversation_of(item) or item["prompt"]
-        return [plain_score(score, i) for i, score in counted(LOOP.result(self._function(answers)), items)]
+        return [plain_score(score) for score in counted(LOOP.result(self._function(answers)), items)]
 
 
 def caller_of(function):

@@ -10,14 +10,14 @@ LONGEST_NAME = 64  # of a part, in bytes
 
 
 def counted(scores, items):
-    """The scores with their indices. Raises unless there is one for each item."""
+    """The scores as a list. Raises unless there is one for each item."""
     if scores is None or isinstance(scores, (str, bytes, dict)):
         what = "nothing" if scores is None else f"a {type(scores).__name__}"
         raise Refused(f"the verifier returned {what}, expected a list of {len(items)} scores")
     scores = list(scores)
     if len(scores) != len(items):
         raise Refused(f"the verifier returned {len(scores)} scores, expected {len(items)}")
-    return enumerate(scores)
+    return scores
 
 
 def number(value, what):
@@ -52,59 +52,59 @@ def is_number(value):
     return hasattr(value, "__float__") and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 0) == 0
 
 
-def score_of_verl(score, index):
+def score_of_verl(score):
     """The score of a dict as verl takes them: "score", and other values, of which the numbers are parts."""
     if score["score"] is None:
         return None
-    reward = number(score["score"], f"score {index}")
-    parts = parts_of({key: value for key, value in score.items() if key != "score" and is_number(value)}, index)
+    reward = number(score["score"], "the score")
+    parts = parts_of({key: value for key, value in score.items() if key != "score" and is_number(value)})
     return {"reward": reward, "right": parts.get("acc", reward) >= 1, "parts": parts}
 
 
-def parts_of(parts, index):
+def parts_of(parts):
     if len(parts) > MOST_PARTS:
-        raise Refused(f"score {index} has {len(parts)} parts, expected at most {MOST_PARTS}")
+        raise Refused(f"the score has {len(parts)} parts, expected at most {MOST_PARTS}")
     plain = {}
     for key, value in parts.items():
         name = str(key).encode("utf-8", "replace").decode()
         if not 0 < len(name.encode()) <= LONGEST_NAME:
-            raise Refused(f"a part of score {index} has a name of {len(name.encode())} bytes, expected 1 to {LONGEST_NAME}")
-        plain[name] = number(value, f"part {name!r} of score {index}")
+            raise Refused(f"a part of the score has a name of {len(name.encode())} bytes, expected 1 to {LONGEST_NAME}")
+        plain[name] = number(value, f"part {name!r} of the score")
     return plain
 
 
-def score_of_dict(score, index):
+def score_of_dict(score):
     unknown = [key for key in score if key not in ("reward", "right", "parts", "weights")]
     if unknown or not ("reward" in score or score.get("parts")):
         keys = one_line(list(score), 120)
-        raise Refused(f"score {index} has the keys {keys}, expected reward or parts, and optionally right and weights")
-    parts = parts_of(dict_of(score.get("parts", {}), f"the value of parts in score {index}"), index)
-    weights = dict_of(score.get("weights", {}), f"the value of weights in score {index}")
+        raise Refused(f"the score has the keys {keys}, expected reward or parts, and optionally right and weights")
+    parts = parts_of(dict_of(score.get("parts", {}), "the value of parts"))
+    weights = dict_of(score.get("weights", {}), "the value of weights")
     if "reward" in score:
         if weights:
-            raise Refused(f"score {index} has a reward, so its weights have no effect; leave one of them out")
+            raise Refused("the score has a reward, so its weights have no effect; leave one of them out")
         if score["reward"] is None:
             return None
-        reward = number(score["reward"], f"reward {index}")
+        reward = number(score["reward"], "the reward")
     else:
         unknown = [key for key in weights if str(key) not in parts]
         if unknown:
-            raise Refused(f"score {index} has a weight for {unknown[0]!r}, which is none of its parts {', '.join(parts)}")
-        weights = {str(key): number(value, f"weight {key!r} of score {index}") for key, value in weights.items()}
-        reward = number(sum(part * weights.get(name, 1) for name, part in parts.items()), f"reward {index}")
-    right = flag(score["right"], f"right of score {index}") if "right" in score else reward >= 1
+            raise Refused(f"the score has a weight for {unknown[0]!r}, which is none of its parts {', '.join(parts)}")
+        weights = {str(key): number(value, f"weight {key!r} of the score") for key, value in weights.items()}
+        reward = number(sum(part * weights.get(name, 1) for name, part in parts.items()), "the reward")
+    right = flag(score["right"], "right") if "right" in score else reward >= 1
     return {"reward": reward, "right": right, "parts": parts}
 
 
-def plain_score(score, index, of_verl=False):
+def plain_score(score, of_verl=False):
     """A score in the types of JSON. One of a wrong form fails that answer alone."""
     try:
         if score is None:
             return None
         if not isinstance(score, dict):
-            return number(score, f"score {index}")
+            return number(score, "the score")
         if of_verl and "score" in score:
-            return score_of_verl(score, index)
-        return score_of_dict(score, index)
+            return score_of_verl(score)
+        return score_of_dict(score)
     except Exception as error:
         return {"failed": text_of(error)}

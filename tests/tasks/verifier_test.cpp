@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "runtime/base/log.h"
+#include "runtime/base/memory_disk.h"
 #include "runtime/base/rng.h"
 #include "tests/support/test.h"
 
@@ -15,21 +17,46 @@ VerifierTarget target_of(const std::string& function, std::chrono::milliseconds 
 
 const std::vector<VerifierItem> kItems = {{"1+1=", "2", "2"}, {"1+2=", "3", "4"}};
 
-std::vector<double> rewards_of(const std::optional<std::vector<Verdict>>& verdicts) {
-  std::vector<double> rewards;
-  if (verdicts)
-    for (const Verdict& verdict : *verdicts) rewards.push_back(verdict.reward);
-  return rewards;
+// An answer to "1+1=" with these columns.
+VerifierItem item(const std::string& answer, const std::string& columns = {}) {
+  return {.prompt = "1+1=", .truth = "2", .answer = answer, .columns = columns};
+}
+
+// A score in short: "1 right", "0.25", "none" or "failed: PROBLEM"; with its parts "0.5 {format 1, length 2}".
+std::string text_of(const Score& score) {
+  if (score.scored == Scored::none) return "none";
+  if (score.scored == Scored::failed) return "failed: " + score.problem;
+  std::string parts;
+  for (const auto& [name, value] : score.parts) parts += (parts.empty() ? "" : ", ") + name + ' ' + number_text(value);
+  return number_text(score.reward) + (score.right ? " right" : "") + (parts.empty() ? "" : " {" + parts + '}');
+}
+
+using Texts = std::vector<std::string>;
+
+Texts texts_of(const std::vector<Score>& scores) {
+  Texts texts;
+  for (const Score& score : scores) texts.push_back(text_of(score));
+  return texts;
+}
+
+Texts scores_of(const std::string& function, const std::vector<VerifierItem>& items) {
+  Verifier verifier(target_of(function));
+  return texts_of(verifier.score(items));
 }
 
 // Why the verifier gives no scores, after it was tried on two processes.
 std::string failure_of(VerifierTarget target) {
   Verifier verifier(std::move(target));
-  if (verifier.score(kItems)) return "it gave scores";
+  const std::vector<Score> scores = verifier.score(kItems);
   CHECK(verifier.figures().calls == 2);
   CHECK(verifier.figures().failures == 2);
   CHECK(verifier.figures().restarts == 1);
-  CHECK(verifier.figures().dropped == 2);
+  CHECK(verifier.figures().failed == 2);
+  REQUIRE(scores.size() == 2);
+  for (const Score& score : scores) {
+    CHECK(score.scored == Scored::failed);
+    CHECK(score.problem == verifier.last_error());
+  }
   return verifier.last_error();
 }
 
@@ -46,38 +73,30 @@ std::string read_error(const std::string& line) {
 
 TEST_CASE("verifier: numbers are rewards, and a reward of 1 is right") {
   Verifier verifier(target_of("exact"));
-  const auto verdicts = verifier.score(kItems);
-  REQUIRE(verdicts.has_value());
-  CHECK(*verdicts == std::vector<Verdict>{{1, true, {}}, {0, false, {}}});
-  CHECK(verifier.score({})->empty());
+  CHECK(texts_of(verifier.score(kItems)) == Texts{"1 right", "0"});
+  CHECK(verifier.score({}).empty());
   CHECK(verifier.figures().calls == 2);
   CHECK(verifier.figures().failures == 0);
   CHECK(verifier.figures().seconds > 0);
 }
 
 TEST_CASE("verifier: objects have a reward, whether it is right, and parts") {
-  Verifier verifier(target_of("with_parts"));
-  const auto verdicts = verifier.score(kItems);
-  REQUIRE(verdicts.has_value());
-  CHECK(verdicts->at(0) == Verdict{0.25, true, {{"format", 1}, {"length", 1}}});
+  CHECK(scores_of("with_parts", kItems) == Texts{"0.25 right {format 1, length 1}", "0.25 right {format 1, length 1}"});
 }
 
 TEST_CASE("verifier: answers with quotes, line breaks and bytes that are not UTF-8 arrive") {
-  Verifier verifier(target_of("exact"));
   const std::string odd = "\"\n\\ \xc3\xa9 \xf0\x9f\x8e\xad";
-  CHECK(rewards_of(verifier.score(std::vector<VerifierItem>{{"", odd, odd}, {"", "\xff", "x"}})) ==
-        std::vector<double>{1, 0});
+  CHECK(scores_of("exact", {{"", odd, odd}, {"", "\xff", "x"}}) == Texts{"1 right", "0"});
 }
 
 TEST_CASE("verifier: a request larger than the buffers of a socket is sent") {
-  Verifier verifier(target_of("exact"));
   const std::string large(4 << 20, 'a');
-  CHECK(rewards_of(verifier.score(std::vector<VerifierItem>{{large, large, large}})) == std::vector<double>{1});
+  CHECK(scores_of("exact", {{large, large, large}}) == Texts{"1 right"});
 }
 
 TEST_CASE("verifier: what a function prints does not disturb it") {
   Verifier verifier(target_of("talks"));
-  for (int i = 0; i < 3; ++i) CHECK(rewards_of(verifier.score(kItems)) == std::vector<double>{1, 0});
+  for (int i = 0; i < 3; ++i) CHECK(texts_of(verifier.score(kItems)) == Texts{"1 right", "0"});
   CHECK(verifier.figures().failures == 0);
 }
 
@@ -86,32 +105,145 @@ TEST_CASE("verifier: each way to fail gives no scores and a reason") {
   CHECK(failure_of(target_of("exits")) == "the verifier ended with exit code 7");
   CHECK(failure_of(target_of("calls_exit")) ==
         "the verifier ended with exit code 1; the last line of its output: no more");
-  CHECK(failure_of(target_of("not_a_number")) == "ValueError: score 0 is nan, expected a finite number");
-  CHECK(failure_of(target_of("one_too_few")) == "ValueError: the verifier returned 1 scores, expected 2");
-  CHECK(failure_of(target_of("returns_nothing")).starts_with("TypeError: 'NoneType' object is not iterable"));
-  CHECK(failure_of(target_of("returns_text")) == "TypeError: score 0 is '1', expected a number");
+  CHECK(failure_of(target_of("one_too_few")) == "the verifier returned 1 scores, expected 2");
+  CHECK(failure_of(target_of("returns_nothing")) == "the verifier returned nothing, expected a list of 2 scores");
   CHECK(failure_of(target_of("garbage")).starts_with("the verifier wrote \"\\xff\\x00garbage"));
-  CHECK(failure_of(target_of("endless")).starts_with("the verifier sent more than 20480 bytes for one reply"));
+  CHECK(failure_of(target_of("endless")).starts_with("the verifier sent more than 278528 bytes for one reply"));
   CHECK(failure_of(target_of("hangs", std::chrono::milliseconds(200))) ==
-        "the verifier has not answered within the time for one call (200 ms) and was killed");
+        "the verifier has not answered within task.verifier_timeout_ms (200 ms) and was killed");
 }
 
 TEST_CASE("verifier: a verifier that cannot be loaded, and a missing interpreter, are reported") {
   CHECK(failure_of(target_of("nothing")) ==
-        "the verifier tests/tasks/verifiers.py:nothing cannot be loaded: LookupError: tests/tasks/verifiers.py has no "
-        "function nothing");
+        "the verifier tests/tasks/verifiers.py:nothing cannot be loaded: tests/tasks/verifiers.py has no function "
+        "nothing");
+  CHECK(failure_of(target_of("Judge"))
+            .ends_with("Judge in tests/tasks/verifiers.py is a class, expected a function or "
+                       "an object that can be called"));
+  CHECK(failure_of({.function = "no_such_module:reward", .python = "python3"}) ==
+        "the verifier no_such_module:reward cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'");
+  CHECK(failure_of({.function = "tests/tasks/none.py:reward", .python = "python3"}).find("there is no file /") !=
+        std::string::npos);
   VerifierTarget missing = target_of("exact");
   missing.python = "/nonexistent/python";
   CHECK(failure_of(missing).starts_with("/nonexistent/python: cannot be started"));
 }
 
+TEST_CASE("verifier: a value of a wrong form fails that answer alone") {
+  const std::vector<VerifierItem> items(13, item("2"));
+  Verifier verifier(target_of("some_wrong"));
+  const std::string keys =
+      "the score has the keys ['score'], expected reward or parts, and optionally right and weights";
+  CHECK(texts_of(verifier.score(items)) ==
+        Texts{"failed: the score is nan, expected a finite number",
+              "failed: the score is inf, expected a finite number", "failed: the score is '1', expected a number",
+              "failed: the score is of type list, expected a number",
+              "failed: the score is 2000000.0, expected at most 1e+06 in magnitude", "failed: " + keys,
+              "failed: right is 'yes', expected a number",
+              "failed: a part of the score has a name of 0 bytes, expected 1 to 64",
+              "failed: the score has a weight for 'b', which is none of its parts a",
+              "failed: part 'a' of the score is nan, expected a finite number",
+              "failed: the score has a reward, so its weights have no effect; leave one of them out", "none", "0.5"});
+  CHECK(verifier.figures().calls == 1);
+  CHECK(verifier.figures().failures == 0);
+  CHECK(verifier.figures().failed == 11);
+  CHECK(verifier.figures().none == 1);
+  CHECK(scores_of("not_a_number", kItems)[1] == "failed: the score is nan, expected a finite number");
+  CHECK(scores_of("returns_text", kItems)[0] == "failed: the score is '1', expected a number");
+}
+
+TEST_CASE("verifier: without a reward it is the weighted sum of the parts") {
+  CHECK(scores_of("weighted", {item("2")}) == Texts{"0.75 {format 1, answer 0.5}"});
+}
+
+TEST_CASE("verifier: a list of answers has the columns of their prompts") {
+  const std::string columns = R"({"level": 3, "tags": ["a", "b"], "answer": "hidden"})";
+  CHECK(scores_of("echo", {item("2", columns), item("3", columns), item("2", "{}"), item("2", "not JSON")}) ==
+        Texts{"1 right", "0", "0", "0"});
+  CHECK(scores_of("judge", kItems) == Texts{"1 right", "0"});
+  CHECK(scores_of("judge.method", kItems) == Texts{"1 right", "0"});
+}
+
+TEST_CASE("verifier: functions in the form of TRL get lists of columns") {
+  const std::string two = R"({"ground_truth": "2", "task": "length"})", other = R"({"task": "other"})";
+  CHECK(scores_of("boxed", {item("so \\boxed{2}.", two), item("2", two)}) == Texts{"1 right", "0"});
+  CHECK(scores_of("nothing_for_some", {item("abc", two), item("abc", other), item("abc", two)}) ==
+        Texts{"3 right", "none", "3 right"});
+  CHECK(scores_of("slowly", {item("a"), item("")}) == Texts{"1 right", "0"});
+  CHECK(scores_of("only_completions", {item("abc", two)}) == Texts{"3 right"});
+  CHECK(scores_of("optional_ids", {item("abc", two)}) == Texts{"1 right"});
+  CHECK(scores_of("everything", {item("2", R"({"level": 1, "prompt": "1+1=", "completion": "2"})")}) ==
+        Texts{"1 right"});
+  CHECK(scores_of("requires_column", {item("2", R"({"solution": "2"})")}) == Texts{"1 right"});
+}
+
+TEST_CASE("verifier: with prompts that are messages, TRL's completions are messages too") {
+  const std::string chat = R"({"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "1+1="}]})";
+  CHECK(scores_of("thinks", {item("<think>1\n</think>2", chat), item("2", chat)}) == Texts{"1 right", "0"});
+}
+
+TEST_CASE("verifier: functions in the form of verl get one answer") {
+  const std::string good =
+      R"({"data_source": "arithmetic", "reward_model": {"style": "rule", "ground_truth": "2"}, "extra_info": {"index": 7}})";
+  CHECK(scores_of("compute_score", {item("2", good), item("3", good)}) ==
+        Texts{"1 right {acc 1, index 7}", "0.1 {acc 0, index 7}"});
+  CHECK(scores_of("short_score", {item("2"), item("2", R"({"ground_truth": "4"})")}) == Texts{"1 right", "0"});
+  CHECK(scores_of("judged", {item("2", good), item("3", good)}) == Texts{"1 right", "0"});
+}
+
+TEST_CASE("verifier: an exception in verl's form fails that answer, and the call if all answers have one") {
+  const std::string good = R"({"data_source": "arithmetic", "extra_info": {"index": 0}})",
+                    bad = R"({"data_source": "x"})";
+  const Texts texts = scores_of("compute_score", {item("2", good), item("2", bad)});
+  CHECK(texts[0] == "1 right {acc 1, index 0}");
+  CHECK(texts[1].starts_with("failed: NotImplementedError: no reward for data_source='x' (/"));
+  Verifier verifier(target_of("compute_score"));
+  CHECK(texts_of(verifier.score(std::vector{item("2", bad)}))[0] == texts[1]);
+  CHECK(verifier.figures().failures == 2);
+}
+
+TEST_CASE("verifier: parameters that fit no form, or that troupe cannot give, are refused by name") {
+  const auto refusal = [](const std::string& function) {
+    const std::string error = failure_of(target_of(function)),
+                      begin = "the verifier tests/tasks/verifiers.py:" + function + " cannot be loaded: ";
+    CHECK(error.starts_with(begin));
+    return error.substr(std::min(begin.size(), error.size()));
+  };
+  CHECK(refusal("three_things") ==
+        "its parameters (first, second, third) fit none of the three forms: (prompts, completions, **columns) as in "
+        "TRL, (data_source, solution_str, ground_truth, extra_info) as in verl, or one parameter for the list of "
+        "answers");
+  CHECK(refusal("requires_ids") ==
+        "it requires the parameter completion_ids, which troupe does not give; remove it, or give it a default");
+  CHECK(failure_of(target_of("requires_column")) ==
+        "the verifier requires the column solution, which the prompts lack; they have truth");
+}
+
+TEST_CASE("verifier: the traceback of an exception is logged once") {
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  Verifier verifier(target_of("deep"));
+  for (int i = 0; i < 2; ++i) verifier.score(kItems);
+  close_log();
+  const std::string log = disk.read("log");
+  const auto count = [&log](const std::string& part) {
+    size_t found = 0;
+    for (size_t at = log.find(part); at != std::string::npos; at = log.find(part, at + 1)) ++found;
+    return found;
+  };
+  CHECK_MESSAGE(count("ValueError: planned in two lines (/") == 1, log);
+  CHECK_MESSAGE(count("KeyError: 'key'") == 1, log);
+  CHECK_MESSAGE(count("in inner") == 2, log);  // of both exceptions
+  CHECK(count("verifier_server") == 0);
+}
+
 TEST_CASE("verifier: after a failure the next process answers") {
   Verifier verifier(target_of("hangs_at_second", std::chrono::seconds(3)));
-  for (int i = 0; i < 3; ++i) CHECK(rewards_of(verifier.score(kItems)) == std::vector<double>{1, 0});
+  for (int i = 0; i < 3; ++i) CHECK(texts_of(verifier.score(kItems)) == Texts{"1 right", "0"});
   CHECK(verifier.figures().calls == 5);
   CHECK(verifier.figures().failures == 2);
   CHECK(verifier.figures().restarts == 2);
-  CHECK(verifier.figures().dropped == 0);
+  CHECK(verifier.figures().failed == 0);
 }
 
 TEST_CASE("verifier: a process that was killed is replaced") {
@@ -126,7 +258,11 @@ TEST_CASE("verifier: replies of a wrong form are refused") {
   CHECK(read_error(R"({"id": 1, "scores": [1]})") == "accepted");
   CHECK(read_error(R"({"id": 2, "scores": [1]})") == "the reply is to request 2, expected 1");
   CHECK(read_error(R"({"id": 1, "scores": [1, 2]})") == "the reply has 2 scores, expected 1");
-  CHECK(read_error(R"({"id": 1, "scores": [null]})") == "score 0 is null, expected a number");
+  CHECK(read_error(R"({"id": 1, "scores": ["1"]})") == "score 0 is \"1\", expected a number");
+  CHECK(read_error(R"({"id": 1, "scores": [null]})") == "accepted");
+  CHECK(read_error(R"({"id": 1, "scores": [{"failed": "why"}]})") == "accepted");
+  CHECK(read_error(R"({"id": 1, "scores": [{"failed": 1}]})").starts_with("the reply is \""));
+  CHECK(read_error(R"({"id": 1, "error": "why", "traceback": [1]})") == "why");
   CHECK(read_error(R"({"id": 1, "scores": [2e6]})") == "score 0 is 2000000.0, expected at most 1e6 in magnitude");
   CHECK(read_error(R"({"id": 1, "scores": 3})") == "the reply has 1 scores, expected 1");
   CHECK(read_error(R"({"id": 1})").starts_with("the reply is \""));
@@ -155,7 +291,7 @@ TEST_CASE("verifier: a damaged reply is refused or has finite rewards, never any
     try {
       const auto verdicts = read_verdicts(line, 1, 3);
       REQUIRE(verdicts.size() == 3);
-      for (const Verdict& verdict : verdicts) REQUIRE(std::abs(verdict.reward) <= kMostReward);
+      for (const Verdict& verdict : verdicts) REQUIRE(std::abs(verdict.score.reward) <= kMostReward);
     } catch (const VerifierFailed&) {
       ++refused;
     }

@@ -1,6 +1,8 @@
-"""Verifiers for tests: a right one, and one for each way to fail."""
+"""Verifiers for tests: a right one, one for each way to fail, and some in the forms of TRL and verl."""
 
+import asyncio
 import os
+import re
 import sys
 import time
 
@@ -87,3 +89,126 @@ def endless(items):
     """Writes a line without an end to the connection."""
     while True:
         os.write(3, b"x" * 65536)
+
+
+def some_wrong(items):
+    """A value of a wrong form for each answer but the last two."""
+    wrong = [float("nan"), float("inf"), "1", [1], 2e6, {"score": 1}, {"reward": 1, "right": "yes"}, {"reward": 1, "parts": {"": 1}}]
+    wrong += [
+        {"parts": {"a": 1}, "weights": {"b": 1}},
+        {"reward": 1, "parts": {"a": float("nan")}},
+        {"reward": 1, "parts": {"a": 1}, "weights": {"a": 2}},
+    ]
+    return [*wrong[: len(items) - 2], None, 0.5]
+
+
+def weighted(items):
+    """Parts with weights, one of which is not given."""
+    return [{"parts": {"format": 1, "answer": 0.5}, "weights": {"format": 0.25}} for _ in items]
+
+
+def echo(items):
+    """1 where an answer comes with the columns and texts that it should have."""
+    wanted = {"level": 3, "tags": ["a", "b"], "prompt": "1+1=", "truth": "2", "answer": "2"}
+    return [float(item == wanted) for item in items]
+
+
+def deep(items):
+    """Raises an exception in a function of its own, because of another."""
+
+    def inner():
+        try:
+            return {}["key"]
+        except KeyError as error:
+            raise ValueError("planned\nin two lines") from error
+
+    return inner()
+
+
+def nothing_for_some(completions, task, **kwargs):
+    """Of TRL's form: None for prompts of another task."""
+    return [float(len(text)) if kind == "length" else None for text, kind in zip(completions, task)]
+
+
+def boxed(completions, ground_truth, **kwargs):
+    """Of TRL's form: compares what is in \\boxed{} with a column."""
+    found = [re.search(r"\\boxed\{(.*?)\}", text) for text in completions]
+    return [1.0 if match and match.group(1) == truth else 0.0 for match, truth in zip(found, ground_truth)]
+
+
+def thinks(completions, **kwargs):
+    """Of TRL's form, for conversations: whether the answer has the tags of reasoning."""
+    texts = [completion[0]["content"] for completion in completions]
+    return [1.0 if re.match(r"^<think>.*?</think>", text, re.DOTALL) else 0.0 for text in texts]
+
+
+async def slowly(prompts, completions, **kwargs):
+    """Of TRL's form, as a coroutine."""
+    await asyncio.sleep(0.001)
+    return [1.0 if completion else 0.0 for completion in completions]
+
+
+def only_completions(completions):
+    """Of TRL's form, without other columns."""
+    return [len(text) for text in completions]
+
+
+def requires_ids(completions, completion_ids, **kwargs):
+    """Of TRL's form, with what troupe does not give."""
+    return [0.0] * len(completions)
+
+
+def optional_ids(completions, completion_ids=None, trainer_state=None, log_extra=None, **kwargs):
+    """Of TRL's form, with parameters that have defaults."""
+    return [float(completion_ids is None and trainer_state is None and log_extra is None)] * len(completions)
+
+
+def requires_column(completions, solution):
+    """Of TRL's form, with a column that prompts may lack."""
+    return [float(text == right) for text, right in zip(completions, solution)]
+
+
+def everything(**kwargs):
+    """Of TRL's form: 1 if the keywords are those of TRL, and the truth."""
+    return [float(sorted(kwargs) == ["completions", "level", "prompts", "truth"])] * len(kwargs["completions"])
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    """Of verl's form."""
+    if data_source != "arithmetic":
+        raise NotImplementedError(f"no reward for {data_source=}")
+    return {
+        "score": 1.0 if solution_str == ground_truth else 0.1,
+        "acc": solution_str == ground_truth,
+        "index": extra_info["index"],
+        "pred": solution_str,
+    }
+
+
+def short_score(solution_str, ground_truth, method="strict", score=1.0):
+    """Of verl's form, with the parameters that it needs."""
+    return score if method == "strict" and solution_str == ground_truth else 0
+
+
+async def judged(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    """Of verl's form, as a coroutine."""
+    await asyncio.sleep(0.001)
+    return float(solution_str == ground_truth)
+
+
+def three_things(first, second, third):
+    """Of no form."""
+
+
+class Judge:
+    """An object that can be called; the class is none."""
+
+    def __call__(self, items):
+        return exact(items)
+
+    def method(self, items):
+        """The same as a method."""
+        return exact(items)
+
+
+judge = Judge()
