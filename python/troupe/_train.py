@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from troupe._env_id import FileOfEnvironment, env_id, name_of
+from troupe._callable_id import WrittenFile, env_id, name_of, reward_id
 from troupe._program import RunError, find_program
 from troupe._run import Run, checked_callbacks, folder_of
 
@@ -79,12 +79,20 @@ def _settings(overrides):
     return settings
 
 
-def _env_settings(env, run_dir):
-    """The settings that name the environment, and the folders for PYTHONPATH."""
-    if env is None:
-        return {}, []
-    identifier, paths = env_id(env, f"{run_dir}.env.py")
-    return {"env.id": identifier}, paths
+def _settings_of_callables(env, reward, run_dir):
+    """The settings that name the environment and the reward, and the folders for PYTHONPATH."""
+    settings, folders = {}, []
+    if env is not None:
+        settings["env.id"], folders = env_id(env, f"{run_dir}.env.py")
+    if reward is not None:
+        settings["task.verifier"], more = reward_id(reward, f"{run_dir}.reward.py")
+        folders = folders + more
+    return settings, folders
+
+
+def _restore_all(written):
+    for file in reversed(written):
+        file.restore()
 
 
 def _default_folder(config, env, overrides):
@@ -99,7 +107,14 @@ def _default_folder(config, env, overrides):
     return os.path.join("runs", "run") if isinstance(config, dict) else None
 
 
-def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, quiet=False, **overrides):
+def _default_folder_of_file(config):
+    """Where the program puts the run of this config without run_dir: files of functions are written beside it."""
+    if not isinstance(config, (str, os.PathLike)):
+        return None
+    return os.fspath(config) if os.path.isdir(config) else os.path.join("runs", Path(config).stem)
+
+
+def train(config=None, env=None, *, reward=None, callbacks=(), run_dir=None, blocking=True, quiet=False, **overrides):
     """Trains a policy and returns the run (troupe.Run).
 
     The program `troupe` runs as a child of this process. A run folder that already holds a run with these settings is resumed. The child
@@ -108,6 +123,8 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
     config: a dict with the keys of a config file, or the path or name of one ("cartpole"), or a run (troupe.Run) or its folder, which is
         resumed. None: all defaults but `env`, which is required then.
     env: an id ("CartPole-v1", "gym:Hopper-v5"), or a function or class that makes one environment. None: the one of the config.
+    reward: in a run with a task, a function that scores answers, in one of the forms of docs/tokens.md, or the setting task.verifier. None:
+        the one of the config.
     callbacks: objects with any of the methods on_report(run, report), on_evaluation(run, evaluation), on_checkpoint(run, path),
         on_end(run), or None. evaluation["error"] is None, or the text of the error of an evaluation that failed. They
         are called in the thread that waits for the run; without `blocking`, in a thread of their own. A callback that raises stops the run
@@ -133,18 +150,18 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
         if config is None:
             raise ValueError("config is a run without a run folder, expected one that has begun")
     folder = os.fspath(run_dir) if run_dir is not None else _default_folder(config, env, overrides)
-    written = FileOfEnvironment(f"{folder}.env.py") if callable(env) else None
-    env_settings, python_path = _env_settings(env, folder)
+    beside = folder or _default_folder_of_file(config)
+    written = [WrittenFile(f"{beside}.{name}.py") for name, value in (("env", env), ("reward", reward)) if callable(value)]
     try:
+        settings, python_path = _settings_of_callables(env, reward, beside)
         file, temporary = _config_file(config, Path(folder).name if folder else "run")
     except BaseException:
-        if written:
-            written.restore()
+        _restore_all(written)
         raise
     arguments = ["train", file]
     if folder:
         arguments += ["--run", folder]
-    for setting in _settings(env_settings) + overriding:
+    for setting in _settings(settings) + overriding:
         arguments += ["--set", setting]
     run = Run(
         arguments,
@@ -153,7 +170,7 @@ def train(config=None, env=None, *, callbacks=(), run_dir=None, blocking=True, q
         python_path=python_path,
         quiet=quiet,
         config_file=file if temporary else None,
-        on_refusal=written.restore if written else None,
+        on_refusal=(lambda: _restore_all(written)) if written else None,
     )
     if blocking:
         return run.wait()

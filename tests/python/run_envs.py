@@ -196,3 +196,8 @@ class Recorded(gymnasium.Wrapper):
         self.last, *rest = super().step(action)
         self.begin = False
         return self.last, *rest
+
+
+def half(completions, **columns):
+    """A reward function."""
+    return [0.5] * len(completions)

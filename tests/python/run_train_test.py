@@ -25,6 +25,18 @@ from run_support import SMALL, use_built_program  # noqa: E402
 import troupe  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
+TOKENS = {
+    "task": {"params": {"digits": 2}},
+    "model": {
+        "kind": "decoder",
+        "decoder": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32},
+    },
+    "algorithm": {"advantage": "rloo"},
+    "generation": {"answers": 4},
+    "workers": {"groups": 4},
+    "trainer": {"super_batch": 32, "minibatches": 1, "epochs": 1},
+    "evaluation": {"every_updates": 2, "episodes": 8},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -245,6 +257,26 @@ def test_a_closure_with_a_mask_is_sent_and_learns():
     run = troupe.train(SMALL, env=make, run_dir="masked", stop__env_steps=40_000, quiet=True)
     assert run.summary["eval"]["return_mean"] > 60 and run.summary["env_failures"] == {}
     assert Path("masked.env.py").is_file() and run.config["env"]["id"] == f"py:{Path('masked.env.py').resolve()}:make"
+
+
+def test_a_reward_function_of_a_script_scores_the_answers():
+    base = 3
+
+    def reward(completions, **columns):
+        return [base + text.endswith("1") for text in completions]
+
+    for updates in (2, 4):  # a new run, and the same one resumed
+        run = troupe.train(TOKENS, reward=reward, run_dir="rewarded", stop__updates=updates, quiet=True)
+        assert run.exit_code == 0 and run.summary["updates"] == updates
+        assert 3 <= run.summary["eval"]["return_mean"] <= 4 and run.summary["eval"]["failed_episodes"] == 0
+    assert run.config["task"]["verifier"] == f"py:{Path('rewarded.reward.py').resolve()}:make"
+    assert run.config["task"]["python"] == sys.executable
+
+
+def test_a_reward_of_a_module_is_imported_from_its_file():
+    run = troupe.train(TOKENS, reward=run_envs.half, run_dir="half", stop__updates=2, quiet=True)
+    assert run.summary["eval"]["return_mean"] == 0.5
+    assert run.config["task"]["verifier"] == f"py:{HERE / 'run_envs.py'}:half" and not Path("half.reward.py").exists()
 
 
 def test_the_same_call_resumes_the_run():
@@ -491,6 +523,10 @@ def test_output_that_cannot_be_written_stops_the_run(monkeypatch):
         ({"env": "CartPole-v1", "callbacks": [print]}, TypeError, "has none of the methods on_report"),
         ({"env": "CartPole-v1", "callbacks": Record}, TypeError, "expected an object"),
         ({"env": lambda lock=threading.Lock(): lock}, ValueError, "cannot be pickled: TypeError"),
+        ({"config": TOKENS, "reward": 5}, TypeError, "^reward is int, expected a function that scores answers"),
+        ({"config": TOKENS, "reward": Record}, TypeError, "^reward is the class Record, expected a function"),
+        ({"config": TOKENS, "reward": lambda a, b: [0]}, troupe.RunError, "^task.verifier: .* fit none of the three forms"),
+        ({"env": "CartPole-v1", "reward": "py:a:b"}, troupe.RunError, "^task.verifier: .* has no effect with model.kind"),
         ({"env": "CartPole-v9"}, troupe.RunError, "CartPole-v1"),
         ({"env": "CartPole-v1", "trainer__epoch": 3}, troupe.RunError, "^trainer.epoch: .*did you mean trainer.epochs"),
         ({"env": "CartPole-v1", "stop_env_steps": 9}, troupe.RunError, "^stop_env_steps: unknown key, did you mean stop__env_steps[?]$"),
@@ -512,7 +548,8 @@ def test_output_that_cannot_be_written_stops_the_run(monkeypatch):
 def test_a_mistake_is_one_line_and_starts_nothing(arguments, error, text):
     with pytest.raises(error, match=text) as caught:
         troupe.train(**{"stop__updates": 1, "run_dir": "wrong", "quiet": True} | arguments)
-    assert "\n" not in str(caught.value) and not Path("wrong").exists() and not Path("wrong.env.py").exists()
+    assert "\n" not in str(caught.value) and not Path("wrong").exists()
+    assert not Path("wrong.env.py").exists() and not Path("wrong.reward.py").exists()
     if error is troupe.RunError:
         assert caught.value.exit_code == 2
 

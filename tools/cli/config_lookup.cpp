@@ -111,7 +111,7 @@ void name_after(RunConfig& config, const fs::path& file) {
 }
 
 // The name of a run without a config file: of gym:ALE/Pong-v5 it is ALE_Pong-v5, of lib:build/hill.so hill, of
-// py:my_envs.py:Maze Maze. As name_of() in python/troupe/_env_id.py.
+// py:my_envs.py:Maze Maze. As name_of() in python/troupe/_callable_id.py.
 std::string name_of_environment(const std::string& id) {
   const size_t colon = id.rfind(':');
   std::string name = colon == std::string::npos ? id : id.substr(colon + 1);

@@ -1,4 +1,4 @@
-"""Turns what a user passes as an environment into an id that environment servers understand (py:FILE.py:CALLABLE)."""
+"""Turns what a user passes as an environment or a reward into an id that the servers of these understand (py:FILE.py:CALLABLE)."""
 
 import base64
 import inspect
@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-_LOADER = '''"""Written by troupe.train: the environment of a run, pickled by cloudpickle. Keep it as long as the run folder."""
+_LOADER = '''"""Written by troupe.train: the {what} of a run, pickled by cloudpickle. Keep it as long as the run folder."""
 import base64
 import sys
 
@@ -25,42 +25,42 @@ def name_of(env):
     return cleaned or "run"
 
 
-def _importable(env):
+def _importable(function):
     """Whether the callable is found in its module by its name, so that another process can import it."""
-    module = sys.modules.get(getattr(env, "__module__", None) or "")
-    name = getattr(env, "__qualname__", "")
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    name = getattr(function, "__qualname__", "")
     if module is None or module.__name__ == "__main__" or not getattr(module, "__file__", None) or "<" in name:
         return False
     found = module
     for part in name.split("."):
         found = getattr(found, part, None)
-    return found is env
+    return found is function
 
 
-def _module_id(env):
+def _module_id(function):
     """The id and the folders to search, for a callable of an importable module."""
-    module = sys.modules[env.__module__]
+    module = sys.modules[function.__module__]
     file = Path(module.__file__).resolve()
     if "." not in module.__name__ and file.stem == module.__name__:
-        return f"py:{file}:{env.__qualname__}", []
+        return f"py:{file}:{function.__qualname__}", []
     levels = module.__name__.count(".") + (1 if file.name == "__init__.py" else 0)
-    return f"py:{module.__name__}:{env.__qualname__}", [str(file.parents[levels])]
+    return f"py:{module.__name__}:{function.__qualname__}", [str(file.parents[levels])]
 
 
-def _pickled_id(env, file):
+def _pickled_id(function, file, what):
     try:
         import cloudpickle
     except ImportError as error:
         raise ValueError(
-            f"the environment {name_of(env)} is not in a module that can be imported, so it has to be sent by cloudpickle: "
+            f"the {what} {name_of(function)} is not in a module that can be imported, so it has to be sent by cloudpickle: "
             "pip install cloudpickle, or move it into a file of its own"
         ) from error
     try:
-        data = cloudpickle.dumps(env)
+        data = cloudpickle.dumps(function)
     except Exception as error:
-        raise ValueError(f"the environment {name_of(env)} cannot be pickled: {type(error).__name__}: {error}") from error
+        raise ValueError(f"the {what} {name_of(function)} cannot be pickled: {type(error).__name__}: {error}") from error
     paths = [os.path.abspath(path) for path in sys.path if path == "" or os.path.isdir(path)]
-    text = _LOADER.format(paths=paths, data=base64.b64encode(data).decode())
+    text = _LOADER.format(what=what, paths=paths, data=base64.b64encode(data).decode())
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name)
     with os.fdopen(handle, "w", encoding="utf-8") as out:
@@ -69,8 +69,8 @@ def _pickled_id(env, file):
     return f"py:{file}:make"
 
 
-class FileOfEnvironment:
-    """RUN_DIR.env.py and its folder as they are before a call of env_id()."""
+class WrittenFile:
+    """RUN_DIR.env.py or RUN_DIR.reward.py and its folder as they are before a call of env_id() or reward_id()."""
 
     def __init__(self, file):
         self._file = Path(os.path.abspath(file))
@@ -78,7 +78,7 @@ class FileOfEnvironment:
         self._new_folders = [folder for folder in self._file.parents if not folder.exists()]
 
     def restore(self):
-        """Undoes what env_id() has written, if the run was refused."""
+        """Undoes what was written, if the run was refused."""
         try:
             if self._before is not None:
                 self._file.write_bytes(self._before)
@@ -96,13 +96,30 @@ def env_id(env, file):
     `env` is an id, or a callable (a function or class) that returns an environment. A callable that cannot be imported from a file, like a
     lambda, a closure or one that is defined in a script or notebook, is written to `file` by cloudpickle. Raises TypeError and ValueError.
     """
-    identifier, folders = _found_id(env, file)
+    if not isinstance(env, str) and not callable(env):
+        raise TypeError(
+            f"env is {type(env).__name__}, expected an id like 'CartPole-v1' or 'gym:Hopper-v5', or a function or class that makes one "
+            "environment"
+        )
+    return _id_of(env, file, "env", "environment")
+
+
+def reward_id(reward, file):
+    """The same of a verifier: `reward` is task.verifier, or a function or another object that can be called and scores answers."""
+    if not isinstance(reward, str) and (inspect.isclass(reward) or not callable(reward)):
+        kind = "the class " + reward.__name__ if inspect.isclass(reward) else type(reward).__name__
+        raise TypeError(f"reward is {kind}, expected a function that scores answers, or an id like 'py:rewards.py:reward'")
+    return _id_of(reward, file, "reward", "reward")
+
+
+def _id_of(value, file, argument, what):
+    identifier, folders = _found_id(value, file, what)
     try:
         identifier.encode()
     except UnicodeEncodeError as error:
         strange = ascii(error.object[error.start])
         raise ValueError(
-            f"env has the id {ascii(identifier)}, whose character {strange} is not UTF-8, expected another name or folder"
+            f"{argument} has the id {ascii(identifier)}, whose character {strange} is not UTF-8, expected another name or folder"
         ) from None
     for folder in folders:
         if os.pathsep in folder:
@@ -110,14 +127,9 @@ def env_id(env, file):
     return identifier, folders
 
 
-def _found_id(env, file):
-    if isinstance(env, str):
-        return env, []
-    if not callable(env):
-        raise TypeError(
-            f"env is {type(env).__name__}, expected an id like 'CartPole-v1' or 'gym:Hopper-v5', or a function or class that makes one "
-            "environment"
-        )
-    if (inspect.isclass(env) or inspect.isfunction(env)) and _importable(env):
-        return _module_id(env)
-    return _pickled_id(env, Path(os.path.abspath(file))), []
+def _found_id(value, file, what):
+    if isinstance(value, str):
+        return value, []
+    if (inspect.isclass(value) or inspect.isfunction(value)) and _importable(value):
+        return _module_id(value)
+    return _pickled_id(value, Path(os.path.abspath(file)), what), []
