@@ -51,7 +51,7 @@ inline constexpr uint64_t kMaxPlayFailures = 200;
 
 struct EpisodeSummary {
   uint64_t episodes = 0;  // played to their end
-  uint64_t failed = 0;    // episodes that could not be, because the environment failed each time
+  uint64_t failed = 0;    // episodes that could not be, because the environment failed; answers without a score
   uint64_t played = 0;    // how often an episode ended or failed: more than both where episodes were played again
   // kUnknown until an episode has ended; without those that failed.
   double return_mean = kUnknown;  // unscaled returns; population standard deviation
@@ -59,17 +59,18 @@ struct EpisodeSummary {
   double return_min = kUnknown;
   double return_max = kUnknown;
   double length_mean = kUnknown;  // environment steps
-  // Of all, those that failed included: they are no successes. Also kUnknown if the environment does not report
-  // success.
+  // Of all, those that failed included: they are no successes; but only of the answers that have a score. Also kUnknown
+  // if the environment does not report success.
   double success_rate = kUnknown;
-  std::string last_error;  // of the environment; empty without one
+  std::string last_error;  // of the environment or the verifier; empty without one
 
   uint64_t ended() const { return episodes + failed; }
   uint64_t failures() const { return played - episodes; }  // of the environment
 };
 
-// What the failed ones of `ended` episodes mean for a score, on one line.
+// What the failed ones of `ended` episodes mean for a score, on one line. The other is for answers without a score.
 std::string failed_episodes_text(uint64_t failed, uint64_t ended, const std::string& last_error);
+std::string unscored_answers_text(uint64_t unscored, uint64_t ended, const std::string& last_error);
 
 class EpisodePlayer {
  public:

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "actors/experience/answers/generation_scheduler.h"
+#include "actors/experience/common/request_retry.h"
+#include "actors/experience/kinds.h"
 #include "envs/make/make_env.h"
 #include "runtime/base/rng.h"
 
@@ -43,15 +45,21 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
 // The most likely answers to held-out prompts.
 class AnswerEvaluation final : public EvaluationPlayer {
  public:
-  explicit AnswerEvaluation(RunContextPtr context) : context_(std::move(context)) {}
+  explicit AnswerEvaluation(RunContextPtr context)
+      : context_(std::move(context)), batch_(context_->config.task.verifier.empty() ? 1 : kMostUnscored) {}
 
   void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
     const TokenRun& run = *context_->tokens;
     if (!generator_) generator_ = context_->make_generator();
+    if (!scorer_) scorer_ = kind_of(*context_).make_scorers(*context_).at(0);
     generator_->load(weights);
     scheduler_.emplace(*generator_, run.generation(context_->config));
     rewards_.clear();
-    tokens_ = right_ = 0;
+    answers_.clear();
+    answered_.clear();
+    lengths_.clear();
+    tokens_ = right_ = without_score_ = 0;
+    problem_.clear();
     prompts_ = run.task->held_out(derive_key(seed, "evaluation"), episodes);
     for (size_t i = 0; i < prompts_.size(); ++i)
       scheduler_->add({.ticket = i,
@@ -63,18 +71,19 @@ class AnswerEvaluation final : public EvaluationPlayer {
   void step() override {
     for (const Generation& done : scheduler_->step(*generator_, 0)) {
       const std::vector<int32_t>& answer = done.answers.front().tokens;
-      const Score score =
-          context_->tokens->task->score(prompts_[static_cast<size_t>(done.ticket)], context_->tokens->decode(answer));
-      rewards_.push_back(score.reward);
-      right_ += score.right ? 1 : 0;
-      tokens_ += answer.size();
+      answered_.push_back(prompts_[static_cast<size_t>(done.ticket)]);
+      answers_.push_back(context_->tokens->decode(answer));
+      lengths_.push_back(answer.size());
     }
+    if (answers_.size() >= batch_ || scheduler_->idle()) score();
   }
   bool complete() const override { return scheduler_->idle(); }
   uint64_t planned() const override { return prompts_.size(); }
   EpisodeSummary summary() const override {
     EpisodeSummary result;
     result.episodes = result.played = rewards_.size();
+    result.failed = without_score_;
+    result.last_error = problem_;
     if (rewards_.empty()) return result;
     const auto count = static_cast<double>(rewards_.size());
     double sum = 0, squares = 0;
@@ -90,12 +99,41 @@ class AnswerEvaluation final : public EvaluationPlayer {
   }
 
  private:
+  static constexpr size_t kMostUnscored = 32;
+
+  // Scores the answers that wait.
+  void score() {
+    const std::vector<Score> scores = scorer_->score_each(answered_, answers_);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      if (scores[i].scored != Scored::yes) {
+        ++without_score_;
+        if (!scores[i].problem.empty()) problem_ = scores[i].problem;
+        continue;
+      }
+      rewards_.push_back(scores[i].reward);
+      right_ += scores[i].right ? 1 : 0;
+      tokens_ += lengths_[i];
+    }
+    answered_.clear();
+    answers_.clear();
+    lengths_.clear();
+    if (complete() && rewards_.empty() && without_score_ > 0)
+      throw ScoringFailed("no answer has a score" + (problem_.empty() ? "" : "; the last problem: " + problem_));
+  }
+
   RunContextPtr context_;
+  size_t batch_;  // answers that are scored together
   std::unique_ptr<Generator> generator_;
+  std::shared_ptr<Scorer> scorer_;
   std::optional<GenerationScheduler> scheduler_;
   std::vector<Prompt> prompts_;
-  std::vector<double> rewards_;  // of the answers that have ended
-  uint64_t tokens_ = 0, right_ = 0;
+  // Of the answers that wait for a score:
+  std::vector<Prompt> answered_;
+  std::vector<std::string> answers_;
+  std::vector<size_t> lengths_;
+  std::vector<double> rewards_;  // of those that have one
+  uint64_t tokens_ = 0, right_ = 0, without_score_ = 0;
+  std::string problem_;  // of the last that failed
 };
 
 }  // namespace

@@ -83,9 +83,10 @@ void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_act
         "the evaluation after update " + std::to_string(result.version.number) + " failed: " + result.error;
     result.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
   }
+  const auto failed_text = is_token_run(self->state.context->config) ? unscored_answers_text : failed_episodes_text;
   if (result.failed_episodes > 0 && result.episodes > 0)
     log_warn("evaluator", "the evaluation after update " + std::to_string(result.version.number) + ": " +
-                              failed_episodes_text(result.failed_episodes, result.ended(), result.last_error));
+                              failed_text(result.failed_episodes, result.ended(), result.last_error));
   tell(self, result, asker);
 }
 

@@ -153,7 +153,8 @@ std::string evaluation_line(const StatsSnapshot& s) {
   const EvaluationResult& e = *s.evaluation;
   if (s.counts_answers)
     return "  evaluation at update " + format_short(e.updates) + ": pass@1 " + format_percent(e.success_rate) + " of " +
-           format_short_counted(e.episodes, "prompt");
+           format_short_counted(e.episodes, "prompt") +
+           (e.failed_episodes > 0 ? ", " + format_short(e.failed_episodes) + " without a score" : "");
   return "  evaluation at update " + format_short(e.updates) + ": return " +
          return_figure(e.return_mean, e.return_mean) + " +- " + return_figure(e.return_std, e.return_mean) +
          ", success " + format_percent(e.success_rate) +

@@ -22,8 +22,8 @@ struct EvaluationResult {
   double return_std = kUnknown;
   double length_mean = kUnknown;
   double success_rate = kUnknown;  // unknown where the environment does not report success
-  uint64_t failed_episodes = 0;    // could not be played, because the environment failed: no successes
-  uint64_t env_steps = 0;          // of the run after the update that was evaluated
+  uint64_t failed_episodes = 0;  // could not be played, because the environment failed: no successes; or have no score
+  uint64_t env_steps = 0;        // of the run after the update that was evaluated
 };
 
 // Evaluations that failed, or were not made. The figures are those of the newest one of this start (deterministic runs:

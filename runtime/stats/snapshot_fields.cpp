@@ -326,7 +326,7 @@ constexpr std::array kFields = {
                   of_eval<&EvaluationResult::episodes>},
     SnapshotField{kEval, "eval.failed_episodes", "evaluation_failed_episodes", "episodes", kEvaluated,
                   "episodes of that evaluation that failed, also when they were played again, because the environment "
-                  "failed; `eval.return_mean` leaves them out, so it may be too good",
+                  "failed, or its answers without a score; `eval.return_mean` leaves them out, so it may be too good",
                   of_eval<&EvaluationResult::failed_episodes>},
     SnapshotField{kEval, "eval.return_mean", "evaluation_return_mean", "rewards", kEvaluated,
                   "mean return of these episodes; `env.reward_scale` does not change it",

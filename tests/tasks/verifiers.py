@@ -107,6 +107,12 @@ def weighted(items):
     return [{"parts": {"format": 1, "answer": 0.5}, "weights": {"format": 0.25}} for _ in items]
 
 
+def by_digit(items):
+    """By the first digit of the prompt: 1 below 4, no score below 7, NaN else."""
+    digits = [int(item["prompt"][0]) for item in items]
+    return [1.0 if digit < 4 else None if digit < 7 else float("nan") for digit in digits]
+
+
 def echo(items):
     """1 where an answer comes with the columns and texts that it should have."""
     wanted = {"level": 3, "tags": ["a", "b"], "prompt": "1+1=", "truth": "2", "answer": "2"}

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/experience/common/request_retry.h"
 #include "runtime/base/output.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
@@ -77,7 +78,9 @@ void print_text(const std::string& folder, const TrainedRun& run, const EpisodeS
             << format_counted(run.version.number, "update") << ", "
             << format_counted(run.env_steps, answers ? "answer" : "environment step") << '\n'
             << (answers ? "prompts  " : "episodes ") << format_count(s.episodes) << '\n';
-  if (s.failed > 0) std::cout << "failed   " << format_counted(s.failed, "further episode") << '\n';
+  if (s.failed > 0)
+    std::cout << (answers ? "no score " : "failed   ")
+              << format_counted(s.failed, answers ? "further answer" : "further episode") << '\n';
   std::cout << (answers ? "reward   " : "return   ") << number(s.return_mean) << " +- " << number(s.return_std)
             << ", from " << number(s.return_min) << " to " << number(s.return_max) << '\n'
             << "length   " << number(s.length_mean) << (answers ? " tokens\n" : "\n");
@@ -99,7 +102,8 @@ int run_eval(const EvalOptions& options) try {
   signals.end();
   const EpisodeSummary& s = played.summary;
   if (!played.error.empty()) print_error("troupe: " + played.error);
-  if (s.failed > 0) warn(failed_episodes_text(s.failed, s.ended(), s.last_error));
+  if (s.failed > 0)
+    warn((is_token_run(config) ? unscored_answers_text : failed_episodes_text)(s.failed, s.ended(), s.last_error));
   if (!options.json) {
     if (played.error.empty() || s.ended() > 0) print_text(options.run_dir, run, s);
     return played.code;
@@ -113,6 +117,9 @@ int run_eval(const EvalOptions& options) try {
   std::cout << result.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
   return played.code;
 } catch (const EnvironmentFailed& failure) {
+  print_error(std::string("troupe: ") + failure.what());
+  return kExitFailure;
+} catch (const ScoringFailed& failure) {
   print_error(std::string("troupe: ") + failure.what());
   return kExitFailure;
 } catch (const NotFinite& failure) {

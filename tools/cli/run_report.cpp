@@ -52,7 +52,8 @@ std::string success_text(double rate) {
 
 std::string evaluation_text(const Evaluation& e, bool answers) {
   if (answers)
-    return "evaluation: pass@1 " + format_number(e.success_rate, 3) + " over " + format_counted(e.episodes, "prompt");
+    return "evaluation: pass@1 " + format_number(e.success_rate, 3) + " over " + format_counted(e.episodes, "prompt") +
+           (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + " that got no score" : "");
   return "evaluation: return " + format_number(e.return_mean, 2) + " +- " + format_number(e.return_std, 2) +
          success_text(e.success_rate) + " over " + format_counted(e.episodes, "episode") +
          (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + " that failed" : "");

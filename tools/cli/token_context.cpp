@@ -1,7 +1,9 @@
 #include "tools/cli/token_context.h"
 
 #include <iostream>
+#include <span>
 
+#include "actors/experience/kinds.h"
 #include "models/learning/answers/answer_learner.h"
 #include "models/lm/lm_config.h"
 #include "models/lm/lm_generator.h"
@@ -28,6 +30,12 @@ AnswerTrainerOptions trainer_options(const RunConfig& config, const TokenRun& to
           .answer_tokens = tokens.answer_tokens,
           .micro_batch_tokens = 0,
           .threads = static_cast<int>(config.trainer.threads)};
+}
+
+std::string verdict_on(const Score& score) {
+  if (score.scored == Scored::failed) return "  (no score: " + printable(score.problem, 200) + ')';
+  if (score.scored == Scored::none) return "  (no score)";
+  return score.right ? "" : "  (wrong)";
 }
 
 }  // namespace
@@ -60,6 +68,7 @@ std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count) {
   const TokenRun& run = *context.tokens;
   const std::unique_ptr<Generator> generator = context.make_generator();
+  const std::shared_ptr<Scorer> scorer = kind_of(context).make_scorers(context).at(0);
   generator->load(weights);
   for (const Prompt& prompt : run.task->held_out(derive_key(context.config.seed, "play"), count)) {
     GenerationScheduler scheduler(*generator, run.generation(context.config));
@@ -69,7 +78,7 @@ void print_answers(const RunContext& context, const WeightSnapshot& weights, int
     while (done.empty()) done = scheduler.step(*generator, 0);
     const std::string answer = run.decode(done.front().answers.front().tokens);
     std::cout << printable(prompt.text, std::string::npos) << ' ' << printable(answer, std::string::npos)
-              << (run.task->score(prompt, answer).right ? "" : "  (wrong)") << '\n'
+              << verdict_on(scorer->score(prompt, std::span(&answer, 1)).at(0)) << '\n'
               << std::flush;
   }
 }

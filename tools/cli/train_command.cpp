@@ -18,6 +18,7 @@
 
 #include "actors/config/config.h"
 #include "actors/deterministic_run.h"
+#include "actors/experience/answers/python_scorer.h"
 #include "actors/supervisor.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
@@ -329,6 +330,7 @@ int run_train(const TrainOptions& options) {
   require_resources(config);
   Start run{options, config, begun, signals};
   run.context = context_of(options, config, begun);
+  if (is_token_run(config)) try_verifier(config, *run.context->tokens->task);
   begin_step("building the model");
   run.learner = learner_of(*run.context);
   begin_step("training");

@@ -63,6 +63,25 @@ TEST_CASE("token_rules: a token run refuses the settings of environments, and th
   CHECK(error_without({"warmup.steps=5"}).starts_with("warmup.steps: 5 has no effect with model.kind \"mlp\""));
 }
 
+TEST_CASE("token_rules: settings of verifiers need one, and a deterministic run cannot have one") {
+  const std::string verifier = "task.verifier=py:rewards.py:reward";
+  CHECK(error_with({verifier}) == "");
+  CHECK(error_with({verifier, "task.verifier_processes=2", "task.verifier_timeout_ms=5", "task.python=python3.11"}) ==
+        "");
+  CHECK(error_with({"task.verifier_processes=2"}) ==
+        "task.verifier_processes: 2 has no effect with task.verifier \"\"; set task.verifier to py:MODULE:CALLABLE, or "
+        "remove task.verifier_processes (default 1)");
+  for (const char* setting :
+       {"task.python=python3.11", "task.verifier_timeout_ms=5", "task.verifier_start_timeout_ms=5"})
+    CHECK(error_with({setting}).find("has no effect with task.verifier \"\"") != std::string::npos);
+  CHECK(error_with({verifier, "task.python="}) == "task.python: \"\" is empty, expected the name or path of a program");
+  CHECK(error_with({verifier, "deterministic=true"})
+            .starts_with("task.verifier: \"py:rewards.py:reward\" cannot go with deterministic true, because"));
+  CHECK(error_without({verifier}).starts_with("task.verifier: \"py:rewards.py:reward\" has no effect with model.kind"));
+  for (const char* wrong : {"rewards.py:reward", "py:rewards", "py::reward", "py:rewards:", "gym:a:b"})
+    CHECK_THROWS_AS(error_with({std::string("task.verifier=") + wrong}), ConfigError);
+}
+
 TEST_CASE("token_rules: what token runs cannot do yet is refused by name") {
   for (const char* estimator : {"gae", "vtrace", "remax", "optimal_token_baseline"})
     CHECK(error_with({std::string("algorithm.advantage=") + estimator})
