@@ -81,6 +81,10 @@ TEST_CASE("configs: tokens/reverse learns to reverse digits") {
   check_learns({.config = "tokens/reverse", .score = "success_rate", .least = 0.8, .seeds = 1});
 }
 
+TEST_CASE("configs: tokens/countdown_python learns from a reward in Python") {
+  check_learns({.config = "tokens/countdown_python", .score = "success_rate", .least = 0.5, .seeds = 1});
+}
+
 TEST_CASE("configs: tokens/sort learns to sort digits") {
   check_learns({.config = "tokens/sort", .score = "success_rate", .least = 0.9, .seeds = 1});
 }
