@@ -363,7 +363,7 @@ TEST_CASE("names: no name that another library uses for a setting is a key of tr
       for (const Field& other : fields) CHECK(other.key() != name);
       ++names;
     }
-  CHECK(names == 64);
+  CHECK(names == 66);
 }
 
 TEST_CASE("names: the error about a name from another library suggests the setting, in config files and --set") {
@@ -377,6 +377,7 @@ TEST_CASE("names: the error about a name from another library suggests the setti
       {"device", mean("trainer.device")},
       {"cuda", mean("trainer.device")},
       {"env.name", mean("env.id")},
+      {"reward_funcs", mean("task.verifier")},
       {"env.kwargs", mean("env.params")},
       {"algorithm.name", mean("algorithm.surrogate and algorithm.advantage")},
       {"algo", mean("algorithm.surrogate and algorithm.advantage")},
