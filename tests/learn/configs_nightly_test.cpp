@@ -82,7 +82,7 @@ TEST_CASE("configs: tokens/reverse learns to reverse digits") {
 }
 
 TEST_CASE("configs: tokens/countdown_python learns from a reward in Python") {
-  check_learns({.config = "tokens/countdown_python", .score = "success_rate", .least = 0.5, .seeds = 1});
+  check_learns({.config = "tokens/countdown_python", .score = "success_rate", .least = 0.6, .seeds = 1});
 }
 
 TEST_CASE("configs: tokens/sort learns to sort digits") {
