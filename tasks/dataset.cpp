@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -62,7 +63,8 @@ class Characters {
 
 class DatasetTask : public Task {
  public:
-  DatasetTask(std::vector<DatasetPrompt> train, std::vector<DatasetPrompt> held_out, Match match)
+  // Without a match, a verifier scores the answers.
+  DatasetTask(std::vector<DatasetPrompt> train, std::vector<DatasetPrompt> held_out, std::optional<Match> match)
       : train_(std::move(train)), held_out_(std::move(held_out)), match_(match) {
     Characters characters;
     for (const auto* prompts : {&train_, &held_out_})
@@ -96,8 +98,9 @@ class DatasetTask : public Task {
     return prompts;
   }
   std::string short_answer(const Prompt& prompt) const override {
+    if (!match_) return prompt.demonstration;
     const std::string_view truth = trimmed(prompt.truth);
-    return match_ == Match::exact ? std::string(truth) : truth_number(match_, truth).value_or("");
+    return match_ == Match::exact ? std::string(truth) : truth_number(*match_, truth).value_or("");
   }
   void check_answers(const AnswerProblem& problem) const override {
     for (const auto* prompts : {&train_, &held_out_})
@@ -121,11 +124,11 @@ class DatasetTask : public Task {
 
  private:
   bool is_right(const Prompt& prompt, std::string_view answer) const override {
-    return matches(match_, prompt.truth, answer);
+    return match_ && matches(*match_, prompt.truth, answer);
   }
 
   std::vector<DatasetPrompt> train_, held_out_;
-  Match match_;
+  std::optional<Match> match_;
   std::string alphabet_;
   size_t longest_prompt_ = 0, longest_demonstration_ = 0;
 };
@@ -143,9 +146,10 @@ void check_prompt(const DatasetPrompt& read, const std::string& path, Match matc
 }
 
 std::vector<DatasetPrompt> read_checked(const std::string& path, const DatasetKeys& keys, const std::string& setting,
-                                        Match match) {
+                                        std::optional<Match> match) {
   std::vector<DatasetPrompt> prompts = read_dataset(path, keys, setting);
-  for (const DatasetPrompt& prompt : prompts) check_prompt(prompt, path, match);
+  if (match)
+    for (const DatasetPrompt& prompt : prompts) check_prompt(prompt, path, *match);
   return prompts;
 }
 
@@ -164,11 +168,21 @@ void require_disjoint(const std::vector<DatasetPrompt>& train, const std::vector
                         "\" is also in task.params.path, expected other prompts");
 }
 
+// nullopt for answers that a verifier scores.
+std::optional<Match> match_for(std::string_view name, bool verified) {
+  if (!verified) return match_of(name);
+  if (name != "exact")
+    throw ConfigError("task.params.match: \"" + std::string(name) +
+                      "\" has no effect with task.verifier; leave it out");
+  return std::nullopt;
+}
+
 std::unique_ptr<Task> make_dataset(const TaskParams& params) {
   const std::string path(params.text("path")), held_out_path(params.text("held_out_path"));
   if (path.empty()) throw ConfigError("task.params.path: \"\" is empty, expected the path of a JSON Lines file");
-  const DatasetKeys keys{key_of(params, "prompt"), key_of(params, "truth"), key_of(params, "demonstration")};
-  const Match match = match_of(params.text("match"));
+  const DatasetKeys keys{key_of(params, "prompt"), key_of(params, "truth"), key_of(params, "demonstration"),
+                         params.verified()};
+  const std::optional<Match> match = match_for(params.text("match"), params.verified());
   std::vector<DatasetPrompt> train, held_out;
   for (DatasetPrompt& read : read_checked(path, keys, "task.params.path", match)) {
     const bool hold_out = held_out_path.empty() && split_of(read.prompt.text) == Split::held_out;

@@ -8,6 +8,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
+#include "tasks/answer_match.h"
 
 namespace troupe {
 
@@ -32,18 +33,37 @@ Json parse_line(std::string_view line, const std::string& place) {
   }
 }
 
-std::string text_of(const Json& object, const std::string& key, const std::string& place, bool number) {
+// The value of a key or of a path of keys; nullptr if there is none, or null.
+const Json* find_value(const Json& object, std::string_view key) {
+  if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
-  if (found == object.end()) throw ConfigError(place + ": has no \"" + printable(key) + "\", which is required");
-  if (number && found->is_number_integer()) return found->dump();
-  if (!found->is_string())
-    throw ConfigError(place + ": \"" + printable(key) + "\" is " + printable(found->dump()) + ", expected a text" +
+  if (found != object.end()) return found->is_null() ? nullptr : &*found;
+  const size_t point = key.find('.');
+  if (point == std::string_view::npos) return nullptr;
+  const auto outer = object.find(key.substr(0, point));
+  return outer == object.end() ? nullptr : find_value(*outer, key.substr(point + 1));
+}
+
+const Json* find_truth(const Json& object, const std::string& key) {
+  const Json* truth = find_value(object, key);
+  return truth == nullptr && key == "truth" ? find_value(object, "reward_model.ground_truth") : truth;
+}
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
+std::string text_of(const Json* value, const std::string& key, const std::string& place, bool number) {
+  if (value == nullptr) throw ConfigError(place + ": has no \"" + printable(key) + "\", which is required");
+  if (number && value->is_number_integer()) return value->dump();
+  if (!value->is_string())
+    throw ConfigError(place + ": \"" + printable(key) + "\" is " + printable(value->dump()) + ", expected a text" +
                       (number ? " or a whole number" : ""));
-  std::string text = found->get<std::string>();
-  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
-    throw ConfigError(place + ": \"" + printable(key) + "\" is empty");
+  std::string text = value->get<std::string>();
+  if (is_blank(text)) throw ConfigError(place + ": \"" + printable(key) + "\" is empty");
   return text;
 }
+
+// A text as it is, everything else as JSON.
+std::string any_text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 Prompt prompt_of(std::string_view line, const DatasetKeys& keys, const std::string& place) {
   if (line.size() > kLongestDatasetLine)
@@ -52,10 +72,18 @@ Prompt prompt_of(std::string_view line, const DatasetKeys& keys, const std::stri
   const Json object = parse_line(line, place);
   if (!object.is_object())
     throw ConfigError(place + ": is " + printable(object.dump()) + ", expected an object {\"" + printable(keys.prompt) +
-                      "\": ..., \"" + printable(keys.truth) + "\": ...}");
-  Prompt prompt{text_of(object, keys.prompt, place, false), text_of(object, keys.truth, place, true), ""};
-  prompt.demonstration =
-      object.contains(keys.demonstration) ? text_of(object, keys.demonstration, place, true) : prompt.truth;
+                      "\": ...," + (keys.verified ? " ...}" : " \"" + printable(keys.truth) + "\": ...}"));
+  Prompt prompt;
+  prompt.text = text_of(find_value(object, keys.prompt), keys.prompt, place, false);
+  const Json *truth = find_truth(object, keys.truth), *demonstration = find_value(object, keys.demonstration);
+  if (keys.verified) {
+    if (truth != nullptr) prompt.truth = any_text_of(*truth);
+    prompt.columns = trimmed(line);
+  } else {
+    prompt.truth = text_of(truth, keys.truth, place, true);
+    if (demonstration == nullptr) prompt.demonstration = prompt.truth;
+  }
+  if (demonstration != nullptr) prompt.demonstration = text_of(demonstration, keys.demonstration, place, true);
   return prompt;
 }
 

@@ -9,9 +9,13 @@
 
 namespace troupe {
 
-// The keys of the objects.
+// Where the objects have what a prompt consists of. A key may also be a path to a member of a member, like
+// reward_model.ground_truth.
 struct DatasetKeys {
   std::string prompt, truth, demonstration;
+  // A verifier scores the answers: only the prompt is required, a truth may be any JSON, and Prompt::columns is the
+  // line.
+  bool verified = false;
 };
 
 struct DatasetPrompt {
@@ -25,7 +29,8 @@ inline constexpr size_t kLongestDatasetLine = size_t{1} << 20;  // bytes
 inline constexpr size_t kMostDatasetPrompts = 1'000'000;
 
 // The prompts of the file, in its order; empty lines do not count. Prompt and truth are required, and a truth may be a
-// whole number. Without a demonstration, the truth is one. Other keys are ignored. Throws ConfigError
+// whole number. Lines without the key "truth" may have it where verl does, in reward_model.ground_truth. Without a
+// demonstration, the truth is one, unless a verifier scores. Other keys are ignored. Throws ConfigError
 // "FILE:LINE[:COLUMN]: ..." for the first line that is not accepted and for a prompt that is there twice, and
 // "task.params.path: ..." for a file that cannot be read, is empty or is too large.
 std::vector<DatasetPrompt> read_dataset(const std::string& path, const DatasetKeys& keys, const std::string& setting);

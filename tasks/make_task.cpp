@@ -30,7 +30,7 @@ std::string unknown_name(const std::string& name) {
 std::unique_ptr<Task> make_task(const TaskConfig& config) {
   for (const TaskEntry& entry : table()) {
     if (config.name != entry.name) continue;
-    std::unique_ptr<Task> task = entry.make(TaskParams(entry.settings(), config.params));
+    std::unique_ptr<Task> task = entry.make(TaskParams(entry.settings(), config.params, !config.verifier.empty()));
     if (!entry.splits_checked) require_both_splits(*task, "task.params");
     return task;
   }

@@ -76,11 +76,15 @@ Score Task::score(const Prompt& prompt, std::string_view answer) const {
 }
 
 void add_prompt(Checksum& hash, const Prompt& prompt) {
-  for (const std::string* text : {&prompt.text, &prompt.truth, &prompt.demonstration}) {
-    const uint64_t size = text->size();
+  const auto add = [&](const std::string& text) {
+    const uint64_t size = text.size();
     hash.update(&size, sizeof size);
-    hash.update(text->data(), text->size());
-  }
+    hash.update(text.data(), text.size());
+  };
+  add(prompt.text);
+  add(prompt.truth);
+  add(prompt.demonstration);
+  if (!prompt.columns.empty()) add(prompt.columns);
 }
 
 void require_both_splits(const Task& task, const std::string& path) {

@@ -83,8 +83,8 @@ class Task {
   virtual size_t max_answer_length() const = 0;
   // Longer answers are wrong, in bytes.
   virtual size_t longest_scored_answer() const { return kMaxAnswerBytes; }
-  // XXH3 of the prompts, truths and demonstrations: of all in a file, of some where the task generates them. Equal on
-  // every machine.
+  // XXH3 of the prompts, truths, demonstrations and columns: of all in a file, of some where the task generates them.
+  // Equal on every machine.
   virtual uint64_t data_hash() const;
 
  private:

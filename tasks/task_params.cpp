@@ -17,7 +17,8 @@ constexpr const char* kPath = "task.params";
 
 }  // namespace
 
-TaskParams::TaskParams(std::span<const Setting> declared, const std::string& json) : declared_(declared) {
+TaskParams::TaskParams(std::span<const Setting> declared, const std::string& json, bool verified)
+    : declared_(declared), verified_(verified) {
   for (const Setting& setting : declared) values_.push_back(default_value(setting));
   const Json object = parse_strict(json, kPath);
   if (!object.is_object())

@@ -15,18 +15,20 @@ namespace troupe {
 class TaskParams {
  public:
   // Defaults for what the object does not give. Throws ConfigError "task.params.KEY: ..." for an unknown key or a value
-  // that the setting does not accept. `declared` must outlive this object.
-  TaskParams(std::span<const Setting> declared, const std::string& json);
+  // that the setting does not accept. `declared` must outlive this object. `verified`: a verifier scores the answers.
+  TaskParams(std::span<const Setting> declared, const std::string& json, bool verified = false);
 
   // The value of a declared key of that kind.
   int64_t integer(std::string_view key) const;
   std::string_view text(std::string_view key) const;
+  bool verified() const { return verified_; }
 
  private:
   const SettingValue& value_of(std::string_view key) const;
 
   std::span<const Setting> declared_;
   std::vector<SettingValue> values_;
+  bool verified_;
 };
 
 }  // namespace troupe

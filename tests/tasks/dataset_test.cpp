@@ -20,10 +20,11 @@ struct Files {
   std::string path(const std::string& name) const { return folder.path() + "/" + name; }
   void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
   // The task of the files a and b, b with the held-out prompts.
-  std::unique_ptr<Task> task(const std::string& params = "") const {
-    return task_of("dataset",
-                   R"({"path": ")" + path("a") + R"(", "held_out_path": ")" + path("b") + '"' + params + '}');
+  std::unique_ptr<Task> task(const std::string& params = "", const std::string& verifier = "") const {
+    const std::string paths = R"({"path": ")" + path("a") + R"(", "held_out_path": ")" + path("b") + '"';
+    return make_task({.name = "dataset", .params = paths + params + '}', .verifier = verifier});
   }
+  std::unique_ptr<Task> verified_task(const std::string& params = "") const { return task(params, "py:m:f"); }
   // Why the file `a` with this text is refused, without its folder.
   std::string refusal(const std::string& text, const std::string& params = "") const {
     write("a", text);
@@ -108,6 +109,50 @@ TEST_CASE("dataset: the held-out prompts of an evaluation are different ones, al
       if (most == 7) chosen.insert(texts);
     }
   CHECK(chosen.size() == 2);
+}
+
+TEST_CASE("dataset: with a verifier a prompt needs no truth, and keeps its line") {
+  Files files;
+  const std::string ours = R"({"prompt": "p", "truth": [1, 2], "id": 7})",
+                    trl = R"({"prompt": "q", "solution": "4"})";
+  files.write("a", ours + '\n');
+  files.write("b", "  " + trl + "\r\n");
+  const auto task = files.verified_task();
+  Rng rng(1);
+  const Prompt first = task->draw(rng, Split::train), second = task->draw(rng, Split::held_out);
+  CHECK(first.truth == "[1,2]");
+  CHECK(first.columns == ours);
+  CHECK(first.demonstration.empty());
+  CHECK(task->short_answer(first).empty());
+  CHECK(second.truth.empty());
+  CHECK(second.columns == trl);
+  const uint64_t before = task->data_hash();
+  files.write("b", R"({"prompt": "q", "solution": "5"})");
+  CHECK(files.verified_task()->data_hash() != before);
+}
+
+TEST_CASE("dataset: without a verifier a prompt has no columns") {
+  Files files;
+  files.write("a", R"({"prompt": "p", "reward_model": {"style": "rule", "ground_truth": "72"}})");
+  files.write("b", R"({"prompt": "q", "extra": {"answer": 8}, "truth": null})");
+  CHECK_THROWS_WITH_AS(files.task(), (files.path("b") + ":1: has no \"truth\", which is required").c_str(),
+                       ConfigError);
+  files.write("b", R"({"prompt": "q", "reward_model": {"ground_truth": 8}})");
+  Rng rng(1);
+  const Prompt prompt = files.task()->draw(rng, Split::train);
+  CHECK(prompt.truth == "72");
+  CHECK(prompt.columns.empty());
+  files.write("a", R"({"prompt": "p", "extra": {"answer": 8}})");
+  files.write("b", R"({"prompt": "q", "extra": {"answer": 9}})");
+  CHECK(files.task(R"(, "truth": "extra.answer")")->held_out(1, 1).front().truth == "9");
+}
+
+TEST_CASE("dataset: match has no effect with a verifier and is refused") {
+  Files files;
+  files.write("a", kGood);
+  files.write("b", R"({"prompt": "q"})");
+  CHECK_THROWS_WITH_AS(files.verified_task(R"(, "match": "number")"),
+                       "task.params.match: \"number\" has no effect with task.verifier; leave it out", ConfigError);
 }
 
 TEST_CASE("dataset: a truth that no answer can equal is refused with its line") {

@@ -70,6 +70,8 @@ std::string problem_of(const TokenRun& run, const std::string& what, const std::
 void check_answers(const RunConfig& config, const TokenRun& run) {
   run.task->check_answers([&](const Prompt& prompt, const std::string& answer) {
     std::string problem = answer.empty() ? "" : problem_of(run, "right answer", answer);
+    if (problem.empty() && config.warmup.steps > 0 && prompt.demonstration.empty())
+      return "it has no demonstration, which warmup.steps " + std::to_string(config.warmup.steps) + " needs";
     if (problem.empty() && config.warmup.steps > 0) problem = problem_of(run, "demonstration", prompt.demonstration);
     return problem;
   });
