@@ -69,7 +69,8 @@ class DatasetTask : public Task {
     Characters characters;
     for (const auto* prompts : {&train_, &held_out_})
       for (const auto& [prompt, file, line] : *prompts) {
-        characters.add(prompt.text);
+        if (prompt.messages.empty()) characters.add(prompt.text);
+        for (const auto& [role, content] : prompt.messages) characters.add(content);
         characters.add(prompt.demonstration);
         longest_prompt_ = std::max(longest_prompt_, prompt.text.size());
         longest_demonstration_ = std::max(longest_demonstration_, prompt.demonstration.size());

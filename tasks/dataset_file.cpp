@@ -1,5 +1,7 @@
 #include "tasks/dataset_file.h"
 
+#include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include <nlohmann/json.hpp>
@@ -62,6 +64,47 @@ std::string text_of(const Json* value, const std::string& key, const std::string
   return text;
 }
 
+// A message {"role", "content"}; `what` names it. Other members are refused unless they are null.
+std::pair<std::string, std::string> message_of(const Json& value, const std::string& what) {
+  constexpr std::array kRoles = {"system", "user", "assistant"};
+  const Json *role = find_value(value, "role"), *content = find_value(value, "content");
+  if (role == nullptr || content == nullptr || !role->is_string() || !content->is_string())
+    throw ConfigError(what + " is " + printable(value.dump()) + ", expected {\"role\": TEXT, \"content\": TEXT}");
+  if (std::ranges::find(kRoles, role->get_ref<const std::string&>()) == kRoles.end())
+    throw ConfigError(what + ".role is " + printable(role->dump()) + ", expected one of: system, user, assistant");
+  if (is_blank(content->get_ref<const std::string&>())) throw ConfigError(what + ".content is empty");
+  for (const auto& [key, other] : value.items())
+    if (key != "role" && key != "content" && !other.is_null())
+      throw ConfigError(what + '.' + printable(key) + " is not supported, expected role and content alone");
+  return {role->get<std::string>(), content->get<std::string>()};
+}
+
+// A text, or a list of messages. A single message is a text.
+void read_prompt(const Json* value, const std::string& key, const std::string& place, Prompt& prompt) {
+  const std::string what = place + ": \"" + printable(key) + '"';
+  if (value == nullptr || !value->is_array()) {
+    if (value != nullptr && !value->is_string())
+      throw ConfigError(what + " is " + printable(value->dump()) + ", expected a text or a list of messages");
+    prompt.text = text_of(value, key, place, false);
+    return;
+  }
+  Json list = Json::array();
+  for (size_t i = 0; i < value->size(); ++i) {
+    const auto& [role, content] =
+        prompt.messages.emplace_back(message_of((*value)[i], what + '[' + std::to_string(i) + ']'));
+    list.push_back({{"role", role}, {"content", content}});
+  }
+  if (prompt.messages.empty() || prompt.messages.back().first != "user")
+    throw ConfigError(what + (list.empty() ? " has no messages" : " ends with a message of the assistant or system") +
+                      ", expected a message of the user at its end");
+  if (list.size() == 1) {
+    prompt.text = prompt.messages.front().second;
+    prompt.messages.clear();
+  } else {
+    prompt.text = list.dump();
+  }
+}
+
 // A text as it is, everything else as JSON.
 std::string any_text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
@@ -74,7 +117,7 @@ Prompt prompt_of(std::string_view line, const DatasetKeys& keys, const std::stri
     throw ConfigError(place + ": is " + printable(object.dump()) + ", expected an object {\"" + printable(keys.prompt) +
                       "\": ...," + (keys.verified ? " ...}" : " \"" + printable(keys.truth) + "\": ...}"));
   Prompt prompt;
-  prompt.text = text_of(find_value(object, keys.prompt), keys.prompt, place, false);
+  read_prompt(find_value(object, keys.prompt), keys.prompt, place, prompt);
   const Json *truth = find_truth(object, keys.truth), *demonstration = find_value(object, keys.demonstration);
   if (keys.verified) {
     if (truth != nullptr) prompt.truth = any_text_of(*truth);

@@ -17,10 +17,13 @@ namespace troupe {
 class Checksum;
 
 struct Prompt {
-  std::string text;           // what the model is asked
+  std::string text;           // what the model is asked; no other prompt of the task has the same
   std::string truth;          // what score() needs to check an answer
   std::string demonstration;  // a right answer, for supervised training
   std::string columns = {};   // JSON object for verifiers: everything that the source says of the prompt; or empty
+  // Of a conversation: its messages as (role, content), the last by the user. Its text is then the list as JSON. Empty
+  // if the text is all that is asked.
+  std::vector<std::pair<std::string, std::string>> messages = {};
 };
 
 // Whether an answer has a score.

@@ -30,6 +30,15 @@ std::string prompt_text(ChatTemplate chat, std::string_view user, std::string_vi
   return first + message("user", user) + "<|im_start|>assistant\n";
 }
 
+std::string prompt_text(ChatTemplate chat, std::span<const std::pair<std::string, std::string>> messages) {
+  if (chat == ChatTemplate::none)
+    throw ConfigError("tokenizer.chat_template: none has no place for a conversation of " +
+                      std::to_string(messages.size()) + " messages, expected chatml");
+  std::string text;
+  for (const auto& [role, content] : messages) text += message(role, content);
+  return text + "<|im_start|>assistant\n";
+}
+
 std::string_view end_of_answer(ChatTemplate chat) { return chat == ChatTemplate::chatml ? "<|im_end|>" : ""; }
 
 }  // namespace troupe

@@ -2,8 +2,10 @@
 // How a prompt is written for a chat model. Pure functions; any thread.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace troupe {
 
@@ -19,6 +21,9 @@ ChatTemplate chat_template_of(std::string_view name);
 // first; no other text is added, also where the chat template of a model adds one by itself. Throws ConfigError for a
 // system text with `none`.
 std::string prompt_text(ChatTemplate chat, std::string_view user, std::string_view system = {});
+
+// The same for a conversation of (role, content), with no other text. Throws ConfigError with `none`.
+std::string prompt_text(ChatTemplate chat, std::span<const std::pair<std::string, std::string>> messages);
 
 // The token that ends the model's answer; empty if that is the tokenizer's eos().
 std::string_view end_of_answer(ChatTemplate chat);

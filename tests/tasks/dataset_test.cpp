@@ -113,8 +113,7 @@ TEST_CASE("dataset: the held-out prompts of an evaluation are different ones, al
 
 TEST_CASE("dataset: with a verifier a prompt needs no truth, and keeps its line") {
   Files files;
-  const std::string ours = R"({"prompt": "p", "truth": [1, 2], "id": 7})",
-                    trl = R"({"prompt": "q", "solution": "4"})";
+  const std::string ours = R"({"prompt": "p", "truth": [1, 2], "id": 7})", trl = R"({"prompt": "q", "solution": "4"})";
   files.write("a", ours + '\n');
   files.write("b", "  " + trl + "\r\n");
   const auto task = files.verified_task();
@@ -145,6 +144,42 @@ TEST_CASE("dataset: without a verifier a prompt has no columns") {
   files.write("a", R"({"prompt": "p", "extra": {"answer": 8}})");
   files.write("b", R"({"prompt": "q", "extra": {"answer": 9}})");
   CHECK(files.task(R"(, "truth": "extra.answer")")->held_out(1, 1).front().truth == "9");
+}
+
+TEST_CASE("dataset: a prompt may be a list of messages, and is identified by all of them") {
+  Files files;
+  const std::string user = R"({"role": "user", "content": "Hi"})",
+                    system = R"({"content": "Be brief.", "role": "system"})";
+  const auto line = [](const std::string& messages) { return "{\"prompt\": [" + messages + "], \"truth\": 1}\n"; };
+  CHECK(files.refusal(line(system + ", " + user) + line(user)) == "accepted");
+  CHECK(files.refusal(line(user) + line(R"({"role": "user", "content": "Hi", "name": null})"))
+            .starts_with("a:2: the prompt \"Hi\" is also in line 1"));
+  files.write("a", line(system + ", " + user));
+  files.write("b", line(R"({"role": "user", "content": "Hello"})"));
+  const auto task = files.task();
+  Rng rng(1);
+  const Prompt two = task->draw(rng, Split::train), one = task->draw(rng, Split::held_out);
+  CHECK(two.text == R"([{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}])");
+  CHECK(two.messages == std::vector<std::pair<std::string, std::string>>{{"system", "Be brief."}, {"user", "Hi"}});
+  CHECK(one.text == "Hello");
+  CHECK(one.messages.empty());
+  CHECK(task->alphabet().find('{') == std::string::npos);
+}
+
+TEST_CASE("dataset: a list of messages that is none is refused with its line") {
+  Files files;
+  const auto refusal = [&](const std::string& list) {
+    return files.refusal("{\"prompt\": " + list + ", \"truth\": 1}");
+  };
+  CHECK(refusal("[]") == "a:1: \"prompt\" has no messages, expected a message of the user at its end");
+  CHECK(refusal(R"(["Hi"])") == "a:1: \"prompt\"[0] is \"Hi\", expected {\"role\": TEXT, \"content\": TEXT}");
+  CHECK(refusal(R"([{"role": "tool", "content": "x"}])") ==
+        "a:1: \"prompt\"[0].role is \"tool\", expected one of: system, user, assistant");
+  CHECK(refusal(R"([{"role": "user", "content": " "}])") == "a:1: \"prompt\"[0].content is empty");
+  CHECK(refusal(R"([{"role": "user", "content": "x", "name": "y"}])") ==
+        "a:1: \"prompt\"[0].name is not supported, expected role and content alone");
+  CHECK(refusal(R"([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}])") ==
+        "a:1: \"prompt\" ends with a message of the assistant or system, expected a message of the user at its end");
 }
 
 TEST_CASE("dataset: match has no effect with a verifier and is refused") {
@@ -181,7 +216,8 @@ TEST_CASE("dataset: a bad line is refused with its file, line and reason") {
   CHECK(files.refusal(kGood + "{\"prompt\": }").starts_with("a:2:12: not valid JSON: "));
   CHECK(files.refusal(kGood + "\n[1]") == "a:3: is [1], expected an object {\"prompt\": ..., \"truth\": ...}");
   CHECK(files.refusal("{\"prompt\": \"p\"}") == "a:1: has no \"truth\", which is required");
-  CHECK(files.refusal("{\"prompt\": 3, \"truth\": 3}") == "a:1: \"prompt\" is 3, expected a text");
+  CHECK(files.refusal("{\"prompt\": 3, \"truth\": 3}") ==
+        "a:1: \"prompt\" is 3, expected a text or a list of messages");
   CHECK(files.refusal("{\"prompt\": \"p\", \"truth\": 0.5}") ==
         "a:1: \"truth\" is 0.5, expected a text or a whole number");
   CHECK(files.refusal("{\"prompt\": \" \", \"truth\": 3}") == "a:1: \"prompt\" is empty");

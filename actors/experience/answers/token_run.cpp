@@ -69,6 +69,9 @@ std::string problem_of(const TokenRun& run, const std::string& what, const std::
 
 void check_answers(const RunConfig& config, const TokenRun& run) {
   run.task->check_answers([&](const Prompt& prompt, const std::string& answer) {
+    if (run.chat == ChatTemplate::none && !prompt.messages.empty())
+      return "it is a conversation of " + std::to_string(prompt.messages.size()) +
+             " messages, which tokenizer.chat_template \"none\" cannot write; use \"chatml\"";
     std::string problem = answer.empty() ? "" : problem_of(run, "right answer", answer);
     if (problem.empty() && config.warmup.steps > 0 && prompt.demonstration.empty())
       return "it has no demonstration, which warmup.steps " + std::to_string(config.warmup.steps) + " needs";
@@ -78,7 +81,8 @@ void check_answers(const RunConfig& config, const TokenRun& run) {
 }
 
 std::vector<int32_t> TokenRun::encode(const Prompt& prompt) const {
-  return tokenizer->encode_prompt(prompt_text(chat, prompt.text));
+  return tokenizer->encode_prompt(prompt.messages.empty() ? prompt_text(chat, prompt.text)
+                                                          : prompt_text(chat, prompt.messages));
 }
 
 std::string TokenRun::decode(std::span<const int32_t> answer) const {

@@ -131,6 +131,14 @@ TEST_CASE("token_rules: a task whose right answers cannot be given is refused") 
   };
   CHECK(with_truth("pq") == "");
   CHECK(with_truth("p<eos>") == "its right answer \"p<eos>\" has a special token, which is left out of answers");
+  std::ofstream(folder / "a")
+      << R"({"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}], )"
+      << R"("truth": "s"})";
+  CHECK(error_with({"task.name=dataset", R"(task.params={"path": ")" + (folder / "a") + R"(", "held_out_path": ")" +
+                                             (folder / "b") + "\"}"}) ==
+        (folder / "a") +
+            ":1: it is a conversation of 2 messages, which tokenizer.chat_template \"none\" cannot write; "
+            "use \"chatml\"");
   CHECK(with_truth("pqpq", {"generation.max_tokens=4"}) ==
         "its right answer \"pqpq\" has 5 tokens with the one that ends it, but generation.max_tokens is 4");
 }
