@@ -79,8 +79,13 @@ class DatasetTask : public Task {
   }
 
   Prompt draw(Rng& rng, Split split) const override {
-    const std::vector<DatasetPrompt>& prompts = split == Split::train ? train_ : held_out_;
+    const std::vector<DatasetPrompt>& prompts = of(split);
     return prompts[rng.below(prompts.size())].prompt;
+  }
+  Prompt prompt(uint64_t key, uint64_t n, Split split) const override {
+    const std::vector<DatasetPrompt>& prompts = of(split);
+    const uint64_t size = prompts.size();
+    return prompts[permuted(derive_key(key, "pass", n / size), n % size, size)].prompt;
   }
   Prompt propose(Rng& rng) const override {
     const uint64_t at = rng.below(train_.size() + held_out_.size());
@@ -124,6 +129,7 @@ class DatasetTask : public Task {
   }
 
  private:
+  const std::vector<DatasetPrompt>& of(Split split) const { return split == Split::train ? train_ : held_out_; }
   bool is_right(const Prompt& prompt, std::string_view answer) const override {
     return match_ && matches(*match_, prompt.truth, answer);
   }

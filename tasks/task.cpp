@@ -32,6 +32,11 @@ Prompt Task::draw(Rng& rng, Split split) const {
   return {};
 }
 
+Prompt Task::prompt(uint64_t key, uint64_t n, Split split) const {
+  Rng rng(derive_key(key, "prompt", n));
+  return draw(rng, split);
+}
+
 std::vector<Prompt> Task::held_out(uint64_t key, int64_t most) const {
   // So many draws in a row that gave no other prompt: with n prompts, one is missed with a probability of e^-20.
   constexpr uint64_t kDrawsOfEach = 20, kFewestDraws = 1000;

@@ -61,6 +61,10 @@ class Task {
   // The next prompt of this split. The same task and the same state of `rng` give the same prompt on every machine.
   virtual Prompt draw(Rng& rng, Split split) const;
 
+  // The n-th prompt of the walk that `key` chooses. Prompts of a file come in another order in each pass over them,
+  // each once per pass.
+  virtual Prompt prompt(uint64_t key, uint64_t n, Split split) const;
+
   // A prompt of either split.
   virtual Prompt propose(Rng& rng) const = 0;
 

@@ -1,5 +1,6 @@
 #include "runtime/base/rng.h"
 
+#include <bit>
 #include <cmath>
 #include <numbers>
 
@@ -36,6 +37,25 @@ uint64_t derive_key(uint64_t seed, std::string_view name, uint64_t index, uint64
   uint64_t hash = 0xCBF29CE484222325ULL;  // FNV-1a
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
   return mix(mix(mix(seed, hash), index), index2);
+}
+
+// A Feistel network over the smallest even number of bits that holds the indices. Results outside of the range are
+// permuted again until one is inside (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).
+uint64_t permuted(uint64_t key, uint64_t index, uint64_t size) {
+  constexpr uint64_t kRounds = 12;  // with 6, permutations of few indices are visibly uneven
+  if (size <= 1) return 0;
+  const int half = (std::bit_width(size - 1) + 1) / 2;
+  const uint64_t mask = (uint64_t{1} << half) - 1;
+  do {
+    uint64_t left = index >> half, right = index & mask;
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      const uint64_t next = left ^ (mix(mix(key, round), right) & mask);
+      left = right;
+      right = next;
+    }
+    index = left << half | right;
+  } while (index >= size);
+  return index;
 }
 
 Rng Rng::at(uint64_t key, uint64_t position) {

@@ -15,6 +15,10 @@ uint64_t derive_key(uint64_t seed, std::string_view name, uint64_t index = 0, ui
 // A well-mixed 64-bit hash of two words.
 uint64_t mix(uint64_t a, uint64_t b);
 
+// Where `index`, below `size`, is in the permutation of 0 to size - 1 that `key` chooses. Takes no memory, and constant
+// time on average.
+uint64_t permuted(uint64_t key, uint64_t index, uint64_t size);
+
 class Rng {
  public:
   explicit Rng(uint64_t key = 0, uint64_t counter = 0) : key_(key), counter_(counter) {}

@@ -190,6 +190,26 @@ TEST_CASE("dataset: match has no effect with a verifier and is refused") {
                        "task.params.match: \"number\" has no effect with task.verifier; leave it out", ConfigError);
 }
 
+TEST_CASE("dataset: a walk has each prompt once per pass, in another order each time") {
+  Files files;
+  std::string lines;
+  for (int i = 0; i < 30; ++i) lines += "{\"prompt\": \"" + std::to_string(i) + "\", \"truth\": 1}\n";
+  files.write("a", lines);
+  files.write("b", R"({"prompt": "held out", "truth": 1})");
+  const auto task = files.task();
+  std::set<std::vector<std::string>> orders;
+  for (const uint64_t key : {1, 2})
+    for (uint64_t pass = 0; pass < 3; ++pass) {
+      std::vector<std::string> order;
+      for (uint64_t i = 0; i < 30; ++i) order.push_back(task->prompt(key, pass * 30 + i, Split::train).text);
+      CHECK(std::set<std::string>(order.begin(), order.end()).size() == 30);
+      orders.insert(order);
+    }
+  CHECK(orders.size() == 6);
+  CHECK(task->prompt(1, 5, Split::held_out).text == "held out");
+  CHECK(task->prompt(1, 5, Split::train).text == files.task()->prompt(1, 5, Split::train).text);
+}
+
 TEST_CASE("dataset: a truth that no answer can equal is refused with its line") {
   Files files;
   const auto error = [&](const std::string& lines, const std::string& params = "") -> std::string {

@@ -65,3 +65,10 @@ TEST_CASE("tasks: the first prompt of each task is pinned") {
   CHECK(first_prompt("countdown").demonstration == "19+10-(23+2)");
   CHECK(first_prompt("chain_sum").text == "16+52+10=");
 }
+
+TEST_CASE("tasks: the n-th prompt of a generated task is drawn with its number alone") {
+  const auto task = task_of("reverse");
+  Rng rng(derive_key(3, "prompt", 17));
+  CHECK(task->prompt(3, 17, Split::train).text == task->draw(rng, Split::train).text);
+  CHECK(split_of(task->prompt(3, 17, Split::held_out).text) == Split::held_out);
+}

@@ -73,11 +73,11 @@ void AnswerSampler::begin(uint32_t epoch) {
 }
 
 void AnswerSampler::start(uint32_t group) {
-  const uint64_t key = derive_key(derive_key(config_.seed, "prompt", epoch_, worker_), "prompt", next_prompt_++);
-  Rng rng(key);
+  const uint64_t walk = derive_key(config_.seed, "prompt", epoch_, worker_), number = next_prompt_++;
+  const uint64_t key = derive_key(walk, "prompt", number);
   Group& started = groups_[group];
   started.stage = Stage::asking;
-  started.prompt = tokens_->task->draw(rng, Split::train);
+  started.prompt = tokens_->task->prompt(walk, number, Split::train);
   std::vector<int64_t> keys;
   for (int64_t a = 0; a < config_.generation.answers; ++a)
     keys.push_back(static_cast<int64_t>(derive_key(key, "answer", static_cast<uint64_t>(a))));

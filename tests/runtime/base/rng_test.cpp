@@ -1,7 +1,11 @@
 #include "runtime/base/rng.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <set>
+#include <vector>
 
 #include "tests/support/test.h"
 
@@ -44,4 +48,30 @@ TEST_CASE("rng: normal has mean 0 and variance 1, uniform stays inside [0, 1)") 
   }
   CHECK(std::abs(sum / 100000) < 0.01);
   CHECK(std::abs(squares / 100000 - 1) < 0.02);
+}
+
+TEST_CASE("permuted: every index once, whatever the size") {
+  for (const uint64_t size : {1, 2, 3, 4, 5, 16, 17, 255, 256, 257, 1000, 4097}) {
+    std::vector<int> seen(size);
+    for (uint64_t i = 0; i < size; ++i) {
+      const uint64_t at = permuted(7, i, size);
+      REQUIRE(at < size);
+      ++seen[at];
+    }
+    CHECK(std::ranges::all_of(seen, [](int times) { return times == 1; }));
+  }
+  CHECK(permuted(1, ~uint64_t{0} - 1, ~uint64_t{0}) < ~uint64_t{0});
+}
+
+TEST_CASE("permuted: over the keys, an index is everywhere equally often, also beside the same neighbour") {
+  constexpr uint64_t kSize = 7, kKeys = 70'000;
+  std::array<int, kSize> first{}, step{};
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    const uint64_t a = permuted(derive_key(key, "test"), 0, kSize), b = permuted(derive_key(key, "test"), 1, kSize);
+    ++first[a];
+    ++step[(b + kSize - a) % kSize];
+  }
+  for (const int count : first) CHECK(std::abs(count - 10'000) < 500);  // five standard deviations
+  CHECK(step[0] == 0);
+  for (uint64_t i = 1; i < kSize; ++i) CHECK(std::abs(step[i] - 70'000 / 6) < 500);
 }
