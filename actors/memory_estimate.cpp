@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/config/replay_capacity.h"
-#include "actors/experience/answers/token_run.h"
+#include "actors/experience/answers/shared_token_run.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/decoder/lora.h"
 #include "models/learning/recurrence.h"
@@ -151,7 +151,7 @@ MemoryNeed of_history(const RunConfig& config) {
 
 std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env) {
   if (is_token_run(config)) {
-    const std::shared_ptr<const TokenRun> run = make_token_run(config);
+    const std::shared_ptr<const TokenRun> run = shared_token_run(config);
     const LmShape shape =
         lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
     return {of_language_model(config, shape), of_slots(config, *run, shape)};

@@ -65,9 +65,8 @@ std::string token_text(const Tokenizer& tokenizer, std::optional<int32_t> id) {
 
 SpecFields fields_of(const RunConfig& config, const TokenRun& run) {
   const Tokenizer& tokenizer = *run.tokenizer;
-  SpecFields fields = {{"task", config.task.name},
-                       {kTaskData, format_hash(run.task->data_hash())},
-                       {"tokenizer.kind", config.tokenizer.kind}};
+  SpecFields fields = {
+      {"task", config.task.name}, {kTaskData, format_hash(run.data_hash)}, {"tokenizer.kind", config.tokenizer.kind}};
   if (const auto* chars = dynamic_cast<const CharTokenizer*>(&tokenizer))
     fields.emplace_back(kAlphabet, chars->alphabet());
   fields.emplace_back("tokenizer.hash", format_hash(tokenizer.hash()));

@@ -188,6 +188,7 @@ bool has_score(std::span<const int32_t> prompt, std::span<const int32_t> answer)
 std::shared_ptr<const TokenRun> fake_token_run(World& world) {
   auto run = std::make_shared<TokenRun>();
   run->task = std::make_shared<FakeTask>(world);
+  run->data_hash = run->task->data_hash();
   run->tokenizer = std::make_shared<CharTokenizer>(kAlphabet);
   run->prompt_tokens = static_cast<int64_t>(kMostPrompt) + 1;
   run->answer_tokens = world.scenario.config.generation.max_tokens;

@@ -114,6 +114,20 @@ class DatasetTask : public Task {
         if (const std::string why = problem(prompt, short_answer(prompt)); !why.empty())
           throw ConfigError(*file + ':' + std::to_string(line) + ": " + why);
   }
+  bool for_each_prompt(const std::function<void(const Prompt&)>& visit) const override {
+    for (const auto* prompts : {&train_, &held_out_})
+      for (const auto& [prompt, file, line] : *prompts) try {
+          visit(prompt);
+        } catch (const ConfigError& error) {
+          throw ConfigError(*file + ':' + std::to_string(line) + ": " + error.what());
+        }
+    return true;
+  }
+  std::vector<std::string> files() const override {
+    std::vector<std::string> paths = {*train_.front().file};
+    if (*held_out_.front().file != paths.front()) paths.push_back(*held_out_.front().file);
+    return paths;
+  }
   std::string alphabet() const override { return alphabet_; }
   size_t max_prompt_length() const override { return longest_prompt_; }
   size_t max_answer_length() const override { return longest_demonstration_; }

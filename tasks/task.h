@@ -85,6 +85,11 @@ class Task {
 
   // The characters of all prompts and demonstrations, each once, in UTF-8. Generated prompts are ASCII.
   virtual std::string alphabet() const = 0;
+  // Calls `visit` with every prompt of both splits and returns true; false if the task generates its prompts. Throws
+  // the ConfigError of `visit`, after the place of the prompt.
+  virtual bool for_each_prompt(const std::function<void(const Prompt&)>& /*visit*/) const { return false; }
+  // The files that it was read from.
+  virtual std::vector<std::string> files() const { return {}; }
   // Upper limits of all prompts and demonstrations, in bytes.
   virtual size_t max_prompt_length() const = 0;
   virtual size_t max_answer_length() const = 0;

@@ -62,11 +62,9 @@ std::unique_ptr<Tokenizer> make_bpe(const TokenizerConfig& config) {
   require_effect("tokenizer.alphabet", printable(config.alphabet), std::string(), false, "tokenizer.kind bpe",
                  "set tokenizer.kind to char");
   if (config.path.empty()) throw ConfigError("tokenizer.path: \"\" is empty, expected the path of a tokenizer.json");
-  std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(config.path, ignored);
-  const std::filesystem::path given(config.path), file = folder ? given / "tokenizer.json" : given;
-  const std::string beside = (file.parent_path() / "tokenizer_config.json").string();
-  BpeDescription description = read_tokenizer_json(read_file(file.string()), file.string());
+  const std::vector<std::string> files = tokenizer_files(config);
+  const std::string &file = files.front(), &beside = files.back();
+  BpeDescription description = read_tokenizer_json(read_file(file), file);
   const std::vector<AddedToken> added = description.added;
   auto tokenizer = std::make_unique<BpeTokenizer>(std::move(description));
   tokenizer->set_special({.bos = special_id(*tokenizer, config.bos, "bos", beside, tokenizer->bos()),
@@ -77,6 +75,14 @@ std::unique_ptr<Tokenizer> make_bpe(const TokenizerConfig& config) {
 }
 
 }  // namespace
+
+std::vector<std::string> tokenizer_files(const TokenizerConfig& config) {
+  if (config.kind == "char") return {};
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(config.path, ignored);
+  const std::filesystem::path given(config.path), file = folder ? given / "tokenizer.json" : given;
+  return {file.string(), (file.parent_path() / "tokenizer_config.json").string()};
+}
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
   struct Entry {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/config/config.h"
-#include "actors/experience/answers/token_run.h"
+#include "actors/experience/answers/shared_token_run.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "envs/bridge/make_python_env.h"
 #include "envs/c_abi/library_env.h"
@@ -133,7 +133,7 @@ void check_tokens(const RunConfig& config) {
   if (lora.used() && config.model.path.empty())
     throw ConfigError("model.lora: " + printable(config.model.lora) +
                       " needs pre-trained weights, and model.path is empty; set model.path");
-  const std::shared_ptr<const TokenRun> run = make_token_run(config);
+  const std::shared_ptr<const TokenRun> run = shared_token_run(config);
   check_answers(config, *run);
   const int64_t vocabulary = run->tokenizer->vocabulary_size();
   if (!config.model.path.empty() && config.tokenizer.kind == "char") {

@@ -7,6 +7,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/config/config.h"
+#include "actors/experience/answers/shared_token_run.h"
 #include "actors/inference_host.h"
 #include "envs/make/make_env.h"
 #include "models/devices.h"
@@ -41,7 +42,10 @@ int run_inference(const InferenceOptions& options) {
                              flag = options.device](const std::string& config) -> RunContextPtr {
     const RunConfig settings = parse_config(config, "the run's config");
     require_environment_of(run, settings.env.id);
-    return learning_context(settings, {.inference = device_elsewhere(flag, settings, "inference.device")});
+    const auto context =
+        learning_context(settings, {.inference = device_elsewhere(flag, settings, "inference.device")});
+    if (context->tokens) context->tokens = without_prompts(*context->tokens);
+    return context;
   };
   bool interrupted = false;
   constexpr size_t kActors = 3;  // host, inference, receiver_actor

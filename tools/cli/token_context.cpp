@@ -3,6 +3,7 @@
 #include <iostream>
 #include <span>
 
+#include "actors/experience/answers/shared_token_run.h"
 #include "actors/experience/kinds.h"
 #include "models/learning/answers/answer_learner.h"
 #include "models/lm/lm_config.h"
@@ -41,7 +42,7 @@ std::string verdict_on(const Score& score) {
 }  // namespace
 
 void add_tokens(RunContext& context) {
-  context.tokens = make_token_run(context.config);
+  context.tokens = shared_token_run(context.config);
   context.spec.id = context.config.task.name;
   context.spec.reports_success = true;
 }

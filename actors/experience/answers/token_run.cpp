@@ -65,13 +65,30 @@ std::string problem_of(const TokenRun& run, const std::string& what, const std::
          std::to_string(run.answer_tokens);
 }
 
+// In tokens: of a dataset the longest ones. A task that generates its prompts knows their bytes, and a token has at
+// least one.
+void set_lengths(TokenRun& run, int64_t most_answer_tokens) {
+  int64_t answer = 0;
+  const bool all = run.task->for_each_prompt([&](const Prompt& prompt) {
+    run.prompt_tokens = std::max(run.prompt_tokens, static_cast<int64_t>(run.encode(prompt).size()));
+    if (most_answer_tokens > 0) return;
+    for (const std::string& text : {prompt.demonstration, run.task->short_answer(prompt)})
+      answer = std::max(answer, static_cast<int64_t>(run.tokenizer->encode(text).size()));
+  });
+  if (!all) {
+    const Task& task = *run.task;
+    run.prompt_tokens = static_cast<int64_t>(task.max_prompt_length() + prompt_text(run.chat, "").size()) + 1;
+    answer = static_cast<int64_t>(task.max_answer_length());
+  }
+  if (most_answer_tokens == 0 && answer == 0)
+    throw ConfigError("generation.max_tokens: 0 takes the longest demonstration, and the task has none; set it");
+  run.answer_tokens = most_answer_tokens > 0 ? most_answer_tokens : answer + 1;
+}
+
 }  // namespace
 
 void check_answers(const RunConfig& config, const TokenRun& run) {
   run.task->check_answers([&](const Prompt& prompt, const std::string& answer) {
-    if (run.chat == ChatTemplate::none && !prompt.messages.empty())
-      return "it is a conversation of " + std::to_string(prompt.messages.size()) +
-             " messages, which tokenizer.chat_template \"none\" cannot write; use \"chatml\"";
     std::string problem = answer.empty() ? "" : problem_of(run, "right answer", answer);
     if (problem.empty() && config.warmup.steps > 0 && prompt.demonstration.empty())
       return "it has no demonstration, which warmup.steps " + std::to_string(config.warmup.steps) + " needs";
@@ -96,13 +113,11 @@ GenerationOptions TokenRun::generation(const RunConfig& config) const {
 std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config) {
   auto run = std::make_shared<TokenRun>();
   run->task = make_task(config.task);
+  run->data_hash = run->task->data_hash();
   run->tokenizer = tokenizer_of(config, *run->task);
   run->chat = chat_template_of(config.tokenizer.chat_template);
   run->end_tokens = end_tokens_of(*run->tokenizer, run->chat);
-  // A token has at least one byte, so a text has at most as many tokens as bytes.
-  run->prompt_tokens = static_cast<int64_t>(run->task->max_prompt_length() + prompt_text(run->chat, "").size()) + 1;
-  const int64_t longest = static_cast<int64_t>(run->task->max_answer_length()) + 1;
-  run->answer_tokens = config.generation.max_tokens > 0 ? config.generation.max_tokens : longest;
+  set_lengths(*run, config.generation.max_tokens);
   return run;
 }
 

@@ -16,7 +16,8 @@
 namespace troupe {
 
 struct TokenRun {
-  std::shared_ptr<const Task> task;
+  std::shared_ptr<const Task> task;  // none in a process that neither asks nor scores
+  uint64_t data_hash = 0;            // of the task
   std::shared_ptr<const Tokenizer> tokenizer;
   int64_t prompt_tokens = 0;  // of the longest prompt
   int64_t answer_tokens = 0;  // of the longest answer
@@ -30,7 +31,7 @@ struct TokenRun {
   GenerationOptions generation(const RunConfig& config) const;
 };
 
-// Throws ConfigError naming the setting that is wrong.
+// Reads the prompts and the tokenizer. Throws ConfigError naming the setting or the line that is wrong.
 std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config);
 
 // Throws ConfigError if a right answer of the task cannot be given: with the tokens of the tokenizer, and with at most

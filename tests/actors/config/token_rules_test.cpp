@@ -137,8 +137,7 @@ TEST_CASE("token_rules: a task whose right answers cannot be given is refused") 
   CHECK(error_with({"task.name=dataset", R"(task.params={"path": ")" + (folder / "a") + R"(", "held_out_path": ")" +
                                              (folder / "b") + "\"}"}) ==
         (folder / "a") +
-            ":1: it is a conversation of 2 messages, which tokenizer.chat_template \"none\" cannot write; "
-            "use \"chatml\"");
+            ":1: tokenizer.chat_template: none has no place for a conversation of 2 messages, expected chatml");
   CHECK(with_truth("pqpq", {"generation.max_tokens=4"}) ==
         "its right answer \"pqpq\" has 5 tokens with the one that ends it, but generation.max_tokens is 4");
 }

@@ -1,0 +1,69 @@
+#include "actors/experience/answers/token_run.h"
+
+#include <fstream>
+
+#include "actors/experience/answers/shared_token_run.h"
+#include "runtime/base/errors.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using troupe::test::TempFolder;
+
+namespace {
+
+struct Dataset {
+  TempFolder folder;
+  RunConfig config;
+
+  explicit Dataset(const std::string& train) {
+    write("a", train);
+    write("b", R"({"prompt": "b", "truth": "ab"})");
+    config.task.name = "dataset";
+    config.task.params = R"({"path": ")" + (folder / "a") + R"(", "held_out_path": ")" + (folder / "b") + "\"}";
+  }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
+};
+
+}  // namespace
+
+TEST_CASE("token_run: the lengths of a dataset are those of its longest texts in tokens") {
+  // Each of the characters has two bytes.
+  Dataset data(R"({"prompt": "\u00e9\u00e9\u00e9", "truth": "\u00e9\u00e9\u00e9\u00e9"})");
+  const auto run = make_token_run(data.config);
+  CHECK(run->prompt_tokens == 3);
+  CHECK(run->answer_tokens == 5);  // with the token that ends it
+  data.config.generation.max_tokens = 17;
+  CHECK(make_token_run(data.config)->answer_tokens == 17);
+}
+
+TEST_CASE("token_run: the lengths of generated prompts are limits") {
+  RunConfig config;
+  config.task.params = R"({"digits": 3})";
+  CHECK(make_token_run(config)->prompt_tokens == 5);
+  CHECK(make_token_run(config)->answer_tokens == 4);
+}
+
+TEST_CASE("token_run: a process reads the files once, and again when they have changed") {
+  Dataset data(R"({"prompt": "a", "truth": "b"})");
+  const auto first = shared_token_run(data.config);
+  CHECK(shared_token_run(data.config) == first);
+  RunConfig other = data.config;
+  other.generation.max_tokens = 9;
+  CHECK(shared_token_run(other)->answer_tokens == 9);
+  data.write("a", R"({"prompt": "a", "truth": "aba"})");
+  const auto changed = shared_token_run(data.config);
+  CHECK(changed->data_hash != first->data_hash);
+  CHECK(shared_token_run(data.config) == changed);
+}
+
+TEST_CASE("token_run: a process that does not need the prompts does not keep them") {
+  const Dataset data(R"({"prompt": "a", "truth": "b"})");
+  auto run = shared_token_run(data.config);
+  const std::weak_ptr<const Task> task = run->task;
+  const auto without = without_prompts(*run);
+  run = nullptr;
+  CHECK(task.expired());
+  CHECK(without->data_hash == make_token_run(data.config)->data_hash);
+  CHECK(without->prompt_tokens == 1);
+}
