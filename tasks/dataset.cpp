@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include "runtime/base/suggest.h"
 #include "runtime/weights/weights.h"
 #include "tasks/answer_match.h"
+#include "tasks/dataset.h"
 #include "tasks/dataset_file.h"
 #include "tasks/task_table.h"
 
@@ -243,6 +245,15 @@ std::span<const Setting> dataset_settings() {
 }
 
 }  // namespace
+
+std::unique_ptr<Task> make_verified_task(std::vector<DatasetPrompt> prompts) {
+  const auto held_out = std::ranges::stable_partition(
+      prompts, [](const DatasetPrompt& read) { return split_of(read.prompt.text) == Split::train; });
+  std::vector<DatasetPrompt> second(std::move_iterator(held_out.begin()), std::move_iterator(held_out.end()));
+  prompts.erase(held_out.begin(), held_out.end());
+  TROUPE_CHECK(!prompts.empty() && !second.empty(), prompts.size(), second.size());
+  return std::make_unique<DatasetTask>(std::move(prompts), std::move(second), std::nullopt);
+}
 
 TaskEntry dataset_task() {
   return {"dataset", "prompts and truths of a file", dataset_settings, make_dataset, /*splits_checked=*/true};

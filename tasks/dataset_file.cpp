@@ -108,7 +108,9 @@ void read_prompt(const Json* value, const std::string& key, const std::string& p
 // A text as it is, everything else as JSON.
 std::string any_text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-Prompt prompt_of(std::string_view line, const DatasetKeys& keys, const std::string& place) {
+}  // namespace
+
+Prompt dataset_prompt(std::string_view line, const DatasetKeys& keys, const std::string& place) {
   if (line.size() > kLongestDatasetLine)
     throw ConfigError(place + ": has " + std::to_string(line.size()) + " bytes, expected at most " +
                       std::to_string(kLongestDatasetLine));
@@ -130,8 +132,6 @@ Prompt prompt_of(std::string_view line, const DatasetKeys& keys, const std::stri
   return prompt;
 }
 
-}  // namespace
-
 std::vector<DatasetPrompt> read_dataset(const std::string& path, const DatasetKeys& keys, const std::string& setting) {
   const std::string text = read_file(path, setting);
   const auto file = std::make_shared<const std::string>(path);
@@ -145,7 +145,7 @@ std::vector<DatasetPrompt> read_dataset(const std::string& path, const DatasetKe
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string place = path + ':' + std::to_string(number);
-    Prompt prompt = prompt_of(line, keys, place);
+    Prompt prompt = dataset_prompt(line, keys, place);
     const auto [first, added] = line_of.emplace(prompt.text, number);
     if (!added)
       throw ConfigError(place + ": the prompt \"" + printable(prompt.text) + "\" is also in line " +

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tasks/task.h"
@@ -23,6 +24,9 @@ struct DatasetPrompt {
   std::shared_ptr<const std::string> file;  // its path
   size_t line = 0;                          // of the file, from 1
 };
+
+// The prompt of a JSON object, at "FILE:LINE" `place`. Throws ConfigError as read_dataset().
+Prompt dataset_prompt(std::string_view object, const DatasetKeys& keys, const std::string& place);
 
 inline constexpr uint64_t kMostDatasetBytes = uint64_t{256} << 20;
 inline constexpr size_t kLongestDatasetLine = size_t{1} << 20;  // bytes

@@ -2,6 +2,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
+#include "tasks/python_task.h"
 #include "tasks/task_table.h"
 
 namespace troupe {
@@ -28,6 +29,7 @@ std::string unknown_name(const std::string& name) {
 }  // namespace
 
 std::unique_ptr<Task> make_task(const TaskConfig& config) {
+  if (is_python_task(config)) return make_python_task(config);
   for (const TaskEntry& entry : table()) {
     if (config.name != entry.name) continue;
     std::unique_ptr<Task> task = entry.make(TaskParams(entry.settings(), config.params, !config.verifier.empty()));

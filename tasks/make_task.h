@@ -11,9 +11,10 @@
 
 namespace troupe {
 
-// The task with the name and parameters of the config. Throws ConfigError "task.name: ..." or "task.params.KEY: ..."
-// for an unknown name, for parameters that are not accepted, and for parameters with too few different prompts for two
-// splits. With task.verifier, answers are not scored with Task::score().
+// The task with the name and parameters of the config; a name py:MODULE:CALLABLE starts Python (tasks/python_task.h).
+// Throws ConfigError "task.name: ..." or "task.params.KEY: ..." for an unknown name, for parameters that are not
+// accepted, and for parameters with too few different prompts for two splits. With task.verifier, answers are not
+// scored with Task::score().
 std::unique_ptr<Task> make_task(const TaskConfig& config);
 
 struct TaskInfo {

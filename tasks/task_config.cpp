@@ -4,8 +4,9 @@ namespace troupe {
 
 void describe(TaskConfig& c, Fields& fields) {
   const Section s(fields, "task", "tasks");
-  s.add(c.name, "name", matching("^[A-Za-z0-9_./:-]{1,100}$", "the name of a task like reverse"),
-        "the source of prompts, which also scores the answers");
+  s.add(c.name, "name", matching("^[A-Za-z0-9_./:-]{1,100}$", "the name of a task like reverse, or py:MODULE:CALLABLE"),
+        "the source of prompts, which also scores the answers; py:MODULE:CALLABLE or py:FILE.py:CALLABLE = a task in "
+        "Python, which the callable makes of task.params");
   s.add_object(c.params, "params", "the task's own parameters");
   s.add(c.verifier, "verifier",
         matching(R"(^(py:[^\x00-\x1f\x7f]{1,900}:[^\x00-\x1f\x7f:]{1,100})?$)",

@@ -15,6 +15,7 @@ namespace troupe {
 namespace {
 
 constexpr size_t kBytesPerReply = 256 << 10, kBytesPerVerdict = 8192;  // a reply may have a traceback
+constexpr size_t kBytesPerPrompt = 2 << 20;  // with escapes; longer prompts are refused when they are read
 
 constexpr size_t kLongestProblem = 400;
 
@@ -95,16 +96,28 @@ std::string request_text(uint64_t id, std::span<const VerifierItem> items) {
   return request.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
+std::vector<std::string> command_of(const VerifierTarget& target) {
+  std::vector<std::string> command = {target.python, "-u", server_file("verifier_server.py", "tasks"), "3",
+                                      target.function};
+  if (!target.params.empty()) command.push_back(target.params);
+  return command;
+}
+
+// Throws unless the reply is to the request `id` and reports no error.
+void check_reply(const Json& reply, uint64_t id) {
+  if (reply.at("id") != id)
+    throw VerifierFailed("the reply is to request " + printable(reply.at("id").dump()) + ", expected " +
+                         std::to_string(id));
+  if (reply.contains("error"))
+    throw VerifierFailed(printable(reply.at("error").get<std::string>(), kLongestProblem), traceback_of(reply));
+}
+
 }  // namespace
 
 std::vector<Verdict> read_verdicts(std::string_view line, uint64_t id, size_t count) {
   const Json reply = parse_line(line);
   try {
-    if (reply.at("id") != id)
-      throw VerifierFailed("the reply is to request " + printable(reply.at("id").dump()) + ", expected " +
-                           std::to_string(id));
-    if (reply.contains("error"))
-      throw VerifierFailed(printable(reply.at("error").get<std::string>(), kLongestProblem), traceback_of(reply));
+    check_reply(reply, id);
     const Json& scores = reply.at("scores");
     if (!scores.is_array() || scores.size() != count)
       throw VerifierFailed("the reply has " + std::to_string(scores.size()) + " scores, expected " +
@@ -121,15 +134,14 @@ VerifierTarget verifier_target(const TaskConfig& config) {
   constexpr size_t kScheme = 3;  // "py:"
   TROUPE_CHECK(config.verifier.starts_with("py:"), config.verifier);
   return {.function = config.verifier.substr(kScheme),
+          .params = config.verifier == config.name ? config.params : "",
           .python = config.python,
           .timeout = config.verifier_timeout,
           .starting = config.verifier_start_timeout};
 }
 
 VerifierProcess::VerifierProcess(const VerifierTarget& target)
-    : target_(target),
-      child_("verifier", ChildKind::verifier,
-             {target.python, "-u", server_file("verifier_server.py", "tasks"), "3", target.function}) {}
+    : target_(target), child_("verifier", ChildKind::verifier, command_of(target)) {}
 
 void VerifierProcess::lose(const std::string& what, bool closed) {
   const ChildConnection::End end = child_.end(closed);
@@ -162,7 +174,7 @@ std::string VerifierProcess::exchange(std::string_view text, std::chrono::millis
 void VerifierProcess::await_ready() {
   const Json message = parse_line(exchange("", target_.starting, "task.verifier_start_timeout_ms", kBytesPerReply));
   if (message.contains("error") && message["error"].is_string())
-    throw VerifierFailed("the verifier " + printable(target_.function) +
+    throw VerifierFailed((target_.params.empty() ? "the verifier " : "the task ") + printable(target_.function) +
                              " cannot be loaded: " + printable(message["error"].get<std::string>(), kLongestProblem),
                          traceback_of(message));
   if (message != Json{{"ready", true}})
@@ -192,6 +204,25 @@ std::vector<Verdict> VerifierProcess::score(std::span<const VerifierItem> items)
     const std::string line = exchange(request_text(id, items), target_.timeout, "task.verifier_timeout_ms",
                                       kBytesPerReply + items.size() * kBytesPerVerdict);
     return read_verdicts(line, id, items.size());
+  });
+}
+
+std::vector<std::string> VerifierProcess::prompts(uint64_t first, uint64_t end) {
+  return or_kill([&] {
+    const uint64_t id = ++requests_;
+    const Json request{{"id", id}, {"prompts", {first, end}}};
+    const Json reply = parse_line(exchange(request.dump() + '\n', target_.timeout, "task.verifier_timeout_ms",
+                                           kBytesPerReply + (end - first) * kBytesPerPrompt));
+    try {
+      check_reply(reply, id);
+      auto texts = reply.at("prompts").get<std::vector<std::string>>();
+      if (texts.size() > end - first)
+        throw VerifierFailed("the reply has " + std::to_string(texts.size()) + " prompts, expected at most " +
+                             std::to_string(end - first));
+      return texts;
+    } catch (const Json::exception&) {
+      throw VerifierFailed("the reply has no list of prompts");
+    }
   });
 }
 

@@ -21,12 +21,13 @@ namespace troupe {
 // Which verifier is run, and how.
 struct VerifierTarget {
   std::string function;                        // "MODULE:CALLABLE" or "FILE.py:CALLABLE"
+  std::string params = {};                     // of a whole task, which the function makes: JSON object; else empty
   std::string python;                          // the interpreter: a path, or a name in PATH
   std::chrono::milliseconds timeout{10'000};   // for one call
   std::chrono::milliseconds starting{60'000};  // for the start of the process, with the imports of the verifier
 };
 
-// The verifier of the config, which has one.
+// The verifier of the config, which has one: that of the task if task.verifier is task.name.
 VerifierTarget verifier_target(const TaskConfig& config);
 
 // One answer to score. The texts are UTF-8.
@@ -69,6 +70,10 @@ class VerifierProcess {
   // One verdict per item. The first call also waits for the start. Throws VerifierFailed; the process is killed then,
   // and every later call throws.
   std::vector<Verdict> score(std::span<const VerifierItem> items);
+
+  // Of a whole task: its prompts from index `first` on to `end` - 1, as JSON objects; fewer if it has no more. Blocks
+  // and throws as score().
+  std::vector<std::string> prompts(uint64_t first, uint64_t end);
 
   pid_t id() const { return child_.id(); }
 

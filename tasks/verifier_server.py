@@ -12,6 +12,9 @@ An error, and a failed answer, can have the lines of a traceback as "traceback".
 
 The parts are in the folder troupe_verifier_server. Three forms of callables are told apart by their parameters
 (forms.caller_of).
+
+With a third argument, a JSON object of parameters, the callable makes a whole task (tasks.task_of), which is asked for prompts too: the
+reply to {"id": N, "prompts": [FIRST, END]} is {"id": N, "prompts": [TEXT, ...]}, where each text is the JSON object of a prompt.
 """
 
 import importlib
@@ -29,6 +32,7 @@ sys.path = [_folder] + [path for path in sys.path if os.path.abspath(path) != _f
 sys.dont_write_bytecode = True
 from troupe_verifier_server.errors import Refused, text_of, traceback_of  # noqa: E402
 from troupe_verifier_server.forms import caller_of  # noqa: E402
+from troupe_verifier_server.tasks import prompts_between, task_of  # noqa: E402
 
 sys.dont_write_bytecode = _writes_bytecode
 sys.path.remove(_folder)
@@ -38,8 +42,8 @@ def failure(error):
     return {"error": text_of(error), "traceback": traceback_of(error)}
 
 
-def find_function(target):
-    """The callable that "module:name" or "path/file.py:name" refers to."""
+def find(target):
+    """What "module:name" or "path/file.py:name" refers to."""
     module_name, _, name = target.rpartition(":")
     if module_name.endswith(".py"):
         path = os.path.abspath(module_name)
@@ -58,19 +62,29 @@ def find_function(target):
         found = getattr(found, part, None)
     if found is None:
         raise Refused(f"{module_name} has no function {name}")
+    return found
+
+
+def find_function(target):
+    found, (module_name, _, name) = find(target), target.rpartition(":")
     if not callable(found) or inspect.isclass(found):
         kind = "a class" if inspect.isclass(found) else f"of type {type(found).__name__}"
         raise Refused(f"{name} in {module_name} is {kind}, expected a function or an object that can be called")
     return found
 
 
-def serve(connection, call):
+def reply_to(request, call, task):
+    if "prompts" in request:
+        return {"prompts": prompts_between(task, *request["prompts"])}
+    return {"scores": call(request["items"]) if request["items"] else []}
+
+
+def serve(connection, call, task):
     """Answers requests until the connection is closed."""
     for line in connection:
         request = json.loads(line)
-        items = request["items"]
         try:
-            reply = {"scores": call(items) if items else []}
+            reply = reply_to(request, call, task)
         except Exception as error:
             reply = failure(error)
         send(connection, {"id": request["id"], **reply})
@@ -87,12 +101,14 @@ def main():
     end = socket.socket(fileno=int(sys.argv[1]))
     end.set_inheritable(False)
     connection = end.makefile("rwb")
+    target, params, task = sys.argv[2], sys.argv[3:], None
     try:
-        call = caller_of(find_function(sys.argv[2]))
+        task = task_of(find(target), json.loads(params[0])) if params else None
+        call = task.score if task else caller_of(find_function(target))
     except Exception as error:
         return send(connection, failure(error))
     send(connection, {"ready": True})
-    serve(connection, call)
+    serve(connection, call, task)
 
 
 if __name__ == "__main__":

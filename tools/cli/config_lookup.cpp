@@ -18,6 +18,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
+#include "tasks/python_task.h"
 #include "tools/cli/built_in_configs.h"
 #include "tools/cli/train_command.h"
 #include "tools/cli/waiting_line.h"
@@ -92,6 +93,11 @@ RunConfig base_config() {
   const char* python = std::getenv("TROUPE_ENV_PYTHON");  // NOLINT(concurrency-mt-unsafe): nothing sets it
   if (python != nullptr && *python != '\0') config.env.python = config.task.python = python;
   return config;
+}
+
+// A task in Python scores the answers itself unless a verifier is given.
+void use_python_task(RunConfig& config) {
+  if (is_python_task(config.task) && config.task.verifier.empty()) config.task.verifier = config.task.name;
 }
 
 // Runs without Python keep the default, so that their config.json does not depend on how they were started.
@@ -325,8 +331,10 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
   if (!env.empty()) set_text(config, "env.id", env, "--env: ");
   for (const std::string& assignment : overrides) apply_override(config, assignment);
   if (seed) config.seed = *seed;
-  forget_unused_python(config);
-  forget_unused_python(of_file);
+  for (RunConfig* read : {&config, &of_file}) {
+    use_python_task(*read);
+    forget_unused_python(*read);
+  }
   if (config.name.empty() && has_file) name_after(config, path);
   if (config.name.empty()) set_text(config, "name", name_of_environment(env), "--env: name: ");
   const std::string mistake = mistake_in(config);
