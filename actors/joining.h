@@ -155,7 +155,8 @@ void joined(Self self, const std::string& member, const RunConfig& config) {
   taken_in(joining);
   joining.member = member;
   tell_news(joining, JoinNews::Kind::joined,
-            "joined " + config.name + " (" + config.env.id + ") at " + joining.run.text());
+            "joined " + config.name + " (" + (is_token_run(config) ? config.task.name : config.env.id) + ") at " +
+                joining.run.text());
 }
 
 // Asks the join server; `ok` gets its answer unless another attempt has begun.
