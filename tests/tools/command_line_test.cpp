@@ -69,6 +69,8 @@ TEST_CASE("command_line: the other commands that compute carry their values") {
   const EvalOptions eval = options_of<read_eval>({"r", "--episodes", "3", "--json"});
   CHECK((eval.run_dir == "r" && eval.episodes == 3 && eval.json && !eval.seed.has_value()));
   CHECK(options_of<read_play>({"r"}).episodes == 1);
+  const PlayOptions play = options_of<read_play>({"r", "--prompt", "3>", "--temperature", "0.5", "--episodes", "4"});
+  CHECK((play.prompt == "3>" && play.temperature == 0.5 && !play.greedy && play.episodes == 4));
   CHECK(options_of<read_bench>({"trainer", "--seconds", "0.5"}).seconds == 0.5);
   CHECK(options_of<read_bench>({"gae"}).seconds == 5);
 }

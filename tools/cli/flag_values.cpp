@@ -1,6 +1,7 @@
 #include "tools/cli/flag_values.h"
 
 #include <charconv>
+#include <optional>
 #include <system_error>
 
 #include "models/devices.h"
@@ -8,6 +9,17 @@
 #include "runtime/base/suggest.h"
 
 namespace troupe {
+
+namespace {
+
+std::optional<double> number_in(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
 
 void refuse_flag(std::string_view flag, const std::string& what) { throw ConfigError(std::string(flag) + ": " + what); }
 
@@ -32,11 +44,17 @@ uint64_t parse_seed(std::string_view flag, const std::string& text) {
 }
 
 double parse_seconds(std::string_view flag, const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > 3600)
+  const std::optional<double> value = number_in(text);
+  if (!value || !(*value > 0) || *value > 3600)
     refuse_flag(flag, '"' + printable(text) + "\" is not valid, expected a number of seconds in (0, 3600]");
-  return value;
+  return *value;
+}
+
+double parse_temperature(std::string_view flag, const std::string& text) {
+  const std::optional<double> value = number_in(text);
+  if (!value || !(*value >= 0.001) || *value > 100)
+    refuse_flag(flag, '"' + printable(text) + "\" is not valid, expected a number in [0.001, 100]");
+  return *value;
 }
 
 std::string parse_device(std::string_view flag, const std::string& text) {

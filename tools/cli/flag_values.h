@@ -24,6 +24,9 @@ uint64_t parse_seed(std::string_view flag, const std::string& text);
 // Seconds in (0, 3600], fractions included.
 double parse_seconds(std::string_view flag, const std::string& text);
 
+// A temperature of sampling, as generation.temperature accepts it.
+double parse_temperature(std::string_view flag, const std::string& text);
+
 // cpu, cuda or cuda:N.
 std::string parse_device(std::string_view flag, const std::string& text);
 

@@ -118,8 +118,14 @@ int run_play(const PlayOptions& options) try {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: threads inherit it
   const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
+  if (options.prompt && !is_token_run(run.context->config))
+    throw ConfigError("--prompt: " + printable(options.run_dir, 200) + " is not a token run; leave it out");
   if (is_token_run(run.context->config)) {
-    print_answers(*run.context, *run.weights, options.episodes);
+    if (options.prompt)
+      print_answers_to(*run.context, *run.weights,
+                       {*options.prompt, options.greedy, options.temperature, options.episodes});
+    else
+      print_answers(*run.context, *run.weights, options.episodes);
     return 0;
   }
   Screen screen;

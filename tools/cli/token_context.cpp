@@ -10,6 +10,7 @@
 #include "models/lm/lm_generator.h"
 #include "models/lm/lm_model.h"
 #include "models/lm/lm_weights.h"
+#include "runtime/base/errors.h"
 #include "runtime/base/output.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
@@ -33,6 +34,41 @@ AnswerTrainerOptions trainer_options(const RunConfig& config, const TokenRun& to
           .threads = static_cast<int>(config.trainer.threads)};
 }
 
+LmGeneratorOptions generator_options(const RunContext& context) {
+  const RunConfig& config = context.config;
+  return {.prompt_slots = config.generation.prompt_slots,
+          .prompt_tokens = context.tokens->prompt_tokens,
+          .answer_slots = config.generation.answer_slots,
+          .answer_tokens = context.tokens->answer_tokens,
+          .temperature = config.generation.temperature,
+          .threads = static_cast<int>(config.inference.threads)};
+}
+
+Generation generate(Generator& generator, const RunContext& context, GenerationRequest request) {
+  GenerationScheduler scheduler(generator, context.tokens->generation(context.config));
+  scheduler.add(std::move(request));
+  std::vector<Generation> done;
+  while (done.empty()) done = scheduler.step(generator, 0);
+  return std::move(done.front());
+}
+
+// The ids of a prompt of the user.
+std::vector<int32_t> ids_of(const RunContext& context, const std::string& text) {
+  const TokenRun& run = *context.tokens;
+  std::vector<int32_t> ids;
+  try {
+    ids = run.encode({.text = text, .truth = "", .demonstration = ""});
+  } catch (const ConfigError& refused) {
+    throw ConfigError(std::string("--prompt: ") + refused.what());
+  }
+  const int64_t most = context.language_model->shape.max_positions - run.answer_tokens;
+  if (ids.empty() || static_cast<int64_t>(ids.size()) > most)
+    throw ConfigError("--prompt: has " + std::to_string(ids.size()) + " tokens, expected 1 to " + std::to_string(most) +
+                      ", because an answer may have " + std::to_string(run.answer_tokens) + " and the model has " +
+                      std::to_string(context.language_model->shape.max_positions) + " positions");
+  return ids;
+}
+
 std::string verdict_on(const Score& score) {
   if (score.scored == Scored::failed) return "  (no score: " + printable(score.problem, 200) + ')';
   if (score.scored == Scored::none) return "  (no score)";
@@ -52,12 +88,7 @@ void add_generators(RunContext& context) {
   const RunConfig& config = context.config;
   const std::shared_ptr<const LmModel> model = model_of(config, *context.tokens);
   context.language_model = model;
-  const LmGeneratorOptions options{.prompt_slots = config.generation.prompt_slots,
-                                   .prompt_tokens = context.tokens->prompt_tokens,
-                                   .answer_slots = config.generation.answer_slots,
-                                   .answer_tokens = context.tokens->answer_tokens,
-                                   .temperature = config.generation.temperature,
-                                   .threads = static_cast<int>(config.inference.threads)};
+  const LmGeneratorOptions options = generator_options(context);
   context.signature = std::make_shared<const Signature>(lm_signature(*model));
   context.make_generator = [model, options] { return make_lm_generator(*model, options); };
 }
@@ -72,14 +103,32 @@ void print_answers(const RunContext& context, const WeightSnapshot& weights, int
   const std::shared_ptr<Scorer> scorer = kind_of(context).make_scorers(context).at(0);
   generator->load(weights);
   for (const Prompt& prompt : run.task->held_out(derive_key(context.config.seed, "play"), count)) {
-    GenerationScheduler scheduler(*generator, run.generation(context.config));
-    scheduler.add(
+    const Generation done = generate(
+        *generator, context,
         {.ticket = 0, .prompt = run.encode(prompt), .max_tokens = run.answer_tokens, .keys = {0}, .greedy = true});
-    std::vector<Generation> done;
-    while (done.empty()) done = scheduler.step(*generator, 0);
-    const std::string answer = run.decode(done.front().answers.front().tokens);
+    const std::string answer = run.decode(done.answers.front().tokens);
     std::cout << printable(prompt.text, std::string::npos) << ' ' << printable(answer, std::string::npos)
               << verdict_on(scorer->score(prompt, std::span(&answer, 1)).at(0)) << '\n'
+              << std::flush;
+  }
+}
+
+void print_answers_to(const RunContext& context, const WeightSnapshot& weights, const PromptOfUser& prompt) {
+  const TokenRun& run = *context.tokens;
+  const std::vector<int32_t> ids = ids_of(context, prompt.text);
+  LmGeneratorOptions options = generator_options(context);
+  options.prompt_tokens = static_cast<int64_t>(ids.size());
+  options.temperature = prompt.temperature.value_or(options.temperature);
+  const std::unique_ptr<Generator> generator = make_lm_generator(*context.language_model, options);
+  generator->load(weights);
+  for (int64_t i = 0; i < prompt.answers; ++i) {
+    const uint64_t key = derive_key(context.config.seed, "play", static_cast<uint64_t>(i));
+    const Generation done =
+        generate(*generator, context,
+                 {.ticket = 0, .prompt = ids, .max_tokens = run.answer_tokens, .keys = {key}, .greedy = prompt.greedy});
+    const GeneratedAnswer& answer = done.answers.front();
+    std::cout << printable(run.decode(answer.tokens), std::string::npos)
+              << (answer.finish == Finish::length ? "  (cut off)" : "") << '\n'
               << std::flush;
   }
 }
