@@ -57,6 +57,11 @@ bool is_number(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 
 
 }  // namespace
 
+bool is_hf_folder(const Disk& disk, const std::string& folder) {
+  return disk.exists(folder + "/config.json") &&
+         (disk.exists(folder + '/' + kWeights) || disk.exists(folder + '/' + kIndex));
+}
+
 void HfFolder::refuse(const std::string& what) const { throw ConfigError(setting_ + ": " + what); }
 
 HfFolder::HfFolder(const Disk& disk, const std::string& folder, const std::string& setting)

@@ -16,6 +16,9 @@
 
 namespace troupe {
 
+// Whether the folder has a config.json and weights beside it. So it is not the folder of a run.
+bool is_hf_folder(const Disk& disk, const std::string& folder);
+
 class HfFolder {
  public:
   // Reads config.json and the headers of all shards, and checks that the tensors are those of the shape: none missing,

@@ -2,6 +2,7 @@
 // and inference in other processes.
 #include <signal.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -297,4 +298,33 @@ TEST_CASE("token run: workers and inference in other processes are killed and re
   // The last one may still be joining when the run ends, and is then refused.
   CHECK(worker->wait().has_value());
   CHECK(inference->wait().has_value());
+}
+
+TEST_CASE("token run: a new run begins with the weights of another one, and with a folder of transformers") {
+  const TempFolder former, folders[3];
+  const std::string first = former / "run", exported = former / "hf";
+  REQUIRE(CommandLine(token_train_line(former.path(), set({"stop.updates=2"}))).exit_code == 0);
+  REQUIRE(CommandLine({"troupe", "export", first, "--hf", exported}).exit_code == 0);
+  for (const size_t i : {0, 1}) {
+    const std::string source = i == 0 ? first : exported;
+    const Words line = token_train_line(folders[i].path(), set({"stop.updates=1"}));
+    const CommandLine begun(line + Words{"--init-from", source});
+    CHECK_MESSAGE(begun.exit_code == 0, begun.err);
+    CHECK(has(begun.out, "beginning with the weights of " + source));
+    CHECK(CommandLine(line).exit_code == 0);  // the run is finished
+  }
+  check_refused(token_train_line(folders[2].path(), set({"model.decoder.hidden_size=16", "stop.updates=1"})) +
+                    Words{"--init-from", first},
+                "--init-from: " + first);
+}
+
+TEST_CASE("token run: play answers a prompt of the user") {
+  const TempFolder folder;
+  REQUIRE(CommandLine(token_train_line(folder.path(), set({"stop.updates=1"}))).exit_code == 0);
+  const Words play = {"troupe", "play", folder / "run", "--prompt"};
+  const CommandLine greedy(play + Words{"12>", "--greedy"}), samples(play + Words{"12>", "--episodes", "3"});
+  CHECK_MESSAGE(greedy.exit_code == 0, greedy.err);
+  CHECK(std::ranges::count(greedy.out, '\n') == 1);
+  CHECK(std::ranges::count(samples.out, '\n') == 3);
+  check_refused(play + Words{"no digits"}, "--prompt: text: character 0 \"n\"");
 }

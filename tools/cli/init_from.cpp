@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "actors/config/config.h"
+#include "models/lm/hf_folder.h"
+#include "models/lm/lm_weights.h"
+#include "models/lm/peft_folder.h"
 #include "models/networks/model_meaning.h"
 #include "models/weights/initial_weights.h"
 #include "models/weights/model_weights.h"
@@ -163,6 +166,20 @@ Found find_weights(const std::string& path) {
   return {std::move(contents.tensors), path, config};
 }
 
+// A folder with a language model as transformers, or with adapters as PEFT writes it; nothing for another path.
+std::optional<Found> find_language_model(const std::string& path, const InitTarget& target) {
+  const Disk& disk = posix_disk();
+  if (is_peft_folder(disk, path)) {
+    const LoraConfig lora = lora_from_config(target.model.lora, "model.lora");
+    return Found{read_peft_adapters(disk, path, lora, *target.language_model), path + "/adapter_model.safetensors", {}};
+  }
+  if (!is_hf_folder(disk, path)) return std::nullopt;
+  const HfFolder folder(disk, path, kFlag);
+  WeightBlock weights(lm_signature(folder.shape()));
+  folder.read([&](const std::string& name) { return weights.floats(name); });
+  return Found{weights.save(), path, {}};
+}
+
 // Nothing if this program does not have the environment.
 std::optional<EnvSpec> environment_if_known(const RunConfig& config) {
   try {
@@ -172,12 +189,13 @@ std::optional<EnvSpec> environment_if_known(const RunConfig& config) {
   }
 }
 
-void check_fit(const Found& found, const ModelConfig& model, const EnvSpec& env) {
+void check_fit(const Found& found, const InitTarget& target) {
   try {
-    check_initial_weights(model_signature(model, env), found.tensors);
+    if (target.language_model != nullptr) return check_initial_weights(*target.language_model, found.tensors);
+    check_initial_weights(model_signature(target.model, target.env), found.tensors);
     if (!found.config) return;
-    if (const auto of_source = environment_if_known(*found.config)) require_same_observations(*of_source, env);
-    require_same_meaning(found.config->model, model, env);
+    if (const auto of_source = environment_if_known(*found.config)) require_same_observations(*of_source, target.env);
+    require_same_meaning(found.config->model, target.model, target.env);
   } catch (const ConfigError& misfit) {
     throw ConfigError(printable(found.file, kShownPath) + ": " + misfit.what());
   }
@@ -201,18 +219,20 @@ InitialWeights read_kept(const std::string& run, const Source& source) {
 
 // Checks that the kept weights fit the model. The settings of a run that was killed before its first update may have
 // changed since it began.
-void check_kept(const InitialWeights& kept, const std::string& run, const ModelConfig& model, const EnvSpec& env) {
+void check_kept(const InitialWeights& kept, const std::string& run, const InitTarget& target) {
   const Found found{kept.tensors, run + kInitFile, config_in(run)};
   try {
-    check_fit(found, model, env);
+    check_fit(found, target);
   } catch (const ConfigError& misfit) {
     throw ConfigError(std::string(misfit.what()) + kInsteadOfKept);
   }
 }
 
-InitialWeights weights_of(const std::string& init_from, const ModelConfig& model, const EnvSpec& env) {
-  Found found = find_weights(trimmed(init_from));
-  check_fit(found, model, env);
+InitialWeights weights_of(const std::string& init_from, const InitTarget& target) {
+  const std::string path = trimmed(init_from);
+  std::optional<Found> of_folder = target.language_model != nullptr ? find_language_model(path, target) : std::nullopt;
+  Found found = of_folder ? std::move(*of_folder) : find_weights(path);
+  check_fit(found, target);
   const std::string checksum = checksum_text(found.tensors);
   return {std::move(found.tensors),
           {{"format", "pt"},
@@ -224,10 +244,10 @@ InitialWeights weights_of(const std::string& init_from, const ModelConfig& model
 
 // Reads the weights from `init_from` again, because the copy that the run keeps is damaged or missing.
 InitialWeights weights_again(const std::string& init_from, const Source& source, const std::string& damage,
-                             const ModelConfig& model, const EnvSpec& env) {
+                             const InitTarget& target) {
   InitialWeights again;
   try {
-    again = weights_of(init_from, model, env);
+    again = weights_of(init_from, target);
   } catch (const std::runtime_error& refused) {
     throw ConfigError(damage + ", and it cannot be written again: " + kFlag + ": " + refused.what());
   }
@@ -261,13 +281,13 @@ std::vector<uint64_t> checkpoints_of(const std::string& run) {
 // Checks the weights that a run keeps, if it began from `source` and has not trained yet. Returns the weights whose
 // copy must be written again, if any.
 std::optional<InitialWeights> check_source(const Source& source, const std::string& init_from, const std::string& run,
-                                           const ModelConfig& model, const EnvSpec& env) {
+                                           const InitTarget& target) {
   InitialWeights kept;
   try {
     kept = read_kept(run, source);
   } catch (const ConfigError& damage) {
     const bool saved = !checkpoints_of(run).empty();
-    if (!init_from.empty() && !saved) return weights_again(init_from, source, damage.what(), model, env);
+    if (!init_from.empty() && !saved) return weights_again(init_from, source, damage.what(), target);
     const std::string given = value_of(source, kGiven);
     throw ConfigError(damage.what() +
                       (given.empty() || saved
@@ -275,26 +295,27 @@ std::optional<InitialWeights> check_source(const Source& source, const std::stri
                            : "; restore it, give --init-from " + printable(given, kShownPath) + " again") +
                       ", or use another run folder");
   }
-  check_kept(kept, run, model, env);
+  check_kept(kept, run, target);
   return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
-                                             const ModelConfig& model, const EnvSpec& env) {
+                                             const InitTarget& target) {
   const std::vector<uint64_t> saved = checkpoints_of(run);
   const bool trained = !saved.empty() && saved.back() > 0;
   if (init_from.empty() && trained) return std::nullopt;
   const std::optional<Source> source = read_initial_source(posix_disk(), run);
   if (source && (init_from.empty() || began_from(*source, init_from)))
-    return trained ? std::nullopt : check_source(*source, init_from, run, model, env);
+    return trained ? std::nullopt : check_source(*source, init_from, run, target);
   if (init_from.empty()) return std::nullopt;
   if (!saved.empty()) refuse_other_source(init_from, run, source);
   try {
-    return weights_of(init_from, model, env);
+    return weights_of(init_from, target);
   } catch (const std::runtime_error& refused) {
-    throw ConfigError(std::string(kFlag) + ": " + refused.what());
+    const std::string begin = std::string(kFlag) + ": ", what = refused.what();
+    throw ConfigError(what.starts_with(begin) ? what : begin + what);
   }
 }
 

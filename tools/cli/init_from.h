@@ -8,20 +8,29 @@
 #include "envs/env.h"
 #include "models/networks/model_config.h"
 #include "runtime/run_folder/safetensors.h"
+#include "runtime/weights/weights.h"
 
 namespace troupe {
 
 // The weights with which a run begins. Their metadata names their source, so that the same command can resume the run.
 using InitialWeights = Safetensors;
 
-// The weights in `init_from`, for a run in the folder `run` with the model `model` for `env`. `init_from` is a run
-// folder (its newest checkpoint), RUN/checkpoints/best, RUN/checkpoints/150, the folder of a checkpoint, or a
-// .safetensors file. Nothing when `init_from` is empty or the run began with it: then it is not read again, unless the
-// copy that the run keeps is damaged or missing before the first update. Throws ConfigError that begins with
+// The model that begins with the weights.
+struct InitTarget {
+  const ModelConfig& model;
+  const EnvSpec& env;
+  const Signature* language_model = nullptr;  // of a token run: what a checkpoint of its model has
+};
+
+// The weights in `init_from`, for a run in the folder `run`. `init_from` is a run folder (its newest checkpoint),
+// RUN/checkpoints/best, RUN/checkpoints/150, the folder of a checkpoint, or a .safetensors file; for a token run also a
+// folder with a model as transformers, or with adapters as PEFT writes it. Nothing when `init_from` is empty or the run
+// began with it: then it is not read again, unless the copy that the run keeps is damaged or missing before the first
+// update. Throws ConfigError that begins with
 // --init-from: the source does not exist or cannot be used, a tensor does not fit or had another meaning in the run
 // that trained it, or the run has checkpoints and began with other weights.
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,
-                                             const ModelConfig& model, const EnvSpec& env);
+                                             const InitTarget& target);
 
 // For a run in which recovery found a checkpoint, one that a killed process was replacing. Throws the ConfigError that
 // read_init_from() throws for a run with checkpoints.

@@ -282,10 +282,9 @@ int begin_and_train(Start& run) {
                      .network_config = config.network},
                     register_messages);
   const std::string path = run_folder_of(run.options, config);
-  if (run.context->tokens && !run.options.init_from.empty())
-    throw ConfigError("--init-from: cannot be used in token runs yet; remove it");
   const std::optional<InitialWeights> initial =
-      read_init_from(run.options.init_from, path, config.model, run.context->spec);
+      read_init_from(run.options.init_from, path,
+                     {config.model, run.context->spec, run.context->tokens ? run.context->signature.get() : nullptr});
   std::optional<JoinListener> listener;
   uint16_t taken_port = 0;
   if (!config.deterministic)

@@ -60,9 +60,11 @@ inline TrainOptions read_train(Flags& flags) {
       "--run", kFolderType, options.run_dir, folder,
       "folder of the run; if it holds a run with these settings, that run is resumed. NAME is the setting name, or "
       "else that of the config file, or without one of the environment (default: runs/NAME)");
-  flags.option("--init-from", "RUN|FILE", options.init_from, path,
-               "begin a new run with the weights of another one: a run's folder (its newest checkpoint), "
-               "RUN/checkpoints/best or RUN/checkpoints/NUMBER, or a .safetensors file");
+  flags.option(
+      "--init-from", "RUN|FILE", options.init_from, path,
+      "begin a new run with the weights of another one: a run's folder (its newest checkpoint), "
+      "RUN/checkpoints/best or RUN/checkpoints/NUMBER, or a .safetensors file; for a token run also a folder of "
+      "transformers or, with model.lora, of PEFT");
   flags.option("--seed", "N", options.seed, parse_seed, "seed of the run (default: the config's)");
   add_overrides(flags, options.overrides);
   flags.option(
@@ -103,9 +105,9 @@ inline void check_train(const TrainOptions& options) {
   if (config.deterministic) require_no_addresses(options);
   require_room_for_folder(options, config);
   const EnvSpec env = environment_of(config);
-  // troupe-learn reads them again, and then warns of checkpoints that it skips.
+  // troupe-learn reads them again, and then warns of checkpoints that it skips. It alone has the model of a token run.
   open_log(nullptr, {.to_stderr = false});
-  read_init_from(options.init_from, run_folder_of(options, config), config.model, env);
+  if (!is_token_run(config)) read_init_from(options.init_from, run_folder_of(options, config), {config.model, env});
   close_log();
   const Machine machine = Machine::here();
   const std::string shortage = memory_shortage(config, env, machine);

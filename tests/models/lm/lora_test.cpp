@@ -8,8 +8,10 @@
 #include "models/decoder/token_log_probs.h"
 #include "models/lm/hf_export.h"
 #include "models/lm/lm_weights.h"
+#include "models/lm/peft_folder.h"
 #include "runtime/base/errors.h"
 #include "tests/models/lm/lora_models.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -188,4 +190,39 @@ TEST_CASE("lora: settings are read, and wrong ones refused with both values") {
         "up_proj, down_proj");
   CHECK(refusal(R"({"rank": 2, "targets": ["q_proj", "q_proj"]})") ==
         "model.lora.targets: \"q_proj\", expected each layer once");
+}
+
+TEST_CASE("lora: adapters in a folder of PEFT are read again, and others are refused with both values") {
+  const TempFolder folder;
+  LmModel model = lora_model(tiny_shape(LmFamily::llama, 2), 2, 4.0);
+  WeightBlock adapters(lm_signature(model));
+  fill_adapters(model, adapters, 3);
+  const std::map<std::string, Array> written = adapters.save();
+  write_peft_adapters(posix_disk(), folder.path(), model, written);
+  REQUIRE(is_peft_folder(posix_disk(), folder.path()));
+  const auto read = [&](const LoraConfig& lora) {
+    return read_peft_adapters(posix_disk(), folder.path(), lora, *adapters.signature());
+  };
+  const std::map<std::string, Array> again = read(model.lora);
+  CHECK(again.size() == written.size());
+  for (const auto& [name, array] : written) CHECK_MESSAGE(again.at(name) == array, name);
+  const auto refusal = [&](auto change) -> std::string {
+    LoraConfig other = model.lora;
+    change(other);
+    try {
+      read(other);
+    } catch (const ConfigError& error) {
+      return std::string(error.what()).substr(folder.path().size());
+    }
+    return "accepted";
+  };
+  CHECK(refusal([](LoraConfig& lora) { lora.alpha = 8; }) ==
+        "/adapter_config.json: lora_alpha is 4.0, expected 8.0, the alpha of model.lora");
+  CHECK(refusal([](LoraConfig& lora) { lora.rank = 3; }) ==
+        "/adapter_config.json: r is 2, expected 3, the rank of model.lora");
+  CHECK(refusal([](LoraConfig& lora) {
+          lora.targets[0] = false;
+        }).starts_with("/adapter_config.json: target_modules is "));
+  CHECK(refusal([](LoraConfig& lora) { lora.rank = 0; }) ==
+        "/adapter_config.json: has adapters, but the run has none; set model.lora");
 }
