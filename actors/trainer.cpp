@@ -38,10 +38,11 @@ double progress(TrainerSelf self) {
   return run_progress(st.context->config.stop, st.env_steps, st.version.number, time_used(self));
 }
 
-// Why training must end now; empty if it continues.
+// Why training must end now; empty if it continues. Not during a warm-up.
 std::string limit_reached(TrainerSelf self) {
   auto& st = self->state;
   const StopConfig& stop = st.context->config.stop;
+  if (stop.after_warmup) return "stop.after_warmup reached";
   if (stop.updates > 0 && st.version.number >= static_cast<uint64_t>(stop.updates)) return "stop.updates reached";
   if (stop.env_steps > 0 && st.env_steps >= static_cast<uint64_t>(stop.env_steps)) return "stop.env_steps reached";
   if (stop.seconds > 0 && elapsed(self) >= stop.seconds) return kTimeIsUp;

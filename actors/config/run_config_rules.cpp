@@ -187,7 +187,7 @@ int64_t most_updates(const RunConfig& c) {
 
 void check_stop(const RunConfig& c) {
   const StopConfig& s = c.stop;
-  if (s.env_steps == 0 && s.updates == 0 && s.seconds == 0)
+  if (s.env_steps == 0 && s.updates == 0 && s.seconds == 0 && !s.after_warmup)
     throw ConfigError("stop.env_steps: 0, with stop.updates 0 and stop.seconds 0, never ends the run; set one of them");
   if (s.env_steps > 0 && s.env_steps < c.trainer.super_batch)
     refuse("stop.env_steps", s.env_steps,

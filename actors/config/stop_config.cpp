@@ -13,6 +13,8 @@ void describe(StopConfig& c, Fields& fields) {
   s.add(c.eval_return, "eval_return", between(-1e12, 1e12),
         "the run ends when an evaluation during training reaches this mean return (token runs: share of right "
         "answers); 0 = off");
+  s.add(c.after_warmup, "after_warmup", anything(),
+        "token runs: the run ends when its warm-up is over, before the first update");
 }
 
 }  // namespace troupe

@@ -12,6 +12,7 @@ struct StopConfig {
   int64_t updates = 0;          // 0 = no limit
   double seconds = 0.0;         // 0 = no limit
   double eval_return = 0.0;     // stop when an evaluation during training reaches this mean return; 0 = off
+  bool after_warmup = false;    // token runs: stop when the warm-up is over
   friend bool operator==(const StopConfig&, const StopConfig&) = default;
 };
 

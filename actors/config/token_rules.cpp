@@ -34,6 +34,7 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   unused("generation.prefill_tokens", c.generation.prefill_tokens, d.generation.prefill_tokens);
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
   unused("warmup.steps", c.warmup.steps, d.warmup.steps);
+  unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
 }
 
 // Throws if a setting of verifiers differs from its default although there is none, or if the run cannot have one.
@@ -105,6 +106,8 @@ void check_token_settings(const RunConfig& config) {
   check_verifier(config, defaults.task);
   if (!is_token_run(config)) return check_without_tokens(config, defaults);
   check_without_environment(config, defaults);
+  require_effect("stop.after_warmup", config.stop.after_warmup, false, config.warmup.steps > 0, "warmup.steps 0",
+                 "set warmup.steps");
   const int64_t answers = config.generation.answers;
   if (config.trainer.super_batch % answers != 0)
     refuse_setting("trainer.super_batch", config.trainer.super_batch,

@@ -328,3 +328,18 @@ TEST_CASE("token run: play answers a prompt of the user") {
   CHECK(std::ranges::count(samples.out, '\n') == 3);
   check_refused(play + Words{"no digits"}, "--prompt: text: character 0 \"n\"");
 }
+
+TEST_CASE("token run: warmup ends with the warm-up, and train goes on with the run") {
+  const TempFolder folder;
+  Words line = token_train_line(folder.path(), set({"warmup.steps=3", "warmup.pass_at_1=0", "stop.updates=1"}));
+  const Words train = line;
+  line[1] = "warmup";
+  const CommandLine first(line);
+  CHECK_MESSAGE(first.exit_code == 0, first.err);
+  CHECK(has(first.out, "stop.after_warmup reached"));
+  CHECK(Json::parse(text_of(folder / "run/summary.json")).at("updates") == 0);
+  CHECK(has(CommandLine(line).out, "the warm-up of this run is over"));
+  const CommandLine more(train);
+  CHECK_MESSAGE(more.exit_code == 0, more.err);
+  CHECK(Json::parse(text_of(folder / "run/summary.json")).at("updates") == 1);
+}

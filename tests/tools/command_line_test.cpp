@@ -10,6 +10,7 @@
 #include "tools/cli/inference_command.h"
 #include "tools/cli/play_command.h"
 #include "tools/cli/train_command.h"
+#include "tools/cli/warmup_command.h"
 
 using namespace troupe;
 
@@ -68,6 +69,8 @@ TEST_CASE("command_line: the other commands that compute carry their values") {
   CHECK(!options_of<read_eval>({"r"}).episodes.has_value());
   const EvalOptions eval = options_of<read_eval>({"r", "--episodes", "3", "--json"});
   CHECK((eval.run_dir == "r" && eval.episodes == 3 && eval.json && !eval.seed.has_value()));
+  CHECK(options_of<read_warmup>({"c", "--set", "warmup.steps=5"}).overrides ==
+        Words{"warmup.steps=5", "stop.after_warmup=true"});
   CHECK(options_of<read_play>({"r"}).episodes == 1);
   const PlayOptions play = options_of<read_play>({"r", "--prompt", "3>", "--temperature", "0.5", "--episodes", "4"});
   CHECK((play.prompt == "3>" && play.temperature == 0.5 && !play.greedy && play.episodes == 4));
@@ -113,7 +116,7 @@ Words commands_done_by(std::string_view program) {
 }
 
 TEST_CASE("command_line: other programs run the commands that compute, and those that measure or test troupe") {
-  CHECK(commands_done_by("troupe-learn") == Words{"train", "inference", "eval", "play"});
+  CHECK(commands_done_by("troupe-learn") == Words{"train", "warmup", "inference", "eval", "play"});
   CHECK(commands_done_by("troupe-bench") == Words{"bench", "simulate"});
 }
 

@@ -6,12 +6,14 @@
 #include "tools/cli/play_command.h"
 #include "tools/cli/simulate_command.h"
 #include "tools/cli/train_command.h"
+#include "tools/cli/warmup_command.h"
 
 namespace troupe {
 
 // One line per command, in the order of the help: those for maintainers last.
 #define TROUPE_COMMANDS(line) \
   line(train_command);        \
+  line(warmup_command);       \
   line(worker_command);       \
   line(inference_command);    \
   line(node_command);         \

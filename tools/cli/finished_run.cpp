@@ -77,6 +77,9 @@ FailedEvaluations failed_evaluations(const RunFolder& folder, const FailedEvalua
 
 std::string finished_line(const RunFolder& folder, const RunConfig& config, const ReplayStart& start) {
   const uint64_t updates = start.version.number;
+  if (config.stop.after_warmup && start.warmup.complete && !config.deterministic && ended_normally(folder, updates))
+    return folder.path() + ": the warm-up of this run is over; to train further, run `troupe train` with it and " +
+           "--set stop.after_warmup=false";
   const auto by_updates = static_cast<uint64_t>(config.stop.updates),
              by_steps = static_cast<uint64_t>(config.stop.env_steps);
   const bool updates_reached = by_updates > 0 && updates >= by_updates;

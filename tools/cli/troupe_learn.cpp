@@ -5,6 +5,7 @@
 #include "tools/cli/play_command.h"
 #include "tools/cli/second_program.h"
 #include "tools/cli/train_command.h"
+#include "tools/cli/warmup_command.h"
 
 namespace troupe {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 std::vector<Command> learning_commands() {
   std::vector<Command> commands;
   commands.push_back(done<read_train, run_train>(train_command()));
+  commands.push_back(done<read_warmup, run_train>(warmup_command()));
   commands.push_back(done<read_inference, run_inference>(inference_command()));
   commands.push_back(done<read_eval, run_eval>(eval_command()));
   commands.push_back(done<read_play, run_play>(play_command()));

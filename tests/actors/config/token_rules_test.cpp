@@ -60,6 +60,11 @@ TEST_CASE("token_rules: a token run refuses the settings of environments, and th
   CHECK(error_without({"generation.answers=4"})
             .starts_with("generation.answers: 4 has no effect with model.kind \"mlp\"; set model.kind to \"decoder\""));
   CHECK(error_without({"task.name=sort"}).starts_with("task.name: \"sort\" has no effect with model.kind \"mlp\""));
+  CHECK(
+      error_without({"stop.after_warmup=true"}).starts_with("stop.after_warmup: true has no effect with model.kind "));
+  CHECK(error_with({"stop.after_warmup=true"}).starts_with(
+        "stop.after_warmup: true has no effect with warmup.steps 0; set warmup.steps");
+  CHECK(error_with({"stop.after_warmup=true", "warmup.steps=5", "stop.updates=0", "stop.env_steps=0"}) == "");
   CHECK(error_without({"warmup.steps=5"}).starts_with("warmup.steps: 5 has no effect with model.kind \"mlp\""));
 }
 
