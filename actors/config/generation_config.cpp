@@ -11,6 +11,8 @@ void describe(GenerationConfig& c, Fields& fields) {
         {.elsewhere = kWords<"max_completion_length", "max_response_length", "max_new_tokens", "response_length">});
   s.add(c.temperature, "temperature", between(0.001, 100),
         "temperature at which answers are sampled; log-probabilities are those at this temperature");
+  s.add(c.stop, "stop", matching(R"(^[^\x00]{0,200}$)", "a text of at most 200 bytes"),
+        "an answer ends when it has this text, which is left out when it is scored; empty = at end tokens alone");
   s.add(c.prompt_slots, "prompt_slots", between(1, 65536), "prompts that one inference actor works on at a time");
   s.add(c.answer_slots, "answer_slots", between(1, 65536), "answers that one inference actor works on at a time",
         {.elsewhere = kWords<"max_num_seqs">});

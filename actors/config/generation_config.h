@@ -3,6 +3,7 @@
 // values; any thread.
 
 #include <cstdint>
+#include <string>
 
 #include "runtime/config/fields.h"
 
@@ -12,6 +13,7 @@ struct GenerationConfig {
   int64_t answers = 8;     // to each prompt
   int64_t max_tokens = 0;  // of an answer, its end token included; 0 = the longest right answer of the task
   double temperature = 1.0;
+  std::string stop;              // an answer ends when it has this text; empty = none
   int64_t prompt_slots = 32;     // prompts that one inference actor works on at the same time
   int64_t answer_slots = 128;    // answers likewise
   int64_t prefill_tokens = 512;  // most tokens of prompts in one step

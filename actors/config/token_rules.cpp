@@ -28,6 +28,7 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   unused("tokenizer.alphabet", c.tokenizer.alphabet, d.tokenizer.alphabet);
   unused("generation.answers", c.generation.answers, d.generation.answers);
   unused("generation.max_tokens", c.generation.max_tokens, d.generation.max_tokens);
+  unused("generation.stop", c.generation.stop, d.generation.stop);
   unused("generation.temperature", c.generation.temperature, d.generation.temperature);
   unused("generation.prompt_slots", c.generation.prompt_slots, d.generation.prompt_slots);
   unused("generation.answer_slots", c.generation.answer_slots, d.generation.answer_slots);

@@ -12,6 +12,7 @@ namespace troupe {
 enum class Finish : uint8_t {
   stop = 0,    // it gave an end token, which is the last of its tokens
   length = 1,  // it reached the largest number of tokens
+  text = 2,    // it has the text generation.stop, completed by the last of its tokens
 };
 
 struct Answers {

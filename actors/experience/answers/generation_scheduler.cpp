@@ -34,6 +34,15 @@ bool GenerationScheduler::ends(int32_t token) const {
   return std::ranges::find(options_.end_tokens, token) != options_.end_tokens.end();
 }
 
+// Whether the last token completes the stop text. A token has at least one byte, except for special ones, so that the
+// text is in the last tokens.
+bool GenerationScheduler::has_stop(std::span<const int32_t> answer) const {
+  constexpr size_t kSpecial = 16;  // as many of them may be in between
+  if (options_.stop.empty()) return false;
+  const size_t count = std::min(answer.size(), options_.stop.size() + kSpecial);
+  return options_.text_of(answer.last(count)).find(options_.stop) != std::string::npos;
+}
+
 void GenerationScheduler::release(Active& active) {
   free_prompts_.push_back(active.slot);
   for (Answer& answer : active.answers) {
@@ -117,6 +126,8 @@ void GenerationScheduler::append(Answer& answer, const GenerationRequest& reques
   answer.result.version.push_back(version);
   if (ends(drawn.token))
     answer.result.finish = Finish::stop;
+  else if (has_stop(answer.result.tokens))
+    answer.result.finish = Finish::text;
   else if (static_cast<int64_t>(answer.result.tokens.size()) == request.max_tokens)
     answer.result.finish = Finish::length;
   else

@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "models/experience/answers.h"
@@ -16,6 +19,9 @@ namespace troupe {
 struct GenerationOptions {
   int64_t prefill_tokens = 256;     // most tokens of prompts in one step; at least 1
   std::vector<int32_t> end_tokens;  // an answer ends with the first of these
+  std::string stop = {};            // or when it has this text, if there is one
+  // The text of tokens; only for `stop`.
+  std::function<std::string(std::span<const int32_t>)> text_of = {};
 };
 
 // Some answers to one prompt.
@@ -85,6 +91,7 @@ class GenerationScheduler {
   void append(Answer& answer, const GenerationRequest& request, const DrawnToken& drawn, uint64_t version);
   void release(Active& active);
   bool ends(int32_t token) const;
+  bool has_stop(std::span<const int32_t> answer) const;
 
   GenerationOptions options_;
   std::deque<GenerationRequest> waiting_;

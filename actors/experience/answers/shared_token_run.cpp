@@ -1,10 +1,10 @@
 #include "actors/experience/answers/shared_token_run.h"
 
 #include <filesystem>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/mutex.h"
 #include "text/make_tokenizer.h"
 
 namespace troupe {
@@ -13,10 +13,10 @@ namespace {
 
 // Size of a file and time of its last change; 0 without the file.
 using FileStamp = std::pair<uintmax_t, std::filesystem::file_time_type>;
-using Settings = std::tuple<TaskConfig, TokenizerConfig, int64_t>;
+using Settings = std::tuple<TaskConfig, TokenizerConfig, int64_t, std::string>;
 
 struct Last {
-  std::mutex mutex;
+  Mutex mutex;
   std::shared_ptr<const TokenRun> run;
   Settings settings;
   std::vector<FileStamp> stamps;
@@ -46,8 +46,8 @@ std::vector<FileStamp> stamps_of(const TokenRun& run, const TokenizerConfig& tok
 
 std::shared_ptr<const TokenRun> shared_token_run(const RunConfig& config) {
   Last& kept = last();
-  const std::lock_guard lock(kept.mutex);
-  const Settings settings(config.task, config.tokenizer, config.generation.max_tokens);
+  const MutexLock lock(kept.mutex);
+  const Settings settings(config.task, config.tokenizer, config.generation.max_tokens, config.generation.stop);
   if (kept.run && kept.settings == settings && kept.stamps == stamps_of(*kept.run, config.tokenizer)) return kept.run;
   kept.run = nullptr;
   kept.run = make_token_run(config);
@@ -60,7 +60,7 @@ std::shared_ptr<const TokenRun> without_prompts(const TokenRun& run) {
   auto copy = std::make_shared<TokenRun>(run);
   copy->task = nullptr;
   Last& kept = last();
-  const std::lock_guard lock(kept.mutex);
+  const MutexLock lock(kept.mutex);
   kept.run = nullptr;
   return copy;
 }

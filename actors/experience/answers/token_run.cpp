@@ -56,6 +56,8 @@ size_t fewest_tokens(const TokenRun& run, const std::string& answer) {
 std::string problem_of(const TokenRun& run, const std::string& what, const std::string& answer) {
   const std::vector<int32_t> ids = run.tokenizer->encode(answer);
   const std::string all = run.tokenizer->decode(ids), shown = "its " + what + " \"" + printable(answer) + '"';
+  if (!run.stop.empty() && answer.find(run.stop) != std::string::npos)
+    return shown + " has the text of generation.stop, which ends an answer";
   if (run.decode(ids) != all) return shown + " has a special token, which is left out of answers";
   if (all != answer && all != nfc(answer))
     return shown + " becomes \"" + printable(all) + "\" with the tokens of the tokenizer";
@@ -103,11 +105,18 @@ std::vector<int32_t> TokenRun::encode(const Prompt& prompt) const {
 }
 
 std::string TokenRun::decode(std::span<const int32_t> answer) const {
-  return tokenizer->decode(answer, SpecialTokens::skip);
+  std::string text = tokenizer->decode(answer, SpecialTokens::skip);
+  if (!stop.empty()) text.erase(std::min(text.find(stop), text.size()));
+  return text;
 }
 
 GenerationOptions TokenRun::generation(const RunConfig& config) const {
-  return {.prefill_tokens = config.generation.prefill_tokens, .end_tokens = end_tokens};
+  return {.prefill_tokens = config.generation.prefill_tokens,
+          .end_tokens = end_tokens,
+          .stop = stop,
+          .text_of = [tokens = tokenizer](std::span<const int32_t> ids) {
+            return tokens->decode(ids, SpecialTokens::skip);
+          }};
 }
 
 std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config) {
@@ -116,6 +125,7 @@ std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config) {
   run->data_hash = run->task->data_hash();
   run->tokenizer = tokenizer_of(config, *run->task);
   run->chat = chat_template_of(config.tokenizer.chat_template);
+  run->stop = config.generation.stop;
   run->end_tokens = end_tokens_of(*run->tokenizer, run->chat);
   set_lengths(*run, config.generation.max_tokens);
   return run;

@@ -23,10 +23,11 @@ struct TokenRun {
   int64_t answer_tokens = 0;  // of the longest answer
   std::vector<int32_t> end_tokens;
   ChatTemplate chat = ChatTemplate::none;
+  std::string stop = {};  // generation.stop
 
   // The ids of a prompt, as the model gets it.
   std::vector<int32_t> encode(const Prompt& prompt) const;
-  // The text of an answer, without special tokens.
+  // The text of an answer, without special tokens and from the stop text on.
   std::string decode(std::span<const int32_t> answer) const;
   GenerationOptions generation(const RunConfig& config) const;
 };

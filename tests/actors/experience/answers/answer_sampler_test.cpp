@@ -386,6 +386,5 @@ TEST_CASE("answer_sampler: replies that do not fit are refused with the reason")
         "tokens: token 99, expected 0 to 12");
   CHECK(refused([](AnswerReply& r) { r.version = array_of(std::vector<int64_t>{-1, 0, 0, 0, 0}); }) ==
         "a version is negative");
-  CHECK(refused([](AnswerReply& r) { r.finish = array_of(std::vector<uint8_t>{0, 2}); }) ==
-        "finish flags are neither 0 nor 1");
+  CHECK(refused([](AnswerReply& r) { r.finish = array_of(std::vector<uint8_t>{0, 3}); }) == "finish is above 2");
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
+#include <string>
 
 #include "runtime/base/rng.h"
 #include "tests/support/test.h"
@@ -113,6 +115,30 @@ TEST_CASE("generation_scheduler: every request gets its answers, whatever the sl
     CHECK(open.empty());
     CHECK(scheduler.slots_in_use() == 0);
   }
+}
+
+TEST_CASE("generation_scheduler: an answer ends when it has the stop text, which several tokens may complete") {
+  FakeGenerator generator(1, 1);
+  const std::vector<int32_t> prompt = {4};
+  const auto text_of = [](std::span<const int32_t> ids) {
+    std::string text;
+    for (const int32_t id : ids) text += '<' + std::to_string(id) + '>';
+    return text;
+  };
+  const uint64_t key = 1;
+  std::vector<int32_t> tokens;
+  while (tokens.empty() || tokens.back() != kEnd)
+    tokens.push_back(token_of(prompt, key, static_cast<int64_t>(tokens.size())));
+  REQUIRE(tokens.size() >= 3);
+  const std::string stop =
+      text_of(std::span(tokens).first(2)).substr(1, text_of(std::span(tokens).first(2)).size() - 2);
+  GenerationScheduler scheduler(generator,
+                                {.prefill_tokens = 4, .end_tokens = {kEnd}, .stop = stop, .text_of = text_of});
+  scheduler.add({.ticket = 1, .prompt = prompt, .max_tokens = 100, .keys = {key}});
+  std::vector<Generation> done;
+  while (done.empty()) done = scheduler.step(generator, 1);
+  CHECK(done[0].answers[0].tokens == std::vector<int32_t>(tokens.begin(), tokens.begin() + 2));
+  CHECK(done[0].answers[0].finish == Finish::text);
 }
 
 TEST_CASE("generation_scheduler: a forgotten request frees its slots and gets no answer") {

@@ -44,6 +44,19 @@ TEST_CASE("token_run: the lengths of generated prompts are limits") {
   CHECK(make_token_run(config)->answer_tokens == 4);
 }
 
+TEST_CASE("token_run: the text of an answer ends before the stop text, which no right answer may have") {
+  Dataset data(R"({"prompt": "a", "truth": "ab\nb"})");
+  data.config.generation.stop = "\n";
+  const auto run = make_token_run(data.config);
+  CHECK(run->decode(run->tokenizer->encode("ab\nb")) == "ab");
+  CHECK(run->decode(run->tokenizer->encode("abb")) == "abb");
+  CHECK_THROWS_WITH_AS(
+      check_answers(data.config, *run),
+      (data.folder / "a" + ":1: its right answer \"ab\\nb\" has the text of generation.stop, which " + "ends an answer")
+          .c_str(),
+      ConfigError);
+}
+
 TEST_CASE("token_run: a process reads the files once, and again when they have changed") {
   Dataset data(R"({"prompt": "a", "truth": "b"})");
   const auto first = shared_token_run(data.config);
