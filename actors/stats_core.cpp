@@ -44,8 +44,8 @@ double lag_percentile(const LagCounts& counts, double p) {
 AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
   const AlgorithmConfig& algorithm = config.algorithm;
   AlarmWatch::Facts facts;
-  facts.uses_values =
-      !is_token_run(config) && algorithm.value_coef > 0 && !find_advantage(algorithm.advantage).run.sequences;
+  const bool critic = !is_token_run(config) || config.model.critic != "none";
+  facts.uses_values = critic && algorithm.value_coef > 0 && !find_advantage(algorithm.advantage).run.sequences;
   facts.window = config.stats.window;
   if (action != nullptr && action->kind != ActionKind::continuous && !action->masked) {
     facts.most_entropy = 0;

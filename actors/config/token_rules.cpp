@@ -20,6 +20,9 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
                  "set model.kind to \"decoder\" or \"token_transformer\"");
   unused("model.path", c.model.path, d.model.path);
   unused("model.lora", c.model.lora, d.model.lora);
+  unused("model.critic", c.model.critic, d.model.critic);
+  unused("model.critic_path", c.model.critic_path, d.model.critic_path);
+  unused("algorithm.bootstrap_cut_answers", c.algorithm.bootstrap_cut_answers, d.algorithm.bootstrap_cut_answers);
   unused("task.name", c.task.name, d.task.name);
   unused("task.params", c.task.params, d.task.params);
   unused("task.verifier", c.task.verifier, d.task.verifier);
@@ -97,7 +100,46 @@ void check_without_environment(const RunConfig& c, const RunConfig& d) {
   unused("evaluation.rows", c.evaluation.rows, d.evaluation.rows);
   unused("evaluation.env_params", c.evaluation.env_params, d.evaluation.env_params);
   unused("trainer.micro_batch", c.trainer.micro_batch, d.trainer.micro_batch);
-  unused("trainer.value_only_updates", c.trainer.value_only_updates, d.trainer.value_only_updates);
+}
+
+bool uses_values(const AdvantageEntry& estimator) { return !estimator.run.sequences; }
+
+// Throws unless the estimator and the critic fit each other.
+void check_critic(const RunConfig& c, const RunConfig& d) {
+  const AdvantageEntry& estimator = find_advantage(c.algorithm.advantage);
+  const bool critic = c.model.critic != d.model.critic;
+  if (uses_values(estimator) && !critic)
+    refuse_setting("algorithm.advantage", c.algorithm.advantage,
+                   "needs a critic, and model.critic is \"none\"; set model.critic to \"shared\" or \"separate\", or "
+                   "algorithm.advantage to \"rloo\", \"grpo\" or \"reinforce_plus_plus\"");
+  if (!uses_values(estimator) && critic)
+    refuse_setting("model.critic", c.model.critic,
+                   "has no effect with algorithm.advantage \"" + c.algorithm.advantage +
+                       "\", which uses no values; set algorithm.advantage to \"gae\" or \"vtrace\", or model.critic "
+                       "to \"none\"");
+  if (critic && c.algorithm.value_coef == 0)
+    refuse_setting("algorithm.value_coef", c.algorithm.value_coef,
+                   "would leave the critic untrained with model.critic \"" + c.model.critic + "\"; use more than 0");
+  require_effect("model.critic_path", c.model.critic_path, d.model.critic_path, c.model.critic == "separate",
+                 "model.critic \"" + c.model.critic + '"', "set model.critic to \"separate\"");
+  const auto of_critic = [&](const char* path, const auto& value, const auto& fallback) {
+    require_effect(path, value, fallback, critic, "model.critic \"none\"",
+                   "set model.critic to \"shared\" or \"separate\"");
+  };
+  of_critic("algorithm.bootstrap_cut_answers", c.algorithm.bootstrap_cut_answers, d.algorithm.bootstrap_cut_answers);
+  of_critic("algorithm.value_loss", c.algorithm.value_loss, d.algorithm.value_loss);
+  of_critic("algorithm.value_coef", c.algorithm.value_coef, d.algorithm.value_coef);
+  of_critic("algorithm.value_clip", c.algorithm.value_clip, d.algorithm.value_clip);
+  of_critic("trainer.value_lr", c.trainer.value_lr, d.trainer.value_lr);
+  of_critic("trainer.value_only_updates", c.trainer.value_only_updates, d.trainer.value_only_updates);
+}
+
+// Throws for an estimator that needs what token runs do not compute.
+void check_estimator(const RunConfig& c) {
+  if ((find_advantage(c.algorithm.advantage).needs & kNeedsBaselines) != 0)
+    refuse_setting("algorithm.advantage", c.algorithm.advantage,
+                   "needs the reward of a greedy answer to each prompt, which token runs do not sample yet; use "
+                   "\"rloo\", \"grpo\" or \"reinforce_plus_plus\"");
 }
 
 }  // namespace
@@ -119,11 +161,8 @@ void check_token_settings(const RunConfig& config) {
     refuse_setting("replay.filter_groups", config.replay.filter_groups,
                    "would filter out every group with generation.answers " + std::to_string(answers) +
                        "; use at least 2 answers, or false");
-  const AdvantageEntry& estimator = find_advantage(config.algorithm.advantage);
-  if (estimator.function == nullptr || (estimator.needs & (kNeedsValues | kNeedsBaselines | kNeedsPolicy)) != 0)
-    refuse_setting("algorithm.advantage", config.algorithm.advantage,
-                   "needs a critic, a greedy answer or the policy of the update, which token runs do not have yet; use "
-                   "\"rloo\", \"grpo\" or \"reinforce_plus_plus\"");
+  check_estimator(config);
+  check_critic(config, defaults);
   if (config.algorithm.rollout_correction != defaults.algorithm.rollout_correction)
     refuse_setting("algorithm.rollout_correction", config.algorithm.rollout_correction,
                    "cannot be used in token runs yet; remove it");

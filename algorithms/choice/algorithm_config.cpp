@@ -21,6 +21,10 @@ void describe_estimator(AlgorithmConfig& c, Fields& fields) {
   s.add(c.bootstrap_on_truncation, "bootstrap_on_truncation", anything(),
         "true: when a time limit truncates an episode, the value of its final state is used in place of later rewards; "
         "false: they count as 0");
+  s.add(
+      c.bootstrap_cut_answers, "bootstrap_cut_answers", anything(),
+      "token runs with a critic: true: the value after the last token of an answer that was cut at its largest length "
+      "takes the place of what would follow; false: the answer ends there");
   s.add(c.rho_bar, "rho_bar", above(0, 1e6), "V-trace: upper bound of the importance weight in the value target");
   s.add(c.c_bar, "c_bar", above(0, 1e6), "V-trace: upper bound of the trace coefficients");
   s.add(c.pg_rho_bar, "pg_rho_bar", above(0, 1e6),

@@ -16,7 +16,8 @@ struct AlgorithmConfig {
   double gamma = 0.99;
   double lambda = 0.95;
   bool bootstrap_on_truncation = true;
-  double rho_bar = 1.0;  // upper bounds of V-trace
+  bool bootstrap_cut_answers = false;  // an answer that was cut at its largest length has the value of what follows
+  double rho_bar = 1.0;                // upper bounds of V-trace
   double c_bar = 1.0;
   double pg_rho_bar = 1.0;
   std::string vtrace_adv = "unweighted";  // or "pg_rho": also multiply by the clipped importance weight

@@ -1,6 +1,7 @@
 #include "models/decoder/token_log_probs.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "runtime/base/errors.h"
 
@@ -11,6 +12,15 @@ namespace {
 template <class T>
 std::span<T> part_of(std::span<T> all, int64_t first, int64_t count) {
   return all.empty() ? all : all.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+}
+
+// At half the temperature the exponentials are the squares of those in `states`.
+void square_sums(const LogitRows<float>& logits, double temperature, std::span<const SoftmaxRow> states,
+                 std::span<float> squared) {
+  std::vector<SoftmaxRow> halves(states.size());
+  log_probs_entropy<float>(logits, {}, temperature / 2, {}, {}, halves);
+  for (size_t i = 0; i < states.size(); ++i)
+    squared[i] = static_cast<float>(halves[i].sum / (states[i].sum * states[i].sum));
 }
 
 }  // namespace
@@ -25,7 +35,7 @@ TokenLogProbs::TokenLogProbs(Decoder& decoder, ParallelFor& parallel, int64_t ch
 }
 
 void TokenLogProbs::compute(std::span<const float> hidden, const ChosenTokens& chosen, int64_t first, int64_t count,
-                            std::span<float> log_probs, std::span<float> entropy) {
+                            std::span<float> log_probs, std::span<float> entropy, std::span<float> squared) {
   const int64_t width = decoder_.shape().hidden, vocabulary = decoder_.shape().vocabulary;
   rows_.resize(count * width);
   logits_.resize(count * vocabulary);
@@ -37,18 +47,20 @@ void TokenLogProbs::compute(std::span<const float> hidden, const ChosenTokens& c
   }
   decoder_.logits(rows_.span(), logits_.span());
   for_parts(count, rows_per_part(vocabulary), parallel_, [&](int64_t from, int64_t to) {
-    log_probs_entropy<float>({logits_.data() + from * vocabulary, to - from, tokens_, vocabulary},
-                             part_of(chosen.labels, first + from, to - from), chosen.temperature,
+    const LogitRows<float> logits{logits_.data() + from * vocabulary, to - from, tokens_, vocabulary};
+    const std::span<SoftmaxRow> states = part_of(std::span<SoftmaxRow>(states_), from, to - from);
+    log_probs_entropy<float>(logits, part_of(chosen.labels, first + from, to - from), chosen.temperature,
                              part_of(log_probs, first + from, to - from), part_of(entropy, first + from, to - from),
-                             part_of(std::span<SoftmaxRow>(states_), from, to - from));
+                             states);
+    if (!squared.empty()) square_sums(logits, chosen.temperature, states, part_of(squared, first + from, to - from));
   });
 }
 
 void TokenLogProbs::forward(std::span<const float> hidden, const ChosenTokens& chosen, std::span<float> log_probs,
-                            std::span<float> entropy) {
+                            std::span<float> entropy, std::span<float> squared) {
   TROUPE_CHECK(chosen.labels.size() == chosen.rows.size(), chosen.labels.size(), chosen.rows.size());
   for (int64_t first = 0; first < chosen.size(); first += chunk_)
-    compute(hidden, chosen, first, std::min(chunk_, chosen.size() - first), log_probs, entropy);
+    compute(hidden, chosen, first, std::min(chunk_, chosen.size() - first), log_probs, entropy, squared);
 }
 
 void TokenLogProbs::backward(std::span<const float> hidden, const ChosenTokens& chosen,
@@ -60,7 +72,7 @@ void TokenLogProbs::backward(std::span<const float> hidden, const ChosenTokens& 
   std::ranges::fill(d_hidden, 0.0f);
   for (int64_t first = 0; first < chosen.size(); first += chunk_) {
     const int64_t count = std::min(chunk_, chosen.size() - first);
-    compute(hidden, chosen, first, count, {}, {});
+    compute(hidden, chosen, first, count, {}, {}, {});
     d_rows_.resize(count * width);
     d_logits_.resize(count * vocabulary);
     for_parts(count, rows_per_part(vocabulary), parallel_, [&](int64_t from, int64_t to) {

@@ -26,9 +26,10 @@ class TokenLogProbs {
   // the distributions are over the ids below it; 0 = over the vocabulary.
   TokenLogProbs(Decoder& decoder, ParallelFor& parallel, int64_t chunk = 128, int64_t tokens = 0);
 
-  // log_probs and entropy: [N], either may be empty = not computed. hidden: [P, hidden].
+  // log_probs, entropy and squared, the sums of the squared probabilities of all tokens in place of the chosen one:
+  // [N], each may be empty = not computed. hidden: [P, hidden].
   void forward(std::span<const float> hidden, const ChosenTokens& chosen, std::span<float> log_probs,
-               std::span<float> entropy);
+               std::span<float> entropy, std::span<float> squared = {});
   // Writes d_hidden, [P, hidden], and adds the gradient of the output layer. d_log_probs and d_entropy: [N], or empty =
   // 0.
   void backward(std::span<const float> hidden, const ChosenTokens& chosen, std::span<const float> d_log_probs,
@@ -37,7 +38,7 @@ class TokenLogProbs {
  private:
   // Rows [first, first + count) of the chosen tokens: fills rows_, logits_ and states_.
   void compute(std::span<const float> hidden, const ChosenTokens& chosen, int64_t first, int64_t count,
-               std::span<float> log_probs, std::span<float> entropy);
+               std::span<float> log_probs, std::span<float> entropy, std::span<float> squared);
 
   Decoder& decoder_;
   ParallelFor& parallel_;

@@ -59,7 +59,7 @@ constexpr const char* kLosses = "Losses and the policy";
 constexpr const char* kCorrections = "Rollout correction";
 
 constexpr const char* kAlways = "always";
-constexpr const char* kCritic = "with a value function, which token runs do not have";
+constexpr const char* kCritic = "with a value function; in token runs with `model.critic`";
 constexpr const char* kContinuous = "with continuous actions";
 constexpr const char* kPenalty = "if `algorithm.kl_coef` is above 0";
 constexpr const char* kFullKl = "if `algorithm.kl` is `full`";
@@ -98,12 +98,13 @@ constexpr std::array kMetrics = {
            [](const Figures& f) { return of_targets(f, [](auto& t) { return t.returns.mean; }); }},
     Metric{kTargets, "return_std", kRewards, kMean, kAlways, "standard deviation of the value targets",
            [](const Figures& f) { return of_targets(f, [](auto& t) { return t.returns.stddev(); }); }},
-    Metric{kTargets, "explained_variance", "at most 1", kMean, kCritic,
-           "1 - Var(R - V) / Var(R) of the value targets R and the values V that came with the rollouts, from the "
-           "policy that acted; with the estimator `vtrace`, of the values at the start of the update",
-           [](const Figures& f) {
-             return f.critic ? of_targets(f, [](auto& t) { return t.explained_variance; }) : Value();
-           }},
+    Metric{
+        kTargets, "explained_variance", "at most 1", kMean, kCritic,
+        "1 - Var(R - V) / Var(R) of the value targets R and the values V that came with the rollouts, from the "
+        "policy that acted; with the estimator `vtrace`, and in token runs, of the values at the start of the update",
+        [](const Figures& f) {
+          return f.critic ? of_targets(f, [](auto& t) { return t.explained_variance; }) : Value();
+        }},
 
     Metric{kLosses, "policy_loss", kNumber, kMean, kAlways,
            "loss of the surrogate, without the KL penalty and the entropy bonus", loss<&LossReport::policy_loss>},

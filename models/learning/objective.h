@@ -49,6 +49,8 @@ class Objective {
   // [D] of continuous actions, else empty.
   virtual std::span<const float> log_std() const = 0;
   virtual bool has_critic() const = 0;
+  // As Learner::end_warmup().
+  virtual void end_warmup() { optimizer().reset(); }
   // An optimizer step as Learner::imitate() makes it.
   virtual StepReport imitate(StagedBatch& /*demonstrations*/, double /*learning_rate*/) {
     throw InvariantError("this model does not learn from demonstrations");

@@ -31,8 +31,8 @@ double square_sum(std::span<const float> x) {
 
 }  // namespace
 
-Optimizer::Optimizer(const TrainerConfig& config, WeightBlock& weights)
-    : config_(config), weights_(weights), groups_(weights) {
+Optimizer::Optimizer(const TrainerConfig& config, WeightBlock& weights, ClipNorm clip)
+    : config_(config), weights_(weights), clip_(clip), groups_(weights) {
   first_.resize(weights.trained().size());
   second_.resize(weights.trained().size());
 }
@@ -42,13 +42,14 @@ double Optimizer::step(std::span<const float> gradients, LearningRates rates, bo
   const auto squares_of = [&](const ParameterGroup& group) {
     return square_sum(gradients.subspan(group.range.begin, group.range.size()));
   };
-  double squares = squares_of(groups_.value);
-  if (train_policy) squares += squares_of(groups_.policy);
-  const double norm = std::sqrt(squares);
+  const double of_value = squares_of(groups_.value), of_policy = train_policy ? squares_of(groups_.policy) : 0.0;
+  const double norm = std::sqrt(of_value + of_policy);
   if (!std::isfinite(norm)) return norm;
-  const auto scale = static_cast<float>(clip_scale(config_, norm));
-  if (train_policy) apply(groups_.policy, gradients, rates.policy, scale);
-  apply(groups_.value, gradients, rates.value, scale);
+  const auto scale = [&](double of_group) {
+    return static_cast<float>(clip_scale(config_, clip_ == ClipNorm::joint ? norm : std::sqrt(of_group)));
+  };
+  if (train_policy) apply(groups_.policy, gradients, rates.policy, scale(of_policy));
+  apply(groups_.value, gradients, rates.value, scale(of_value));
   return norm;
 }
 

@@ -181,7 +181,7 @@ double UpdateLearner::imitate(StagedBatch& demonstrations, double learning_rate)
 void UpdateLearner::end_warmup() {
   between_updates();
   TROUPE_CHECK(updates_ == 0, updates_);
-  objective_->optimizer().reset();
+  objective_->end_warmup();
 }
 
 LearnerState UpdateLearner::save() const {

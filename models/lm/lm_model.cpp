@@ -1,7 +1,9 @@
 #include "models/lm/lm_model.h"
 
+#include <array>
 #include <cstdlib>
 
+#include "algorithms/common/names.h"
 #include "models/lm/hf_folder.h"
 #include "models/lm/lm_config.h"
 #include "models/lm/lm_weights.h"
@@ -25,6 +27,8 @@ std::shared_ptr<const FrozenWeights> load_frozen(const HfFolder& folder) {
   return result;
 }
 
+constexpr std::array<std::string_view, 3> kCriticNames = {"none", "shared", "separate"};
+
 void require_same_shape(const LmShape& of_config, const HfFolder& folder) {
   if (of_config == folder.shape()) return;
   throw ConfigError("model.decoder: " + lm_config_text(of_config) +
@@ -33,7 +37,15 @@ void require_same_shape(const LmShape& of_config, const HfFolder& folder) {
 
 }  // namespace
 
+CriticKind find_critic(std::string_view name, std::string_view path) {
+  return static_cast<CriticKind>(find_name(path, name, kCriticNames));
+}
+
 void resolve_model_path(ModelConfig& config) {
+  if (!config.critic_path.empty()) {
+    config.critic_path = with_home(config.critic_path);
+    HfFolder(posix_disk(), config.critic_path, "model.critic_path");
+  }
   if (config.path.empty()) return;
   config.path = with_home(config.path);
   const HfFolder folder(posix_disk(), config.path);
@@ -46,6 +58,8 @@ void resolve_model_path(ModelConfig& config) {
 LmModel load_lm_model(const ModelConfig& config, const LmShape& shape) {
   LmModel model(shape);
   model.path = config.path;
+  model.critic = find_critic(config.critic);
+  model.critic_path = config.critic_path;
   model.lora = lora_from_config(config.lora, "model.lora");
   if (!model.lora.used()) return model;
   if (config.path.empty())

@@ -2,8 +2,10 @@
 // LmModel: what the learner and all generators of a run share: the shape, where the first weights come from, and with
 // LoRA the frozen weights. Constant once made; any thread.
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "models/decoder/lm_shape.h"
 #include "models/decoder/lora.h"
@@ -18,6 +20,11 @@ struct FrozenWeights {
   std::string hash;  // XXH3 of the weights, 16 hexadecimal digits
 };
 
+// The value function of a model: none, a head on the hidden rows of the policy, or a decoder of its own with a head.
+enum class CriticKind : uint8_t { none = 0, shared = 1, separate = 2 };
+// The kind with this name in a config file (`model.critic`). Throws ConfigError.
+CriticKind find_critic(std::string_view name, std::string_view path = "model.critic");
+
 struct LmModel {
   // A model that begins with random weights. Implicit: a shape is all that such a model has.
   LmModel(const LmShape& of = {}) : shape(of) {}  // NOLINT(google-explicit-constructor)
@@ -29,14 +36,16 @@ struct LmModel {
   std::string path;  // the folder of the first weights (models/lm/hf_folder.h); empty = random
   LoraConfig lora;
   std::shared_ptr<const FrozenWeights> frozen;  // only with lora
+  CriticKind critic = CriticKind::none;
+  std::string critic_path;  // the folder of the first weights of a separate critic; empty = those of the policy
 
   // How many ids can be drawn.
   int64_t drawable() const { return tokens > 0 ? tokens : shape.vocabulary; }
 };
 
 // Fills what a config leaves to model.path: model.path begins with ~ = the home folder; model.decoder {} = that of the
-// folder's config.json. Throws ConfigError beginning with model.path when the folder is not a model that can be read,
-// or is not the model that model.decoder describes.
+// folder's config.json. The same of model.critic_path. Throws ConfigError beginning with model.path or
+// model.critic_path when the folder is not a model that can be read, or is not the model that model.decoder describes.
 void resolve_model_path(ModelConfig& config);
 
 // The model of a run with this shape. Reads the frozen weights of a run with adapters. Throws ConfigError.

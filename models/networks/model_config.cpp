@@ -32,6 +32,15 @@ void describe(ModelConfig& c, Fields& fields) {
         {.elsewhere = kWords<"model_name_or_path", "pretrained">});
   s.add_object(c.lora, "lora",
                "kind decoder: train low-rank adapters of a pre-trained model alone: rank, alpha and targets");
+  s.add(
+      c.critic, "critic", one_of(kWords<"none", "shared", "separate">),
+      "kind decoder: the value function: none; shared, a value head on the policy's last hidden states, whose gradient "
+      "reaches the policy; separate, a decoder of the same shape with a value head, which is trained by itself");
+  s.add(
+      c.critic_path, "critic_path", anything(),
+      "critic separate: folder of a pre-trained model of the policy's shape, as in model.path, with the critic's first "
+      "weights; empty = the policy's first weights",
+      {.elsewhere = kWords<"critic_model_path", "value_model_path", "critic_pretrain">});
   s.add(c.sequence, "sequence", between(0, 65536),
         "recurrent core: length of the sequences of consecutive steps it is trained on, a divisor of rollout.length; "
         "0 = the largest divisor from 8 to 32, or all of a shorter rollout",

@@ -30,8 +30,11 @@ struct ModelConfig {
   std::string path;
   // "decoder" only: JSON object {"rank", "alpha", "targets"}; its keys are checked by models/decoder/lora.h.
   std::string lora = "{}";
-  int64_t sequence = 0;  // steps of a sequence that a recurrent network learns from; 0 = chosen from rollout.length
-  int64_t burn_in = 0;   // steps at the beginning of a sequence that only bring its state up to date
+  // "decoder" only: the value function: or "shared", a head on the policy, or "separate", a decoder of its own.
+  std::string critic = "none";
+  std::string critic_path;  // "separate": folder of its first weights, as `path`; empty = those of the policy
+  int64_t sequence = 0;     // steps of a sequence that a recurrent network learns from; 0 = chosen from rollout.length
+  int64_t burn_in = 0;      // steps at the beginning of a sequence that only bring its state up to date
   std::string activation = "tanh";      // "tanh", "relu", "elu", "gelu", "silu"
   bool shared_trunk = false;            // "mlp" only: policy and value use one trunk
   bool normalize_observations = false;  // running mean and variance, clipped to +-observation_clip

@@ -504,6 +504,21 @@ TEST_CASE("stats: after a resume the alarms compare with what the run had reache
   CHECK(other.take_view(kStart).alarms.empty());
 }
 
+TEST_CASE("stats: a token run has an alarm about values only with a critic") {
+  for (const char* critic : {"none", "shared", "separate"}) {
+    RunConfig config = config_of(100);
+    config.model.kind = "decoder";
+    config.model.critic = critic;
+    StatsCore core(config, false, kStart);
+    for (uint64_t number = 1; number < 260; ++number) {
+      ReplayReport report = after(100 * number);
+      report.update = update_with(number, {{"explained_variance", -1}, {"return_mean", 0.5}, {"return_std", 0.5}});
+      core.add(report, kStart);
+    }
+    CHECK(core.take_view(kStart).alarms.contains("value_useless") == (config.model.critic != "none"));
+  }
+}
+
 TEST_CASE("stats: a window or alarms of another version of the program begin anew, and the run goes on") {
   const RunConfig config = config_of(100);
   StatsCore first(config, false, kStart);

@@ -165,7 +165,8 @@ TEST_CASE("token learner: reverses 4 digits after a warm-up on demonstrations an
     const auto batch = demonstrations(world, 64);
     std::vector<int64_t> groups(static_cast<size_t>(batch->groups()));
     std::iota(groups.begin(), groups.end(), 0);
-    const std::vector<float> ones(batch->tokens.size(), 1.0f);
+    AnswerTargets ones;
+    ones.advantages.assign(batch->tokens.size(), 1.0f);
     warmup.step(*batch, ones, groups, {.rates = {.policy = 1e-3, .value = 0}, .loss = {}});
   }
   generator->load(*warmup.weights().snapshot({0, 0}));

@@ -134,7 +134,8 @@ BenchReport bench_lm_train(double seconds) {
     const AnswerBatch batch = random_answers(model);
     std::vector<int64_t> groups(static_cast<size_t>(batch.groups()));
     std::iota(groups.begin(), groups.end(), 0);
-    const std::vector<float> advantages(batch.tokens.size(), 1.0f);
+    AnswerTargets targets;
+    targets.advantages.assign(batch.tokens.size(), 1.0f);
     const auto tokens = static_cast<double>(batch.prompts.size() + batch.tokens.size());
     for (const int threads : thread_counts) {
       ParallelFor parallel(threads);
@@ -142,7 +143,7 @@ BenchReport bench_lm_train(double seconds) {
       AnswerTrainer trainer(model.shape, TrainerConfig(), choice,
                             {.seed = 1, .answer_tokens = model.answer, .threads = threads});
       const double step = median_call_seconds(
-          each, [&] { trainer.step(batch, advantages, groups, {.rates = {.policy = 1e-6, .value = 0}, .loss = {}}); });
+          each, [&] { trainer.step(batch, targets, groups, {.rates = {.policy = 1e-6, .value = 0}, .loss = {}}); });
       const double share = 6e-9 * tokens * static_cast<double>(lm_parameter_count(model.shape)) / step / limits.gflops;
       report[model.name].push_back({{"threads", threads},
                                     {"tokens_per_second", tokens / step},

@@ -25,6 +25,9 @@ void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
          prompt_offsets[static_cast<size_t>(group) + 1]);
   batch.prompt_offsets.push_back(static_cast<int64_t>(batch.prompts.size()));
   append(batch.rewards, from.rewards, begin, end);
+  const auto finish = from.finish.view<uint8_t>();
+  for (auto i = begin; i < end; ++i)
+    batch.cut.push_back(finish[static_cast<size_t>(i)] == static_cast<uint8_t>(Finish::length) ? 1 : 0);
   batch.group_offsets.push_back(batch.answers());
   const int64_t shift = static_cast<int64_t>(batch.tokens.size()) - offsets[static_cast<size_t>(begin)];
   for (auto i = begin; i < end; ++i) batch.offsets.push_back(offsets[static_cast<size_t>(i) + 1] + shift);
@@ -47,7 +50,7 @@ std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
   return result;
 }
 
-PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> groups) {
+PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> groups, bool last_tokens) {
   PackedAnswers out;
   out.offsets.push_back(0);
   for (const int64_t g : groups) {
@@ -66,10 +69,13 @@ PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> gr
         out.places.push_back(t);
       }
       out.offsets.push_back(static_cast<int64_t>(out.rows.size()));
-      if (end - first < 2) continue;
-      out.ids.insert(out.ids.end(), batch.tokens.begin() + first, batch.tokens.begin() + end - 1);
+      out.answers.push_back(a);
+      const int64_t inputs = end - first - (last_tokens ? 0 : 1);
+      if (last_tokens) out.last_rows.push_back(own + inputs - 1);
+      if (inputs == 0) continue;
+      out.ids.insert(out.ids.end(), batch.tokens.begin() + first, batch.tokens.begin() + first + inputs);
       out.sequences.push_back(
-          {.tokens = end - first - 1, .prefix_begin = prompt_begin, .prefix_end = prompt_end, .own_begin = own});
+          {.tokens = inputs, .prefix_begin = prompt_begin, .prefix_end = prompt_end, .own_begin = own});
     }
   }
   return out;

@@ -21,6 +21,7 @@ struct AnswerBatch final : StagedBatch {
   std::vector<int64_t> offsets;         // [S + 1]
   std::vector<float> log_probs;         // [T] of the policy that sampled the tokens
   std::vector<float> rewards;           // [S]
+  std::vector<uint8_t> cut;             // [S] 1 = ended by the largest number of tokens; empty = none
 
   int64_t groups() const { return static_cast<int64_t>(group_offsets.size()) - 1; }
   int64_t answers() const { return static_cast<int64_t>(rewards.size()); }
@@ -37,18 +38,20 @@ struct AnswerBatch final : StagedBatch {
 std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch);
 
 // Some groups, packed for one forward pass: each prompt once, before its answers. The last token of an answer is
-// predicted but not an input.
+// predicted; it is an input only where the state after it is asked for.
 struct PackedAnswers {
   std::vector<int32_t> ids;           // inputs
   std::vector<LmSequence> sequences;  // of the inputs
   std::vector<int64_t> rows, labels;  // [N] which input row predicts each token of the answers, and the token
   std::vector<int64_t> places;        // [N] of the token in the batch
   std::vector<int64_t> offsets;       // [A + 1] the tokens of each answer among the N
+  std::vector<int64_t> answers;       // [A] of the answers in the batch
+  std::vector<int64_t> last_rows;     // [A] the input rows of their last tokens, or empty = these are no inputs
 
   LmBatch inputs() const { return {ids, sequences}; }
 };
 
-PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> groups);
+PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> groups, bool last_tokens = false);
 
 // Groups in an order drawn from the stream `key`, in `parts` parts with numbers of answers as equal as whole groups
 // allow. Some may be empty.

@@ -3,9 +3,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "models/learning/answers/answer_advantages.h"
+#include "models/learning/answers/answer_targets.h"
 #include "models/learning/objective.h"
 #include "models/learning/update_learner.h"
 
@@ -20,9 +21,10 @@ class AnswerStager final : public Stager {
 class AnswerObjective final : public Objective {
  public:
   AnswerObjective(const LearnerConfig& config, const LmModel& model, const AnswerTrainerOptions& options)
-      : minibatches_(config.trainer.minibatches),
+      : algorithm_(config.algorithm),
+        minibatches_(config.trainer.minibatches),
         choice_(choose_algorithm(config.algorithm)),
-        trainer_(model, config.trainer, choice_, options) {}
+        trainer_(model, config.trainer, choice_, with_coefficient(options, config.algorithm)) {}
 
   const AlgorithmChoice& choice() const override { return choice_; }
   void require_weights() override {}  // there from the beginning
@@ -31,7 +33,11 @@ class AnswerObjective final : public Objective {
   OptimizerState& optimizer() override { return trainer_.optimizer(); }
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const AnswerStager>(); }
   std::span<const float> log_std() const override { return {}; }
-  bool has_critic() const override { return false; }
+  bool has_critic() const override { return trainer_.has_critic(); }
+  void end_warmup() override {
+    trainer_.optimizer().reset();
+    trainer_.begin_critic();
+  }
   StepReport imitate(StagedBatch& demonstrations, double learning_rate) override {
     return trainer_.imitate(dynamic_cast<AnswerBatch&>(demonstrations), learning_rate);
   }
@@ -49,22 +55,26 @@ class AnswerObjective final : public Objective {
   void end(double /*progress*/) override { batch_ = nullptr; }
 
  private:
+  static AnswerTrainerOptions with_coefficient(AnswerTrainerOptions options, const AlgorithmConfig& algorithm) {
+    options.value_coef = algorithm.value_coef;
+    return options;
+  }
+
+  AlgorithmConfig algorithm_;
   int64_t minibatches_;
   AlgorithmChoice choice_;
   AnswerTrainer trainer_;
   // Of the update under way.
   const AnswerBatch* batch_ = nullptr;
-  AnswerAdvantages advantages_;
+  AnswerTargets targets_;
   std::vector<std::vector<int64_t>> of_minibatches_;  // groups
 };
 
 EpochInput AnswerObjective::begin(StagedBatch& staged) {
   batch_ = &dynamic_cast<AnswerBatch&>(staged);
-  advantages_ = answer_advantages(choice_, *batch_);
-  return {static_cast<double>(batch_->answers()), TargetFigures{.advantages = advantages_.before_whitening,
-                                                                .returns = advantages_.returns,
-                                                                .explained_variance = 0,
-                                                                .correction = {}}};
+  AnswerStart start = trainer_.start(*batch_, needs_of(choice_, algorithm_, has_critic()));
+  targets_ = answer_targets(choice_, algorithm_, *batch_, std::move(start));
+  return {static_cast<double>(batch_->answers()), targets_.figures};
 }
 
 size_t AnswerObjective::begin_epoch(uint64_t key) {
@@ -74,7 +84,7 @@ size_t AnswerObjective::begin_epoch(uint64_t key) {
 
 std::optional<size_t> AnswerObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
   if (of_minibatches_[minibatch].empty()) return std::nullopt;
-  return trainer_.begin_step(*batch_, advantages_.advantages, of_minibatches_[minibatch], settings);
+  return trainer_.begin_step(*batch_, targets_, of_minibatches_[minibatch], settings);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
 // The learner of a token run: a decoder on the CPU, trained with the answers that it sampled, by any surrogate and any
-// estimator that needs no critic.
+// estimator. Those that need values need a model with a critic.
 
 #include <memory>
 

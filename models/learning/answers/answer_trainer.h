@@ -1,9 +1,10 @@
 #pragma once
-// AnswerTrainer: the weights of a decoder on the CPU, their optimizer, and one optimizer step on some answers. Owned by
-// a learner; one thread at a time, which computes on the threads of its own ParallelFor.
+// AnswerTrainer: the weights of a decoder on the CPU and of its critic, their optimizer, and one optimizer step on some
+// answers. Owned by a learner; one thread at a time, which computes on the threads of its own ParallelFor.
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "models/decoder/decoder.h"
 #include "models/decoder/token_log_probs.h"
 #include "models/learning/answers/answer_batch.h"
+#include "models/learning/answers/answer_critic.h"
+#include "models/learning/answers/answer_targets.h"
 #include "models/learning/answers/token_loss.h"
 #include "models/learning/objective.h"
 #include "models/learning/optimizer.h"
@@ -25,6 +28,7 @@ struct AnswerTrainerOptions {
   int64_t answer_tokens = 64;      // the largest number of tokens of an answer
   int64_t micro_batch_tokens = 0;  // of one forward and backward pass; 0 = the whole minibatch
   int threads = 1;
+  double value_coef = 0.5;  // weight of the value loss; a learner takes it from its config
 };
 
 class AnswerTrainer {
@@ -32,21 +36,27 @@ class AnswerTrainer {
   AnswerTrainer(const LmModel& model, const TrainerConfig& trainer, const AlgorithmChoice& choice,
                 const AnswerTrainerOptions& options);
 
+  bool has_critic() const { return critic_.used(); }
   const WeightBlock& weights() const { return weights_; }
   Optimizer& optimizer() { return optimizer_; }
   const Optimizer& optimizer() const { return optimizer_; }
   // Replaces all weights by these, by the signature's names. They must fit.
   void load_weights(const std::map<std::string, Array>& model);
+  // The first weights of the policy are final: a separate critic begins again as begin_critic() says.
+  void begin_critic();
+
+  // What an update needs of the weights as they are.
+  AnswerStart start(const AnswerBatch& batch, const AnswerNeeds& needs);
 
   // One optimizer step with the loss of these groups, in parts of micro_batch_tokens: begin_step(), which returns their
-  // number, backward() for each of them, and apply(), whose losses are means over tokens. advantages: [T] of the batch.
-  // Batch, advantages and settings must outlive the step.
-  size_t begin_step(const AnswerBatch& batch, std::span<const float> advantages, std::span<const int64_t> groups,
+  // number, backward() for each of them, and apply(), whose losses are means over tokens. Targets of the batch without
+  // values train the policy alone. Batch, targets and settings must outlive the step.
+  size_t begin_step(const AnswerBatch& batch, const AnswerTargets& targets, std::span<const int64_t> groups,
                     const UpdateSettings& settings);
   void backward(size_t part);
   StepReport apply();
   // All of it.
-  StepReport step(const AnswerBatch& batch, std::span<const float> advantages, std::span<const int64_t> groups,
+  StepReport step(const AnswerBatch& batch, const AnswerTargets& targets, std::span<const int64_t> groups,
                   const UpdateSettings& settings);
   // One optimizer step that makes all answers of the batch more likely: its loss is their mean negative log-likelihood
   // per token.
@@ -56,32 +66,43 @@ class AnswerTrainer {
   // The step under way.
   struct Step {
     const AnswerBatch* batch = nullptr;
-    std::span<const float> advantages = {};
+    const AnswerTargets* targets = nullptr;
     const UpdateSettings* settings = nullptr;
     TokenCounts totals = {};
     std::vector<std::vector<int64_t>> parts = {};  // groups
     TokenLoss* of = nullptr;                       // computes the loss
     LossReport loss = {};
   };
+  // Of the tokens of one part.
+  struct PartBuffers {
+    std::vector<float> log_probs, entropy, squared, d_log_probs, d_entropy, behaviour, advantages;
+    std::vector<float> values, old_values, returns, value_loss, d_values;
+  };
 
   StepReport finish_step();
   LossReport accumulate(std::span<const int64_t> groups);
+  void add_value_loss(const PackedAnswers& packed, std::span<float> d_hidden, LossReport& report);
+  void add_start(const AnswerBatch& batch, std::span<const int64_t> groups, const AnswerNeeds& needs,
+                 AnswerStart& result);
   void use_weights();
 
   LmModel model_;
   LmShape shape_;
   AnswerTrainerOptions options_;
+  ValueLossParams value_loss_;
   WeightBlock weights_;
   Optimizer optimizer_;
   std::vector<float> gradients_;  // laid out as the trained parameters
   ParallelFor parallel_;
   Decoder decoder_;
+  AnswerCritic critic_;
   TokenLogProbs token_log_probs_;
   TokenLoss loss_, likelihood_;
   Step step_;
-  Activations activations_;
-  FloatBuffer hidden_, d_hidden_;
-  std::vector<float> log_probs_, entropy_, d_log_probs_, d_entropy_, behaviour_, advantages_;  // of one part
+  Activations activations_;        // of either decoder
+  std::optional<KvStore> store_;   // likewise, of passes without gradients
+  FloatBuffer hidden_, d_hidden_;  // of the policy
+  PartBuffers part_;
 };
 
 }  // namespace troupe

@@ -1,5 +1,7 @@
 #include "models/learning/answers/token_loss.h"
 
+#include <algorithm>
+
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -35,6 +37,12 @@ LossReport TokenLoss::compute(const TokenLossInput& input, const TokenCounts& to
   }
   const double share = own.tokens / totals.tokens;
   report.surrogate = choice_.surrogate(in, {loss_, out.log_probs});
+  if (!settings.train_policy) {
+    report.entropy = aggregate(input.entropy, sequences, input.kept, weights_) / share;
+    std::ranges::fill(out.log_probs, 0.0f);
+    std::ranges::fill(out.entropy, 0.0f);
+    return report;
+  }
   report.policy_loss = aggregate(loss_, sequences, input.kept, weights_) / share;
   report.entropy = aggregate(input.entropy, sequences, input.kept, weights_) / share;
   report.loss = report.policy_loss - settings.entropy_coef * report.entropy;

@@ -36,8 +36,9 @@ class TokenLoss {
   // none.
   TokenLoss(const AlgorithmChoice& choice, double length);
 
-  // What these tokens add to the loss of their minibatch, which has `totals`, and its gradients. The means of the
-  // report are over tokens, and its losses are scaled up as LossReport says.
+  // What these tokens add to the loss of their minibatch, which has `totals`, and its gradients; both are 0 where the
+  // settings do not train the policy. The means of the report are over tokens, and its losses are scaled up as
+  // LossReport says.
   LossReport compute(const TokenLossInput& input, const TokenCounts& totals, const LossSettings& settings,
                      TokenLossGradients out);
 

@@ -4,6 +4,7 @@
 
 #include "actors/config/config.h"
 #include "actors/experience/answers/token_run.h"
+#include "algorithms/advantages/advantages.h"
 #include "models/lm/lm_config.h"
 #include "runtime/base/errors.h"
 #include "tests/support/temp_folder.h"
@@ -56,7 +57,9 @@ TEST_CASE("token_rules: a token run refuses the settings of environments, and th
   CHECK(error_without({}) == "");
   CHECK(error_with({"env.rows=8"}).starts_with("env.rows: 8 has no effect with model.kind \"decoder\""));
   CHECK(error_with({"rollout.length=8"}).starts_with("rollout.length: 8 has no effect with model.kind \"decoder\""));
-  CHECK(error_with({"trainer.value_only_updates=1"}).starts_with("trainer.value_only_updates: 1 has no effect with "));
+  CHECK(
+      error_with({"trainer.value_only_updates=1"})
+          .starts_with("trainer.value_only_updates: 1 has no effect with model.critic \"none\"; set model.critic to"));
   CHECK(error_without({"generation.answers=4"})
             .starts_with("generation.answers: 4 has no effect with model.kind \"mlp\"; set model.kind to \"decoder\""));
   CHECK(error_without({"task.name=sort"}).starts_with("task.name: \"sort\" has no effect with model.kind \"mlp\""));
@@ -65,6 +68,7 @@ TEST_CASE("token_rules: a token run refuses the settings of environments, and th
   CHECK(error_with({"stop.after_warmup=true"}).starts_with(
         "stop.after_warmup: true has no effect with warmup.steps 0; set warmup.steps");
   CHECK(error_with({"stop.after_warmup=true", "warmup.steps=5", "stop.updates=0", "stop.env_steps=0"}) == "");
+  CHECK(error_without({"model.critic=shared"}).starts_with("model.critic: \"shared\" has no effect with model.kind "));
   CHECK(error_without({"warmup.steps=5"}).starts_with("warmup.steps: 5 has no effect with model.kind \"mlp\""));
 }
 
@@ -88,13 +92,40 @@ TEST_CASE("token_rules: settings of verifiers need one, and a deterministic run 
 }
 
 TEST_CASE("token_rules: what token runs cannot do yet is refused by name") {
-  for (const char* estimator : {"gae", "vtrace", "remax", "optimal_token_baseline"})
-    CHECK(error_with({std::string("algorithm.advantage=") + estimator})
-              .starts_with(std::string("algorithm.advantage: \"") + estimator + "\" needs a critic, a greedy answer"));
-  for (const char* estimator : {"grpo", "dr_grpo", "reinforce_plus_plus", "opo", "gpg"})
-    CHECK(error_with({std::string("algorithm.advantage=") + estimator}) == "");
+  CHECK(error_with({"algorithm.advantage=remax"})
+            .starts_with("algorithm.advantage: \"remax\" needs the reward of a greedy answer to each prompt, which "));
   CHECK(error_with({"trainer.device=cuda"}).starts_with("trainer.device: \"cuda\" cannot be used in token runs yet"));
   CHECK(error_with({"algorithm.rollout_correction.is=token"}).starts_with("algorithm.rollout_correction: "));
+}
+
+TEST_CASE("token_rules: a critic goes with the estimators that use values, and its settings with it") {
+  for (const AdvantageEntry& entry : advantage_table()) {
+    if (entry.name == "remax") continue;
+    const std::string advantage = "algorithm.advantage=" + std::string(entry.name);
+    const bool values = entry.name == "gae" || entry.name == "vtrace";
+    for (const char* critic : {"shared", "separate"})
+      CHECK((error_with({advantage, std::string("model.critic=") + critic}) == "") == values);
+    CHECK((error_with({advantage}) == "") == !values);
+  }
+  CHECK(error_with({"algorithm.advantage=gae"}) ==
+        "algorithm.advantage: \"gae\" needs a critic, and model.critic is \"none\"; set model.critic to \"shared\" or "
+        "\"separate\", or algorithm.advantage to \"rloo\", \"grpo\" or \"reinforce_plus_plus\"");
+  CHECK(error_with({"model.critic=shared"}) ==
+        "model.critic: \"shared\" has no effect with algorithm.advantage \"rloo\", which uses no values; set "
+        "algorithm.advantage to \"gae\" or \"vtrace\", or model.critic to \"none\"");
+  const std::vector<std::string> with_critic = {"algorithm.advantage=gae", "model.critic=shared"};
+  for (const std::string setting :
+       {"algorithm.bootstrap_cut_answers=true", "algorithm.value_loss=huber", "algorithm.value_coef=1",
+        "algorithm.value_clip=0.2", "trainer.value_lr=1e-3", "trainer.value_only_updates=2"}) {
+    const std::string name = setting.substr(0, setting.find('='));
+    CHECK(error_with({with_critic[0], with_critic[1], setting}) == "");
+    CHECK(error_with({setting}).starts_with(name + ": "));
+    CHECK(error_with({setting}).find("has no effect with model.critic \"none\"") != std::string::npos);
+  }
+  CHECK(error_with({with_critic[0], with_critic[1], "algorithm.value_coef=0"})
+            .starts_with("algorithm.value_coef: 0 would"));
+  CHECK(error_with({with_critic[0], with_critic[1], "model.critic_path=a"})
+            .starts_with("model.critic_path: \"a\" has no effect with model.critic \"shared\"; set model.critic to "));
 }
 
 TEST_CASE("token_rules: groups of one answer are refused with estimators that learn nothing from them") {

@@ -1,0 +1,150 @@
+#include "models/learning/answers/answer_targets.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/advantages/gae.h"
+#include "algorithms/advantages/reward_shaping.h"
+#include "algorithms/advantages/vtrace.h"
+#include "algorithms/common/moments.h"
+#include "algorithms/losses/value_loss.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+namespace {
+
+// Answers as columns of steps, [L, S], padded with invalid steps: time-major estimators give the same bits with every
+// instruction set.
+struct AnswerColumns {
+  int64_t steps = 0, answers = 0;
+  std::vector<float> rewards, values, next_values, log_rho, advantages, returns;
+  std::vector<uint8_t> terminated, truncated, valid;
+
+  AnswerColumns(int64_t longest, int64_t count) : steps(longest), answers(count) {
+    const auto all = static_cast<size_t>(longest * count);
+    for (auto* numbers : {&rewards, &values, &next_values, &log_rho, &advantages, &returns}) numbers->resize(all);
+    for (auto* flags : {&terminated, &truncated, &valid}) flags->resize(all);
+  }
+  size_t place(int64_t step, int64_t answer) const { return static_cast<size_t>(step * answers + answer); }
+};
+
+AnswerColumns columns_of(const AnswerBatch& batch, const AnswerStart& start, std::span<const float> rewards) {
+  const TokenSequences sequences(batch.offsets);
+  AnswerColumns out(sequences.longest(), batch.answers());
+  for (int64_t a = 0; a < batch.answers(); ++a) {
+    const int64_t first = sequences.begin(a), end = sequences.end(a);
+    for (int64_t t = first; t < end; ++t) {
+      const size_t to = out.place(t - first, a);
+      const auto from = static_cast<size_t>(t);
+      out.rewards[to] = rewards[from];
+      out.values[to] = start.values[from];
+      if (!start.log_probs.empty()) out.log_rho[to] = start.log_probs[from] - batch.log_probs[from];
+      out.valid[to] = 1;
+      if (t + 1 < end) out.next_values[to] = start.values[from + 1];
+    }
+    const size_t last = out.place(end - 1 - first, a);
+    const auto answer = static_cast<size_t>(a);
+    const bool goes_on = !start.final_values.empty() && !batch.cut.empty() && batch.cut[answer] != 0;
+    out.terminated[last] = goes_on ? 0 : 1;
+    out.truncated[last] = goes_on ? 1 : 0;
+    if (goes_on) out.next_values[last] = start.final_values[answer];
+  }
+  return out;
+}
+
+void run_gae(const AlgorithmConfig& config, AnswerColumns& c) {
+  GaeInput in;
+  in.steps = c.steps;
+  in.sequences = c.answers;
+  in.rewards = c.rewards;
+  in.values = c.values;
+  in.next_values = c.next_values;
+  in.terminated = c.terminated;
+  in.truncated = c.truncated;
+  in.valid = c.valid;
+  in.gamma = static_cast<float>(config.gamma);
+  in.lambda = static_cast<float>(config.lambda);
+  gae(in, c.advantages, c.returns);
+}
+
+void run_vtrace(const AlgorithmConfig& config, AnswerColumns& c) {
+  VtraceInput in;
+  in.steps = c.steps;
+  in.sequences = c.answers;
+  in.log_rho = c.log_rho;
+  in.rewards = c.rewards;
+  in.values = c.values;
+  in.next_values = c.next_values;
+  in.terminated = c.terminated;
+  in.truncated = c.truncated;
+  in.valid = c.valid;
+  in.gamma = static_cast<float>(config.gamma);
+  in.lambda = static_cast<float>(config.lambda);
+  in.rho_bar = static_cast<float>(config.rho_bar);
+  in.c_bar = static_cast<float>(config.c_bar);
+  in.pg_rho_bar = static_cast<float>(config.pg_rho_bar);
+  in.multiply_pg_rho = config.vtrace_adv == "pg_rho";
+  vtrace(in, c.returns, c.advantages);
+}
+
+void estimate_steps(const AlgorithmChoice& choice, const AlgorithmConfig& config, const AnswerBatch& batch,
+                    const AnswerStart& start, std::span<const float> rewards, const AdvantageOutput& out) {
+  TROUPE_CHECK(start.values.size() == rewards.size(), choice.advantage->name, start.values.size(), rewards.size());
+  AnswerColumns columns = columns_of(batch, start, rewards);
+  choice.advantage->run.importance_weights ? run_vtrace(config, columns) : run_gae(config, columns);
+  for (int64_t a = 0; a < batch.answers(); ++a) {
+    const int64_t first = batch.offsets[static_cast<size_t>(a)], end = batch.offsets[static_cast<size_t>(a) + 1];
+    for (int64_t t = first; t < end; ++t) {
+      const size_t from = columns.place(t - first, a);
+      out.advantages[static_cast<size_t>(t)] = columns.advantages[from];
+      out.returns[static_cast<size_t>(t)] = columns.returns[from];
+    }
+  }
+}
+
+void estimate_answers(const AlgorithmChoice& choice, const AnswerBatch& batch, const AnswerStart& start,
+                      std::span<const float> rewards, const AdvantageOutput& out) {
+  std::vector<int64_t> groups(static_cast<size_t>(batch.answers()));
+  for (int64_t g = 0; g < batch.groups(); ++g)
+    std::fill(groups.begin() + batch.group_offsets[static_cast<size_t>(g)],
+              groups.begin() + batch.group_offsets[static_cast<size_t>(g) + 1], g);
+  AdvantageInput input;
+  input.sequences = TokenSequences(batch.offsets);
+  input.rewards = rewards;
+  input.groups = groups;
+  input.old_log_probs = start.log_probs;
+  input.sum_pi_squared = start.sum_pi_squared;
+  estimate_advantages(*choice.advantage, input, choice.advantage_parameters, out);
+}
+
+}  // namespace
+
+AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic) {
+  return {.policy = choice.advantage->run.importance_weights || needs_probabilities(choice),
+          .squared = needs_probabilities(choice),
+          .values = critic,
+          .final_values = critic && config.bootstrap_cut_answers};
+}
+
+AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config, const AnswerBatch& batch,
+                             AnswerStart start) {
+  const size_t tokens = batch.tokens.size();
+  std::vector<float> rewards(tokens), returns(tokens);
+  shape_rewards(TokenSequences(batch.offsets), batch.rewards, {}, {}, {}, rewards);
+  AnswerTargets result;
+  result.advantages.resize(tokens);
+  if (choice.advantage->run.sequences)
+    estimate_answers(choice, batch, start, rewards, {result.advantages, returns});
+  else
+    estimate_steps(choice, config, batch, start, rewards, {result.advantages, returns});
+  result.figures.advantages = masked_moments(result.advantages, {});
+  result.figures.returns = masked_moments(returns, {});
+  if (choice.whitening) whiten(result.advantages, {}, result.figures.advantages, *choice.whitening);
+  if (start.values.empty()) return result;
+  result.figures.explained_variance = explained_variance(start.values, returns, {});
+  result.values = std::move(start.values);
+  result.returns = std::move(returns);
+  return result;
+}
+
+}  // namespace troupe

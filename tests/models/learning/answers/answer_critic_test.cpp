@@ -1,0 +1,260 @@
+// Token runs with a critic, and every estimator of the table.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "models/learning/answers/answer_learner.h"
+#include "models/lm/hf_export.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "tests/models/learning/answers/answers.h"
+#include "tests/models/lm/lora_models.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+LearnerConfig config_of(const std::string& advantage = "gae") {
+  LearnerConfig config;
+  config.algorithm.advantage = advantage;
+  config.algorithm.gamma = 1.0;
+  config.trainer.epochs = config.trainer.minibatches = 1;
+  config.trainer.lr_schedule = "constant";
+  return config;
+}
+
+LmModel model_of(CriticKind critic, uint64_t seed = 4) {
+  LmModel model(tiny_shape(LmFamily::llama, seed));
+  model.critic = critic;
+  return model;
+}
+
+const AnswerTrainerOptions kOptions{.seed = 5, .answer_tokens = 13};
+constexpr CriticKind kCritics[] = {CriticKind::shared, CriticKind::separate};
+
+UpdateReport update(Learner& learner, const LmModel& model, uint64_t seed) {
+  return learner.update(*learner.stager()->stage(whole(random_answers(6, model.shape.vocabulary, seed))), 0);
+}
+
+// The weights of one side, by name.
+std::map<std::string, Array> part_of(const Learner& learner, bool critic) {
+  std::map<std::string, Array> result;
+  for (auto& [name, tensor] : learner.save().model)
+    if (name.starts_with("critic.") == critic) result.emplace(name, tensor);
+  return result;
+}
+
+const auto policy_of = [](const Learner& learner) { return part_of(learner, false); };
+const auto critic_of = [](const Learner& learner) { return part_of(learner, true); };
+
+}  // namespace
+
+TEST_CASE("answer_critic: it is saved and never published, and a separate one begins with the policy's weights") {
+  for (const CriticKind kind : kCritics) {
+    const LmModel model = model_of(kind);
+    const auto learner = make_answer_learner(config_of(), model, kOptions);
+    const auto without = make_answer_learner(config_of("grpo"), model_of(CriticKind::none), kOptions);
+    CHECK(learner->published_signature()->hash() == without->published_signature()->hash());
+    CHECK(policy_of(*learner) == without->save().model);
+    const std::map<std::string, Array> critic = critic_of(*learner);
+    CHECK(critic.contains("critic.lm_head.weight") == false);
+    CHECK(std::ranges::count(critic.at("critic.value_head.weight").view<float>(), 0.0f) == model.shape.hidden);
+    CHECK(
+        critic.size() ==
+        (kind == CriticKind::shared ? 2 : 2 + lm_tensors(model.shape).size() - (model.shape.tied_embeddings ? 0 : 1)));
+    if (kind == CriticKind::separate)
+      CHECK(critic.at("critic.model.norm.weight") == learner->save().model.at("model.norm.weight"));
+  }
+}
+
+TEST_CASE("answer_critic: updates train it, and their figures are those of a value function") {
+  for (const CriticKind kind : kCritics) {
+    LearnerConfig config = config_of();
+    config.trainer.policy_lr = config.trainer.value_lr = 1e-2;
+    const LmModel model = model_of(kind);
+    const auto learner = make_answer_learner(config, model, kOptions);
+    double first = 0, last = 0;
+    for (int i = 0; i < 40; ++i) {  // on the same answers
+      const UpdateReport report = update(*learner, model, 1);
+      REQUIRE(report.steps == 1);
+      (i == 0 ? first : last) = report.metrics.at("value_loss");
+      if (i == 0) CHECK(report.metrics.at("explained_variance") == doctest::Approx(0).epsilon(1e-9));
+      if (i == 39) CHECK(report.metrics.at("explained_variance") > 0.5);
+      CHECK(report.metrics.contains("value_lr"));
+    }
+    CHECK(last < 0.3 * first);
+  }
+  const LmModel model = model_of(CriticKind::none);
+  const auto without = make_answer_learner(config_of("grpo"), model, kOptions);
+  const UpdateReport report = update(*without, model, 1);
+  for (const char* name : {"value_loss", "explained_variance", "value_lr"}) CHECK_FALSE(report.metrics.contains(name));
+}
+
+TEST_CASE("answer_critic: the loss of a separate critic does not change the bytes of the policy, that of a head does") {
+  for (const CriticKind kind : kCritics) {
+    const LmModel model = model_of(kind);
+    const auto after = [&](double value_coef) {
+      LearnerConfig config = config_of();
+      config.algorithm.value_coef = value_coef;
+      config.trainer.max_grad_norm = 0.1;  // which the gradients of both exceed
+      auto learner = make_answer_learner(config, model, kOptions);
+      update(*learner, model, 1);
+      // Values are 0 at the first update, so that a head of 0 has no gradient for the trunk.
+      LearnerState state = learner->save();
+      for (float& x : state.model.at("critic.value_head.weight").mutable_view<float>()) x = 0.1f;
+      learner = make_answer_learner(config, model, kOptions);
+      learner->begin_from(state.model);
+      update(*learner, model, 2);
+      return learner;
+    };
+    const auto a = after(0.5), b = after(4.0);
+    CHECK(critic_of(*a) != critic_of(*b));
+    CHECK((policy_of(*a) == policy_of(*b)) == (kind == CriticKind::separate));
+  }
+}
+
+TEST_CASE("answer_critic: value-only updates leave the policy as it is") {
+  for (const CriticKind kind : kCritics) {
+    const LmModel model = model_of(kind);
+    LearnerConfig config = config_of();
+    config.trainer.value_only_updates = 2;
+    const auto learner = make_answer_learner(config, model, kOptions);
+    const std::map<std::string, Array> policy = policy_of(*learner), critic = critic_of(*learner);
+    CHECK(update(*learner, model, 1).metrics.at("policy_loss") == 0.0);
+    CHECK(policy_of(*learner) == policy);
+    CHECK(critic_of(*learner) != critic);
+    update(*learner, model, 2);
+    CHECK(policy_of(*learner) == policy);
+    update(*learner, model, 3);
+    CHECK(policy_of(*learner) != policy);
+  }
+}
+
+TEST_CASE("answer_critic: threads and micro-batches do not change the bytes") {
+  for (const CriticKind kind : kCritics) {
+    const LmModel model = model_of(kind);
+    LearnerConfig config = config_of();
+    config.algorithm.bootstrap_cut_answers = true;
+    config.trainer.epochs = 2;
+    std::vector<std::map<std::string, Array>> weights;
+    for (const auto& [threads, micro] : {std::pair{1, 0}, {3, 0}, {2, 9}}) {
+      AnswerTrainerOptions options = kOptions;
+      options.threads = threads;
+      options.micro_batch_tokens = micro;
+      const auto learner = make_answer_learner(config, model, options);
+      for (uint64_t i = 0; i < 2; ++i) update(*learner, model, i);
+      weights.push_back(learner->save().model);
+    }
+    CHECK(weights[0] == weights[1]);
+    CHECK(weights[0] == weights[2]);
+  }
+}
+
+TEST_CASE("answer_critic: a restored learner continues with the same bits") {
+  for (const CriticKind kind : kCritics) {
+    const LmModel model = model_of(kind);
+    LearnerConfig config = config_of("vtrace");
+    config.algorithm.value_clip = 0.2;
+    config.algorithm.value_loss = "huber";
+    config.trainer.epochs = config.trainer.minibatches = 2;
+    const auto first = make_answer_learner(config, model, kOptions),
+               second = make_answer_learner(config, model, kOptions);
+    update(*first, model, 1);
+    second->load(first->save());
+    CHECK(update(*first, model, 2).metrics == update(*second, model, 2).metrics);
+    CHECK(first->save().model == second->save().model);
+    CHECK(first->save().optimizer == second->save().optimizer);
+    LearnerState bad = first->save();
+    bad.model.erase("critic.value_head.bias");
+    CHECK_THROWS_AS(second->load(bad), ConfigError);
+  }
+}
+
+TEST_CASE("answer_critic: a warm-up trains the policy alone, and a separate critic begins with what it has made") {
+  for (const CriticKind kind : kCritics) {
+    const LmModel model = model_of(kind);
+    const auto learner = make_answer_learner(config_of(), model, kOptions);
+    const std::map<std::string, Array> before = critic_of(*learner);
+    const auto batch = learner->stager()->stage(whole(random_answers(6, model.shape.vocabulary, 1)));
+    learner->imitate(*batch, 1e-2);
+    CHECK(critic_of(*learner) == before);
+    learner->end_warmup();
+    if (kind == CriticKind::shared) continue;
+    const LearnerState state = learner->save();
+    CHECK(state.model.at("critic.model.norm.weight") == state.model.at("model.norm.weight"));
+    CHECK(critic_of(*learner) != before);
+  }
+}
+
+TEST_CASE("answer_critic: with adapters, a head trains beside them, and a separate critic begins with the base") {
+  for (const CriticKind kind : kCritics) {
+    LmModel model = lora_model(tiny_shape(LmFamily::qwen2, 3), 4, 8);
+    model.critic = kind;
+    const auto learner = make_answer_learner(config_of(), model, kOptions);
+    if (kind == CriticKind::separate)
+      CHECK(std::ranges::equal(critic_of(*learner).at("critic.model.norm.weight").view<float>(),
+                               model.frozen->weights.floats("model.norm.weight")));
+    const std::map<std::string, Array> policy = policy_of(*learner), critic = critic_of(*learner);
+    CHECK(update(*learner, model, 1).steps == 1);
+    CHECK(policy_of(*learner) != policy);
+    CHECK(critic_of(*learner) != critic);
+  }
+}
+
+TEST_CASE("answer_critic: a separate critic begins with the weights of a folder, which must be of the same shape") {
+  const TempFolder folder;
+  LmModel model = model_of(CriticKind::separate);
+  const auto other = make_answer_learner(config_of("grpo"), LmModel(model.shape), {.seed = 6, .answer_tokens = 13});
+  write_hf_model(posix_disk(), folder.path(), model.shape, {}, other->save().model);
+  model.critic_path = folder.path();
+  const auto learner = make_answer_learner(config_of(), model, kOptions);
+  const LearnerState state = learner->save();
+  for (const char* name : {"model.embed_tokens.weight", "model.norm.weight", "model.layers.0.mlp.up_proj.weight"})
+    CHECK(state.model.at(std::string("critic.") + name) == other->save().model.at(name));
+  CHECK(policy_of(*learner) == make_answer_learner(config_of("grpo"), LmModel(model.shape), kOptions)->save().model);
+  learner->end_warmup();
+  CHECK(learner->save().model.at("critic.model.embed_tokens.weight") ==
+        other->save().model.at("model.embed_tokens.weight"));
+  model.shape.intermediate += 1;
+  CHECK_THROWS_WITH_AS(make_answer_learner(config_of(), model, kOptions),
+                       doctest::Contains("is not the model of the policy"), ConfigError);
+}
+
+TEST_CASE("answer_critic: bootstrapping cut answers changes the targets of an update") {
+  const LmModel model = model_of(CriticKind::shared);
+  std::vector<double> returns;
+  for (const bool bootstrap : {false, true}) {
+    LearnerConfig config = config_of();
+    config.algorithm.bootstrap_cut_answers = bootstrap;
+    const auto learner = make_answer_learner(config, model, kOptions);
+    LearnerState state = learner->save();
+    state.model.at("critic.value_head.bias").mutable_view<float>()[0] = 10;
+    learner->begin_from(state.model);
+    returns.push_back(update(*learner, model, 1).metrics.at("return_mean"));
+  }
+  CHECK(returns[1] > returns[0] + 1);
+}
+
+TEST_CASE("answer_learner: every estimator of the table trains, or is refused by its name") {
+  for (const AdvantageEntry& entry : advantage_table()) {
+    CAPTURE(entry.name);
+    const bool values = !entry.run.sequences;
+    const LmModel model = model_of(values ? CriticKind::shared : CriticKind::none);
+    const auto learner = make_answer_learner(config_of(std::string(entry.name)), model, kOptions);
+    const auto train = [&] { return update(*learner, model, 3); };
+    if (entry.name == "remax") {
+      CHECK_THROWS_WITH_AS(train(), "baselines: missing, remax needs it", ConfigError);
+      continue;
+    }
+    if (entry.name == "grpo_passk") continue;  // refuses groups of one answer, which these have
+    const UpdateReport report = train();
+    CHECK(report.steps == 1);
+    CHECK(std::isfinite(report.metrics.at("policy_loss")));
+    CHECK(report.metrics.at("grad_norm") > 0);
+  }
+}
