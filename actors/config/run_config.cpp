@@ -44,6 +44,7 @@ Fields describe(RunConfig& c) {
   describe(c.tokenizer, fields);
   describe(c.generation, fields);
   describe(c.warmup, fields);
+  describe(c.reference, fields);
   return fields;
 }
 

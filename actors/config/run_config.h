@@ -18,6 +18,7 @@
 #include "algorithms/choice/algorithm_config.h"
 #include "envs/env_config.h"
 #include "models/learning/learner_config.h"
+#include "models/learning/reference_config.h"
 #include "models/learning/trainer_config.h"
 #include "models/networks/model_config.h"
 #include "runtime/caf/network_config.h"
@@ -48,11 +49,12 @@ struct RunConfig {
   TokenizerConfig tokenizer;
   GenerationConfig generation;
   WarmupConfig warmup;
+  ReferenceConfig reference;
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 
   // The settings from which models and learners are made.
   operator LearnerConfig() const {  // NOLINT
-    return {seed, rollout.length, model, algorithm, trainer, replay.max_policy_lag};
+    return {seed, rollout.length, model, algorithm, trainer, replay.max_policy_lag, reference};
   }
 };
 

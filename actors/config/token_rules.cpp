@@ -39,6 +39,14 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
   unused("warmup.steps", c.warmup.steps, d.warmup.steps);
   unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
+  unused("reference.model", c.reference.model, d.reference.model);
+  unused("reference.in", c.reference.place, d.reference.place);
+  unused("reference.kl", c.reference.kl, d.reference.kl);
+  unused("reference.kl_coef", c.reference.kl_coef, d.reference.kl_coef);
+  unused("reference.kl_controller", c.reference.kl_controller, d.reference.kl_controller);
+  unused("reference.kl_target", c.reference.kl_target, d.reference.kl_target);
+  unused("reference.kl_horizon", c.reference.kl_horizon, d.reference.kl_horizon);
+  unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
 }
 
 // Throws if a setting of verifiers differs from its default although there is none, or if the run cannot have one.
@@ -134,6 +142,29 @@ void check_critic(const RunConfig& c, const RunConfig& d) {
   of_critic("trainer.value_only_updates", c.trainer.value_only_updates, d.trainer.value_only_updates);
 }
 
+void check_reference(const RunConfig& c, const RunConfig& d) {
+  const ReferenceConfig &r = c.reference, &fallback = d.reference;
+  const std::string none = "reference.model \"none\"", start = "set reference.model to \"start\"";
+  require_effect("reference.in", r.place, fallback.place, r.used(), none, start);
+  require_effect("reference.kl", r.kl, fallback.kl, r.used(), none, start);
+  require_effect("reference.kl_coef", r.kl_coef, fallback.kl_coef, r.used(), none, start);
+  require_effect("reference.kl_controller", r.kl_controller, fallback.kl_controller, r.used(), none, start);
+  const bool adaptive = r.kl_controller == "adaptive";
+  const std::string fixed = "reference.kl_controller \"fixed\"", adapt = "set reference.kl_controller to \"adaptive\"";
+  require_effect("reference.kl_target", r.kl_target, fallback.kl_target, adaptive, fixed, adapt);
+  require_effect("reference.kl_horizon", r.kl_horizon, fallback.kl_horizon, adaptive, fixed, adapt);
+  reference_kl(r);  // throws for a name that does not fit
+  if (!adaptive) return;
+  if (r.kl_coef == 0)
+    refuse_setting("reference.kl_coef", r.kl_coef,
+                   "stays 0 with reference.kl_controller \"adaptive\"; start above 0, like 0.01");
+  const double least = static_cast<double>(c.trainer.super_batch) / 5;  // a fifth: see algorithms/losses/kl.h
+  if (r.kl_horizon <= least)
+    refuse_setting("reference.kl_horizon", r.kl_horizon,
+                   "lets one update of trainer.super_batch " + setting_text(c.trainer.super_batch) +
+                       " answers turn the sign of kl_coef; use more than " + setting_text(least));
+}
+
 // Throws for an estimator that needs what token runs do not compute.
 void check_estimator(const RunConfig& c) {
   if ((find_advantage(c.algorithm.advantage).needs & kNeedsBaselines) != 0)
@@ -163,6 +194,7 @@ void check_token_settings(const RunConfig& config) {
                        "; use at least 2 answers, or false");
   check_estimator(config);
   check_critic(config, defaults);
+  check_reference(config, defaults);
   if (config.algorithm.rollout_correction != defaults.algorithm.rollout_correction)
     refuse_setting("algorithm.rollout_correction", config.algorithm.rollout_correction,
                    "cannot be used in token runs yet; remove it");

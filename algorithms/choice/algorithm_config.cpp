@@ -79,6 +79,9 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
   s.add(c.aggregation_length, "aggregation_length", between(0, 1e9),
         "divisor of seq-mean-token-sum-norm, in tokens; 0 = the tokens of rollout.length steps (token runs: the most "
         "tokens of an answer)");
+  s.add(c.reward_clip, "reward_clip", between(0, 1e9),
+        "token runs: scores of answers are clipped to this magnitude before anything is added to them; 0 = off",
+        {.elsewhere = kWords<"reward_clip_range", "cliprange_reward">});
   s.add_object(
       c.rollout_correction, "rollout_correction",
       "weights and rejects samples by the distance between the policy at the start of an update and the policy that "

@@ -34,6 +34,7 @@ struct AlgorithmConfig {
   std::string ratio = "joint";       // or "per_dimension": one importance ratio per action dimension
   std::string aggregation = "auto";  // of token losses to one number: a mode, or "auto" = the surrogate's own
   double aggregation_length = 0.0;   // L of "seq-mean-token-sum-norm"; 0 = the tokens of rollout.length steps
+  double reward_clip = 0.0;          // scores of answers are clipped to this magnitude; 0 = off
   std::string rollout_correction = "{}";
   std::string value_loss = "l2";  // or "huber"
   double value_coef = 0.5;

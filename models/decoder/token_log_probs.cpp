@@ -63,9 +63,43 @@ void TokenLogProbs::forward(std::span<const float> hidden, const ChosenTokens& c
     compute(hidden, chosen, first, std::min(chunk_, chosen.size() - first), log_probs, entropy, squared);
 }
 
+void TokenLogProbs::compute(const ReferenceRows& reference, int64_t first, int64_t count) {
+  const int64_t width = decoder_.shape().hidden, vocabulary = decoder_.shape().vocabulary;
+  TROUPE_CHECK((first + count) * width <= static_cast<int64_t>(reference.hidden.size()), first, count);
+  reference_logits_.resize(count * vocabulary);
+  multiply_packed({reference.hidden.data() + first * width, count, width, width}, *reference.output,
+                  reference_logits_.data(), vocabulary, parallel_);
+}
+
+void TokenLogProbs::divergence(std::span<const float> hidden, const ChosenTokens& chosen,
+                               const ReferenceRows& reference, std::span<float> kl) {
+  const int64_t vocabulary = decoder_.shape().vocabulary;
+  for (int64_t first = 0; first < chosen.size(); first += chunk_) {
+    const int64_t count = std::min(chunk_, chosen.size() - first);
+    compute(hidden, chosen, first, count, {}, {}, {});
+    compute(reference, first, count);
+    for_parts(count, rows_per_part(vocabulary), parallel_, [&](int64_t from, int64_t to) {
+      kl_from_logits<float>({logits_.data() + from * vocabulary, to - from, tokens_, vocabulary},
+                            {reference_logits_.data() + from * vocabulary, to - from, tokens_, vocabulary},
+                            chosen.temperature, part_of(kl, first + from, to - from));
+    });
+  }
+}
+
+void TokenLogProbs::add_divergence(const ChosenTokens& chosen, int64_t i, float d_kl) {
+  const int64_t vocabulary = decoder_.shape().vocabulary;
+  thread_local FloatBuffer gradient;
+  gradient.resize(tokens_);
+  kl_from_logits_backward<float>({logits_.data() + i * vocabulary, 1, tokens_, vocabulary},
+                                 {reference_logits_.data() + i * vocabulary, 1, tokens_, vocabulary},
+                                 chosen.temperature, {&d_kl, 1}, gradient.data());
+  lm_kernels().add(gradient.data(), tokens_, d_logits_.data() + i * vocabulary);
+}
+
 void TokenLogProbs::backward(std::span<const float> hidden, const ChosenTokens& chosen,
                              std::span<const float> d_log_probs, std::span<const float> d_entropy,
-                             std::span<float> d_hidden, const DecoderGradients& gradients) {
+                             std::span<float> d_hidden, const DecoderGradients& gradients,
+                             const ReferenceRows& reference, std::span<const float> d_kl) {
   TROUPE_CHECK(chosen.labels.size() == chosen.rows.size(), chosen.labels.size(), chosen.rows.size());
   TROUPE_CHECK(d_hidden.size() == hidden.size(), d_hidden.size(), hidden.size());
   const int64_t width = decoder_.shape().hidden, vocabulary = decoder_.shape().vocabulary;
@@ -73,6 +107,7 @@ void TokenLogProbs::backward(std::span<const float> hidden, const ChosenTokens& 
   for (int64_t first = 0; first < chosen.size(); first += chunk_) {
     const int64_t count = std::min(chunk_, chosen.size() - first);
     compute(hidden, chosen, first, count, {}, {}, {});
+    if (!d_kl.empty()) compute(reference, first, count);
     d_rows_.resize(count * width);
     d_logits_.resize(count * vocabulary);
     for_parts(count, rows_per_part(vocabulary), parallel_, [&](int64_t from, int64_t to) {
@@ -83,6 +118,7 @@ void TokenLogProbs::backward(std::span<const float> hidden, const ChosenTokens& 
                                           part_of(std::span<const SoftmaxRow>(states_), i, 1),
                                           part_of(d_log_probs, first + i, 1), part_of(d_entropy, first + i, 1), row);
         std::fill(row + tokens_, row + vocabulary, 0.0f);
+        if (!d_kl.empty()) add_divergence(chosen, i, d_kl[static_cast<size_t>(first + i)]);
       }
     });
     decoder_.logits_backward(rows_.span(), d_logits_.span(), d_rows_.span(), gradients);

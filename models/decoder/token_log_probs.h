@@ -1,5 +1,6 @@
 #pragma once
-// TokenLogProbs: log-probabilities and entropies of chosen tokens from a decoder's hidden rows, and their gradients.
+// TokenLogProbs: log-probabilities and entropies of chosen tokens from a decoder's hidden rows, their divergence from
+// the distributions of a reference, and the gradients of all these.
 // The logits exist for one chunk of rows at a time. Owned by a learner or a scorer; one thread at a time.
 
 #include <cstdint>
@@ -20,6 +21,12 @@ struct ChosenTokens {
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
 };
 
+// The distributions of another model, a reference, over the chosen tokens.
+struct ReferenceRows {
+  std::span<const float> hidden = {};     // [N, hidden] its hidden rows, one per chosen token
+  const PackedWeights* output = nullptr;  // its output layer
+};
+
 class TokenLogProbs {
  public:
   // At most `chunk` rows of logits exist at once. The results do not depend on it. Both must outlive this. `tokens`:
@@ -30,21 +37,30 @@ class TokenLogProbs {
   // [N], each may be empty = not computed. hidden: [P, hidden].
   void forward(std::span<const float> hidden, const ChosenTokens& chosen, std::span<float> log_probs,
                std::span<float> entropy, std::span<float> squared = {});
-  // Writes d_hidden, [P, hidden], and adds the gradient of the output layer. d_log_probs and d_entropy: [N], or empty =
-  // 0.
+  // KL(model || reference) of the whole distributions. kl: [N].
+  void divergence(std::span<const float> hidden, const ChosenTokens& chosen, const ReferenceRows& reference,
+                  std::span<float> kl);
+  // Writes d_hidden, [P, hidden], and adds the gradient of the output layer. d_log_probs, d_entropy and d_kl: [N], or
+  // empty = 0.
   void backward(std::span<const float> hidden, const ChosenTokens& chosen, std::span<const float> d_log_probs,
-                std::span<const float> d_entropy, std::span<float> d_hidden, const DecoderGradients& gradients);
+                std::span<const float> d_entropy, std::span<float> d_hidden, const DecoderGradients& gradients,
+                const ReferenceRows& reference = {}, std::span<const float> d_kl = {});
 
  private:
   // Rows [first, first + count) of the chosen tokens: fills rows_, logits_ and states_.
   void compute(std::span<const float> hidden, const ChosenTokens& chosen, int64_t first, int64_t count,
                std::span<float> log_probs, std::span<float> entropy, std::span<float> squared);
 
+  // The logits of the reference for the same tokens, in reference_logits_.
+  void compute(const ReferenceRows& reference, int64_t first, int64_t count);
+  // Adds the gradients of the divergence to row i of d_logits_, that of token first + i.
+  void add_divergence(const ChosenTokens& chosen, int64_t i, float d_kl);
+
   Decoder& decoder_;
   ParallelFor& parallel_;
   int64_t chunk_, tokens_;
-  FloatBuffer rows_, d_rows_;      // [chunk, hidden]
-  FloatBuffer logits_, d_logits_;  // [chunk, vocabulary]
+  FloatBuffer rows_, d_rows_;                         // [chunk, hidden]
+  FloatBuffer logits_, d_logits_, reference_logits_;  // [chunk, vocabulary]
   std::vector<SoftmaxRow> states_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "algorithms/choice/algorithm_config.h"
+#include "models/learning/reference_config.h"
 #include "models/learning/trainer_config.h"
 #include "models/networks/model_config.h"
 
@@ -16,6 +17,7 @@ struct LearnerConfig {
   AlgorithmConfig algorithm;
   TrainerConfig trainer;
   int64_t max_policy_lag = 0;  // of the samples
+  ReferenceConfig reference;   // of token runs
 };
 
 }  // namespace troupe

@@ -27,6 +27,10 @@ template <class Read>
 Value of_correction(const Figures& f, Read read) {
   return f.targets && f.targets->correction ? Value(read(*f.targets->correction)) : Value();
 }
+template <double ReferenceFigures::* member>
+Value reference(const Figures& f) {
+  return f.targets && f.targets->reference ? Value((*f.targets->reference).*member) : Value();
+}
 template <class Read>
 Value of_loss(const Figures& f, Read read) {
   return f.epoch.steps > 0 ? Value(read(f.epoch.loss)) : Value();
@@ -65,6 +69,7 @@ constexpr const char* kPenalty = "if `algorithm.kl_coef` is above 0";
 constexpr const char* kFullKl = "if `algorithm.kl` is `full`";
 constexpr const char* kValueClip = "if `algorithm.value_clip` is above 0";
 constexpr const char* kSapo = "if `algorithm.surrogate` is `sapo`";
+constexpr const char* kReference = "if `reference.model` is set";
 constexpr const char* kCorrected = "if `algorithm.rollout_correction` is set";
 
 // Units.
@@ -87,6 +92,8 @@ constexpr std::array kMetrics = {
            [](const Figures& f) { return f.log_std.empty() ? Value() : Value(mean_of(f.log_std)); }},
     Metric{kSettings, "kl_coef", kNumber, kLast, kPenalty, "weight of the KL penalty in the loss",
            [](const Figures& f) { return f.penalizes_kl ? Value(f.settings.loss.kl_coef) : Value(); }},
+    Metric{kSettings, "reference_kl_coef", kNumber, kLast, kReference,
+           "weight of the KL to the reference, in the rewards or in the loss", reference<&ReferenceFigures::coef>},
 
     Metric{kTargets, "advantage_mean", kRewards, kMean, kAlways,
            "mean advantage before whitening; estimators that divide by a standard deviation, such as `grpo`, give "
@@ -105,6 +112,10 @@ constexpr std::array kMetrics = {
         [](const Figures& f) {
           return f.critic ? of_targets(f, [](auto& t) { return t.explained_variance; }) : Value();
         }},
+    Metric{kTargets, "reference_kl", kNats, kMean, kReference,
+           "KL(policy || reference) of the policy that sampled the answers, per token, as `reference.kl` estimates it "
+           "(`full`: as `k1`)",
+           reference<&ReferenceFigures::kl>},
 
     Metric{kLosses, "policy_loss", kNumber, kMean, kAlways,
            "loss of the surrogate, without the KL penalty and the entropy bonus", loss<&LossReport::policy_loss>},

@@ -24,6 +24,11 @@ struct EpochReport {
   uint64_t skipped = 0;
 };
 
+struct ReferenceFigures {
+  double kl = 0.0;    // mean over tokens
+  double coef = 0.0;  // in use
+};
+
 // Of the advantages and value targets of a super-batch.
 struct TargetFigures {
   Moments advantages;  // before whitening
@@ -31,6 +36,8 @@ struct TargetFigures {
   double explained_variance = 0.0;
   // Where the algorithm corrects for the distance from the behaviour policy.
   std::optional<OffPolicyMetrics> correction;
+  // With a reference.
+  std::optional<ReferenceFigures> reference = {};
 };
 
 // Everything that the metrics of one update are computed from.

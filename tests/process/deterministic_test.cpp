@@ -76,6 +76,12 @@ const Case kTokenCases[] = {
      {"replay.max_policy_lag=2", "workers.count=2", "inference.count=2", "generation.answer_slots=7",
       "workers.groups=5", "replay.late=drop"}},
     {"reuse", {"replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"}},
+    {"a separate critic, a reference from after the warm-up with an adaptive weight",
+     {"algorithm.advantage=gae", "model.critic=separate", "trainer.value_only_updates=2", "warmup.steps=3",
+      "reference.model=start", "reference.kl_controller=adaptive", "reference.kl_horizon=500"}},
+    {"v-trace with a head, the exact KL to a reference",
+     {"algorithm.advantage=vtrace", "model.critic=shared", "algorithm.bootstrap_cut_answers=true",
+      "reference.model=start", "reference.in=loss", "reference.kl=full"}},
 };
 
 // The run folder is `name` in `folder`.

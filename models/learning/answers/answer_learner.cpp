@@ -1,5 +1,6 @@
 #include "models/learning/answers/answer_learner.h"
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,9 +10,16 @@
 #include "models/learning/answers/answer_targets.h"
 #include "models/learning/objective.h"
 #include "models/learning/update_learner.h"
+#include "models/weights/initial_weights.h"
+#include "runtime/base/errors.h"
+#include "runtime/config/setting.h"
 
 namespace troupe {
 namespace {
+
+// In the saved state.
+const std::string kReference = "reference.";
+constexpr const char* kReferenceCoef = "reference_kl_coef";
 
 class AnswerStager final : public Stager {
  public:
@@ -24,12 +32,17 @@ class AnswerObjective final : public Objective {
       : algorithm_(config.algorithm),
         minibatches_(config.trainer.minibatches),
         choice_(choose_algorithm(config.algorithm)),
-        trainer_(model, config.trainer, choice_, with_coefficient(options, config.algorithm)) {}
+        reference_(config.reference),
+        penalty_{reference_kl(reference_), reference_.kl_coef, reference_.in_reward()},
+        trainer_(model, config.trainer, choice_, completed(options, config)) {}
 
   const AlgorithmChoice& choice() const override { return choice_; }
   void require_weights() override {}  // there from the beginning
   const WeightBlock& weights() const override { return trainer_.weights(); }
-  void load_weights(const std::map<std::string, Array>& model) override { trainer_.load_weights(model); }
+  void load_weights(const std::map<std::string, Array>& model) override {
+    trainer_.load_weights(model);
+    trainer_.hold_reference();
+  }
   OptimizerState& optimizer() override { return trainer_.optimizer(); }
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const AnswerStager>(); }
   std::span<const float> log_std() const override { return {}; }
@@ -37,14 +50,14 @@ class AnswerObjective final : public Objective {
   void end_warmup() override {
     trainer_.optimizer().reset();
     trainer_.begin_critic();
+    trainer_.hold_reference();
   }
   StepReport imitate(StagedBatch& demonstrations, double learning_rate) override {
     return trainer_.imitate(dynamic_cast<AnswerBatch&>(demonstrations), learning_rate);
   }
-  void save(std::map<std::string, Array>& /*state*/) const override {}
-  std::function<void()> read(std::map<std::string, Array>& /*state*/) override {
-    return [] {};
-  }
+  // Of a reference: its weights, which resuming cannot make again, and the coefficient.
+  void save(std::map<std::string, Array>& state) const override;
+  std::function<void()> read(std::map<std::string, Array>& state) override;
 
   EpochInput begin(StagedBatch& staged) override;
   size_t begin_epoch(uint64_t key) override;
@@ -52,29 +65,74 @@ class AnswerObjective final : public Objective {
   void backward(size_t part) override { trainer_.backward(part); }
   StepReport apply() override { return trainer_.apply(); }
   void merge_kl_over_ranks(LossReport& /*epoch*/) override {}  // there is one
-  void end(double /*progress*/) override { batch_ = nullptr; }
+  void end(double progress) override;
 
  private:
-  static AnswerTrainerOptions with_coefficient(AnswerTrainerOptions options, const AlgorithmConfig& algorithm) {
-    options.value_coef = algorithm.value_coef;
+  static AnswerTrainerOptions completed(AnswerTrainerOptions options, const LearnerConfig& config) {
+    options.value_coef = config.algorithm.value_coef;
+    options.reference = config.reference.used();
+    options.reference_kl = reference_kl(config.reference);
     return options;
   }
 
   AlgorithmConfig algorithm_;
   int64_t minibatches_;
   AlgorithmChoice choice_;
+  ReferenceConfig reference_;
+  ReferencePenalty penalty_;  // with the coefficient in use
   AnswerTrainer trainer_;
   // Of the update under way.
   const AnswerBatch* batch_ = nullptr;
   AnswerTargets targets_;
+  bool trains_policy_ = false;
   std::vector<std::vector<int64_t>> of_minibatches_;  // groups
 };
 
 EpochInput AnswerObjective::begin(StagedBatch& staged) {
   batch_ = &dynamic_cast<AnswerBatch&>(staged);
-  AnswerStart start = trainer_.start(*batch_, needs_of(choice_, algorithm_, has_critic()));
-  targets_ = answer_targets(choice_, algorithm_, *batch_, std::move(start));
+  AnswerStart start = trainer_.start(*batch_, needs_of(choice_, algorithm_, has_critic(), reference_.used()));
+  targets_ = answer_targets(choice_, algorithm_, penalty_, *batch_, std::move(start));
+  trains_policy_ = false;
   return {static_cast<double>(batch_->answers()), targets_.figures};
+}
+
+// The new coefficient counts from the next update on.
+void AnswerObjective::end(double /*progress*/) {
+  const auto answers = static_cast<double>(std::exchange(batch_, nullptr)->answers());
+  if (!reference_.used() || reference_.kl_controller != "adaptive" || !trains_policy_) return;
+  const double kl = targets_.figures.reference->kl;
+  if (!std::isfinite(kl)) return;  // an update without a step
+  AdaptiveKl controller(penalty_.coef, reference_.kl_target, reference_.kl_horizon);
+  controller.update(kl, answers);
+  penalty_.coef = controller.value();
+}
+
+void AnswerObjective::save(std::map<std::string, Array>& state) const {
+  if (!trainer_.reference()) return;
+  for (auto& [name, tensor] : trainer_.reference()->save()) state[kReference + name] = std::move(tensor);
+  state[kReferenceCoef] = Array::of<double>({1}, std::vector<double>{penalty_.coef});
+}
+
+std::function<void()> AnswerObjective::read(std::map<std::string, Array>& state) {
+  if (!trainer_.reference()) return [] {};
+  std::map<std::string, Array> weights;
+  const auto take = [&](const std::string& name, const Shape& shape, DType dtype) {
+    check_tensor(state, name, shape, dtype, "optimizer");
+    Array result = std::move(state.at(name));
+    state.erase(name);
+    return result;
+  };
+  for (const TensorSpec& spec : trainer_.reference()->signature()->tensors)
+    weights[spec.name] = take(kReference + spec.name, spec.shape, spec.dtype);
+  check_initial_weights(*trainer_.reference()->signature(), weights);
+  const double coef = take(kReferenceCoef, {1}, DType::f64).view<double>()[0];
+  if (!(std::isfinite(coef) && coef >= 0))
+    throw ConfigError(std::string("learner state: ") + kReferenceCoef + " is " + number_text(coef) +
+                      ", expected a number >= 0");
+  return [this, weights = std::move(weights), coef] {
+    trainer_.load_reference(weights);
+    if (reference_.kl_controller == "adaptive") penalty_.coef = coef;
+  };
 }
 
 size_t AnswerObjective::begin_epoch(uint64_t key) {
@@ -84,6 +142,7 @@ size_t AnswerObjective::begin_epoch(uint64_t key) {
 
 std::optional<size_t> AnswerObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
   if (of_minibatches_[minibatch].empty()) return std::nullopt;
+  trains_policy_ = settings.loss.train_policy;
   return trainer_.begin_step(*batch_, targets_, of_minibatches_[minibatch], settings);
 }
 

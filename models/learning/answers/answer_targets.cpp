@@ -117,22 +117,44 @@ void estimate_answers(const AlgorithmChoice& choice, const AnswerBatch& batch, c
   estimate_advantages(*choice.advantage, input, choice.advantage_parameters, out);
 }
 
+// Of the policy that sampled the tokens, to the reference. Per token; empty without a reference.
+std::vector<float> reference_kls(KlEstimator estimator, const AnswerBatch& batch, const AnswerStart& start) {
+  if (start.reference.empty()) return {};
+  if (estimator.kind == KlKind::full) estimator.kind = KlKind::k1;
+  std::vector<float> result(start.reference.size());
+  kl_estimate(estimator, batch.log_probs, start.reference, {}, result, {});
+  return result;
+}
+
+std::vector<float> token_rewards(const AlgorithmConfig& config, const ReferencePenalty& penalty,
+                                 const AnswerBatch& batch, std::span<const float> kls) {
+  RewardShaping shaping;
+  if (config.reward_clip > 0) shaping.score_high = config.reward_clip, shaping.score_low = -config.reward_clip;
+  const bool penalized = penalty.in_reward && !kls.empty();
+  if (penalized) shaping.kl_coef = penalty.coef;
+  std::vector<float> result(batch.tokens.size());
+  shape_rewards(TokenSequences(batch.offsets), batch.rewards, penalized ? kls : std::span<const float>(), {}, shaping,
+                result);
+  return result;
+}
+
 }  // namespace
 
-AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic) {
+AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic, bool reference) {
   return {.policy = choice.advantage->run.importance_weights || needs_probabilities(choice),
           .squared = needs_probabilities(choice),
           .values = critic,
-          .final_values = critic && config.bootstrap_cut_answers};
+          .final_values = critic && config.bootstrap_cut_answers,
+          .reference = reference};
 }
 
-AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config, const AnswerBatch& batch,
-                             AnswerStart start) {
-  const size_t tokens = batch.tokens.size();
-  std::vector<float> rewards(tokens), returns(tokens);
-  shape_rewards(TokenSequences(batch.offsets), batch.rewards, {}, {}, {}, rewards);
+AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config,
+                             const ReferencePenalty& penalty, const AnswerBatch& batch, AnswerStart start) {
+  const std::vector<float> kls = reference_kls(penalty.kl, batch, start);
+  const std::vector<float> rewards = token_rewards(config, penalty, batch, kls);
+  std::vector<float> returns(rewards.size());
   AnswerTargets result;
-  result.advantages.resize(tokens);
+  result.advantages.resize(rewards.size());
   if (choice.advantage->run.sequences)
     estimate_answers(choice, batch, start, rewards, {result.advantages, returns});
   else
@@ -140,6 +162,13 @@ AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfi
   result.figures.advantages = masked_moments(result.advantages, {});
   result.figures.returns = masked_moments(returns, {});
   if (choice.whitening) whiten(result.advantages, {}, result.figures.advantages, *choice.whitening);
+  if (!start.reference.empty()) {
+    result.figures.reference = ReferenceFigures{.kl = masked_moments(kls, {}).mean, .coef = penalty.coef};
+    if (!penalty.in_reward) {
+      result.reference = std::move(start.reference);
+      result.reference_coef = penalty.coef;
+    }
+  }
   if (start.values.empty()) return result;
   result.figures.explained_variance = explained_variance(start.values, returns, {});
   result.values = std::move(start.values);

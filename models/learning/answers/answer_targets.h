@@ -17,8 +17,9 @@ struct AnswerNeeds {
   bool squared = false;       // and the sums of the squared probabilities of all tokens in their place
   bool values = false;        // of the states before the tokens
   bool final_values = false;  // of the states after the last tokens
+  bool reference = false;     // log-probabilities of the tokens by the reference
 
-  bool any() const { return policy || values; }
+  bool any() const { return policy || values || reference; }
 };
 
 // It, with the weights from before the update. What is not needed is empty.
@@ -27,20 +28,30 @@ struct AnswerStart {
   std::vector<float> sum_pi_squared;  // [T] sum over the vocabulary of pi^2
   std::vector<float> values;          // [T]
   std::vector<float> final_values;    // [S]
+  std::vector<float> reference;       // [T]
+};
+
+// How far the policy may go from the reference.
+struct ReferencePenalty {
+  KlEstimator kl = {};
+  double coef = 0;
+  bool in_reward = true;
 };
 
 struct AnswerTargets {
   std::vector<float> advantages;       // [T], whitened if the algorithm says so
   std::vector<float> values, returns;  // [T] before the update, and what they should be; empty without a critic
+  std::vector<float> reference;        // [T] log-probabilities of the reference; empty unless its KL is in the loss
+  double reference_coef = 0;           // of that KL
   TargetFigures figures = {};
 };
 
-AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic);
+AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic, bool reference);
 
-// The reward of an answer is at its last token. A group is the answers to one prompt. With gae and vtrace a token is a
-// step, and an answer an episode that ends with its last token, or one that was truncated there where
-// bootstrap_cut_answers says so.
-AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config, const AnswerBatch& batch,
-                             AnswerStart start);
+// The score of an answer is the reward of its last token, and the penalty the one of each token. A group is the answers
+// to one prompt. With gae and vtrace a token is a step, and an answer an episode that ends with its last token, or one
+// that was truncated there where bootstrap_cut_answers says so. `penalty` counts only if the start has the reference.
+AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config,
+                             const ReferencePenalty& penalty, const AnswerBatch& batch, AnswerStart start);
 
 }  // namespace troupe

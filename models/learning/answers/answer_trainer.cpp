@@ -10,8 +10,7 @@
 
 namespace troupe {
 
-constexpr int64_t kLogitRows = 128;     // that exist at once
-constexpr int64_t kStartTokens = 1024;  // of one pass without gradients
+constexpr int64_t kLogitRows = 128;  // that exist at once
 
 namespace {
 
@@ -37,17 +36,41 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       decoder_(model.shape, parallel_),
       critic_(model_, weights_, parallel_),
       token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens),
-      loss_(choice, static_cast<double>(options.answer_tokens)),
+      loss_(choice, static_cast<double>(options.answer_tokens), options.reference_kl),
       likelihood_(likelihood(), static_cast<double>(options.answer_tokens)) {
   begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
   decoder_.load(decoder_weights(model_, weights_));
   critic_.use_weights();
+  if (!options.reference) return;
+  reference_.emplace(*weights_.published());
+  hold_reference();
+}
+
+void AnswerTrainer::use_policy(const WeightBlock& weights) {
+  const DecoderWeights tensors = decoder_weights(model_, weights);
+  model_.lora.used() ? decoder_.load_adapters(tensors) : decoder_.load(tensors);
 }
 
 void AnswerTrainer::use_weights() {
-  const DecoderWeights weights = decoder_weights(model_, weights_);
-  model_.lora.used() ? decoder_.load_adapters(weights) : decoder_.load(weights);
+  use_policy(weights_);
   critic_.use_weights();
+}
+
+void AnswerTrainer::hold_reference() {
+  if (!reference_) return;
+  reference_->load(*weights_.snapshot({}));
+  pack_reference();
+}
+
+void AnswerTrainer::load_reference(const std::map<std::string, Array>& weights) {
+  reference_->load(weights);
+  pack_reference();
+}
+
+void AnswerTrainer::pack_reference() {
+  if (!exact_kl()) return;
+  const DecoderWeights weights = decoder_weights(model_, *reference_);
+  reference_output_.pack({&weights.output, 1}, shape_.hidden, parallel_);
 }
 
 void AnswerTrainer::load_weights(const std::map<std::string, Array>& model) {
@@ -58,64 +81,6 @@ void AnswerTrainer::load_weights(const std::map<std::string, Array>& model) {
 void AnswerTrainer::begin_critic() {
   troupe::begin_critic(model_, weights_);
   critic_.use_weights();
-}
-
-AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& needs) {
-  AnswerStart result;
-  if (!needs.any()) return result;
-  const size_t tokens = batch.tokens.size();
-  result.log_probs.resize(needs.policy ? tokens : 0);
-  result.sum_pi_squared.resize(needs.squared ? tokens : 0);
-  result.values.resize(needs.values ? tokens : 0);
-  result.final_values.resize(needs.final_values ? static_cast<size_t>(batch.answers()) : 0);
-  std::vector<int64_t> groups(static_cast<size_t>(batch.groups()));
-  std::iota(groups.begin(), groups.end(), 0);
-  for (const std::vector<int64_t>& part : group_micro_batches(batch, groups, kStartTokens))
-    add_start(batch, part, needs, result);
-  return result;
-}
-
-namespace {
-
-// to[places[i]] = from[i], unless `to` is empty.
-void scatter(std::span<const float> from, std::span<const int64_t> places, std::span<float> to) {
-  if (to.empty()) return;
-  for (size_t i = 0; i < places.size(); ++i) to[static_cast<size_t>(places[i])] = from[i];
-}
-
-void gather(std::span<const float> from, std::span<const int64_t> places, std::vector<float>& to) {
-  to.clear();
-  for (const int64_t place : places) to.push_back(from[static_cast<size_t>(place)]);
-}
-
-}  // namespace
-
-void AnswerTrainer::add_start(const AnswerBatch& batch, std::span<const int64_t> groups, const AnswerNeeds& needs,
-                              AnswerStart& result) {
-  const PackedAnswers packed = pack_answers(batch, groups, needs.final_values);
-  const auto inputs = static_cast<int64_t>(packed.ids.size());
-  const size_t count = packed.rows.size();
-  if (!store_ || store_->layers.front().cells() < inputs) store_.emplace(shape_, inputs);
-  if (needs.policy || !critic_.separate()) {
-    hidden_.resize(inputs * shape_.hidden);
-    decoder_.forward(packed.inputs(), *store_, hidden_.span());
-  }
-  if (needs.policy) {
-    part_.log_probs.resize(count);
-    part_.squared.resize(needs.squared ? count : 0);
-    token_log_probs_.forward(hidden_.span(), {packed.rows, packed.labels, options_.temperature}, part_.log_probs, {},
-                             part_.squared);
-    scatter(part_.log_probs, packed.places, result.log_probs);
-    scatter(part_.squared, packed.places, result.sum_pi_squared);
-  }
-  if (!needs.values) return;
-  const std::span<const float> hidden = critic_.hidden_rows(packed.inputs(), hidden_.span(), *store_);
-  part_.values.resize(count);
-  critic_.values(hidden, packed.rows, part_.values);
-  scatter(part_.values, packed.places, result.values);
-  part_.values.resize(packed.last_rows.size());
-  critic_.values(hidden, packed.last_rows, part_.values);
-  scatter(part_.values, packed.answers, result.final_values);
 }
 
 namespace {
@@ -131,7 +96,7 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const Answer
   for (const int64_t g : groups) {
     const auto first = static_cast<size_t>(batch.first_token(g));
     const size_t end = first + static_cast<size_t>(batch.answer_tokens(g));
-    bool used = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0;
+    bool used = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0 || targets.reference_coef != 0.0;
     for (size_t t = first; t < end && !used; ++t) used = advantages[t] != 0.0f || !std::isfinite(batch.log_probs[t]);
     if (used) result.push_back(g);
   }
@@ -186,19 +151,35 @@ StepReport AnswerTrainer::finish_step() {
   return apply();
 }
 
+namespace {
+
+void gather(std::span<const float> from, std::span<const int64_t> places, std::vector<float>& to) {
+  to.clear();
+  for (const int64_t place : places) to.push_back(from[static_cast<size_t>(place)]);
+}
+
+}  // namespace
+
 LossReport AnswerTrainer::accumulate(std::span<const int64_t> groups) {
+  const AnswerTargets& targets = *step_.targets;
+  const LossSettings& settings = step_.settings->loss;
   const PackedAnswers packed = pack_answers(*step_.batch, groups);
-  const size_t count = packed.rows.size();
-  for (auto* buffer : {&part_.log_probs, &part_.entropy, &part_.d_log_probs, &part_.d_entropy}) buffer->resize(count);
+  const bool exact = exact_kl() && targets.reference_coef != 0.0 && settings.train_policy;
+  for (auto* buffer : {&part_.log_probs, &part_.entropy, &part_.d_log_probs, &part_.d_entropy})
+    buffer->resize(packed.rows.size());
+  for (auto* buffer : {&part_.exact_kl, &part_.d_exact_kl}) buffer->resize(exact ? packed.rows.size() : 0);
   gather(step_.batch->log_probs, packed.places, part_.behaviour);
-  gather(step_.targets->advantages, packed.places, part_.advantages);
+  gather(targets.advantages, packed.places, part_.advantages);
+  part_.reference.clear();
+  if (!targets.reference.empty()) gather(targets.reference, packed.places, part_.reference);
   const auto inputs = static_cast<int64_t>(packed.ids.size());
   hidden_.resize(inputs * shape_.hidden);
   d_hidden_.resize(inputs * shape_.hidden);
   decoder_.forward_training(packed.inputs(), activations_, hidden_.span());
   const ChosenTokens chosen{packed.rows, packed.labels, options_.temperature};
   token_log_probs_.forward(hidden_.span(), chosen, part_.log_probs, part_.entropy);
-  const LossSettings& settings = step_.settings->loss;
+  const ReferenceRows reference = exact ? reference_rows(packed) : ReferenceRows();
+  if (exact) token_log_probs_.divergence(hidden_.span(), chosen, reference, part_.exact_kl);
   LossReport report = step_.of->compute({.log_probs = part_.log_probs,
                                          .entropy = part_.entropy,
                                          .old_log_probs = part_.behaviour,
@@ -206,13 +187,17 @@ LossReport AnswerTrainer::accumulate(std::span<const int64_t> groups) {
                                          .advantages = part_.advantages,
                                          .rollout_weights = {},
                                          .kept = {},
-                                         .offsets = packed.offsets},
-                                        step_.totals, settings, {part_.d_log_probs, part_.d_entropy});
-  const bool values = !step_.targets->values.empty(), shared = values && !critic_.separate();
+                                         .offsets = packed.offsets,
+                                         .reference = part_.reference,
+                                         .exact_kl = part_.exact_kl,
+                                         .reference_coef = targets.reference_coef},
+                                        step_.totals, settings, {part_.d_log_probs, part_.d_entropy, part_.d_exact_kl});
+  const bool values = !targets.values.empty(), shared = values && !critic_.separate();
   const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_);
   const std::span<float> d_hidden = settings.train_policy ? d_hidden_.span() : std::span<float>();
   if (settings.train_policy)
-    token_log_probs_.backward(hidden_.span(), chosen, part_.d_log_probs, part_.d_entropy, d_hidden, gradients);
+    token_log_probs_.backward(hidden_.span(), chosen, part_.d_log_probs, part_.d_entropy, d_hidden, gradients,
+                              reference, part_.d_exact_kl);
   if (shared) add_value_loss(packed, d_hidden, report);
   if (settings.train_policy) decoder_.backward(packed.inputs(), activations_, d_hidden, gradients);
   if (values && !shared) add_value_loss(packed, {}, report);

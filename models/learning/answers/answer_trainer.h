@@ -28,7 +28,10 @@ struct AnswerTrainerOptions {
   int64_t answer_tokens = 64;      // the largest number of tokens of an answer
   int64_t micro_batch_tokens = 0;  // of one forward and backward pass; 0 = the whole minibatch
   int threads = 1;
-  double value_coef = 0.5;  // weight of the value loss; a learner takes it from its config
+  // A learner takes these from its config.
+  double value_coef = 0.5;        // weight of the value loss
+  bool reference = false;         // whether there is one
+  KlEstimator reference_kl = {};  // in the loss
 };
 
 class AnswerTrainer {
@@ -44,6 +47,10 @@ class AnswerTrainer {
   void load_weights(const std::map<std::string, Array>& model);
   // The first weights of the policy are final: a separate critic begins again as begin_critic() says.
   void begin_critic();
+  // The reference is the policy as it is from now on. Its weights, under the names of the signature, and back.
+  void hold_reference();
+  const std::optional<WeightBlock>& reference() const { return reference_; }
+  void load_reference(const std::map<std::string, Array>& weights);
 
   // What an update needs of the weights as they are.
   AnswerStart start(const AnswerBatch& batch, const AnswerNeeds& needs);
@@ -75,15 +82,22 @@ class AnswerTrainer {
   };
   // Of the tokens of one part.
   struct PartBuffers {
-    std::vector<float> log_probs, entropy, squared, d_log_probs, d_entropy, behaviour, advantages;
+    std::vector<float> log_probs, entropy, squared, d_log_probs, d_entropy, behaviour, advantages, reference, exact_kl,
+        d_exact_kl;
     std::vector<float> values, old_values, returns, value_loss, d_values;
   };
 
   StepReport finish_step();
   LossReport accumulate(std::span<const int64_t> groups);
+  void add_reference(const AnswerBatch& batch, std::span<const std::vector<int64_t>> parts,
+                     std::vector<float>& log_probs);
+  void use_policy(const WeightBlock& weights);
+  bool exact_kl() const { return reference_ && options_.reference_kl.kind == KlKind::full; }
+  void pack_reference();
+  ReferenceRows reference_rows(const PackedAnswers& packed);
   void add_value_loss(const PackedAnswers& packed, std::span<float> d_hidden, LossReport& report);
-  void add_start(const AnswerBatch& batch, std::span<const int64_t> groups, const AnswerNeeds& needs,
-                 AnswerStart& result);
+  PackedAnswers add_start(const AnswerBatch& batch, std::span<const int64_t> groups, const AnswerNeeds& needs,
+                          AnswerStart& result);
   void use_weights();
 
   LmModel model_;
@@ -91,6 +105,9 @@ class AnswerTrainer {
   AnswerTrainerOptions options_;
   ValueLossParams value_loss_;
   WeightBlock weights_;
+  std::optional<WeightBlock> reference_;  // what is published of the policy
+  PackedWeights reference_output_;        // where the KL is exact
+  FloatBuffer reference_hidden_;          // likewise: [T, hidden] of the batch under way
   Optimizer optimizer_;
   std::vector<float> gradients_;  // laid out as the trained parameters
   ParallelFor parallel_;
@@ -102,6 +119,7 @@ class AnswerTrainer {
   Activations activations_;        // of either decoder
   std::optional<KvStore> store_;   // likewise, of passes without gradients
   FloatBuffer hidden_, d_hidden_;  // of the policy
+  FloatBuffer reference_part_;     // [N, hidden] of the tokens of one part
   PartBuffers part_;
 };
 

@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-TokenLoss::TokenLoss(const AlgorithmChoice& choice, double length)
-    : choice_(choice), length_(choice.aggregation_length.value_or(length)) {}
+TokenLoss::TokenLoss(const AlgorithmChoice& choice, double length, KlEstimator reference)
+    : choice_(choice), length_(choice.aggregation_length.value_or(length)), reference_(reference) {}
 
 LossReport TokenLoss::compute(const TokenLossInput& input, const TokenCounts& totals, const LossSettings& settings,
                               TokenLossGradients out) {
@@ -33,6 +33,7 @@ LossReport TokenLoss::compute(const TokenLossInput& input, const TokenCounts& to
   if (own.tokens == 0) {
     std::ranges::fill(out.log_probs, 0.0f);
     std::ranges::fill(out.entropy, 0.0f);
+    std::ranges::fill(out.exact_kl, 0.0f);
     return report;
   }
   const double share = own.tokens / totals.tokens;
@@ -41,6 +42,7 @@ LossReport TokenLoss::compute(const TokenLossInput& input, const TokenCounts& to
     report.entropy = aggregate(input.entropy, sequences, input.kept, weights_) / share;
     std::ranges::fill(out.log_probs, 0.0f);
     std::ranges::fill(out.entropy, 0.0f);
+    std::ranges::fill(out.exact_kl, 0.0f);
     return report;
   }
   report.policy_loss = aggregate(loss_, sequences, input.kept, weights_) / share;
@@ -55,6 +57,15 @@ LossReport TokenLoss::compute(const TokenLossInput& input, const TokenCounts& to
     report.loss += settings.kl_coef * report.kl;
     for (size_t t = 0; t < count; ++t) out.log_probs[t] -= static_cast<float>(settings.kl_coef) * kl_gradients_[t];
   }
+  if (!input.exact_kl.empty()) {
+    report.loss += input.reference_coef * aggregate(input.exact_kl, sequences, input.kept, weights_) / share;
+  } else if (!input.reference.empty() && input.reference_coef != 0.0) {
+    kl_.resize(count);
+    kl_gradients_.resize(count);
+    kl_estimate(reference_, input.log_probs, input.reference, input.kept, kl_, kl_gradients_);
+    report.loss += input.reference_coef * aggregate(kl_, sequences, input.kept, weights_) / share;
+    for (size_t t = 0; t < count; ++t) out.log_probs[t] += static_cast<float>(input.reference_coef) * kl_gradients_[t];
+  }
   for (int64_t a = 0; a < sequences.count(); ++a)
     for (int64_t t = sequences.begin(a); t < sequences.end(a); ++t) {
       const auto at = static_cast<size_t>(t);
@@ -62,6 +73,7 @@ LossReport TokenLoss::compute(const TokenLossInput& input, const TokenCounts& to
       const bool kept = input.kept.empty() || input.kept[at] != 0;
       out.log_probs[at] *= static_cast<float>(weight);
       out.entropy[at] = kept ? static_cast<float>(-settings.entropy_coef * weight) : 0.0f;
+      if (!out.exact_kl.empty()) out.exact_kl[at] = kept ? static_cast<float>(input.reference_coef * weight) : 0.0f;
     }
   return report;
 }

@@ -128,6 +128,33 @@ TEST_CASE("token_rules: a critic goes with the estimators that use values, and i
             .starts_with("model.critic_path: \"a\" has no effect with model.critic \"shared\"; set model.critic to "));
 }
 
+TEST_CASE("token_rules: the settings of a reference need one, and an estimate that fits where it counts") {
+  CHECK(error_without({"reference.model=start"})
+            .starts_with("reference.model: \"start\" has no effect with model.kind "));
+  CHECK(error_without({"algorithm.reward_clip=2"})
+            .starts_with("algorithm.reward_clip: 2 has no effect with model.kind "));
+  for (const std::string setting :
+       {"reference.in=loss", "reference.kl=k2", "reference.kl_coef=0.2", "reference.kl_controller=adaptive"}) {
+    CHECK(error_with({setting}).find("has no effect with reference.model \"none\"") != std::string::npos);
+    CHECK(error_with({"reference.model=start", setting}) == "");
+  }
+  CHECK(error_with({"algorithm.reward_clip=2"}) == "");
+  CHECK(error_with({"reference.model=start", "reference.kl_target=1"})
+            .starts_with("reference.kl_target: 1 has no effect with reference.kl_controller \"fixed\""));
+  CHECK(error_with({"reference.model=start", "reference.kl=k9"}).starts_with("reference.kl: "));
+  CHECK(error_with({"reference.model=start", "reference.kl=full"})
+            .starts_with("reference.kl: \"full\" cannot be used with reference.in \"reward\""));
+  CHECK(
+      error_with({"reference.model=start", "reference.kl=k3+"})
+          .starts_with("reference.kl: \"k3+\" has a gradient of its own, which reference.in \"reward\" does not use"));
+  for (const char* kl : {"reference.kl=full", "reference.kl=k3+"})
+    CHECK(error_with({"reference.model=start", "reference.in=loss", kl}) == "");
+  const std::vector<std::string> adaptive = {"reference.model=start", "reference.kl_controller=adaptive"};
+  CHECK(error_with({adaptive[0], adaptive[1], "reference.kl_coef=0"}).starts_with("reference.kl_coef: 0 stays 0 with"));
+  CHECK(error_with({adaptive[0], adaptive[1], "reference.kl_horizon=12"})
+            .starts_with("reference.kl_horizon: 12 lets one update of trainer.super_batch 64 answers turn the sign"));
+}
+
 TEST_CASE("token_rules: groups of one answer are refused with estimators that learn nothing from them") {
   CHECK(error_with({"generation.answers=1"}) ==
         "generation.answers: 1 makes groups of one answer, whose advantage is always 0 with algorithm.advantage "

@@ -50,7 +50,7 @@ TEST_CASE("answer_targets: gae takes tokens as steps, the reward at the last one
   const AlgorithmChoice choice = choose_algorithm(config);
   for (const bool bootstrap : {false, true}) {
     const AnswerStart start = random_start(*batch, bootstrap);
-    const AnswerTargets targets = answer_targets(choice, config, *batch, start);
+    const AnswerTargets targets = answer_targets(choice, config, {}, *batch, start);
     CHECK(targets.values == start.values);
     for (size_t a = 0; a < batch->rewards.size(); ++a) {
       double advantage = 0;
@@ -70,7 +70,7 @@ TEST_CASE("answer_targets: vtrace weighs the steps by clipped ratios of the star
   const AlgorithmConfig config = config_of("vtrace");
   for (const bool bootstrap : {false, true}) {
     const AnswerStart start = random_start(*batch, bootstrap);
-    const AnswerTargets targets = answer_targets(choose_algorithm(config), config, *batch, start);
+    const AnswerTargets targets = answer_targets(choose_algorithm(config), config, {}, *batch, start);
     for (size_t a = 0; a < batch->rewards.size(); ++a) {
       double above = 0, next_target = 0;  // v_{t+1} - V_{t+1}, and v_{t+1}
       for (int64_t t = batch->offsets[a + 1]; t-- > batch->offsets[a];) {
@@ -95,7 +95,8 @@ TEST_CASE("answer_targets: whitened advantages have mean 0, and lambda 0 and 1 d
   std::vector<std::vector<float>> advantages;
   for (const double lambda : {0.0, 1.0}) {
     config.lambda = lambda;
-    const AnswerTargets targets = answer_targets(choose_algorithm(config), config, *batch, random_start(*batch, false));
+    const AnswerTargets targets =
+        answer_targets(choose_algorithm(config), config, {}, *batch, random_start(*batch, false));
     const Moments after = masked_moments(targets.advantages, {});
     CHECK(std::abs(after.mean) < 1e-6);
     CHECK(after.stddev() == doctest::Approx(1).epsilon(1e-3));
@@ -105,11 +106,52 @@ TEST_CASE("answer_targets: whitened advantages have mean 0, and lambda 0 and 1 d
   CHECK(advantages[0] != advantages[1]);
 }
 
+TEST_CASE(
+    "answer_targets: the reward of a token is minus the KL of its sample, and the clipped score at the last one") {
+  auto rollout = random_answers(7, 30, 3);
+  for (float& reward : rollout->answers().rewards.mutable_view<float>()) reward = 3 * reward - 1;
+  const auto batch = gather_answers(whole(rollout));
+  AlgorithmConfig config = config_of("gae");
+  config.gamma = config.lambda = 0;  // the advantage is the reward, with values of 0
+  config.reward_clip = 1.5;
+  AnswerStart start;
+  start.values.resize(batch->tokens.size());
+  Rng rng(derive_key(7, "reference"));
+  for (const float log_prob : batch->log_probs) start.reference.push_back(log_prob + 0.4f * rng.normal());
+  const auto estimate = [](KlKind kind, double d) {
+    switch (kind) {
+      case KlKind::k1: return d;
+      case KlKind::abs: return std::abs(d);
+      case KlKind::k2: return d * d / 2;
+      default: return std::exp(-d) + d - 1;
+    }
+  };
+  for (const KlKind kind : {KlKind::k1, KlKind::abs, KlKind::k2, KlKind::k3, KlKind::low_var_kl})
+    for (const bool in_reward : {true, false}) {
+      const ReferencePenalty penalty{.kl = {kind, false}, .coef = 0.3, .in_reward = in_reward};
+      const AnswerTargets targets = answer_targets(choose_algorithm(config), config, penalty, *batch, start);
+      double sum = 0;
+      for (size_t a = 0; a < batch->rewards.size(); ++a)
+        for (int64_t t = batch->offsets[a]; t < batch->offsets[a + 1]; ++t) {
+          const auto at = static_cast<size_t>(t);
+          const double kl = estimate(kind, double{batch->log_probs[at]} - start.reference[at]);
+          const double score = t + 1 == batch->offsets[a + 1] ? std::clamp<double>(batch->rewards[a], -1.5, 1.5) : 0.0;
+          CHECK(targets.advantages[at] == doctest::Approx(score - (in_reward ? 0.3 * kl : 0)).epsilon(1e-5).scale(1));
+          sum += kl;
+        }
+      CHECK(targets.figures.reference->kl ==
+            doctest::Approx(sum / static_cast<double>(batch->tokens.size())).epsilon(1e-5).scale(1));
+      CHECK(targets.figures.reference->coef == 0.3);
+      CHECK(targets.reference.empty() == in_reward);
+      CHECK(targets.reference_coef == (in_reward ? 0 : 0.3));
+    }
+}
+
 TEST_CASE("answer_targets: only what an estimator reads is computed at the start of an update") {
   const auto needs = [](const std::string& advantage, bool critic, bool bootstrap) {
     AlgorithmConfig config = config_of(advantage);
     config.bootstrap_cut_answers = bootstrap;
-    return needs_of(choose_algorithm(config), config, critic);
+    return needs_of(choose_algorithm(config), config, critic, false);
   };
   CHECK_FALSE(needs("grpo", false, false).any());
   CHECK_FALSE(needs("gae", true, false).policy);

@@ -120,3 +120,37 @@ TEST_CASE("token_loss: tokens that are not kept have no gradient, whatever their
     CHECK((entropy[i] != 0) == (kept[i] != 0));
   }
 }
+
+TEST_CASE("token_loss: the gradients of the KL to a reference are those of each estimate, or of the exact KL given") {
+  const LossSettings settings{.entropy_coef = 0.3, .kl_coef = 0.0, .train_policy = true, .key = 0};
+  const Tokens tokens(4);
+  std::vector<float> reference(8);
+  for (size_t i = 0; i < 8; ++i) reference[i] = tokens.log_probs[i] - 0.1f * static_cast<float>(i + 1);
+  const auto gradients = [&](TokenLoss loss, const TokenLossInput& input, std::span<float> of_exact = {}) {
+    std::vector<float> log_probs(8), entropy(8);
+    loss.compute(input, kAll, settings, {log_probs, entropy, of_exact});
+    return log_probs;
+  };
+  const AlgorithmChoice choice = choice_of("token-mean");
+  const std::vector<float> without = gradients(TokenLoss(choice, 5), tokens.input());
+  for (const std::string name : {"k1", "abs", "k2", "k3", "low_var_kl", "k1+", "k3+"}) {
+    CAPTURE(name);
+    const KlEstimator estimator = find_kl(name);
+    TokenLossInput input = tokens.input();
+    input.reference = reference;
+    input.reference_coef = 0.7;
+    const std::vector<float> with = gradients(TokenLoss(choice, 5, estimator), input);
+    std::vector<float> expected(8);
+    kl_estimate(estimator, tokens.log_probs, reference, {}, {}, expected);
+    for (size_t i = 0; i < 8; ++i)
+      CHECK(with[i] - without[i] == doctest::Approx(0.7 * expected[i] / 8).epsilon(1e-4).scale(0.01));
+  }
+  TokenLossInput input = tokens.input();
+  std::vector<float> exact(8, 0.5f), of_exact(8);
+  input.exact_kl = exact;
+  input.reference_coef = 0.7;
+  TokenLoss loss(choice, 5, find_kl("full"));
+  CHECK(gradients(loss, input, of_exact) == without);
+  for (const float gradient : of_exact) CHECK(gradient == doctest::Approx(0.7 / 8));
+  CHECK(loss_of(loss, input, settings) - loss_of(loss, tokens.input(), settings) == doctest::Approx(0.7 * 0.5));
+}

@@ -1,0 +1,94 @@
+// What an update needs of the weights from before it.
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/learning/answers/answer_trainer.h"
+
+namespace troupe {
+
+constexpr int64_t kStartTokens = 1024;  // of one pass without gradients
+
+namespace {
+
+// to[places[i]] = from[i], unless `to` is empty.
+void scatter(std::span<const float> from, std::span<const int64_t> places, std::span<float> to) {
+  if (to.empty()) return;
+  for (size_t i = 0; i < places.size(); ++i) to[static_cast<size_t>(places[i])] = from[i];
+}
+
+}  // namespace
+
+AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& needs) {
+  AnswerStart result;
+  if (!needs.any()) return result;
+  const size_t tokens = batch.tokens.size();
+  result.log_probs.resize(needs.policy ? tokens : 0);
+  result.sum_pi_squared.resize(needs.squared ? tokens : 0);
+  result.values.resize(needs.values ? tokens : 0);
+  result.final_values.resize(needs.final_values ? static_cast<size_t>(batch.answers()) : 0);
+  std::vector<int64_t> groups(static_cast<size_t>(batch.groups()));
+  std::iota(groups.begin(), groups.end(), 0);
+  const std::vector<std::vector<int64_t>> parts = group_micro_batches(batch, groups, kStartTokens);
+  if (needs.policy || needs.values)
+    for (const std::vector<int64_t>& part : parts) add_start(batch, part, needs, result);
+  result.reference.resize(needs.reference ? tokens : 0);
+  if (needs.reference) add_reference(batch, parts, result.reference);
+  return result;
+}
+
+// With the decoder of the policy, which has its own weights again afterwards: there is no second one.
+void AnswerTrainer::add_reference(const AnswerBatch& batch, std::span<const std::vector<int64_t>> parts,
+                                  std::vector<float>& log_probs) {
+  use_policy(*reference_);
+  if (exact_kl()) reference_hidden_.resize(static_cast<int64_t>(batch.tokens.size()) * shape_.hidden);
+  AnswerStart result;
+  for (const std::vector<int64_t>& part : parts) {
+    result.log_probs.swap(log_probs);
+    const PackedAnswers packed = add_start(batch, part, {.policy = true}, result);
+    result.log_probs.swap(log_probs);
+    for (size_t i = 0; exact_kl() && i < packed.rows.size(); ++i)
+      std::copy_n(hidden_.data() + packed.rows[i] * shape_.hidden, shape_.hidden,
+                  reference_hidden_.data() + packed.places[i] * shape_.hidden);
+  }
+  use_policy(weights_);
+}
+
+ReferenceRows AnswerTrainer::reference_rows(const PackedAnswers& packed) {
+  reference_part_.resize(static_cast<int64_t>(packed.places.size()) * shape_.hidden);
+  float* to = reference_part_.data();
+  for (const int64_t place : packed.places)
+    to = std::copy_n(reference_hidden_.data() + place * shape_.hidden, shape_.hidden, to);
+  return {reference_part_.span(), &reference_output_};
+}
+
+PackedAnswers AnswerTrainer::add_start(const AnswerBatch& batch, std::span<const int64_t> groups,
+                                       const AnswerNeeds& needs, AnswerStart& result) {
+  PackedAnswers packed = pack_answers(batch, groups, needs.final_values);
+  const auto inputs = static_cast<int64_t>(packed.ids.size());
+  const size_t count = packed.rows.size();
+  if (!store_ || store_->layers.front().cells() < inputs) store_.emplace(shape_, inputs);
+  if (needs.policy || !critic_.separate()) {
+    hidden_.resize(inputs * shape_.hidden);
+    decoder_.forward(packed.inputs(), *store_, hidden_.span());
+  }
+  if (needs.policy) {
+    part_.log_probs.resize(count);
+    part_.squared.resize(needs.squared ? count : 0);
+    token_log_probs_.forward(hidden_.span(), {packed.rows, packed.labels, options_.temperature}, part_.log_probs, {},
+                             part_.squared);
+    scatter(part_.log_probs, packed.places, result.log_probs);
+    scatter(part_.squared, packed.places, result.sum_pi_squared);
+  }
+  if (!needs.values) return packed;
+  const std::span<const float> hidden = critic_.hidden_rows(packed.inputs(), hidden_.span(), *store_);
+  part_.values.resize(count);
+  critic_.values(hidden, packed.rows, part_.values);
+  scatter(part_.values, packed.places, result.values);
+  part_.values.resize(packed.last_rows.size());
+  critic_.values(hidden, packed.last_rows, part_.values);
+  scatter(part_.values, packed.answers, result.final_values);
+  return packed;
+}
+
+}  // namespace troupe
