@@ -10,11 +10,18 @@ namespace troupe::cuda {
 template <class Make>
 auto choose_kernel(ScanRule rule, StepMode mode, const Make& make) {
   const auto with_mode = [&]<class Rule>(Rule) {
-    if (mode == StepMode::plain) return make.template operator()<Rule, StepMode::plain>();
-    if constexpr (Rule::kValues) {
-      if (mode == StepMode::skip) return make.template operator()<Rule, StepMode::skip>();
+    switch (mode) {
+      case StepMode::plain: return make.template operator()<Rule, StepMode::plain>();
+      case StepMode::flags: return make.template operator()<Rule, StepMode::flags>();
+      case StepMode::arrays: break;
+      case StepMode::skip:
+        if constexpr (Rule::kValues) return make.template operator()<Rule, StepMode::skip>();
+        break;
+      case StepMode::skip_arrays:
+        if constexpr (Rule::kValues) return make.template operator()<Rule, StepMode::skip_arrays>();
+        break;
     }
-    return make.template operator()<Rule, StepMode::flagged>();
+    return make.template operator()<Rule, StepMode::arrays>();
   };
   switch (rule) {
     case ScanRule::gae: return with_mode(GaeRule());
@@ -22,7 +29,7 @@ auto choose_kernel(ScanRule rule, StepMode mode, const Make& make) {
     case ScanRule::reward_to_go: return with_mode(ReturnRule());
     case ScanRule::vtrace: break;
   }
-  return make.template operator()<VtraceRule, StepMode::flagged>();
+  return make.template operator()<VtraceRule, StepMode::arrays>();
 }
 
 }  // namespace troupe::cuda

@@ -15,28 +15,22 @@ class DeviceThread {
 
   // These involve whole warps. Beyond the last lane, shuffle_down returns the lane's own value.
   __device__ float shuffle_down(float x, int by) const { return __shfl_down_sync(~0u, x, by); }
-  __device__ float broadcast(float x) const { return __shfl_sync(~0u, x, 0); }  // lane 0's value
+  __device__ float shuffle(float x, int lane) const { return __shfl_sync(~0u, x, lane); }  // that lane's value
   __device__ uint32_t ballot(bool x) const { return __ballot_sync(~0u, x); }
-  __device__ void sync_warp() const { __syncwarp(); }
   __device__ void sync_block() const { __syncthreads(); }
   __device__ int first_bit(uint32_t x) const { return __ffs(static_cast<int>(x)) - 1; }
 
-  // Both pointers are 16-byte aligned. Reads the first `bytes` of 16 bytes, the rest become 0. Complete
-  // after the wait for its group.
-  __device__ void copy_async(void* shared, const void* global, int bytes) const {
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(global)),
-                 "r"(bytes)
-                 : "memory");
-  }
-  __device__ void commit_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
-  // Waits until at most `groups` (0 to 3) of this thread's groups are still in progress.
-  __device__ void wait_copies(int groups) const {
-    switch (groups) {
-      case 0: asm volatile("cp.async.wait_group 0;" ::: "memory"); break;
-      case 1: asm volatile("cp.async.wait_group 1;" ::: "memory"); break;
-      case 2: asm volatile("cp.async.wait_group 2;" ::: "memory"); break;
-      default: asm volatile("cp.async.wait_group 3;" ::: "memory");
+  // Reads kWords words; `from` is aligned to all of them together.
+  template <int kWords>
+  __device__ void load_words(const unsigned char* from, uint32_t* to) const {
+    if constexpr (kWords == 4) {
+      const uint4 x = *reinterpret_cast<const uint4*>(from);
+      to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+    } else if constexpr (kWords == 2) {
+      const uint2 x = *reinterpret_cast<const uint2*>(from);
+      to[0] = x.x, to[1] = x.y;
+    } else {
+      to[0] = *reinterpret_cast<const uint32_t*>(from);
     }
   }
 
@@ -49,17 +43,14 @@ class DeviceThread {
 
   // Communication between blocks.
   __device__ uint32_t take_ticket(uint32_t* counter) const { return atomicAdd(counter, 1u); }
-  __device__ uint32_t load_acquire(const uint32_t* from) const {
-    uint32_t x;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(__cvta_generic_to_global(from)) : "memory");
+  __device__ uint64_t load_relaxed(const uint64_t* from) const {
+    uint64_t x;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(__cvta_generic_to_global(from)));
     return x;
   }
-  __device__ void store_release(uint32_t* to, uint32_t x) const {
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(x) : "memory");
+  __device__ void store_relaxed(uint64_t* to, uint64_t x) const {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "l"(x) : "memory");
   }
-  // Reads what another block wrote before it published a status that this thread has acquired. Loads from the L2 cache,
-  // which all blocks share.
-  __device__ float load_fresh(const float* from) const { return __ldcg(from); }
 };
 
 }  // namespace troupe::cuda

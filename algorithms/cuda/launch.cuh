@@ -19,10 +19,6 @@ inline void check(cudaError_t status, const char* what) {
 using Kernel = void (*)(DeviceScan);
 
 inline void start(Kernel kernel, const ScanPlan& plan, const DeviceScan& scan, cudaStream_t stream) {
-  if (plan.shared_bytes > 48 * 1024)
-    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               plan.shared_bytes),
-          "requesting shared memory");
   kernel<<<static_cast<unsigned>(plan.blocks), static_cast<unsigned>(plan.threads),
            static_cast<std::size_t>(plan.shared_bytes), stream>>>(scan);
   check(cudaGetLastError(), "launching the scan");

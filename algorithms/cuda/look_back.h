@@ -14,76 +14,73 @@
 
 namespace troupe::cuda {
 
-enum TileStatus : uint32_t { kNothing = 0, kMap = 1, kState = 2 };
+enum class TileStatus : uint8_t { nothing = 0, map = 1, state = 2 };
 
-TROUPE_RULE constexpr int record_fields(bool skip) { return (skip ? Map<true>::kFields : Map<false>::kFields) + 2; }
+// The effect on the state at its first step of a tile, as far as it is published.
+template <bool kSkip>
+struct TileEffect {
+  TileStatus status;
+  Map<kSkip> map;
+};
 
-// The records of tiles, each for kWidth sequences that are adjacent in memory. A map is written before the status
-// becomes kMap, a state before it becomes kState, and neither changes afterwards.
+TROUPE_RULE constexpr int record_fields(bool skip) { return skip ? Map<true>::kFields + 2 : Map<false>::kFields + 1; }
+
+// The records of tiles, each for kWidth sequences that are adjacent in memory. A record has a map and a state. Each
+// number is a word of 64 bits that also says that the number is written, so that numbers need no order among them: a
+// reader knows a map or a state when it sees all of its words. The memory is 0 before the kernel starts.
 template <bool kSkip, int kWidth>
 class Records {
  public:
-  TROUPE_RULE explicit Records(const DeviceScan& k) : status_(k.status), fields_(k.records) {}
+  TROUPE_RULE explicit Records(const DeviceScan& k) : words_(k.records) {}
 
   template <class Thread>
-  TROUPE_RULE uint32_t status(Thread& thread, int64_t tile) const {
-    return thread.load_acquire(status_ + tile);
-  }
-  // The effect on the state at its first step of a tile whose status is not kNothing.
-  template <class Thread>
-  TROUPE_RULE Map<kSkip> read(Thread& thread, int64_t tile, int lane, uint32_t status) const {
-    Map<kSkip> map;
-    if (status == kMap) {
-      map.factor = thread.load_fresh(at(tile, 0, lane));
-      map.term = thread.load_fresh(at(tile, 1, lane));
-      if constexpr (kSkip) {
-        map.weight = thread.load_fresh(at(tile, 2, lane));
-        map.value = thread.load_fresh(at(tile, 3, lane));
-        map.has_value = thread.load_fresh(at(tile, 4, lane));
-      }
-      return map;
+  TROUPE_RULE TileEffect<kSkip> read(Thread& thread, int64_t tile, int lane) const {
+    uint64_t words[kFields];
+    TROUPE_UNROLL
+    for (int f = 0; f < kFields; ++f) words[f] = thread.load_relaxed(at(tile, f, lane));
+    bool map = true;
+    TROUPE_UNROLL
+    for (int f = 0; f < kStateField; ++f) map = map && words[f] >> 32 != 0;
+    const auto number = [&](int f) { return float_of_bits(static_cast<uint32_t>(words[f])); };
+    if (words[kStateField] >> 32 != 0 && (!kSkip || words[kFields - 1] >> 32 != 0))
+      return {TileStatus::state, constant_map<kSkip>({number(kStateField), number(kFields - 1)})};
+    if (!map) return {TileStatus::nothing, identity_map<kSkip>()};
+    if constexpr (kSkip) {
+      return {TileStatus::map, {number(0), number(1), number(2), number(3), number(4)}};
+    } else {
+      return {TileStatus::map, {number(0), number(1)}};
     }
-    State state{thread.load_fresh(at(tile, kStateField, lane)), 0};
-    if constexpr (kSkip) state.value = thread.load_fresh(at(tile, kStateField + 1, lane));
-    return constant_map<kSkip>(state);
   }
 
-  // Called by a whole warp, whose first kWidth lanes hold the values to publish.
   template <class Thread>
-  TROUPE_RULE void publish(Thread& thread, int64_t tile, const Map<kSkip>& map) const {
-    const int lane = thread.lane();
-    if (lane < kWidth) {
-      *at(tile, 0, lane) = map.factor;
-      *at(tile, 1, lane) = map.term;
-      if constexpr (kSkip) {
-        *at(tile, 2, lane) = map.weight;
-        *at(tile, 3, lane) = map.value;
-        *at(tile, 4, lane) = map.has_value;
-      }
+  TROUPE_RULE void publish(Thread& thread, int64_t tile, int lane, const Map<kSkip>& map) const {
+    write(thread, tile, lane, 0, map.factor);
+    write(thread, tile, lane, 1, map.term);
+    if constexpr (kSkip) {
+      write(thread, tile, lane, 2, map.weight);
+      write(thread, tile, lane, 3, map.value);
+      write(thread, tile, lane, 4, map.has_value);
     }
-    thread.sync_warp();
-    if (lane == 0) thread.store_release(status_ + tile, kMap);
   }
   template <class Thread>
-  TROUPE_RULE void publish(Thread& thread, int64_t tile, const State& state) const {
-    const int lane = thread.lane();
-    if (lane < kWidth) {
-      *at(tile, kStateField, lane) = state.sum;
-      if constexpr (kSkip) *at(tile, kStateField + 1, lane) = state.value;
-    }
-    thread.sync_warp();
-    if (lane == 0) thread.store_release(status_ + tile, kState);
+  TROUPE_RULE void publish(Thread& thread, int64_t tile, int lane, const State& state) const {
+    write(thread, tile, lane, kStateField, state.sum);
+    if constexpr (kSkip) write(thread, tile, lane, kStateField + 1, state.value);
   }
 
  private:
   static constexpr int kStateField = Map<kSkip>::kFields;
+  static constexpr int kFields = record_fields(kSkip);
 
-  TROUPE_RULE float* at(int64_t tile, int field, int lane) const {
-    return fields_ + (tile * record_fields(kSkip) + field) * kWidth + lane;
+  TROUPE_RULE uint64_t* at(int64_t tile, int field, int lane) const {
+    return words_ + (tile * kFields + field) * kWidth + lane;
+  }
+  template <class Thread>
+  TROUPE_RULE void write(Thread& thread, int64_t tile, int lane, int field, float number) const {
+    thread.store_relaxed(at(tile, field, lane), uint64_t{1} << 32 | bits_of_float(number));
   }
 
-  uint32_t* status_;
-  float* fields_;
+  uint64_t* words_;
 };
 
 template <bool kSkip, class Thread>
@@ -99,34 +96,48 @@ TROUPE_RULE Map<kSkip> shuffle_down(Thread& thread, const Map<kSkip>& map, int b
   return other;
 }
 
-// Composes the map of each lane of a warp with those of all later lanes; lanes are in order of time.
+// `lanes` adjacent lanes of a warp, a power of two, that process one sequence in order of time.
+struct LaneGroup {
+  int lanes;
+  int lane;   // of this thread within the group
+  int first;  // the group's first lane within the warp
+};
+
+template <class Thread>
+TROUPE_RULE LaneGroup lane_group(Thread& thread, int lanes) {
+  const int lane = thread.lane() & (lanes - 1);
+  return {lanes, lane, thread.lane() - lane};
+}
+
+// Composes the map of each lane of a group with those of all later lanes.
 template <bool kSkip, class Thread>
-TROUPE_RULE Map<kSkip> scan_warp(Thread& thread, Map<kSkip> map) {
+TROUPE_RULE Map<kSkip> scan_lanes(Thread& thread, const LaneGroup& group, Map<kSkip> map) {
   TROUPE_UNROLL
   for (int by = 1; by < kLanes; by *= 2) {
+    if (by >= group.lanes) break;
     const Map<kSkip> later = shuffle_down(thread, map, by);
-    if (thread.lane() + by < kLanes) map = compose(later, map);
+    if (group.lane + by < group.lanes) map = compose(later, map);
   }
   return map;
 }
 
-// For a scanned warp: the map of all later lanes, without the lane itself.
+// For scanned lanes: the map of all later lanes, without the lane itself.
 template <bool kSkip, class Thread>
-TROUPE_RULE Map<kSkip> later_lanes(Thread& thread, const Map<kSkip>& scanned) {
+TROUPE_RULE Map<kSkip> later_lanes(Thread& thread, const LaneGroup& group, const Map<kSkip>& scanned) {
   const Map<kSkip> later = shuffle_down(thread, scanned, 1);
-  return thread.lane() + 1 < kLanes ? later : identity_map<kSkip>();
+  return group.lane + 1 < group.lanes ? later : identity_map<kSkip>();
 }
 
-// The map of lane 0.
+// The map of the group's first lane.
 template <bool kSkip, class Thread>
-TROUPE_RULE Map<kSkip> first_lanes(Thread& thread, const Map<kSkip>& map) {
+TROUPE_RULE Map<kSkip> first_lane(Thread& thread, const LaneGroup& group, const Map<kSkip>& map) {
   Map<kSkip> first;
-  first.factor = thread.broadcast(map.factor);
-  first.term = thread.broadcast(map.term);
+  first.factor = thread.shuffle(map.factor, group.first);
+  first.term = thread.shuffle(map.term, group.first);
   if constexpr (kSkip) {
-    first.weight = thread.broadcast(map.weight);
-    first.value = thread.broadcast(map.value);
-    first.has_value = thread.broadcast(map.has_value);
+    first.weight = thread.shuffle(map.weight, group.first);
+    first.value = thread.shuffle(map.value, group.first);
+    first.has_value = thread.shuffle(map.has_value, group.first);
   }
   return first;
 }
@@ -137,39 +148,36 @@ template <bool kSkip, class Thread>
 TROUPE_RULE State look_back_along_row(Thread& thread, const DeviceScan& k, const Map<kSkip>& map, int64_t tile,
                                       int64_t number, int64_t stride, const State& initial) {
   const Records<kSkip, 1> records(k);
-  if (number == 0) {
-    records.publish(thread, tile, apply(map, initial));
-    return initial;
+  const bool closed = is_closed(map), publishes = thread.lane() == 0;
+  if (publishes) {
+    if (closed || number == 0) {
+      records.publish(thread, tile, 0, apply(map, initial));
+    } else {
+      records.publish(thread, tile, 0, map);
+    }
   }
-  const bool closed = is_closed(map);
-  if (closed) {
-    records.publish(thread, tile, apply(map, State{}));
-  } else {
-    records.publish(thread, tile, map);
-  }
+  if (number == 0) return initial;
+  const LaneGroup warp = lane_group(thread, kLanes);
   Map<kSkip> between = identity_map<kSkip>();  // the composed map of the tiles visited so far
   for (int64_t nearest = 1; !is_closed(between); nearest += kLanes) {
     // Lane i visits the tile `nearest` + i places later. Before the sequence's last tile there is its initial state.
     const int64_t back = nearest + thread.lane();
     const int64_t other = tile - back * stride;
-    uint32_t status = kState;
-    uint32_t known;
+    TileEffect<kSkip> seen{TileStatus::state, constant_map<kSkip>(initial)};
     int count;
     for (;;) {
-      if (back <= number) status = records.status(thread, other);
-      known = thread.ballot(status == kState);
-      const uint32_t ready = thread.ballot(status != kNothing);
+      if (back <= number) seen = records.read(thread, other, 0);
+      const uint32_t known = thread.ballot(seen.status == TileStatus::state);
+      const uint32_t ready = thread.ballot(seen.status != TileStatus::nothing);
       count = known ? thread.first_bit(known) + 1 : kLanes;
       const uint32_t wanted = count == kLanes ? ~0u : (1u << count) - 1;
       if ((ready & wanted) == wanted) break;
     }
-    Map<kSkip> seen = identity_map<kSkip>();
-    if (thread.lane() < count)
-      seen = back <= number ? records.read(thread, other, 0, status) : constant_map<kSkip>(initial);
-    between = compose(first_lanes(thread, scan_warp(thread, seen)), between);
+    if (thread.lane() >= count) seen.map = identity_map<kSkip>();
+    between = compose(first_lane(thread, warp, scan_lanes(thread, warp, seen.map)), between);
   }
   const State beyond = apply(between, State{});
-  if (!closed) records.publish(thread, tile, apply(map, beyond));
+  if (publishes && !closed) records.publish(thread, tile, 0, apply(map, beyond));
   return beyond;
 }
 
@@ -179,38 +187,33 @@ template <bool kSkip, class Thread>
 TROUPE_RULE State look_back_along_columns(Thread& thread, const DeviceScan& k, const Map<kSkip>& map, int64_t tile,
                                           int64_t number, int64_t stride, const State& initial, Map<kSkip>* window) {
   const Records<kSkip, kLanes> records(k);
-  const bool publishes = thread.warp() == 0;
-  if (number == 0) {
-    if (publishes) records.publish(thread, tile, apply(map, initial));
-    return initial;
-  }
-  const bool closed = thread.ballot(is_closed(map)) == ~0u;
+  const bool closed = is_closed(map), publishes = thread.warp() == 0;
   if (publishes) {
-    if (closed) {
-      records.publish(thread, tile, apply(map, State{}));
+    if (closed || number == 0) {
+      records.publish(thread, tile, thread.lane(), apply(map, initial));
     } else {
-      records.publish(thread, tile, map);
+      records.publish(thread, tile, thread.lane(), map);
     }
   }
+  if (number == 0) return initial;
   Map<kSkip> between = identity_map<kSkip>();
   int buffer = 0;  // double buffering needs only one barrier per round
   // Every warp composes the same maps, so all leave the loop in the same round.
   for (int64_t nearest = 1; thread.ballot(is_closed(between)) != ~0u; nearest += kBlockWarps, buffer ^= 1) {
     const int64_t back = nearest + thread.warp();
-    Map<kSkip> seen = constant_map<kSkip>(initial);
+    TileEffect<kSkip> seen{TileStatus::state, constant_map<kSkip>(initial)};
     if (back <= number) {
-      const int64_t other = tile - back * stride;
-      uint32_t status = kNothing;
-      while (thread.ballot(status == kNothing) != 0) status = records.status(thread, other);
-      seen = records.read(thread, other, thread.lane(), status);
+      do {
+        seen = records.read(thread, tile - back * stride, thread.lane());
+      } while (thread.ballot(seen.status == TileStatus::nothing) != 0);
     }
     Map<kSkip>* row = window + buffer * kBlockWarps * kLanes + thread.lane();
-    row[thread.warp() * kLanes] = seen;
+    row[thread.warp() * kLanes] = seen.map;
     thread.sync_block();
     for (int w = 0; w < kBlockWarps; ++w) between = compose(row[w * kLanes], between);
   }
   const State beyond = apply(between, State{});
-  if (publishes && !closed) records.publish(thread, tile, apply(map, beyond));
+  if (publishes && !closed) records.publish(thread, tile, thread.lane(), apply(map, beyond));
   return beyond;
 }
 

@@ -6,15 +6,6 @@ namespace troupe {
 
 namespace {
 
-// The shared memory available to one block on the device. Makes the device current, because another copy of the CUDA
-// runtime in this process, such as PyTorch's, may have selected a different one without this copy noticing.
-int shared_limit(int device) {
-  int bytes = 0;
-  cuda::check(cudaSetDevice(device), "selecting the device");
-  cuda::check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "querying the device");
-  return bytes;
-}
-
 // Treats a task of one sequence with adjacent steps as a row, whatever its layout.
 void prefer_rows(ScanTask& task) {
   if (task.layout != Layout::time || task.sequences != 1) return;
@@ -27,18 +18,20 @@ void prefer_rows(ScanTask& task) {
 
 }  // namespace
 
-int64_t gpu_scan_workspace(ScanRule rule, ScanTask task, int device) {
+int64_t gpu_scan_workspace(ScanRule rule, ScanTask task) {
   if (check_scan(rule, task) == 0) return 0;
   prefer_rows(task);
-  return cuda::plan_scan(rule, task, shared_limit(device)).workspace_bytes;
+  return cuda::plan_scan(rule, task).workspace_bytes;
 }
 
 void run_scan_on_gpu(ScanRule rule, ScanTask task, void* workspace, int device, void* stream) {
   if (check_scan(rule, task) == 0) return;
   prefer_rows(task);
-  const int limit = shared_limit(device);
-  const cuda::ScanPlan plan = cuda::plan_scan(rule, task, limit);
-  const cuda::DeviceScan scan = cuda::device_scan(rule, task, plan, workspace, limit);
+  // Another copy of the CUDA runtime in this process, such as PyTorch's, may have selected a different device without
+  // this copy noticing.
+  cuda::check(cudaSetDevice(device), "selecting the device");
+  const cuda::ScanPlan plan = cuda::plan_scan(rule, task);
+  const cuda::DeviceScan scan = cuda::device_scan(rule, task, plan, workspace);
   auto* const queue = static_cast<cudaStream_t>(stream);
   auto* const memory = static_cast<unsigned char*>(workspace);
   if (plan.cleared_bytes > 0)

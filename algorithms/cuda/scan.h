@@ -15,9 +15,9 @@ class CudaError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Bytes of device memory that run_scan_on_gpu() needs for a task in addition to its arrays. Throws like
-// run_scan_on_gpu().
-int64_t gpu_scan_workspace(ScanRule rule, ScanTask task, int device);
+// Bytes of device memory that run_scan_on_gpu() needs for a task in addition to its arrays. Throws InvariantError when
+// a size does not fit.
+int64_t gpu_scan_workspace(ScanRule rule, ScanTask task);
 
 // Enqueues the scan on a stream (a cudaStream_t; nullptr is the default stream) of a device and returns at once. The
 // device becomes the calling thread's current one. All arrays of the task are in memory that this device can read,

@@ -10,14 +10,24 @@ namespace {
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
+// Blocks per multiprocessor: more of them hide the latency of memory, but leave fewer registers to each.
+template <StepMode kMode>
+inline constexpr int kColumnBlocks = kMode == StepMode::plain ? 4
+                                     : kArrays<kMode>         ? 2
+                                                              : 3;
+template <StepMode kMode>
+inline constexpr int kTileBlocks = kArrays<kMode> ? 2 : 3;
+
 template <class Rule, StepMode kMode>
-__global__ void __launch_bounds__(kBlockWarps* kLanes, 2) columns(const __grid_constant__ DeviceScan k) {
+__global__ void __launch_bounds__(kBlockWarps* kLanes, kColumnBlocks<kMode>)
+    columns(const __grid_constant__ DeviceScan k) {
   DeviceThread thread;
   scan_column<Rule, kMode>(thread, k);
 }
 
 template <class Rule, StepMode kMode>
-__global__ void __launch_bounds__(kBlockWarps* kLanes, 2) column_tiles(const __grid_constant__ DeviceScan k) {
+__global__ void __launch_bounds__(kBlockWarps* kLanes, kTileBlocks<kMode>)
+    column_tiles(const __grid_constant__ DeviceScan k) {
   DeviceThread thread;
   scan_column_tile<Rule, kMode>(thread, k, shared_memory);
 }

@@ -11,8 +11,10 @@ namespace troupe::cuda {
 
 namespace {
 
-// With at least this many sequences, one block per sequence fills the GPU.
-constexpr int64_t kManyRows = 96;
+// Up to this many steps, a sequence is the work of one warp. So is a longer one if there are many sequences, so that
+// one warp each fills the GPU.
+constexpr int64_t kShortRow = 1024;
+constexpr int64_t kManyRows = 8192;
 // With at least this many sequences, one thread per sequence keeps enough reads in flight: 8 steps of 8 bytes are 2 MB.
 constexpr int64_t kManyColumns = 32768;
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
@@ -20,9 +22,9 @@ constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 // The array if the rule reads it, else an absent one: the kernels only check `data`.
 DeviceArray array_of(const FloatView& view, bool read) {
   return {read ? static_cast<const unsigned char*>(view.data) : nullptr, view.stride,
-          view.element == Element::float32 ? 4 : 2, 0};
+          view.element == Element::float32 ? 4 : 2};
 }
-DeviceArray array_of(const FlagView& view) { return {view.data, view.stride, 1, 0}; }
+DeviceArray array_of(const FlagView& view) { return {view.data, view.stride, 1}; }
 
 bool has_values(ScanRule rule) { return rule != ScanRule::reward_to_go; }
 
@@ -37,14 +39,13 @@ void fill_inputs(ScanRule rule, const ScanTask& task, DeviceArray (&inputs)[kInp
 }
 
 StepMode mode_of(ScanRule rule, const DeviceArray (&inputs)[kInputs], bool skip) {
-  if (rule == ScanRule::vtrace) return StepMode::flagged;
-  const bool bare = std::all_of(std::begin(inputs), std::end(inputs), [&inputs](const DeviceArray& array) {
-    const auto i = &array - inputs;
-    return array.data == nullptr || (i <= kValue && array.size == 4);
-  });
-  if (bare) return StepMode::plain;
-  const bool follows = has_values(rule) && inputs[kNext].data == nullptr;
-  return follows && skip && inputs[kMask].data ? StepMode::skip : StepMode::flagged;
+  const auto given = [&inputs](Input input) { return inputs[input].data != nullptr; };
+  const bool arrays = rule == ScanRule::vtrace || given(kNext) || given(kGamma) || given(kLambda);
+  const bool flags = given(kTerminated) || given(kTruncated) || given(kMask);
+  if (!arrays && !flags) return StepMode::plain;
+  if (rule != ScanRule::vtrace && has_values(rule) && skip && given(kMask) && !given(kNext))
+    return arrays ? StepMode::skip_arrays : StepMode::skip;
+  return arrays ? StepMode::arrays : StepMode::flags;
 }
 
 int64_t longest(const ScanTask& task) {
@@ -58,39 +59,28 @@ ScanKind kind_of(const ScanTask& task) {
     const bool one_run = task.steps <= 2 * kColumnRun;
     return one_run || task.sequences >= kManyColumns ? ScanKind::columns : ScanKind::column_tiles;
   }
-  const int64_t steps = longest(task);
-  if (steps <= tile_steps(ScanKind::warp_rows)) return ScanKind::warp_rows;
-  const bool look_back = task.sequences < kManyRows && steps > tile_steps(ScanKind::row_tiles);
-  return look_back ? ScanKind::row_tiles : ScanKind::block_rows;
+  return longest(task) <= kShortRow || task.sequences >= kManyRows ? ScanKind::warp_rows : ScanKind::row_tiles;
 }
 
-bool along_rows(ScanKind kind) { return kind != ScanKind::columns && kind != ScanKind::column_tiles; }
-
-// Assigns the arrays their offsets within a slot; returns the size of the slot.
-int lay_out_slot(ScanKind kind, DeviceArray (&inputs)[kInputs]) {
-  int bytes = 0;
-  for (DeviceArray& array : inputs) {
-    array.slot = bytes;
-    if (array.data) bytes += slot_bytes_of(array.size, tile_steps(kind));
-  }
-  return bytes;
+// So many lanes that they process a sequence at once, if a warp has them. A warp's packed sequences would end at
+// different times.
+int lane_bits_of(const ScanTask& task) {
+  int bits = 0;
+  while (1 << bits < kLanes && (!task.offsets.empty() || kQuad << bits < task.steps)) ++bits;
+  return bits;
 }
 
-int depth_of(ScanKind kind, int slot_bytes, int shared_limit) {
-  if (kind == ScanKind::row_tiles) return 1;
-  const int depth = std::min(kMaxDepth, (shared_limit - kTotalsBytes<kBlockWarps>) / slot_bytes);
-  TROUPE_CHECK(depth >= 2, "shared memory", shared_limit, "bytes of a tile", slot_bytes);
-  return depth;
+template <template <bool> class Shared>
+int bytes_of(StepMode mode) {
+  return skips(mode) ? sizeof(Shared<true>) : sizeof(Shared<false>);
 }
 
-int shared_bytes_of(ScanKind kind, StepMode mode, int slot_bytes, int depth) {
+int shared_bytes_of(ScanKind kind, StepMode mode) {
   switch (kind) {
-    case ScanKind::warp_rows: return kTotalsBytes<1> + depth * slot_bytes;
-    case ScanKind::block_rows: return kTotalsBytes<kBlockWarps> + depth * slot_bytes;
-    case ScanKind::row_tiles: return kRowTileSharedBytes + slot_bytes;
+    case ScanKind::warp_rows:
     case ScanKind::columns: return 0;
-    case ScanKind::column_tiles:
-      return mode == StepMode::skip ? sizeof(ColumnTileShared<true>) : sizeof(ColumnTileShared<false>);
+    case ScanKind::row_tiles: return bytes_of<RowTileShared>(mode);
+    case ScanKind::column_tiles: return bytes_of<ColumnTileShared>(mode);
   }
   return 0;
 }
@@ -100,53 +90,46 @@ int64_t up_to_16(int64_t bytes) { return divided_up(bytes, 16) * 16; }
 
 }  // namespace
 
-ScanPlan plan_scan(ScanRule rule, const ScanTask& task, int shared_limit) {
-  return plan_scan(rule, task, shared_limit, kind_of(task));
-}
+ScanPlan plan_scan(ScanRule rule, const ScanTask& task) { return plan_scan(rule, task, kind_of(task)); }
 
-ScanPlan plan_scan(ScanRule rule, const ScanTask& task, int shared_limit, ScanKind kind) {
+ScanPlan plan_scan(ScanRule rule, const ScanTask& task, ScanKind kind) {
   DeviceArray inputs[kInputs];
   fill_inputs(rule, task, inputs);
   ScanPlan plan;
   plan.kind = kind;
   plan.mode = mode_of(rule, inputs, task.skip);
-  const int64_t tile = tile_steps(kind);
+  plan.threads = (kind == ScanKind::warp_rows ? kRowWarps : kBlockWarps) * kLanes;
+  const bool plain = plan.mode == StepMode::plain;
   switch (kind) {
-    case ScanKind::warp_rows:
-    case ScanKind::block_rows: plan.blocks = task.sequences; break;
+    case ScanKind::warp_rows: plan.blocks = divided_up(task.sequences << lane_bits_of(task), plan.threads); break;
     case ScanKind::row_tiles:
-      plan.tiles = divided_up(longest(task) + kQuad - 1, tile) * task.sequences;
+      plan.tiles =
+          divided_up(longest(task) + kQuad - 1, plain ? kRowTile<StepMode::plain> : kRowTile<StepMode::flags>) *
+          task.sequences;
       plan.blocks = plan.tiles;
       break;
-    case ScanKind::columns: plan.blocks = divided_up(task.sequences, kBlockWarps * kLanes); break;
+    case ScanKind::columns: plan.blocks = divided_up(task.sequences, plan.threads); break;
     case ScanKind::column_tiles:
-      plan.tiles = divided_up(task.steps, tile) * divided_up(task.sequences, kLanes);
+      plan.tiles = divided_up(task.steps, plain ? kColumnTile<StepMode::plain> : kColumnTile<StepMode::flags>) *
+                   divided_up(task.sequences, kLanes);
       plan.blocks = plan.tiles;
       break;
   }
   TROUPE_CHECK(plan.blocks <= kMaxBlocks, "steps", longest(task), "sequences", task.sequences, "blocks", plan.blocks,
                "want at most", kMaxBlocks);
-  plan.threads = (kind == ScanKind::warp_rows ? 1 : kBlockWarps) * kLanes;
-  int depth = 0, slot_bytes = 0;
-  if (along_rows(kind)) {
-    slot_bytes = lay_out_slot(kind, inputs);
-    depth = depth_of(kind, slot_bytes, shared_limit);
-  }
-  plan.shared_bytes = shared_bytes_of(kind, plan.mode, slot_bytes, depth);
-  TROUPE_CHECK(plan.shared_bytes <= shared_limit, "shared memory", plan.shared_bytes, "limit", shared_limit);
+  plan.shared_bytes = shared_bytes_of(kind, plan.mode);
   if (plan.tiles > 0) {
     const int64_t width = kind == ScanKind::row_tiles ? 1 : kLanes;
-    plan.cleared_bytes = up_to_16(16 + plan.tiles * static_cast<int64_t>(sizeof(uint32_t)));
-    plan.workspace_bytes =
-        plan.cleared_bytes +
-        up_to_16(plan.tiles * width * record_fields(plan.mode == StepMode::skip) * static_cast<int64_t>(sizeof(float)));
+    plan.cleared_bytes =
+        16 + up_to_16(plan.tiles * width * record_fields(skips(plan.mode)) * static_cast<int64_t>(sizeof(uint64_t)));
+    plan.workspace_bytes = plan.cleared_bytes;
   }
   plan.offsets_at = plan.workspace_bytes;
   plan.workspace_bytes += static_cast<int64_t>(task.offsets.size() * sizeof(int64_t));
   return plan;
 }
 
-DeviceScan device_scan(ScanRule rule, const ScanTask& task, const ScanPlan& plan, void* workspace, int shared_limit) {
+DeviceScan device_scan(ScanRule rule, const ScanTask& task, const ScanPlan& plan, void* workspace) {
   DeviceScan k{};
   k.steps = task.steps;
   k.sequences = task.sequences;
@@ -169,14 +152,10 @@ DeviceScan device_scan(ScanRule rule, const ScanTask& task, const ScanPlan& plan
   k.carry_outside = task.carry_outside;
   k.next_at_ends = task.next.data != nullptr && task.next_at_ends;
   k.cut_is_end = task.cut_is_end;
-  if (along_rows(plan.kind)) {
-    k.slot_bytes = lay_out_slot(plan.kind, k.inputs);
-    k.depth = depth_of(plan.kind, k.slot_bytes, shared_limit);
-  }
+  k.lane_bits = lane_bits_of(task);
   if (plan.tiles > 0) {
     k.ticket = reinterpret_cast<uint32_t*>(memory);
-    k.status = reinterpret_cast<uint32_t*>(memory + 16);
-    k.records = reinterpret_cast<float*>(memory + plan.cleared_bytes);
+    k.records = reinterpret_cast<uint64_t*>(memory + 16);
   }
   return k;
 }

@@ -10,14 +10,24 @@ namespace {
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
-template <class Rule, StepMode kMode, int kWarps>
-__global__ void __launch_bounds__(kWarps* kLanes) rows(const __grid_constant__ DeviceScan k) {
+// Blocks per multiprocessor: more of them hide the latency of memory, but leave fewer registers to each.
+template <StepMode kMode>
+inline constexpr int kRowBlocks = kMode == StepMode::plain ? 8
+                                  : kArrays<kMode>         ? 5
+                                                           : 7;
+template <StepMode kMode>
+inline constexpr int kTileBlocks = kArrays<kMode> ? 2 : 3;
+
+template <class Rule, StepMode kMode>
+__global__ void __launch_bounds__(kRowWarps* kLanes, kRowBlocks<kMode>)
+    warp_rows(const __grid_constant__ DeviceScan k) {
   DeviceThread thread;
-  scan_row<Rule, kMode, kWarps>(thread, k, shared_memory);
+  scan_warp_row<Rule, kMode>(thread, k);
 }
 
 template <class Rule, StepMode kMode>
-__global__ void __launch_bounds__(kBlockWarps* kLanes) row_tiles(const __grid_constant__ DeviceScan k) {
+__global__ void __launch_bounds__(kBlockWarps* kLanes, kTileBlocks<kMode>)
+    row_tiles(const __grid_constant__ DeviceScan k) {
   DeviceThread thread;
   scan_row_tile<Rule, kMode>(thread, k, shared_memory);
 }
@@ -26,8 +36,7 @@ __global__ void __launch_bounds__(kBlockWarps* kLanes) row_tiles(const __grid_co
 
 Kernel row_kernel(ScanRule rule, const ScanPlan& plan) {
   return choose_kernel(rule, plan.mode, [&]<class Rule, StepMode kMode>() -> Kernel {
-    if (plan.kind == ScanKind::warp_rows) return rows<Rule, kMode, 1>;
-    if (plan.kind == ScanKind::block_rows) return rows<Rule, kMode, kBlockWarps>;
+    if (plan.kind == ScanKind::warp_rows) return warp_rows<Rule, kMode>;
     return row_tiles<Rule, kMode>;
   });
 }

@@ -111,160 +111,256 @@ TROUPE_RULE Map<kSkip> compose(const Map<kSkip>& later, const Map<kSkip>& earlie
   return both;
 }
 
-// N adjacent steps of one sequence in registers; those outside [begin, end) do not exist and have arbitrary contents.
-template <int N>
-struct Run {
-  float numbers[kFloatInputs][N];
-  unsigned char flags[kInputs - kFloatInputs][N];
-  float later_value;         // V of the step after the N, if it exists
-  unsigned char later_live;  // whether that step is unmasked
-  int begin, end;
-  int last;      // index of the sequence's last step, which may be outside the N
-  float beyond;  // bootstrap: V after the last step, or S for a rule without values
+TROUPE_RULE float float_of_bits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+TROUPE_RULE uint32_t bits_of_float(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+TROUPE_RULE float float_of_bfloat16(uint16_t half) { return float_of_bits(static_cast<uint32_t>(half) << 16); }
 
-  TROUPE_RULE bool there(int i) const { return i >= begin && i < end; }
-};
-
-// One step, ready for the rule except for the next value.
-struct Step {
-  RuleStep<ScalarLane> numbers;
-  bool live;  // unmasked
-  bool end;   // terminal: no next value
-  bool done;  // S does not pass through
-};
-
-template <class Rule, StepMode kMode, int N>
-TROUPE_RULE Step read_step(const DeviceScan& k, const Run<N>& run, int i) {
-  Step s{};
-  s.numbers.reward = run.numbers[kReward][i];
-  if constexpr (Rule::kValues) s.numbers.value = run.numbers[kValue][i];
-  if constexpr (Rule::kRatios) s.numbers.ratio = ScalarLane::ratio(run.numbers[kLogRho][i]);
-  s.numbers.discount = k.gamma;
-  s.numbers.lambda = k.lambda;
-  s.live = true;
-  if constexpr (kMode == StepMode::plain) {
-    // The state beyond a plain sequence is 0, so that steps that do not exist need no special factor.
-    if (!Rule::kValues && i == run.last) s.numbers.reward = fmaf(k.gamma, run.beyond, s.numbers.reward);
-  } else {
-    if (k.inputs[kGamma].data) s.numbers.discount = run.numbers[kGamma][i];
-    if (k.inputs[kLambda].data) s.numbers.lambda = run.numbers[kLambda][i];
-    const bool cut = k.inputs[kTruncated].data && run.flags[kTruncated - kFloatInputs][i] != 0;
-    const bool terminal = k.inputs[kTerminated].data && run.flags[kTerminated - kFloatInputs][i] != 0;
-    if (k.inputs[kMask].data) s.live = run.flags[kMask - kFloatInputs][i] != 0;
-    s.end = terminal || (cut && k.cut_is_end) || s.numbers.discount == 0;
-    s.done = s.end || cut;
-  }
-  return s;
+// The bits of one element.
+template <class Word>
+TROUPE_RULE Word load_word(const unsigned char* at) {
+  Word word;
+  memcpy(&word, __builtin_assume_aligned(at, sizeof(Word)), sizeof(Word));
+  return word;
 }
 
-// The next value of an unmasked step. Not for StepMode::skip, where it is part of the state.
+// One element of an input of numbers.
+TROUPE_RULE float load_number(const unsigned char* at, int size) {
+  return size == 2 ? float_of_bfloat16(load_word<uint16_t>(at)) : float_of_bits(load_word<uint32_t>(at));
+}
+
+// N adjacent steps of one sequence in registers. In a set of flags, bit i is step i. Steps that do not exist have
+// arbitrary contents.
+template <int N>
+struct Run {
+  float reward[N], value[N], discount[N], lambda[N], ratio[N];
+  float next[N];             // V of the next state; not if steps are skipped: it is part of the state then
+  float factor[N], term[N];  // the effect of the step on S; if steps are skipped, the term is the part without next
+  uint32_t there;            // the steps that exist
+  uint32_t live;             // unmasked
+  uint32_t end;              // terminal: no next value
+  uint32_t done;             // S does not pass through
+};
+
+// What follows a run: the sequence's last step, and the step after the run if it exists.
+struct Surroundings {
+  int last;      // index of the sequence's last step, which may be outside the run
+  float beyond;  // bootstrap: V after the last step, or S for a rule without values
+  float later_value;
+  bool later_live;
+};
+
+TROUPE_RULE bool has(uint32_t flags, int i) { return (flags >> i & 1) != 0; }
+
+// kClean: all steps of the run exist, or none does.
+template <bool kClean, int N>
+TROUPE_RULE bool exists(const Run<N>& run, int i) {
+  return kClean ? run.there != 0 : has(run.there, i);
+}
+
 template <class Rule, StepMode kMode, int N>
-TROUPE_RULE float following_value(const DeviceScan& k, const Run<N>& run, int i, const Step& s) {
-  const bool inside = i + 1 < N;
-  float next = i == run.last ? run.beyond : inside ? run.numbers[kValue][inside ? i + 1 : i] : run.later_value;
-  if constexpr (kMode != StepMode::plain) {
-    bool later_live = true;
-    if (k.inputs[kMask].data && i != run.last)
-      later_live = (inside ? run.flags[kMask - kFloatInputs][inside ? i + 1 : i] : run.later_live) != 0;
-    if (!later_live) next = 0;
-    if (k.inputs[kNext].data && (!k.next_at_ends || s.done || !later_live)) next = run.numbers[kNext][i];
-    if (s.end) next = 0;
-  }
-  return next;
+TROUPE_RULE RuleStep<ScalarLane> step_of(const DeviceScan& k, const Run<N>& run, int i) {
+  RuleStep<ScalarLane> s{};
+  s.reward = run.reward[i];
+  if constexpr (Rule::kValues) s.value = run.value[i];
+  if constexpr (Rule::kValues && !kSkips<kMode>) s.next = run.next[i];
+  if constexpr (Rule::kRatios) s.ratio = run.ratio[i];
+  s.discount = kArrays<kMode> ? run.discount[i] : k.gamma;
+  if constexpr (Rule::kValues) s.lambda = kArrays<kMode> ? run.lambda[i] : k.lambda;
+  return s;
 }
 
 TROUPE_RULE RuleConstants<ScalarLane> constants_of(const DeviceScan& k) {
   return {k.rho_bar, k.c_bar, k.pg_rho_bar, k.multiply_pg_rho, k.rlax_mix};
 }
 
-// The effect of step i on the state.
-template <class Rule, StepMode kMode, int N>
-TROUPE_RULE auto map_of_step(const DeviceScan& k, const Run<N>& run, int i) {
-  constexpr bool kSkip = kMode == StepMode::skip;
-  Step s = read_step<Rule, kMode>(k, run, i);
-  if constexpr (Rule::kValues && !kSkip) s.numbers.next = following_value<Rule, kMode>(k, run, i, s);
-  const RuleLink<ScalarLane> link = Rule::link(s.numbers, constants_of(k));
-  Map<kSkip> map = identity_map<kSkip>();
-  if constexpr (kMode == StepMode::plain) {
-    map = {link.factor, run.there(i) ? link.term : 0.0f};
-  } else if (run.there(i) && s.live) {
-    map.factor = s.done ? 0.0f : link.factor;
-    map.term = link.term;
-    if constexpr (kSkip) {
-      static_assert(!Rule::kRatios, "the term must be linear in V' with the discount as coefficient");
-      map.weight = s.end ? 0.0f : s.numbers.discount;
-      map.value = s.numbers.value;
-      map.has_value = 1;
-    }
-  } else if (run.there(i) && !k.skip) {
-    map.factor = 0;
+// The factor of every step in plain mode.
+template <class Rule>
+TROUPE_RULE float plain_factor(const DeviceScan& k) {
+  return Rule::kValues ? k.gamma * k.lambda : k.gamma;
+}
+
+template <StepMode kMode, bool kClean, int N, class Numbers>
+TROUPE_RULE void set_next(const DeviceScan& k, const Surroundings& around, const Numbers& numbers, Run<N>& run) {
+  TROUPE_UNROLL
+  for (int i = 0; i < N; ++i) run.next[i] = i + 1 < N ? run.value[i + 1 < N ? i + 1 : i] : around.later_value;
+  if ((!kClean && around.last < N) || around.last == N - 1) {
+    TROUPE_UNROLL
+    for (int i = kClean ? N - 1 : 0; i < N; ++i)
+      if (i == around.last) run.next[i] = around.beyond;
   }
-  return map;
+  if constexpr (kMode != StepMode::plain) {
+    uint32_t later_live = ~0u;
+    if (k.inputs[kMask].data) {
+      later_live = run.live >> 1 | (around.later_live ? 1u << (N - 1) : 0);
+      if (around.last >= 0 && around.last < N) later_live |= 1u << around.last;
+      TROUPE_UNROLL
+      for (int i = 0; i < N; ++i)
+        if (!has(later_live, i)) run.next[i] = 0;
+    }
+    if (kArrays<kMode> && k.inputs[kNext].data) {
+      const uint32_t from_given = k.next_at_ends ? run.done | ~later_live : ~0u;
+      float given[N];
+      numbers(kNext, given);
+      TROUPE_UNROLL
+      for (int i = 0; i < N; ++i)
+        if (has(from_given, i)) run.next[i] = given[i];
+    }
+    TROUPE_UNROLL
+    for (int i = 0; i < N; ++i)
+      if (has(run.end, i)) run.next[i] = 0;
+  }
+}
+
+// `numbers(input, to)` and `flags(input)` give the steps of an input; only called for those that are given.
+template <class Rule, StepMode kMode, bool kClean, int N, class Numbers, class Flags>
+TROUPE_RULE Run<N> make_run(const DeviceScan& k, uint32_t there, const Surroundings& around, const Numbers& numbers,
+                            const Flags& flags) {
+  Run<N> run;
+  run.there = there;
+  run.live = ~0u;
+  run.end = run.done = 0;
+  numbers(kReward, run.reward);
+  if constexpr (Rule::kValues) numbers(kValue, run.value);
+  if constexpr (Rule::kRatios) {
+    numbers(kLogRho, run.ratio);
+    TROUPE_UNROLL
+    for (int i = 0; i < N; ++i) run.ratio[i] = ScalarLane::ratio(run.ratio[i]);
+  }
+  if constexpr (kMode != StepMode::plain) {
+    const auto bits = [&](Input input, uint32_t otherwise) { return k.inputs[input].data ? flags(input) : otherwise; };
+    const uint32_t cut = bits(kTruncated, 0);
+    run.end = bits(kTerminated, 0) | (k.cut_is_end ? cut : 0);
+    if constexpr (kArrays<kMode>) {
+      const auto fill = [&](Input input, float otherwise, float(&to)[N]) {
+        if (k.inputs[input].data) {
+          numbers(input, to);
+          return;
+        }
+        TROUPE_UNROLL
+        for (int i = 0; i < N; ++i) to[i] = otherwise;
+      };
+      fill(kGamma, k.gamma, run.discount);
+      if constexpr (Rule::kValues) fill(kLambda, k.lambda, run.lambda);
+      TROUPE_UNROLL
+      for (int i = 0; i < N; ++i) run.end |= run.discount[i] == 0 ? 1u << i : 0;
+    } else if (k.gamma == 0) {
+      run.end = ~0u;
+    }
+    run.done = run.end | cut;
+    run.live = bits(kMask, ~0u);
+  } else if (!Rule::kValues) {
+    // The state beyond a plain sequence is 0, so that steps that do not exist need no special factor.
+    TROUPE_UNROLL
+    for (int i = kClean ? N - 1 : 0; i < N; ++i)
+      if (i == around.last) run.reward[i] = fmaf(k.gamma, around.beyond, run.reward[i]);
+  }
+  if constexpr (Rule::kValues && !kSkips<kMode>) set_next<kMode, kClean>(k, around, numbers, run);
+  TROUPE_UNROLL
+  for (int i = 0; i < N; ++i) {
+    const RuleLink<ScalarLane> link = Rule::link(step_of<Rule, kMode>(k, run, i), constants_of(k));
+    run.factor[i] = has(run.done, i) ? 0.0f : link.factor;
+    run.term[i] = link.term;
+  }
+  if (kMode != StepMode::plain && k.inputs[kMask].data) {
+    const float passed = k.skip ? 1.0f : 0.0f;
+    TROUPE_UNROLL
+    for (int i = 0; i < N; ++i)
+      if (!has(run.live, i)) {
+        run.factor[i] = passed;
+        run.term[i] = 0;
+      }
+  }
+  if constexpr (!kClean) {
+    TROUPE_UNROLL
+    for (int i = 0; i < N; ++i)
+      if (!has(there, i)) {
+        run.factor[i] = 1;
+        run.term[i] = 0;
+      }
+  }
+  return run;
 }
 
 // The effect of the whole run on the state.
-template <class Rule, StepMode kMode, int N>
-TROUPE_RULE auto map_of_run(const DeviceScan& k, const Run<N>& run) {
-  auto map = map_of_step<Rule, kMode>(k, run, N - 1);
-  TROUPE_UNROLL
-  for (int i = N - 2; i >= 0; --i) map = compose(map, map_of_step<Rule, kMode>(k, run, i));
-  return map;
+template <class Rule, StepMode kMode, bool kClean, int N>
+TROUPE_RULE Map<kSkips<kMode>> map_of_run(const DeviceScan& k, const Run<N>& run) {
+  constexpr bool kSkip = kSkips<kMode>;
+  Map<kSkip> map = identity_map<kSkip>();
+  if constexpr (kMode == StepMode::plain) {
+    const float factor = plain_factor<Rule>(k);
+    map = {0, run.term[N - 1]};  // the factor is known without the steps
+    TROUPE_UNROLL
+    for (int i = N - 2; i >= 0; --i) map.term = factor != 0 ? fmaf(factor, map.term, run.term[i]) : run.term[i];
+    if (kClean && run.there == 0) map.term = 0;
+    return map;
+  } else {
+    TROUPE_UNROLL
+    for (int i = N - 1; i >= 0; --i) {
+      Map<kSkip> step = identity_map<kSkip>();
+      step.factor = run.factor[i];
+      step.term = run.term[i];
+      if constexpr (kSkip) {
+        static_assert(!Rule::kRatios, "the term must be linear in V' with the discount as coefficient");
+        if (exists<kClean>(run, i) && has(run.live, i)) {
+          step.weight = has(run.end, i) ? 0.0f : kArrays<kMode> ? run.discount[i] : k.gamma;
+          step.value = run.value[i];
+          step.has_value = 1;
+        }
+      }
+      map = i == N - 1 ? step : compose(map, step);
+    }
+    return kClean && run.there == 0 ? identity_map<kSkip>() : map;
+  }
 }
 
 // Writes the results of step i, which must exist, and advances the state over it.
 template <class Rule, StepMode kMode, int N>
 TROUPE_RULE RuleResult<ScalarLane> finish_step(const DeviceScan& k, const Run<N>& run, int i, State& state) {
-  constexpr bool kSkip = kMode == StepMode::skip;
-  Step s = read_step<Rule, kMode>(k, run, i);
-  if constexpr (Rule::kValues) {
-    if constexpr (kSkip) {
-      s.numbers.next = s.end ? 0.0f : state.value;
-    } else {
-      s.numbers.next = following_value<Rule, kMode>(k, run, i, s);
-    }
+  constexpr bool kSkip = kSkips<kMode>;
+  RuleStep<ScalarLane> s = step_of<Rule, kMode>(k, run, i);
+  float factor = kMode == StepMode::plain ? plain_factor<Rule>(k) : run.factor[i];
+  float term = run.term[i];
+  if constexpr (kSkip) {
+    s.next = has(run.end, i) ? 0.0f : state.value;
+    if (has(run.live, i)) term = Rule::link(s, constants_of(k)).term;
   }
-  const RuleConstants<ScalarLane> constants = constants_of(k);
-  const RuleLink<ScalarLane> link = Rule::link(s.numbers, constants);
-  const float later = s.done ? 0.0f : state.sum;
-  float sum = link.term;
-  if (!s.done && link.factor != 0) sum = fmaf(link.factor, state.sum, link.term);
-  if (!s.live) sum = k.skip ? state.sum : 0.0f;
+  const float later = has(run.done, i) ? 0.0f : state.sum;
+  const float sum = factor != 0 ? fmaf(factor, state.sum, term) : term;
   state.sum = sum;
-  if (kSkip && s.live) state.value = s.numbers.value;
-
-  RuleResult<ScalarLane> result = Rule::finish(s.numbers, constants, sum, later);
-  if (!s.live) {
-    if (!k.carry_outside) {
-      result = {0, 0};
-    } else if (!Rule::kValues && !k.skip) {
-      result.second = fmaf(s.numbers.discount, later, s.numbers.reward);
+  RuleResult<ScalarLane> result = Rule::finish(s, constants_of(k), sum, later);
+  if constexpr (kMode != StepMode::plain) {
+    if (k.inputs[kMask].data && !has(run.live, i)) {
+      if (!k.carry_outside) {
+        result = {0, 0};
+      } else if (!Rule::kValues && !k.skip) {
+        result.second = fmaf(s.discount, later, s.reward);
+      }
     }
+    if (kSkip && has(run.live, i)) state.value = s.value;
   }
   return result;
-}
-
-TROUPE_RULE float float_of_bfloat16(uint16_t half) {
-  const uint32_t bits = static_cast<uint32_t>(half) << 16;
-  float x;
-  memcpy(&x, &bits, sizeof(x));
-  return x;
-}
-
-// One element of an input of numbers.
-TROUPE_RULE float load_number(const unsigned char* at, int size) {
-  if (size == 2) return float_of_bfloat16(*reinterpret_cast<const uint16_t*>(at));
-  return *reinterpret_cast<const float*>(at);
 }
 
 // Which inputs a kernel reads if they are given.
 template <class Rule, StepMode kMode>
 TROUPE_RULE constexpr bool reads(int input) {
-  if (input == kReward) return true;
-  if (input == kValue) return Rule::kValues;
-  if (input == kLogRho) return Rule::kRatios;
-  if (kMode == StepMode::plain) return false;
-  if (input == kNext) return Rule::kValues && kMode != StepMode::skip;
-  return input != kLambda || Rule::kValues;
+  switch (input) {
+    case kReward: return true;
+    case kValue: return Rule::kValues;
+    case kLogRho: return Rule::kRatios;
+    case kGamma: return kArrays<kMode>;
+    case kLambda: return kArrays<kMode> && Rule::kValues;
+    case kNext: return kArrays<kMode> && Rule::kValues && !kSkips<kMode>;
+    default: return kMode != StepMode::plain;
+  }
 }
 
 // The state beyond the last step of a sequence. `next`: address of that step's next value, or nullptr.

@@ -17,7 +17,7 @@ namespace {
 // returns the required bytes.
 int64_t run_on_gpu(ScanRule rule, const ScanTask& task, std::uintptr_t workspace, int64_t workspace_bytes, int device,
                    std::uintptr_t stream) {
-  const int64_t needed = gpu_scan_workspace(rule, task, device);
+  const int64_t needed = gpu_scan_workspace(rule, task);
   if (needed > workspace_bytes) return needed;
   run_scan_on_gpu(rule, task, reinterpret_cast<void*>(workspace), device, reinterpret_cast<void*>(stream));
   return 0;

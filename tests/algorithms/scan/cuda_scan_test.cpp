@@ -22,7 +22,6 @@ namespace {
 
 using cuda::ScanKind;
 
-constexpr int kSharedLimit = 227 * 1024;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kUntouched = -12345.5f;
 
@@ -54,7 +53,7 @@ class Placed {
 // The parameters of a case; everything else is random.
 struct Shape {
   ScanRule rule = ScanRule::gae;
-  ScanKind kind = ScanKind::block_rows;
+  ScanKind kind = ScanKind::warp_rows;
   int64_t steps = 0;
   int64_t sequences = 0;
   bool packed = false;
@@ -64,7 +63,6 @@ struct Shape {
   float holes = 0.2f;    // fraction of masked steps
   float gamma = 0.99f, lambda = 0.95f;
   int resident = 3;  // blocks that run at the same time
-  int shared_limit = kSharedLimit;
 };
 
 // A task with random arrays.
@@ -91,8 +89,9 @@ class Case {
     task.gamma = shape.gamma;
     task.lambda = shape.lambda;
     const bool values = shape.rule != ScanRule::reward_to_go, vtrace = shape.rule == ScanRule::vtrace;
-    task.reward = numbers(false, 1);
-    if (values) task.value = numbers(false, 1);
+    const bool half = shape.plain && chance(0.3f);
+    task.reward = numbers(half, 1);
+    if (values) task.value = numbers(half, 1);
     if (vtrace) {
       task.log_rho = numbers(false, 0.5f);
       task.next_at_ends = true;
@@ -321,11 +320,7 @@ void emulate(ScanRule rule, const cuda::ScanPlan& plan, const cuda::DeviceScan& 
       cuda::choose_kernel(rule, plan.mode, [&]<class Rule, cuda::StepMode kMode>() -> test::EmulatedKernel {
         switch (plan.kind) {
           case ScanKind::warp_rows:
-            return [&k](EmulatedThread& t, unsigned char* shared) { cuda::scan_row<Rule, kMode, 1>(t, k, shared); };
-          case ScanKind::block_rows:
-            return [&k](EmulatedThread& t, unsigned char* shared) {
-              cuda::scan_row<Rule, kMode, cuda::kBlockWarps>(t, k, shared);
-            };
+            return [&k](EmulatedThread& t, unsigned char*) { cuda::scan_warp_row<Rule, kMode>(t, k); };
           case ScanKind::row_tiles:
             return [&k](EmulatedThread& t, unsigned char* shared) { cuda::scan_row_tile<Rule, kMode>(t, k, shared); };
           case ScanKind::columns:
@@ -340,13 +335,12 @@ void emulate(ScanRule rule, const cuda::ScanPlan& plan, const cuda::DeviceScan& 
 // The complete run_scan_on_gpu(), with the emulation instead of CUDA.
 cuda::ScanPlan run_emulated(const Shape& shape, ScanTask task, uint64_t seed) {
   REQUIRE(check_scan(shape.rule, task) > 0);
-  const cuda::ScanPlan plan = cuda::plan_scan(shape.rule, task, shape.shared_limit, shape.kind);
+  const cuda::ScanPlan plan = cuda::plan_scan(shape.rule, task, shape.kind);
   std::vector<unsigned char> memory(static_cast<std::size_t>(plan.workspace_bytes) + 16, 0xa5);
   unsigned char* workspace = memory.data() + (16 - reinterpret_cast<uintptr_t>(memory.data()) % 16) % 16;
   std::memset(workspace, 0, static_cast<std::size_t>(plan.cleared_bytes));
   if (!task.offsets.empty()) std::memcpy(workspace + plan.offsets_at, task.offsets.data(), task.offsets.size_bytes());
-  emulate(shape.rule, plan, cuda::device_scan(shape.rule, task, plan, workspace, shape.shared_limit), seed,
-          shape.resident);
+  emulate(shape.rule, plan, cuda::device_scan(shape.rule, task, plan, workspace), seed, shape.resident);
   return plan;
 }
 
@@ -420,13 +414,8 @@ TEST_CASE("cuda scan: one warp per row equals the plain loop, for all arrays and
   check_many({.kind = ScanKind::warp_rows, .packed = true}, 300, 7, 30);
 }
 
-TEST_CASE("cuda scan: one block per row equals the plain loop, for all arrays and alignments") {
-  check_many({.kind = ScanKind::block_rows}, 5000, 2, 30);
-  check_many({.kind = ScanKind::block_rows, .packed = true}, 3000, 4, 12);
-}
-
-TEST_CASE("cuda scan: one block per row with shared memory for two tiles") {
-  check_many({.kind = ScanKind::block_rows, .shared_limit = 64 * 1024}, 6000, 1, 12);
+TEST_CASE("cuda scan: several short rows per warp equal the plain loop") {
+  for (const int64_t steps : {1, 4, 8, 16, 32, 64}) check_many({.kind = ScanKind::warp_rows}, steps, 200, 24);
 }
 
 TEST_CASE("cuda scan: row tiles joined by look-back equal the plain loop") {
@@ -468,14 +457,16 @@ TEST_CASE("cuda scan: look-back over more column tiles than a block visits at on
 }
 
 TEST_CASE("cuda scan: lengths around the sizes of quads, warps and tiles") {
-  for (const int64_t steps : {1, 2, 3, 4, 5, 127, 128, 129, 1023, 1024, 1025, 2047, 2048, 2049})
-    for (uint64_t seed = 0; seed < 4; ++seed) {
-      check_case({.kind = ScanKind::block_rows, .steps = steps, .sequences = 2, .plain = seed == 0}, seed);
-      check_case({.kind = ScanKind::warp_rows, .steps = steps, .sequences = 2, .plain = seed == 0}, seed);
-    }
-  for (const int64_t steps : {4093, 4094, 4095, 4096, 4097, 8192, 8193})
-    for (uint64_t seed = 0; seed < 2; ++seed)
-      check_case({.kind = ScanKind::row_tiles, .steps = steps, .sequences = 1, .plain = seed == 0}, seed);
+  for (const int64_t steps : {1, 2, 3, 4, 5, 31, 32, 33, 63, 64, 65, 127, 128, 129, 256, 1023, 1024, 1025})
+    for (uint64_t seed = 0; seed < 6; ++seed)
+      check_case(
+          {.kind = ScanKind::warp_rows, .steps = steps, .sequences = 5, .plain = seed < 2, .aligned = seed % 2 == 0},
+          seed);
+  for (const int64_t steps : {1, 5, 127, 1024, 2045, 2047, 2048, 2049, 4093, 4094, 4095, 4096, 4097, 8192, 8193})
+    for (uint64_t seed = 0; seed < 4; ++seed)
+      check_case(
+          {.kind = ScanKind::row_tiles, .steps = steps, .sequences = 1, .plain = seed < 2, .aligned = seed % 2 == 0},
+          seed);
   for (const int64_t steps : {1, 7, 8, 9, 15, 16, 17, 127, 128, 129, 256})
     for (const int64_t sequences : {1, 31, 32, 33})
       for (uint64_t seed = 0; seed < 2; ++seed) {

@@ -38,11 +38,11 @@ float EmulatedThread::shuffle_down(float x, int by) {
   return result;
 }
 
-float EmulatedThread::broadcast(float x) {
+float EmulatedThread::shuffle(float x, int lane) {
   block_.numbers[static_cast<std::size_t>(index_)] = x;
   Meeting& warp_meeting = block_.warps[static_cast<std::size_t>(warp())];
   meet(warp_meeting, 100);
-  const float result = block_.numbers[first_of_warp()];
+  const float result = block_.numbers[first_of_warp() + static_cast<std::size_t>(lane)];
   meet(warp_meeting, 100);
   return result;
 }
@@ -57,35 +57,13 @@ uint32_t EmulatedThread::ballot(bool x) {
   return result;
 }
 
-void EmulatedThread::copy_async(void* shared, const void* global, int bytes) {
-  if (reinterpret_cast<uintptr_t>(shared) % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0 || bytes < 1 ||
-      bytes > 16)
-    throw std::logic_error("an asynchronous copy is not 16 aligned bytes");
-  const auto* to = static_cast<unsigned char*>(shared);
-  if (to < block_.shared || to + 16 > block_.memory.data() + block_.memory.size())
-    throw std::logic_error("an asynchronous copy is outside the shared memory");
-  groups_.back().push_back({shared, global, bytes});
-}
-
-void EmulatedThread::wait_copies(int groups) {
-  const auto closed = static_cast<int64_t>(groups_.size()) - 1;
-  while (static_cast<int64_t>(arrived_) < closed - groups) {
-    for (const Copy& copy : groups_[arrived_]) {
-      unsigned char bytes[16] = {};
-      std::memcpy(bytes, copy.from, static_cast<std::size_t>(copy.bytes));
-      std::memcpy(copy.to, bytes, 16);
-    }
-    groups_[arrived_++].clear();
-  }
-}
-
-uint32_t EmulatedThread::load_acquire(const uint32_t* from) {
-  const uint32_t x = *from;
+uint64_t EmulatedThread::load_relaxed(const uint64_t* from) {
+  const uint64_t x = *from;
   if (x == 0 || grid_.random() % 4 == 0) grid_.looked_in_vain();
   return x;
 }
 
-void EmulatedThread::store_release(uint32_t* to, uint32_t x) {
+void EmulatedThread::store_relaxed(uint64_t* to, uint64_t x) {
   if (grid_.random() % 2 == 0) grid_.looked_in_vain();
   *to = x;
   grid_.progressed();

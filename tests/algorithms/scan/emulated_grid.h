@@ -2,8 +2,7 @@
 // Runs CUDA kernels that are written for a `Thread` (algorithms/cuda/device_thread.cuh) on the host. Every thread of
 // every resident block is a fiber with its own stack and program counter; fibers are switched in random order whenever
 // they wait. Shuffles and barriers wait for whole warps and blocks, and fail if the lanes of a warp request different
-// operations. Asynchronous copies complete as late as allowed, and the resident blocks are random too. It cannot
-// emulate the order in which a real GPU makes writes visible.
+// operations. The resident blocks are random too. It cannot emulate the order in which a real GPU makes writes visible.
 
 #include <ucontext.h>
 
@@ -49,16 +48,16 @@ class EmulatedThread {
   int64_t block() const { return block_.number; }
 
   float shuffle_down(float x, int by);
-  float broadcast(float x);
+  float shuffle(float x, int lane);
   uint32_t ballot(bool x);
-  void sync_warp() { meet(block_.warps[static_cast<std::size_t>(warp())], 1000); }
   void sync_block() { meet(block_.everyone, 1001); }
   int first_bit(uint32_t x) const { return __builtin_ctz(x); }
 
-  void copy_async(void* shared, const void* global, int bytes);
-  void commit_copies() { groups_.emplace_back(); }
-  void wait_copies(int groups);
-
+  template <int kWords>
+  void load_words(const unsigned char* from, uint32_t* to) {
+    if (reinterpret_cast<uintptr_t>(from) % (4 * kWords) != 0) throw std::logic_error("a load is not aligned");
+    std::memcpy(to, from, 4 * kWords);
+  }
   void store_streaming(float* to, float x) { *to = x; }
   template <class Four>
   void store_streaming(float* to, const Four& four) {
@@ -67,25 +66,16 @@ class EmulatedThread {
   }
 
   uint32_t take_ticket(uint32_t* counter) { return (*counter)++; }
-  uint32_t load_acquire(const uint32_t* from);
-  void store_release(uint32_t* to, uint32_t x);
-  float load_fresh(const float* from) { return *from; }
+  uint64_t load_relaxed(const uint64_t* from);
+  void store_relaxed(uint64_t* to, uint64_t x);
 
  private:
-  struct Copy {
-    void* to;
-    const void* from;
-    int bytes;
-  };
-
   void meet(Meeting& meeting, int operation);
   std::size_t first_of_warp() const { return static_cast<std::size_t>(warp()) * 32; }
 
   EmulatedGrid& grid_;
   EmulatedBlock& block_;
   int index_;
-  std::vector<std::vector<Copy>> groups_{1};  // the last one is open
-  std::size_t arrived_ = 0;                   // groups copied so far
 };
 
 using EmulatedKernel = std::function<void(EmulatedThread&, unsigned char* shared)>;
