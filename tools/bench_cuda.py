@@ -13,26 +13,35 @@ import argparse
 import json
 import statistics
 import sys
+import time
 
 
 def median_seconds(torch, call, seconds):
-    """The median time of a call by the GPU's clock. The queue is never empty. Inputs are larger than the caches, or stay in them."""
+    """The median time of a call by the GPU's clock. Inputs are larger than the caches, or stay in them.
+
+    The GPU waits until the host has queued all calls, so that the host's time is not measured. The queue holds about 1,000 commands.
+    """
     for _ in range(3):
         call()
     torch.cuda.synchronize()
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
+    called = time.perf_counter()
     call()
+    host_seconds = time.perf_counter() - called
     end.record()
     end.synchronize()
-    count = max(10, min(1000, int(seconds / max(start.elapsed_time(end) / 1e3, 1e-6))))
+    count = max(10, min(100, int(seconds / max(start.elapsed_time(end) / 1e3, 1e-6))))
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    torch.cuda._sleep(20_000_000)  # time to fill the queue, so that the host is not measured
+    torch.cuda._sleep(int(2e9 * (0.002 + 2 * count * host_seconds)))  # cycles of at most 2 GHz
     for mark in marks[:-1]:
         mark.record()
         call()
     marks[-1].record()
+    queued = marks[0].query()
     torch.cuda.synchronize()
+    if queued:
+        raise RuntimeError("the GPU did not wait for the host: the times would be the host's")
     return statistics.median(a.elapsed_time(b) for a, b in zip(marks, marks[1:])) / 1e3
 
 
@@ -115,17 +124,17 @@ def main():
         source = torch.empty(steps * bytes_per_step // 2, dtype=torch.uint8, device="cuda")
         target = torch.empty_like(source)
         copy = median_seconds(torch, lambda: target.copy_(source), options.seconds)
-        time = median_seconds(torch, lambda: function(*arguments, **settings), options.seconds)
+        taken = median_seconds(torch, lambda: function(*arguments, **settings), options.seconds)
         gb = steps * bytes_per_step / 1e9
         rows.append(
             {
                 "name": name,
                 "shape": list(shape),
                 "layout": settings.get("layout", "BT"),
-                "microseconds": time * 1e6,
-                "gb_per_s": gb / time,
+                "microseconds": taken * 1e6,
+                "gb_per_s": gb / taken,
                 "copy_gb_per_s": gb / copy,
-                "ratio_to_copy": copy / time,
+                "ratio_to_copy": copy / taken,
                 "error_over_tolerance": error_of(torch, function, arguments, settings),
             }
         )
