@@ -31,11 +31,6 @@ TROUPE_RULE RowPlace row_place(const DeviceScan& k, int64_t sequence) {
   return p;
 }
 
-// Whether each quad of the tile that begins at `begin` exists completely or not at all.
-TROUPE_RULE bool clean_tile(const RowPlace& p, int64_t begin, int steps_of_tile) {
-  return begin >= 0 && (begin + steps_of_tile <= p.steps || ((p.steps - begin) & (kQuad - 1)) == 0);
-}
-
 TROUPE_RULE const unsigned char* address_of(const DeviceArray& array, const RowPlace& p, int64_t element) {
   return array.data + (p.row * array.stride + p.start + element) * array.size;
 }
@@ -50,29 +45,46 @@ struct alignas(16) Four {
   float x[kQuad];
 };
 
+// How a tile can be read.
+enum class Form {
+  any,     // element by element
+  floats,  // clean, all numbers float32 and aligned: 16 bytes at a time
+  halves,  // the same with bfloat16, 8 bytes
+};
+
+// The form of the tile that begins at `begin`. Clean: each of its quads exists completely or not at all.
+template <class Rule, StepMode kMode>
+TROUPE_RULE Form form_of(const DeviceScan& k, const RowPlace& p, int64_t begin, int steps_of_tile) {
+  if (begin < 0 || (begin + steps_of_tile > p.steps && ((p.steps - begin) & (kQuad - 1)) != 0)) return Form::any;
+  const int size = k.inputs[kReward].size;
+  bool same = true;
+  TROUPE_UNROLL
+  for (int a = 0; a < kInputs; ++a) {
+    const DeviceArray& array = k.inputs[a];
+    if (!reads<Rule, kMode>(a) || !array.data) continue;
+    const auto at = reinterpret_cast<uintptr_t>(address_of(array, p, begin));
+    const int bytes = a < kFloatInputs ? kQuad * size : kQuad;
+    same = same && (a >= kFloatInputs || array.size == size) && (at & static_cast<uintptr_t>(bytes - 1)) == 0;
+  }
+  return !same ? Form::any : size == 4 ? Form::floats : Form::halves;
+}
+
+template <Form kForm>
+using FormConstant = std::integral_constant<Form, kForm>;
+template <Form kForm>
+inline constexpr bool kClean = kForm != Form::any;
+
 // Four elements as they are in memory.
 struct Quad {
   uint32_t words[kQuad];
 };
 
-// The elements that exist; the others are 0. All loads of a clean quad are independent of each other.
-template <bool kClean, class Thread>
-TROUPE_RULE Quad load_quad(Thread& thread, const unsigned char* at, int size, uint32_t there) {
+// The elements that exist; the others are 0.
+TROUPE_RULE Quad load_elements(const unsigned char* at, int size, uint32_t there) {
   Quad quad{};
-  if (there == 0) return quad;
-  if (kClean && (reinterpret_cast<uintptr_t>(at) & static_cast<uintptr_t>(kQuad * size - 1)) == 0) {
-    if (size == 4) {
-      thread.template load_words<4>(at, quad.words);
-    } else if (size == 2) {
-      thread.template load_words<2>(at, quad.words);
-    } else {
-      thread.template load_words<1>(at, quad.words);
-    }
-    return quad;
-  }
   TROUPE_UNROLL
   for (int i = 0; i < kQuad; ++i) {
-    if (!kClean && !has(there, i)) continue;
+    if (!has(there, i)) continue;
     if (size == 4) {
       quad.words[i] = load_word<uint32_t>(at + 4 * i);
     } else if (size == 2) {
@@ -102,73 +114,99 @@ TROUPE_RULE uint32_t flags_of(const Quad& quad) {
 struct RawQuad {
   Quad inputs[kInputs];
   uint32_t there;
-  Surroundings around;
+  int last;  // as in Surroundings
+  bool has_later;
+  uint32_t later_value, later_live;  // one element each
 };
 
-template <class Rule, StepMode kMode, bool kClean, class Thread>
+// The address is not used if the array is absent.
+TROUPE_RULE const unsigned char* displaced(const unsigned char* data, int64_t bytes) {
+  return reinterpret_cast<const unsigned char*>(reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes));
+}
+
+template <class Rule, StepMode kMode, Form kForm, class Thread>
 TROUPE_RULE RawQuad load_raw(Thread& thread, const DeviceScan& k, const RowPlace& p, const LaneGroup& group,
-                             int64_t element, float beyond) {
+                             int64_t element) {
+  constexpr int kSize = kForm == Form::halves ? 2 : 4;
   RawQuad raw;
   const int64_t left = p.steps - element;  // steps from here to the end
-  if constexpr (kClean) {
+  raw.last = left <= kQuad ? static_cast<int>(left - 1) : kQuad;
+  raw.has_later = left > kQuad && element + kQuad >= 0;
+  if constexpr (kClean<kForm>) {
     raw.there = element >= 0 && left >= kQuad ? (1u << kQuad) - 1 : 0;
   } else {
     const int low = element >= 0 ? 0 : element > -kQuad ? static_cast<int>(-element) : kQuad;
     const int high = left >= kQuad ? kQuad : left > 0 ? static_cast<int>(left) : 0;
     raw.there = ((1u << high) - 1) & ~((1u << low) - 1);
   }
-  raw.around = {left <= kQuad ? static_cast<int>(left - 1) : kQuad, beyond, 0, true};
   TROUPE_UNROLL
   for (int a = 0; a < kInputs; ++a) {
+    if (!reads<Rule, kMode>(a)) continue;
     const DeviceArray& array = k.inputs[a];
-    if (!reads<Rule, kMode>(a) || !array.data) continue;
-    const unsigned char* at = address_of(array, p, element);
-    raw.inputs[a] = load_quad<kClean>(thread, at, array.size, raw.there);
-    const bool later = left > kQuad && element + kQuad >= 0;
-    if (a == kValue && later && group.lane + 1 == group.lanes)
-      raw.around.later_value = load_number(at + kQuad * array.size, array.size);
-    if (a == kMask && !kSkips<kMode> && later) raw.around.later_live = at[kQuad] != 0;
+    const bool given = array.data != nullptr;
+    const bool value = a == kValue && !kSkips<kMode>, mask = a == kMask && !kSkips<kMode>;
+    const bool later = given && raw.has_later && (mask || group.lane + 1 == group.lanes);
+    if constexpr (!kClean<kForm>) {
+      const unsigned char* at = address_of(array, p, element);
+      if (given) raw.inputs[a] = load_elements(at, array.size, raw.there);
+      if (value) raw.later_value = later ? bits_of_float(load_number(at + kQuad * array.size, array.size)) : 0;
+      if (mask) raw.later_live = later ? at[kQuad] : 0;
+    } else if (a < kFloatInputs) {
+      const unsigned char* at = displaced(array.data, (p.row * array.stride + p.start + element) * kSize);
+      thread.template load<kQuad * kSize>(at, raw.inputs[a].words, given && raw.there != 0);
+      if (value) thread.template load<kSize>(at + kQuad * kSize, &raw.later_value, later);
+    } else {
+      const unsigned char* at = displaced(array.data, p.row * array.stride + p.start + element);
+      thread.template load<kQuad>(at, raw.inputs[a].words, given && raw.there != 0);
+      if (mask) thread.template load<1>(at + kQuad, &raw.later_live, later);
+    }
   }
   return raw;
 }
 
 // Called by a whole warp.
-template <class Rule, StepMode kMode, bool kClean, class Thread>
-TROUPE_RULE Run<kQuad> run_of(Thread& thread, const DeviceScan& k, const LaneGroup& group, const RawQuad& raw) {
-  Surroundings around = raw.around;
+template <class Rule, StepMode kMode, Form kForm, class Thread>
+TROUPE_RULE Run<kQuad> run_of(Thread& thread, const DeviceScan& k, const LaneGroup& group, const RawQuad& raw,
+                              float beyond) {
+  const auto numbers = [&](Input input, float(&to)[kQuad]) {
+    const int size = kForm == Form::floats ? 4 : kForm == Form::halves ? 2 : k.inputs[input].size;
+    numbers_of(raw.inputs[input], size, to);
+  };
+  Surroundings around{raw.last, beyond, 0, true};
   if constexpr (Rule::kValues && !kSkips<kMode>) {
     float values[kQuad];
-    numbers_of(raw.inputs[kValue], k.inputs[kValue].size, values);
-    const float later = thread.shuffle_down(values[0], 1);
-    if (group.lane + 1 < group.lanes) around.later_value = later;
+    numbers(kValue, values);
+    around.later_value = thread.shuffle_down(values[0], 1);
+    if (group.lane + 1 == group.lanes)
+      around.later_value = float_of_bits(kForm == Form::halves ? raw.later_value << 16 : raw.later_value);
   }
-  return make_run<Rule, kMode, kClean, kQuad>(
-      k, raw.there, around,
-      [&](Input input, float(&to)[kQuad]) { numbers_of(raw.inputs[input], k.inputs[input].size, to); },
-      [&](Input input) { return flags_of(raw.inputs[input]); });
+  if constexpr (kMode != StepMode::plain && !kSkips<kMode>)
+    around.later_live = !raw.has_later || (raw.later_live & 0xff) != 0;
+  return make_run<Rule, kMode, kClean<kForm>, kQuad>(k, raw.there, around, numbers,
+                                                     [&](Input input) { return flags_of(raw.inputs[input]); });
 }
 
 // Writes the results of a quad; `state` is the state beyond it.
-template <class Rule, StepMode kMode, bool kClean, class Thread>
+template <class Rule, StepMode kMode, Form kForm, class Thread>
 TROUPE_RULE void finish_quad(Thread& thread, const DeviceScan& k, const RowPlace& p, const Run<kQuad>& run,
                              int64_t element, State state) {
   if (run.there == 0) return;
   Four first, second;
   TROUPE_UNROLL
   for (int i = kQuad - 1; i >= 0; --i) {
-    if (!exists<kClean>(run, i)) continue;
+    if (!exists<kClean<kForm>>(run, i)) continue;
     const RuleResult<ScalarLane> result = finish_step<Rule, kMode>(k, run, i, state);
     first.x[i] = result.first;
     second.x[i] = result.second;
   }
   const auto write = [&](float* to, const Four& four) {
-    if (kClean && reinterpret_cast<uintptr_t>(to) % sizeof(Four) == 0) {
+    if (kClean<kForm> && reinterpret_cast<uintptr_t>(to) % sizeof(Four) == 0) {
       thread.store_streaming(to, four);
       return;
     }
     TROUPE_UNROLL
     for (int i = 0; i < kQuad; ++i)
-      if (exists<kClean>(run, i)) thread.store_streaming(to + i, four.x[i]);
+      if (exists<kClean<kForm>>(run, i)) thread.store_streaming(to + i, four.x[i]);
   };
   if constexpr (Rule::kFirst) write(p.first + element, first);
   write(p.second + element, second);
@@ -255,24 +293,29 @@ TROUPE_RULE void scan_warp_row(Thread& thread, const DeviceScan& k) {
   const QuadScan<Rule, kMode> quads(k, group);
   const int tile = kQuad << k.lane_bits;
   const int64_t tiles = p.steps > 0 ? (p.steps - p.origin + tile - 1) / kQuad >> k.lane_bits : 0;
-  const auto scan_tile = [&](auto clean, int64_t begin) {
-    constexpr bool kClean = decltype(clean)::value;
+  const auto scan_tile = [&](auto form, int64_t begin) {
+    constexpr Form kForm = decltype(form)::value;
     const int64_t element = begin + kQuad * group.lane;
-    const RawQuad raw = load_raw<Rule, kMode, kClean>(thread, k, p, group, element, beyond.value);
-    const Run<kQuad> run = run_of<Rule, kMode, kClean>(thread, k, group, raw);
+    const RawQuad raw = load_raw<Rule, kMode, kForm>(thread, k, p, group, element);
+    const Run<kQuad> run = run_of<Rule, kMode, kForm>(thread, k, group, raw, beyond.value);
     Maps total, later;
-    quads.scan(thread, map_of_run<Rule, kMode, kClean>(k, run), total, later);
-    finish_quad<Rule, kMode, kClean>(thread, k, p, run, element, apply(later, carry));
+    quads.scan(thread, map_of_run<Rule, kMode, kClean<kForm>>(k, run), total, later);
+    finish_quad<Rule, kMode, kForm>(thread, k, p, run, element, apply(later, carry));
     carry = apply(first_lane(thread, group, total), carry);
   };
   // The groups of a warp have nearly the same number of tiles; one that has no tile left takes part with no steps.
   for (int64_t i = 0; thread.ballot(i < tiles) != 0; ++i) {
     const bool mine = i < tiles;
     const int64_t begin = mine ? p.origin + (tiles - 1 - i) * tile : p.steps;
-    if (thread.ballot(!mine || clean_tile(p, begin, tile)) == ~0u) {
-      scan_tile(std::true_type(), begin);
+    const Form form = mine                          ? form_of<Rule, kMode>(k, p, begin, tile)
+                      : k.inputs[kReward].size == 4 ? Form::floats
+                                                    : Form::halves;
+    if (thread.ballot(form == Form::floats) == ~0u) {
+      scan_tile(FormConstant<Form::floats>(), begin);
+    } else if (thread.ballot(form == Form::halves) == ~0u) {
+      scan_tile(FormConstant<Form::halves>(), begin);
     } else {
-      scan_tile(std::false_type(), begin);
+      scan_tile(FormConstant<Form::any>(), begin);
     }
   }
 }
@@ -303,21 +346,21 @@ TROUPE_RULE void scan_row_tile(Thread& thread, const DeviceScan& k, unsigned cha
   if (number >= tiles) return;
   const int64_t begin = p.origin + (tiles - 1 - number) * kTile;
   const LaneGroup warp = lane_group(thread, kLanes);
-  const auto scan_tile = [&](auto clean) {
-    constexpr bool kClean = decltype(clean)::value;
+  const auto scan_tile = [&](auto form) {
+    constexpr Form kForm = decltype(form)::value;
     const auto place = [&](int q) { return begin + (q * kThreads + thread.index()) * kQuad; };
-    const State beyond = state_beyond_row<Rule>(k, sequence, p);
     RawQuad raw[kQuads];
     TROUPE_UNROLL
-    for (int q = 0; q < kQuads; ++q) raw[q] = load_raw<Rule, kMode, kClean>(thread, k, p, warp, place(q), beyond.value);
+    for (int q = 0; q < kQuads; ++q) raw[q] = load_raw<Rule, kMode, kForm>(thread, k, p, warp, place(q));
+    const State beyond = state_beyond_row<Rule>(k, sequence, p);
     const QuadScan<Rule, kMode> quads(k, warp);
     Run<kQuad> runs[kQuads];
     Map<kSkip> later[kQuads];
     TROUPE_UNROLL
     for (int q = 0; q < kQuads; ++q) {
-      runs[q] = run_of<Rule, kMode, kClean>(thread, k, warp, raw[q]);
+      runs[q] = run_of<Rule, kMode, kForm>(thread, k, warp, raw[q], beyond.value);
       Map<kSkip> total;
-      quads.scan(thread, map_of_run<Rule, kMode, kClean>(k, runs[q]), total, later[q]);
+      quads.scan(thread, map_of_run<Rule, kMode, kClean<kForm>>(k, runs[q]), total, later[q]);
       if (thread.lane() == 0) s.strips[q * kBlockWarps + thread.warp()] = total;
     }
     thread.sync_block();
@@ -334,13 +377,13 @@ TROUPE_RULE void scan_row_tile(Thread& thread, const DeviceScan& k, unsigned cha
     TROUPE_UNROLL
     for (int q = 0; q < kQuads; ++q) {
       const State after_strip = apply(s.strips[q * kBlockWarps + thread.warp()], s.beyond);
-      finish_quad<Rule, kMode, kClean>(thread, k, p, runs[q], place(q), apply(later[q], after_strip));
+      finish_quad<Rule, kMode, kForm>(thread, k, p, runs[q], place(q), apply(later[q], after_strip));
     }
   };
-  if (clean_tile(p, begin, kTile)) {
-    scan_tile(std::true_type());
-  } else {
-    scan_tile(std::false_type());
+  switch (form_of<Rule, kMode>(k, p, begin, kTile)) {
+    case Form::floats: scan_tile(FormConstant<Form::floats>()); break;
+    case Form::halves: scan_tile(FormConstant<Form::halves>()); break;
+    case Form::any: scan_tile(FormConstant<Form::any>()); break;
   }
 }
 

@@ -53,11 +53,14 @@ class EmulatedThread {
   void sync_block() { meet(block_.everyone, 1001); }
   int first_bit(uint32_t x) const { return __builtin_ctz(x); }
 
-  template <int kWords>
-  void load_words(const unsigned char* from, uint32_t* to) {
-    if (reinterpret_cast<uintptr_t>(from) % (4 * kWords) != 0) throw std::logic_error("a load is not aligned");
-    std::memcpy(to, from, 4 * kWords);
+  template <int kBytes>
+  void load(const unsigned char* from, uint32_t* to, bool there) {
+    std::memset(to, there ? 0 : 0xff, (kBytes + 3) / 4 * 4);
+    if (!there) return;
+    if (reinterpret_cast<uintptr_t>(from) % kBytes != 0) throw std::logic_error("a load is not aligned");
+    std::memcpy(to, from, kBytes);
   }
+
   void store_streaming(float* to, float x) { *to = x; }
   template <class Four>
   void store_streaming(float* to, const Four& four) {
