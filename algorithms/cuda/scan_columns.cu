@@ -16,7 +16,7 @@ inline constexpr int kColumnBlocks = kMode == StepMode::plain ? 4
                                      : kArrays<kMode>         ? 2
                                                               : 3;
 template <StepMode kMode>
-inline constexpr int kTileBlocks = kArrays<kMode> ? 2 : 3;
+inline constexpr int kTileBlocks = kMode == StepMode::plain ? 4 : 2;
 
 template <class Rule, StepMode kMode>
 __global__ void __launch_bounds__(kBlockWarps* kLanes, kColumnBlocks<kMode>)
@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(kBlockWarps* kLanes, kTileBlocks<kMode>)
 
 Kernel column_kernel(ScanRule rule, const ScanPlan& plan) {
   return choose_kernel(rule, plan.mode, [&]<class Rule, StepMode kMode>() -> Kernel {
-    if (plan.kind == ScanKind::columns) return columns<Rule, kMode>;
+    if constexpr (!kSkips<kMode>)
+      if (plan.kind == ScanKind::columns) return columns<Rule, kMode>;
     return column_tiles<Rule, kMode>;
   });
 }

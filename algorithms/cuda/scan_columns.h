@@ -33,9 +33,10 @@ TROUPE_RULE void load_pieces(const unsigned char* at, int64_t stride, uint32_t t
     if (kClean || has(there, i)) pieces.x[i] = load_word<Word>(at + i * stride * kSize);
 }
 
-// The steps [begin, begin + N) of a sequence as a run; begin may be negative. kClean: all of them exist.
+// The steps [begin, begin + N) of a sequence as a run; begin may be negative. kClean: all of them exist. followed: with
+// k.follow, V of the next unmasked step after the run.
 template <class Rule, StepMode kMode, bool kClean, int N>
-TROUPE_RULE Run<N> load_run(const DeviceScan& k, int64_t sequence, int64_t begin, float beyond) {
+TROUPE_RULE Run<N> load_run(const DeviceScan& k, int64_t sequence, int64_t begin, float beyond, float followed) {
   const int64_t left = k.steps - begin;
   const int low = begin >= 0 ? 0 : begin > -N ? static_cast<int>(-begin) : N;
   const uint32_t there = kClean ? (1u << N) - 1 : ((1u << N) - 1) & ~((1u << low) - 1);
@@ -58,6 +59,7 @@ TROUPE_RULE Run<N> load_run(const DeviceScan& k, int64_t sequence, int64_t begin
     if (a == kValue && !kSkips<kMode> && later) around.later_value = load_number(after, array.size);
     if (a == kMask && !kSkips<kMode> && later) around.later_live = *after != 0;
   }
+  if (kMode != StepMode::plain && k.follow) around.later_value = followed;
   const auto numbers = [&](Input input, float(&to)[N]) {
     const int shift = k.inputs[input].size == 4 ? 0 : 16;
     TROUPE_UNROLL
@@ -109,14 +111,16 @@ TROUPE_RULE Map<kSkips<kMode>> map_of_column_run(const DeviceScan& k, const Run<
 // One thread per sequence.
 template <class Rule, StepMode kMode, class Thread>
 TROUPE_RULE void scan_column(Thread& thread, const DeviceScan& k) {
+  static_assert(!kSkips<kMode>, "what follows is known");
   const int64_t sequence = thread.block() * kBlockWarps * kLanes + thread.index();
   if (sequence >= k.sequences) return;
   const State beyond = state_beyond_column<Rule>(k, sequence);
   State state = initial_column_state<kMode>(beyond);
   const auto scan_run = [&](auto clean, int64_t begin) {
     constexpr bool kClean = decltype(clean)::value;
-    const auto run = load_run<Rule, kMode, kClean, kColumnRun>(k, sequence, begin, beyond.value);
+    const auto run = load_run<Rule, kMode, kClean, kColumnRun>(k, sequence, begin, beyond.value, state.value);
     finish_run<Rule, kMode, kClean>(thread, k, run, sequence, begin, state);
+    if (k.follow) state.value = run.followed;
   };
   int64_t begin = k.steps - kColumnRun;
   for (; begin >= 0; begin -= kColumnRun) scan_run(std::true_type(), begin);
@@ -152,7 +156,7 @@ TROUPE_RULE void scan_column_tile(Thread& thread, const DeviceScan& k, unsigned 
     Map<kSkip> map = constant_map<kSkip>(State{});
     if (there) {
       beyond = state_beyond_column<Rule>(k, sequence);
-      run = load_run<Rule, kMode, kClean, kRun>(k, sequence, begin, beyond.value);
+      run = load_run<Rule, kMode, kClean, kRun>(k, sequence, begin, beyond.value, 0);
       map = map_of_column_run<Rule, kMode, kClean>(k, run);
     }
     s.totals[thread.warp()][thread.lane()] = map;

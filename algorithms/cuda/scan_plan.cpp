@@ -14,7 +14,7 @@ namespace {
 // Up to this many steps, a sequence is the work of one warp. So is a longer one if there are many sequences, so that
 // one warp each fills the GPU.
 constexpr int64_t kShortRow = 1024;
-constexpr int64_t kManyRows = 8192;
+constexpr int64_t kManyRows = 4096;
 // With at least this many sequences, one thread per sequence keeps enough reads in flight: 8 steps of 8 bytes are 2 MB.
 constexpr int64_t kManyColumns = 32768;
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
@@ -38,13 +38,17 @@ void fill_inputs(ScanRule rule, const ScanTask& task, DeviceArray (&inputs)[kInp
   std::copy(std::begin(all), std::end(all), inputs);
 }
 
-StepMode mode_of(ScanRule rule, const DeviceArray (&inputs)[kInputs], bool skip) {
+// Whether the next value is V of the next unmasked step.
+bool follows(ScanRule rule, const DeviceArray (&inputs)[kInputs], bool skip) {
+  return rule != ScanRule::vtrace && has_values(rule) && skip && inputs[kMask].data && !inputs[kNext].data;
+}
+
+StepMode mode_of(ScanRule rule, const DeviceArray (&inputs)[kInputs], bool skip, ScanKind kind) {
   const auto given = [&inputs](Input input) { return inputs[input].data != nullptr; };
   const bool arrays = rule == ScanRule::vtrace || given(kNext) || given(kGamma) || given(kLambda);
-  const bool flags = given(kTerminated) || given(kTruncated) || given(kMask);
-  if (!arrays && !flags) return StepMode::plain;
-  if (rule != ScanRule::vtrace && has_values(rule) && skip && given(kMask) && !given(kNext))
-    return arrays ? StepMode::skip_arrays : StepMode::skip;
+  if (!arrays && !given(kTerminated) && !given(kTruncated) && !given(kMask)) return StepMode::plain;
+  const bool in_order = kind == ScanKind::warp_rows || kind == ScanKind::columns;  // what follows is always known
+  if (!in_order && follows(rule, inputs, skip)) return arrays ? StepMode::skip_arrays : StepMode::skip;
   return arrays ? StepMode::arrays : StepMode::flags;
 }
 
@@ -68,6 +72,14 @@ int lane_bits_of(const ScanTask& task) {
   int bits = 0;
   while (1 << bits < kLanes && (!task.offsets.empty() || kQuad << bits < task.steps)) ++bits;
   return bits;
+}
+
+int64_t row_tile(StepMode mode) {
+  return mode == StepMode::plain ? kRowTile<StepMode::plain> : kRowTile<StepMode::flags>;
+}
+int64_t column_tile(StepMode mode) {
+  const bool arrays = mode == StepMode::arrays || mode == StepMode::skip_arrays;
+  return arrays ? kColumnTile<StepMode::arrays> : kColumnTile<StepMode::plain>;
 }
 
 template <template <bool> class Shared>
@@ -97,21 +109,17 @@ ScanPlan plan_scan(ScanRule rule, const ScanTask& task, ScanKind kind) {
   fill_inputs(rule, task, inputs);
   ScanPlan plan;
   plan.kind = kind;
-  plan.mode = mode_of(rule, inputs, task.skip);
+  plan.mode = mode_of(rule, inputs, task.skip, kind);
   plan.threads = (kind == ScanKind::warp_rows ? kRowWarps : kBlockWarps) * kLanes;
-  const bool plain = plan.mode == StepMode::plain;
   switch (kind) {
     case ScanKind::warp_rows: plan.blocks = divided_up(task.sequences << lane_bits_of(task), plan.threads); break;
     case ScanKind::row_tiles:
-      plan.tiles =
-          divided_up(longest(task) + kQuad - 1, plain ? kRowTile<StepMode::plain> : kRowTile<StepMode::flags>) *
-          task.sequences;
+      plan.tiles = divided_up(longest(task) + kQuad - 1, row_tile(plan.mode)) * task.sequences;
       plan.blocks = plan.tiles;
       break;
     case ScanKind::columns: plan.blocks = divided_up(task.sequences, plan.threads); break;
     case ScanKind::column_tiles:
-      plan.tiles = divided_up(task.steps, plain ? kColumnTile<StepMode::plain> : kColumnTile<StepMode::flags>) *
-                   divided_up(task.sequences, kLanes);
+      plan.tiles = divided_up(task.steps, column_tile(plan.mode)) * divided_up(task.sequences, kLanes);
       plan.blocks = plan.tiles;
       break;
   }
@@ -149,6 +157,7 @@ DeviceScan device_scan(ScanRule rule, const ScanTask& task, const ScanPlan& plan
   k.multiply_pg_rho = task.multiply_pg_rho;
   k.rlax_mix = task.rlax_mix;
   k.skip = task.skip;
+  k.follow = follows(rule, k.inputs, task.skip);
   k.carry_outside = task.carry_outside;
   k.next_at_ends = task.next.data != nullptr && task.next_at_ends;
   k.cut_is_end = task.cut_is_end;

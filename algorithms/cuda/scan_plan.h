@@ -40,6 +40,7 @@ struct DeviceScan {
   int64_t first_stride, second_stride;
   float gamma, lambda, rho_bar, c_bar, pg_rho_bar;
   bool multiply_pg_rho, rlax_mix, skip, carry_outside, next_at_ends, cut_is_end;
+  bool follow;    // masked steps are skipped: the next value is V of the next unmasked step
   int lane_bits;  // warp_rows: binary logarithm of the lanes per sequence
   // For the look-back: a ticket counter and a record per tile; see look_back.h.
   uint32_t* ticket;
@@ -51,7 +52,7 @@ enum class StepMode : uint8_t {
   plain = 0,        // no flags, one factor for all steps
   flags = 1,        // flags, but no arrays of gammas, lambdas or next values
   arrays = 2,       // everything
-  skip = 3,         // flags; masked steps are skipped, so V of the next unmasked step is part of the state
+  skip = 3,         // flags, with `follow`, where V of the next unmasked step may be part of an unknown state
   skip_arrays = 4,  // the same, with arrays of gammas and lambdas
 };
 template <StepMode kMode>
@@ -77,7 +78,7 @@ inline constexpr int kColumnRun = 8;  // steps of a column loaded at a time
 template <StepMode kMode>
 inline constexpr int kTileQuads = kMode == StepMode::plain ? 4 : 2;
 template <StepMode kMode>
-inline constexpr int kTileRun = kMode == StepMode::plain ? 16 : 8;
+inline constexpr int kTileRun = kArrays<kMode> ? 8 : 16;
 
 // Steps of a tile of the look-back.
 template <StepMode kMode>

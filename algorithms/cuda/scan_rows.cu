@@ -13,8 +13,8 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
 // Blocks per multiprocessor: more of them hide the latency of memory, but leave fewer registers to each.
 template <StepMode kMode>
 inline constexpr int kRowBlocks = kMode == StepMode::plain ? 8
-                                  : kArrays<kMode>         ? 5
-                                                           : 7;
+                                  : kArrays<kMode>         ? 4
+                                                           : 6;
 template <StepMode kMode>
 inline constexpr int kTileBlocks = kArrays<kMode> ? 2 : 3;
 
@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(kBlockWarps* kLanes, kTileBlocks<kMode>)
 
 Kernel row_kernel(ScanRule rule, const ScanPlan& plan) {
   return choose_kernel(rule, plan.mode, [&]<class Rule, StepMode kMode>() -> Kernel {
-    if (plan.kind == ScanKind::warp_rows) return warp_rows<Rule, kMode>;
+    if constexpr (!kSkips<kMode>)
+      if (plan.kind == ScanKind::warp_rows) return warp_rows<Rule, kMode>;
     return row_tiles<Rule, kMode>;
   });
 }

@@ -15,19 +15,21 @@ struct RowPlace {
   int64_t start;  // first element of the sequence within that row
   int64_t steps;
   int64_t origin;  // element at which its first tile begins: 0 to -3
-  float *first, *second;
 };
 
 TROUPE_RULE int64_t tiles_of(const RowPlace& p, int steps_of_tile) {
   return (p.steps - p.origin + steps_of_tile - 1) / steps_of_tile;
 }
 
+TROUPE_RULE float* address_of(float* output, int64_t stride, const RowPlace& p, int64_t element) {
+  return output + (p.row * stride + p.start + element);
+}
+
 TROUPE_RULE RowPlace row_place(const DeviceScan& k, int64_t sequence) {
-  RowPlace p{sequence, 0, k.steps, 0, nullptr, nullptr};
-  if (k.offsets) p = {0, k.offsets[sequence], k.offsets[sequence + 1] - k.offsets[sequence], 0, nullptr, nullptr};
-  if (k.first) p.first = k.first + p.row * k.first_stride + p.start;
-  p.second = k.second + p.row * k.second_stride + p.start;
-  p.origin = -static_cast<int64_t>(reinterpret_cast<uintptr_t>(p.second) / 4 % kQuad);
+  RowPlace p{sequence, 0, k.steps, 0};
+  if (k.offsets) p = {0, k.offsets[sequence], k.offsets[sequence + 1] - k.offsets[sequence], 0};
+  const auto second = reinterpret_cast<uintptr_t>(address_of(k.second, k.second_stride, p, 0));
+  p.origin = -static_cast<int64_t>(second / sizeof(float) % kQuad);
   return p;
 }
 
@@ -45,24 +47,28 @@ struct alignas(16) Four {
   float x[kQuad];
 };
 
-// How a tile can be read.
-enum class Form {
+// How a tile can be read. A tile is clean if each of its quads exists completely or not at all.
+enum class Form : uint8_t {
   any,     // element by element
   floats,  // clean, all numbers float32 and aligned: 16 bytes at a time
   halves,  // the same with bfloat16, 8 bytes
 };
 
-// The form of the tile that begins at `begin`. Clean: each of its quads exists completely or not at all.
+// Whether each quad of the tile that begins at `begin` exists completely or not at all.
+TROUPE_RULE bool clean_tile(const RowPlace& p, int64_t begin, int steps_of_tile) {
+  return begin >= 0 && (begin + steps_of_tile <= p.steps || ((p.steps - begin) & (kQuad - 1)) == 0);
+}
+
+// The form of a sequence's clean tiles.
 template <class Rule, StepMode kMode>
-TROUPE_RULE Form form_of(const DeviceScan& k, const RowPlace& p, int64_t begin, int steps_of_tile) {
-  if (begin < 0 || (begin + steps_of_tile > p.steps && ((p.steps - begin) & (kQuad - 1)) != 0)) return Form::any;
+TROUPE_RULE Form form_of(const DeviceScan& k, const RowPlace& p) {
   const int size = k.inputs[kReward].size;
   bool same = true;
   TROUPE_UNROLL
   for (int a = 0; a < kInputs; ++a) {
     const DeviceArray& array = k.inputs[a];
     if (!reads<Rule, kMode>(a) || !array.data) continue;
-    const auto at = reinterpret_cast<uintptr_t>(address_of(array, p, begin));
+    const auto at = reinterpret_cast<uintptr_t>(address_of(array, p, p.origin));
     const int bytes = a < kFloatInputs ? kQuad * size : kQuad;
     same = same && (a >= kFloatInputs || array.size == size) && (at & static_cast<uintptr_t>(bytes - 1)) == 0;
   }
@@ -147,7 +153,7 @@ TROUPE_RULE RawQuad load_raw(Thread& thread, const DeviceScan& k, const RowPlace
     const bool value = a == kValue && !kSkips<kMode>, mask = a == kMask && !kSkips<kMode>;
     const bool later = given && raw.has_later && (mask || group.lane + 1 == group.lanes);
     if constexpr (!kClean<kForm>) {
-      const unsigned char* at = address_of(array, p, element);
+      const unsigned char* at = given ? address_of(array, p, element) : nullptr;
       if (given) raw.inputs[a] = load_elements(at, array.size, raw.there);
       if (value) raw.later_value = later ? bits_of_float(load_number(at + kQuad * array.size, array.size)) : 0;
       if (mask) raw.later_live = later ? at[kQuad] : 0;
@@ -164,14 +170,39 @@ TROUPE_RULE RawQuad load_raw(Thread& thread, const DeviceScan& k, const RowPlace
   return raw;
 }
 
-// Called by a whole warp.
+template <Form kForm>
+TROUPE_RULE void numbers_of(const DeviceScan& k, const RawQuad& raw, Input input, float (&to)[kQuad]) {
+  const int size = kForm == Form::floats ? 4 : kForm == Form::halves ? 2 : k.inputs[input].size;
+  numbers_of(raw.inputs[input], size, to);
+}
+
+// V of the next unmasked step after each quad of a group of lanes. `beyond`: V of the next one after the group; becomes
+// V of the next one from the group's first step on. Called by a whole warp.
+template <Form kForm, class Thread>
+TROUPE_RULE float follow(Thread& thread, const DeviceScan& k, const LaneGroup& group, const RawQuad& raw,
+                         float& beyond) {
+  float values[kQuad];
+  numbers_of<kForm>(k, raw, kValue, values);
+  const uint32_t live = flags_of(raw.inputs[kMask]) & raw.there;
+  float own = 0;
+  TROUPE_UNROLL
+  for (int i = kQuad - 1; i >= 0; --i)
+    if (has(live, i)) own = values[i];
+  const uint32_t all = (group.lanes == kLanes ? ~0u : (1u << group.lanes) - 1) << group.first;
+  const uint32_t with_value = thread.ballot(live != 0) & all;
+  const uint32_t after = with_value & ~((2u << thread.lane()) - 1);
+  const float next = thread.shuffle(own, after != 0 ? thread.first_bit(after) : 0);
+  const float first = thread.shuffle(own, with_value != 0 ? thread.first_bit(with_value) : 0);
+  const float followed = after != 0 ? next : beyond;
+  if (with_value != 0) beyond = first;
+  return followed;
+}
+
+// Called by a whole warp. followed: with k.follow, V of the next unmasked step after the quad.
 template <class Rule, StepMode kMode, Form kForm, class Thread>
 TROUPE_RULE Run<kQuad> run_of(Thread& thread, const DeviceScan& k, const LaneGroup& group, const RawQuad& raw,
-                              float beyond) {
-  const auto numbers = [&](Input input, float(&to)[kQuad]) {
-    const int size = kForm == Form::floats ? 4 : kForm == Form::halves ? 2 : k.inputs[input].size;
-    numbers_of(raw.inputs[input], size, to);
-  };
+                              float beyond, float followed) {
+  const auto numbers = [&](Input input, float(&to)[kQuad]) { numbers_of<kForm>(k, raw, input, to); };
   Surroundings around{raw.last, beyond, 0, true};
   if constexpr (Rule::kValues && !kSkips<kMode>) {
     float values[kQuad];
@@ -179,6 +210,7 @@ TROUPE_RULE Run<kQuad> run_of(Thread& thread, const DeviceScan& k, const LaneGro
     around.later_value = thread.shuffle_down(values[0], 1);
     if (group.lane + 1 == group.lanes)
       around.later_value = float_of_bits(kForm == Form::halves ? raw.later_value << 16 : raw.later_value);
+    if (kMode != StepMode::plain && k.follow) around.later_value = followed;
   }
   if constexpr (kMode != StepMode::plain && !kSkips<kMode>)
     around.later_live = !raw.has_later || (raw.later_live & 0xff) != 0;
@@ -208,8 +240,8 @@ TROUPE_RULE void finish_quad(Thread& thread, const DeviceScan& k, const RowPlace
     for (int i = 0; i < kQuad; ++i)
       if (exists<kClean<kForm>>(run, i)) thread.store_streaming(to + i, four.x[i]);
   };
-  if constexpr (Rule::kFirst) write(p.first + element, first);
-  write(p.second + element, second);
+  if constexpr (Rule::kFirst) write(address_of(k.first, k.first_stride, p, element), first);
+  write(address_of(k.second, k.second_stride, p, element), second);
 }
 
 // Scans the quads of a group of lanes. `total`: the map of the whole group, in its first lane. `later`: the map of the
@@ -279,43 +311,45 @@ TROUPE_RULE State initial_state(const State& beyond) {
 // 1 << k.lane_bits lanes per sequence. They process its tiles from the last step to the first.
 template <class Rule, StepMode kMode, class Thread>
 TROUPE_RULE void scan_warp_row(Thread& thread, const DeviceScan& k) {
-  using Maps = Map<kSkips<kMode>>;
+  static_assert(!kSkips<kMode>, "what follows is known");
   const LaneGroup group = lane_group(thread, 1 << k.lane_bits);
   const int64_t sequence = (thread.block() * kRowWarps * kLanes + thread.index()) >> k.lane_bits;
-  const bool exists = sequence < k.sequences;
-  RowPlace p{};
-  State beyond{};
-  if (exists) {
-    p = row_place(k, sequence);
-    if (p.steps > 0) beyond = state_beyond_row<Rule>(k, sequence, p);
-  }
-  State carry = initial_state<Rule, kMode>(beyond);
-  const QuadScan<Rule, kMode> quads(k, group);
   const int tile = kQuad << k.lane_bits;
-  const int64_t tiles = p.steps > 0 ? (p.steps - p.origin + tile - 1) / kQuad >> k.lane_bits : 0;
-  const auto scan_tile = [&](auto form, int64_t begin) {
-    constexpr Form kForm = decltype(form)::value;
+  RowPlace p{};
+  if (sequence < k.sequences) p = row_place(k, sequence);
+  State carry{};
+  Form form = k.inputs[kReward].size == 4 ? Form::floats : Form::halves;
+  int64_t begin = -tile;  // of a tile; at most -tile after the first one
+  if (p.steps > 0) {
+    carry = state_beyond_row<Rule>(k, sequence, p);
+    form = form_of<Rule, kMode>(k, p);
+    begin = p.origin + (((p.steps - p.origin - 1) / kQuad >> k.lane_bits) << k.lane_bits) * kQuad;
+  }
+  const float beyond = carry.value;
+  carry = initial_state<Rule, kMode>(carry);
+  const QuadScan<Rule, kMode> quads(k, group);
+  const auto scan_tile = [&](auto constant) {
+    constexpr Form kForm = decltype(constant)::value;
     const int64_t element = begin + kQuad * group.lane;
     const RawQuad raw = load_raw<Rule, kMode, kForm>(thread, k, p, group, element);
-    const Run<kQuad> run = run_of<Rule, kMode, kForm>(thread, k, group, raw, beyond.value);
-    Maps total, later;
+    float followed = 0;
+    if constexpr (Rule::kValues && kMode != StepMode::plain)
+      if (k.follow) followed = follow<kForm>(thread, k, group, raw, carry.value);
+    const Run<kQuad> run = run_of<Rule, kMode, kForm>(thread, k, group, raw, beyond, followed);
+    Map<false> total, later;
     quads.scan(thread, map_of_run<Rule, kMode, kClean<kForm>>(k, run), total, later);
     finish_quad<Rule, kMode, kForm>(thread, k, p, run, element, apply(later, carry));
     carry = apply(first_lane(thread, group, total), carry);
   };
   // The groups of a warp have nearly the same number of tiles; one that has no tile left takes part with no steps.
-  for (int64_t i = 0; thread.ballot(i < tiles) != 0; ++i) {
-    const bool mine = i < tiles;
-    const int64_t begin = mine ? p.origin + (tiles - 1 - i) * tile : p.steps;
-    const Form form = mine                          ? form_of<Rule, kMode>(k, p, begin, tile)
-                      : k.inputs[kReward].size == 4 ? Form::floats
-                                                    : Form::halves;
-    if (thread.ballot(form == Form::floats) == ~0u) {
-      scan_tile(FormConstant<Form::floats>(), begin);
-    } else if (thread.ballot(form == Form::halves) == ~0u) {
-      scan_tile(FormConstant<Form::halves>(), begin);
+  for (; thread.ballot(begin > -tile) != 0; begin -= tile) {
+    const Form now = begin <= -tile || clean_tile(p, begin, tile) ? form : Form::any;
+    if (thread.ballot(now == Form::floats) == ~0u) {
+      scan_tile(FormConstant<Form::floats>());
+    } else if (thread.ballot(now == Form::halves) == ~0u) {
+      scan_tile(FormConstant<Form::halves>());
     } else {
-      scan_tile(FormConstant<Form::any>(), begin);
+      scan_tile(FormConstant<Form::any>());
     }
   }
 }
@@ -358,7 +392,7 @@ TROUPE_RULE void scan_row_tile(Thread& thread, const DeviceScan& k, unsigned cha
     Map<kSkip> later[kQuads];
     TROUPE_UNROLL
     for (int q = 0; q < kQuads; ++q) {
-      runs[q] = run_of<Rule, kMode, kForm>(thread, k, warp, raw[q], beyond.value);
+      runs[q] = run_of<Rule, kMode, kForm>(thread, k, warp, raw[q], beyond.value, 0);
       Map<kSkip> total;
       quads.scan(thread, map_of_run<Rule, kMode, kClean<kForm>>(k, runs[q]), total, later[q]);
       if (thread.lane() == 0) s.strips[q * kBlockWarps + thread.warp()] = total;
@@ -380,7 +414,7 @@ TROUPE_RULE void scan_row_tile(Thread& thread, const DeviceScan& k, unsigned cha
       finish_quad<Rule, kMode, kForm>(thread, k, p, runs[q], place(q), apply(later[q], after_strip));
     }
   };
-  switch (form_of<Rule, kMode>(k, p, begin, kTile)) {
+  switch (clean_tile(p, begin, kTile) ? form_of<Rule, kMode>(k, p) : Form::any) {
     case Form::floats: scan_tile(FormConstant<Form::floats>()); break;
     case Form::halves: scan_tile(FormConstant<Form::halves>()); break;
     case Form::any: scan_tile(FormConstant<Form::any>()); break;

@@ -147,13 +147,14 @@ struct Run {
   uint32_t live;             // unmasked
   uint32_t end;              // terminal: no next value
   uint32_t done;             // S does not pass through
+  float followed;            // k.follow: V of the first unmasked step of the run or, without one, after it
 };
 
 // What follows a run: the sequence's last step, and the step after the run if it exists.
 struct Surroundings {
-  int last;      // index of the sequence's last step, which may be outside the run
-  float beyond;  // bootstrap: V after the last step, or S for a rule without values
-  float later_value;
+  int last;           // index of the sequence's last step, which may be outside the run
+  float beyond;       // bootstrap: V after the last step, or S for a rule without values
+  float later_value;  // with k.follow: V of the next unmasked step
   bool later_live;
 };
 
@@ -188,7 +189,8 @@ TROUPE_RULE float plain_factor(const DeviceScan& k) {
 }
 
 template <StepMode kMode, bool kClean, int N, class Numbers>
-TROUPE_RULE void set_next(const DeviceScan& k, const Surroundings& around, const Numbers& numbers, Run<N>& run) {
+TROUPE_RULE void set_adjacent_next(const DeviceScan& k, const Surroundings& around, const Numbers& numbers,
+                                   Run<N>& run) {
   TROUPE_UNROLL
   for (int i = 0; i < N; ++i) run.next[i] = i + 1 < N ? run.value[i + 1 < N ? i + 1 : i] : around.later_value;
   if ((!kClean && around.last < N) || around.last == N - 1) {
@@ -213,6 +215,22 @@ TROUPE_RULE void set_next(const DeviceScan& k, const Surroundings& around, const
       for (int i = 0; i < N; ++i)
         if (has(from_given, i)) run.next[i] = given[i];
     }
+  }
+}
+
+template <StepMode kMode, bool kClean, int N, class Numbers>
+TROUPE_RULE void set_next(const DeviceScan& k, const Surroundings& around, const Numbers& numbers, Run<N>& run) {
+  if (kMode != StepMode::plain && k.follow) {
+    run.followed = around.later_value;
+    TROUPE_UNROLL
+    for (int i = N - 1; i >= 0; --i) {
+      run.next[i] = run.followed;
+      if (has(run.live & run.there, i)) run.followed = run.value[i];
+    }
+  } else {
+    set_adjacent_next<kMode, kClean>(k, around, numbers, run);
+  }
+  if constexpr (kMode != StepMode::plain) {
     TROUPE_UNROLL
     for (int i = 0; i < N; ++i)
       if (has(run.end, i)) run.next[i] = 0;
@@ -227,6 +245,7 @@ TROUPE_RULE Run<N> make_run(const DeviceScan& k, uint32_t there, const Surroundi
   run.there = there;
   run.live = ~0u;
   run.end = run.done = 0;
+  run.followed = 0;
   numbers(kReward, run.reward);
   if constexpr (Rule::kValues) numbers(kValue, run.value);
   if constexpr (Rule::kRatios) {

@@ -318,15 +318,14 @@ void oracle(const Case& c, ScanRule rule, int64_t b, Results& out) {
 void emulate(ScanRule rule, const cuda::ScanPlan& plan, const cuda::DeviceScan& k, uint64_t seed, int resident) {
   const auto kernel =
       cuda::choose_kernel(rule, plan.mode, [&]<class Rule, cuda::StepMode kMode>() -> test::EmulatedKernel {
-        switch (plan.kind) {
-          case ScanKind::warp_rows:
+        if constexpr (!cuda::kSkips<kMode>) {
+          if (plan.kind == ScanKind::warp_rows)
             return [&k](EmulatedThread& t, unsigned char*) { cuda::scan_warp_row<Rule, kMode>(t, k); };
-          case ScanKind::row_tiles:
-            return [&k](EmulatedThread& t, unsigned char* shared) { cuda::scan_row_tile<Rule, kMode>(t, k, shared); };
-          case ScanKind::columns:
+          if (plan.kind == ScanKind::columns)
             return [&k](EmulatedThread& t, unsigned char*) { cuda::scan_column<Rule, kMode>(t, k); };
-          case ScanKind::column_tiles: break;
         }
+        if (plan.kind == ScanKind::row_tiles)
+          return [&k](EmulatedThread& t, unsigned char* shared) { cuda::scan_row_tile<Rule, kMode>(t, k, shared); };
         return [&k](EmulatedThread& t, unsigned char* shared) { cuda::scan_column_tile<Rule, kMode>(t, k, shared); };
       });
   test::EmulatedGrid(plan.threads, plan.shared_bytes, seed).run(kernel, plan.blocks, resident);
