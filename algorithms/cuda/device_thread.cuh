@@ -20,31 +20,34 @@ class DeviceThread {
   __device__ void sync_block() const { __syncthreads(); }
   __device__ int first_bit(uint32_t x) const { return __ffs(static_cast<int>(x)) - 1; }
 
-  // Reads kBytes bytes, to which `from` is aligned, if `there`; otherwise the result is arbitrary. Without a branch, which
-  // would make later loads wait for this one.
+  // Reads kBytes bytes, to which `from` is aligned, if `there`; otherwise the result is arbitrary. Without a branch,
+  // which would make later loads wait for this one.
   template <int kBytes>
   __device__ void load(const unsigned char* from, uint32_t* to, bool there) const {
     const auto at = __cvta_generic_to_global(from);
     const int p = there;
     if constexpr (kBytes == 16) {
-      asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                   : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                   : "l"(at), "r"(p));
+      asm volatile(
+          "{ .reg .pred p; setp.ne.s32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0; @p "
+          "ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+          : "=&r"(to[0]), "=&r"(to[1]), "=&r"(to[2]), "=&r"(to[3])
+          : "l"(at), "r"(p));
     } else if constexpr (kBytes == 8) {
-      asm volatile("{ .reg .pred p; setp.ne.s32 p, %3, 0; @p ld.global.v2.u32 {%0, %1}, [%2]; }"
-                   : "=r"(to[0]), "=r"(to[1])
-                   : "l"(at), "r"(p));
+      asm volatile(
+          "{ .reg .pred p; setp.ne.s32 p, %3, 0; mov.u32 %0, 0; mov.u32 %1, 0; @p ld.global.v2.u32 {%0, %1}, [%2]; }"
+          : "=&r"(to[0]), "=&r"(to[1])
+          : "l"(at), "r"(p));
     } else if constexpr (kBytes == 4) {
-      asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p ld.global.u32 %0, [%1]; }"
-                   : "=r"(to[0])
+      asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.u32 %0, 0; @p ld.global.u32 %0, [%1]; }"
+                   : "=&r"(to[0])
                    : "l"(at), "r"(p));
     } else if constexpr (kBytes == 2) {
-      asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p ld.global.u16 %0, [%1]; }"
-                   : "=r"(to[0])
+      asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.u32 %0, 0; @p ld.global.u16 %0, [%1]; }"
+                   : "=&r"(to[0])
                    : "l"(at), "r"(p));
     } else {
-      asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p ld.global.u8 %0, [%1]; }"
-                   : "=r"(to[0])
+      asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; mov.u32 %0, 0; @p ld.global.u8 %0, [%1]; }"
+                   : "=&r"(to[0])
                    : "l"(at), "r"(p));
     }
   }

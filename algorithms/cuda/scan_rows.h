@@ -154,7 +154,7 @@ TROUPE_RULE RawQuad load_raw(Thread& thread, const DeviceScan& k, const RowPlace
     const bool later = given && raw.has_later && (mask || group.lane + 1 == group.lanes);
     if constexpr (!kClean<kForm>) {
       const unsigned char* at = given ? address_of(array, p, element) : nullptr;
-      if (given) raw.inputs[a] = load_elements(at, array.size, raw.there);
+      if (given) raw.inputs[a] = load_elements(at, a < kFloatInputs ? array.size : 1, raw.there);
       if (value) raw.later_value = later ? bits_of_float(load_number(at + kQuad * array.size, array.size)) : 0;
       if (mask) raw.later_live = later ? at[kQuad] : 0;
     } else if (a < kFloatInputs) {

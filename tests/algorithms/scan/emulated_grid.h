@@ -55,7 +55,7 @@ class EmulatedThread {
 
   template <int kBytes>
   void load(const unsigned char* from, uint32_t* to, bool there) {
-    std::memset(to, there ? 0 : 0xff, (kBytes + 3) / 4 * 4);
+    std::memset(to, 0, (kBytes + 3) / 4 * 4);
     if (!there) return;
     if (reinterpret_cast<uintptr_t>(from) % kBytes != 0) throw std::logic_error("a load is not aligned");
     std::memcpy(to, from, kBytes);
