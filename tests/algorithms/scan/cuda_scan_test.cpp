@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -57,10 +58,11 @@ struct Shape {
   int64_t steps = 0;
   int64_t sequences = 0;
   bool packed = false;
-  bool plain = false;    // only required inputs
-  bool aligned = false;  // every array at a multiple of 64 bytes, without gaps
-  float ends = 0.02f;    // fraction of steps that end an episode
-  float holes = 0.2f;    // fraction of masked steps
+  bool plain = false;        // only required inputs
+  std::optional<bool> half;  // whether all arrays of numbers are bfloat16; empty = at random
+  bool aligned = false;      // every array at a multiple of 64 bytes, without gaps
+  float ends = 0.02f;        // fraction of steps that end an episode
+  float holes = 0.2f;        // fraction of masked steps
   float gamma = 0.99f, lambda = 0.95f;
   int resident = 3;  // blocks that run at the same time
 };
@@ -89,11 +91,10 @@ class Case {
     task.gamma = shape.gamma;
     task.lambda = shape.lambda;
     const bool values = shape.rule != ScanRule::reward_to_go, vtrace = shape.rule == ScanRule::vtrace;
-    const bool half = shape.plain && chance(0.3f);
-    task.reward = numbers(half, 1);
-    if (values) task.value = numbers(half, 1);
+    task.reward = numbers(1);
+    if (values) task.value = numbers(1);
     if (vtrace) {
-      task.log_rho = numbers(false, 0.5f);
+      task.log_rho = numbers(0.5f);
       task.next_at_ends = true;
       task.rho_bar = chance(0.3f) ? std::numeric_limits<float>::infinity() : 1.1f;
       task.c_bar = 0.9f;
@@ -161,12 +162,13 @@ class Case {
     for (std::size_t i = 0; i < count; ++i) (*floats_.back())[static_cast<int64_t>(i)] = make();
     return {floats_.back()->data(), Element::float32, static_cast<std::size_t>(elements_), stride};
   }
-  FloatView numbers(bool half, float scale) {
-    return array(half || (!shape_.plain && chance(0.3f)), [&] { return scale * normal(); });
+  bool half() { return shape_.half.value_or(chance(0.3f)); }
+  FloatView numbers(float scale) {
+    return array(half(), [&] { return scale * normal(); });
   }
   // Numbers in [0, 1], including ones and zeros.
   FloatView factors() {
-    return array(chance(0.3f), [&] {
+    return array(half(), [&] {
       return chance(0.2f) ? 1.0f : chance(0.02f) ? 0.0f : 1 - 0.2f * std::fabs(normal()) / 5;
     });
   }
@@ -184,7 +186,7 @@ class Case {
     if (chance(0.5f)) task.truncated = flags(shape_.ends);
     if (chance(0.6f)) task.mask = flags(1 - shape_.holes);
     if (task.mask.data && chance(0.5f)) blank();
-    if (values && (vtrace || chance(0.4f))) task.next = numbers(false, 1);
+    if (values && (vtrace || chance(0.4f))) task.next = numbers(1);
     if (chance(0.4f)) task.gammas = factors();
     if (values && chance(0.4f)) task.lambdas = factors();
     task.cut_is_end = chance(0.3f);
@@ -397,6 +399,8 @@ void check_many(Shape shape, int64_t steps, int64_t sequences, int cases) {
       shape.sequences = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(sequences));
       shape.plain = i % 4 == 0;
       shape.aligned = i % 3 == 0;
+      if (i % 6 == 0) shape.half = i % 12 == 0;
+      if (i % 6 == 1) shape.half.reset();
       shape.ends = i % 5 == 0 ? 0 : 0.01f * static_cast<float>(random() % 10);
       shape.holes = 0.1f * static_cast<float>(random() % 10);
       shape.gamma = i % 7 == 0 ? 1 : 0.99f;
