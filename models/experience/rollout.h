@@ -43,7 +43,7 @@ struct Rollout {
   uint32_t group = 0;     // which of the worker's vector environments
   uint64_t sequence = 0;  // per worker, from 0, without gaps
   uint32_t epoch = 0;     // epoch of its policy versions
-  uint64_t oldest = 0;    // smallest and largest policy version number among its samples
+  uint64_t oldest = 0;    // smallest and largest policy version number among its samples, or of answers without scores
   uint64_t newest = 0;
   uint64_t samples = 0;          // valid steps, or answers
   uint64_t unscored = 0;         // answers that have no score and are not in the body

@@ -83,6 +83,8 @@ TEST_CASE("configs: tokens/reverse learns to reverse digits") {
 
 TEST_CASE("configs: tokens/countdown_python learns from a reward in Python") {
   check_learns({.config = "tokens/countdown_python", .score = "success_rate", .least = 0.6, .seeds = 1});
+}
+
 TEST_CASE("configs: tokens/reverse_ppo learns to reverse digits with a critic") {
   check_learns({.config = "tokens/reverse_ppo", .score = "success_rate", .least = 0.8, .seeds = 1});
 }

@@ -160,16 +160,16 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
     if (scored.scores[a].scored == Scored::yes) kept.push_back(a);
   if (kept.size() < std::min(fewest_, asked)) kept.clear();
   const AnswerReply answers = chosen(answered.answers, kept);
-  const auto offsets = answers.offsets.view<int64_t>(), version = answers.version.view<int64_t>();
+  const auto offsets = answers.offsets.view<int64_t>();
+  // Replay finds the credit of a rollout by its versions, also when no answer is left.
+  const auto version = (kept.empty() ? answered.answers : answers).version.view<int64_t>();
   auto rollout = std::make_shared<Rollout>();
   rollout->worker = worker_;
   rollout->group = scored.group;
   rollout->sequence = sequence_++;
   rollout->epoch = answered.epoch;
-  if (!kept.empty()) {
-    rollout->oldest = static_cast<uint64_t>(std::ranges::min(version));
-    rollout->newest = static_cast<uint64_t>(std::ranges::max(version));
-  }
+  rollout->oldest = static_cast<uint64_t>(std::ranges::min(version));
+  rollout->newest = static_cast<uint64_t>(std::ranges::max(version));
   rollout->samples = kept.size();
   rollout->verifier_failed = static_cast<uint64_t>(std::ranges::count(scored.scores, Scored::failed, &Score::scored));
   rollout->unscored = asked - kept.size() - rollout->verifier_failed;
