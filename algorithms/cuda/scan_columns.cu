@@ -16,7 +16,9 @@ inline constexpr int kColumnBlocks = kMode == StepMode::plain ? 4
                                      : kArrays<kMode>         ? 2
                                                               : 3;
 template <StepMode kMode>
-inline constexpr int kTileBlocks = kMode == StepMode::plain ? 4 : kArrays<kMode> ? 3 : 2;
+inline constexpr int kTileBlocks = kMode == StepMode::plain ? 4
+                                   : kArrays<kMode>         ? 3
+                                                            : 2;
 
 template <class Rule, StepMode kMode>
 __global__ void __launch_bounds__(kBlockWarps* kLanes, kColumnBlocks<kMode>)

@@ -19,12 +19,12 @@ constexpr int64_t kManyRows = 4096;
 constexpr int64_t kManyColumns = 32768;
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 
-// The array if the rule reads it, else an absent one: the kernels only check `data`.
+// The array if the rule reads it, else an absent one. The stride of an absent one is 0: kernels compute its address.
 DeviceArray array_of(const FloatView& view, bool read) {
-  return {read ? static_cast<const unsigned char*>(view.data) : nullptr, view.stride,
-          view.element == Element::float32 ? 4 : 2};
+  if (!read || view.data == nullptr) return {nullptr, 0, 4};
+  return {static_cast<const unsigned char*>(view.data), view.stride, view.element == Element::float32 ? 4 : 2};
 }
-DeviceArray array_of(const FlagView& view) { return {view.data, view.stride, 1}; }
+DeviceArray array_of(const FlagView& view) { return {view.data, view.data ? view.stride : 0, 1}; }
 
 bool has_values(ScanRule rule) { return rule != ScanRule::reward_to_go; }
 

@@ -12,7 +12,9 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
 
 // Blocks per multiprocessor: more of them hide the latency of memory, but leave fewer registers to each.
 template <StepMode kMode>
-inline constexpr int kRowBlocks = kMode == StepMode::plain ? 9 : kArrays<kMode> ? 5 : 7;
+inline constexpr int kRowBlocks = kMode == StepMode::plain ? 9
+                                  : kArrays<kMode>         ? 5
+                                                           : 7;
 template <StepMode kMode>
 inline constexpr int kTileBlocks = kMode == StepMode::flags ? 4 : 3;
 
