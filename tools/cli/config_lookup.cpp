@@ -1,7 +1,6 @@
 #include "tools/cli/config_lookup.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +17,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
-#include "tasks/python_task.h"
+#include "tools/cli/base_config.h"
 #include "tools/cli/built_in_configs.h"
 #include "tools/cli/train_command.h"
 #include "tools/cli/waiting_line.h"
@@ -85,26 +84,6 @@ void set_text(RunConfig& config, const std::string& path, const std::string& tex
     const std::string_view what = refused.what();
     throw ConfigError(source + std::string(what.starts_with(begin) ? what.substr(begin.size()) : what));
   }
-}
-
-// The defaults of this start: troupe.train sets TROUPE_ENV_PYTHON to the interpreter that it runs in.
-RunConfig base_config() {
-  RunConfig config;
-  const char* python = std::getenv("TROUPE_ENV_PYTHON");  // NOLINT(concurrency-mt-unsafe): nothing sets it
-  if (python != nullptr && *python != '\0') config.env.python = config.task.python = python;
-  return config;
-}
-
-// A task in Python scores the answers itself unless a verifier is given.
-void use_python_task(RunConfig& config) {
-  if (is_python_task(config.task) && config.task.verifier.empty()) config.task.verifier = config.task.name;
-}
-
-// Runs without Python keep the default, so that their config.json does not depend on how they were started.
-void forget_unused_python(RunConfig& config) {
-  const std::string given = base_config().env.python;
-  if (!is_python_id(config.env.id) && config.env.python == given) config.env.python = EnvConfig{}.python;
-  if (config.task.verifier.empty() && config.task.python == given) config.task.python = TaskConfig{}.python;
 }
 
 // Names the run after its config file.
