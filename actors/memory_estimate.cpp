@@ -120,8 +120,8 @@ MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
 }
 
 // Weights, gradients, two moments and a packed copy of the trainer; a snapshot; and weights and a packed copy of every
-// generator. With adapters, the frozen weights once, and a packed copy of the trainer and of every generator. A separate
-// critic: weights, gradients, two moments and a packed copy. A reference: weights, unless they are adapters.
+// generator. With adapters, the frozen weights once, and a packed copy of the trainer and of every generator. A
+// separate critic: weights, gradients, two moments and a packed copy. A reference: weights, unless they are adapters.
 MemoryNeed of_language_model(const RunConfig& config, const LmShape& shape) {
   const bool adapters = lora_from_config(config.model.lora, "model.lora").used();
   const double others = (config.model.critic == "separate" ? 5 : 0) + (config.reference.used() && !adapters ? 1 : 0);
