@@ -17,7 +17,6 @@
 #include "runtime/caf/system.h"
 
 namespace troupe {
-
 namespace {
 
 using TrainerSelf = SelfPointer<TrainerActor, TrainerState>;
@@ -34,13 +33,13 @@ double time_used(TrainerSelf self) {
 
 // Progress of the run in [0, 1], for the schedules.
 double progress(TrainerSelf self) {
-  const auto& st = self->state;
-  return run_progress(st.context->config.stop, st.env_steps, st.version.number, time_used(self));
+  return run_progress(self->state.context->config.stop, self->state.env_steps, self->state.version.number,
+                      time_used(self));
 }
 
 // Why training must end now; empty if it continues. Not during a warm-up.
 std::string limit_reached(TrainerSelf self) {
-  auto& st = self->state;
+  const TrainerState& st = self->state;
   const StopConfig& stop = st.context->config.stop;
   if (stop.after_warmup) return "stop.after_warmup reached";
   if (stop.updates > 0 && st.version.number >= static_cast<uint64_t>(stop.updates)) return "stop.updates reached";

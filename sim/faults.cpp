@@ -29,7 +29,9 @@ bool belongs_to(SimulatedRun& run, const KnownActor& known, const WorkerActor& w
   const auto pointer = caf::actor_cast<caf::strong_actor_ptr>(worker);
   if (!is_initialized(run, pointer)) return false;
   const WorkerState* state = worker_of(pointer->get());
-  return state != nullptr && state->scorer && state->scorer.address() == known.address;
+  return state != nullptr && std::ranges::any_of(state->scorers, [&](const ScorerActor& scorer) {
+           return scorer.address() == known.address;
+         });
 }
 
 bool of_node(SimulatedRun& run, const KnownActor& known) {
