@@ -240,10 +240,11 @@ constexpr std::array kFields = {
                   "started because the oldest request had waited for `inference.timeout_us`", of<&S::batches_timeout>},
     SnapshotField{kInference, "batch.all_waiting", "batches_total{reason=all_waiting}", "forward passes", kAlways,
                   "started because every worker was waiting already", of<&S::batches_all_waiting>},
-    SnapshotField{kInference, "batch.failed", "batches_failed_total", "forward passes", kAlways,
-                  "that threw; each request of such a batch is computed again alone, and if that fails too, the worker "
-                  "gets the error and asks again, up to 100 times",
-                  of<&S::batches_failed>},
+    SnapshotField{
+        kInference, "batch.failed", "batches_failed_total", "forward passes", kAlways,
+        "that threw; the requests of such a batch are computed again apart, and if one fails alone, its worker "
+        "gets the error and asks again, up to 100 times",
+        of<&S::batches_failed>},
     SnapshotField{kInference, "inference.up", "inference_actors", "inference actors", kAlways,
                   "that serve now, in the trainer's process and in others", of<&S::inference_up>},
     SnapshotField{kInference, "inference.p50_ms", "inference_p50_seconds", "ms", kServedTimed,

@@ -30,6 +30,12 @@ void GenerationScheduler::forget(uint64_t ticket) {
   });
 }
 
+std::vector<uint64_t> GenerationScheduler::tickets() const {
+  std::vector<uint64_t> result;
+  for (const auto& active : active_) result.push_back(active->request.ticket);
+  return result;
+}
+
 bool GenerationScheduler::ends(int32_t token) const {
   return std::ranges::find(options_.end_tokens, token) != options_.end_tokens.end();
 }
@@ -78,13 +84,14 @@ void GenerationScheduler::give_slots() {
   }
 }
 
-void GenerationScheduler::plan() {
+void GenerationScheduler::plan(std::span<const uint64_t> only) {
   parts_.clear();
   uses_.clear();
   draws_.clear();
   int64_t prefill = options_.prefill_tokens;
   for (const auto& active : active_) {
     const GenerationRequest& request = active->request;
+    if (!only.empty() && std::ranges::find(only, request.ticket) == only.end()) continue;
     const auto prompt = static_cast<int64_t>(request.prompt.size());
     if (!active->started()) {
       const int64_t count = std::min(prefill, prompt - active->computed);
@@ -138,13 +145,14 @@ void GenerationScheduler::append(Answer& answer, const GenerationRequest& reques
   --slots_in_use_;
 }
 
-std::vector<Generation> GenerationScheduler::step(Generator& generator, uint64_t version) {
+std::vector<Generation> GenerationScheduler::step(Generator& generator, uint64_t version,
+                                                  std::span<const uint64_t> only) {
   admit();
   give_slots();
-  plan();
+  plan(only);
+  last_rows_ = 0;
   if (parts_.empty()) return {};
   const std::vector<DrawnToken> drawn = generator.compute(parts_);
-  last_rows_ = 0;
   for (const GeneratorPart& part : parts_) last_rows_ += static_cast<int64_t>(part.tokens.size());
   size_t next = 0;
   for (size_t i = 0; i < uses_.size(); ++i) {

@@ -55,6 +55,8 @@ class GenerationScheduler {
   // Drops the request with this ticket, if it is not done.
   void forget(uint64_t ticket);
   bool idle() const { return waiting_.empty() && active_.empty(); }
+  // Of the requests that have slots, the oldest one first.
+  std::vector<uint64_t> tickets() const;
   // Requests that are not done, and answers that have a slot.
   size_t requests() const { return waiting_.size() + active_.size(); }
   int64_t slots_in_use() const { return slots_in_use_; }
@@ -62,8 +64,8 @@ class GenerationScheduler {
   int64_t last_rows() const { return last_rows_; }
 
   // Computes one step with the weights of this version number, and returns the requests that are done with it. When the
-  // generator throws, nothing has changed.
-  std::vector<Generation> step(Generator& generator, uint64_t version);
+  // generator throws, no answer has changed. With `only`, the step is one of the requests with these tickets.
+  std::vector<Generation> step(Generator& generator, uint64_t version, std::span<const uint64_t> only = {});
 
  private:
   struct Answer {
@@ -87,7 +89,7 @@ class GenerationScheduler {
 
   void admit();
   void give_slots();
-  void plan();
+  void plan(std::span<const uint64_t> only);
   void append(Answer& answer, const GenerationRequest& request, const DrawnToken& drawn, uint64_t version);
   void release(Active& active);
   bool ends(int32_t token) const;

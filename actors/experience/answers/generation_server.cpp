@@ -84,21 +84,35 @@ std::optional<Server::Clock::time_point> GenerationServer::due() const {
 }
 
 void GenerationServer::run_due(ServerPort& port) {
-  if (scheduler_.idle()) return;
+  if (!scheduler_.idle()) step(port);
+}
+
+void GenerationServer::step(ServerPort& port, std::span<const uint64_t> only) {
   const auto begun = Clock::now();
-  std::vector<Generation> done;
+  std::optional<std::vector<Generation>> done;
+  std::string error;
   try {
-    done = scheduler_.step(*generator_, version_->number);
+    done = scheduler_.step(*generator_, version_->number, only);
   } catch (const std::exception& e) {
     ++counts_.failed;
-    for (const auto& [ticket, asked] : std::exchange(asked_, {})) {
-      scheduler_.forget(ticket);
-      port.fail(ticket, e.what());
+    error = e.what();
+  }
+  // Outside the try block: requests that have been answered must not be computed and answered again.
+  if (!done) {
+    const std::vector<uint64_t> failed = only.empty() ? scheduler_.tickets() : std::vector(only.begin(), only.end());
+    if (failed.size() > 1) {
+      const size_t half = failed.size() / 2;
+      step(port, std::span(failed).first(half));
+      return step(port, std::span(failed).subspan(half));
+    }
+    for (const uint64_t ticket : failed) {
+      forget(ticket);
+      port.fail(ticket, error);
     }
     return;
   }
-  note_batch(scheduler_.last_rows(), Clock::now() - begun);
-  for (const Generation& each : done) {
+  if (scheduler_.last_rows() > 0) note_batch(scheduler_.last_rows(), Clock::now() - begun);
+  for (const Generation& each : *done) {
     asked_.erase(each.ticket);
     port.reply(each.ticket, reply_of(each));
   }

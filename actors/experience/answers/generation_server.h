@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "actors/experience/answers/generation_scheduler.h"
 #include "actors/experience/common/run_spec.h"
@@ -39,6 +40,9 @@ class GenerationServer final : public Server {
   };
 
   void schedule(uint64_t ticket, const AnswerRequest& request);
+  // One step of the requests with these tickets, or of all. When the generator throws, each half of them is computed on
+  // its own, and so on, so that a request that cannot be computed does not fail the others.
+  void step(ServerPort& port, std::span<const uint64_t> only = {});
 
   const RunSpec& run_;
   std::unique_ptr<Generator> generator_;

@@ -179,6 +179,24 @@ TEST_CASE("generation_scheduler: a step that fails can be repeated") {
     for (const uint64_t version : answer.version) CHECK(version == 2);
 }
 
+TEST_CASE("generation_scheduler: a step of some requests leaves the others as they are") {
+  FakeGenerator generator(2, 4);
+  GenerationScheduler scheduler(generator, {.prefill_tokens = 8, .end_tokens = {}});
+  scheduler.add({.ticket = 1, .prompt = {1, 2}, .max_tokens = 3, .keys = {1}});
+  scheduler.add({.ticket = 2, .prompt = {3, 4}, .max_tokens = 3, .keys = {2}});
+  scheduler.step(generator, 1);
+  CHECK(scheduler.tickets() == std::vector<uint64_t>{1, 2});
+  const std::vector<uint64_t> second = {2};
+  CHECK(scheduler.step(generator, 2, second).empty());
+  const std::vector<Generation> done = scheduler.step(generator, 3);
+  REQUIRE(done.size() == 1);
+  CHECK(done[0].ticket == 2);
+  CHECK(done[0].answers[0].version == std::vector<uint64_t>{1, 2, 3});
+  const std::vector<Generation> later = scheduler.step(generator, 4);
+  REQUIRE(later.size() == 1);
+  CHECK(later[0].answers[0].version == std::vector<uint64_t>{1, 3, 4});
+}
+
 TEST_CASE("generation_scheduler: an answer of one token needs no slot, and a request without slots waits") {
   FakeGenerator generator(1, 1);
   GenerationScheduler scheduler(generator, {.prefill_tokens = 8, .end_tokens = {}});

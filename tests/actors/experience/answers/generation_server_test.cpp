@@ -33,7 +33,9 @@ class FakeGenerator final : public Generator {
   int64_t prompt_slots() const override { return 2; }
   int64_t answer_slots() const override { return 3; }
   std::vector<DrawnToken> compute(std::span<const GeneratorPart> parts) override {
-    if (compute_fails) throw std::runtime_error("planned");
+    for (const GeneratorPart& part : parts)
+      for (const TokenDraw& draw : part.draws)
+        if (compute_fails || draw.key == bad_key) throw std::runtime_error("planned");
     std::vector<DrawnToken> drawn;
     for (const GeneratorPart& part : parts)
       for (const TokenDraw& draw : part.draws) drawn.push_back({token_of(draw.key, draw.index), -0.5f});
@@ -41,6 +43,7 @@ class FakeGenerator final : public Generator {
   }
 
   bool load_fails = false, compute_fails = false;
+  uint64_t bad_key = 0;  // of an answer that cannot be computed
 };
 
 struct KeptResults final : ServerPort {
@@ -229,18 +232,33 @@ TEST_CASE("generation_server: requests that do not fit the run") {
         "prompt: token " + std::to_string(vocabulary) + ", expected 0 to " + std::to_string(vocabulary - 1));
 }
 
-TEST_CASE("generation_server: a step that fails fails all requests, and later ones are served") {
+TEST_CASE("generation_server: a request that cannot be computed fails alone, whenever it does") {
+  for (const bool begun : {false, true}) {
+    CAPTURE(begun);
+    Fixture f;
+    for (uint64_t ticket = 1; ticket <= 4; ++ticket) f.accept(ticket, {ticket, 0}, {3, ticket == 2 ? 5 : 4});
+    if (begun) f.step();
+    f.generator->bad_key = 5;
+    f.serve();
+    CHECK(f.port.errors == std::map<uint64_t, std::string>{{2, "planned"}});
+    REQUIRE(f.port.replies.size() == 3);
+    for (const uint64_t ticket : {1u, 3u, 4u}) f.check_reply(ticket);
+    CHECK(f.server.requests() == 0);
+    CHECK(f.server.take_report().failed == 2);  // with another request, then alone
+  }
+}
+
+TEST_CASE("generation_server: when no request can be computed all fail, and later ones are served") {
   Fixture f;
   for (uint64_t ticket = 1; ticket <= 3; ++ticket) f.accept(ticket, {ticket, 0}, {3, 2});
   f.step();
   f.generator->compute_fails = true;
-  f.step();
+  f.serve();
   const std::map<uint64_t, std::string> failed = {{1, "planned"}, {2, "planned"}, {3, "planned"}};
   CHECK(f.port.errors == failed);
   CHECK(f.port.replies.empty());
   CHECK(f.server.requests() == 0);
-  CHECK_FALSE(f.server.due().has_value());
-  CHECK(f.server.take_report().failed == 1);
+  CHECK(f.server.take_report().failed == 4);  // two together, then each alone
   f.generator->compute_fails = false;
   f.accept(4, {1, 0}, {3, 2});
   f.serve();
