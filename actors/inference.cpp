@@ -21,7 +21,7 @@ using Pending = InferenceState::Pending;
 constexpr std::chrono::milliseconds kReportInterval{500};
 constexpr uint64_t kOpenRequests = 16;  // limit on incomplete requests in parts, if all have the largest size
 // How long an incomplete request in parts, and the client itself, are kept after the client's last message. The parts
-// of a request follow each other at once, and a worker without an answer asks again after 10 s.
+// of a request follow each other at once.
 constexpr std::chrono::seconds kPartsKept{10}, kClientKept{60};
 
 // Limit on the bytes of all incomplete requests in parts. The number of senders has no limit. A part over the limit is
@@ -54,6 +54,15 @@ Pending take_pending(InferenceState& st, uint64_t ticket) {
   st.pending.erase(it);
   st.tickets.erase(pending.id);
   return pending;
+}
+
+// Drops the client's request, if it has one: nobody waits for its result.
+void withdraw(InferenceState& st, const ClientId& client) {
+  const auto it = st.tickets.find(client);
+  if (it == st.tickets.end()) return;
+  st.server->forget(it->second);
+  st.pending.erase(it->second);
+  st.tickets.erase(it);
 }
 
 }  // namespace
@@ -144,12 +153,9 @@ void on_request(InferenceSelf self, const InferenceRequest& request) {
   const Pending pending{self->current_sender(), {client.number, request.group}, request.id};
   if (const auto error = st.server->misfit(request.body)) return fail(self, pending, Fault::bad_message, *error);
   client.worker = request.worker;
-  if (const auto it = st.tickets.find(pending.id); it != st.tickets.end()) {
-    if (st.pending.at(it->second).request == request.id) return;  // it has come again, and is in progress
-    st.server->forget(it->second);  // the client has another request now: only its newest one is answered
-    st.pending.erase(it->second);
-    st.tickets.erase(it);
-  }
+  const auto it = st.tickets.find(pending.id);
+  if (it != st.tickets.end() && st.pending.at(it->second).request == request.id) return;  // it has come again
+  withdraw(st, pending.id);  // of the client's requests only the newest one is answered
   const uint64_t ticket = st.next_ticket++;
   st.tickets.emplace(pending.id, ticket);
   st.pending.emplace(ticket, pending);
@@ -178,12 +184,16 @@ void on_pause(InferenceSelf self, const Pause& pause) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender) return;  // the connection is already lost
+  const auto pause_client = [&](uint64_t number) {
+    withdraw(st, {number, pause.group});
+    st.server->pause({number, pause.group});
+  };
   if (const auto own = st.clients.find(sender->address()); own != st.clients.end()) {
     own->second.heard = self->clock().now();
-    st.server->pause({own->second.number, pause.group});
+    pause_client(own->second.number);
   } else if (sender->node() == st.peers.replay.node()) {
     for (const auto& [address, client] : st.clients)
-      if (client.worker == pause.worker) st.server->pause({client.number, pause.group});
+      if (client.worker == pause.worker) pause_client(client.number);
   }
   run_ready(self);
 }

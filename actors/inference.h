@@ -1,6 +1,6 @@
 #pragma once
 // InferenceActor: answers the requests of workers with a Server, each at most once. A request gets no answer if its
-// client has replaced it by a newer one or is gone. Detached.
+// client has replaced it by a newer one, has withdrawn it or is gone. Detached.
 
 #include <map>
 #include <memory>

@@ -186,6 +186,12 @@ void Checker::inference_takes(caf::scheduled_actor& actor, caf::mailbox_element&
     });
     take_request(id, client, request->id, request->group, again);
     if (is_token_run(world_.scenario.config)) note_request(world_, *request, process_);
+  } else if (const auto* pause = content_of<Pause>(element)) {
+    const InferenceState& state = *inference_of(&actor);
+    const bool own = element.sender && state.clients.contains(element.sender->address());
+    for (const auto& [address, client] : state.clients)  // it withdraws their requests
+      if (own ? address == element.sender->address() : client.worker == pause->worker)
+        account.open.erase({address.id(), pause->group});
   } else if (const auto* weights = content_of<WeightsMessage>(element)) {
     const PolicyVersion version = weights->weights->version;
     if (account.any && version <= account.received)

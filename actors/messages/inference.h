@@ -68,7 +68,7 @@ struct InferenceReply {
   }
 };
 
-// Batches must not wait for this client until its next request.
+// Batches must not wait for this client until its next request. If it has a request, that is withdrawn.
 struct Pause {
   uint64_t worker = 0;
   uint32_t group = 0;

@@ -15,15 +15,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-RunConfig small_config() {
+RunConfig small_config(std::chrono::milliseconds timeout) {
   RunConfig config;
   config.inference.batch_size = 8;
-  config.inference.timeout = 10ms;
+  config.inference.timeout = timeout;
   return config;
 }
 
 struct Fixture : OneActor {
-  explicit Fixture(const Recurrence& recurrence = {}) : OneActor(small_config()) {
+  explicit Fixture(const Recurrence& recurrence = {}, std::chrono::milliseconds timeout = 10ms)
+      : OneActor(small_config(timeout)) {
     world.faults_on = false;
     world.scenario.recurrence = context->recurrence = recurrence;
     inference = keep(
@@ -53,6 +54,22 @@ struct Fixture : OneActor {
 
   Peer peers = add_peer(), client = add_peer(), other = add_peer();
   InferenceActor inference;
+};
+
+// A request of `client` is in progress: its batch waits for a request of `other`.
+struct SlowBatches : Fixture {
+  SlowBatches() : Fixture({}, 40s) {
+    serve();
+    client.tell(inference, request(5, 1));
+    other.tell(inference, request(9, 2));
+    run();
+    pass(40s);
+    client.tell(inference, request(6, 1));
+    run();
+    REQUIRE(state().pending.size() == 1);
+    before = client.heard->replies.size();
+  }
+  size_t before = 0;  // replies to the client
 };
 
 // Throws if a batch contains the observation `bad`.
@@ -208,6 +225,26 @@ TEST_CASE("inference: a batch does not wait for a client that sent Pause or was 
   f.peers.tell(f.inference, Pause{2, 0});
   f.run();
   CHECK(f.client.heard->replies.size() == 3);
+}
+
+TEST_CASE("inference: a client that pauses, or is paused by its worker number, withdraws its request") {
+  for (const bool itself : {true, false}) {
+    CAPTURE(itself);
+    SlowBatches f;
+    (itself ? f.client : f.peers).tell(f.inference, Pause{1, 0});
+    f.run();
+    CHECK(f.state().pending.empty());
+    CHECK(f.state().tickets.empty());
+    CHECK(f.state().server->requests() == 0);
+    f.other.tell(f.inference, f.request(10, 2));
+    f.run();
+    f.pass(40s);
+    CHECK(f.client.heard->replies.size() == f.before);
+    f.client.tell(f.inference, f.request(6, 1));  // it may ask again
+    f.run();
+    f.pass(40s);
+    CHECK(f.client.heard->replies.back().id == 6);
+  }
 }
 
 TEST_CASE("inference: the parts and later the entry of a silent client are freed without a report of its end") {
