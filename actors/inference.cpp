@@ -23,6 +23,8 @@ constexpr uint64_t kOpenRequests = 16;  // limit on incomplete requests in parts
 // How long an incomplete request in parts, and the client itself, are kept after the client's last message. The parts
 // of a request follow each other at once.
 constexpr std::chrono::seconds kPartsKept{10}, kClientKept{60};
+// How long a request is in progress before its client is told so, and then until it is told again.
+constexpr std::chrono::seconds kToldInProgress{2};
 
 // Limit on the bytes of all incomplete requests in parts. The number of senders has no limit. A part over the limit is
 // dropped, and its sender repeats the request.
@@ -146,11 +148,24 @@ void forget_silent(InferenceSelf self) {
   run_ready(self);
 }
 
+// Tells clients that their requests are in progress. They then know that these were not lost, however long the result
+// takes. Without weights nothing is in progress.
+void tell_in_progress(InferenceSelf self) {
+  if (!self->state.version) return;
+  const auto now = self->clock().now();
+  for (auto& [ticket, pending] : self->state.pending) {
+    if (now - pending.told < kToldInProgress) continue;
+    pending.told = now;
+    send_reply(self, pending, {});
+  }
+}
+
 void on_request(InferenceSelf self, const InferenceRequest& request) {
   auto& st = self->state;
   if (!self->current_sender()) return;  // the connection is already lost: a reply would reach nobody
   InferenceState::Client& client = sending_client(self);
-  const Pending pending{self->current_sender(), {client.number, request.group}, request.id};
+  const auto now = self->clock().now();
+  const Pending pending{self->current_sender(), {client.number, request.group}, request.id, now};
   if (const auto error = st.server->misfit(request.body)) return fail(self, pending, Fault::bad_message, *error);
   client.worker = request.worker;
   const auto it = st.tickets.find(pending.id);
@@ -159,7 +174,7 @@ void on_request(InferenceSelf self, const InferenceRequest& request) {
   const uint64_t ticket = st.next_ticket++;
   st.tickets.emplace(pending.id, ticket);
   st.pending.emplace(ticket, pending);
-  st.server->accept(ticket, pending.id, request.body, self->clock().now());
+  st.server->accept(ticket, pending.id, request.body, now);
   run_ready(self);
 }
 
@@ -263,6 +278,7 @@ InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr 
       },
       [self, context](beat_atom) {
         report(self);
+        tell_in_progress(self);
         if (!context->deterministic) forget_silent(self);  // in a deterministic run, all clients are in this process
         beat_after(self, *context, kReportInterval);
       },

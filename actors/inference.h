@@ -30,7 +30,8 @@ struct InferenceState {
   struct Pending {
     caf::strong_actor_ptr client;
     ClientId id;
-    uint64_t request = 0;  // the client's number of it
+    uint64_t request = 0;            // the client's number of it
+    Server::Clock::time_point told;  // when the request came, or when the client was last told that it is in progress
   };
   // A client is identified by the address of its actor. The worker number in a request is not reliable: the client
   // chooses it.

@@ -220,7 +220,8 @@ void Checker::answer_sent(caf::actor_id inference, caf::actor_id client, const I
   const auto it = inference_.find(inference);
   if (it == inference_.end()) return;
   InferenceAccount& account = it->second;
-  const std::string who = answered(account, inference, client, reply.id);
+  const std::string who = reply.in_progress() ? name_of(inference) + ", request " + std::to_string(reply.id)
+                                              : answered(account, inference, client, reply.id);
   PolicyVersion& last = account.said[client];
   if (reply.version < last) world_.violate(who + ": version " + reply.version.text() + " after " + last.text());
   last = reply.version;

@@ -39,7 +39,7 @@ struct InferenceRequest {
   }
 };
 
-// The body of a reply with a fault.
+// The body of a reply with a fault, or of one that only says that the request is in progress.
 struct NoResult {
   template <class Self, class Use> static decltype(auto) fields(Self&, Use&& use) { return use(); }
 };
@@ -55,6 +55,8 @@ struct InferenceReply {
   std::string error;
   ReplyBody body;
 
+  // The request has arrived and its result takes longer: another reply follows.
+  bool in_progress() const { return fault == Fault::none && std::holds_alternative<NoResult>(body); }
   // The body. Throws std::bad_variant_access if it is of another kind.
   const StepReply& steps() const { return std::get<StepReply>(body); }
   StepReply& steps() { return std::get<StepReply>(body); }

@@ -227,6 +227,23 @@ TEST_CASE("inference: a batch does not wait for a client that sent Pause or was 
   CHECK(f.client.heard->replies.size() == 3);
 }
 
+TEST_CASE("inference: a client whose request takes long is told every 2 s that it is in progress") {
+  SlowBatches f;
+  for (int i = 0; i < 4; ++i) {
+    CHECK(f.client.heard->replies.size() == f.before + static_cast<size_t>(i / 2));
+    f.pass(1s);
+  }
+  REQUIRE(f.client.heard->replies.size() == f.before + 2);
+  CHECK(f.client.heard->replies.back().in_progress());
+  CHECK(f.client.heard->replies.back().id == 6);
+  CHECK(f.state().pending.size() == 1);
+  f.other.tell(f.inference, f.request(10, 2));
+  f.run();
+  CHECK_FALSE(f.client.heard->replies.back().in_progress());
+  CHECK(f.client.heard->replies.back().id == 6);
+  CHECK(f.state().pending.empty());
+}
+
 TEST_CASE("inference: a client that pauses, or is paused by its worker number, withdraws its request") {
   for (const bool itself : {true, false}) {
     CAPTURE(itself);

@@ -112,6 +112,24 @@ TEST_CASE("worker: it logs once that inference does not answer, and once that it
   CHECK(count("inference answers again") == 1);
 }
 
+TEST_CASE("worker: while inference says that a request is in progress, it is neither silent nor asked again") {
+  Fixture f;
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  InferenceReply in_progress;
+  in_progress.id = f.inference.heard->requests.back();
+  for (int i = 0; i < 20; ++i) {
+    for (int second = 0; second < 5; ++second) f.pass(1s);
+    f.inference.tell(f.worker, in_progress);
+    f.run();
+  }
+  CHECK(f.requests() == 1);
+  CHECK(f.state().sampler->report().retries == 0);
+  CHECK(disk.read("log").find("no answer") == std::string::npos);
+  f.answer();
+  CHECK(f.state().sampler->report().env_failures == 2);  // both rows were stepped
+}
+
 TEST_CASE("worker: a reply in parts is accepted from its inference actor only") {
   Fixture f;
   const std::vector<Part> parts = f.parts_of_answer();

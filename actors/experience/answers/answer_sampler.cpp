@@ -61,7 +61,7 @@ std::vector<ReturnPart> parts_of(const std::vector<Score>& scores, const std::ve
 
 AnswerSampler::AnswerSampler(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, uint64_t worker,
                              SamplerPort& port)
-    : Sampler(worker, config.workers.groups, port),
+    : Sampler(worker, config.workers.groups, port, kPatience),
       config_(config),
       tokens_(std::move(tokens)),
       groups_(static_cast<size_t>(config.workers.groups)),

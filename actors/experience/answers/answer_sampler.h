@@ -17,6 +17,9 @@ namespace troupe {
 
 class AnswerSampler final : public Sampler {
  public:
+  // Inference gives no sign while it computes a step, which takes seconds with a large model.
+  static constexpr uint32_t kPatience = 60;
+
   AnswerSampler(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, uint64_t worker, SamplerPort& port);
 
   uint64_t samples_per_rollout() const override { return troupe::samples_per_rollout(config_); }

@@ -11,9 +11,9 @@ constexpr std::chrono::milliseconds kLongestDelay{1000};
 
 }  // namespace
 
-bool RequestRetry::beat() {
+bool RequestRetry::beat(uint32_t patience) {
   ++silent_beats_;
-  return ++beats_waiting_ >= kPatience;
+  return ++beats_waiting_ >= patience;
 }
 
 std::chrono::milliseconds RequestRetry::failed(Fault fault, const std::string& error) {

@@ -27,14 +27,16 @@ class RequestRetry {
  public:
   static constexpr uint32_t kFailing = 10;        // takes about 4 s
   static constexpr uint32_t kMostFailures = 100;  // about 95 s
-  static constexpr uint32_t kPatience = 10;       // calls of beat()
+  static constexpr uint32_t kPatience = 10;       // calls of beat(), where replies take milliseconds
   static constexpr uint32_t kSilence = 3 * kPatience;
 
   // A request was sent, or sent again.
   void asked() { beats_waiting_ = 0; }
-  // Call about once a second while an answer is awaited. Whether to ask again, because none has come for kPatience
+  // Call about once a second while an answer is awaited. Whether to ask again, because nothing has come for `patience`
   // calls.
-  bool beat();
+  bool beat(uint32_t patience = kPatience);
+  // The request is in progress.
+  void in_progress() { beats_waiting_ = silent_beats_ = 0; }
   // The answer is an error. Returns after how long to ask again. Throws InferenceFailed when the forward has failed
   // kMostFailures times.
   std::chrono::milliseconds failed(Fault fault, const std::string& error);
@@ -43,7 +45,7 @@ class RequestRetry {
 
   // The forward has failed kFailing times.
   bool is_failing() const { return failures_ >= kFailing; }
-  // Calls of beat() since an answer came, also if it was an error.
+  // Calls of beat() since anything came, also if it was an error.
   uint32_t silent_beats() const { return silent_beats_; }
 
  private:

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-Sampler::Sampler(uint64_t worker, int64_t groups, SamplerPort& port)
-    : worker_(worker), port_(port), asking_(static_cast<size_t>(groups)) {
+Sampler::Sampler(uint64_t worker, int64_t groups, SamplerPort& port, uint32_t patience)
+    : worker_(worker), port_(port), asking_(static_cast<size_t>(groups)), patience_(patience) {
   report_.worker = worker;
   for (size_t g = 0; g < asking_.size(); ++g) {
     asking_[g].request.worker = worker;
@@ -61,7 +61,7 @@ void Sampler::ask_all_again() {
 
 void Sampler::beat() {
   for (uint32_t group = 0; group < groups(); ++group)
-    if (asking_[group].outstanding && asking_[group].retry.beat()) ask_again(group);
+    if (asking_[group].outstanding && asking_[group].retry.beat(patience_)) ask_again(group);
 }
 
 void Sampler::wake(uint32_t group, uint32_t item) {
@@ -81,6 +81,10 @@ bool Sampler::awaits(const InferenceReply& reply) const {
 std::optional<std::string> Sampler::on_reply(const InferenceReply& reply) {
   if (!awaits(reply)) return std::nullopt;  // the request has been answered before
   Asking& group = asking_[reply.group];
+  if (reply.in_progress()) {
+    group.retry.in_progress();
+    return std::nullopt;
+  }
   if (reply.fault != Fault::none) {
     note_failed(group, reply.fault, reply.error);
     return std::nullopt;

@@ -45,8 +45,8 @@ class Sampler {
   // episodes, actions or prompts than the starts before it.
   virtual void begin(uint32_t epoch) = 0;
   void add_credits(uint32_t count);
-  // Takes the reply to a group's request. One that does not fit the request counts as one that failed; the result is
-  // then why. Throws InferenceFailed, and what the kind of experience throws.
+  // Takes the reply to a group's request, or that it is in progress. A reply that does not fit the request counts as
+  // one that failed; the result is then why. Throws InferenceFailed, and what the kind of experience throws.
   std::optional<std::string> on_reply(const InferenceReply& reply);
   // Whether it is the reply to an outstanding request.
   bool awaits(const InferenceReply& reply) const;
@@ -81,7 +81,8 @@ class Sampler {
  protected:
   using WallClock = std::chrono::steady_clock;
 
-  Sampler(uint64_t worker, int64_t groups, SamplerPort& port);
+  // `patience`: calls of beat() without a sign of inference after which a request is sent again.
+  Sampler(uint64_t worker, int64_t groups, SamplerPort& port, uint32_t patience = RequestRetry::kPatience);
 
   // -- what a kind of experience does
   // Whether the group may begin a rollout with a credit.
@@ -131,6 +132,7 @@ class Sampler {
   void note_failed(Asking& group, Fault fault, const std::string& error);
 
   std::vector<Asking> asking_;  // by group
+  uint32_t patience_;
   uint32_t credits_ = 0;
   uint64_t next_request_ = 1;
   std::chrono::nanoseconds credit_wait_{0}, action_wait_{0};  // of all groups together

@@ -338,12 +338,30 @@ TEST_CASE("answer_sampler: the errors of several copies of a request are one fai
 TEST_CASE("answer_sampler: a request without an answer is asked again after some beats") {
   Worker worker;
   worker.core.add_credits(1);
-  for (uint32_t i = 1; i < RequestRetry::kPatience; ++i) worker.core.beat();
+  for (uint32_t i = 1; i < AnswerSampler::kPatience; ++i) worker.core.beat();
   CHECK(worker.port.asked.size() == 1);
   worker.core.beat();
   REQUIRE(worker.port.asked.size() == 2);
   CHECK(worker.port.asked[1].id == worker.port.asked[0].id);
   CHECK(worker.core.report().retries == 1);
+}
+
+TEST_CASE("answer_sampler: a request in progress is not asked again and not silent, and its answer is taken") {
+  Worker worker;
+  worker.core.add_credits(1);
+  InferenceReply in_progress;
+  in_progress.id = worker.port.asked[0].id;
+  REQUIRE(in_progress.in_progress());
+  for (int round = 0; round < 5; ++round) {
+    for (uint32_t i = 1; i < RequestRetry::kSilence; ++i) worker.core.beat();
+    CHECK_FALSE(worker.core.on_reply(in_progress).has_value());
+    worker.core.beat();
+    CHECK(worker.core.beats_without_answer() == 0);
+  }
+  CHECK(worker.port.asked.size() == 1);
+  CHECK(worker.core.report().retries == 0);
+  worker.core.on_reply(worker.answer(worker.port.asked[0]));
+  CHECK(worker.port.to_score.size() == 1);
 }
 
 TEST_CASE("answer_sampler: another worker, and another number, draw other prompts; the same draws the same") {

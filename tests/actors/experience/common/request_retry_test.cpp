@@ -35,3 +35,15 @@ TEST_CASE("request_retry: asks again after kPatience beats, and counts beats wit
   retry.failed(Fault::forward_failed, "planned");
   CHECK(retry.silent_beats() == 0);
 }
+
+TEST_CASE("request_retry: a request in progress is not asked again, and its failures still count") {
+  RequestRetry retry;
+  for (uint32_t i = 0; i < RequestRetry::kFailing; ++i) retry.failed(Fault::forward_failed, "planned");
+  retry.asked();
+  for (int round = 0; round < 10; ++round) {
+    for (uint32_t i = 1; i < RequestRetry::kPatience; ++i) CHECK_FALSE(retry.beat());
+    retry.in_progress();
+    CHECK(retry.silent_beats() == 0);
+  }
+  CHECK(retry.is_failing());
+}
