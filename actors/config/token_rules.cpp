@@ -10,6 +10,13 @@
 namespace troupe {
 namespace {
 
+// Throws unless every setting of the sections has its default.
+void require_defaults(std::initializer_list<std::string_view> sections, RunConfig config, const std::string& because,
+                      const std::string& instead) {
+  RunConfig defaults;
+  require_effect_of(sections, infos_of(describe(config)), infos_of(describe(defaults)), because, instead);
+}
+
 // Throws unless the settings of token runs have their defaults.
 void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   const std::string other = "model.kind \"" + c.model.kind + '"', instead = "set model.kind to \"decoder\"";
@@ -23,30 +30,10 @@ void check_without_tokens(const RunConfig& c, const RunConfig& d) {
   unused("model.critic", c.model.critic, d.model.critic);
   unused("model.critic_path", c.model.critic_path, d.model.critic_path);
   unused("algorithm.bootstrap_cut_answers", c.algorithm.bootstrap_cut_answers, d.algorithm.bootstrap_cut_answers);
-  unused("task.name", c.task.name, d.task.name);
-  unused("task.params", c.task.params, d.task.params);
-  unused("task.verifier", c.task.verifier, d.task.verifier);
-  unused("tokenizer.kind", c.tokenizer.kind, d.tokenizer.kind);
-  unused("tokenizer.path", c.tokenizer.path, d.tokenizer.path);
-  unused("tokenizer.alphabet", c.tokenizer.alphabet, d.tokenizer.alphabet);
-  unused("generation.answers", c.generation.answers, d.generation.answers);
-  unused("generation.max_tokens", c.generation.max_tokens, d.generation.max_tokens);
-  unused("generation.stop", c.generation.stop, d.generation.stop);
-  unused("generation.temperature", c.generation.temperature, d.generation.temperature);
-  unused("generation.prompt_slots", c.generation.prompt_slots, d.generation.prompt_slots);
-  unused("generation.answer_slots", c.generation.answer_slots, d.generation.answer_slots);
-  unused("generation.prefill_tokens", c.generation.prefill_tokens, d.generation.prefill_tokens);
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
-  unused("warmup.steps", c.warmup.steps, d.warmup.steps);
   unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
-  unused("reference.model", c.reference.model, d.reference.model);
-  unused("reference.in", c.reference.place, d.reference.place);
-  unused("reference.kl", c.reference.kl, d.reference.kl);
-  unused("reference.kl_coef", c.reference.kl_coef, d.reference.kl_coef);
-  unused("reference.kl_controller", c.reference.kl_controller, d.reference.kl_controller);
-  unused("reference.kl_target", c.reference.kl_target, d.reference.kl_target);
-  unused("reference.kl_horizon", c.reference.kl_horizon, d.reference.kl_horizon);
   unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
+  require_defaults({"task", "tokenizer", "generation", "warmup", "reference"}, c, other, instead);
 }
 
 // Throws if a setting of verifiers differs from its default although there is none, or if the run cannot have one.
@@ -88,14 +75,6 @@ void check_without_environment(const RunConfig& c, const RunConfig& d) {
   const auto unused = [&](const char* path, const auto& value, const auto& fallback) {
     require_effect(path, value, fallback, false, other, instead);
   };
-  unused("env.id", c.env.id, d.env.id);
-  unused("env.params", c.env.params, d.env.params);
-  unused("env.rows", c.env.rows, d.env.rows);
-  unused("env.chunk", c.env.chunk, d.env.chunk);
-  unused("env.reward_scale", c.env.reward_scale, d.env.reward_scale);
-  unused("env.max_abs_reward", c.env.max_abs_reward, d.env.max_abs_reward);
-  unused("env.normalize_actions", c.env.normalize_actions, d.env.normalize_actions);
-  unused("rollout.length", c.rollout.length, d.rollout.length);
   unused("inference.batch_size", c.inference.batch_size, d.inference.batch_size);
   unused("inference.timeout_us", c.inference.timeout, d.inference.timeout);
   unused("inference.max_batch", c.inference.max_batch, d.inference.max_batch);
@@ -108,6 +87,7 @@ void check_without_environment(const RunConfig& c, const RunConfig& d) {
   unused("evaluation.rows", c.evaluation.rows, d.evaluation.rows);
   unused("evaluation.env_params", c.evaluation.env_params, d.evaluation.env_params);
   unused("trainer.micro_batch", c.trainer.micro_batch, d.trainer.micro_batch);
+  require_defaults({"env", "rollout"}, c, other, instead);
 }
 
 bool uses_values(const AdvantageEntry& estimator) { return !estimator.run.sequences; }
@@ -144,11 +124,7 @@ void check_critic(const RunConfig& c, const RunConfig& d) {
 
 void check_reference(const RunConfig& c, const RunConfig& d) {
   const ReferenceConfig &r = c.reference, &fallback = d.reference;
-  const std::string none = "reference.model \"none\"", start = "set reference.model to \"start\"";
-  require_effect("reference.in", r.place, fallback.place, r.used(), none, start);
-  require_effect("reference.kl", r.kl, fallback.kl, r.used(), none, start);
-  require_effect("reference.kl_coef", r.kl_coef, fallback.kl_coef, r.used(), none, start);
-  require_effect("reference.kl_controller", r.kl_controller, fallback.kl_controller, r.used(), none, start);
+  if (!r.used()) require_defaults({"reference"}, c, "reference.model \"none\"", "set reference.model to \"start\"");
   const bool adaptive = r.kl_controller == "adaptive";
   const std::string fixed = "reference.kl_controller \"fixed\"", adapt = "set reference.kl_controller to \"adaptive\"";
   require_effect("reference.kl_target", r.kl_target, fallback.kl_target, adaptive, fixed, adapt);
@@ -182,6 +158,7 @@ void check_token_settings(const RunConfig& config) {
   check_without_environment(config, defaults);
   require_effect("stop.after_warmup", config.stop.after_warmup, false, config.warmup.steps > 0, "warmup.steps 0",
                  "set warmup.steps");
+  if (config.warmup.steps == 0) require_defaults({"warmup"}, config, "warmup.steps 0", "set warmup.steps");
   const int64_t answers = config.generation.answers;
   if (config.trainer.super_batch % answers != 0)
     refuse_setting("trainer.super_batch", config.trainer.super_batch,

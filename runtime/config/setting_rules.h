@@ -1,8 +1,10 @@
 #pragma once
 // Errors of the rules between settings. Pure functions; any thread.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,20 @@ void require_effect(std::string_view path, const T& value, const T& fallback, bo
     refuse_setting(path, value,
                    "has no effect with " + because + "; " + (instead.empty() ? "" : instead + ", or ") + "remove " +
                        std::string(path) + " (default " + setting_text(fallback) + ')');
+}
+
+// The same for each setting of sections that are disabled as a whole. `values` and `defaults` list the same settings
+// (infos_of()).
+inline void require_effect_of(std::initializer_list<std::string_view> sections, const std::vector<SettingInfo>& values,
+                              const std::vector<SettingInfo>& defaults, const std::string& because,
+                              const std::string& instead) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const SettingInfo& setting = values[i];
+    const std::string& fallback = defaults[i].fallback;
+    if (setting.fallback != fallback && std::ranges::count(sections, section_of(setting.path)) > 0)
+      throw ConfigError(setting.path + ": " + setting.fallback + " has no effect with " + because + "; " + instead +
+                        ", or remove " + setting.path + " (default " + fallback + ')');
+  }
 }
 
 }  // namespace troupe

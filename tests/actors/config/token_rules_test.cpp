@@ -65,11 +65,45 @@ TEST_CASE("token_rules: a token run refuses the settings of environments, and th
   CHECK(error_without({"task.name=sort"}).starts_with("task.name: \"sort\" has no effect with model.kind \"mlp\""));
   CHECK(
       error_without({"stop.after_warmup=true"}).starts_with("stop.after_warmup: true has no effect with model.kind "));
-  CHECK(error_with({"stop.after_warmup=true"}).starts_with(
-        "stop.after_warmup: true has no effect with warmup.steps 0; set warmup.steps");
+  CHECK(error_with({"stop.after_warmup=true"})
+            .starts_with("stop.after_warmup: true has no effect with warmup.steps 0; set warmup.steps"));
   CHECK(error_with({"stop.after_warmup=true", "warmup.steps=5", "stop.updates=0", "stop.env_steps=0"}) == "");
   CHECK(error_without({"model.critic=shared"}).starts_with("model.critic: \"shared\" has no effect with model.kind "));
   CHECK(error_without({"warmup.steps=5"}).starts_with("warmup.steps: 5 has no effect with model.kind \"mlp\""));
+}
+
+TEST_CASE("token_rules: every setting of a section that has no effect must have its default") {
+  const auto changed = [](const SettingInfo& setting) -> std::string {
+    if (setting.fallback == "true" || setting.fallback == "false") return setting.fallback == "true" ? "false" : "true";
+    if (setting.path == "env.params" || setting.path == "task.params") return R"({"a": 1})";
+    if (setting.path == "task.verifier") return "py:rewards.py:reward";
+    if (setting.type != "string") return setting.path == "warmup.pass_at_1" ? "1" : "7";
+    const std::string choices = setting.range.starts_with("one of: ") ? setting.range.substr(8) : "";
+    return choices.empty() ? "other" : choices.substr(choices.rfind(' ') + 1);
+  };
+  const auto check_section = [&](const std::string& section, const auto& error_of, const std::string& because) {
+    for (const SettingInfo& setting : describe_fields()) {
+      if (section_of(setting.path) != section) continue;
+      const std::string error = error_of({setting.path + '=' + changed(setting)});
+      CHECK_MESSAGE(error.starts_with(setting.path + ": "), setting.path, ": ", error);
+      CHECK_MESSAGE(error.find(" has no effect with " + because) != std::string::npos, error);
+    }
+  };
+  for (const char* section : {"tokenizer", "generation", "warmup", "reference"})
+    check_section(section, error_without, "model.kind \"mlp\"; set model.kind to \"decoder\", or remove ");
+  for (const char* section : {"env", "rollout"}) check_section(section, error_with, "model.kind \"decoder\"; ");
+  check_section("task", error_without, "");  // those of verifiers need a verifier first
+}
+
+TEST_CASE("token_rules: settings of a warm-up need steps") {
+  for (const std::string setting : {"warmup.batch=7", "warmup.policy_lr=0.5", "warmup.pass_at_1=0.9"}) {
+    CHECK(error_with({setting}).find(" has no effect with warmup.steps 0; set warmup.steps, or remove warmup.") !=
+          std::string::npos);
+    CHECK(error_with({setting, "warmup.steps=5"}) == "");
+  }
+  CHECK(error_with({"warmup.pass_at_1=0.9"}) ==
+        "warmup.pass_at_1: 0.9 has no effect with warmup.steps 0; set warmup.steps, or remove warmup.pass_at_1 "
+        "(default 0.3)");
 }
 
 TEST_CASE("token_rules: settings of verifiers need one, and a deterministic run cannot have one") {
