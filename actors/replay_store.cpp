@@ -79,16 +79,16 @@ bool ReplayStore::push(RolloutPtr rollout) {
   ledger_.unscored += rollout->unscored;
   ledger_.verifier_failed += rollout->verifier_failed;
   if (rollout->samples == 0) return true;
-  if (config_.mode == "reuse") evict_for(rollout->samples);
-  if (units_.samples() + rollout->samples > capacity_ && units_.samples() >= super_batch_) {
-    ledger_.dropped_full += rollout->samples;
-    return false;
-  }
   const bool may_filter = config_.filter_groups && filtered_in_a_row_ < kMostFiltered * super_batch_;
   if (may_filter && answers != nullptr && answers->without_spread(*rollout)) {
     ledger_.filtered += rollout->samples;
     filtered_in_a_row_ += rollout->samples;
     return true;
+  }
+  if (config_.mode == "reuse") evict_for(rollout->samples);
+  if (units_.samples() + rollout->samples > capacity_ && units_.samples() >= super_batch_) {
+    ledger_.dropped_full += rollout->samples;
+    return false;
   }
   store(rollout);
   return true;

@@ -71,7 +71,7 @@ void Checker::check_groups(const Ledger& ledger) {
   const uint64_t filtered = ledger.filtered - replay_.base.filtered;
   const uint64_t most = config.replay.filter_groups ? replay_.without_spread : 0;
   // After 10 super-batches in a row, groups without spread are trained.
-  const bool all = most <= 10 * static_cast<uint64_t>(config.trainer.super_batch) && ledger.dropped_full == 0;
+  const bool all = most <= 10 * static_cast<uint64_t>(config.trainer.super_batch);
   if (filtered > most || (all && filtered < most))
     world_.violate(std::to_string(filtered) + " answers are filtered, but " + std::to_string(most) +
                    " belong to groups without spread");

@@ -15,8 +15,9 @@ namespace {
 // Super-batches of 16 samples, rollouts of 4 steps x 2 columns, one worker with two groups.
 struct Fixture {
   explicit Fixture(int64_t lag = 1, const std::string& mode = "consume_once", int64_t capacity = 0,
-                   const std::string& draw = "column", const std::string& late = "drop") {
+                   const std::string& draw = "column", const std::string& late = "drop", bool filters = false) {
     config.late = late;
+    config.filter_groups = filters;
     config.mode = mode;
     config.draw = draw;
     config.max_policy_lag = lag;
@@ -42,6 +43,24 @@ struct Fixture {
   std::optional<ReplayStore> store;
   uint64_t sequence = 0;
 };
+
+// Eight answers of one token to a prompt. Without spread they all have the same reward.
+RolloutPtr make_group(uint64_t sequence, bool spread) {
+  auto rollout = std::make_shared<Rollout>();
+  rollout->worker = 1;
+  rollout->sequence = sequence;
+  rollout->samples = rollout->env_steps = 8;
+  Answers& answers = rollout->body.emplace<Answers>();
+  answers.prompt_offsets = Array::of(std::vector<int64_t>{0, 1});
+  answers.offsets = Array::of(std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8});
+  answers.group = Array::of(std::vector<int32_t>(8));
+  answers.version = Array::of(std::vector<int64_t>(8));
+  answers.finish = Array::of(std::vector<uint8_t>(8));
+  std::vector<float> rewards(8);
+  rewards[0] = spread ? 1 : 0;
+  answers.rewards = Array::of(rewards);
+  return rollout;
+}
 
 }  // namespace
 
@@ -327,6 +346,19 @@ TEST_CASE("replay_store: a full buffer with reuse evicts the oldest, and only un
   f.push(1);
   CHECK(f.store->ledger().dropped_full == 8);
   f.check_ledger();
+}
+
+TEST_CASE("replay_store: a group without spread is filtered before a full buffer makes room or refuses") {
+  for (const char* mode : {"reuse", "consume_once"}) {
+    Fixture f(mode == std::string("reuse") ? 10 : 0, mode, 16, "group", "drop", true);
+    for (uint64_t i = 0; i < 2; ++i) CHECK(f.store->push(make_group(i, true)));
+    CHECK(f.store->push(make_group(2, false)));
+    CHECK(f.store->ledger() == Ledger{.produced = 24, .filtered = 8, .waiting = 16});
+    f.check_ledger();
+    f.store->push(make_group(3, true));
+    CHECK(f.store->ledger().dropped_full == 8);
+    CHECK(f.store->sample());
+  }
 }
 
 TEST_CASE("replay_store: a resumed run counts waiting samples as lost and continues from its version") {
