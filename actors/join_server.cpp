@@ -22,10 +22,6 @@ JoinServerActor::behavior_type join_server(SelfPointer<JoinServerActor, JoinServ
       [self](const Serving& serving) {
         if (self->state.supervisor) self->delegate(self->state.supervisor, serving);
       },
-      [self](status_atom status) -> caf::result<StatusReply> {
-        if (self->state.supervisor) return self->delegate(self->state.supervisor, status);
-        return StatusReply{"starting", {}, 0};
-      },
       [self](begin_atom, const caf::actor& supervisor) {
         // Only this process sends it: a peer that does is disconnected (actors/network_messages.cpp).
         if (!self->state.supervisor) self->state.supervisor = caf::actor_cast<SupervisorActor>(supervisor);

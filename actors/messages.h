@@ -26,7 +26,6 @@ CAF_ADD_ATOM(troupe, troupe, wake_atom, "wake")  // a group of a worker has wait
 CAF_ADD_ATOM(troupe, troupe, due_atom, "due")    // a deadline passed
 CAF_ADD_ATOM(troupe, troupe, idle_atom, "idle")  // deterministic runs: nothing is left to do
 CAF_ADD_ATOM(troupe, troupe, save_atom, "save")  // deterministic runs: everyone leave your state with the recorder
-CAF_ADD_ATOM(troupe, troupe, status_atom, "status")
 
 // -- registration
 
@@ -50,7 +49,6 @@ CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReport))
 CAF_ADD_TYPE_ID(troupe, (troupe::JoinRequest))
 CAF_ADD_TYPE_ID(troupe, (troupe::SpawnRequest))
 CAF_ADD_TYPE_ID(troupe, (troupe::Stop))
-CAF_ADD_TYPE_ID(troupe, (troupe::StatusReply))
 CAF_ADD_TYPE_ID(troupe, (troupe::InferenceService))
 CAF_ADD_TYPE_ID(troupe, (troupe::ReplayService))
 CAF_ADD_TYPE_ID(troupe, (troupe::StatsService))
@@ -148,9 +146,8 @@ using InferenceHostActor = InferenceMember::extend<caf::reacts_to<begin_atom>, c
 // Starts worker hosts when asked.
 using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>>;
 // Remote processes talk to the join server.
-using JoinService =
-    caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
-                     caf::reacts_to<Serving>, caf::replies_to<status_atom>::with<StatusReply>>;
+using JoinService = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>,
+                                     caf::replies_to<ServeRequest>::with<void>, caf::reacts_to<Serving>>;
 using SupervisorActor =
     JoinService::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<SamplingFailed>, caf::reacts_to<RestartDue>,
                         caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>, caf::reacts_to<CheckpointWritten>,

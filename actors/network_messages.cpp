@@ -10,8 +10,8 @@ namespace troupe {
 
 namespace {
 
-// Adds the input of one handler of an interface to the list: a message or an atom. A handler with several arguments
-// does not compile, because FrameCheck finds a message by the name of a single type.
+// Adds the input of one handler of an interface to the list. A handler of an atom or with several arguments does not
+// compile, because FrameCheck finds a message by the name of a single type.
 template <class Signature>
 struct Input;
 
@@ -26,11 +26,6 @@ struct Input<caf::typed_mpi<caf::detail::type_list<Message>, Output>> {
       known->relayed |= relayed;
     }
   }
-};
-
-template <caf::atom_value Atom, class Output>
-struct Input<caf::typed_mpi<caf::detail::type_list<caf::atom_constant<Atom>>, Output>> {
-  static void add_to(AcceptedMessages& messages, bool) { messages.atoms.push_back(Atom); }
 };
 
 template <class... Signatures>

@@ -14,7 +14,7 @@
 //    lists and names; 1 MiB is 10,000 tensors with names of 80 bytes.
 //  - JoinRequest: the name of a host. Part: network.chunk_bytes. WorkerHello, Pause, Applied, Serving: numbers.
 // A node takes SpawnRequest: the name of a host. What a run or a node sends to a process that has joined has no limit
-// there: Welcome (the config), Invitation, Expelled, Stop, InferenceReplaced, Credits, StatusReply.
+// there: Welcome (the config), Invitation, Expelled, Stop, InferenceReplaced, Credits.
 
 #include <cstdint>
 #include <limits>

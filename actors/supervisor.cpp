@@ -114,10 +114,6 @@ SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr con
         if (st.phase == Phase::stopping || it == st.inference.end() || it->second.local) return;
         lose_remote_inference(self, lost.inference_index, lost.why);
       },
-      [self](status_atom) {
-        auto& st = self->state;
-        return StatusReply{st.phase == Phase::running ? "running" : "ending", st.outcome.version, st.members.size()};
-      },
       [self](const SamplingFailed& failed) { end_sampling(self, failed.error); },
       [self](const RestartDue& due) { on_restart_due(self, due); },
       [self](const TrainingEnded& ended) { on_training_ended(self, ended); },

@@ -11,7 +11,6 @@
 #include "actors/messages/experience.h"
 #include "actors/messages/inference.h"
 #include "actors/messages/weights.h"
-#include "runtime/base/version.h"
 #include "runtime/caf/inspect.h"
 #include "runtime/weights/inference_index.h"
 #include "runtime/weights/weights.h"
@@ -101,16 +100,6 @@ struct SpawnRequest {
 
   template <class I> friend typename I::result_type inspect(I& f, SpawnRequest& x) {
     return f(caf::meta::type_name("SpawnRequest"), x.protocol, x.workers, x.host, x.port);
-  }
-};
-
-struct StatusReply {
-  std::string state;
-  PolicyVersion version;
-  uint64_t workers = 0;
-
-  template <class I> friend typename I::result_type inspect(I& f, StatusReply& x) {
-    return f(caf::meta::type_name("StatusReply"), x.state, x.version, x.workers);
   }
 };
 

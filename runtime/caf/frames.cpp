@@ -4,6 +4,7 @@
 
 #include <caf/actor_control_block.hpp>
 #include <caf/actor_system.hpp>
+#include <caf/atom.hpp>
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
 #include <caf/io/basp/header.hpp>
@@ -209,11 +210,6 @@ std::string FrameCheck::check_content(FrameReader& reader, const std::string& na
   const auto type = std::ranges::find(messages_.types, name, &AcceptedType::name);
   if (relayed && (type == messages_.types.end() || !type->relayed))
     return "sent a message of type " + name.substr(0, 80) + " for another process";
-  if (name == "@atom") {
-    const auto atom = static_cast<caf::atom_value>(reader.number<uint64_t>());
-    const bool known = std::find(messages_.atoms.begin(), messages_.atoms.end(), atom) != messages_.atoms.end();
-    return known ? "" : "sent an unknown atom";
-  }
   if (name == "@error") {
     read_error(reader);
     return "";

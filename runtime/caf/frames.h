@@ -13,7 +13,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include <caf/atom.hpp>
 #include <caf/deserializer.hpp>
 #include <caf/error.hpp>
 #include <caf/fwd.hpp>
@@ -48,7 +47,6 @@ AcceptedType accepted_type(bool relayed) {
 // All messages that a listening process accepts from its peers, besides CAF's own.
 struct AcceptedMessages {
   std::vector<AcceptedType> types;
-  std::vector<caf::atom_value> atoms;  // messages that are one atom
 
   // Whether this process relays frames between its peers.
   bool relays() const;

@@ -52,7 +52,6 @@ JoinService::behavior_type open_server(JoinService::pointer, int* joins, const s
       },
       [](const ServeRequest&) {},
       [](const Serving&) {},
-      [](status_atom) { return StatusReply{}; },
   };
 }
 

@@ -93,8 +93,7 @@ class WorkerProcess {
 
 // Admits one worker, as the supervisor of a run does.
 JoinService::behavior_type bench_server(JoinService::pointer, const Welcome& welcome) {
-  return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {},
-          [](status_atom) { return StatusReply{"running", {}, 1}; }};
+  return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {}};
 }
 
 struct Slice {
