@@ -31,7 +31,7 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
                     rows_per_world(config.env, config.evaluation.env_params));
   }
   void step() override { player_->step(*policy_); }
-  bool complete() const override { return player_->complete(); }
+  bool complete() const override { return !player_ || player_->complete(); }
   uint64_t planned() const override { return episodes_; }
   EpisodeSummary summary() const override { return player_ ? player_->summary() : EpisodeSummary(); }
 
@@ -49,17 +49,19 @@ class AnswerEvaluation final : public EvaluationPlayer {
       : context_(std::move(context)), batch_(context_->config.task.verifier.empty() ? 1 : kMostUnscored) {}
 
   void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
-    const TokenRun& run = *context_->tokens;
-    if (!generator_) generator_ = context_->make_generator();
-    if (!scorer_) scorer_ = kind_of(*context_).make_scorers(*context_).at(0);
-    generator_->load(weights);
-    scheduler_.emplace(*generator_, run.generation(context_->config));
+    scheduler_.reset();
+    prompts_.clear();
     rewards_.clear();
     answers_.clear();
     answered_.clear();
     lengths_.clear();
     tokens_ = right_ = without_score_ = 0;
     problem_.clear();
+    const TokenRun& run = *context_->tokens;
+    if (!generator_) generator_ = context_->make_generator();
+    if (!scorer_) scorer_ = kind_of(*context_).make_scorers(*context_).at(0);
+    generator_->load(weights);
+    scheduler_.emplace(*generator_, run.generation(context_->config));
     prompts_ = run.task->held_out(derive_key(seed, "evaluation"), episodes);
     for (size_t i = 0; i < prompts_.size(); ++i)
       scheduler_->add({.ticket = i,
@@ -77,7 +79,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
     }
     if (answers_.size() >= batch_ || scheduler_->idle()) score();
   }
-  bool complete() const override { return scheduler_->idle(); }
+  bool complete() const override { return !scheduler_ || scheduler_->idle(); }
   uint64_t planned() const override { return prompts_.size(); }
   EpisodeSummary summary() const override {
     EpisodeSummary result;

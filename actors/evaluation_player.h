@@ -19,6 +19,7 @@ class EvaluationPlayer {
   virtual void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) = 0;
   // Throws what the model throws, and EnvironmentFailed.
   virtual void step() = 0;
+  // Whether nothing is left to compute: also before begin(), and if that has thrown.
   virtual bool complete() const = 0;
   // How many it plays; 0 before begin().
   virtual uint64_t planned() const = 0;
