@@ -155,8 +155,7 @@ void joined(Self self, const std::string& member, const RunConfig& config) {
   taken_in(joining);
   joining.member = member;
   tell_news(joining, JoinNews::Kind::joined,
-            "joined " + config.name + " (" + (is_token_run(config) ? config.task.name : config.env.id) + ") at " +
-                joining.run.text());
+            "joined " + config.name + " (" + env_or_task(config) + ") at " + joining.run.text());
 }
 
 // Asks the join server; `ok` gets its answer unless another attempt has begun.

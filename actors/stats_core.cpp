@@ -307,7 +307,7 @@ void StatsCore::fill_inference(StatsSnapshot& s) const {
 }
 
 void StatsCore::fill_workers(StatsSnapshot& s, Clock::time_point now) const {
-  if (const uint64_t failures = workers_.env_failures()) s.env_failures[config_.env.id] = failures;
+  if (const uint64_t failures = workers_.env_failures()) s.env_failures[env_or_task(config_)] = failures;
   s.request_retries = workers_.retries();
   s.quarantined = workers_.quarantined(now);
   s.last_error = workers_.last_error();

@@ -6,6 +6,10 @@ namespace troupe {
 
 bool is_token_run(const RunConfig& config) { return config.model.kind == kDecoderKind; }
 
+const std::string& env_or_task(const RunConfig& config) {
+  return is_token_run(config) ? config.task.name : config.env.id;
+}
+
 uint64_t samples_per_rollout(const RunConfig& config) {
   if (is_token_run(config)) return static_cast<uint64_t>(config.generation.answers);
   return static_cast<uint64_t>(config.rollout.length) * static_cast<uint64_t>(config.env.rows);

@@ -60,6 +60,8 @@ struct RunConfig {
 
 // Whether the run trains a language model on a task, instead of a policy on an environment.
 bool is_token_run(const RunConfig& config);
+// What workers sample from: the id of the environment, or the name of the task.
+const std::string& env_or_task(const RunConfig& config);
 // Samples of a whole rollout: steps of environments, or the answers to one prompt.
 uint64_t samples_per_rollout(const RunConfig& config);
 // Whether updates wait for late samples: what replay.late says, or stands for.

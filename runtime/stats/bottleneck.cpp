@@ -184,7 +184,8 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   (empty)                 training has ended or the warm-up goes on: without workers and inference actors
 //   evaluations             training waits much of the time for open evaluations
 //   checkpoints             training waits much of the time for the disk
-//   environments fail       no samples come because environments fail; says how many failures and rows in quarantine
+//   environments fail       no samples come because environments fail; says how many failures and rows in quarantine.
+//                           In a token run: workers fail
 //   starting ...            workers were started or have joined, and none is ready
 //   waiting for ...         there is no worker or no inference actor
 //   not known yet           the first rollouts are not complete
@@ -204,7 +205,8 @@ Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.training_ended || s.warmup) return {};
   if (Bottleneck held = open_evaluations(s); !held.what.empty()) return held;
   if (Bottleneck held = open_checkpoints(s); !held.what.empty()) return held;
-  if (environments_fail(s)) return {"environments fail", failures_text(s), "", kWorkersLimit};
+  if (environments_fail(s))
+    return {s.counts_answers ? "workers fail" : "environments fail", failures_text(s), "", kWorkersLimit};
   if (Bottleneck missing = missing_processes(s); !missing.what.empty()) return missing;
   if (s.env_steps == 0 && s.updates == 0) return {"not known yet", "the first rollouts are not complete", "", ""};
   if (nothing_comes(s) && s.updates > 0 && !trains(s))

@@ -96,7 +96,8 @@ std::string times(uint64_t count) { return format_short(count) + (count == 1 ? "
 // Empty unless something failed.
 std::string failures_line(const StatsSnapshot& s) {
   std::string text;
-  if (const uint64_t failures = env_failures_of(s)) text = "environments failed " + times(failures);
+  if (const uint64_t failures = env_failures_of(s))
+    text = (s.counts_answers ? "workers failed " : "environments failed ") + times(failures);
   if (s.ledger.lost_in_crash > 0)
     text += (text.empty() ? "" : ", ") + format_short_counted(s.ledger.lost_in_crash, "sample") + " lost";
   return text.empty() ? "" : "  failures   " + text;
@@ -270,7 +271,8 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
     items.push_back(same(5, 9, (s.counts_answers ? "right " : "success ") + format_percent(s.success_rate)));
   if (s.counts_answers) items.push_back(same(3, 10, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
   items.push_back(same(7, 15, "KL " + small_figure(learner_metric(s, "kl"))));
-  if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, 4, "env failures", failures));
+  if (const uint64_t failures = env_failures_of(s))
+    items.push_back(counted(1, 4, s.counts_answers ? "worker failures" : "env failures", failures));
   if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, 11, "lost", s.ledger.lost_in_crash));
   if (const std::string what = find_bottleneck(s).what; !what.empty())
     items.push_back(same(0, 8, "bottleneck: " + what));

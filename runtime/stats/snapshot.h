@@ -147,17 +147,17 @@ struct StatsSnapshot {
   uint64_t workers_starting = 0;                   // launched or joined, and not up yet
   std::map<std::string, uint64_t> rows_served;     // by inference actor
   std::map<std::string, uint64_t> weights_behind;  // versions published and not yet applied, by receiver
-  std::map<std::string, uint64_t> env_failures;    // one entry: the environment's id; none without a failure
-  uint64_t request_retries = 0;                    // inference requests that workers asked again
-  uint64_t quarantined = 0;                        // rows in quarantine now
-  uint64_t skipped_steps = 0;                      // optimizer steps that were not finite
-  std::string last_error;                          // of an environment or a request
-  uint64_t rss_bytes = 0;                          // of the trainer's process; 0 = unknown
-  uint64_t worker_bytes = 0;                       // of the processes of joined workers; 0 = there are none
-  uint64_t environment_bytes = 0;                  // of the processes of environments
-  uint64_t verifier_bytes = 0;                     // of the processes of verifiers
-  std::map<std::string, Alarm> alarms;             // those raised now, by name
-  std::optional<EvaluationResult> evaluation;      // the last one
+  std::map<std::string, uint64_t> env_failures;  // one entry: the environment's id, or the task; none without a failure
+  uint64_t request_retries = 0;                  // inference requests that workers asked again
+  uint64_t quarantined = 0;                      // rows in quarantine now
+  uint64_t skipped_steps = 0;                    // optimizer steps that were not finite
+  std::string last_error;                        // of an environment or a request
+  uint64_t rss_bytes = 0;                        // of the trainer's process; 0 = unknown
+  uint64_t worker_bytes = 0;                     // of the processes of joined workers; 0 = there are none
+  uint64_t environment_bytes = 0;                // of the processes of environments
+  uint64_t verifier_bytes = 0;                   // of the processes of verifiers
+  std::map<std::string, Alarm> alarms;           // those raised now, by name
+  std::optional<EvaluationResult> evaluation;    // the last one
   FailedEvaluations failed_evaluations;
   std::optional<EvaluationUnderWay> evaluating;
   std::optional<WarmupState> warmup;  // while it is under way, and once when it is over

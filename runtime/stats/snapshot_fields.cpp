@@ -287,8 +287,9 @@ constexpr std::array kFields = {
                   "versions of the weights that were published and that the inference actor has not applied yet",
                   of<&S::weights_behind>},
     SnapshotField{kWorkers, "env_failures", "env_failures_total{env=*}", "failures, by environment", kAlways,
-                  "over all starts: how often a sub-environment threw or returned numbers that are not finite; one "
-                  "entry, named by the environment's id; empty without a failure",
+                  "over all starts: how often a sub-environment threw or returned numbers that are not finite, or a "
+                  "worker ended with an error; one entry, named by the environment's id or, in token runs, by the "
+                  "task; empty without a failure",
                   of<&S::env_failures>},
     SnapshotField{kWorkers, "request_retries", "request_retries_total", "requests", kAlways,
                   "over all starts: requests that workers sent again, after an error or without a reply",

@@ -276,6 +276,17 @@ TEST_CASE("stats: the last error is the newest error of any worker") {
   CHECK(core.take_view(kStart).env_failures == std::map<std::string, uint64_t>{{config_of(1).env.id, 3}});
 }
 
+TEST_CASE("stats: failures of a token run have the name of its task") {
+  RunConfig config = config_of(100);
+  config.model.kind = "decoder";
+  config.task.name = "sort";
+  StatsCore core(config, false, kStart);
+  WorkerReport report;
+  report.env_failures = 2;
+  core.add(report, kStart);
+  CHECK(core.take_view(kStart).env_failures == std::map<std::string, uint64_t>{{"sort", 2}});
+}
+
 TEST_CASE("stats: memory of joined workers and of their children is the sum of the newest reports") {
   StatsCore core(config_of(100), false, kStart);
   const auto report = [&](uint64_t worker, uint64_t bytes, std::chrono::seconds after_start) {

@@ -193,6 +193,13 @@ TEST_CASE("run_report: the summary has the last recorded counts, or those at the
   CHECK(f.summary()["ledger"]["trained"] == 100);
   CHECK(f.summary()["last_start"]["env_steps"] == 0);
   CHECK(f.summary()["env_failures"] == json{{f.config.env.id, 3}});
+  RunConfig tokens;
+  tokens.model.kind = "decoder";
+  RunReport report(f.folder, nullptr, tokens, start);
+  RunOutcome outcome;
+  outcome.reason = "stop.updates reached";
+  report.finish(outcome, 10);
+  CHECK(f.summary()["env_failures"] == json{{"reverse", 3}});
   Fixture recorded(start);
   recorded.report->record(recorded.at(160, 10));
   recorded.finish();

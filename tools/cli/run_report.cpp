@@ -59,10 +59,10 @@ std::string evaluation_text(const Evaluation& e, bool answers) {
          (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + " that failed" : "");
 }
 
-std::string failures_text(const StatsSnapshot& last) {
+std::string failures_text(const StatsSnapshot& last, bool of_workers) {
   const uint64_t failures = env_failures_of(last);
-  return "environments failed " + format_count(failures) + (failures == 1 ? " time" : " times") +
-         (last.last_error.empty() ? "" : ", the last error: " + last.last_error);
+  return (of_workers ? "workers failed " : "environments failed ") + format_count(failures) +
+         (failures == 1 ? " time" : " times") + (last.last_error.empty() ? "" : ", the last error: " + last.last_error);
 }
 
 // How a run ended, in one word or the name of a setting.
@@ -93,7 +93,7 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
   last_.ledger = start.ledger;
   last_.uncounted_at_most = start.uncounted;
   last_.episodes = start.totals.episodes;
-  if (start.totals.env_failures > 0) last_.env_failures[config.env.id] = start.totals.env_failures;
+  if (start.totals.env_failures > 0) last_.env_failures[env_or_task(config)] = start.totals.env_failures;
   last_.skipped_steps = start.totals.skipped_steps;
   last_.request_retries = start.totals.request_retries;
   last_.failed_evaluations.count = start.totals.failed_evaluations.count;
@@ -269,9 +269,7 @@ void RunReport::close_with(const std::string& line) {
 }
 
 std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds, double after_training) const {
-  OrderedJson summary{{"env", is_token_run(config_) ? config_.task.name : config_.env.id},
-                      {"seed", config_.seed},
-                      {"reason", reason_of(outcome)}};
+  OrderedJson summary{{"env", env_or_task(config_)}, {"seed", config_.seed}, {"reason", reason_of(outcome)}};
   if (!outcome.error.empty()) summary["error"] = outcome.error;
   const double trained_seconds = wall_seconds - after_training;
   summary["wall_seconds"] = start_.totals.elapsed_seconds + trained_seconds;
@@ -340,7 +338,7 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
              format_counted(outcome.version.number, "update") + ", " +
              format_seconds(start_.totals.elapsed_seconds + wall_seconds - after_training));
   // The command prints the error that ended the run.
-  if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_));
+  if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_, is_token_run(config_)));
   if (last_.uncounted_at_most > 0)
     close_with("uncounted: at most " +
                format_counted(last_.uncounted_at_most, is_token_run(config_) ? "answer" : "sample") +

@@ -206,6 +206,8 @@ TEST_CASE("bottleneck: environments that fail, if nothing is sampled and the tra
   fresh.last_error = "row 0: no such map";
   CHECK(text_of(find_bottleneck(fresh)) ==
         "environments fail: 1,200 failures in the last minute, the last: row 0: no such map");
+  fresh.counts_answers = true;
+  CHECK(find_bottleneck(fresh).what == "workers fail");
   const auto verdict = [](uint64_t failures, uint64_t left_out, double updates_per_second, double steps = 0) {
     return text_with([&](StatsSnapshot& s) {
       s.recent.env_failures = failures;

@@ -98,6 +98,8 @@ TEST_CASE("console: an evaluation, failures and receivers that are behind are sh
   const auto ones = console_block("demo", s, 80);
   CHECK(std::ranges::count(ones, "  failures   environments failed 3 times, 1 sample lost") == 1);
   CHECK(std::ranges::count(ones, "  training   1 update (12.3/s)  reuse 1.0  waits 3 %") == 1);
+  s.counts_answers = true;
+  CHECK(std::ranges::count(console_block("demo", s, 80), "  failures   workers failed 3 times, 1 sample lost") == 1);
   CHECK(std::ranges::count(ones, "  evaluating the policy after update 1: 0 of 1 episode, 0:02") == 1);
 }
 
