@@ -281,19 +281,25 @@ void on_idle(TrainerSelf self) {
   go_on(self, nullptr);
 }
 
+// Settings that the run has, for one whose losses are not finite.
+std::string settings_to_check(const RunConfig& config) {
+  const bool tokens = is_token_run(config), values = !tokens || config.model.critic != "none";
+  return std::string("the size of the rewards (") + (tokens ? "algorithm.reward_clip" : "env.reward_scale") + ") and " +
+         (values ? "the learning rates (trainer.policy_lr, trainer.value_lr)"
+                 : "the learning rate (trainer.policy_lr)");
+}
+
 // Warns once: a run may skip steps in every update.
 void warn_of_skipped(TrainerSelf self, const UpdateReport& report) {
   auto& st = self->state;
   if (report.skipped == 0 || std::exchange(st.warned_of_skipped, true)) return;
-  log_warn(
-      "trainer",
-      "update " + std::to_string(st.version.number) + ": " + std::to_string(report.skipped) + " of " +
-          std::to_string(report.steps + report.skipped) +
-          " optimizer steps were skipped because the loss or its gradient was not finite; check the size of the "
-          "rewards (env.reward_scale) and the learning rates (trainer.policy_lr, trainer.value_lr). Further ones are "
-          "counted in skipped_steps without a warning; the run ends after " +
-          std::to_string(st.context->config.trainer.max_skipped) +
-          " updates in a row in which every step is skipped (trainer.max_skipped)");
+  log_warn("trainer", "update " + std::to_string(st.version.number) + ": " + std::to_string(report.skipped) + " of " +
+                          std::to_string(report.steps + report.skipped) +
+                          " optimizer steps were skipped because the loss or its gradient was not finite; check " +
+                          settings_to_check(st.context->config) +
+                          ". Further ones are counted in skipped_steps without a warning; the run ends after " +
+                          std::to_string(st.context->config.trainer.max_skipped) +
+                          " updates in a row in which every step is skipped (trainer.max_skipped)");
 }
 
 // Warns once: with short rollouts this may happen in every update.

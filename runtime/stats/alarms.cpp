@@ -13,11 +13,11 @@ constexpr AlarmLevel kWarning = AlarmLevel::warning, kError = AlarmLevel::error;
 
 constexpr std::array kRules = {
     AlarmRule{"steps_skipped", kWarning, 1, "an update skipped an optimizer step that was not finite",
-              "look at the size of the rewards (env.reward_scale), and lower the learning rates"},
-    AlarmRule{
-        "non_finite", kError, 3, "updates skipped optimizer steps that were not finite",
-        "stop the run, lower trainer.policy_lr and trainer.value_lr, or scale the rewards, and begin again from an "
-        "earlier checkpoint"},
+              "look at the size of the rewards (env.reward_scale, in token runs algorithm.reward_clip), and lower the "
+              "learning rates"},
+    AlarmRule{"non_finite", kError, 3, "updates skipped optimizer steps that were not finite",
+              "stop the run, lower the learning rates, or the size of the rewards, and begin again from an earlier "
+              "checkpoint"},
     AlarmRule{"kl_high", kWarning, 3, "learner.kl is above 0.1 and above 5 times its median of the last 200 updates",
               "lower trainer.policy_lr or trainer.epochs, or set algorithm.target_kl"},
     AlarmRule{"kl_extreme", kError, 2, "learner.kl is above 1 and above 20 times its median of the last 200 updates",
@@ -50,7 +50,8 @@ constexpr std::array kRules = {
         "advantages from values (`gae`, `vtrace`): learner.explained_variance is 0 or less after the first 30 updates "
         "and the first quarter of the run (200 updates, if its end is not known), and the value targets vary by more "
         "than 2 % of their mean",
-        "the values do not help the advantages: raise trainer.value_lr, or set model.normalize_returns"},
+        "the values do not help the advantages: raise trainer.value_lr, or set model.normalize_returns, which "
+        "token runs do not have"},
     AlarmRule{
         "return_drop", kWarning, 20,
         "the newest quarter of the statistics window returns so much less than the best window that more than half "

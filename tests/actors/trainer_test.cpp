@@ -128,6 +128,24 @@ TEST_CASE("trainer: only the first update with skipped optimizer steps logs a wa
   open_log(nullptr, {.to_stderr = false});
 }
 
+TEST_CASE("trainer: the warning of skipped steps names settings that the run has") {
+  const auto log_of = [](const std::string& critic) {
+    RunConfig config = limited(0, 100);
+    config.model.kind = "decoder";
+    config.model.critic = critic;
+    Fixture f(config);
+    MemoryDisk disk;
+    open_log(disk.open_append("log"), {.to_stderr = false});
+    f.learner->report = {.steps = 3, .skipped = 13};
+    f.update();
+    open_log(nullptr, {.to_stderr = false});
+    return disk.read("log");
+  };
+  const std::string begin = "check the size of the rewards (algorithm.reward_clip) and the learning rate";
+  CHECK(log_of("none").find(begin + " (trainer.policy_lr). ") != std::string::npos);
+  CHECK(log_of("shared").find(begin + "s (trainer.policy_lr, trainer.value_lr). ") != std::string::npos);
+}
+
 namespace {
 
 const UpdateReport kApplied = {.steps = 1, .skipped = 15, .epochs = 1, .metrics = {}},
