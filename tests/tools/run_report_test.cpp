@@ -206,6 +206,23 @@ TEST_CASE("run_report: the summary has the last recorded counts, or those at the
   CHECK(recorded.summary()["env_steps"] == 160);
 }
 
+TEST_CASE("run_report: the speed of a deterministic run does not contain the time of its warm-up") {
+  Fixture f;
+  f.config.deterministic = true;
+  const auto speed = [&](bool warms_up) {
+    f.report.emplace(f.folder, nullptr, f.config, f.start);
+    StatsSnapshot s;
+    s.warmup = WarmupState{.step = 2, .of = 2, .complete = true};
+    if (warms_up) f.report->show(s);
+    f.report->show(f.at(100, 1));
+    f.finish(/*wall_seconds=*/1000);
+    return f.summary()["env_steps_per_second"].get<double>();
+  };
+  CHECK(speed(false) == 0.1);
+  CHECK(speed(true) > 0.1);
+  CHECK(f.summary()["warmup"]["seconds"].is_null());
+}
+
 TEST_CASE("run_report: a checkpoint records how many lines of metrics there are at least") {
   Fixture f;
   f.report->record(f.at(10));

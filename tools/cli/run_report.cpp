@@ -211,7 +211,10 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     const MutexLock lock(mutex_);
     note_end(snapshot);
     last_ = snapshot;
-    if (snapshot.warmup) warmup_ = *snapshot.warmup;
+    if (snapshot.warmup) {
+      warmup_ = *snapshot.warmup;
+      warmed_up_ = std::chrono::steady_clock::now();
+    }
   }
   publish(snapshot);
   if (snapshot.warmup) return show_warmup(*snapshot.warmup);
@@ -276,10 +279,11 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   summary["seconds_after_training"] = after_training;
   summary["seconds_to_first_update"] = last_.seconds_to_first_update;
   summary["env_steps"] = last_.env_steps;
-  const double warmup_seconds = warmup_.seconds - start_.warmup.seconds;  // of this start
+  // Of this start, without the warm-up. The figures of a deterministic run have no times.
   const double sampling_seconds =
-      (config_.deterministic ? trained_seconds : last_.elapsed_seconds - start_.totals.elapsed_seconds) -
-      warmup_seconds;
+      config_.deterministic
+          ? trained_seconds - std::chrono::duration<double>(warmed_up_ - begun_).count()
+          : last_.elapsed_seconds - start_.totals.elapsed_seconds - (warmup_.seconds - start_.warmup.seconds);
   const uint64_t new_steps = last_.env_steps - std::min(last_.env_steps, start_.env_steps);
   summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
   summary["updates"] = outcome.version.number;
@@ -290,7 +294,9 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   const FailedEvaluations& failed = last_.failed_evaluations;
   summary["failed_evaluations"] = OrderedJson::parse(to_json(failed.or_earlier(start_.totals.failed_evaluations)));
   if (warmup_.step > 0)
-    summary["warmup"] = {{"steps", warmup_.step}, {"seconds", warmup_.seconds}, {"pass_at_1", warmup_.pass_at_1}};
+    summary["warmup"] = {{"steps", warmup_.step},
+                         {"seconds", config_.deterministic ? kUnknown : warmup_.seconds},
+                         {"pass_at_1", warmup_.pass_at_1}};
   if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());
   summary["episodes"] = {
       {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};

@@ -102,6 +102,7 @@ class RunReport : public RunSink {
   StatsSnapshot first_;  // before the first of this start
   WarmupState warmup_;   // the newest that was shown
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), reported_ = begun_;
+  std::chrono::steady_clock::time_point warmed_up_ = begun_;  // when the newest of the warm-up was shown
   std::atomic<bool> training_ended_ = false;
   std::chrono::steady_clock::time_point ended_;         // when it did
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
