@@ -52,8 +52,8 @@ size_t fewest_tokens(const TokenRun& run, const std::string& answer) {
   }
 }
 
-// Why the model cannot write this answer, called `what`; empty if it can.
-std::string problem_of(const TokenRun& run, const std::string& what, const std::string& answer) {
+// Why the model cannot write this answer, called `what`, in `tokens` without its end; empty if it can.
+std::string problem_of(const TokenRun& run, const std::string& what, const std::string& answer, size_t tokens) {
   const std::vector<int32_t> ids = run.tokenizer->encode(answer);
   const std::string all = run.tokenizer->decode(ids), shown = "its " + what + " \"" + printable(answer) + '"';
   if (!run.stop.empty() && answer.find(run.stop) != std::string::npos)
@@ -61,7 +61,7 @@ std::string problem_of(const TokenRun& run, const std::string& what, const std::
   if (run.decode(ids) != all) return shown + " has a special token, which is left out of answers";
   if (all != answer && all != nfc(answer))
     return shown + " becomes \"" + printable(all) + "\" with the tokens of the tokenizer";
-  const auto needed = static_cast<int64_t>(fewest_tokens(run, answer)) + 1;
+  const auto needed = static_cast<int64_t>(tokens) + 1;
   if (needed <= run.answer_tokens) return "";
   return shown + " has " + std::to_string(needed) + " tokens with the one that ends it, but generation.max_tokens is " +
          std::to_string(run.answer_tokens);
@@ -91,10 +91,13 @@ void set_lengths(TokenRun& run, int64_t most_answer_tokens) {
 
 void check_answers(const RunConfig& config, const TokenRun& run) {
   run.task->check_answers([&](const Prompt& prompt, const std::string& answer) {
-    std::string problem = answer.empty() ? "" : problem_of(run, "right answer", answer);
+    std::string problem = answer.empty() ? "" : problem_of(run, "right answer", answer, fewest_tokens(run, answer));
     if (problem.empty() && config.warmup.steps > 0 && prompt.demonstration.empty())
       return "it has no demonstration, which warmup.steps " + std::to_string(config.warmup.steps) + " needs";
-    if (problem.empty() && config.warmup.steps > 0) problem = problem_of(run, "demonstration", prompt.demonstration);
+    // The warm-up trains on these tokens.
+    if (problem.empty() && config.warmup.steps > 0)
+      problem =
+          problem_of(run, "demonstration", prompt.demonstration, run.tokenizer->encode(prompt.demonstration).size());
     return problem;
   });
 }

@@ -6,8 +6,10 @@
 #include "runtime/base/errors.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
+#include "tests/text/fixtures.h"
 
 using namespace troupe;
+using troupe::test::small_tokenizer;
 using troupe::test::TempFolder;
 
 namespace {
@@ -55,6 +57,25 @@ TEST_CASE("token_run: the text of an answer ends before the stop text, which no 
       (data.folder / "a" + ":1: its right answer \"ab\\nb\" has the text of generation.stop, which " + "ends an answer")
           .c_str(),
       ConfigError);
+}
+
+TEST_CASE("token_run: a right answer may begin with a space to be short, a demonstration is trained as it is") {
+  Dataset data(R"({"prompt": "a", "truth": "ab"})");
+  data.write("tokenizer.json", small_tokenizer({{" ", "a"}, {" a", "b"}}).dump());
+  data.config.tokenizer.kind = "bpe";
+  data.config.tokenizer.path = data.folder / "tokenizer.json";
+  data.config.tokenizer.eos = "<|im_end|>";
+  data.config.generation.max_tokens = 2;
+  const auto run = make_token_run(data.config);
+  CHECK(run->tokenizer->encode("ab").size() == 2);
+  CHECK(run->tokenizer->encode(" ab").size() == 1);
+  check_answers(data.config, *run);
+  data.config.warmup.steps = 1;
+  CHECK_THROWS_WITH_AS(check_answers(data.config, *run),
+                       (data.folder / "a" + ":1: its demonstration \"ab\" has 3 tokens with the one that ends it, but "
+                                            "generation.max_tokens is 2")
+                           .c_str(),
+                       ConfigError);
 }
 
 TEST_CASE("token_run: a process reads the files once, and again when they have changed") {
