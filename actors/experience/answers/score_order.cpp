@@ -4,16 +4,10 @@
 #include <utility>
 
 #include "actors/experience/common/request_retry.h"
+#include "actors/experience/common/retry_delay.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
-
-namespace {
-
-constexpr std::chrono::milliseconds kFirstDelay{10};
-constexpr std::chrono::milliseconds kLongestDelay{1000};
-
-}  // namespace
 
 uint64_t ScoreOrder::add(uint32_t group) {
   requests_.push_back({.id = next_id_, .scored = {.group = group, .scores = {}}});
@@ -44,7 +38,7 @@ std::chrono::milliseconds ScoreOrder::failed(uint64_t id, const std::string& err
   if (++request->failures >= kMostFailures)
     throw ScoringFailed("scoring failed " + std::to_string(request->failures) +
                         " times in a row on the answers to one prompt, the last time with: " + error);
-  return std::min(kFirstDelay * (1 << (request->failures - 1)), kLongestDelay);
+  return retry_delay(request->failures);
 }
 
 bool ScoreOrder::ask_again(uint64_t id) {
