@@ -158,7 +158,6 @@ void check_token_settings(const RunConfig& config) {
   check_without_environment(config, defaults);
   require_effect("stop.after_warmup", config.stop.after_warmup, false, config.warmup.steps > 0, "warmup.steps 0",
                  "set warmup.steps");
-  if (config.warmup.steps == 0) require_defaults({"warmup"}, config, "warmup.steps 0", "set warmup.steps");
   const int64_t answers = config.generation.answers;
   if (config.trainer.super_batch % answers != 0)
     refuse_setting("trainer.super_batch", config.trainer.super_batch,
