@@ -95,7 +95,7 @@ TEST_CASE("token_rules: every setting of a section that has no effect must have 
   check_section("task", error_without, "");  // those of verifiers need a verifier first
 }
 
-TEST_CASE("token_rules: settings of a warm-up need steps") {
+TEST_CASE("token_rules: the steps alone switch a warm-up off") {
   // A warm-up is switched off without its other settings being taken back.
   CHECK(error_with({"warmup.pass_at_1=0.9", "warmup.steps=0"}) == "");
 }
