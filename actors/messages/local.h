@@ -50,10 +50,6 @@ struct ReceiverLost {
 // To replay: this worker is gone. Its process has joined again under another number.
 struct WorkerGone {
   uint64_t worker = 0;
-
-  template <class I> friend typename I::result_type inspect(I& f, WorkerGone& x) {
-    return f(caf::meta::type_name("WorkerGone"), x.worker);
-  }
 };
 
 // To stats: how many workers this process has started, and of other processes have joined, that have not ended. Those
