@@ -24,7 +24,7 @@ struct RunContext : RunSpec, RunFactories {
   std::shared_ptr<const LmModel> language_model;  // of a token run, in processes that compute with it
   // Signature of the run's model, as its checkpoints have it. Empty in a process that only hosts workers.
   std::shared_ptr<const Signature> signature;
-  // The same for evaluations, which may use another device. Empty: evaluations use make_policy.
+  // Makes a policy for evaluations, which may use another device. Empty: evaluations use make_policy.
   std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
   // Makes a backend for the weight plane; its members connect to this process at `address`. Empty if this process
   // cannot transfer weights to other processes.

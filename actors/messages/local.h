@@ -84,7 +84,7 @@ struct UpdateMessage {
 // Samples of one super-batch by their lag.
 using LagCounts = std::map<uint64_t, uint64_t>;
 
-// The answers of a token run that this start of the run has trained on or dropped as stale.
+// The answers of a token run that this start of the run has produced, trained on or dropped as stale.
 struct AnswerFigures {
   uint64_t produced = 0, produced_tokens = 0;
   uint64_t cut = 0;  // of those produced, that reached generation.max_tokens
@@ -231,7 +231,7 @@ struct TrainingEnded {
   PolicyVersion version;
   std::string reason;
   std::string error;
-  WeightsPtr weights;
+  WeightsPtr weights;  // the last; null: it failed at once, and there is no last checkpoint and no evaluation
 };
 
 }  // namespace troupe

@@ -4,8 +4,9 @@
 // loss, added up as
 //   L = agg(surrogate) + kl_coef * agg(kl) - entropy_coef * mean(H) + value_coef * mean(value loss),
 // agg over tokens (importance ratios) as the config file says, means over samples. No tensor library, so every term can
-// be tested by itself. Its form for other devices is DevicePolicyLoss (models/torch/learning/device_loss.h): whatever
-// is added here must be added there. Used by one thread at a time.
+// be tested by itself. Its form for other devices is DevicePolicyLoss (models/torch/learning/device_loss.h), and for
+// the tokens of answers TokenLoss (models/learning/answers/token_loss.h): whatever is added here must be added there.
+// Used by one thread at a time.
 
 #include <cstdint>
 #include <span>
