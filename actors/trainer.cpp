@@ -12,6 +12,7 @@
 #include "actors/experience/common/state_bytes.h"
 #include "actors/resume.h"
 #include "actors/run_progress.h"
+#include "actors/update_warnings.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
@@ -281,39 +282,14 @@ void on_idle(TrainerSelf self) {
   go_on(self, nullptr);
 }
 
-// Settings that the run has, for one whose losses are not finite.
-std::string settings_to_check(const RunConfig& config) {
-  const bool tokens = is_token_run(config), values = !tokens || config.model.critic != "none";
-  return std::string("the size of the rewards (") + (tokens ? "algorithm.reward_clip" : "env.reward_scale") + ") and " +
-         (values ? "the learning rates (trainer.policy_lr, trainer.value_lr)"
-                 : "the learning rate (trainer.policy_lr)");
-}
-
-// Warns once: a run may skip steps in every update.
-void warn_of_skipped(TrainerSelf self, const UpdateReport& report) {
+// Warns once of each: a run may skip steps in every update, and with short rollouts find nothing in every update.
+void warn_of(TrainerSelf self, const UpdateReport& report, uint64_t samples) {
   auto& st = self->state;
-  if (report.skipped == 0 || std::exchange(st.warned_of_skipped, true)) return;
-  log_warn("trainer", "update " + std::to_string(st.version.number) + ": " + std::to_string(report.skipped) + " of " +
-                          std::to_string(report.steps + report.skipped) +
-                          " optimizer steps were skipped because the loss or its gradient was not finite; check " +
-                          settings_to_check(st.context->config) +
-                          ". Further ones are counted in skipped_steps without a warning; the run ends after " +
-                          std::to_string(st.context->config.trainer.max_skipped) +
-                          " updates in a row in which every step is skipped (trainer.max_skipped)");
-}
-
-// Warns once: with short rollouts this may happen in every update.
-void warn_of_empty(TrainerSelf self, const UpdateReport& report, uint64_t samples) {
-  auto& st = self->state;
-  if (!report.empty() || std::exchange(st.warned_of_empty, true)) return;
-  const bool drop = st.context->config.algorithm.incomplete == "drop";
-  log_warn("trainer",
-           "update " + std::to_string(st.version.number) + ": nothing to train on in a super-batch of " +
-               std::to_string(samples) + " samples, so no optimizer step was taken: " +
-               (drop ? "algorithm.incomplete \"drop\" leaves out every sequence that does not end in a terminal state "
-                       "within its rollout; use a larger rollout.length, or algorithm.incomplete \"bootstrap\""
-                     : "every sample is in the burn-in of its sequence (model.burn_in)") +
-               ". Further updates like this are not reported");
+  const RunConfig& config = st.context->config;
+  if (report.skipped > 0 && !std::exchange(st.warned_of_skipped, true))
+    log_warn("trainer", skipped_warning(config, st.version.number, report));
+  if (report.empty() && !std::exchange(st.warned_of_empty, true))
+    log_warn("trainer", empty_warning(config, st.version.number, samples));
 }
 
 void update(TrainerSelf self, const StagedMessage& message) {
@@ -328,8 +304,7 @@ void update(TrainerSelf self, const StagedMessage& message) {
   WeightsPtr weights = st.learner->snapshot(st.version);
   self->send(st.peers.publisher, WeightsMessage{weights});
 
-  warn_of_skipped(self, *report);
-  warn_of_empty(self, *report, message.batch->samples);
+  warn_of(self, *report, message.batch->samples);
   if (report->steps > 0) st.skipped_in_a_row = 0;
   if (report->failed()) ++st.skipped_in_a_row;
   const auto ended = self->clock().now();

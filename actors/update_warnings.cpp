@@ -1,0 +1,28 @@
+#include "actors/update_warnings.h"
+
+namespace troupe {
+
+std::string skipped_warning(const RunConfig& config, uint64_t update, const UpdateReport& report) {
+  const bool tokens = is_token_run(config), values = !tokens || config.model.critic != "none";
+  return "update " + std::to_string(update) + ": " + std::to_string(report.skipped) + " of " +
+         std::to_string(report.steps + report.skipped) +
+         " optimizer steps were skipped because the loss or its gradient was not finite; check the size of the rewards "
+         "(" +
+         (tokens ? "algorithm.reward_clip" : "env.reward_scale") + ") and the learning rate" +
+         (values ? "s (trainer.policy_lr, trainer.value_lr)" : " (trainer.policy_lr)") +
+         ". Further ones are counted in skipped_steps without a warning; the run ends after " +
+         std::to_string(config.trainer.max_skipped) +
+         " updates in a row in which every step is skipped (trainer.max_skipped)";
+}
+
+std::string empty_warning(const RunConfig& config, uint64_t update, uint64_t samples) {
+  const bool drop = config.algorithm.incomplete == "drop";
+  return "update " + std::to_string(update) + ": nothing to train on in a super-batch of " + std::to_string(samples) +
+         " samples, so no optimizer step was taken: " +
+         (drop ? "algorithm.incomplete \"drop\" leaves out every sequence that does not end in a terminal state within "
+                 "its rollout; use a larger rollout.length, or algorithm.incomplete \"bootstrap\""
+               : "every sample is in the burn-in of its sequence (model.burn_in)") +
+         ". Further updates like this are not reported";
+}
+
+}  // namespace troupe

@@ -1,0 +1,17 @@
+#pragma once
+// What the trainer says of an update that did less than it should. Pure functions; any thread.
+
+#include <cstdint>
+#include <string>
+
+#include "actors/config/run_config.h"
+#include "models/policy.h"
+
+namespace troupe {
+
+// Of an update that skipped optimizer steps. It names settings that the run has.
+std::string skipped_warning(const RunConfig& config, uint64_t update, const UpdateReport& report);
+// Of an update that found nothing to train on.
+std::string empty_warning(const RunConfig& config, uint64_t update, uint64_t samples);
+
+}  // namespace troupe
