@@ -12,7 +12,11 @@ namespace troupe {
 
 int gpu_count() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
 
-void set_compute_threads(int threads) { at::set_num_threads(threads); }
+void set_compute_threads(int threads) {
+  // Otherwise the first operation of this thread would replace its number by the one that any thread has set last.
+  at::internal::lazy_init_num_threads();
+  at::set_num_threads(threads);
+}
 
 void compute_reproducibly() {
   // MKL chooses its kernels by how operands are aligned, unless this is set before its first call. A value set by the
