@@ -195,6 +195,7 @@ TEST_CASE("lora: settings are read, and wrong ones refused with both values") {
 TEST_CASE("lora: adapters in a folder of PEFT are read again, and others are refused with both values") {
   const TempFolder folder;
   LmModel model = lora_model(tiny_shape(LmFamily::llama, 2), 2, 4.0);
+  model.path = folder / "base";
   WeightBlock adapters(lm_signature(model));
   fill_adapters(model, adapters, 3);
   const std::map<std::string, Array> written = adapters.save();
