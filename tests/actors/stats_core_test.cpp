@@ -522,7 +522,7 @@ TEST_CASE("stats: a token run has an alarm about values only with a critic") {
     config.model.critic = critic;
     StatsCore core(config, false, kStart);
     for (uint64_t number = 1; number < 260; ++number) {
-      ReplayReport report = after(100 * number);
+      ReplayReport report = after(1500 * number);
       report.update = update_with(number, {{"explained_variance", -1}, {"return_mean", 0.5}, {"return_std", 0.5}});
       core.add(report, kStart);
     }

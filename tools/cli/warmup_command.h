@@ -13,11 +13,10 @@ inline TrainOptions read_warmup(Flags& flags) {
 
 inline Command warmup_command() {
   return {.name = "warmup",
-          .summary = "train a language model on demonstrations alone; `troupe train` goes on with the run",
+          .summary = "train a language model on demonstrations alone",
           .examples =
               "  troupe warmup tokens/reverse\n"
-              "  troupe warmup tokens/reverse --set warmup.steps=500 --set warmup.pass_at_1=0    # all of 500 steps\n"
-              "  troupe train tokens/reverse    # goes on with the run\n",
+              "  troupe warmup tokens/reverse --set warmup.steps=500\n",
           .exit_codes = {{0, "the warm-up is over, now or before"},
                          {1, "the run failed, or its last checkpoint could not be written"},
                          {2, "a mistake in the command or the config, or a machine that cannot hold the run"},

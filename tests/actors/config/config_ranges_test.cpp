@@ -1,6 +1,8 @@
 // Every field with values at the ends of its range, outside it, and of other types.
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -112,8 +114,11 @@ TEST_CASE("ranges: a string with choices accepts each of them and nothing else")
       check_refused(field, "\"" + std::string(field.setting.choices[0]) + " \"");
     }
     if (field.setting.pattern.empty()) continue;
-    const bool any_name = field.path == "name" || field.path == "env.id";  // nearly every character is allowed
-    check_refused(field, !any_name ? "\"a b\"" : field.path == "name" ? "\"a/b\"" : "\"\"");
+    if (field.path == "generation.stop") continue;  // any text that is not too long
+    // In these, nearly every character is allowed.
+    const std::map<std::string_view, std::string> refused = {{"name", "a/b"}, {"env.id", ""}};
+    const auto found = refused.find(field.path);
+    check_refused(field, '"' + (found == refused.end() ? "a b" : found->second) + '"');
   }
 }
 

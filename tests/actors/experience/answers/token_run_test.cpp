@@ -52,11 +52,11 @@ TEST_CASE("token_run: the text of an answer ends before the stop text, which no 
   const auto run = make_token_run(data.config);
   CHECK(run->decode(run->tokenizer->encode("ab\nb")) == "ab");
   CHECK(run->decode(run->tokenizer->encode("abb")) == "abb");
-  CHECK_THROWS_WITH_AS(
-      check_answers(data.config, *run),
-      (data.folder / "a" + ":1: its right answer \"ab\\nb\" has the text of generation.stop, which " + "ends an answer")
-          .c_str(),
-      ConfigError);
+  CHECK_THROWS_WITH_AS(check_answers(data.config, *run),
+                       (data.folder / "a" +
+                        ":1: its right answer \"ab\\x0ab\" has the text of generation.stop, which " + "ends an answer")
+                           .c_str(),
+                       ConfigError);
 }
 
 TEST_CASE("token_run: a right answer may begin with a space to be short, a demonstration is trained as it is") {
