@@ -14,7 +14,8 @@ int gpu_count() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount(
 
 void set_compute_threads(int threads) {
   // Otherwise the first operation of this thread would replace its number by the one that any thread has set last.
-  at::internal::lazy_init_num_threads();
+  // Only LibTorch's own call of lazy_init_num_threads() counts: the function is inline.
+  static_cast<void>(at::get_num_threads());
   at::set_num_threads(threads);
 }
 
