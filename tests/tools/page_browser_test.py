@@ -185,6 +185,9 @@ class Page(unittest.TestCase):
         self.server.publish(*published[10:])
         for _ in ("live", "after a reload"):
             self.wait_for(39)
+            # The charts are drawn a little later.
+            last = json.dumps(published[-1]["env_steps"])
+            self.browser.wait(f"learning.charts.filter((c) => c.plot).every((c) => c.plot.data[0].at(-1) === {last})")
             self.check_curves(published)
             self.check_table("Return", published)
             self.check_table("Episode length", published)
@@ -459,6 +462,7 @@ class Page(unittest.TestCase):
         self.server.publish(*[snapshot(n, **alarms, **constant) for n in range(1, 21)])
         self.open("events")
         self.wait_for(20)
+        self.browser.wait("byId('alarms').children.length > 0")  # it is drawn a little later
         events = "byId('panels').querySelector('.events').textContent"
         self.assertIn("kl_high (warning), raised before this page was opened: the KL", self.browser.value(events))
         # A list that a screen reader reads out is left alone while nothing changes.
