@@ -46,7 +46,7 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
 class AnswerEvaluation final : public EvaluationPlayer {
  public:
   explicit AnswerEvaluation(RunContextPtr context)
-      : context_(std::move(context)), batch_(context_->config.task.verifier.empty() ? 1 : kMostUnscored) {}
+      : context_(std::move(context)), batch_(context_->config.task.verifier.empty() ? 1 : kScoredTogether) {}
 
   void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
     scheduler_.reset();
@@ -101,7 +101,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
   }
 
  private:
-  static constexpr size_t kMostUnscored = 32;
+  static constexpr size_t kScoredTogether = 32;
 
   // Scores the answers that wait.
   void score() {

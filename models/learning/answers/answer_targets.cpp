@@ -52,8 +52,10 @@ AnswerColumns columns_of(const AnswerBatch& batch, const AnswerStart& start, std
   return out;
 }
 
-void run_gae(const AlgorithmConfig& config, AnswerColumns& c) {
-  GaeInput in;
+// What GAE and V-trace read alike.
+template <class Input>
+Input input_of(const AlgorithmConfig& config, const AnswerColumns& c) {
+  Input in;
   in.steps = c.steps;
   in.sequences = c.answers;
   in.rewards = c.rewards;
@@ -64,22 +66,16 @@ void run_gae(const AlgorithmConfig& config, AnswerColumns& c) {
   in.valid = c.valid;
   in.gamma = static_cast<float>(config.gamma);
   in.lambda = static_cast<float>(config.lambda);
-  gae(in, c.advantages, c.returns);
+  return in;
+}
+
+void run_gae(const AlgorithmConfig& config, AnswerColumns& c) {
+  gae(input_of<GaeInput>(config, c), c.advantages, c.returns);
 }
 
 void run_vtrace(const AlgorithmConfig& config, AnswerColumns& c) {
-  VtraceInput in;
-  in.steps = c.steps;
-  in.sequences = c.answers;
+  auto in = input_of<VtraceInput>(config, c);
   in.log_rho = c.log_rho;
-  in.rewards = c.rewards;
-  in.values = c.values;
-  in.next_values = c.next_values;
-  in.terminated = c.terminated;
-  in.truncated = c.truncated;
-  in.valid = c.valid;
-  in.gamma = static_cast<float>(config.gamma);
-  in.lambda = static_cast<float>(config.lambda);
   in.rho_bar = static_cast<float>(config.rho_bar);
   in.c_bar = static_cast<float>(config.c_bar);
   in.pg_rho_bar = static_cast<float>(config.pg_rho_bar);
