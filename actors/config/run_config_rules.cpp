@@ -162,6 +162,13 @@ void check_algorithm(const RunConfig& c) {
     refuse("trainer.value_only_updates", c.trainer.value_only_updates,
            std::string("learn nothing with ") + (a.value_coef == 0 ? "algorithm.value_coef 0" : "trainer.value_lr 0") +
                "; raise that, or use 0");
+  if (c.trainer.value_epochs > 0 && c.trainer.value_epochs < c.trainer.epochs)
+    refuse("trainer.value_epochs", c.trainer.value_epochs,
+           "is less than trainer.epochs " + text(c.trainer.epochs) + "; use at least that, or 0 for as many");
+  if (c.trainer.value_epochs > c.trainer.epochs && (c.trainer.value_lr == 0 || a.value_coef == 0))
+    refuse("trainer.value_epochs", c.trainer.value_epochs,
+           std::string("learn nothing with ") + (a.value_coef == 0 ? "algorithm.value_coef 0" : "trainer.value_lr 0") +
+               "; raise that, or use 0");
 }
 
 // Scaled rewards and clipped observations must not vanish, and 32-bit floats must be able to square and sum rewards.

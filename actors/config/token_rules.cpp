@@ -119,6 +119,7 @@ void check_critic(const RunConfig& c, const RunConfig& d) {
   of_critic("algorithm.value_coef", c.algorithm.value_coef, d.algorithm.value_coef);
   of_critic("algorithm.value_clip", c.algorithm.value_clip, d.algorithm.value_clip);
   of_critic("trainer.value_lr", c.trainer.value_lr, d.trainer.value_lr);
+  of_critic("trainer.value_epochs", c.trainer.value_epochs, d.trainer.value_epochs);
   of_critic("trainer.value_only_updates", c.trainer.value_only_updates, d.trainer.value_only_updates);
 }
 

@@ -44,7 +44,7 @@ struct TargetFigures {
 struct UpdateFigures {
   const AlgorithmChoice& choice;
   const UpdateSettings& settings;
-  const EpochReport& epoch;                     // the last
+  const EpochReport& epoch;                     // the last one that is not of the value function alone
   const std::optional<TargetFigures>& targets;  // nothing without samples to train on
   uint64_t skipped = 0;                         // optimizer steps, over all epochs
   std::span<const float> log_std;               // [D]; empty unless actions are continuous

@@ -51,7 +51,9 @@ struct LossSettings {
   double entropy_coef = 0.0;
   double kl_coef = 0.0;
   bool train_policy = true;  // false: the value loss alone, with policy gradients of 0
-  uint64_t key = 0;          // of the random stream of surrogates that draw
+  // False, and then nothing trains the policy either: the report needs the value loss alone.
+  bool policy_figures = true;
+  uint64_t key = 0;  // of the random stream of surrogates that draw
 };
 
 // Written, except log_std, which is added to.

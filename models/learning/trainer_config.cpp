@@ -19,6 +19,10 @@ void describe(TrainerConfig& c, Fields& fields) {
         "samples per forward and backward pass within a minibatch; 0 = the whole minibatch");
   s.add(c.epochs, "epochs", between(1, 1000), "passes over the super-batch per update",
         {.elsewhere = kWords<"update_epochs", "n_epochs", "num_sgd_iter">});
+  s.add(c.value_epochs, "value_epochs", between(0, 1000),
+        "passes over the super-batch per update that train the value function: the first trainer.epochs of them train "
+        "the policy with it, the others the value function alone; 0 = trainer.epochs",
+        {.elsewhere = kWords<"critic.ppo_epochs">});
   s.add(c.policy_lr, "policy_lr", between(0, 10), "learning rate of the policy",
         {.elsewhere = kWords<"learning_rate", "lr">});
   s.add(c.value_lr, "value_lr", between(0, 10), "learning rate of the value function",

@@ -13,6 +13,7 @@ struct TrainerConfig {
   int64_t minibatches = 4;     // optimizer steps per epoch
   int64_t micro_batch = 0;     // samples per forward and backward inside a minibatch; 0 = the whole minibatch
   int64_t epochs = 4;
+  int64_t value_epochs = 0;  // with those after `epochs`, of the value function alone; 0 = epochs
   double policy_lr = 3e-4;
   double value_lr = 3e-4;
   std::string lr_schedule = "linear";  // "constant", "linear", "cosine", "wsd"

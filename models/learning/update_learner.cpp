@@ -15,18 +15,21 @@ namespace {
 
 // The update under way.
 struct Update {
+  enum class Phase : uint8_t { all, value_alone, trained };  // trained: advance() has returned false
+
   double progress = 0;
   UpdateSettings settings, of_step;
   UpdateReport report;
   EpochInput input;
-  EpochReport epoch;       // the last one
+  EpochReport epoch;       // the one under way
+  EpochReport reported;    // the last of the phase `all`
   uint64_t key = 0;        // of its minibatches
   size_t minibatches = 0;  // of it
   size_t minibatch = 0;    // the next one, or the one under way
   bool stepping = false;   // a step is under way
   size_t parts = 0;        // of it
   size_t part = 0;         // the next one
-  bool trained = false;    // advance() has returned false
+  Phase phase = Phase::all;
 };
 
 class UpdateLearner final : public Learner {
@@ -77,14 +80,16 @@ void UpdateLearner::begin(StagedBatch& batch, double progress) {
   update.settings = update_settings(config_, updates_, kl_coef_, progress);
   update.of_step = update.settings;
   update.input = objective_->begin(batch);
-  update.trained = update.input.samples == 0;
-  if (!update.trained) begin_epoch();
+  if (update.input.samples == 0)
+    update.phase = Update::Phase::trained;
+  else
+    begin_epoch();
 }
 
 bool UpdateLearner::advance() {
   TROUPE_CHECK(update_.has_value(), updates_);
   Update& update = *update_;
-  if (update.trained) return false;
+  if (update.phase == Update::Phase::trained) return false;
   if (update.part < update.parts) {
     objective_->backward(update.part);
     ++update.part;
@@ -95,7 +100,7 @@ bool UpdateLearner::advance() {
   } else {
     end_epoch();
   }
-  return !update.trained;
+  return update.phase != Update::Phase::trained;
 }
 
 void UpdateLearner::begin_epoch() {
@@ -138,20 +143,30 @@ void UpdateLearner::end_epoch() {
   update.report.steps += update.epoch.steps;
   update.report.skipped += update.epoch.skipped;
   ++update.report.epochs;
-  const double target_kl = config_.algorithm.target_kl;
-  update.trained = (target_kl > 0.0 && update.epoch.loss.diagnostics.kl_k3 > target_kl) ||
-                   update.report.epochs >= static_cast<uint64_t>(config_.trainer.epochs);
-  if (!update.trained) begin_epoch();
+  if (update.phase == Update::Phase::all) {
+    update.reported = update.epoch;
+    const double target_kl = config_.algorithm.target_kl;
+    if ((target_kl > 0.0 && update.epoch.loss.diagnostics.kl_k3 > target_kl) ||
+        update.report.epochs >= static_cast<uint64_t>(config_.trainer.epochs)) {
+      update.phase = Update::Phase::value_alone;
+      update.of_step.loss.train_policy = update.of_step.loss.policy_figures = false;
+    }
+  }
+  const auto value_epochs = static_cast<uint64_t>(config_.trainer.value_epochs);
+  if (update.phase == Update::Phase::value_alone && update.report.epochs >= value_epochs)
+    update.phase = Update::Phase::trained;
+  else
+    begin_epoch();
 }
 
 UpdateReport UpdateLearner::finish() {
-  TROUPE_CHECK(update_ && update_->trained, updates_);
+  TROUPE_CHECK(update_ && update_->phase == Update::Phase::trained, updates_);
   Update update = *std::exchange(update_, std::nullopt);
   objective_->end(update.progress);
   ++updates_;
   update.report.metrics = metrics_of({.choice = objective_->choice(),
                                       .settings = update.settings,
-                                      .epoch = update.epoch,
+                                      .epoch = update.reported,
                                       .targets = update.input.figures,
                                       .skipped = update.report.skipped,
                                       .log_std = objective_->log_std(),
@@ -164,9 +179,9 @@ UpdateReport UpdateLearner::finish() {
 // The new coefficient counts from the next update on.
 void UpdateLearner::adapt_kl(const Update& update) {
   const AlgorithmConfig& algorithm = config_.algorithm;
-  if (algorithm.kl_controller != "adaptive" || !update.settings.loss.train_policy || update.epoch.steps == 0) return;
+  if (algorithm.kl_controller != "adaptive" || !update.settings.loss.train_policy || update.reported.steps == 0) return;
   AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
-  controller.update(update.epoch.loss.kl, update.input.samples);
+  controller.update(update.reported.loss.kl, update.input.samples);
   kl_coef_ = controller.value();
 }
 

@@ -23,7 +23,7 @@ class AnswerCritic {
   void use_weights();
 
   // The critic's hidden rows for these inputs: those of the policy, or with a separate critic its own, whose
-  // activations replace those of the policy. Valid until the next call.
+  // activations replace those of the policy. Valid until the next call. Only a shared critic reads `of_policy`.
   std::span<const float> hidden_rows(const LmBatch& inputs, std::span<const float> of_policy, Activations& activations);
   // The same without activations, for values alone.
   std::span<const float> hidden_rows(const LmBatch& inputs, std::span<const float> of_policy, KvStore& store);

@@ -142,7 +142,7 @@ size_t AnswerObjective::begin_epoch(uint64_t key) {
 
 std::optional<size_t> AnswerObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
   if (of_minibatches_[minibatch].empty()) return std::nullopt;
-  trains_policy_ = settings.loss.train_policy;
+  trains_policy_ |= settings.loss.train_policy;
   return trainer_.begin_step(*batch_, targets_, of_minibatches_[minibatch], settings);
 }
 

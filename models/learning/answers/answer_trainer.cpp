@@ -165,6 +165,12 @@ LossReport AnswerTrainer::accumulate(std::span<const int64_t> groups) {
   const LossSettings& settings = step_.settings->loss;
   const PackedAnswers packed = pack_answers(*step_.batch, groups);
   const bool exact = exact_kl() && targets.reference_coef != 0.0 && settings.train_policy;
+  if (!settings.policy_figures && critic_.separate()) {
+    LossReport report;
+    report.samples = static_cast<double>(packed.rows.size());
+    add_value_loss(packed, {}, report);
+    return report;
+  }
   for (auto* buffer : {&part_.log_probs, &part_.entropy, &part_.d_log_probs, &part_.d_entropy})
     buffer->resize(packed.rows.size());
   for (auto* buffer : {&part_.exact_kl, &part_.d_exact_kl}) buffer->resize(exact ? packed.rows.size() : 0);

@@ -318,6 +318,23 @@ TEST_CASE("learner: value-only updates do not change the policy") {
   }
 }
 
+TEST_CASE("learner: epochs of the value function alone change no byte of the policy and no figure of it") {
+  for (const double target_kl : {0.0, 1e-4}) {
+    RunConfig config = small_config();
+    config.trainer.epochs = 2;
+    config.algorithm.target_kl = target_kl;
+    Pair plain(config, continuous_spec());
+    config.trainer.value_epochs = 5;
+    Pair more(config, continuous_spec());
+    const UpdateReport a = update_with(*plain.learner, plain.batch(1)), b = update_with(*more.learner, more.batch(1));
+    CHECK(a.epochs == (target_kl == 0.0 ? 2 : 1));
+    CHECK(b.epochs == 5);
+    CHECK(b.metrics == a.metrics);
+    const auto of_a = plain.learner->save().model, of_b = more.learner->save().model;
+    for (const auto& [name, array] : of_b) CHECK((array == of_a.at(name)) == !name.starts_with("value."));
+  }
+}
+
 TEST_CASE("learner: epochs stop when the KL exceeds algorithm.target_kl") {
   RunConfig config = small_config();
   config.trainer.epochs = 10;

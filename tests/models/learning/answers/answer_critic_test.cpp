@@ -135,6 +135,23 @@ TEST_CASE("answer_critic: value-only updates leave the policy as it is") {
   }
 }
 
+TEST_CASE("answer_critic: epochs of the critic alone leave the policy and its figures as they are") {
+  for (const CriticKind kind : kCritics) {
+    const LmModel model = model_of(kind);
+    LearnerConfig config = config_of();
+    const auto plain = make_answer_learner(config, model, kOptions);
+    config.trainer.value_epochs = 4;
+    const auto more = make_answer_learner(config, model, kOptions);
+    const UpdateReport a = update(*plain, model, 1), b = update(*more, model, 1);
+    CHECK(a.epochs == 1);
+    CHECK(b.epochs == 4);
+    CHECK(b.steps == 4 * a.steps);
+    CHECK(b.metrics == a.metrics);
+    CHECK(policy_of(*more) == policy_of(*plain));
+    CHECK(critic_of(*more) != critic_of(*plain));
+  }
+}
+
 TEST_CASE("answer_critic: threads and micro-batches do not change the bytes") {
   for (const CriticKind kind : kCritics) {
     const LmModel model = model_of(kind);
