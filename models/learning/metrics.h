@@ -12,7 +12,7 @@
 #include "algorithms/choice/algorithm_choice.h"
 #include "algorithms/common/moments.h"
 #include "algorithms/losses/rollout_correction.h"
-#include "models/learning/policy_loss.h"
+#include "models/learning/loss_report.h"
 #include "models/learning/update_settings.h"
 
 namespace troupe {

@@ -15,11 +15,6 @@ double mean_of_samples(std::span<const float> x) {
   return x.empty() ? 0.0 : sum / static_cast<double>(x.size());
 }
 
-double weighted(double a, double weight_a, double b, double weight_b) {
-  const double total = weight_a + weight_b;
-  return total == 0 ? 0.0 : (a * weight_a + b * weight_b) / total;
-}
-
 }  // namespace
 
 void token_offsets(int64_t samples, std::span<const int64_t> offsets, int64_t per_sample, std::vector<int64_t>& out) {
@@ -36,76 +31,32 @@ LossTotals count_loss(int64_t samples, std::span<const int64_t> offsets, int64_t
   return {samples, count_tokens(TokenSequences(tokens), kept)};
 }
 
-void LossReport::add_means(const LossReport& other) {
-  const double a = samples, b = other.samples;
-  for (auto member : {&LossReport::policy_loss, &LossReport::value_loss, &LossReport::value_clip_fraction,
-                      &LossReport::entropy, &LossReport::kl, &LossReport::kl_exact, &LossReport::loss})
-    this->*member = weighted(this->*member, a, other.*member, b);
-  samples += b;
-}
-
-void LossReport::merge(const LossReport& other) {
-  add_means(other);
-  surrogate.merge(other.surrogate);
-}
-
-void LossReport::add_step(const LossReport& step) {
-  add_means(step);
-  SurrogateDiagnostics& mine = diagnostics;
-  const SurrogateDiagnostics theirs = diagnostics_of(step.surrogate);
-  const double n = mine.count, m = theirs.count;
-  for (auto member : {&SurrogateDiagnostics::kl_k1, &SurrogateDiagnostics::kl_k2, &SurrogateDiagnostics::kl_k3,
-                      &SurrogateDiagnostics::clip_fraction, &SurrogateDiagnostics::clip_fraction_lower,
-                      &SurrogateDiagnostics::outside_fraction, &SurrogateDiagnostics::dead_gradient_fraction,
-                      &SurrogateDiagnostics::saturated_fraction, &SurrogateDiagnostics::ess,
-                      &SurrogateDiagnostics::ess_clamped, &SurrogateDiagnostics::ratio_mean})
-    mine.*member = weighted(mine.*member, n, theirs.*member, m);
-  mine.ratio_max = std::max(mine.ratio_max, theirs.ratio_max);
-  mine.ratio_min = n == 0 ? theirs.ratio_min : m == 0 ? mine.ratio_min : std::min(mine.ratio_min, theirs.ratio_min);
-  mine.count += m;
-}
-
 PolicyLoss::PolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const Head& head)
     : head_(head),
-      choice_(choice),
+      tokens_(choice, length),
+      value_loss_(choice.value_loss),
+      exact_kl_(choice.kl.kind == KlKind::full),
       value_coef_(value_coef),
-      length_(choice.aggregation_length.value_or(length)),
       per_sample_(choice.per_decision ? head.decisions() : 1) {}
 
 LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals, const LossSettings& settings,
                                LossGradients out) {
   const int64_t samples = input.head.samples;
   TROUPE_CHECK(totals.samples >= samples && samples >= 1, totals.samples, samples);
-  LossReport report;
-  report.samples = static_cast<double>(samples);
-  const double weight = 1.0 / static_cast<double>(totals.samples);
-  const double share = report.samples * weight;
   log_probs_.resize(samples * head_.decisions());
   entropy_.resize(samples);
   head_.evaluate(input.head, input.actions, log_probs_, entropy_, scratch_);
-  report.entropy = mean_of_samples(entropy_);
   gather_elements(input);
-  weigh_sequences(input, totals);
-  report.surrogate = run_surrogate(input, settings);
-  if (!input.behaviour_parameters.empty()) report.kl_exact = measure_kl(input, totals) / share;
-  const bool exact = choice_.kl.kind == KlKind::full;
-  if (settings.train_policy) {
-    report.policy_loss = aggregate_loss(input, loss_) / share;
-    report.loss = report.policy_loss - settings.entropy_coef * report.entropy;
-    if (settings.kl_coef != 0.0) {
-      TROUPE_CHECK(!exact || !input.behaviour_parameters.empty());
-      report.kl = (exact ? aggregate_loss(input, kl_) : add_kl(input, settings.kl_coef)) / share;
-      report.loss += settings.kl_coef * report.kl;
-    }
-    backward(input, -settings.entropy_coef * weight, out);
-    if (exact && settings.kl_coef != 0.0) add_exact_kl_gradients(input, settings.kl_coef, out);
-  } else {
+  LossReport report = token_loss(input, totals, settings);
+  const double weight = 1.0 / static_cast<double>(totals.samples);
+  if (settings.train_policy)
+    backward(input, -settings.entropy_coef * weight, settings.kl_coef, out);
+  else
     std::ranges::fill(out.outputs, 0.0f);
-  }
-  loss_.resize(samples);
+  value_losses_.resize(samples);
   report.value_clip_fraction =
-      value_loss(input.values, input.old_values, input.returns, {}, choice_.value_loss, loss_, out.values);
-  report.value_loss = mean_of_samples(loss_);
+      value_loss(input.values, input.old_values, input.returns, {}, value_loss_, value_losses_, out.values);
+  report.value_loss = mean_of_samples(value_losses_);
   report.loss += value_coef_ * report.value_loss;
   const auto value_weight = static_cast<float>(value_coef_ * weight);
   for (float& gradient : out.values) gradient *= value_weight;
@@ -134,43 +85,30 @@ void PolicyLoss::gather_elements(const LossInput& input) {
   }
 }
 
-void PolicyLoss::weigh_sequences(const LossInput& input, const LossTotals& totals) {
+// Gradients with respect to the log-probabilities of the tokens, in gradients_, and where the KL is penalized in closed
+// form, with respect to that, in kl_gradients_.
+LossReport PolicyLoss::token_loss(const LossInput& input, const LossTotals& totals, const LossSettings& settings) {
+  const auto samples = static_cast<double>(input.head.samples);
+  const double share = samples * (1.0 / static_cast<double>(totals.samples));
+  const bool measured = !input.behaviour_parameters.empty();
+  const double kl = measured ? measure_kl(input, totals) / share : 0.0;
   token_offsets(input.head.samples, input.offsets, per_sample_, offsets_);
-  sequence_weights_.resize(offsets_.size() - 1);
-  const Normalizers normalizers{
-      .tokens = totals.counts.tokens, .sequences = totals.counts.sequences, .length = length_};
-  aggregation_weights(choice_.aggregation, TokenSequences(offsets_), input.kept, normalizers, sequence_weights_);
-}
-
-// Losses and gradients of the tokens, without the weights of their sequences.
-SurrogateSums PolicyLoss::run_surrogate(const LossInput& input, const LossSettings& settings) {
-  loss_.resize(new_.size());
   gradients_.resize(new_.size());
-  SurrogateInput in;
-  in.log_probs = new_;
-  in.old_log_probs = old_;
-  in.advantages = advantages_;
-  in.mask = input.kept;
-  in.rollout_weights = input.rollout_weights;
-  in.sequences = TokenSequences(offsets_);
-  in.key = settings.key;
-  return choice_.surrogate(in, settings.train_policy ? SurrogateOutput{loss_, gradients_} : SurrogateOutput{});
-}
-
-double PolicyLoss::aggregate_loss(const LossInput& input, std::span<const float> loss) const {
-  return aggregate(loss, TokenSequences(offsets_), input.kept, sequence_weights_);
-}
-
-// Adds the gradient of the penalty; returns its aggregate. The samples come from the behaviour policy, so they estimate
-// KL(behaviour || current) without bias. The current policy is the second argument, and the derivative with respect to
-// it has the opposite sign.
-double PolicyLoss::add_kl(const LossInput& input, double kl_coef) {
-  kl_.resize(new_.size());
-  kl_gradients_.resize(new_.size());
-  kl_estimate(choice_.kl, behaviour_, new_, input.kept, kl_, kl_gradients_);
-  const auto coefficient = static_cast<float>(kl_coef);
-  for (size_t e = 0; e < new_.size(); ++e) gradients_[e] -= coefficient * kl_gradients_[e];
-  return aggregate_loss(input, kl_);
+  kl_gradients_.resize(exact_kl_ && measured ? new_.size() : 0);
+  LossReport report = tokens_.compute({.count = samples,
+                                       .share = share,
+                                       .log_probs = new_,
+                                       .old_log_probs = old_,
+                                       .behaviour = behaviour_,
+                                       .advantages = advantages_,
+                                       .rollout_weights = input.rollout_weights,
+                                       .kept = input.kept,
+                                       .offsets = offsets_,
+                                       .mean_entropy = mean_of_samples(entropy_),
+                                       .exact_kl = measured ? kl_ : std::span<const float>()},
+                                      totals.counts, settings, {.log_probs = gradients_, .exact_kl = kl_gradients_});
+  report.kl_exact = kl;
+  return report;
 }
 
 // KL(behaviour || current) of each token in kl_, in closed form; the sum over those that count, divided as in the
@@ -189,28 +127,22 @@ double PolicyLoss::measure_kl(const LossInput& input, const LossTotals& totals) 
   return totals.counts.tokens == 0 ? 0.0 : sum / totals.counts.tokens;
 }
 
-// The closed form depends on the parameters themselves, not on the log-probabilities of actions.
-void PolicyLoss::add_exact_kl_gradients(const LossInput& input, double kl_coef, LossGradients out) {
-  const int64_t summed = head_.decisions() / per_sample_;
-  for (size_t i = 0; i < sequence_weights_.size(); ++i)
-    for (int64_t e = offsets_[i]; e < offsets_[i + 1]; ++e) {
-      const bool counts = input.kept.empty() || input.kept[e];
-      std::fill_n(decision_gradients_.begin() + e * summed, summed,
-                  counts ? static_cast<float>(kl_coef * sequence_weights_[i]) : 0.0f);
-    }
-  head_.add_kl_gradients(input.head, input.behaviour_parameters, decision_gradients_, out.outputs, out.log_std);
-}
-
-void PolicyLoss::backward(const LossInput& input, double entropy_weight, LossGradients out) {
+// To each decision the number of its token, in decision_gradients_.
+std::span<const float> PolicyLoss::for_decisions(const LossInput& input, std::span<const float> gradients) {
   const int64_t decisions = head_.decisions(), summed = decisions / per_sample_;
   decision_gradients_.resize(input.head.samples * decisions);
-  for (size_t i = 0; i < sequence_weights_.size(); ++i) {
-    const auto weight = static_cast<float>(sequence_weights_[i]);
-    for (int64_t e = offsets_[i]; e < offsets_[i + 1]; ++e)
-      std::fill_n(decision_gradients_.begin() + e * summed, summed, gradients_[e] * weight);
-  }
-  head_.backward(input.head, input.actions, decision_gradients_, static_cast<float>(entropy_weight), scratch_,
-                 out.outputs, out.log_std);
+  for (size_t e = 0; e < gradients.size(); ++e)
+    std::fill_n(decision_gradients_.begin() + static_cast<int64_t>(e) * summed, summed, gradients[e]);
+  return decision_gradients_;
+}
+
+// The closed form of the KL depends on the parameters themselves, not on the log-probabilities of actions.
+void PolicyLoss::backward(const LossInput& input, double entropy_weight, double kl_coef, LossGradients out) {
+  head_.backward(input.head, input.actions, for_decisions(input, gradients_), static_cast<float>(entropy_weight),
+                 scratch_, out.outputs, out.log_std);
+  if (exact_kl_ && kl_coef != 0.0)
+    head_.add_kl_gradients(input.head, input.behaviour_parameters, for_decisions(input, kl_gradients_), out.outputs,
+                           out.log_std);
 }
 
 }  // namespace troupe

@@ -6,7 +6,7 @@
 
 #include "models/learning/learner_config.h"
 #include "models/learning/optimizer.h"
-#include "models/learning/policy_loss.h"
+#include "models/learning/token_loss.h"
 
 namespace troupe {
 

@@ -167,7 +167,7 @@ LossReport AnswerTrainer::accumulate(std::span<const int64_t> groups) {
   const bool exact = exact_kl() && targets.reference_coef != 0.0 && settings.train_policy;
   if (!settings.policy_figures && critic_.separate()) {
     LossReport report;
-    report.samples = static_cast<double>(packed.rows.size());
+    report.count = static_cast<double>(packed.rows.size());
     add_value_loss(packed, {}, report);
     return report;
   }
@@ -186,18 +186,23 @@ LossReport AnswerTrainer::accumulate(std::span<const int64_t> groups) {
   token_log_probs_.forward(hidden_.span(), chosen, part_.log_probs, part_.entropy);
   const ReferenceRows reference = exact ? reference_rows(packed) : ReferenceRows();
   if (exact) token_log_probs_.divergence(hidden_.span(), chosen, reference, part_.exact_kl);
-  LossReport report = step_.of->compute({.log_probs = part_.log_probs,
-                                         .entropy = part_.entropy,
-                                         .old_log_probs = part_.behaviour,
-                                         .behaviour = part_.behaviour,
-                                         .advantages = part_.advantages,
-                                         .rollout_weights = {},
-                                         .kept = {},
-                                         .offsets = packed.offsets,
-                                         .reference = part_.reference,
-                                         .exact_kl = part_.exact_kl,
-                                         .reference_coef = targets.reference_coef},
-                                        step_.totals, settings, {part_.d_log_probs, part_.d_entropy, part_.d_exact_kl});
+  const auto tokens = static_cast<double>(packed.rows.size());
+  LossReport report =
+      step_.of->compute({.count = tokens,
+                         .share = tokens / step_.totals.tokens,
+                         .log_probs = part_.log_probs,
+                         .old_log_probs = part_.behaviour,
+                         .behaviour = part_.behaviour,
+                         .advantages = part_.advantages,
+                         .rollout_weights = {},
+                         .kept = {},
+                         .offsets = packed.offsets,
+                         .entropy = part_.entropy,
+                         .reference = part_.reference,
+                         .reference_kl = part_.exact_kl,
+                         .reference_coef = targets.reference_coef},
+                        step_.totals, settings,
+                        {.log_probs = part_.d_log_probs, .entropy = part_.d_entropy, .reference_kl = part_.d_exact_kl});
   const bool values = !targets.values.empty(), shared = values && !critic_.separate();
   const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_);
   const std::span<float> d_hidden = settings.train_policy ? d_hidden_.span() : std::span<float>();
@@ -221,7 +226,7 @@ void AnswerTrainer::add_value_loss(const PackedAnswers& packed, std::span<float>
   critic_.values(hidden, packed.rows, part_.values);
   report.value_clip_fraction =
       value_loss(part_.values, part_.old_values, part_.returns, {}, value_loss_, part_.value_loss, part_.d_values);
-  report.value_loss = std::accumulate(part_.value_loss.begin(), part_.value_loss.end(), 0.0) / report.samples;
+  report.value_loss = std::accumulate(part_.value_loss.begin(), part_.value_loss.end(), 0.0) / report.count;
   report.loss += options_.value_coef * report.value_loss;
   const auto weight = static_cast<float>(options_.value_coef / step_.totals.tokens);
   for (float& gradient : part_.d_values) gradient *= weight;

@@ -14,9 +14,9 @@
 #include "models/learning/answers/answer_batch.h"
 #include "models/learning/answers/answer_critic.h"
 #include "models/learning/answers/answer_targets.h"
-#include "models/learning/answers/token_loss.h"
 #include "models/learning/objective.h"
 #include "models/learning/optimizer.h"
+#include "models/learning/token_loss.h"
 #include "models/learning/trainer_config.h"
 #include "models/lm/lm_model.h"
 

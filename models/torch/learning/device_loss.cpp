@@ -125,7 +125,7 @@ DevicePolicyLoss::PolicyTerm DevicePolicyLoss::policy_term(const Call& call, con
   PolicyTerm result = {{}, sum_of(surrogate.loss * weights), zero};
   at::Tensor gradients = surrogate.grad;
   if (call.settings.kl_coef != 0.0) {
-    // The samples come from the behaviour policy: see PolicyLoss::add_kl().
+    // The samples come from the behaviour policy: see TokenLoss::compute().
     const auto [loss, slope] =
         kl_on_device(choice_.kl, call.tokens.behaviour_log_probs, call.tokens.new_log_probs, call.tokens.kept);
     gradients = gradients - slope * static_cast<float>(call.settings.kl_coef);
@@ -177,18 +177,18 @@ LossReport DevicePolicyLoss::report(const DeviceLossResult& result, std::span<co
   TROUPE_CHECK(static_cast<int64_t>(figures.size()) == kFigures, figures.size());
   if (std::isnan(figures[kLogStdFigure])) throw InvariantError("policy log_std is not finite");
   LossReport report;
-  report.samples = static_cast<double>(result.samples);
-  const double share = report.samples / static_cast<double>(totals.samples);
+  report.count = static_cast<double>(result.samples);
+  const double share = report.count / static_cast<double>(totals.samples);
   report.surrogate = read_sums(figures.first(kSurrogateSums), result.live);
-  report.entropy = figures[kEntropy] / report.samples;
+  report.entropy = figures[kEntropy] / report.count;
   if (settings.train_policy) {
     report.policy_loss = figures[kPolicyLoss] / share;
     report.loss = report.policy_loss - settings.entropy_coef * report.entropy;
     report.kl = figures[kKl] / share;
     report.loss += settings.kl_coef * report.kl;
   }
-  report.value_loss = figures[kValueLoss] / report.samples;
-  report.value_clip_fraction = figures[kValueClipped] / report.samples;
+  report.value_loss = figures[kValueLoss] / report.count;
+  report.value_clip_fraction = figures[kValueClipped] / report.count;
   report.loss += value_coef_ * report.value_loss + figures[kOutputs];
   return report;
 }

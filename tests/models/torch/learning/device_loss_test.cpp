@@ -104,9 +104,8 @@ void check_report(const LossReport& a, const LossReport& b) {
   const auto same = [&](double x, double y, double terms) {
     CHECK(x == doctest::Approx(y).epsilon(1e-5).scale(std::max(terms, 1e-6) * size));
   };
-  for (auto member : {&LossReport::samples, &LossReport::policy_loss, &LossReport::value_loss,
-                      &LossReport::value_clip_fraction, &LossReport::entropy, &LossReport::kl, &LossReport::loss})
-    same(a.*member, b.*member, 1.0);
+  CHECK(a.count == b.count);
+  for (auto member : LossReport::means()) same(a.*member, b.*member, 1.0);
   const SurrogateSums &x = a.surrogate, &y = b.surrogate;
   for (auto member : {&SurrogateSums::loss, &SurrogateSums::log_ratio}) same(x.*member, y.*member, y.count);
   for (auto member : {&SurrogateSums::ratio, &SurrogateSums::ratio_squared, &SurrogateSums::clamped,

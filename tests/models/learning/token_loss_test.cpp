@@ -1,4 +1,4 @@
-#include "models/learning/answers/token_loss.h"
+#include "models/learning/token_loss.h"
 
 #include <cmath>
 
@@ -24,14 +24,28 @@ struct Tokens {
       advantages.push_back(rng.normal());
     }
   }
-  TokenLossInput input() const { return {log_probs, entropy, behaviour, behaviour, advantages, {}, {}, offsets}; }
+  TokenLossInput input() const { return part(0, 8, offsets, 1); }
+  // Some of them, which are `share` of all.
+  TokenLossInput part(size_t first, size_t count, std::span<const int64_t> from, double share) const {
+    const auto of = [&](const std::vector<float>& values) { return std::span(values).subspan(first, count); };
+    return {.count = static_cast<double>(count),
+            .share = share,
+            .log_probs = of(log_probs),
+            .old_log_probs = of(behaviour),
+            .behaviour = of(behaviour),
+            .advantages = of(advantages),
+            .rollout_weights = {},
+            .kept = {},
+            .offsets = from,
+            .entropy = of(entropy)};
+  }
 };
 
 constexpr TokenCounts kAll{.tokens = 8, .sequences = 3};
 
 double loss_of(TokenLoss& loss, const TokenLossInput& input, const LossSettings& settings) {
   std::vector<float> a(input.log_probs.size()), b(a.size());
-  return loss.compute(input, kAll, settings, {a, b}).loss;
+  return loss.compute(input, kAll, settings, {.log_probs = a, .entropy = b}).loss;
 }
 
 AlgorithmChoice choice_of(const std::string& aggregation, const std::string& surrogate = "clip") {
@@ -52,7 +66,7 @@ TEST_CASE("token_loss: gradients are those of the loss") {
       TokenLoss loss(choice_of(aggregation, surrogate), 5);
       Tokens tokens(3);
       std::vector<float> log_probs(8), entropy(8);
-      loss.compute(tokens.input(), kAll, settings, {log_probs, entropy});
+      loss.compute(tokens.input(), kAll, settings, {.log_probs = log_probs, .entropy = entropy});
       for (size_t i = 0; i < 8; ++i) {
         const auto slope = [&](std::vector<float>& values) {
           const float middle = values[i], step = 1e-3f;
@@ -75,30 +89,37 @@ TEST_CASE("token_loss: parts of a minibatch add up to the whole") {
     TokenLoss loss(choice_of(aggregation), 5);
     const Tokens tokens(4);
     std::vector<float> all(8), entropy(8);
-    const LossReport whole = loss.compute(tokens.input(), kAll, settings, {all, entropy});
+    const LossReport whole = loss.compute(tokens.input(), kAll, settings, {.log_probs = all, .entropy = entropy});
     LossReport merged;
     for (const auto& [first, count, offsets] :
-         {std::tuple(0, 3, std::vector<int64_t>{0, 3}), {3, 5, std::vector<int64_t>{0, 1, 5}}}) {
-      const auto part = [&, first = first, count = count](const std::vector<float>& values) {
-        return std::span(values).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
-      };
-      std::vector<float> log_probs(static_cast<size_t>(count)), d_entropy(log_probs.size());
-      merged.merge(loss.compute({part(tokens.log_probs),
-                                 part(tokens.entropy),
-                                 part(tokens.behaviour),
-                                 part(tokens.behaviour),
-                                 part(tokens.advantages),
-                                 {},
-                                 {},
-                                 offsets},
-                                kAll, settings, {log_probs, d_entropy}));
-      for (size_t i = 0; i < log_probs.size(); ++i) CHECK(log_probs[i] == all[static_cast<size_t>(first) + i]);
+         {std::tuple(0u, 3u, std::vector<int64_t>{0, 3}), {3u, 5u, std::vector<int64_t>{0, 1, 5}}}) {
+      std::vector<float> log_probs(count), d_entropy(count);
+      merged.merge(loss.compute(tokens.part(first, count, offsets, count / 8.0), kAll, settings,
+                                {.log_probs = log_probs, .entropy = d_entropy}));
+      for (size_t i = 0; i < count; ++i) CHECK(log_probs[i] == all[first + i]);
     }
     CHECK(merged.loss == doctest::Approx(whole.loss));
     CHECK(merged.entropy == doctest::Approx(whole.entropy));
     CHECK(merged.kl == doctest::Approx(whole.kl));
     CHECK(merged.surrogate.count == whole.surrogate.count);
   }
+}
+
+TEST_CASE("token_loss: where the policy is not trained, loss and gradients are 0, and the rest is measured") {
+  LossSettings settings{.entropy_coef = 0.3, .kl_coef = 0.7, .train_policy = true, .key = 0};
+  TokenLoss loss(choice_of("token-mean"), 5);
+  const Tokens tokens(6);
+  std::vector<float> log_probs(8), entropy(8);
+  const TokenLossGradients out{.log_probs = log_probs, .entropy = entropy};
+  const LossReport trained = loss.compute(tokens.input(), kAll, settings, out);
+  settings.train_policy = false;
+  const LossReport report = loss.compute(tokens.input(), kAll, settings, out);
+  CHECK(log_probs == std::vector<float>(8));
+  CHECK(entropy == std::vector<float>(8));
+  for (auto member : {&LossReport::loss, &LossReport::policy_loss, &LossReport::kl}) CHECK(report.*member == 0);
+  CHECK(report.entropy == trained.entropy);
+  CHECK(report.surrogate.k3 == trained.surrogate.k3);
+  CHECK(report.surrogate.clipped == trained.surrogate.clipped);
 }
 
 TEST_CASE("token_loss: tokens that are not kept have no gradient, whatever their numbers are") {
@@ -108,11 +129,12 @@ TEST_CASE("token_loss: tokens that are not kept have no gradient, whatever their
   const std::vector<uint8_t> kept{1, 0, 1, 0, 1, 1, 1, 1};
   TokenLossInput input = tokens.input();
   input.kept = kept;
+  input.count = 6;
   std::vector<float> log_probs(8), entropy(8);
   const TokenCounts totals{.tokens = 6, .sequences = 2};
-  const double before = loss.compute(input, totals, settings, {log_probs, entropy}).loss;
+  const double before = loss.compute(input, totals, settings, {.log_probs = log_probs, .entropy = entropy}).loss;
   for (const size_t i : {1, 3}) tokens.log_probs[i] = tokens.entropy[i] = tokens.advantages[i] = std::nanf("");
-  const double after = loss.compute(input, totals, settings, {log_probs, entropy}).loss;
+  const double after = loss.compute(input, totals, settings, {.log_probs = log_probs, .entropy = entropy}).loss;
   CHECK(before == after);
   for (size_t i = 0; i < 8; ++i) {
     CHECK(std::isfinite(log_probs[i]));
@@ -128,7 +150,7 @@ TEST_CASE("token_loss: the gradients of the KL to a reference are those of each 
   for (size_t i = 0; i < 8; ++i) reference[i] = tokens.log_probs[i] - 0.1f * static_cast<float>(i + 1);
   const auto gradients = [&](TokenLoss loss, const TokenLossInput& input, std::span<float> of_exact = {}) {
     std::vector<float> log_probs(8), entropy(8);
-    loss.compute(input, kAll, settings, {log_probs, entropy, of_exact});
+    loss.compute(input, kAll, settings, {.log_probs = log_probs, .entropy = entropy, .reference_kl = of_exact});
     return log_probs;
   };
   const AlgorithmChoice choice = choice_of("token-mean");
@@ -147,7 +169,7 @@ TEST_CASE("token_loss: the gradients of the KL to a reference are those of each 
   }
   TokenLossInput input = tokens.input();
   std::vector<float> exact(8, 0.5f), of_exact(8);
-  input.exact_kl = exact;
+  input.reference_kl = exact;
   input.reference_coef = 0.7;
   TokenLoss loss(choice, 5, find_kl("full"));
   CHECK(gradients(loss, input, of_exact) == without);
