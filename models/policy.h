@@ -10,7 +10,6 @@
 
 #include "models/experience/rollout.h"
 #include "runtime/base/array.h"
-#include "runtime/base/errors.h"
 #include "runtime/weights/weights.h"
 
 namespace troupe {
@@ -121,9 +120,7 @@ class Learner {
   // log-likelihood with this learning rate. It is no update: schedules do not move. Returns the mean over tokens before
   // the step. Throws NotFinite when it or its gradient is not finite, and then changes nothing; InvariantError when the
   // model cannot learn from demonstrations.
-  virtual double imitate(StagedBatch& /*demonstrations*/, double /*learning_rate*/) {
-    throw InvariantError("this model does not learn from demonstrations");
-  }
+  virtual double imitate(StagedBatch& demonstrations, double learning_rate) = 0;
   // The warm-up is over: moments and step counts of the optimizer become zero.
   virtual void end_warmup() {}
   virtual LearnerState save() const = 0;

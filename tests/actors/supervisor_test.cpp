@@ -100,6 +100,7 @@ class BrokenLearner final : public sim::WholeUpdateLearner {
   WeightsPtr snapshot(PolicyVersion) const override { return nullptr; }
   std::shared_ptr<const Stager> stager() const override { return nullptr; }
   UpdateReport update_with(StagedBatch&, double) override { return {}; }
+  double imitate(StagedBatch&, double) override { return 0; }
   LearnerState save() const override { return {}; }
   void begin_from(const std::map<std::string, Array>&) override {}
   void load(const LearnerState&) override {}

@@ -76,6 +76,7 @@ class StillLearner final : public Learner {
   void begin(StagedBatch&, double) override {}
   bool advance() override { return false; }
   UpdateReport finish() override { return {.steps = 1, .skipped = 0, .epochs = 1, .metrics = {}}; }
+  double imitate(StagedBatch&, double) override { return 0; }
   LearnerState save() const override { return {}; }
   void begin_from(const std::map<std::string, Array>&) override {}
   void load(const LearnerState&) override {}
