@@ -17,17 +17,17 @@ struct Answer {
   size_t index = 0;
   std::string who;
 
-  size_t begin() const { return static_cast<size_t>(rollout.answers().offsets.view<int64_t>()[index]); }
-  size_t end() const { return static_cast<size_t>(rollout.answers().offsets.view<int64_t>()[index + 1]); }
-  float log_prob(size_t token) const { return rollout.answers().log_probs.view<float>()[token]; }
+  size_t begin() const { return static_cast<size_t>(rollout.answers().sampled.offsets.view<int64_t>()[index]); }
+  size_t end() const { return static_cast<size_t>(rollout.answers().sampled.offsets.view<int64_t>()[index + 1]); }
+  float log_prob(size_t token) const { return rollout.answers().sampled.log_probs.view<float>()[token]; }
   PolicyVersion version(size_t token) const {
-    return {rollout.epoch, static_cast<uint64_t>(rollout.answers().version.view<int64_t>()[token])};
+    return {rollout.epoch, static_cast<uint64_t>(rollout.answers().sampled.version.view<int64_t>()[token])};
   }
 };
 
 // The tokens of an answer are those that were drawn for it, in order, with the versions that drew them.
 void check_tokens(World& world, const Answer& answer, const std::map<uint64_t, bool>& published) {
-  const auto tokens = answer.rollout.answers().tokens.view<int32_t>();
+  const auto tokens = answer.rollout.answers().sampled.tokens.view<int32_t>();
   const DrawnRecord* first = world.tokens.find(answer.log_prob(answer.begin()));
   for (size_t t = answer.begin(); t < answer.end(); ++t) {
     const std::string at = answer.who + ", token " + std::to_string(t - answer.begin());
@@ -48,7 +48,7 @@ void check_tokens(World& world, const Answer& answer, const std::map<uint64_t, b
 }
 
 void check_finish(World& world, const Answer& answer) {
-  const auto tokens = answer.rollout.answers().tokens.view<int32_t>();
+  const auto tokens = answer.rollout.answers().sampled.tokens.view<int32_t>();
   const auto ended = [&](size_t t) { return tokens[t] == CharTokenizer::kEos; };
   for (size_t t = answer.begin(); t + 1 < answer.end(); ++t)
     if (ended(t)) return world.violate(answer.who + " goes on after its end token");
@@ -56,14 +56,14 @@ void check_finish(World& world, const Answer& answer) {
   const Finish right = ended(answer.end() - 1) ? Finish::stop : Finish::length;
   if (right == Finish::length && length != world.scenario.config.generation.max_tokens)
     return world.violate(answer.who + " ends after " + std::to_string(length) + " tokens without an end token");
-  if (answer.rollout.answers().finish.view<uint8_t>()[answer.index] != static_cast<uint8_t>(right))
+  if (answer.rollout.answers().sampled.finish.view<uint8_t>()[answer.index] != static_cast<uint8_t>(right))
     world.violate(answer.who + " has a wrong reason for its end");
 }
 
 // The reward is the one that the task gives this answer.
 void check_reward(World& world, const Answer& answer) {
   const Answers& a = answer.rollout.answers();
-  const auto tokens = a.tokens.view<int32_t>().subspan(answer.begin(), answer.end() - answer.begin());
+  const auto tokens = a.sampled.tokens.view<int32_t>().subspan(answer.begin(), answer.end() - answer.begin());
   if (world.scenario.unscored && !has_score(a.prompts.view<int32_t>(), tokens))
     return world.violate(answer.who + " has a reward, but no score");
   const bool right = is_right_answer(a.prompts.view<int32_t>(), tokens);
@@ -75,7 +75,7 @@ void check_reward(World& world, const Answer& answer) {
 // The answers of one request that have a score, each once and in order.
 void check_group(World& world, const Rollout& r, const std::string& who) {
   const Answers& a = r.answers();
-  const DrawnRecord* first = world.tokens.find(a.log_probs.view<float>().front());
+  const DrawnRecord* first = world.tokens.find(a.sampled.log_probs.view<float>().front());
   if (first == nullptr) return;  // already reported
   const AskedGroup& asked = *world.tokens.asked.at(first->key);
   const uint64_t n = asked.keys.size(), without = r.unscored + r.verifier_failed;
@@ -87,7 +87,7 @@ void check_group(World& world, const Rollout& r, const std::string& who) {
   auto next = asked.keys.begin();
   for (size_t i = 0; i < r.samples; ++i) {
     const DrawnRecord* record =
-        world.tokens.find(a.log_probs.view<float>()[static_cast<size_t>(a.offsets.view<int64_t>()[i])]);
+        world.tokens.find(a.sampled.log_probs.view<float>()[static_cast<size_t>(a.sampled.offsets.view<int64_t>()[i])]);
     next = std::find(next, asked.keys.end(), record->key);
     if (next++ == asked.keys.end())
       return world.violate(who + ": answer " + std::to_string(i) + " belongs to another group");
@@ -125,8 +125,8 @@ std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part) {
   for (int64_t i = 0; i < a.count(); ++i) {
     const auto at = static_cast<size_t>(i);
     if (std::ranges::find(part.indices, a.group.view<int32_t>()[at]) == part.indices.end()) continue;
-    if (DrawnRecord* record =
-            world.tokens.find(a.log_probs.view<float>()[static_cast<size_t>(a.offsets.view<int64_t>()[at])]))
+    if (DrawnRecord* record = world.tokens.find(
+            a.sampled.log_probs.view<float>()[static_cast<size_t>(a.sampled.offsets.view<int64_t>()[at])]))
       result.push_back(record);
   }
   return result;
@@ -148,7 +148,7 @@ void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool
   if (a.empty() && world.scenario.unscored) return;
   if (a.empty()) return world.violate(who + " holds no answers");
   if (!world.violation) check_group(world, r, who);
-  const auto version = a.version.view<int64_t>();
+  const auto version = a.sampled.version.view<int64_t>();
   if (static_cast<uint64_t>(std::ranges::min(version)) != r.oldest ||
       static_cast<uint64_t>(std::ranges::max(version)) != r.newest)
     world.violate(who + ": oldest and newest are not those of its tokens");

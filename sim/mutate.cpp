@@ -25,11 +25,12 @@ T* mutable_content(caf::mailbox_element& element) {
 std::shared_ptr<Rollout> split(const Rollout& whole) {
   auto part = std::make_shared<Rollout>(whole);
   Answers& a = std::get<Answers>(part->body);
-  const int64_t count = a.count() - 1, tokens = a.offsets.view<int64_t>()[static_cast<size_t>(count)];
-  a.offsets = a.offsets.slice(0, count + 1);
-  for (Array* array : {&a.tokens, &a.log_probs, &a.version}) *array = array->slice(0, tokens);
-  for (Array* array : {&a.group, &a.rewards, &a.right, &a.finish}) *array = array->slice(0, count);
-  const auto version = a.version.view<int64_t>();
+  const int64_t count = a.count() - 1, tokens = a.sampled.offsets.view<int64_t>()[static_cast<size_t>(count)];
+  a.sampled.offsets = a.sampled.offsets.slice(0, count + 1);
+  AnswerReply::per_token(a.sampled, [&](const char*, Array& array, DType) { array = array.slice(0, tokens); });
+  AnswerReply::per_answer(a.sampled, [&](const char*, Array& array, DType) { array = array.slice(0, count); });
+  for (Array* array : {&a.group, &a.rewards, &a.right}) *array = array->slice(0, count);
+  const auto version = a.sampled.version.view<int64_t>();
   part->oldest = static_cast<uint64_t>(std::ranges::min(version));
   part->newest = static_cast<uint64_t>(std::ranges::max(version));
   part->samples = part->env_steps = static_cast<uint64_t>(count);

@@ -1,6 +1,8 @@
 #pragma once
 // The bodies of the messages by which a worker of a token run asks for answers. They cross the network.
 
+#include <cstdint>
+
 #include "runtime/base/array.h"
 
 namespace troupe {
@@ -14,16 +16,30 @@ struct AnswerRequest {
   }
 };
 
+// The answers to one request. Rollouts hold them too (models/experience/answers.h).
 struct AnswerReply {
-  Array tokens;     // [T] int32, answer after answer
-  Array offsets;    // [n + 1] int64
-  Array log_probs;  // [T] float32
-  Array version;    // [T] int64 policy version number
+  Array tokens;     // [T] int32 token ids, answer after answer, each at least one token
+  Array offsets;    // [n + 1] int64: answer i is tokens[offsets[i]] .. tokens[offsets[i + 1] - 1]
+  Array log_probs;  // [T] float32 of the policy that sampled the token, at the temperature of the run
+  Array version;    // [T] int64, number of the policy version that computed the token
   Array finish;     // [n] uint8, a value of Finish
 
   template <class Self, class Use> static decltype(auto) fields(Self& self, Use&& use) {
     return use(self.tokens, self.offsets, self.log_probs, self.version, self.finish);
   }
+
+  // use(name, array, dtype) with the arrays that have one element for each token, and with those that have one for each
+  // answer: together all but `offsets`.
+  template <class Self, class Use> static void per_token(Self& self, Use&& use) {
+    use("tokens", self.tokens, DType::i32);
+    use("log_probs", self.log_probs, DType::f32);
+    use("version", self.version, DType::i64);
+  }
+  template <class Self, class Use> static void per_answer(Self& self, Use&& use) {
+    use("finish", self.finish, DType::u8);
+  }
+
+  int64_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
 };
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "models/experience/answer_request.h"
 #include "runtime/base/array.h"
 
 namespace troupe {
@@ -18,23 +19,23 @@ enum class Finish : uint8_t {
 struct Answers {
   Array prompts;         // [P] int32 token ids, prompt after prompt
   Array prompt_offsets;  // [G + 1] int64: prompt g is prompts[prompt_offsets[g]] .. prompts[prompt_offsets[g + 1] - 1]
-  Array tokens;          // [T] int32 token ids, answer after answer, each at least one token
-  Array offsets;         // [S + 1] int64: likewise, of answers
+  AnswerReply sampled;   // S answers
   Array group;           // [S] int32, the prompt of each answer; never decreases
-  Array log_probs;       // [T] float32 of the policy that sampled the token, at the temperature of the run
-  Array version;         // [T] int64, number of the policy version that computed the token
   Array rewards;         // [S] float32 score of the whole answer
   Array right;           // [S] uint8
-  Array finish;          // [S] uint8, a value of Finish
 
   int64_t groups() const { return prompt_offsets.empty() ? 0 : prompt_offsets.size() - 1; }
-  int64_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+  int64_t count() const { return sampled.count(); }
   bool empty() const { return count() == 0; }
 
   // use() with all arrays, in the order in which they are sent; `self` may be const.
   template <class Self, class Use> static decltype(auto) fields(Self& self, Use&& use) {
-    return use(self.prompts, self.prompt_offsets, self.tokens, self.offsets, self.group, self.log_probs, self.version,
-               self.rewards, self.right, self.finish);
+    const auto in_order = [&](auto& tokens, auto& offsets, auto& log_probs, auto& version,
+                              auto& finish) -> decltype(auto) {
+      return use(self.prompts, self.prompt_offsets, tokens, offsets, self.group, log_probs, version, self.rewards,
+                 self.right, finish);
+    };
+    return AnswerReply::fields(self.sampled, in_order);
   }
 };
 

@@ -22,7 +22,7 @@ std::vector<RolloutUnit> units_of_body(const Answers& answers, UnitKind kind) {
   TROUPE_CHECK(kind == UnitKind::group, static_cast<int>(kind));
   std::vector<RolloutUnit> result(static_cast<size_t>(answers.groups()));
   const auto group = answers.group.view<int32_t>();
-  const auto offsets = answers.offsets.view<int64_t>(), version = answers.version.view<int64_t>();
+  const auto offsets = answers.sampled.offsets.view<int64_t>(), version = answers.sampled.version.view<int64_t>();
   for (size_t i = 0; i < result.size(); ++i) result[i].index = static_cast<int32_t>(i);
   for (size_t a = 0; a < group.size(); ++a) {
     RolloutUnit& unit = result[static_cast<size_t>(group[a])];

@@ -50,6 +50,19 @@ Array odd_floats() {
   return Array::of<float>({6}, {NAN, inf, -inf, -0.0f, 1e-40f, 1.5f});
 }
 
+// A body of arrays, each with another length.
+template <class Body>
+Body different_arrays() {
+  Body body;
+  int64_t length = 1;
+  Body::fields(body, [&](auto&... each) { ((each = Array(DType::i32, {length++})), ...); });
+  return body;
+}
+template <class Body>
+std::vector<Array> arrays_of(const Body& body) {
+  return Body::fields(body, [](const auto&... each) { return std::vector<Array>{each...}; });
+}
+
 }  // namespace
 
 TEST_CASE("messages: arrays are sent bit for bit: NaN, infinities, -0, denormals, empty shapes") {
@@ -97,14 +110,21 @@ TEST_CASE("messages: requests for answers and their replies round-trip") {
   const InferenceRequest got = f.round_trip(InferenceRequest{7, 3, 1, request});
   CHECK(got.answers().prompt == request.prompt);
   CHECK(got.answers().keys == request.keys);
-  const AnswerReply result{Array(DType::i32, {5}), Array(DType::i64, {3}), odd_floats(), Array(DType::i64, {5}),
-                           Array(DType::u8, {2})};
+  auto result = different_arrays<AnswerReply>();
+  result.log_probs = odd_floats();
   const InferenceReply back = f.round_trip(InferenceReply{9, 2, {4, 5}, Fault::none, "", result});
-  CHECK(back.answers().tokens == result.tokens);
-  CHECK(back.answers().offsets == result.offsets);
-  CHECK(back.answers().log_probs == result.log_probs);
-  CHECK(back.answers().version == result.version);
-  CHECK(back.answers().finish == result.finish);
+  CHECK(arrays_of(back.answers()) == arrays_of(result));
+}
+
+TEST_CASE("messages: rollouts of answers round-trip, with their arrays in the order of the protocol") {
+  Fixture f;
+  auto rollout = std::make_shared<Rollout>();
+  const Answers& a = rollout->body.emplace<Answers>(different_arrays<Answers>());
+  const RolloutPtr got = f.round_trip(RolloutMessage{rollout}).rollout;
+  CHECK(arrays_of(got->answers()) == arrays_of(a));
+  const AnswerReply& s = a.sampled;
+  CHECK(arrays_of(a) == std::vector{a.prompts, a.prompt_offsets, s.tokens, s.offsets, a.group, s.log_probs, s.version,
+                                    a.rewards, a.right, s.finish});
 }
 
 TEST_CASE("messages: a body of an unknown kind is an error") {

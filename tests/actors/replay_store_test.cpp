@@ -52,10 +52,10 @@ RolloutPtr make_group(uint64_t sequence, bool spread) {
   rollout->samples = rollout->env_steps = 8;
   Answers& answers = rollout->body.emplace<Answers>();
   answers.prompt_offsets = Array::of(std::vector<int64_t>{0, 1});
-  answers.offsets = Array::of(std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8});
+  answers.sampled.offsets = Array::of(std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8});
   answers.group = Array::of(std::vector<int32_t>(8));
-  answers.version = Array::of(std::vector<int64_t>(8));
-  answers.finish = Array::of(std::vector<uint8_t>(8));
+  answers.sampled.version = Array::of(std::vector<int64_t>(8));
+  answers.sampled.finish = Array::of(std::vector<uint8_t>(8));
   std::vector<float> rewards(8);
   rewards[0] = spread ? 1 : 0;
   answers.rewards = Array::of(rewards);

@@ -129,8 +129,16 @@ Sampled sample(World& world, Generator& generator, int64_t prompts, int64_t answ
     return Array::of<T>({static_cast<int64_t>(values.size())}, std::span<const T>(values));
   };
   auto rollout = std::make_shared<Rollout>();
-  rollout->body = Answers{of(ids),       of(prompt_offsets), of(tokens),  of(offsets), of(group),
-                          of(log_probs), of(versions),       of(rewards), of(right),   of(finish)};
+  rollout->body = Answers{.prompts = of(ids),
+                          .prompt_offsets = of(prompt_offsets),
+                          .sampled = {.tokens = of(tokens),
+                                      .offsets = of(offsets),
+                                      .log_probs = of(log_probs),
+                                      .version = of(versions),
+                                      .finish = of(finish)},
+                          .group = of(group),
+                          .rewards = of(rewards),
+                          .right = of(right)};
   result.rollout = rollout;
   return result;
 }

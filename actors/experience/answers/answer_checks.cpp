@@ -30,17 +30,23 @@ Misfit check_offsets(const char* name, const Array& array, int64_t count, int64_
   return std::nullopt;
 }
 
-struct Tokens {
-  const Array &tokens, &offsets, &log_probs, &version, &finish;
-};
+// Of all arrays but the offsets.
+Misfit check_arrays(const AnswerReply& reply, int64_t answers) {
+  Misfit error;
+  const auto expect = [&error](int64_t count) {
+    return [&error, count](const char* name, const Array& array, DType dtype) {
+      if (!error) error = check(name, array, dtype, count);
+    };
+  };
+  AnswerReply::per_token(reply, expect(reply.tokens.size()));
+  AnswerReply::per_answer(reply, expect(answers));
+  return error;
+}
 
-Misfit check_answers(const TokenRun& run, int64_t answers, const Tokens& t) {
+Misfit check_answers(const TokenRun& run, int64_t answers, const AnswerReply& t) {
   if (t.tokens.dtype() != DType::i32 || t.tokens.rank() != 1) return "tokens are not a list of int32";
-  const int64_t count = t.tokens.size();
-  if (auto error = check_offsets("offsets", t.offsets, answers, count, run.answer_tokens)) return error;
-  if (auto error = check("log_probs", t.log_probs, DType::f32, count)) return error;
-  if (auto error = check("version", t.version, DType::i64, count)) return error;
-  if (auto error = check("finish", t.finish, DType::u8, answers)) return error;
+  if (auto error = check_offsets("offsets", t.offsets, answers, t.tokens.size(), run.answer_tokens)) return error;
+  if (auto error = check_arrays(t, answers)) return error;
   if (auto error = check_ids("tokens", t.tokens, run)) return error;
   const auto finite = [](float x) { return std::isfinite(x) && x <= 0; };
   if (!std::ranges::all_of(t.log_probs.view<float>(), finite)) return "log_probs are not finite, or above 0";
@@ -63,8 +69,7 @@ Misfit misfit(const RunConfig& config, const TokenRun& tokens, const AnswerReque
 }
 
 Misfit misfit(const TokenRun& tokens, const AnswerRequest& request, const AnswerReply& reply) {
-  return check_answers(tokens, request.keys.size(),
-                       {reply.tokens, reply.offsets, reply.log_probs, reply.version, reply.finish});
+  return check_answers(tokens, request.keys.size(), reply);
 }
 
 Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
@@ -72,8 +77,7 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   const Answers& a = rollout.answers();
   const int64_t asked = run.config.generation.answers, answers = a.count();
   if (answers > asked) return std::to_string(answers) + " answers, expected at most " + std::to_string(asked);
-  if (auto error = check_answers(tokens, answers, {a.tokens, a.offsets, a.log_probs, a.version, a.finish}))
-    return error;
+  if (auto error = check_answers(tokens, answers, a.sampled)) return error;
   if (a.prompts.dtype() != DType::i32 || a.prompts.rank() != 1) return "prompts are not a list of int32";
   if (auto error = check_offsets("prompt_offsets", a.prompt_offsets, 1, a.prompts.size(), tokens.prompt_tokens))
     return error;
@@ -97,7 +101,7 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
            std::to_string(rollout.env_steps) + " answers without a score, expected " + std::to_string(without) +
            " of " + std::to_string(asked);
   if (answers == 0) return std::nullopt;
-  const auto version = a.version.view<int64_t>();
+  const auto version = a.sampled.version.view<int64_t>();
   if (static_cast<uint64_t>(std::ranges::min(version)) != rollout.oldest ||
       static_cast<uint64_t>(std::ranges::max(version)) != rollout.newest)
     return "its versions are not those of its tokens";
@@ -110,13 +114,22 @@ size_t most_bytes_of_answer_request(const RunSpec& run) {
 }
 
 size_t most_bytes_of_answer_reply(const RunSpec& run) {
-  constexpr size_t kTokenBytes = sizeof(int32_t) + sizeof(float) + sizeof(int64_t), kAnswerBytes = 32;
-  const size_t answer = static_cast<size_t>(run.tokens->answer_tokens) * kTokenBytes + kAnswerBytes;
+  size_t token = 0, answer = sizeof(int64_t);  // its offset
+  const auto add_to = [](size_t& bytes) {
+    return [&bytes](const char*, const Array&, DType dtype) { bytes += size_of(dtype); };
+  };
+  const AnswerReply empty;
+  AnswerReply::per_token(empty, add_to(token));
+  AnswerReply::per_answer(empty, add_to(answer));
+  answer += static_cast<size_t>(run.tokens->answer_tokens) * token;
   return static_cast<size_t>(run.config.generation.answers) * answer + kNamesBytes;
 }
 
 size_t most_bytes_of_answers(const RunSpec& run) {
-  return most_bytes_of_answer_request(run) + most_bytes_of_answer_reply(run);
+  // Group, reward and right; and, of its episode, length, return and success.
+  constexpr size_t kScoredBytes = 2 * (sizeof(int32_t) + sizeof(float) + sizeof(uint8_t));
+  return most_bytes_of_answer_request(run) + most_bytes_of_answer_reply(run) +
+         static_cast<size_t>(run.config.generation.answers) * kScoredBytes;
 }
 
 }  // namespace troupe

@@ -9,8 +9,8 @@ namespace {
 // Of the answers from `first` to the one before `last`.
 AnswerCounts counts(const Answers& answers, int64_t first, int64_t last) {
   if (first == last) return {};
-  const auto offsets = answers.offsets.view<int64_t>();
-  const auto finish = answers.finish.view<uint8_t>();
+  const auto offsets = answers.sampled.offsets.view<int64_t>();
+  const auto finish = answers.sampled.finish.view<uint8_t>();
   const auto cut = std::count(finish.begin() + first, finish.begin() + last, static_cast<uint8_t>(Finish::length));
   return {static_cast<uint64_t>(last - first),
           static_cast<uint64_t>(offsets[static_cast<size_t>(last)] - offsets[static_cast<size_t>(first)]),

@@ -16,30 +16,36 @@ namespace {
 // Prompts in a row without a score after which a run ends: when the verifier fails on each, and when it does not apply.
 constexpr uint32_t kMostFailed = 10, kMostUnscored = 100;
 
-// The answers with these numbers, which ascend.
-AnswerReply chosen(const AnswerReply& answers, const std::vector<size_t>& numbers) {
-  const auto offsets = answers.offsets.view<int64_t>(), version = answers.version.view<int64_t>();
-  if (numbers.size() + 1 == offsets.size()) return answers;
-  const auto tokens = answers.tokens.view<int32_t>();
-  const auto log_probs = answers.log_probs.view<float>();
-  std::vector<int32_t> ids;
-  std::vector<float> kept_log_probs;
-  std::vector<int64_t> versions, kept_offsets = {0};
-  std::vector<uint8_t> finish;
-  for (const size_t a : numbers) {
-    for (auto t = static_cast<size_t>(offsets[a]); t < static_cast<size_t>(offsets[a + 1]); ++t) {
-      ids.push_back(tokens[t]);
-      kept_log_probs.push_back(log_probs[t]);
-      versions.push_back(version[t]);
-    }
-    kept_offsets.push_back(static_cast<int64_t>(ids.size()));
-    finish.push_back(answers.finish.view<uint8_t>()[a]);
+using Ranges = std::vector<std::pair<int64_t, int64_t>>;  // begin and end
+
+Array joined(const Array& array, const Ranges& ranges) {
+  int64_t count = 0;
+  for (const auto& [begin, end] : ranges) count += end - begin;
+  Array result = Array::uninitialized(array.dtype(), {count});
+  std::byte* to = result.mutable_data();
+  for (const auto& [begin, end] : ranges) {
+    const Array part = array.slice(begin, end);
+    to = std::copy_n(part.data(), part.bytes(), to);
   }
-  return {.tokens = Array::of(ids),
-          .offsets = Array::of(kept_offsets),
-          .log_probs = Array::of(kept_log_probs),
-          .version = Array::of(versions),
-          .finish = Array::of(finish)};
+  return result;
+}
+
+// The answers with these numbers, which ascend.
+AnswerReply chosen(const AnswerReply& all, const std::vector<size_t>& numbers) {
+  const auto offsets = all.offsets.view<int64_t>();
+  if (numbers.size() + 1 == offsets.size()) return all;
+  Ranges tokens, answers;
+  std::vector<int64_t> kept_offsets{0};
+  for (const size_t a : numbers) {
+    tokens.emplace_back(offsets[a], offsets[a + 1]);
+    answers.emplace_back(a, a + 1);
+    kept_offsets.push_back(kept_offsets.back() + offsets[a + 1] - offsets[a]);
+  }
+  AnswerReply result = all;
+  result.offsets = Array::of(kept_offsets);
+  AnswerReply::per_token(result, [&](const char*, Array& array, DType) { array = joined(array, tokens); });
+  AnswerReply::per_answer(result, [&](const char*, Array& array, DType) { array = joined(array, answers); });
+  return result;
 }
 
 // Each part that one of the chosen scores has, in the order in which they first occur.
@@ -153,7 +159,7 @@ void AnswerSampler::push(const ScoreOrder::Scored& scored) {
 
 RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
   const Group& answered = groups_[scored.group];
-  const auto asked = static_cast<size_t>(answered.answers.offsets.size() - 1);
+  const auto asked = static_cast<size_t>(answered.answers.count());
   TROUPE_CHECK(scored.scores.size() == asked, scored.scores.size(), asked);
   std::vector<size_t> kept;
   for (size_t a = 0; a < asked; ++a)
@@ -186,14 +192,10 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
   rollout->episodes = {Array::of(rewards), Array::of(lengths), Array::of(right), parts_of(scored.scores, kept)};
   rollout->body = Answers{.prompts = answered.prompt_ids,
                           .prompt_offsets = Array::of(std::vector<int64_t>{0, answered.prompt_ids.size()}),
-                          .tokens = answers.tokens,
-                          .offsets = answers.offsets,
+                          .sampled = answers,
                           .group = Array(DType::i32, {static_cast<int64_t>(kept.size())}),
-                          .log_probs = answers.log_probs,
-                          .version = answers.version,
                           .rewards = rollout->episodes.returns,
-                          .right = rollout->episodes.success,
-                          .finish = answers.finish};
+                          .right = rollout->episodes.success};
   report_.env_steps += asked;
   return rollout;
 }

@@ -9,22 +9,25 @@ namespace troupe {
 
 namespace {
 
-AnswerReply reply_of(const Generation& done) {
-  std::vector<int32_t> tokens;
-  std::vector<int64_t> offsets{0}, version;
-  std::vector<float> log_probs;
+// What all answers have for each of their tokens, answer after answer.
+template <class T, class From>
+Array joined(const std::vector<GeneratedAnswer>& answers, std::vector<From> GeneratedAnswer::* member) {
+  std::vector<T> all;
+  for (const GeneratedAnswer& answer : answers) all.insert(all.end(), (answer.*member).begin(), (answer.*member).end());
+  return Array::of(all);
+}
+
+AnswerReply reply_of(const std::vector<GeneratedAnswer>& answers) {
+  std::vector<int64_t> offsets{0};
   std::vector<uint8_t> finish;
-  for (const GeneratedAnswer& answer : done.answers) {
-    tokens.insert(tokens.end(), answer.tokens.begin(), answer.tokens.end());
-    log_probs.insert(log_probs.end(), answer.log_probs.begin(), answer.log_probs.end());
-    version.insert(version.end(), answer.version.begin(), answer.version.end());
-    offsets.push_back(static_cast<int64_t>(tokens.size()));
+  for (const GeneratedAnswer& answer : answers) {
+    offsets.push_back(offsets.back() + static_cast<int64_t>(answer.tokens.size()));
     finish.push_back(static_cast<uint8_t>(answer.finish));
   }
-  return {.tokens = Array::of(tokens),
+  return {.tokens = joined<int32_t>(answers, &GeneratedAnswer::tokens),
           .offsets = Array::of(offsets),
-          .log_probs = Array::of(log_probs),
-          .version = Array::of(version),
+          .log_probs = joined<float>(answers, &GeneratedAnswer::log_probs),
+          .version = joined<int64_t>(answers, &GeneratedAnswer::version),
           .finish = Array::of(finish)};
 }
 
@@ -114,7 +117,7 @@ void GenerationServer::step(ServerPort& port, std::span<const uint64_t> only) {
   if (scheduler_.last_rows() > 0) note_batch(scheduler_.last_rows(), Clock::now() - begun);
   for (const Generation& each : *done) {
     asked_.erase(each.ticket);
-    port.reply(each.ticket, reply_of(each));
+    port.reply(each.ticket, reply_of(each.answers));
   }
 }
 

@@ -16,7 +16,7 @@ void append(std::vector<T>& to, const Array& from, int64_t begin, int64_t end) {
 }
 
 void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
-  const auto prompt_offsets = from.prompt_offsets.view<int64_t>(), offsets = from.offsets.view<int64_t>();
+  const auto prompt_offsets = from.prompt_offsets.view<int64_t>(), offsets = from.sampled.offsets.view<int64_t>();
   const auto groups = from.group.view<int32_t>();
   const auto [first, last] = std::ranges::equal_range(groups, static_cast<int32_t>(group));
   TROUPE_CHECK(group < from.groups() && first != last, "group", group, "groups", from.groups());
@@ -25,15 +25,15 @@ void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
          prompt_offsets[static_cast<size_t>(group) + 1]);
   batch.prompt_offsets.push_back(static_cast<int64_t>(batch.prompts.size()));
   append(batch.rewards, from.rewards, begin, end);
-  const auto finish = from.finish.view<uint8_t>();
+  const auto finish = from.sampled.finish.view<uint8_t>();
   for (auto i = begin; i < end; ++i)
     batch.cut.push_back(finish[static_cast<size_t>(i)] == static_cast<uint8_t>(Finish::length) ? 1 : 0);
   batch.group_offsets.push_back(batch.answers());
   const int64_t shift = static_cast<int64_t>(batch.tokens.size()) - offsets[static_cast<size_t>(begin)];
   for (auto i = begin; i < end; ++i) batch.offsets.push_back(offsets[static_cast<size_t>(i) + 1] + shift);
   const int64_t from_token = offsets[static_cast<size_t>(begin)], to_token = offsets[static_cast<size_t>(end)];
-  append(batch.tokens, from.tokens, from_token, to_token);
-  append(batch.log_probs, from.log_probs, from_token, to_token);
+  append(batch.tokens, from.sampled.tokens, from_token, to_token);
+  append(batch.log_probs, from.sampled.log_probs, from_token, to_token);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_CASE("rollout_units: a group is the answers to a prompt, and as old as its 
   const auto groups = units_of(*rollout, UnitKind::group);
   REQUIRE(groups.size() == 6);
   const auto group = answers.group.view<int32_t>();
-  const auto offsets = answers.offsets.view<int64_t>(), version = answers.version.view<int64_t>();
+  const auto offsets = answers.sampled.offsets.view<int64_t>(), version = answers.sampled.version.view<int64_t>();
   for (int32_t g = 0; g < 6; ++g) {
     uint32_t samples = 0;
     int64_t oldest = 100;

@@ -222,9 +222,9 @@ TEST_CASE("answer_sampler: answers without a score leave their group and are cou
   CHECK(rollout.env_steps == 3);
   CHECK(rollout.newest == 7);
   const int32_t end = worker.tokens->end_tokens.front();
-  CHECK(rollout.answers().tokens.size() == 5);
-  CHECK(rollout.answers().tokens.view<int32_t>().back() == end);
-  CHECK(rollout.answers().offsets == array_of(std::vector<int64_t>{0, 4, 5}));
+  CHECK(rollout.answers().sampled.tokens.size() == 5);
+  CHECK(rollout.answers().sampled.tokens.view<int32_t>().back() == end);
+  CHECK(rollout.answers().sampled.offsets == array_of(std::vector<int64_t>{0, 4, 5}));
   CHECK(rollout.answers().rewards == array_of(std::vector<float>{1, 0}));
   CHECK(rollout.episodes.lengths == array_of(std::vector<int32_t>{4, 1}));
   REQUIRE(rollout.episodes.parts.size() == 1);
@@ -405,4 +405,21 @@ TEST_CASE("answer_sampler: replies that do not fit are refused with the reason")
   CHECK(refused([](AnswerReply& r) { r.version = array_of(std::vector<int64_t>{-1, 0, 0, 0, 0}); }) ==
         "a version is negative");
   CHECK(refused([](AnswerReply& r) { r.finish = array_of(std::vector<uint8_t>{0, 3}); }) == "finish is above 2");
+}
+
+TEST_CASE("answer_sampler: the limits of a reply and a rollout are those of the longest answers") {
+  Worker worker;
+  const RunSpec run{worker.config, worker.tokens, {}, {}};
+  const int64_t answers = worker.config.generation.answers, tokens = answers * worker.tokens->answer_tokens;
+  AnswerReply longest;
+  longest.offsets = Array(DType::i64, {answers});  // and one more
+  AnswerReply::per_token(longest, [&](const char*, Array& array, DType dtype) { array = Array(dtype, {tokens}); });
+  AnswerReply::per_answer(longest, [&](const char*, Array& array, DType dtype) { array = Array(dtype, {answers}); });
+  size_t bytes = 0;
+  for (const Array& array : AnswerReply::fields(longest, [](auto&... each) { return std::vector<Array>{each...}; })) {
+    CHECK_FALSE(array.empty());
+    bytes += array.bytes();
+  }
+  CHECK(bytes + kNamesBytes == most_bytes_of_answer_reply(run));
+  CHECK(most_bytes_of_answers(run) > most_bytes_of_answer_reply(run) + most_bytes_of_answer_request(run));
 }

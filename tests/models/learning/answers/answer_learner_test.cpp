@@ -87,8 +87,8 @@ TEST_CASE(
     LmShape known = model.shape;  // of the prompts
     known.vocabulary = drawable;
     const RolloutPtr rollout = sampled_rollout(known, *generator, 5);
-    CHECK(std::ranges::max(rollout->answers().tokens.view<int32_t>()) < drawable);
-    CHECK(std::ranges::min(rollout->answers().log_probs.view<float>()) > -20);
+    CHECK(std::ranges::max(rollout->answers().sampled.tokens.view<int32_t>()) < drawable);
+    CHECK(std::ranges::min(rollout->answers().sampled.log_probs.view<float>()) > -20);
     const UpdateReport report = learner->update(*learner->stager()->stage(whole(rollout)), 0);
     CHECK(report.metrics.at("ratio_min") == 1.0);
     CHECK(report.metrics.at("ratio_max") == 1.0);
@@ -181,7 +181,7 @@ TEST_CASE("answer_learner: a log-probability that is not finite skips the step")
   const auto learner = make_answer_learner(config_of(1), shape, {.seed = 1, .answer_tokens = 13});
   const LearnerState before = learner->save();
   auto rollout = random_answers(3, shape.vocabulary, 1);
-  rollout->answers().log_probs.mutable_view<float>()[0] = std::nanf("");
+  rollout->answers().sampled.log_probs.mutable_view<float>()[0] = std::nanf("");
   const UpdateReport report = learner->update(*learner->stager()->stage(whole(rollout)), 0);
   CHECK(report.failed());
   CHECK(learner->save().model == before.model);

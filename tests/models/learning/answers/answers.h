@@ -41,9 +41,16 @@ inline std::shared_ptr<Rollout> random_answers(int64_t groups, int64_t vocabular
     }
   }
   auto rollout = std::make_shared<Rollout>();
-  rollout->body =
-      Answers{array_of(prompts),   array_of(prompt_offsets), array_of(tokens),  array_of(offsets), array_of(group),
-              array_of(log_probs), array_of(version),        array_of(rewards), array_of(right),   array_of(finish)};
+  rollout->body = Answers{.prompts = array_of(prompts),
+                          .prompt_offsets = array_of(prompt_offsets),
+                          .sampled = {.tokens = array_of(tokens),
+                                      .offsets = array_of(offsets),
+                                      .log_probs = array_of(log_probs),
+                                      .version = array_of(version),
+                                      .finish = array_of(finish)},
+                          .group = array_of(group),
+                          .rewards = array_of(rewards),
+                          .right = array_of(right)};
   return rollout;
 }
 

@@ -61,9 +61,16 @@ inline RolloutPtr sampled_rollout(const LmShape& shape, Generator& generator, in
     }
   }
   auto rollout = std::make_shared<Rollout>();
-  rollout->body =
-      Answers{array_of(ids),       array_of(prompt_offsets), array_of(tokens),  array_of(offsets), array_of(group),
-              array_of(log_probs), array_of(version),        array_of(rewards), array_of(flags),   array_of(flags)};
+  rollout->body = Answers{.prompts = array_of(ids),
+                          .prompt_offsets = array_of(prompt_offsets),
+                          .sampled = {.tokens = array_of(tokens),
+                                      .offsets = array_of(offsets),
+                                      .log_probs = array_of(log_probs),
+                                      .version = array_of(version),
+                                      .finish = array_of(flags)},
+                          .group = array_of(group),
+                          .rewards = array_of(rewards),
+                          .right = array_of(flags)};
   return rollout;
 }
 
