@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actors/config/kind_settings.h"
 #include "actors/experience/common/state_bytes.h"
 #include "actors/run_progress.h"
 #include "algorithms/advantages/advantages.h"
@@ -44,8 +45,8 @@ double lag_percentile(const LagCounts& counts, double p) {
 AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
   const AlgorithmConfig& algorithm = config.algorithm;
   AlarmWatch::Facts facts;
-  const bool critic = !is_token_run(config) || config.model.critic != "none";
-  facts.uses_values = critic && algorithm.value_coef > 0 && !find_advantage(algorithm.advantage).run.sequences;
+  facts.uses_values = settings_of_kind(config).has_values(config) && algorithm.value_coef > 0 &&
+                      !find_advantage(algorithm.advantage).run.sequences;
   facts.window = config.stats.window;
   if (action != nullptr && action->kind != ActionKind::continuous && !action->masked) {
     facts.most_entropy = 0;

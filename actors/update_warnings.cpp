@@ -1,15 +1,17 @@
 #include "actors/update_warnings.h"
 
+#include "actors/config/kind_settings.h"
+
 namespace troupe {
 
 std::string skipped_warning(const RunConfig& config, uint64_t update, const UpdateReport& report) {
-  const bool tokens = is_token_run(config), values = !tokens || config.model.critic != "none";
+  const KindSettings& kind = settings_of_kind(config);
   return "update " + std::to_string(update) + ": " + std::to_string(report.skipped) + " of " +
          std::to_string(report.steps + report.skipped) +
          " optimizer steps were skipped because the loss or its gradient was not finite; check the size of the rewards "
          "(" +
-         (tokens ? "algorithm.reward_clip" : "env.reward_scale") + ") and the learning rate" +
-         (values ? "s (trainer.policy_lr, trainer.value_lr)" : " (trainer.policy_lr)") +
+         kind.reward_size + ") and the learning rate" +
+         (kind.has_values(config) ? "s (trainer.policy_lr, trainer.value_lr)" : " (trainer.policy_lr)") +
          ". Further ones are counted in skipped_steps without a warning; the run ends after " +
          std::to_string(config.trainer.max_skipped) +
          " updates in a row in which every step is skipped (trainer.max_skipped)";

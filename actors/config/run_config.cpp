@@ -1,23 +1,24 @@
 #include "actors/config/run_config.h"
 
 #include "actors/config/config.h"
+#include "actors/config/kind_settings.h"
 
 namespace troupe {
 
 bool is_token_run(const RunConfig& config) { return config.model.kind == kDecoderKind; }
 
-const std::string& env_or_task(const RunConfig& config) {
-  return is_token_run(config) ? config.task.name : config.env.id;
+Experience experience_of(const RunConfig& config) {
+  return is_token_run(config) ? Experience::answers : Experience::steps;
 }
 
-uint64_t samples_per_rollout(const RunConfig& config) {
-  if (is_token_run(config)) return static_cast<uint64_t>(config.generation.answers);
-  return static_cast<uint64_t>(config.rollout.length) * static_cast<uint64_t>(config.env.rows);
-}
+const std::string& env_or_task(const RunConfig& config) { return settings_of_kind(config).env_or_task(config); }
+
+uint64_t samples_per_rollout(const RunConfig& config) { return settings_of_kind(config).samples_per_rollout(config); }
 
 bool waits_for_late(const RunConfig& config) {
   const std::string& late = config.replay.late;
-  return config.replay.mode == "consume_once" && (late == "wait" || (late == "auto" && is_token_run(config)));
+  return config.replay.mode == "consume_once" &&
+         (late == "wait" || (late == "auto" && settings_of_kind(config).waits_for_late));
 }
 
 Fields describe(RunConfig& c) {

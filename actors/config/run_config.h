@@ -27,6 +27,8 @@
 
 namespace troupe {
 
+enum class Experience : uint8_t;
+
 struct RunConfig {
   std::string name;  // shown in reports; empty = the config file's name
   uint64_t seed = 1;
@@ -58,6 +60,8 @@ struct RunConfig {
   }
 };
 
+// What the run learns from; actors/config/kind_settings.h has what follows from it for the settings.
+Experience experience_of(const RunConfig& config);
 // Whether the run trains a language model on a task, instead of a policy on an environment.
 bool is_token_run(const RunConfig& config);
 // What workers sample from: the id of the environment, or the name of the task.

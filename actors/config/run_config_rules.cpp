@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "actors/config/config.h"
+#include "actors/config/kind_settings.h"
 #include "actors/config/replay_capacity.h"
 #include "actors/config/run_config.h"
-#include "actors/config/token_rules.h"
 #include "actors/config/unused_settings.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/text_format.h"
@@ -59,55 +59,6 @@ void check_batches(const RunConfig& c) {
            "leaves nothing to learn from with algorithm.normalize_advantages true; use at least 2");
 }
 
-void check_inference(const RunConfig& c) {
-  const InferenceConfig& i = c.inference;
-  const std::string limit = "inference.max_batch " + text(i.max_batch);
-  if (i.batch_size > i.max_batch)
-    refuse("inference.batch_size", i.batch_size,
-           "is above " + limit + "; use at most " + text(i.max_batch) + ", or raise inference.max_batch");
-  const int64_t asked = 2 * c.env.rows, room = i.max_batch / 2;
-  const auto most = static_cast<int64_t>(highest_of("inference.max_batch"));
-  if (asked > i.max_batch)
-    refuse(
-        "env.rows", c.env.rows,
-        "sub-environments ask for up to " + text(asked) +
-            " rows at once (each may need an action and the value of a final observation), above " + limit +
-            (asked > most ? "; use at most " + text(std::max<int64_t>(room, 1)) +
-                                (room < 1 ? ", with inference.max_batch 2" : "")
-             : room < 1 ? "; raise inference.max_batch to at least " + text(asked)
-                        : "; use at most " + text(room) + ", or raise inference.max_batch to at least " + text(asked)));
-  if (std::min(c.evaluation.rows, c.evaluation.episodes) > i.max_batch)
-    refuse("evaluation.rows", c.evaluation.rows,
-           "do not fit into one batch of " + limit + "; use at most " + text(i.max_batch) +
-               ", or raise inference.max_batch");
-}
-
-// Workers get credits for whole rollouts, at most (lag + 1) super-batches ahead of the trainer. Rounding down to whole
-// rollouts can leave rollout - gcd(rollout, super_batch) of these samples unmade. If that is more than lag
-// super-batches, some super-batch is never filled and the run hangs.
-void check_rollouts(const RunConfig& c) {
-  const int64_t rollout = c.rollout.length * c.env.rows;
-  const int64_t super_batch = c.trainer.super_batch;
-  const int64_t lag = c.replay.max_policy_lag;
-  const std::string made = "workers make whole rollouts of " + text(rollout) + " samples (rollout.length " +
-                           text(c.rollout.length) + " x env.rows " + text(c.env.rows) +
-                           "), and replay.max_policy_lag " + text(lag) + " lets them make at most " +
-                           text((lag + 1) * super_batch) + " in advance";
-  if (c.replay.draw == "column" && super_batch < c.rollout.length)
-    refuse("trainer.super_batch", super_batch,
-           "is less than one column of a rollout, rollout.length " + text(c.rollout.length) + "; use at least " +
-               text(c.rollout.length));
-  if (rollout - std::gcd(rollout, super_batch) <= lag * super_batch) return;
-  const int64_t nearest = (super_batch + rollout - 1) / rollout * rollout;
-  const int64_t needed_lag = (rollout - std::gcd(rollout, super_batch) + super_batch - 1) / super_batch;
-  const bool in_range = nearest <= static_cast<int64_t>(highest_of("trainer.super_batch"));
-  refuse("trainer.super_batch", super_batch,
-         "could never be filled: " + made + "; use " +
-             (in_range ? "a multiple of " + text(rollout) + ", like " + text(nearest) + ", or "
-                       : "fewer env.rows, a smaller rollout.length or ") +
-             "replay.max_policy_lag of at least " + text(needed_lag));
-}
-
 void check_replay(const RunConfig& c) {
   const ReplayConfig& r = c.replay;
   if (r.mode == "reuse" && r.max_policy_lag == 0)
@@ -125,12 +76,11 @@ void check_replay(const RunConfig& c) {
                 : bounded ? " x " + text(super_batches)
                           : " x (replay.max_policy_lag " + text(r.max_policy_lag) + " + 1)") +
                "; " + use_at_least("replay.capacity", needed, "0"));
-  const bool tokens = is_token_run(c);
-  const int64_t rollout = static_cast<int64_t>(samples_per_rollout(c));
+  const KindSettings& kind = settings_of_kind(c);
+  const int64_t rollout = static_cast<int64_t>(kind.samples_per_rollout(c));
   if (r.capacity / rollout * rollout < c.trainer.super_batch)
     refuse("replay.capacity", r.capacity,
-           (tokens ? "holds too few whole groups of " : "holds too few whole rollouts of ") + text(rollout) +
-               (tokens ? " answers (generation.answers)" : " samples (rollout.length x env.rows)") +
+           std::string("holds too few whole ") + kind.rollouts + " of " + text(rollout) + ' ' + kind.rollout_size +
                " for trainer.super_batch " + text(c.trainer.super_batch) + "; use at least " +
                text((c.trainer.super_batch + rollout - 1) / rollout * rollout) + ", or 0");
 }
@@ -254,13 +204,11 @@ void check_network(const NetworkConfig& n) {
 }  // namespace
 
 void validate(const RunConfig& config) {
-  check_token_settings(config);
+  const KindSettings& kind = settings_of_kind(config);
+  kind.check(config);
   check_unused_settings(config);
   check_batches(config);
-  if (!is_token_run(config)) {
-    check_inference(config);
-    check_rollouts(config);
-  }
+  kind.check_sizes(config);
   check_replay(config);
   check_algorithm(config);
   check_scales(config);

@@ -10,50 +10,6 @@
 namespace troupe {
 namespace {
 
-// Throws unless every setting of the sections has its default.
-void require_defaults(std::initializer_list<std::string_view> sections, RunConfig config, const std::string& because,
-                      const std::string& instead) {
-  RunConfig defaults;
-  require_effect_of(sections, infos_of(describe(config)), infos_of(describe(defaults)), because, instead);
-}
-
-// Throws unless the settings of token runs have their defaults.
-void check_without_tokens(const RunConfig& c, const RunConfig& d) {
-  const std::string other = "model.kind \"" + c.model.kind + '"', instead = "set model.kind to \"decoder\"";
-  const auto unused = [&](const char* path, const auto& value, const auto& fallback) {
-    require_effect(path, value, fallback, false, other, instead);
-  };
-  require_effect("model.decoder", c.model.decoder, d.model.decoder, c.model.kind == kTokenTransformerKind, other,
-                 "set model.kind to \"decoder\" or \"token_transformer\"");
-  unused("model.path", c.model.path, d.model.path);
-  unused("model.lora", c.model.lora, d.model.lora);
-  unused("model.critic", c.model.critic, d.model.critic);
-  unused("model.critic_path", c.model.critic_path, d.model.critic_path);
-  unused("algorithm.bootstrap_cut_answers", c.algorithm.bootstrap_cut_answers, d.algorithm.bootstrap_cut_answers);
-  unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
-  unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
-  unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
-  require_defaults({"task", "tokenizer", "generation", "warmup", "reference"}, c, other, instead);
-}
-
-// Throws if a setting of verifiers differs from its default although there is none, or if the run cannot have one.
-void check_verifier(const RunConfig& config, const TaskConfig& defaults) {
-  const TaskConfig& task = config.task;
-  const bool used = !task.verifier.empty();
-  const auto only_with = [&](const char* path, const auto& value, const auto& fallback) {
-    require_effect(path, value, fallback, used, "task.verifier \"\"", "set task.verifier to py:MODULE:CALLABLE");
-  };
-  only_with("task.python", task.python, defaults.python);
-  only_with("task.verifier_timeout_ms", task.verifier_timeout, defaults.verifier_timeout);
-  only_with("task.verifier_start_timeout_ms", task.verifier_start_timeout, defaults.verifier_start_timeout);
-  only_with("task.verifier_processes", task.verifier_processes, defaults.verifier_processes);
-  if (task.python.empty()) throw ConfigError("task.python: \"\" is empty, expected the name or path of a program");
-  if (used && config.deterministic)
-    refuse_setting("task.verifier", task.verifier,
-                   "cannot go with deterministic true, because a function in Python may give other results each time; "
-                   "remove one of them");
-}
-
 // Throws if the estimator cannot learn from groups of one answer.
 void check_single_answers(const RunConfig& config) {
   if (config.generation.answers > 1) return;
@@ -152,10 +108,32 @@ void check_estimator(const RunConfig& c) {
 
 }  // namespace
 
-void check_token_settings(const RunConfig& config) {
+void require_defaults(std::initializer_list<std::string_view> sections, RunConfig config, const std::string& because,
+                      const std::string& instead) {
+  RunConfig defaults;
+  require_effect_of(sections, infos_of(describe(config)), infos_of(describe(defaults)), because, instead);
+}
+
+void check_verifier(const RunConfig& config) {
+  const TaskConfig &task = config.task, defaults;
+  const bool used = !task.verifier.empty();
+  const auto only_with = [&](const char* path, const auto& value, const auto& fallback) {
+    require_effect(path, value, fallback, used, "task.verifier \"\"", "set task.verifier to py:MODULE:CALLABLE");
+  };
+  only_with("task.python", task.python, defaults.python);
+  only_with("task.verifier_timeout_ms", task.verifier_timeout, defaults.verifier_timeout);
+  only_with("task.verifier_start_timeout_ms", task.verifier_start_timeout, defaults.verifier_start_timeout);
+  only_with("task.verifier_processes", task.verifier_processes, defaults.verifier_processes);
+  if (task.python.empty()) throw ConfigError("task.python: \"\" is empty, expected the name or path of a program");
+  if (used && config.deterministic)
+    refuse_setting("task.verifier", task.verifier,
+                   "cannot go with deterministic true, because a function in Python may give other results each time; "
+                   "remove one of them");
+}
+
+void check_answer_settings(const RunConfig& config) {
   const RunConfig defaults;
-  check_verifier(config, defaults.task);
-  if (!is_token_run(config)) return check_without_tokens(config, defaults);
+  check_verifier(config);
   check_without_environment(config, defaults);
   require_effect("stop.after_warmup", config.stop.after_warmup, false, config.warmup.steps > 0, "warmup.steps 0",
                  "set warmup.steps");

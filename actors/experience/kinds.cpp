@@ -1,6 +1,5 @@
 #include "actors/experience/kinds.h"
 
-#include <iterator>
 #include <string>
 
 #include "actors/experience/answers/answer_checks.h"
@@ -47,22 +46,19 @@ std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& fact
 
 constexpr AnswerFunctions kAnswerFunctions{count_answers, count_answers_of, without_spread};
 
-// In the order of RolloutBody.
+// In the order of Experience.
 constexpr ExperienceKind kKinds[] = {
     {"steps of environments", grid_misfit, most_bytes_of_grid, most_bytes_of_step_request, most_bytes_of_step_reply,
      make_step_sampler, make_no_scorers, make_server<PolicyServer>, nullptr},
     {"answers", answers_misfit, most_bytes_of_answers, most_bytes_of_answer_request, most_bytes_of_answer_reply,
      make_answer_sampler, make_answer_scorers, make_server<GenerationServer>, &kAnswerFunctions},
 };
-static_assert(std::size(kKinds) == std::variant_size_v<RolloutBody>);
-static_assert(std::size(kKinds) == std::variant_size_v<RequestBody>);
-static_assert(std::size(kKinds) + 1 == std::variant_size_v<ReplyBody>);
 
 }  // namespace
 
-const ExperienceKind& kind_of(const RunSpec& run) { return kKinds[is_token_run(run.config) ? 1 : 0]; }
+const ExperienceKind& kind_of(const RunConfig& config) { return entry_of(kKinds, experience_of(config)); }
 
-const ExperienceKind& kind_of(const Rollout& rollout) { return kKinds[rollout.body.index()]; }
+const ExperienceKind& kind_of(const Rollout& rollout) { return entry_of(kKinds, rollout.kind()); }
 
 Misfit misfit(const RunSpec& run, PolicyVersion newest, const Rollout& rollout) {
   const ExperienceKind &wanted = kind_of(run), &given = kind_of(rollout);

@@ -43,7 +43,8 @@ struct ExperienceKind {
   const AnswerFunctions* answers;  // null: its rollouts hold none
 };
 
-const ExperienceKind& kind_of(const RunSpec& run);
+const ExperienceKind& kind_of(const RunConfig& config);
+inline const ExperienceKind& kind_of(const RunSpec& run) { return kind_of(run.config); }
 const ExperienceKind& kind_of(const Rollout& rollout);
 
 // Whether a rollout that a peer sent fits the run. `newest` is the newest version that samples can come from.

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "models/experience/answer_request.h"
+#include "models/experience/rollout.h"
 #include "models/experience/step_request.h"
 #include "runtime/base/array.h"
 #include "runtime/base/errors.h"
@@ -15,8 +16,9 @@
 
 namespace troupe {
 
-// The bodies of requests, in the order of RolloutBody.
+// The bodies of requests, in the order of Experience.
 using RequestBody = std::variant<StepRequest, AnswerRequest>;
+static_assert(std::variant_size_v<RequestBody> == kExperiences);
 
 // A request of one group of a worker. One that comes again with the same id while it is in progress is
 // answered once.
@@ -44,8 +46,9 @@ struct NoResult {
   template <class Self, class Use> static decltype(auto) fields(Self&, Use&& use) { return use(); }
 };
 
-// The bodies of replies: after NoResult in the order of RolloutBody.
+// The bodies of replies: after NoResult in the order of Experience.
 using ReplyBody = std::variant<NoResult, StepReply, AnswerReply>;
+static_assert(std::variant_size_v<ReplyBody> == kExperiences + 1);
 
 struct InferenceReply {
   uint64_t id = 0;

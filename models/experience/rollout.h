@@ -36,7 +36,18 @@ struct Episodes {
 };
 
 // The kinds of experience; what replay and the ports need to know of each: actors/experience/kinds.h.
+enum class Experience : uint8_t { steps, answers };
+
+// What a rollout holds, in the order of Experience.
 using RolloutBody = std::variant<Grid, Answers>;
+inline constexpr size_t kExperiences = std::variant_size_v<RolloutBody>;
+
+// The entry of a table that has one for each kind, in the order of Experience.
+template <class Entry, size_t n>
+constexpr const Entry& entry_of(const Entry (&table)[n], Experience kind) {
+  static_assert(n == kExperiences);
+  return table[static_cast<size_t>(kind)];
+}
 
 struct Rollout {
   uint64_t worker = 0;    // number given when it joined
@@ -53,6 +64,7 @@ struct Rollout {
   Episodes episodes;  // those whose last step is a valid step of this rollout; answers
   RolloutBody body;
 
+  Experience kind() const { return static_cast<Experience>(body.index()); }
   // The body. Throws std::bad_variant_access if it is of the other kind.
   const Grid& grid() const { return std::get<Grid>(body); }
   Grid& grid() { return std::get<Grid>(body); }

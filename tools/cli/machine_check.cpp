@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/config/kind_settings.h"
 #include "actors/memory_estimate.h"
 #include "models/devices.h"
 #include "runtime/base/errors.h"
@@ -86,8 +87,7 @@ size_t threads_needed(const RunConfig& config) {
   constexpr int64_t kMore = 8;       // main, signals, and what LibTorch and Gloo start
   const int64_t policies = 1 + (config.deterministic ? 0 : config.inference.count);  // with the evaluator's
   const int64_t compute = config.trainer.threads - 1 + policies * (config.inference.threads - 1);
-  const int64_t scorers = !is_token_run(config) ? 0 : config.task.verifier_processes;
-  const int64_t sampling = config.workers.count * (1 + scorers);
+  const int64_t sampling = config.workers.count * (1 + settings_of_kind(config).scorers(config));
   const int64_t actors = config.deterministic ? 0 : sampling + config.inference.count + kEssential;
   return static_cast<size_t>(kSystem + actors + compute + kMore);
 }

@@ -1,0 +1,105 @@
+#include "actors/config/step_rules.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "actors/config/config.h"
+#include "actors/config/token_rules.h"
+#include "runtime/config/setting_rules.h"
+
+namespace troupe {
+namespace {
+
+template <class T>
+std::string text(const T& value) {
+  return setting_text(value);
+}
+
+template <class T>
+[[noreturn]] void refuse(std::string_view path, const T& value, const std::string& what) {
+  refuse_setting(path, value, what);
+}
+
+// The largest value that a numeric field accepts.
+double highest_of(std::string_view path) {
+  RunConfig defaults;
+  return highest_of(describe(defaults), path);
+}
+
+void check_inference(const RunConfig& c) {
+  const InferenceConfig& i = c.inference;
+  const std::string limit = "inference.max_batch " + text(i.max_batch);
+  if (i.batch_size > i.max_batch)
+    refuse("inference.batch_size", i.batch_size,
+           "is above " + limit + "; use at most " + text(i.max_batch) + ", or raise inference.max_batch");
+  const int64_t asked = 2 * c.env.rows, room = i.max_batch / 2;
+  const auto most = static_cast<int64_t>(highest_of("inference.max_batch"));
+  if (asked > i.max_batch)
+    refuse(
+        "env.rows", c.env.rows,
+        "sub-environments ask for up to " + text(asked) +
+            " rows at once (each may need an action and the value of a final observation), above " + limit +
+            (asked > most ? "; use at most " + text(std::max<int64_t>(room, 1)) +
+                                (room < 1 ? ", with inference.max_batch 2" : "")
+             : room < 1 ? "; raise inference.max_batch to at least " + text(asked)
+                        : "; use at most " + text(room) + ", or raise inference.max_batch to at least " + text(asked)));
+  if (std::min(c.evaluation.rows, c.evaluation.episodes) > i.max_batch)
+    refuse("evaluation.rows", c.evaluation.rows,
+           "do not fit into one batch of " + limit + "; use at most " + text(i.max_batch) +
+               ", or raise inference.max_batch");
+}
+
+// Workers get credits for whole rollouts, at most (lag + 1) super-batches ahead of the trainer. Rounding down to whole
+// rollouts can leave rollout - gcd(rollout, super_batch) of these samples unmade. If that is more than lag
+// super-batches, some super-batch is never filled and the run hangs.
+void check_rollouts(const RunConfig& c) {
+  const int64_t rollout = c.rollout.length * c.env.rows;
+  const int64_t super_batch = c.trainer.super_batch;
+  const int64_t lag = c.replay.max_policy_lag;
+  const std::string made = "workers make whole rollouts of " + text(rollout) + " samples (rollout.length " +
+                           text(c.rollout.length) + " x env.rows " + text(c.env.rows) +
+                           "), and replay.max_policy_lag " + text(lag) + " lets them make at most " +
+                           text((lag + 1) * super_batch) + " in advance";
+  if (c.replay.draw == "column" && super_batch < c.rollout.length)
+    refuse("trainer.super_batch", super_batch,
+           "is less than one column of a rollout, rollout.length " + text(c.rollout.length) + "; use at least " +
+               text(c.rollout.length));
+  if (rollout - std::gcd(rollout, super_batch) <= lag * super_batch) return;
+  const int64_t nearest = (super_batch + rollout - 1) / rollout * rollout;
+  const int64_t needed_lag = (rollout - std::gcd(rollout, super_batch) + super_batch - 1) / super_batch;
+  const bool in_range = nearest <= static_cast<int64_t>(highest_of("trainer.super_batch"));
+  refuse("trainer.super_batch", super_batch,
+         "could never be filled: " + made + "; use " +
+             (in_range ? "a multiple of " + text(rollout) + ", like " + text(nearest) + ", or "
+                       : "fewer env.rows, a smaller rollout.length or ") +
+             "replay.max_policy_lag of at least " + text(needed_lag));
+}
+
+}  // namespace
+
+void check_step_settings(const RunConfig& c) {
+  const RunConfig d;
+  check_verifier(c);
+  const std::string other = "model.kind \"" + c.model.kind + '"', instead = "set model.kind to \"decoder\"";
+  const auto unused = [&](const char* path, const auto& value, const auto& fallback) {
+    require_effect(path, value, fallback, false, other, instead);
+  };
+  require_effect("model.decoder", c.model.decoder, d.model.decoder, c.model.kind == kTokenTransformerKind, other,
+                 "set model.kind to \"decoder\" or \"token_transformer\"");
+  unused("model.path", c.model.path, d.model.path);
+  unused("model.lora", c.model.lora, d.model.lora);
+  unused("model.critic", c.model.critic, d.model.critic);
+  unused("model.critic_path", c.model.critic_path, d.model.critic_path);
+  unused("algorithm.bootstrap_cut_answers", c.algorithm.bootstrap_cut_answers, d.algorithm.bootstrap_cut_answers);
+  unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
+  unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
+  unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
+  require_defaults({"task", "tokenizer", "generation", "warmup", "reference"}, c, other, instead);
+}
+
+void check_step_sizes(const RunConfig& config) {
+  check_inference(config);
+  check_rollouts(config);
+}
+
+}  // namespace troupe

@@ -1,0 +1,14 @@
+#pragma once
+// Rules for runs on environments (actors/config/kind_settings.h).
+
+#include "actors/config/run_config.h"
+
+namespace troupe {
+
+// Throws ConfigError unless the settings of token runs have their defaults.
+void check_step_settings(const RunConfig& config);
+
+// Throws ConfigError when rollouts, batches of inference and super-batches do not fit each other.
+void check_step_sizes(const RunConfig& config);
+
+}  // namespace troupe
