@@ -149,7 +149,7 @@ void AlarmWatch::check_memory(const StatsSnapshot& s, Clock::time_point now) {
 
 // Compares with the best of the last minutes only: a run may become slower for good, as when its episodes grow longer.
 void AlarmWatch::check_rate(const StatsSnapshot& s, Clock::time_point now) {
-  const double rate = s.counts_answers ? s.answer_tokens_per_second : s.env_steps_per_second_60s;
+  const double rate = s.words->tokens ? s.answer_tokens_per_second : s.env_steps_per_second_60s;
   if (s.workers_up != workers_) best_rates_.clear();
   workers_ = s.workers_up;
   while (!best_rates_.empty() && now - best_rates_.front().first > kMinutes * kMinute) best_rates_.pop_front();
@@ -160,7 +160,7 @@ void AlarmWatch::check_rate(const StatsSnapshot& s, Clock::time_point now) {
   double best = 0;
   for (const auto& [at, each] : best_rates_) best = std::max(best, each);
   check("slower", rate < 0.7 * best, s.updates,
-        format_figure(rate, 0) + (s.counts_answers ? " tokens" : " environment steps") + " per second, " +
+        format_figure(rate, 0) + (s.words->tokens ? " tokens" : " environment steps") + " per second, " +
             format_figure(best, 0) + " before");
 }
 

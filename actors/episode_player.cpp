@@ -30,19 +30,6 @@ std::string environment_failed_text(uint64_t failures, const std::string& last_e
 EnvironmentFailed::EnvironmentFailed(uint64_t failures, const std::string& last_error)
     : std::runtime_error(environment_failed_text(failures, last_error)) {}
 
-std::string failed_episodes_text(uint64_t failed, uint64_t ended, const std::string& last_error) {
-  return format_count(failed) + " of " + format_counted(ended, "episode") +
-         " failed, also when played again, because the environment failed. The return leaves them out, so it may be "
-         "too good or too bad; they count as no successes. The last error: " +
-         printable(last_error, 300);
-}
-
-std::string unscored_answers_text(uint64_t unscored, uint64_t ended, const std::string& last_error) {
-  return format_count(unscored) + " of " + format_counted(ended, "answer") + (unscored == 1 ? " has" : " have") +
-         " no score from the verifier and " + (unscored == 1 ? "does" : "do") + " not count" +
-         (last_error.empty() ? "" : "; the last error: " + printable(last_error, 300));
-}
-
 Array LikelyActions::next(Policy& policy, const EnvSpec& spec, const EnvStep& step) {
   if (std::exchange(begun_, true)) recurrent_.note_step(step);
   const int64_t rows = step.rewards.dim(0);

@@ -68,10 +68,6 @@ struct EpisodeSummary {
   uint64_t failures() const { return played - episodes; }  // of the environment
 };
 
-// What the failed ones of `ended` episodes mean for a score, on one line. The other is for answers without a score.
-std::string failed_episodes_text(uint64_t failed, uint64_t ended, const std::string& last_error);
-std::string unscored_answers_text(uint64_t unscored, uint64_t ended, const std::string& last_error);
-
 class EpisodePlayer {
  public:
   // `env` has not been reset; its rows are worlds of `rows_per_world` rows (see rows_per_world() in

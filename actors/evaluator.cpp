@@ -9,6 +9,7 @@
 
 #include "actors/evaluation_actor.h"
 #include "actors/experience/answers/warmup.h"
+#include "actors/experience/kinds.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
@@ -83,10 +84,10 @@ void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_act
         "the evaluation after update " + std::to_string(result.version.number) + " failed: " + result.error;
     result.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
   }
-  const auto failed_text = is_token_run(self->state.context->config) ? unscored_answers_text : failed_episodes_text;
   if (result.failed_episodes > 0 && result.episodes > 0)
-    log_warn("evaluator", "the evaluation after update " + std::to_string(result.version.number) + ": " +
-                              failed_text(result.failed_episodes, result.ended(), result.last_error));
+    log_warn("evaluator",
+             "the evaluation after update " + std::to_string(result.version.number) + ": " +
+                 kind_of(*self->state.context).failed_text(result.failed_episodes, result.ended(), result.last_error));
   tell(self, result, asker);
 }
 

@@ -301,8 +301,7 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
   st.context = context;
   st.stats = stats;
   st.parts = PartAssembler(std::max(kind_of(*context).most_bytes_of_rollout(*context), most_bytes_of_report(config)));
-  st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic,
-                              is_token_run(config) ? SamplingWatch::Samples::answers : SamplingWatch::Samples::steps);
+  st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic, *kind_of(config).words);
   if (!context->deterministic) st.credits = CreditWatch(config.workers.credit_timeout);
   st.spec = spec_fields(*context);
   const auto watch_sampling = [self, supervisor] {

@@ -71,8 +71,8 @@ std::optional<std::string> SamplingWatch::verdict(Clock::time_point now) const {
   });
   if (hopeful) return std::nullopt;
   const std::string time = std::to_string(patience_.count()) + " ms";
-  return (samples_ == Samples::steps ? "no environment has made a step for " : "no worker has made answers for ") +
-         time + " (workers.failure_timeout_ms) because all of them fail; the last error: " + error_;
+  return std::string(nothing_sampled_) + " for " + time +
+         " (workers.failure_timeout_ms) because all of them fail; the last error: " + error_;
 }
 
 }  // namespace troupe

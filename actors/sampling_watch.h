@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "runtime/stats/experience_words.h"
+
 namespace troupe {
 
 class SamplingWatch {
@@ -24,14 +26,11 @@ class SamplingWatch {
   // A worker whose environments fail says so every second: one that is silent for longer is inside a step or a start.
   static constexpr std::chrono::seconds kSilence{5};
 
-  // What workers make.
-  enum class Samples : uint8_t { steps, answers };
-
   // `patience` 0 = never fails. `deterministic` (see RunContext): the clock of the caller stands still in a step, and a
   // worker says that its environments fail only when it has made one, so that its silence means nothing.
   explicit SamplingWatch(std::chrono::milliseconds patience, bool deterministic = false,
-                         Samples samples = Samples::steps)
-      : patience_(patience), deterministic_(deterministic), samples_(samples) {}
+                         const ExperienceWords& words = kStepWords)
+      : patience_(patience), deterministic_(deterministic), nothing_sampled_(words.nothing_sampled) {}
 
   void joined(uint64_t worker, Clock::time_point now);
   // `failed`: it ended with an error and will be started again, so the time since the last step keeps counting.
@@ -68,7 +67,7 @@ class SamplingWatch {
 
   std::chrono::milliseconds patience_;
   bool deterministic_;
-  Samples samples_;
+  const char* nothing_sampled_;
   std::map<uint64_t, Worker> workers_;
   uint64_t steps_ = 0;  // how often a worker has made steps
   std::optional<Clock::time_point> last_step_;

@@ -5,6 +5,7 @@
 
 #include "actors/config/kind_settings.h"
 #include "actors/experience/common/state_bytes.h"
+#include "actors/experience/kinds.h"
 #include "actors/run_progress.h"
 #include "algorithms/advantages/advantages.h"
 #include "runtime/base/child_memory.h"
@@ -80,7 +81,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       receivers_(config.deterministic),
       published_(start.version) {
   now_.inference_own = static_cast<uint64_t>(config.inference.count);
-  now_.counts_answers = is_token_run(config);
+  now_.words = kind_of(config).words;
   now_.lag_cap = static_cast<uint64_t>(config.replay.max_policy_lag);
   now_.updates = start.version.number;
   now_.env_steps = start.env_steps;
@@ -321,7 +322,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
   env_rate_.add(now, s.env_steps);
   update_rate_.add(now, s.updates);
   fill_progress(s, now);
-  if (now_.counts_answers) fill_tokens(s, now);
+  if (now_.words->tokens) fill_tokens(s, now);
   fill_inference(s);
   fill_workers(s, now);
   if (!config_.deterministic) {

@@ -7,6 +7,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/experience/kinds.h"
 #include "actors/run_actors.h"
 #include "actors/supervisor_children.h"
 #include "runtime/base/log.h"
@@ -97,7 +98,7 @@ void fail(SupervisorSelf self, const std::string& error) {
 void end_sampling(SupervisorSelf self, const std::string& error) {
   auto& st = self->state;
   if (st.phase != Phase::running || !st.outcome.error.empty()) return;
-  st.outcome.reason = st.context->tokens ? "answers fail" : "environments fail";
+  st.outcome.reason = kind_of(*st.context).words->failed_run;
   if (st.context->deterministic) return fail(self, error);
   log_info("supervisor", error);  // only info: the command prints it when the run has ended
   st.outcome.error = error;

@@ -4,12 +4,14 @@
 
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_sampler.h"
+#include "actors/experience/answers/answer_words.h"
 #include "actors/experience/answers/generation_server.h"
 #include "actors/experience/answers/python_scorer.h"
 #include "actors/experience/answers/task_scorer.h"
 #include "actors/experience/grid/grid_checks.h"
 #include "actors/experience/grid/policy_server.h"
 #include "actors/experience/grid/step_sampler.h"
+#include "actors/experience/grid/step_words.h"
 
 namespace troupe {
 
@@ -48,10 +50,28 @@ constexpr AnswerFunctions kAnswerFunctions{count_answers, count_answers_of, with
 
 // In the order of Experience.
 constexpr ExperienceKind kKinds[] = {
-    {"steps of environments", grid_misfit, most_bytes_of_grid, most_bytes_of_step_request, most_bytes_of_step_reply,
-     make_step_sampler, make_no_scorers, make_server<PolicyServer>, nullptr},
-    {"answers", answers_misfit, most_bytes_of_answers, most_bytes_of_answer_request, most_bytes_of_answer_reply,
-     make_answer_sampler, make_answer_scorers, make_server<GenerationServer>, &kAnswerFunctions},
+    {.name = "steps of environments",
+     .words = &kStepWords,
+     .failed_text = failed_episodes_text,
+     .misfit = grid_misfit,
+     .most_bytes_of_rollout = most_bytes_of_grid,
+     .most_bytes_of_request = most_bytes_of_step_request,
+     .most_bytes_of_reply = most_bytes_of_step_reply,
+     .make_sampler = make_step_sampler,
+     .make_scorers = make_no_scorers,
+     .make_server = make_server<PolicyServer>,
+     .answers = nullptr},
+    {.name = "answers",
+     .words = &kAnswerWords,
+     .failed_text = unscored_answers_text,
+     .misfit = answers_misfit,
+     .most_bytes_of_rollout = most_bytes_of_answers,
+     .most_bytes_of_request = most_bytes_of_answer_request,
+     .most_bytes_of_reply = most_bytes_of_answer_reply,
+     .make_sampler = make_answer_sampler,
+     .make_scorers = make_answer_scorers,
+     .make_server = make_server<GenerationServer>,
+     .answers = &kAnswerFunctions},
 };
 
 }  // namespace

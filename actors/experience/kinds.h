@@ -14,6 +14,7 @@
 #include "actors/experience/common/server.h"
 #include "models/experience/rollout_units.h"
 #include "runtime/base/version.h"
+#include "runtime/stats/experience_words.h"
 
 namespace troupe {
 
@@ -28,6 +29,9 @@ struct AnswerFunctions {
 // The functions of a kind. Those that take a rollout take one of this kind.
 struct ExperienceKind {
   const char* name;  // of what a rollout holds, in messages
+  const ExperienceWords* words;
+  // What those episodes of an evaluation mean that failed, of those that have ended.
+  std::string (*failed_text)(uint64_t failed, uint64_t ended, const std::string& last_error);
   Misfit (*misfit)(const RunSpec& run, const Rollout& rollout);
   // Bytes on the wire that no rollout, and no request and reply of a worker, exceeds.
   size_t (*most_bytes_of_rollout)(const RunSpec& run);

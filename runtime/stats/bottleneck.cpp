@@ -81,7 +81,7 @@ Bottleneck missing_processes(const StatsSnapshot& s) {
     return {"waiting for workers and inference", "neither is connected", "", kWorkersLimit};
   if (starting && !waits_for_process)
     return {
-        s.counts_answers ? "starting workers" : "starting environments",
+        s.words->starting,
         format_counted(s.workers_starting, "worker") + (s.workers_starting == 1 ? " is" : " are") + " not ready yet",
         "", kWorkersLimit};
   if (s.workers_up == 0 && !starting)
@@ -117,10 +117,10 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   const uint64_t batches = r.batches_full + r.batches_timeout + r.batches_all_waiting;
   if (b.workers >= kBusy && b.workers >= b.inference) {
     const bool steps = b.stepping > 0.5 * b.workers;
-    const std::string work = s.counts_answers ? "scoring answers" : "environment steps";
+    const std::string work = s.words->work;
     return {steps ? work : "workers",
             busy_text("workers are", b.workers) +
-                (steps ? ", " + format_percent(b.stepping) + (s.counts_answers ? " in scores" : " in steps") : ""),
+                (steps ? ", " + format_percent(b.stepping) + " in " + s.words->in_work : ""),
             b.machine > kSaturated ? "more machines, or fewer threads" : "more workers", kWorkersLimit};
   }
   if (b.inference >= kBusy)
@@ -205,8 +205,7 @@ Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.training_ended || s.warmup) return {};
   if (Bottleneck held = open_evaluations(s); !held.what.empty()) return held;
   if (Bottleneck held = open_checkpoints(s); !held.what.empty()) return held;
-  if (environments_fail(s))
-    return {s.counts_answers ? "workers fail" : "environments fail", failures_text(s), "", kWorkersLimit};
+  if (environments_fail(s)) return {std::string(s.words->failing) + " fail", failures_text(s), "", kWorkersLimit};
   if (Bottleneck missing = missing_processes(s); !missing.what.empty()) return missing;
   if (s.env_steps == 0 && s.updates == 0) return {"not known yet", "the first rollouts are not complete", "", ""};
   if (nothing_comes(s) && s.updates > 0 && !trains(s))

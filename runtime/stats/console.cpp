@@ -76,7 +76,7 @@ std::string head_line(const std::string& run, const StatsSnapshot& s, size_t wid
 }
 
 std::string steps_line(const StatsSnapshot& s) {
-  if (s.counts_answers)
+  if (s.words->tokens)
     return "  answers    " + format_short(s.env_steps) + "  " + rate(s.env_steps_per_second) + "/s  tokens " +
            rate(s.answer_tokens_per_second) + "/s, trained " + rate(s.trained_tokens_per_second) + "/s";
   return "  steps      " + format_short(s.env_steps) + " env steps  " + rate(s.env_steps_per_second) +
@@ -96,8 +96,7 @@ std::string times(uint64_t count) { return format_short(count) + (count == 1 ? "
 // Empty unless something failed.
 std::string failures_line(const StatsSnapshot& s) {
   std::string text;
-  if (const uint64_t failures = env_failures_of(s))
-    text = (s.counts_answers ? "workers failed " : "environments failed ") + times(failures);
+  if (const uint64_t failures = env_failures_of(s)) text = std::string(s.words->failing) + " failed " + times(failures);
   if (s.ledger.lost_in_crash > 0)
     text += (text.empty() ? "" : ", ") + format_short_counted(s.ledger.lost_in_crash, "sample") + " lost";
   return text.empty() ? "" : "  failures   " + text;
@@ -110,7 +109,7 @@ std::string inference_line(const StatsSnapshot& s) {
 
 // Empty in a token run, whose inference actors compute whatever is in progress.
 std::string batches_line(const StatsSnapshot& s) {
-  if (s.counts_answers) return "";
+  if (s.words->tokens) return "";
   const uint64_t batches = s.batches_full + s.batches_timeout + s.batches_all_waiting;
   return "  batches    started full " + share(s.batches_full, batches) + ", at timeout " +
          share(s.batches_timeout, batches) + ", all workers waiting " + share(s.batches_all_waiting, batches);
@@ -133,12 +132,11 @@ std::string weights_line(const StatsSnapshot& s) {
 }
 
 std::string return_line(const StatsSnapshot& s) {
-  if (s.counts_answers) {
-    if (!std::isfinite(s.return_mean)) return "  reward     no answer is complete yet";
+  if (!std::isfinite(s.return_mean))
+    return std::string("  ") + s.words->episode_return + "     no " + s.words->ended + " is complete yet";
+  if (s.words->tokens)
     return "  reward     " + format_figure(s.return_mean, 3) + "  right " + format_percent(s.success_rate) +
            "  length " + format_figure(s.length_mean, 1) + "  cut off " + format_percent(s.cut_fraction);
-  }
-  if (!std::isfinite(s.return_mean)) return "  return     no episode is complete yet";
   return "  return     " + return_figure(s.return_mean, s.return_mean) + " +- " +
          return_figure(s.return_std, s.return_mean) + "  length " + format_figure(s.length_mean, 0) + "  success " +
          format_percent(s.success_rate);
@@ -152,14 +150,14 @@ std::string learning_line(const StatsSnapshot& s) {
 std::string evaluation_line(const StatsSnapshot& s) {
   if (!s.evaluation) return "";
   const EvaluationResult& e = *s.evaluation;
-  if (s.counts_answers)
-    return "  evaluation at update " + format_short(e.updates) + ": pass@1 " + format_percent(e.success_rate) + " of " +
-           format_short_counted(e.episodes, "prompt") +
-           (e.failed_episodes > 0 ? ", " + format_short(e.failed_episodes) + " without a score" : "");
-  return "  evaluation at update " + format_short(e.updates) + ": return " +
-         return_figure(e.return_mean, e.return_mean) + " +- " + return_figure(e.return_std, e.return_mean) +
-         ", success " + format_percent(e.success_rate) +
-         (e.failed_episodes > 0 ? ", " + format_short(e.failed_episodes) + " failed" : "");
+  const ExperienceWords& words = *s.words;
+  const std::string success = std::string(words.evaluation_success) + ' ' + format_percent(e.success_rate);
+  return "  evaluation at update " + format_short(e.updates) + ": " +
+         (words.success_key != nullptr
+              ? success + " of " + format_short_counted(e.episodes, words.episode)
+              : std::string(words.episode_return) + ' ' + return_figure(e.return_mean, e.return_mean) + " +- " +
+                    return_figure(e.return_std, e.return_mean) + ", " + success) +
+         (e.failed_episodes > 0 ? ", " + format_short(e.failed_episodes) + ' ' + words.failed : "");
 }
 
 // Empty unless the newest evaluation failed.
@@ -175,7 +173,7 @@ std::string evaluating_line(const StatsSnapshot& s) {
   if (!s.evaluating) return "";
   const EvaluationUnderWay& e = *s.evaluating;
   return "  evaluating the policy after update " + format_short(e.updates) + ": " + format_short(e.episodes) + " of " +
-         format_short_counted(e.of, s.counts_answers ? "prompt" : "episode") + ", " + format_seconds(e.seconds) +
+         format_short_counted(e.of, s.words->episode) + ", " + format_seconds(e.seconds) +
          (e.waiting > 0 ? ", " + format_short(e.waiting) + " more to do" : "");
 }
 
@@ -254,10 +252,10 @@ LineItem counted(int rank, int narrow, const std::string& name, uint64_t count) 
 std::vector<LineItem> line_items(const StatsSnapshot& s) {
   const auto same = [](int rank, int narrow, const std::string& text) { return LineItem{rank, narrow, text, text}; };
   const auto steps = [&](auto format) {
-    return (s.counts_answers ? "answers " : "steps ") + format(s.env_steps) + " (" +
-           rate(s.env_steps_per_second, format) + "/s)";
+    return std::string(s.words->steps) + ' ' + format(s.env_steps) + " (" + rate(s.env_steps_per_second, format) +
+           "/s)";
   };
-  const std::string return_name = s.counts_answers ? "reward " : "return ";
+  const std::string return_name = std::string(s.words->episode_return) + ' ';
   const std::string updates_rate = "(" + format_figure(s.updates_per_second, 1) + "/s)";
   const std::string lag = "lag p95 ", cap = " cap ";
   std::vector<LineItem> items = {{0, 1, format_seconds(s.elapsed_seconds), compact_seconds(s.elapsed_seconds)},
@@ -268,11 +266,10 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
                                  {0, 2, return_name + return_figure(s.return_mean, s.return_mean),
                                   return_name + format_compact_figure(s.return_mean)}};
   if (std::isfinite(s.success_rate))
-    items.push_back(same(5, 9, (s.counts_answers ? "right " : "success ") + format_percent(s.success_rate)));
-  if (s.counts_answers) items.push_back(same(3, 10, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
+    items.push_back(same(5, 9, std::string(s.words->success) + ' ' + format_percent(s.success_rate)));
+  if (s.words->tokens) items.push_back(same(3, 10, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
   items.push_back(same(7, 15, "KL " + small_figure(learner_metric(s, "kl"))));
-  if (const uint64_t failures = env_failures_of(s))
-    items.push_back(counted(1, 4, s.counts_answers ? "worker failures" : "env failures", failures));
+  if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, 4, s.words->failures, failures));
   if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, 11, "lost", s.ledger.lost_in_crash));
   if (const std::string what = find_bottleneck(s).what; !what.empty())
     items.push_back(same(0, 8, "bottleneck: " + what));

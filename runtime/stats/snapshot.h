@@ -9,6 +9,7 @@
 #include <string>
 
 #include "runtime/stats/alarms.h"
+#include "runtime/stats/experience_words.h"
 #include "runtime/stats/ledger.h"
 
 namespace troupe {
@@ -91,6 +92,8 @@ struct RecentFigures {
 };
 
 struct StatsSnapshot {
+  const ExperienceWords* words = &kStepWords;  // what its figures are called; not in the JSON
+
   double elapsed_seconds = 0;  // over all starts of the run
   double progress = kUnknown;  // 0..1 of the first stop criterion to be met; 0 without one
   double eta_seconds = kUnknown;
@@ -116,7 +119,6 @@ struct StatsSnapshot {
   uint64_t uncounted_at_most = 0;  // samples that crashed workers may have made beyond those in the ledger
 
   // Token runs, of this start.
-  bool counts_answers = false;                  // a sample and an environment step are an answer; not in the JSON
   double answer_tokens_per_second = kUnknown;   // of answers that arrived at replay, over the last 10 s
   double trained_tokens_per_second = kUnknown;  // of answers that updates have used
   double cut_fraction = kUnknown;               // of the answers, those that reached the largest number of tokens

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "actors/experience/answers/answer_words.h"
 #include "actors/experience/common/state_bytes.h"
 #include "tests/support/test.h"
 
@@ -246,7 +247,7 @@ TEST_CASE("alarm_watch: a run that stays slower warns for ten minutes, and one t
 TEST_CASE("alarm_watch: a token run is slower if it makes fewer tokens, not if answers grow longer") {
   const auto tokens = [](double rate) {
     return reports(300, [&](StatsSnapshot& s, int i) {
-      s.counts_answers = true;
+      s.words = &kAnswerWords;
       s.answer_tokens_per_second = i > 200 ? rate : 1000;
       if (i > 200) s.env_steps_per_second_60s = 100;
     });

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "actors/config/run_config.h"
+#include "actors/experience/grid/step_words.h"
 #include "envs/batched.h"
 #include "envs/make/make_env.h"
 #include "tests/support/first_action.h"

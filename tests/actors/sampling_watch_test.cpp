@@ -1,5 +1,6 @@
 #include "actors/sampling_watch.h"
 
+#include "actors/experience/answers/answer_words.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -182,7 +183,7 @@ TEST_CASE("sampling_watch: in a deterministic run silence does not count as a st
 
 TEST_CASE("sampling_watch: of a run of answers it does not say that environments fail") {
   Driven run;
-  run.watch = SamplingWatch(60s, /*deterministic=*/false, SamplingWatch::Samples::answers);
+  run.watch = SamplingWatch(60s, /*deterministic=*/false, kAnswerWords);
   run.watch.joined(0, run.now);
   run.fail_for({0}, 60s);
   CHECK(run.watch.verdict(run.now) ==

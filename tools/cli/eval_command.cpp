@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/experience/common/request_retry.h"
+#include "actors/experience/kinds.h"
 #include "runtime/base/output.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
@@ -34,7 +35,7 @@ struct Played {
 // What it plays: episodes, or the prompts of a token run.
 std::string how_many(const TrainedRun& run, const EpisodeSummary& so_far, int64_t episodes) {
   return format_count(so_far.ended()) + " of " +
-         format_counted(static_cast<uint64_t>(episodes), run.context->tokens ? "prompt" : "episode");
+         format_counted(static_cast<uint64_t>(episodes), kind_of(*run.context).words->episode);
 }
 
 // With the run's own seed and number of episodes, these are the same episodes as in the run's evaluations. A signal
@@ -73,19 +74,21 @@ Played play_episodes(const TrainedRun& run, int64_t episodes, uint64_t seed, std
 
 void print_text(const std::string& folder, const TrainedRun& run, const EpisodeSummary& s) {
   const auto number = [](double x) { return format_number(x, 2); };
-  const bool answers = is_token_run(run.context->config);
+  const auto row = [](std::string name) {
+    name.resize(9, ' ');
+    return name;
+  };
+  const ExperienceWords& words = *kind_of(*run.context).words;
   std::cout << printable(folder, std::string::npos) << ": " << run.context->spec.id << " after "
-            << format_counted(run.version.number, "update") << ", "
-            << format_counted(run.env_steps, answers ? "answer" : "environment step") << '\n'
-            << (answers ? "prompts  " : "episodes ") << format_count(s.episodes) << '\n';
+            << format_counted(run.version.number, "update") << ", " << format_counted(run.env_steps, words.step) << '\n'
+            << row(std::string(words.episode) + 's') << format_count(s.episodes) << '\n';
   if (s.failed > 0)
-    std::cout << (answers ? "no score " : "failed   ")
-              << format_counted(s.failed, answers ? "further answer" : "further episode") << '\n';
-  std::cout << (answers ? "reward   " : "return   ") << number(s.return_mean) << " +- " << number(s.return_std)
-            << ", from " << number(s.return_min) << " to " << number(s.return_max) << '\n'
-            << "length   " << number(s.length_mean) << (answers ? " tokens\n" : "\n");
+    std::cout << row(words.failed_row) << format_counted(s.failed, std::string("further ") + words.ended) << '\n';
+  std::cout << row(words.episode_return) << number(s.return_mean) << " +- " << number(s.return_std) << ", from "
+            << number(s.return_min) << " to " << number(s.return_max) << '\n'
+            << row("length") << number(s.length_mean) << (words.tokens ? " tokens\n" : "\n");
   if (run.context->spec.reports_success)
-    std::cout << (answers ? "pass@1   " : "success  ") << number(100 * s.success_rate) << " %\n";
+    std::cout << row(words.evaluation_success) << number(100 * s.success_rate) << " %\n";
 }
 
 }  // namespace
@@ -102,8 +105,7 @@ int run_eval(const EvalOptions& options) try {
   signals.end();
   const EpisodeSummary& s = played.summary;
   if (!played.error.empty()) print_error("troupe: " + played.error);
-  if (s.failed > 0)
-    warn((is_token_run(config) ? unscored_answers_text : failed_episodes_text)(s.failed, s.ended(), s.last_error));
+  if (s.failed > 0) warn(kind_of(config).failed_text(s.failed, s.ended(), s.last_error));
   if (!options.json) {
     if (played.error.empty() || s.ended() > 0) print_text(options.run_dir, run, s);
     return played.code;

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/experience/kinds.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/text_format.h"
@@ -93,8 +94,8 @@ std::string finished_line(const RunFolder& folder, const RunConfig& config, cons
   if (updates_reached) add("stop.updates", by_updates, updates);
   if (steps_reached) add("stop.env_steps", by_steps, start.env_steps);
   return folder.path() + ": this run has reached " + reached + " (" + format_counted(updates, "update") + ", " +
-         format_counted(start.env_steps, is_token_run(config) ? "answer" : "environment step") +
-         "); to train further, raise the limit, like" + raised;
+         format_counted(start.env_steps, kind_of(config).words->step) + "); to train further, raise the limit, like" +
+         raised;
 }
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/experience/kinds.h"
 #include "actors/run_progress.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
@@ -32,12 +33,12 @@ double seconds_since(std::chrono::steady_clock::time_point moment) {
 }
 
 // The evaluation as JSON, in which nlohmann writes NaN and infinities as null.
-OrderedJson evaluation_of(const Evaluation& e, bool answers) {
+OrderedJson evaluation_of(const Evaluation& e, const ExperienceWords& words) {
   OrderedJson result{{"episodes", e.episodes},         {"failed_episodes", e.failed_episodes},
                      {"return_mean", e.return_mean},   {"return_std", e.return_std},
                      {"success_rate", e.success_rate}, {"length_mean", e.length_mean},
                      {"updates", e.version.number}};
-  if (answers) result["pass_at_1"] = e.success_rate;
+  if (words.success_key != nullptr) result[words.success_key] = e.success_rate;
   if (!e.error.empty()) result["error"] = e.error;
   return result;
 }
@@ -50,19 +51,20 @@ std::string success_text(double rate) {
   return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
 }
 
-std::string evaluation_text(const Evaluation& e, bool answers) {
-  if (answers)
-    return "evaluation: pass@1 " + format_number(e.success_rate, 3) + " over " + format_counted(e.episodes, "prompt") +
-           (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + " that got no score" : "");
-  return "evaluation: return " + format_number(e.return_mean, 2) + " +- " + format_number(e.return_std, 2) +
-         success_text(e.success_rate) + " over " + format_counted(e.episodes, "episode") +
-         (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + " that failed" : "");
+std::string evaluation_text(const Evaluation& e, const ExperienceWords& words) {
+  const bool rate = words.success_key != nullptr;
+  return std::string("evaluation: ") +
+         (rate ? std::string(words.evaluation_success) + ' ' + format_number(e.success_rate, 3)
+               : std::string(words.episode_return) + ' ' + format_number(e.return_mean, 2) + " +- " +
+                     format_number(e.return_std, 2) + success_text(e.success_rate)) +
+         " over " + format_counted(e.episodes, words.episode) +
+         (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + ' ' + words.that_failed : "");
 }
 
-std::string failures_text(const StatsSnapshot& last, bool of_workers) {
+std::string failures_text(const StatsSnapshot& last, const ExperienceWords& words) {
   const uint64_t failures = env_failures_of(last);
-  return (of_workers ? "workers failed " : "environments failed ") + format_count(failures) +
-         (failures == 1 ? " time" : " times") + (last.last_error.empty() ? "" : ", the last error: " + last.last_error);
+  return std::string(words.failing) + " failed " + format_count(failures) + (failures == 1 ? " time" : " times") +
+         (last.last_error.empty() ? "" : ", the last error: " + last.last_error);
 }
 
 // How a run ended, in one word or the name of a setting.
@@ -289,7 +291,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   summary["updates"] = outcome.version.number;
   const std::optional<Evaluation>& evaluation = outcome.evaluation ? outcome.evaluation : newest_;
   const std::string& before = start_.totals.evaluation;  // of an earlier start
-  summary["eval"] = evaluation ? evaluation_of(*evaluation, is_token_run(config_))
+  summary["eval"] = evaluation ? evaluation_of(*evaluation, *kind_of(config_).words)
                                : OrderedJson::parse(before.empty() ? "null" : before, nullptr, false);
   const FailedEvaluations& failed = last_.failed_evaluations;
   summary["failed_evaluations"] = OrderedJson::parse(to_json(failed.or_earlier(start_.totals.failed_evaluations)));
@@ -339,27 +341,24 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
   const double after_training = training_ended_ ? seconds_since(ended_) : 0;
   if (!keep_summary) attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, after_training)); });
   begin_closing_lines();
-  close_with(reason_of(outcome) + " after " +
-             format_counted(last_.env_steps, is_token_run(config_) ? "answer" : "environment step") + ", " +
+  const ExperienceWords& words = *kind_of(config_).words;
+  close_with(reason_of(outcome) + " after " + format_counted(last_.env_steps, words.step) + ", " +
              format_counted(outcome.version.number, "update") + ", " +
              format_seconds(start_.totals.elapsed_seconds + wall_seconds - after_training));
   // The command prints the error that ended the run.
-  if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_, is_token_run(config_)));
+  if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_, words));
   if (last_.uncounted_at_most > 0)
-    close_with("uncounted: at most " +
-               format_counted(last_.uncounted_at_most, is_token_run(config_) ? "answer" : "sample") +
+    close_with("uncounted: at most " + format_counted(last_.uncounted_at_most, words.sample) +
                " that killed workers made");
-  if (outcome.evaluation && outcome.evaluation->error.empty())
-    close_with(evaluation_text(*outcome.evaluation, is_token_run(config_)));
+  if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation, words));
   if (!outcome.evaluation && newest_)
-    close_with("after " + format_counted(newest_->version.number, "update") + ": " +
-               evaluation_text(*newest_, is_token_run(config_)));
+    close_with("after " + format_counted(newest_->version.number, "update") + ": " + evaluation_text(*newest_, words));
   if (!outcome.evaluation && outcome.error.empty() && outcome.reason != kInterrupted)
     close_with("evaluation: stopped before its end, so there is no result; the same command starts it again");
   if (!folder_.ranking().empty()) {
     const CheckpointScore& best = folder_.ranking().front();
-    close_with("best checkpoint: after " + format_counted(best.updates, "update") +
-               (is_token_run(config_) ? ", reward " : ", return ") + format_number(best.return_mean, 2));
+    close_with("best checkpoint: after " + format_counted(best.updates, "update") + ", " + words.episode_return + ' ' +
+               format_number(best.return_mean, 2));
   }
   print_line("Run folder: " + folder_.path(), console_);
   return refused;

@@ -8,6 +8,7 @@
 
 #include "actors/config/config.h"
 #include "actors/evaluator.h"
+#include "actors/experience/kinds.h"
 #include "models/learning/environment_rules.h"
 #include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
@@ -129,9 +130,8 @@ bool tell_resumed(const RunFolder& folder, const RunConfig& config, const Replay
   const std::string resuming = "resuming at update " + std::to_string(start.version.number);
   log_info("train", finished.empty() ? resuming : finished);
   const bool warms_up = !start.warmup.complete && start.warmup.step > 0;
-  const std::string made = warms_up
-                               ? "in the warm-up after step " + format_count(start.warmup.step)
-                               : format_counted(start.env_steps, is_token_run(config) ? "answer" : "environment step");
+  const std::string made = warms_up ? "in the warm-up after step " + format_count(start.warmup.step)
+                                    : format_counted(start.env_steps, kind_of(config).words->step);
   print_line(finished.empty() ? resuming + ", " + made : finished);
   tell_changed(
       finished.empty() ? kChanged : "settings changed in config.json, but nothing was trained or evaluated with them",

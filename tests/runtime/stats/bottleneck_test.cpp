@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/experience/answers/answer_words.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -190,7 +191,7 @@ TEST_CASE("bottleneck: workers that start their environments are not waited for 
   CHECK(find_bottleneck(s).limit == "workers");
   s.workers_starting = 2;
   CHECK(text_of(find_bottleneck(s)) == "starting environments: 2 workers are not ready yet");
-  s.counts_answers = true;
+  s.words = &kAnswerWords;
   CHECK(text_of(find_bottleneck(s)) == "starting workers: 2 workers are not ready yet");
   s.inference_up = s.inference_own = 0;
   CHECK(text_of(find_bottleneck(s)) == "waiting for an inference process: none is connected");
@@ -206,7 +207,7 @@ TEST_CASE("bottleneck: environments that fail, if nothing is sampled and the tra
   fresh.last_error = "row 0: no such map";
   CHECK(text_of(find_bottleneck(fresh)) ==
         "environments fail: 1,200 failures in the last minute, the last: row 0: no such map");
-  fresh.counts_answers = true;
+  fresh.words = &kAnswerWords;
   CHECK(find_bottleneck(fresh).what == "workers fail");
   const auto verdict = [](uint64_t failures, uint64_t left_out, double updates_per_second, double steps = 0) {
     return text_with([&](StatsSnapshot& s) {

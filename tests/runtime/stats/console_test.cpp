@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "actors/experience/answers/answer_words.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/bottleneck.h"
 #include "tests/support/test.h"
@@ -98,7 +99,7 @@ TEST_CASE("console: an evaluation, failures and receivers that are behind are sh
   const auto ones = console_block("demo", s, 80);
   CHECK(std::ranges::count(ones, "  failures   environments failed 3 times, 1 sample lost") == 1);
   CHECK(std::ranges::count(ones, "  training   1 update (12.3/s)  reuse 1.0  waits 3 %") == 1);
-  s.counts_answers = true;
+  s.words = &kAnswerWords;
   CHECK(std::ranges::count(console_block("demo", s, 80), "  failures   workers failed 3 times, 1 sample lost") == 1);
   CHECK(std::ranges::count(ones, "  evaluating the policy after update 1: 0 of 1 episode, 0:02") == 1);
 }
@@ -366,7 +367,7 @@ TEST_CASE("console: after the end of training neither a bottleneck nor an ETA is
 
 TEST_CASE("console: a token run counts answers and tokens") {
   StatsSnapshot s = running();
-  s.counts_answers = true;
+  s.words = &kAnswerWords;
   s.ledger.lost_in_crash = 0;
   s.answer_tokens_per_second = 20480;
   s.trained_tokens_per_second = 19000;

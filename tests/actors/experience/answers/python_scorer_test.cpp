@@ -5,6 +5,7 @@
 #include <array>
 
 #include "actors/evaluation_player.h"
+#include "actors/experience/answers/answer_words.h"
 #include "actors/experience/common/request_retry.h"
 #include "runtime/base/rng.h"
 #include "tests/support/config_error.h"
