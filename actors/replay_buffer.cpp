@@ -186,14 +186,6 @@ void on_stop(ReplaySelf self) {
   await_workers(self);
 }
 
-// As the config says; in a token run, the groups of answers.
-ReplayConfig replay_config(const RunContext& context) {
-  ReplayConfig config = context.config.replay;
-  if (is_token_run(context.config)) config.draw = "group";
-  config.late = waits_for_late(context.config) ? "wait" : "drop";
-  return config;
-}
-
 void note_delivery(uint64_t worker, bool was_overdue) {
   if (was_overdue) log_info("replay", "worker " + std::to_string(worker) + " makes steps again");
 }
@@ -292,8 +284,7 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
   guard(self);
   auto& st = self->state;
   const RunConfig& config = context->config;
-  st.store.emplace(replay_config(*context), static_cast<uint64_t>(config.trainer.super_batch), start.version,
-                   config.seed, start.ledger, start.env_steps, start.uncounted);
+  st.store.emplace(replay_rules(config), start.version, config.seed, start.ledger, start.env_steps, start.uncounted);
   // Not in a deterministic run: if its stop.env_steps is raised at a resume, it must have granted the same credits as a
   // run that had the higher limit from the start.
   if (!context->deterministic && config.stop.env_steps > 0)

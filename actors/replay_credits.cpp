@@ -88,28 +88,28 @@ void ReplayStore::stop_at(uint64_t env_steps, uint64_t steps_per_sample) {
 }
 
 uint64_t ReplayStore::room() const {
-  return std::min(capacity_, (2 + version_.number / kUpdatesPerSuperBatch) * super_batch_);
+  return std::min(rules_.capacity, (2 + version_.number / kUpdatesPerSuperBatch) * rules_.super_batch);
 }
 
-uint64_t ReplayStore::planned_uses() const { return std::min(static_cast<uint64_t>(config_.max_reuse), kPlannedUses); }
+uint64_t ReplayStore::planned_uses() const { return std::min(rules_.max_reuse, kPlannedUses); }
 
 bool ReplayStore::may_grant(uint64_t samples) const {
   const std::optional<uint64_t> served = applied_number();
   if (!served || last_batch_out_) return false;
   const uint64_t promised = promised_;
   const uint64_t queued = units_.samples() + promised;
-  if (queued >= super_batch_ && env_steps_ + promised * steps_per_sample_ >= last_env_step_) return false;
+  if (queued >= rules_.super_batch && env_steps_ + promised * steps_per_sample_ >= last_env_step_) return false;
   const bool fits = queued + samples <= room();
-  if (config_.mode == "reuse") return fits || queued < super_batch_ || renewal_uses_ >= samples * planned_uses();
-  const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
-  const uint64_t last_use = version_.number + (queued + samples - 1) / super_batch_;
+  if (rules_.reuse) return fits || queued < rules_.super_batch || renewal_uses_ >= samples * planned_uses();
+  const auto bound = rules_.max_policy_lag;
+  const uint64_t last_use = version_.number + (queued + samples - 1) / rules_.super_batch;
   if (fits && last_use <= *served + bound) return true;
   // Failed rows make fewer samples than their credits promised, and rollouts may not fill super-batches exactly. If a
   // super-batch lacks only these samples, grant more: the trainer would wait forever. What is left of such a rollout
   // may be dropped. Where nothing should be, the newest weights are awaited first: then the rule above may grant one.
-  if (config_.late == "wait" && *served < version_.number) return false;
-  const uint64_t first_use = version_.number + queued / super_batch_;
-  return promised == 0 && units_.samples() < super_batch_ && first_use <= *served + bound;
+  if (rules_.waits_for_late && *served < version_.number) return false;
+  const uint64_t first_use = version_.number + queued / rules_.super_batch;
+  return promised == 0 && units_.samples() < rules_.super_batch && first_use <= *served + bound;
 }
 
 // The worker that may get the next credit: round robin, starting after the one that got the last.
@@ -127,7 +127,7 @@ std::vector<CreditGrant> ReplayStore::grant() {
   std::map<uint64_t, uint32_t> granted;
   for (auto next = next_in_turn(); next != workers_.end(); next = next_in_turn()) {
     auto& [id, worker] = *next;
-    const uint64_t due = *applied_number() + static_cast<uint64_t>(config_.max_policy_lag);
+    const uint64_t due = *applied_number() + rules_.max_policy_lag;
     worker.dues.insert(due);
     dues_[due] += worker.samples_per_rollout;
     ++credits_;
@@ -155,7 +155,7 @@ void ReplayStore::take_credit(uint64_t id, Worker& worker, const Rollout& rollou
   --credits_;
   promised_ -= worker.samples_per_rollout;
   may_get_credits_.insert(id);
-  const auto later = worker.dues.upper_bound(rollout.oldest + static_cast<uint64_t>(config_.max_policy_lag));
+  const auto later = worker.dues.upper_bound(rollout.oldest + rules_.max_policy_lag);
   const auto taken = later == worker.dues.begin() ? later : std::prev(later);
   forget(dues_, *taken, worker.samples_per_rollout);
   worker.dues.erase(taken);

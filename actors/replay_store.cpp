@@ -4,7 +4,6 @@
 #include <set>
 #include <unordered_map>
 
-#include "actors/config/replay_capacity.h"
 #include "actors/experience/kinds.h"
 #include "runtime/base/errors.h"
 #include "runtime/stats/snapshot.h"
@@ -28,15 +27,12 @@ void add_answers(const UnitPlace& unit, uint64_t& answers, uint64_t& tokens) {
 
 }  // namespace
 
-ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed,
-                         Ledger ledger, uint64_t env_steps, uint64_t uncounted)
-    : config_(config),
-      unit_(unit_kind(config.draw)),
-      super_batch_(super_batch),
-      capacity_(replay_capacity(config, super_batch)),
+ReplayStore::ReplayStore(const ReplayRules& rules, PolicyVersion first, uint64_t seed, Ledger ledger,
+                         uint64_t env_steps, uint64_t uncounted)
+    : rules_(rules),
       version_(first),
       rng_(derive_key(seed, "replay", first.epoch)),
-      units_(config.late == "wait"),
+      units_(rules.waits_for_late),
       ledger_(ledger),
       env_steps_(env_steps),
       uncounted_(uncounted) {
@@ -44,7 +40,7 @@ ReplayStore::ReplayStore(const ReplayConfig& config, uint64_t super_batch, Polic
   ledger_.lost_in_crash += ledger_.waiting;
   ledger_.waiting = 0;
   trained_before_ = ledger_.trained;
-  TROUPE_CHECK(super_batch_ > 0 && capacity_ >= super_batch_, super_batch_, capacity_);
+  TROUPE_CHECK(rules_.super_batch > 0 && rules_.capacity >= rules_.super_batch, rules_.super_batch, rules_.capacity);
 }
 
 void ReplayStore::count(uint64_t samples, uint64_t env_steps, const Episodes& episodes) {
@@ -79,14 +75,14 @@ bool ReplayStore::push(RolloutPtr rollout) {
   ledger_.unscored += rollout->unscored;
   ledger_.verifier_failed += rollout->verifier_failed;
   if (rollout->samples == 0) return true;
-  const bool may_filter = config_.filter_groups && filtered_in_a_row_ < kMostFiltered * super_batch_;
+  const bool may_filter = rules_.filter_groups && filtered_in_a_row_ < kMostFiltered * rules_.super_batch;
   if (may_filter && answers != nullptr && answers->without_spread(*rollout)) {
     ledger_.filtered += rollout->samples;
     filtered_in_a_row_ += rollout->samples;
     return true;
   }
-  if (config_.mode == "reuse") evict_for(rollout->samples);
-  if (units_.samples() + rollout->samples > capacity_ && units_.samples() >= super_batch_) {
+  if (rules_.reuse) evict_for(rollout->samples);
+  if (units_.samples() + rollout->samples > rules_.capacity && units_.samples() >= rules_.super_batch) {
     ledger_.dropped_full += rollout->samples;
     return false;
   }
@@ -98,20 +94,20 @@ void ReplayStore::store(const RolloutPtr& rollout) {
   ledger_.waiting += rollout->samples;
   const auto stored = std::make_shared<StoredRollout>();
   stored->rollout = rollout;
-  for (const RolloutUnit& unit : units_of(*rollout, unit_)) stored->units.push_back({unit});
+  for (const RolloutUnit& unit : units_of(*rollout, rules_.unit)) stored->units.push_back({unit});
   units_.add(stored);
 }
 
 // Whether the next super-batch would take units that are due after some that are promised, and the updates up to their
 // due could then not take all of these.
 bool ReplayStore::must_wait() const {
-  if (config_.late != "wait" || config_.mode != "consume_once") return false;
-  const auto lag = static_cast<uint64_t>(config_.max_policy_lag);
+  if (!rules_.waits_for_late) return false;
+  const auto lag = rules_.max_policy_lag;
   uint64_t promised = 0;
   for (const auto& [due, samples] : dues_) {
     promised += samples;
     const uint64_t updates = due - std::min(due, version_.number);  // that follow the next one
-    if (promised > updates * super_batch_ && units_.samples_until(due - lag) < super_batch_) return true;
+    if (promised > updates * rules_.super_batch && units_.samples_until(due - lag) < rules_.super_batch) return true;
   }
   return false;
 }
@@ -123,7 +119,7 @@ void ReplayStore::retire(const StoredUnit& unit, uint64_t& state) {
 }
 
 void ReplayStore::drop_stale() {
-  const auto bound = static_cast<uint64_t>(config_.max_policy_lag);
+  const auto bound = rules_.max_policy_lag;
   units_.remove_older([&](PolicyVersion oldest) { return lag_between(oldest, version_) > bound; },
                       [&](const UnitPlace& unit) {
                         if (!unit.get().trained && unit.get().in_flight == 0)
@@ -135,9 +131,9 @@ void ReplayStore::drop_stale() {
 // Removes the oldest units to make room. Units have different sizes, so they may not fill the capacity exactly; but
 // together with the incoming samples they must still make a super-batch, or training would stop.
 void ReplayStore::evict_for(uint64_t incoming) {
-  while (!units_.empty() && units_.samples() + incoming > capacity_) {
+  while (!units_.empty() && units_.samples() + incoming > rules_.capacity) {
     const UnitPlace oldest = units_.front();
-    if (units_.samples() + incoming < super_batch_ + oldest.get().samples) return;
+    if (units_.samples() + incoming < rules_.super_batch + oldest.get().samples) return;
     units_.remove(oldest);
     retire(oldest.get(), ledger_.dropped_full);
   }
@@ -145,7 +141,7 @@ void ReplayStore::evict_for(uint64_t incoming) {
 
 std::vector<UnitPlace> ReplayStore::draw_oldest() {
   std::vector<UnitPlace> result;
-  for (uint64_t samples = 0; samples < super_batch_;) {
+  for (uint64_t samples = 0; samples < rules_.super_batch;) {
     result.push_back(units_.front());
     units_.remove(result.back());
     samples += result.back().get().samples;
@@ -162,11 +158,11 @@ std::vector<UnitPlace> ReplayStore::draw_uniform() {
     return it == moved.end() ? position : it->second;
   };
   const uint64_t size = units_.size();
-  const bool single = unit_ == UnitKind::sample;
-  moved.reserve(single ? super_batch_ : 0);
+  const bool single = rules_.unit == UnitKind::sample;
+  moved.reserve(single ? rules_.super_batch : 0);
   std::vector<UnitPlace> result;
   uint64_t samples = 0;
-  for (uint64_t i = 0; samples < super_batch_; ++i) {
+  for (uint64_t i = 0; samples < rules_.super_batch; ++i) {
     const uint64_t drawn = i + rng_.below(size - i);
     result.push_back(units_.at(number_at(drawn)));
     moved[drawn] = number_at(i);
@@ -188,7 +184,7 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
     StoredRollout& stored = *place.stored;
     if (std::exchange(stored.batch, batch.index) != batch.index) {
       stored.part = batch.parts.size();
-      batch.parts.push_back({stored.rollout, {}, unit_});
+      batch.parts.push_back({stored.rollout, {}, rules_.unit});
     }
     batch.parts[stored.part].indices.push_back(unit.index);
     batch.samples += unit.samples;
@@ -197,7 +193,7 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
     ++unit.in_flight;
   }
   for (RolloutUnits& part : batch.parts) std::ranges::sort(part.indices);
-  if (config_.mode == "reuse") renewal_uses_ = std::min(renewal_uses_ + batch.samples, capacity_ * planned_uses());
+  if (rules_.reuse) renewal_uses_ = std::min(renewal_uses_ + batch.samples, rules_.capacity * planned_uses());
   handed_[batch.index] = std::move(units);
   filtered_in_a_row_ = 0;
   ++version_.number;
@@ -206,17 +202,17 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
 
 std::optional<SuperBatch> ReplayStore::sample(std::chrono::nanoseconds now) {
   drop_stale();
-  if (units_.samples() < super_batch_) return std::nullopt;
+  if (units_.samples() < rules_.super_batch) return std::nullopt;
   if (must_wait()) {
     if (!waits_since_) waits_since_ = now;
     return std::nullopt;
   }
   if (waits_since_) late_wait_seconds_ += std::chrono::duration<double>(now - *waits_since_).count();
   waits_since_.reset();
-  if (config_.mode == "consume_once") return hand_out(draw_oldest());
+  if (!rules_.reuse) return hand_out(draw_oldest());
   SuperBatch batch = hand_out(draw_uniform());
   for (const UnitPlace& unit : handed_.at(batch.index))
-    if (unit.get().uses >= static_cast<uint32_t>(config_.max_reuse)) units_.remove(unit);
+    if (unit.get().uses >= rules_.max_reuse) units_.remove(unit);
   return batch;
 }
 

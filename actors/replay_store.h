@@ -37,7 +37,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/config/run_config.h"
+#include "actors/config/replay_rules.h"
 #include "actors/messages.h"
 #include "actors/stored_units.h"
 #include "models/experience/rollout_units.h"
@@ -56,8 +56,8 @@ class ReplayStore {
  public:
   // `first` is the policy version training starts from, `ledger` and `env_steps` what happened before (after a resume,
   // the restored ones).
-  ReplayStore(const ReplayConfig& config, uint64_t super_batch, PolicyVersion first, uint64_t seed, Ledger ledger = {},
-              uint64_t env_steps = 0, uint64_t uncounted = 0);
+  ReplayStore(const ReplayRules& rules, PolicyVersion first, uint64_t seed, Ledger ledger = {}, uint64_t env_steps = 0,
+              uint64_t uncounted = 0);
 
   // Admits no rollout that would pass this many environment steps, except for what a super-batch still lacks, and none
   // at all after the first batch that was handed out behind them. A sample takes `steps_per_sample` of them at most.
@@ -118,7 +118,7 @@ class ReplayStore {
   uint64_t count_waiting() const;
   uint64_t stored_units() const { return units_.size(); }
   uint64_t next_index() const { return version_.number; }
-  uint64_t capacity() const { return capacity_; }
+  uint64_t capacity() const { return rules_.capacity; }
   uint64_t credits_outstanding() const { return credits_; }
   uint64_t samples_promised() const { return promised_; }
   uint64_t credits_revoked() const { return revoked_; }
@@ -165,10 +165,7 @@ class ReplayStore {
   SuperBatch hand_out(std::vector<UnitPlace> units);
   std::vector<UnitPlace> take_handed(uint64_t index);
 
-  ReplayConfig config_;
-  UnitKind unit_;
-  uint64_t super_batch_;
-  uint64_t capacity_;
+  ReplayRules rules_;
   PolicyVersion version_;  // of the next update
   Rng rng_;
   Workers workers_;

@@ -70,8 +70,8 @@ std::vector<int64_t> steps_of(const RolloutUnits& selection) {
 }
 
 UnitKind unit_kind(std::string_view draw) {
-  TROUPE_CHECK(draw == "column" || draw == "sample" || draw == "group", draw);
-  return draw == "column" ? UnitKind::column : draw == "sample" ? UnitKind::sample : UnitKind::group;
+  TROUPE_CHECK(draw == "column" || draw == "sample", draw);
+  return draw == "column" ? UnitKind::column : UnitKind::sample;
 }
 
 }  // namespace troupe

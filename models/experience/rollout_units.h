@@ -24,7 +24,7 @@ std::vector<RolloutUnit> units_of(const Rollout& rollout, UnitKind kind);
 // its columns that are not valid. Throws InvariantError when an index is out of range.
 std::vector<int64_t> steps_of(const RolloutUnits& selection);
 
-// The kind by its name in a config file (`replay.draw`); "group" in token runs.
+// The kind by its name in a config file (`replay.draw`).
 UnitKind unit_kind(std::string_view draw);
 
 }  // namespace troupe

@@ -72,10 +72,7 @@ std::string text_of(const RunConfig& c) {
 class Run {
  public:
   Run(const RunConfig& config, uint64_t seed, double failing_rows)
-      : config_(config),
-        draw_(seed),
-        failing_rows_(failing_rows),
-        store_(config.replay, static_cast<uint64_t>(config.trainer.super_batch), {}, seed) {
+      : config_(config), draw_(seed), failing_rows_(failing_rows), store_(replay_rules(config), {}, seed) {
     for (int64_t w = 0; w < config.workers.count; ++w) join();
     for (uint64_t r = 0; r < 2; ++r) {
       applied_.push_back(0);
@@ -303,7 +300,7 @@ TEST_CASE("replay_admission: with a lag cap that is never reached, waiting sampl
     ReplayConfig config;
     config.mode = mode;
     config.max_policy_lag = 1'000'000;
-    ReplayStore store(config, 16, {}, 1);
+    ReplayStore store(rules_of(config, 16), {}, 1);
     store.join(1, 64, 8);
     store.applied(0, {});
     uint64_t sequence = 0;
@@ -329,7 +326,7 @@ TEST_CASE("replay_admission: near stop.env_steps only rollouts that the last sup
     ReplayConfig config;
     config.mode = mode;
     config.max_policy_lag = 8;
-    ReplayStore store(config, 16, {}, 1);
+    ReplayStore store(rules_of(config, 16), {}, 1);
     store.stop_at(100, 2);  // samples of one or two steps
     store.join(1, 64, 8);
     store.applied(0, {});

@@ -19,11 +19,13 @@ struct Fixture {
     config.late = late;
     config.filter_groups = filters;
     config.mode = mode;
-    config.draw = draw;
+    if (draw != "group") config.draw = draw;
     config.max_policy_lag = lag;
     config.capacity = capacity;
     config.max_reuse = 2;
-    store.emplace(config, 16, PolicyVersion{}, /*seed=*/1);
+    ReplayRules rules = rules_of(config, 16);
+    if (draw == "group") rules.unit = UnitKind::group;
+    store.emplace(rules, PolicyVersion{}, /*seed=*/1);
     store->join(1, 2, 8);
   }
   uint32_t granted() {
@@ -162,7 +164,7 @@ TEST_CASE("replay_store: samples above the lag cap are dropped at sampling and c
 TEST_CASE("replay_store: samples of an earlier epoch are stale with any lag cap") {
   ReplayConfig config;
   config.max_policy_lag = 100;
-  ReplayStore store(config, 8, {3, 7}, 1);
+  ReplayStore store(rules_of(config, 8), {3, 7}, 1);
   store.join(1, 1, 8);
   store.push(make_rollout({.version = {2, 7}}));
   CHECK_FALSE(store.sample());
@@ -362,7 +364,7 @@ TEST_CASE("replay_store: a group without spread is filtered before a full buffer
 }
 
 TEST_CASE("replay_store: a resumed run counts waiting samples as lost and continues from its version") {
-  ReplayStore store({}, 8, {1, 5}, 1, Ledger{.produced = 20, .trained = 12, .waiting = 8});
+  ReplayStore store(rules_of({}, 8), {1, 5}, 1, Ledger{.produced = 20, .trained = 12, .waiting = 8});
   CHECK(store.ledger().lost_in_crash == 8);
   CHECK(store.ledger().balances());
   CHECK(store.next_index() == 5);
@@ -373,7 +375,7 @@ TEST_CASE("replay_store: a resumed run counts waiting samples as lost and contin
 TEST_CASE("replay_store: credits are granted to the workers in turn") {
   ReplayConfig config;
   config.max_policy_lag = 0;
-  ReplayStore store(config, 8, {}, 1);
+  ReplayStore store(rules_of(config, 8), {}, 1);
   store.join(1, 1, 4);
   store.join(2, 1, 4);
   store.applied(0, {});
@@ -481,7 +483,7 @@ TEST_CASE("replay_store: single samples are drawn uniformly, and independently o
 TEST_CASE("replay_store: a super-batch and a rollout of a single sample work") {
   ReplayConfig config;
   config.draw = "sample";
-  ReplayStore store(config, 1, {}, 1);
+  ReplayStore store(rules_of(config, 1), {}, 1);
   store.join(1, 1, 1);
   store.push(make_rollout({.steps = 1, .columns = 1, .invalid = {{0, 0}}}));
   CHECK_FALSE(store.sample());

@@ -1,6 +1,7 @@
 #pragma once
-// Rollouts for tests of replay, with one policy version and valid steps except those in `invalid`.
+// Rollouts for tests of replay, with one policy version and valid steps except those in `invalid`, and its rules.
 
+#include "actors/config/replay_rules.h"
 #include "models/experience/rollout.h"
 
 namespace troupe::test {
@@ -31,6 +32,14 @@ inline RolloutPtr make_rollout(const RolloutRecipe& recipe) {
   rollout->samples = static_cast<uint64_t>(recipe.steps * recipe.columns) - recipe.invalid.size();
   rollout->env_steps = rollout->samples;
   return rollout;
+}
+
+// The rules of a run on an environment with these settings.
+inline ReplayRules rules_of(const ReplayConfig& config, int64_t super_batch) {
+  RunConfig run;
+  run.replay = config;
+  run.trainer.super_batch = super_batch;
+  return replay_rules(run);
 }
 
 }  // namespace troupe::test

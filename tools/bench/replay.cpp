@@ -35,14 +35,13 @@ RolloutPtr rollout_of(uint64_t worker, int64_t steps, int64_t columns, PolicyVer
 // Microseconds of a draw with its update, from a buffer of `samples` that is kept full.
 double draw_us(uint64_t samples, double seconds) {
   constexpr uint64_t kMaxReuse = 4;
-  ReplayConfig config;
-  config.mode = "reuse";
-  config.draw = "sample";
-  config.late = "drop";
-  config.capacity = static_cast<int64_t>(samples);
-  config.max_reuse = kMaxReuse;
-  config.max_policy_lag = 1'000'000'000;
-  ReplayStore store(config, kSuperBatch, {}, 1);
+  ReplayStore store({.super_batch = kSuperBatch,
+                     .capacity = samples,
+                     .max_policy_lag = 1'000'000'000,
+                     .max_reuse = kMaxReuse,
+                     .reuse = true,
+                     .unit = UnitKind::sample},
+                    {}, 1);
   store.join(1, 1, kSteps * kColumns);
   const RolloutPtr rollout = rollout_of(1, kSteps, kColumns, {});
   while (store.stored_units() + rollout->samples <= samples) store.push(rollout);
@@ -64,10 +63,10 @@ double draw_us(uint64_t samples, double seconds) {
 // Microseconds of a credit and the rollout that is made with it, with so many workers.
 double credit_us(uint64_t workers, double seconds) {
   constexpr int64_t kRolloutSteps = 16;
-  ReplayConfig config;
-  config.late = "drop";
-  config.max_policy_lag = static_cast<int64_t>(2 + workers * kRolloutSteps / kSuperBatch);
-  ReplayStore store(config, kSuperBatch, {}, 1);
+  RunConfig config;
+  config.trainer.super_batch = kSuperBatch;
+  config.replay.max_policy_lag = static_cast<int64_t>(2 + workers * kRolloutSteps / kSuperBatch);
+  ReplayStore store(replay_rules(config), {}, 1);
   for (uint64_t worker = 0; worker < workers; ++worker) store.join(worker, 1, kRolloutSteps);
   std::vector<uint64_t> granted;  // the worker of each credit that is not used yet
   const auto grant = [&] {

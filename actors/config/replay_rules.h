@@ -1,0 +1,24 @@
+#pragma once
+// What the settings of replay mean for a run, read once. Pure; any thread.
+
+#include <cstdint>
+
+#include "actors/config/run_config.h"
+#include "models/experience/rollout.h"
+
+namespace troupe {
+
+struct ReplayRules {
+  uint64_t super_batch = 0;
+  uint64_t capacity = 0;  // samples
+  uint64_t max_policy_lag = 0;
+  uint64_t max_reuse = 0;       // where samples are reused
+  bool reuse = false;           // replay.mode "reuse", else "consume_once"
+  bool waits_for_late = false;  // see waits_for_late()
+  bool filter_groups = false;
+  UnitKind unit = UnitKind::column;
+};
+
+ReplayRules replay_rules(const RunConfig& config);
+
+}  // namespace troupe
