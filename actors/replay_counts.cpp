@@ -47,7 +47,7 @@ void report(ReplaySelf self, std::optional<UpdateMessage> update) {
   report.reuse = st.store->mean_reuse();
   report.busy_us = self->busy_us();
   report.late_wait_seconds = st.store->late_wait_seconds();
-  report.answers = st.store->answer_figures();
+  report.tokens = st.store->token_figures();
   report.lags = std::exchange(st.lags, {});
   report.episodes = st.store->take_episodes();
   report.update = std::move(update);

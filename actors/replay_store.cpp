@@ -15,14 +15,10 @@ namespace {
 // replay.filter_groups leaves out this many super-batches in a row at most.
 constexpr uint64_t kMostFiltered = 10;
 
-// Adds those of a unit, if it holds any.
-void add_answers(const UnitPlace& unit, uint64_t& answers, uint64_t& tokens) {
+TokenCounts count_of(const UnitPlace& unit) {
   const Rollout& rollout = *unit.stored->rollout;
-  const AnswerFunctions* const functions = kind_of(rollout).answers;
-  if (functions == nullptr) return;
-  const AnswerCounts counts = functions->count_of(rollout, unit.get());
-  answers += counts.answers;
-  tokens += counts.tokens;
+  const RolloutUnit& counted = unit.get();
+  return kind_of(rollout).count(rollout, &counted);
 }
 
 }  // namespace
@@ -65,18 +61,12 @@ bool ReplayStore::push(RolloutPtr rollout) {
   if (reported != partial.end()) partial.erase(reported);
   take_credit(it->first, it->second, *rollout);
   count(rollout->samples + rollout->unscored + rollout->verifier_failed, rollout->env_steps, rollout->episodes);
-  const AnswerFunctions* const answers = kind_of(*rollout).answers;
-  if (answers != nullptr) {
-    const AnswerCounts counts = answers->count(*rollout);
-    answers_.produced += counts.answers;
-    answers_.produced_tokens += counts.tokens;
-    answers_.cut += counts.cut;
-  }
+  tokens_.produced += kind_of(*rollout).count(*rollout, nullptr);
   ledger_.unscored += rollout->unscored;
   ledger_.verifier_failed += rollout->verifier_failed;
   if (rollout->samples == 0) return true;
   const bool may_filter = rules_.filter_groups && filtered_in_a_row_ < kMostFiltered * rules_.super_batch;
-  if (may_filter && answers != nullptr && answers->without_spread(*rollout)) {
+  if (may_filter && kind_of(*rollout).without_spread(*rollout)) {
     ledger_.filtered += rollout->samples;
     filtered_in_a_row_ += rollout->samples;
     return true;
@@ -122,8 +112,7 @@ void ReplayStore::drop_stale() {
   const auto bound = rules_.max_policy_lag;
   units_.remove_older([&](PolicyVersion oldest) { return lag_between(oldest, version_) > bound; },
                       [&](const UnitPlace& unit) {
-                        if (!unit.get().trained && unit.get().in_flight == 0)
-                          add_answers(unit, answers_.dropped, answers_.dropped_tokens);
+                        if (!unit.get().trained && unit.get().in_flight == 0) tokens_.dropped += count_of(unit);
                         retire(unit.get(), ledger_.dropped_stale);
                       });
 }
@@ -231,7 +220,7 @@ void ReplayStore::trained(uint64_t index) {
     uses_total_ += entry.samples;
     if (entry.trained) continue;
     entry.trained = true;
-    add_answers(unit, answers_.trained, answers_.trained_tokens);
+    tokens_.trained += count_of(unit);
     ledger_.waiting -= entry.samples;
     ledger_.trained += entry.samples;
   }

@@ -126,8 +126,7 @@ class ReplayStore {
   std::optional<uint64_t> applied_number() const;
   // Lags of the samples of the last super-batch: one entry per unit, with its number of samples.
   const std::vector<std::pair<uint64_t, uint32_t>>& last_lags() const { return last_lags_; }
-  // Of a token run.
-  const AnswerFigures& answer_figures() const { return answers_; }
+  const TokenFigures& token_figures() const { return tokens_; }
   // How long updates have waited for rollouts that would otherwise have exceeded the lag cap.
   double late_wait_seconds() const { return late_wait_seconds_; }
   // Updates that trained on a sample, averaged over the samples that any has; unknown before the first.
@@ -186,7 +185,7 @@ class ReplayStore {
   uint64_t uses_total_ = 0;      // samples of all updates since trained_before_ was counted, each time they were used
   uint64_t trained_before_ = 0;  // samples that earlier starts of the run trained on
   bool closed_ = false;
-  AnswerFigures answers_;
+  TokenFigures tokens_;
   std::optional<std::chrono::nanoseconds> waits_since_;  // for late rollouts
   double late_wait_seconds_ = 0;
   uint64_t filtered_in_a_row_ = 0;  // samples since the last super-batch

@@ -24,7 +24,7 @@ std::string ReplayStore::save() const {
     entries.push_back(one->units);
   }
   return to_bytes(version_, rng_.key(), rng_.position(), last_granted_, ledger_, env_steps_, uses_total_, renewal_uses_,
-                  units_.samples(), answers_, filtered_in_a_row_, rollouts, entries, units);
+                  units_.samples(), tokens_, filtered_in_a_row_, rollouts, entries, units);
 }
 
 void ReplayStore::load(const std::string& bytes) {
@@ -34,7 +34,7 @@ void ReplayStore::load(const std::string& bytes) {
   std::vector<std::pair<uint64_t, uint64_t>> units;
   trained_before_ = 0;
   from_bytes(bytes, "replay", version_, key, position, last_granted_, ledger_, env_steps_, uses_total_, renewal_uses_,
-             samples, answers_, filtered_in_a_row_, rollouts, entries, units);
+             samples, tokens_, filtered_in_a_row_, rollouts, entries, units);
   rng_ = Rng::at(key, position);
   std::vector<StoredRolloutPtr> stored;
   for (size_t i = 0; i < rollouts.size(); ++i) {

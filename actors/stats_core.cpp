@@ -134,11 +134,12 @@ void StatsCore::add(const Applied& applied) { receivers_.add(applied); }
 
 void StatsCore::add(const ReceiverGone& gone) { receivers_.add(gone); }
 
-void StatsCore::note(const AnswerFigures& answers) {
-  answers_ = answers;
-  if (answers.produced > 0) now_.cut_fraction = ratio(answers.cut, answers.produced);
-  if (answers.trained > 0) now_.trained_length = ratio(answers.trained_tokens, answers.trained);
-  if (answers.dropped > 0) now_.dropped_length = ratio(answers.dropped_tokens, answers.dropped);
+void StatsCore::note(const TokenFigures& tokens) {
+  tokens_ = tokens;
+  const auto& [produced, trained, dropped] = tokens;
+  if (produced.samples > 0) now_.cut_fraction = ratio(produced.cut, produced.samples);
+  if (trained.samples > 0) now_.trained_length = ratio(trained.tokens, trained.samples);
+  if (dropped.samples > 0) now_.dropped_length = ratio(dropped.tokens, dropped.samples);
 }
 
 void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
@@ -149,7 +150,7 @@ void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   now_.uncounted_at_most = report.uncounted;
   now_.reuse = report.reuse;
   now_.late_wait_seconds = report.late_wait_seconds;
-  note(report.answers);
+  note(report.tokens);
   busy_.replay = report.busy_us;
   if (report.training_ended) end_training(now);
   for (const LagCounts& lags : report.lags) lags_.push_back(lags);
@@ -273,8 +274,8 @@ void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
 }
 
 void StatsCore::fill_tokens(StatsSnapshot& s, Clock::time_point now) {
-  tokens_rate_.add(now, answers_.produced_tokens);
-  trained_tokens_rate_.add(now, answers_.trained_tokens);
+  tokens_rate_.add(now, tokens_.produced.tokens);
+  trained_tokens_rate_.add(now, tokens_.trained.tokens);
   s.answer_tokens_per_second = tokens_rate_.over(now, kShort);
   s.trained_tokens_per_second = trained_tokens_rate_.over(now, kShort);
 }
@@ -367,7 +368,7 @@ std::string StatsCore::save(Clock::time_point now) const {
                   e.env_steps, points_, point_env_steps_, point_figures_, view_figures_, episodes_.save(),
                   std::vector<LagCounts>(lags_.begin(), lags_.end()),
                   std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()), workers_.save(now), receivers_.save(),
-                  published_, reported_, alarms_, evaluated_, last_evaluated_, answers_);
+                  published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -384,8 +385,8 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
              now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluated, e.updates, e.episodes,
              return_mean, return_std, length_mean, success_rate, e.failed_episodes, e.env_steps, points_,
              point_env_steps_, point_figures_, view_figures_, episodes, lags, batch_rows, workers, receivers,
-             published_, reported_, alarms_, evaluated_, last_evaluated_, answers_);
-  note(AnswerFigures(answers_));
+             published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_);
+  note(TokenFigures(tokens_));
   episodes_.load(episodes);
   now_.reuse = reuse;
   e.return_mean = return_mean;

@@ -93,7 +93,7 @@ class StatsCore {
   Clock::time_point in_training(Clock::time_point now) const {
     return training_ended_ ? std::min(now, *training_ended_) : now;
   }
-  void note(const AnswerFigures& answers);
+  void note(const TokenFigures& tokens);
   void recall(const StatsTotals& totals);
   StatsSnapshot snapshot(Clock::time_point now);
   void keep_for_evaluation(const UpdateMessage& update, Clock::time_point now);
@@ -120,7 +120,7 @@ class StatsCore {
   RecentCounts recent_;
   AlarmWatch alarms_;
   std::deque<LagCounts> lags_;
-  AnswerFigures answers_;
+  TokenFigures tokens_;
   Rate env_rate_, update_rate_, tokens_rate_, trained_tokens_rate_;
   BusyTimes busy_;
   Rate workers_busy_, stepping_busy_, inference_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;

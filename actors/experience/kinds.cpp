@@ -3,6 +3,7 @@
 #include <string>
 
 #include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/answers/answer_counts.h"
 #include "actors/experience/answers/answer_sampler.h"
 #include "actors/experience/answers/answer_words.h"
 #include "actors/experience/answers/generation_server.h"
@@ -46,7 +47,9 @@ std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& fact
   return std::make_unique<Kind>(run, factories);
 }
 
-constexpr AnswerFunctions kAnswerFunctions{count_answers, count_answers_of, without_spread};
+TokenCounts count_nothing(const Rollout& /*rollout*/, const RolloutUnit* /*unit*/) { return {}; }
+
+bool never(const Rollout& /*rollout*/) { return false; }
 
 // In the order of Experience.
 constexpr ExperienceKind kKinds[] = {
@@ -60,7 +63,8 @@ constexpr ExperienceKind kKinds[] = {
      .make_sampler = make_step_sampler,
      .make_scorers = make_no_scorers,
      .make_server = make_server<PolicyServer>,
-     .answers = nullptr},
+     .count = count_nothing,
+     .without_spread = never},
     {.name = "answers",
      .words = &kAnswerWords,
      .failed_text = unscored_answers_text,
@@ -71,7 +75,8 @@ constexpr ExperienceKind kKinds[] = {
      .make_sampler = make_answer_sampler,
      .make_scorers = make_answer_scorers,
      .make_server = make_server<GenerationServer>,
-     .answers = &kAnswerFunctions},
+     .count = count_answers,
+     .without_spread = without_spread},
 };
 
 }  // namespace

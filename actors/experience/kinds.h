@@ -6,25 +6,17 @@
 #include <memory>
 #include <vector>
 
-#include "actors/experience/answers/answer_figures.h"
 #include "actors/experience/common/array_checks.h"
 #include "actors/experience/common/run_spec.h"
 #include "actors/experience/common/sampler.h"
 #include "actors/experience/common/scorer.h"
 #include "actors/experience/common/server.h"
 #include "models/experience/rollout_units.h"
+#include "models/experience/token_counts.h"
 #include "runtime/base/version.h"
 #include "runtime/stats/experience_words.h"
 
 namespace troupe {
-
-// What replay counts of the answers in a rollout, and looks at.
-struct AnswerFunctions {
-  AnswerCounts (*count)(const Rollout& rollout);
-  AnswerCounts (*count_of)(const Rollout& rollout, const RolloutUnit& unit);
-  // Whether nothing can be learned from it because all its rewards are equal, see replay.filter_groups.
-  bool (*without_spread)(const Rollout& rollout);
-};
 
 // The functions of a kind. Those that take a rollout take one of this kind.
 struct ExperienceKind {
@@ -44,7 +36,10 @@ struct ExperienceKind {
   std::vector<std::shared_ptr<Scorer>> (*make_scorers)(const RunSpec& run);
   // What an inference actor does. `run` and `factories` must live as long as the server.
   std::unique_ptr<Server> (*make_server)(const RunSpec& run, const RunFactories& factories);
-  const AnswerFunctions* answers;  // null: its rollouts hold none
+  // What replay counts of one unit of the rollout, or, if it is null, of all; 0 where samples have no tokens.
+  TokenCounts (*count)(const Rollout& rollout, const RolloutUnit* unit);
+  // Whether nothing can be learned from it because all its rewards are equal, see replay.filter_groups.
+  bool (*without_spread)(const Rollout& rollout);
 };
 
 const ExperienceKind& kind_of(const RunConfig& config);

@@ -10,6 +10,7 @@
 
 #include "actors/messages/control.h"
 #include "models/experience/rollout.h"
+#include "models/experience/token_counts.h"
 #include "models/policy.h"
 #include "runtime/stats/ledger.h"
 #include "runtime/stats/snapshot.h"
@@ -84,15 +85,14 @@ struct UpdateMessage {
 // Samples of one super-batch by their lag.
 using LagCounts = std::map<uint64_t, uint64_t>;
 
-// The answers of a token run that this start of the run has produced, trained on or dropped as stale.
-struct AnswerFigures {
-  uint64_t produced = 0, produced_tokens = 0;
-  uint64_t cut = 0;  // of those produced, that reached generation.max_tokens
-  uint64_t trained = 0, trained_tokens = 0;
-  uint64_t dropped = 0, dropped_tokens = 0;
+// What this start of the run has counted of samples that are made of tokens (ExperienceKind::count).
+struct TokenFigures {
+  TokenCounts produced, trained;
+  TokenCounts dropped;  // as stale
 
-  template <class I> friend typename I::result_type inspect(I& f, AnswerFigures& x) {
-    return f(x.produced, x.produced_tokens, x.cut, x.trained, x.trained_tokens, x.dropped, x.dropped_tokens);
+  template <class I> friend typename I::result_type inspect(I& f, TokenFigures& x) {
+    return f(x.produced.samples, x.produced.tokens, x.produced.cut, x.trained.samples, x.trained.tokens,
+             x.dropped.samples, x.dropped.tokens);
   }
 };
 
@@ -107,7 +107,7 @@ struct ReplayReport {
   double reuse = 0;
   double late_wait_seconds = 0;  // that updates of this start waited for rollouts under way, see replay.late
   uint64_t busy_us = 0;          // time in handlers, of this start
-  AnswerFigures answers;
+  TokenFigures tokens;
   bool training_ended = false;
   // Since the report before:
   std::vector<LagCounts> lags;          // of the super-batches handed out

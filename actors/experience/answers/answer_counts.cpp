@@ -1,4 +1,4 @@
-#include "actors/experience/answers/answer_figures.h"
+#include "actors/experience/answers/answer_counts.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@ namespace troupe {
 namespace {
 
 // Of the answers from `first` to the one before `last`.
-AnswerCounts counts(const Answers& answers, int64_t first, int64_t last) {
+TokenCounts counts(const Answers& answers, int64_t first, int64_t last) {
   if (first == last) return {};
   const auto offsets = answers.sampled.offsets.view<int64_t>();
   const auto finish = answers.sampled.finish.view<uint8_t>();
@@ -19,12 +19,12 @@ AnswerCounts counts(const Answers& answers, int64_t first, int64_t last) {
 
 }  // namespace
 
-AnswerCounts count_answers(const Rollout& rollout) { return counts(rollout.answers(), 0, rollout.answers().count()); }
-
-AnswerCounts count_answers_of(const Rollout& rollout, const RolloutUnit& unit) {
-  const auto group = rollout.answers().group.view<int32_t>();
-  const auto [first, last] = std::ranges::equal_range(group, unit.index);
-  return counts(rollout.answers(), first - group.begin(), last - group.begin());
+TokenCounts count_answers(const Rollout& rollout, const RolloutUnit* unit) {
+  const Answers& answers = rollout.answers();
+  if (unit == nullptr) return counts(answers, 0, answers.count());
+  const auto group = answers.group.view<int32_t>();
+  const auto [first, last] = std::ranges::equal_range(group, unit->index);
+  return counts(answers, first - group.begin(), last - group.begin());
 }
 
 bool without_spread(const Rollout& rollout) {
