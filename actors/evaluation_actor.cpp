@@ -4,7 +4,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "actors/experience/answers/warmup.h"
+#include "actors/warmup.h"
 #include "models/heads/heads.h"
 #include "runtime/base/rng.h"
 #include "runtime/caf/system.h"

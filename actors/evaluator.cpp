@@ -8,8 +8,8 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/evaluation_actor.h"
-#include "actors/experience/answers/warmup.h"
 #include "actors/experience/kinds.h"
+#include "actors/warmup.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"

@@ -354,7 +354,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
   st.start = start;
   st.resumed_at = start.version.number;
   if (!start.warmup.complete && (context->config.warmup.steps > 0 || start.warmup.step > 0))
-    st.warmup = std::make_unique<Warmup>(context->config, context->tokens, start.warmup);
+    st.warmup = std::make_unique<Warmup>(context, start.warmup);
   else
     st.start.warmup.complete = true;
   if (const std::string* state = context->state_of("trainer")) restoring([&] { load(st, *state); });

@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "actors/experience/answers/warmup.h"
 #include "actors/messages.h"
 #include "actors/replay_buffer.h"
 #include "actors/run_context.h"
+#include "actors/warmup.h"
 
 namespace troupe {
 

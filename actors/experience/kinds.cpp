@@ -6,6 +6,7 @@
 #include "actors/experience/answers/answer_counts.h"
 #include "actors/experience/answers/answer_sampler.h"
 #include "actors/experience/answers/answer_words.h"
+#include "actors/experience/answers/demonstrations.h"
 #include "actors/experience/answers/generation_server.h"
 #include "actors/experience/answers/python_scorer.h"
 #include "actors/experience/answers/task_scorer.h"
@@ -63,6 +64,7 @@ constexpr ExperienceKind kKinds[] = {
      .make_sampler = make_step_sampler,
      .make_scorers = make_no_scorers,
      .make_server = make_server<PolicyServer>,
+     .demonstrations = nullptr,
      .count = count_nothing,
      .without_spread = never},
     {.name = "answers",
@@ -75,6 +77,7 @@ constexpr ExperienceKind kKinds[] = {
      .make_sampler = make_answer_sampler,
      .make_scorers = make_answer_scorers,
      .make_server = make_server<GenerationServer>,
+     .demonstrations = draw_demonstrations,
      .count = count_answers,
      .without_spread = without_spread},
 };

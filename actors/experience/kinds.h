@@ -36,6 +36,8 @@ struct ExperienceKind {
   std::vector<std::shared_ptr<Scorer>> (*make_scorers)(const RunSpec& run);
   // What an inference actor does. `run` and `factories` must live as long as the server.
   std::unique_ptr<Server> (*make_server)(const RunSpec& run, const RunFactories& factories);
+  // `count` demonstrations, drawn by `key`, that the learner imitates in a warm-up; null: there are none.
+  std::unique_ptr<StagedBatch> (*demonstrations)(const RunSpec& run, uint64_t key, int64_t count);
   // What replay counts of one unit of the rollout, or, if it is null, of all; 0 where samples have no tokens.
   TokenCounts (*count)(const Rollout& rollout, const RolloutUnit* unit);
   // Whether nothing can be learned from it because all its rewards are equal, see replay.filter_groups.

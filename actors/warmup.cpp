@@ -1,4 +1,4 @@
-#include "actors/experience/answers/warmup.h"
+#include "actors/warmup.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/experience/kinds.h"
 #include "models/heads/heads.h"
-#include "models/learning/answers/answer_batch.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/text_format.h"
@@ -18,31 +18,12 @@ namespace {
 
 constexpr uint64_t kBetweenChecks = 5;  // steps, until the first right answer; then one
 
-// Demonstrations as answers, one to each prompt.
-AnswerBatch demonstrations(const TokenRun& run, uint64_t key, int64_t count) {
-  AnswerBatch batch;
-  batch.prompt_offsets = batch.group_offsets = batch.offsets = {0};
-  for (int64_t i = 0; i < count; ++i) {
-    Rng rng(derive_key(key, "demonstration", static_cast<uint64_t>(i)));
-    const Prompt prompt = run.task->draw(rng, Split::train);
-    const std::vector<int32_t> ids = run.encode(prompt), answer = run.tokenizer->encode(prompt.demonstration);
-    batch.prompts.insert(batch.prompts.end(), ids.begin(), ids.end());
-    batch.prompt_offsets.push_back(static_cast<int64_t>(batch.prompts.size()));
-    batch.tokens.insert(batch.tokens.end(), answer.begin(), answer.end());
-    batch.tokens.push_back(run.end_tokens.front());
-    batch.offsets.push_back(static_cast<int64_t>(batch.tokens.size()));
-    batch.rewards.push_back(1);
-    batch.group_offsets.push_back(i + 1);
-  }
-  batch.log_probs.assign(batch.tokens.size(), 0.0f);
-  return batch;
-}
-
 }  // namespace
 
-Warmup::Warmup(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, const WarmupState& state)
-    : config_(config), tokens_(std::move(tokens)), state_(state) {
-  state_.of = static_cast<uint64_t>(config.warmup.steps);
+Warmup::Warmup(std::shared_ptr<const RunSpec> run, const WarmupState& state)
+    : run_(std::move(run)), config_(run_->config.warmup), state_(state) {
+  TROUPE_CHECK(kind_of(*run_).demonstrations != nullptr, kind_of(*run_).name);
+  state_.of = static_cast<uint64_t>(config_.steps);
 }
 
 bool Warmup::check_due() const {
@@ -52,7 +33,7 @@ bool Warmup::check_due() const {
 
 bool Warmup::over() const {
   if (check_due()) return false;
-  return state_.step >= state_.of || (checks() && state_.pass_at_1 >= config_.warmup.pass_at_1);
+  return state_.step >= state_.of || (checks() && state_.pass_at_1 >= config_.pass_at_1);
 }
 
 bool Warmup::is_point() const {
@@ -62,10 +43,10 @@ bool Warmup::is_point() const {
 }
 
 void Warmup::step(Learner& learner) {
-  const uint64_t key = derive_key(derive_key(config_.seed, "warm-up"), "step", state_.step);
-  AnswerBatch batch = demonstrations(*tokens_, key, config_.warmup.batch);
+  const uint64_t key = derive_key(derive_key(run_->config.seed, "warm-up"), "step", state_.step);
+  const std::unique_ptr<StagedBatch> batch = kind_of(*run_).demonstrations(*run_, key, config_.batch);
   try {
-    state_.loss = learner.imitate(batch, config_.warmup.learning_rate);
+    state_.loss = learner.imitate(*batch, config_.learning_rate);
   } catch (const NotFinite& cause) {
     refuse(cause.what());
   }
@@ -97,7 +78,7 @@ void Warmup::end(Learner& learner) {
 
 void Warmup::refuse(const std::string& cause) const {
   if (state_.step == 0) throw ConfigError("warmup: the model as it begins cannot be trained: " + cause);
-  throw ConfigError("warmup.policy_lr: " + nlohmann::json(config_.warmup.learning_rate).dump() +
+  throw ConfigError("warmup.policy_lr: " + nlohmann::json(config_.learning_rate).dump() +
                     " makes the warm-up diverge: " + cause + " after " + format_counted(state_.step, "step") +
                     "; use a smaller rate");
 }

@@ -1,13 +1,13 @@
 #pragma once
-// Warmup: the phase of a token run before its first update, in which the run's learner takes steps on demonstrations of
-// the task. It is driven by the trainer, one step at a time. One thread.
+// Warmup: the phase of a run before its first update, in which the run's learner takes steps on demonstrations, if its
+// kind of experience has them. It is driven by the trainer, one step at a time. One thread.
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "actors/config/run_config.h"
-#include "actors/experience/answers/token_run.h"
+#include "actors/config/generation_config.h"
+#include "actors/experience/common/run_spec.h"
 #include "actors/messages/local.h"
 #include "models/policy.h"
 #include "runtime/stats/snapshot.h"
@@ -19,7 +19,7 @@ constexpr int64_t kWarmupPrompts = 64;  // held-out prompts of a check
 class Warmup {
  public:
   // `state` is that of a new run, or of the checkpoint from which the run resumes.
-  Warmup(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, const WarmupState& state);
+  Warmup(std::shared_ptr<const RunSpec> run, const WarmupState& state);
 
   const WarmupState& state() const { return state_; }
   // Whether its pass@1 must be measured before the next step.
@@ -43,11 +43,11 @@ class Warmup {
   // Whether the curves have a point of the last step: it has been checked if that was due, and it is one of the first
   // 128 steps, every second one up to 256, every fourth one up to 512 and so on, a checked one, or the last.
   bool is_point() const;
-  bool checks() const { return config_.warmup.pass_at_1 > 0; }
+  bool checks() const { return config_.pass_at_1 > 0; }
   bool any_right() const { return state_.pass_at_1 > 0; }  // not while it is unknown
 
-  RunConfig config_;
-  std::shared_ptr<const TokenRun> tokens_;
+  std::shared_ptr<const RunSpec> run_;
+  const WarmupConfig& config_;
   WarmupState state_;
   bool warned_ = false;  // of a check that failed
 };
