@@ -138,11 +138,19 @@ class AnswerEvaluation final : public EvaluationPlayer {
   std::string problem_;  // of the last that failed
 };
 
+template <class Player>
+std::unique_ptr<EvaluationPlayer> make_player(RunContextPtr context) {
+  return std::make_unique<Player>(std::move(context));
+}
+
+// In the order of Experience.
+constexpr std::unique_ptr<EvaluationPlayer> (*kPlayers[])(RunContextPtr) = {make_player<EnvironmentEvaluation>,
+                                                                            make_player<AnswerEvaluation>};
+
 }  // namespace
 
 std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context) {
-  if (is_token_run(context->config)) return std::make_unique<AnswerEvaluation>(std::move(context));
-  return std::make_unique<EnvironmentEvaluation>(std::move(context));
+  return entry_of(kPlayers, experience_of(context->config))(context);
 }
 
 }  // namespace troupe

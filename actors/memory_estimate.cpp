@@ -8,6 +8,7 @@
 #include "actors/experience/answers/shared_token_run.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/decoder/lora.h"
+#include "models/experience/rollout.h"
 #include "models/learning/recurrence.h"
 #include "models/lm/lm_config.h"
 #include "models/networks/inputs.h"
@@ -149,21 +150,41 @@ MemoryNeed of_history(const RunConfig& config) {
           count(config.stats.history) * kSnapshotBytes};
 }
 
-}  // namespace
-
-std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env) {
-  if (is_token_run(config)) {
-    const std::shared_ptr<const TokenRun> run = shared_token_run(config);
-    const LmShape shape =
-        lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
-    return {of_language_model(config, shape), of_slots(config, *run, shape)};
-  }
+std::vector<MemoryNeed> needs_of_steps(const RunConfig& config, const EnvSpec& env) {
   return {of_weights(config, env), of_super_batch(config, env), of_workers(config, env), of_evaluation(config, env)};
 }
 
+std::vector<MemoryNeed> needs_of_answers(const RunConfig& config, const EnvSpec& /*env*/) {
+  const std::shared_ptr<const TokenRun> run = shared_token_run(config);
+  const LmShape shape =
+      lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
+  return {of_language_model(config, shape), of_slots(config, *run, shape)};
+}
+
+std::vector<MemoryNeed> no_replay(const RunConfig& /*config*/, const EnvSpec& /*env*/) { return {}; }
+
+std::vector<MemoryNeed> replay_of_steps(const RunConfig& config, const EnvSpec& env) {
+  return {of_replay(config, env)};
+}
+
+struct KindMemory {
+  std::vector<MemoryNeed> (*needs)(const RunConfig& config, const EnvSpec& env);
+  std::vector<MemoryNeed> (*possible)(const RunConfig& config, const EnvSpec& env);  // besides the statistics
+};
+
+// In the order of Experience.
+constexpr KindMemory kKinds[] = {{needs_of_steps, replay_of_steps}, {needs_of_answers, no_replay}};
+
+}  // namespace
+
+std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env) {
+  return entry_of(kKinds, experience_of(config)).needs(config, env);
+}
+
 std::vector<MemoryNeed> possible_memory(const RunConfig& config, const EnvSpec& env) {
-  if (is_token_run(config)) return {of_history(config)};
-  return {of_replay(config, env), of_history(config)};
+  std::vector<MemoryNeed> needs = entry_of(kKinds, experience_of(config)).possible(config, env);
+  needs.push_back(of_history(config));
+  return needs;
 }
 
 }  // namespace troupe

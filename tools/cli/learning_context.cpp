@@ -11,6 +11,13 @@
 #include "tools/cli/token_context.h"
 
 namespace troupe {
+namespace {
+
+std::unique_ptr<Learner> policy_learner_of(const RunContext& context) {
+  return make_learner(context.config, context.spec);
+}
+
+}  // namespace
 
 PolicyDevices devices_of_run(const RunConfig& config) {
   const int gpus = gpu_count();
@@ -73,7 +80,9 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
 }
 
 std::unique_ptr<Learner> learner_of(const RunContext& context) {
-  return is_token_run(context.config) ? token_learner_of(context) : make_learner(context.config, context.spec);
+  // In the order of Experience.
+  static constexpr std::unique_ptr<Learner> (*kLearners[])(const RunContext&) = {policy_learner_of, token_learner_of};
+  return entry_of(kLearners, experience_of(context.config))(context);
 }
 
 }  // namespace troupe
