@@ -7,6 +7,7 @@
 
 #include "actors/publisher.h"
 #include "sim/actor_states.h"
+#include "sim/kinds.h"
 
 namespace troupe::sim {
 
@@ -121,18 +122,13 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     worker_of_[sender] = hello->worker;
   } else if (const auto* message = content_of<RolloutMessage>(element)) {
     const Rollout& rollout = *message->rollout;
-    const bool tokens = is_token_run(world_.scenario.config);
+    const SimulatedKind& kind = simulated_kind(world_);
     const uint64_t without = rollout.unscored + rollout.verifier_failed;
-    uint64_t samples = tokens ? static_cast<uint64_t>(rollout.answers().count()) + without : 0;
-    if (!tokens)
-      for (const uint8_t valid : rollout.grid().valid.view<uint8_t>()) samples += valid;
     WorkerAccount& account = workers_[rollout.worker];
     if (account.joined) {  // samples of a worker that is gone were counted as lost when it left
-      replay_.arrived += samples;
+      replay_.arrived += kind.samples(rollout) + without;
       replay_.without_score += without;
-      const auto rewards = tokens ? rollout.answers().rewards.view<float>() : std::span<const float>();
-      const auto same = [&](float reward) { return reward == rewards.front(); };
-      if (std::ranges::all_of(rewards, same)) replay_.without_spread += rewards.size();
+      replay_.without_spread += kind.without_spread(rollout);
       count(rollout.env_steps, rollout.episodes);
     }
     const auto reported = std::ranges::find(account.partial, rollout.group, &PartialRollout::group);
@@ -141,10 +137,7 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     if (next_sequence_[rollout.worker]++ != rollout.sequence)
       world_.violate(who + ": rollout " + std::to_string(rollout.sequence) + " is out of order");
     if (++pushed_[rollout.worker] > credits_[rollout.worker]) world_.violate(who + " pushes without a credit");
-    if (tokens)
-      check_answers(world_, rollout, published_);
-    else
-      world_.check_rollout(rollout, published_);
+    kind.check_rollout(world_, rollout, published_);
   } else if (const auto* report = content_of<WorkerReport>(element)) {
     if (workers_[report->worker].joined) workers_[report->worker].partial = report->partial;
   } else if (const auto* update = content_of<UpdateMessage>(element)) {
@@ -185,7 +178,7 @@ void Checker::inference_takes(caf::scheduled_actor& actor, caf::mailbox_element&
       return pending.client->id() == client && pending.request == request->id && pending.id.group == request->group;
     });
     take_request(id, client, request->id, request->group, again);
-    if (is_token_run(world_.scenario.config)) note_request(world_, *request, process_);
+    simulated_kind(world_).note_request(world_, *request, process_);
   } else if (const auto* pause = content_of<Pause>(element)) {
     const InferenceState& state = *inference_of(&actor);
     const bool own = element.sender && state.clients.contains(element.sender->address());
@@ -239,7 +232,8 @@ void Checker::worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& el
 void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element) {
   KnownActor& known = know(actor);
   world_.running_kind = known.kind;
-  if (known.is_worker() && known.alive && is_token_run(world_.scenario.config)) worker_steps_ = steps_of_worker(actor);
+  if (known.is_worker() && known.alive && simulated_kind(world_).workers_count_produced)
+    worker_steps_ = steps_of_worker(actor);
   if (element == nullptr) return;
   const size_t waiting = actor.mailbox().size();
   largest_mailbox_ = std::max(largest_mailbox_, waiting);

@@ -1,10 +1,12 @@
 // The checks of the actors' states.
 #include <algorithm>
 
+#include "actors/config/replay_rules.h"
 #include "actors/experience/answers/answer_sampler.h"
 #include "actors/run_actors.h"
 #include "sim/actor_states.h"
 #include "sim/checker.h"
+#include "sim/kinds.h"
 
 namespace troupe::sim {
 
@@ -56,9 +58,7 @@ void Checker::check_replay(const ReplayState& state) {
   if (state.store->credits_outstanding() > most)
     world_.violate(std::to_string(state.store->credits_outstanding()) + " credits are outstanding, but at most " +
                    std::to_string(most) + " are allowed");
-  const bool tokens = is_token_run(config);
-  const auto rollout =
-      static_cast<uint64_t>(tokens ? config.generation.answers : config.rollout.length * config.env.rows);
+  const uint64_t rollout = samples_per_rollout(config);
   const auto batch = static_cast<uint64_t>(config.trainer.super_batch + config.rollout.length);
   if (ledger.waiting > std::max(state.store->capacity(), batch + rollout) + 3 * batch)
     world_.violate("replay holds " + std::to_string(ledger.waiting) + " samples, but its capacity is " +
@@ -78,9 +78,10 @@ void Checker::check_groups(const Ledger& ledger) {
   const auto generators = std::ranges::count_if(
       actors_, [this](const auto& entry) { return entry.second.is_inference() && entry.second.process == process_; });
   // A rollout of steps that is larger than all updates which may use it is dropped in part.
-  const int64_t rollout = config.rollout.length * config.env.rows;
-  const bool fits = is_token_run(config) || rollout <= config.replay.max_policy_lag * config.trainer.super_batch;
-  const bool waits = waits_for_late(config) && fits;
+  const ReplayRules rules = replay_rules(config);
+  const bool fits =
+      rules.unit == UnitKind::group || samples_per_rollout(config) <= rules.max_policy_lag * rules.super_batch;
+  const bool waits = rules.waits_for_late && fits;
   if (waits && generators <= 1 && !replay_.revoked && ledger.dropped_stale > last_ledger_.dropped_stale)
     world_.violate("a late sample is dropped, although updates wait for it: " + ledger.text());
 }
@@ -121,7 +122,7 @@ void Checker::after(caf::scheduled_actor& actor) {
     const WorkerState& state = *worker_of(&actor);
     if (state.sampler && state.sampler->credits() > state.sampler->groups() * kCreditsPerGroup)
       world_.violate(name_of(actor.id()) + " holds " + std::to_string(state.sampler->credits()) + " credits");
-    if (state.sampler && is_token_run(world_.scenario.config))
+    if (state.sampler && simulated_kind(world_).workers_count_produced)
       world_.produced += state.sampler->report().env_steps - worker_steps_;
   }
 }
@@ -156,7 +157,7 @@ void Checker::quiet() {
     if (!pointer || !known.initialized) continue;
     if (const InferenceState* state = inference_of(pointer->get())) {
       check_pending(id, state->pending.size(), state->version);
-      if (is_token_run(world_.scenario.config) && state->version && !state->pending.empty())
+      if (!simulated_kind(world_).requests_may_wait && state->version && !state->pending.empty())
         world_.violate(name_of(id) + " has " + std::to_string(state->pending.size()) +
                        " requests, but computes nothing");
     }

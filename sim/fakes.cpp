@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "algorithms/choice/algorithm_choice.h"
-#include "models/experience/rollout_units.h"
+#include "sim/kinds.h"
 
 namespace troupe::sim {
 
@@ -134,24 +134,6 @@ class FakePolicy final : public Policy {
   std::shared_ptr<const Signature> signature_;
   PolicyVersion version_;
 };
-
-// The marks `trained` of the samples of a part of a batch.
-std::vector<bool*> trained_steps(World& world, const RolloutUnits& part) {
-  std::vector<bool*> result;
-  for (const int64_t step : steps_of(part)) {
-    const auto i = static_cast<size_t>(step);
-    if (part.rollout->grid().valid.view<uint8_t>()[i] == 0) continue;
-    if (Transition* transition = world.find(part.rollout->grid().observations.at("id").view<int64_t>()[2 * i]))
-      result.push_back(&transition->trained);
-  }
-  return result;
-}
-
-std::vector<bool*> trained_answers(World& world, const RolloutUnits& part) {
-  std::vector<bool*> result;
-  for (DrawnRecord* record : answers_of(world, part)) result.push_back(&record->trained);
-  return result;
-}
 
 struct FakeStaged final : StagedBatch {
   SuperBatch batch;
@@ -343,8 +325,8 @@ UpdateReport FakeLearner::update_with(StagedBatch& staged, double) {
   if (batch.index != updates_)
     world_.violate("update " + std::to_string(updates_) + " uses batch " + std::to_string(batch.index));
   world_.epoch = epoch_;
-  const bool tokens = is_token_run(world_.scenario.config);
-  tokens ? check_answer_use(world_, batch) : world_.check_use(batch);
+  const SimulatedKind& kind = simulated_kind(world_);
+  kind.check_use(world_, batch);
   UpdateReport report;
   const bool skipped = world_.fault(world_.scenario.update_skipped);
   const bool empty = !skipped && updates_ % 5 == 3;  // nothing to train on
@@ -352,7 +334,7 @@ UpdateReport FakeLearner::update_with(StagedBatch& staged, double) {
   ++updates_;
   uint64_t first_time = 0;
   for (const RolloutUnits& part : batch.parts)
-    for (bool* trained : tokens ? trained_answers(world_, part) : trained_steps(world_, part))
+    for (bool* trained : kind.trained(world_, part))
       if (!skipped && !std::exchange(*trained, true)) ++first_time;
   world_.update_samples_trained.push_back(first_time);
   return report;

@@ -144,10 +144,11 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (m == Mutation::credit_extra) credits->count += 3;
     }
   }
-  if (kind == "replay" && is_token_run(run.scenario().config)) {
-    if (auto* message = mutable_content<RolloutMessage>(element)) mutate_answers(run, *message);
-  } else if (kind == "replay") {
-    if (auto* message = mutable_content<RolloutMessage>(element)) {
+  if (kind == "replay") {
+    auto* message = mutable_content<RolloutMessage>(element);
+    if (message != nullptr && message->rollout->kind() == Experience::answers) {
+      mutate_answers(run, *message);
+    } else if (message != nullptr) {
       auto changed = std::make_shared<Rollout>(*message->rollout);
       if (m == Mutation::rollout_twice && run.chance(0.2)) again();
       if (m == Mutation::rollout_renumbered && changed->sequence > 0) ++changed->sequence;
