@@ -6,6 +6,7 @@
 #include "actors/config/kind_settings.h"
 #include "actors/experience/common/state_bytes.h"
 #include "actors/experience/kinds.h"
+#include "actors/percentiles.h"
 #include "actors/run_progress.h"
 #include "algorithms/advantages/advantages.h"
 #include "runtime/base/child_memory.h"
@@ -22,26 +23,6 @@ constexpr size_t kLatencyWindow = 8192;
 double seconds(StatsCore::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 double ratio(uint64_t sum, uint64_t count) { return static_cast<double>(sum) / static_cast<double>(count); }
-
-template <class T>
-double percentile(const std::deque<T>& values, double p) {
-  if (values.empty()) return kUnknown;
-  std::vector<T> sorted(values.begin(), values.end());
-  const auto k = static_cast<size_t>(std::lround(p * static_cast<double>(sorted.size() - 1)));
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k), sorted.end());
-  return static_cast<double>(sorted[k]);
-}
-
-// The smallest lag that at least a fraction p of the samples do not exceed.
-double lag_percentile(const LagCounts& counts, double p) {
-  uint64_t total = 0, seen = 0;
-  for (const auto& [lag, count] : counts) total += count;
-  for (const auto& [lag, count] : counts) {
-    seen += count;
-    if (static_cast<double>(seen) >= p * static_cast<double>(total)) return static_cast<double>(lag);
-  }
-  return kUnknown;
-}
 
 AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
   const AlgorithmConfig& algorithm = config.algorithm;

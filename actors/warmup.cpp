@@ -9,6 +9,7 @@
 
 #include "actors/experience/kinds.h"
 #include "models/heads/heads.h"
+#include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/text_format.h"

@@ -29,6 +29,6 @@ struct ExperienceWords {
   const char* success_key = nullptr;
 };
 
-inline constexpr ExperienceWords kStepWords;
+inline constexpr ExperienceWords kStepWords{};
 
 }  // namespace troupe
