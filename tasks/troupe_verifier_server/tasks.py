@@ -53,15 +53,15 @@ class DatasetTask:
 
     def score(self, items):
         """An exception fails that answer alone."""
-        return [self._score(item, i) for i, item in enumerate(items)]
+        return [self._score(item) for item in items]
 
-    def _score(self, item, i):
+    def _score(self, item):
         try:
             index = item["columns"]["index"]
             entry = self._entry(index)
             if entry["question"] != item["prompt"]:
                 raise Refused(f"entry {index} has another question than before; the task must be the same each time, so give it a seed")
-            return plain_score(self._task.score_answer(item["answer"].strip(), entry), i)
+            return plain_score(self._task.score_answer(item["answer"].strip(), entry))
         except Exception as error:
             return {"failed": text_of(error), "traceback": traceback_of(error)}
 
