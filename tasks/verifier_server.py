@@ -10,7 +10,7 @@ Every message is one line of JSON. The server first writes {"ready": true}, or {
 {"reward": NUMBER, "right": BOOLEAN, "parts": {NAME: NUMBER}}, null for an answer that is not scored, or {"failed": TEXT}.
 An error, and a failed answer, can have the lines of a traceback as "traceback".
 
-The parts are in the folder troupe_verifier_server. Three forms of callables are told apart by their parameters
+The parts are in the folder troupe_verifier_server. The forms of callables are told apart by their parameters
 (forms.caller_of).
 
 With a third argument, a JSON object of parameters, the callable makes a whole task (tasks.task_of), which is asked for prompts too: the

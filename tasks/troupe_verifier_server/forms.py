@@ -1,4 +1,4 @@
-"""The three forms of verifiers: how each is called."""
+"""The forms of verifiers: how each is called."""
 
 import inspect
 
@@ -7,8 +7,8 @@ from troupe_verifier_server.scores import counted, plain_score
 
 NOT_GIVEN = ("completion_ids", "completions_ids", "trainer_state", "log_extra", "log_metric", "environments")  # what only TRL has
 FORMS = (
-    "(prompts, completions, **columns) as in TRL, (data_source, solution_str, ground_truth, extra_info) as in verl, or one parameter "
-    "for the list of answers"
+    "(prompts, completions, **columns) as in TRL, (data_source, solution_str, ground_truth, extra_info) as in verl, the same in the "
+    "plural for its batches, or one parameter for the list of answers"
 )
 
 
@@ -113,23 +113,39 @@ class VerlCaller:
         return scores
 
     def _score_or_error(self, item):
+        try:
+            return self._function(**self._taken(self._values(item)))
+        except Exception as error:
+            return error
+
+    def _taken(self, given):
+        return given if self._takes_all else {name: value for name, value in given.items() if name in self._names}
+
+    @staticmethod
+    def _values(item):
         columns = item["columns"]
         reward_model = columns.get("reward_model")
         truth = columns.get("ground_truth", item["truth"])
         if isinstance(reward_model, dict) and "ground_truth" in reward_model:
             truth = reward_model["ground_truth"]
-        given = {
+        return {
             "data_source": columns.get("data_source", ""),
             "solution_str": item["answer"],
             "ground_truth": truth,
             "extra_info": columns.get("extra_info") or {},
         }
-        if not self._takes_all:
-            given = {name: value for name, value in given.items() if name in self._names}
-        try:
-            return self._function(**given)
-        except Exception as error:
-            return error
+
+
+class VerlBatchCaller(VerlCaller):
+    """Calls function(data_sources=..., solution_strs=..., ground_truths=..., extra_infos=...), with lists, as verl's BatchRewardManager."""
+
+    GIVEN = tuple(name + "s" for name in VerlCaller.GIVEN)
+
+    def __call__(self, items):
+        values = [self._values(item) for item in items]
+        given = {name + "s": [of_item[name] for of_item in values] for name in VerlCaller.GIVEN}
+        scores = LOOP.result(self._function(**self._taken(given)))
+        return [plain_score(score, of_verl=True) for score in counted(scores, items)]
 
 
 class ListCaller:
@@ -160,6 +176,8 @@ def caller_of(function):
         return TrlCaller(function, parameters)
     if "solution_str" in names:
         return VerlCaller(function, parameters)
+    if "solution_strs" in names:
+        return VerlBatchCaller(function, parameters)
     if positional and required in ([], positional[:1]):
         return ListCaller(function)
-    raise Refused(f"its parameters {one_line(signature, 80)} fit none of the three forms: {FORMS}")
+    raise Refused(f"its parameters {one_line(signature, 80)} fit none of the forms: {FORMS}")

@@ -525,7 +525,7 @@ def test_output_that_cannot_be_written_stops_the_run(monkeypatch):
         ({"env": lambda lock=threading.Lock(): lock}, ValueError, "cannot be pickled: TypeError"),
         ({"config": TOKENS, "reward": 5}, TypeError, "^reward is int, expected a function that scores answers"),
         ({"config": TOKENS, "reward": Record}, TypeError, "^reward is the class Record, expected a function"),
-        ({"config": TOKENS, "reward": lambda a, b: [0]}, troupe.RunError, "^task.verifier: .* fit none of the three forms"),
+        ({"config": TOKENS, "reward": lambda a, b: [0]}, troupe.RunError, "^task.verifier: .* fit none of the forms"),
         ({"env": "CartPole-v1", "reward": "py:a:b"}, troupe.RunError, "^task.verifier: .* has no effect with model.kind"),
         ({"env": "CartPole-v9"}, troupe.RunError, "CartPole-v1"),
         ({"env": "CartPole-v1", "trainer__epoch": 3}, troupe.RunError, "^trainer.epoch: .*did you mean trainer.epochs"),

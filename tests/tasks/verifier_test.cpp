@@ -202,6 +202,17 @@ TEST_CASE("verifier: an exception in verl's form fails that answer, and the call
   CHECK(verifier.figures().failures == 2);
 }
 
+TEST_CASE("verifier: functions in verl's form for batches get lists, and an exception fails the call") {
+  const std::string good =
+      R"({"data_source": "arithmetic", "reward_model": {"style": "rule", "ground_truth": "2"}, "extra_info": {"index": 7}})";
+  const std::vector<VerifierItem> items = {item("2", good), item("3", good)};
+  CHECK(scores_of("compute_scores", items) == Texts{"1 right {acc 1, index 7}", "0.1 {acc 0, index 7}"});
+  CHECK(scores_of("short_scores", {item("2"), item("2", R"({"ground_truth": "4"})")}) == Texts{"1 right", "-0.5"});
+  CHECK(scores_of("wrong_scores", {item("1"), item("2"), item("3")}) ==
+        Texts{"failed: the score is nan, expected a finite number", "none", "0.5"});
+  CHECK(failure_of(target_of("compute_scores")).starts_with("NotImplementedError: no reward for data_source='' (/"));
+}
+
 TEST_CASE("verifier: parameters that fit no form, or that troupe cannot give, are refused by name") {
   const auto refusal = [](const std::string& function) {
     const std::string error = failure_of(target_of(function)),
@@ -210,9 +221,11 @@ TEST_CASE("verifier: parameters that fit no form, or that troupe cannot give, ar
     return error.substr(std::min(begin.size(), error.size()));
   };
   CHECK(refusal("three_things") ==
-        "its parameters (first, second, third) fit none of the three forms: (prompts, completions, **columns) as in "
-        "TRL, (data_source, solution_str, ground_truth, extra_info) as in verl, or one parameter for the list of "
-        "answers");
+        "its parameters (first, second, third) fit none of the forms: (prompts, completions, **columns) as in TRL, "
+        "(data_source, solution_str, ground_truth, extra_info) as in verl, the same in the plural for its batches, or "
+        "one parameter for the list of answers");
+  CHECK(refusal("requires_ids_of_batch") ==
+        "it requires the parameter task_ids, which troupe does not give; give it a default");
   CHECK(refusal("requires_ids") ==
         "it requires the parameter completion_ids, which troupe does not give; remove it, or give it a default");
   CHECK(failure_of(target_of("requires_column")) ==

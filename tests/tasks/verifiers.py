@@ -202,6 +202,28 @@ async def judged(data_source, solution_str, ground_truth, extra_info=None, **kwa
     return float(solution_str == ground_truth)
 
 
+def compute_scores(data_sources, solution_strs, ground_truths, extra_infos):
+    """Of verl's form for batches, with the results of compute_score."""
+    return [compute_score(*of_one) for of_one in zip(data_sources, solution_strs, ground_truths, extra_infos)]
+
+
+async def short_scores(solution_strs, ground_truths=None, penalty=0.5, **kwargs):
+    """Of verl's form for batches, with some of the parameters, as a coroutine."""
+    await asyncio.sleep(0.001)
+    assert kwargs == {"data_sources": [""] * len(solution_strs), "extra_infos": [{}] * len(solution_strs)}
+    return [1 if text == truth else -penalty for text, truth in zip(solution_strs, ground_truths)]
+
+
+def wrong_scores(solution_strs):
+    """Of verl's form for batches: NaN, nothing, and a number for all others."""
+    return [float("nan"), None, *[0.5] * len(solution_strs)][: len(solution_strs)]
+
+
+def requires_ids_of_batch(solution_strs, task_ids):
+    """Of verl's form for batches, with what troupe does not give."""
+    return [0.0] * len(solution_strs)
+
+
 def three_things(first, second, third):
     """Of no form."""
 
