@@ -45,7 +45,7 @@ void AlarmWatch::check(std::string_view name, bool holds, uint64_t update, const
   const auto alarm_now = raised_.find(std::string(name));
   if (alarm_now == raised_.end()) {
     if (streak.holds < rule.hold) return;
-    const Alarm alarm{rule.level, update, measured + ": " + std::string(rule.advice)};
+    const Alarm alarm{rule.level, update, measured + ": " + std::string(advice_of(rule, facts_.token_run))};
     lines_.push_back({true, "alarm " + std::string(name) + " (" + std::string(text_of(rule.level)) + ") at update " +
                                 std::to_string(update) + ": " + alarm.text});
     raised_.emplace(name, alarm);
@@ -171,7 +171,8 @@ void AlarmWatch::look(const StatsSnapshot& s, const std::vector<std::string>& be
   if (!std::isfinite(s.elapsed_seconds)) return;
   check_drops(s, now);
   check_memory(s, now);
-  check("no_episode", s.episodes == 0 && s.elapsed_seconds > 120 && s.env_steps > 100'000, s.updates,
+  const bool samples = !facts_.token_run && s.elapsed_seconds > 120 && s.env_steps > 100'000;
+  check("no_episode", samples && s.episodes == 0, s.updates,
         "no episode has finished in " + format_counted(s.env_steps, "environment step"));
   check_rate(s, now);
 }

@@ -22,6 +22,7 @@ class AlarmWatch {
 
   // What the watch knows of the run besides its figures.
   struct Facts {
+    bool token_run = false;
     bool uses_values = true;         // the advantages are made from the values of the policy
     double most_entropy = kUnknown;  // the largest that is possible, where that is known and all actions are allowed
     int64_t window = 100;            // episodes in the mean of the returns

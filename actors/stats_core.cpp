@@ -27,6 +27,7 @@ double ratio(uint64_t sum, uint64_t count) { return static_cast<double>(sum) / s
 AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
   const AlgorithmConfig& algorithm = config.algorithm;
   AlarmWatch::Facts facts;
+  facts.token_run = is_token_run(config);
   facts.uses_values = settings_of_kind(config).has_values(config) && algorithm.value_coef > 0 &&
                       !find_advantage(algorithm.advantage).run.sequences;
   facts.window = config.stats.window;

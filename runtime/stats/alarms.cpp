@@ -13,8 +13,8 @@ constexpr AlarmLevel kWarning = AlarmLevel::warning, kError = AlarmLevel::error;
 
 constexpr std::array kRules = {
     AlarmRule{"steps_skipped", kWarning, 1, "an update skipped an optimizer step that was not finite",
-              "look at the size of the rewards (env.reward_scale, in token runs algorithm.reward_clip), and lower the "
-              "learning rates"},
+              "look at the size of the rewards (env.reward_scale), and lower the learning rates",
+              "look at the size of the rewards (algorithm.reward_clip), and lower the learning rates"},
     AlarmRule{"non_finite", kError, 3, "updates skipped optimizer steps that were not finite",
               "stop the run, lower the learning rates, or the size of the rewards, and begin again from an earlier "
               "checkpoint"},
@@ -50,8 +50,9 @@ constexpr std::array kRules = {
         "advantages from values (`gae`, `vtrace`): learner.explained_variance is 0 or less after the first 30 updates "
         "and the first quarter of the run (200 updates, if its end is not known), and the value targets vary by more "
         "than 2 % of their mean",
-        "the values do not help the advantages: raise trainer.value_lr, or set model.normalize_returns, which "
-        "token runs do not have"},
+        "the values do not help the advantages: raise trainer.value_lr, or set model.normalize_returns",
+        "the values do not help the advantages: raise trainer.value_lr, or let the critic learn alone first "
+        "(trainer.value_only_updates)"},
     AlarmRule{
         "return_drop", kWarning, 20,
         "the newest quarter of the statistics window returns so much less than the best window that more than half "
@@ -61,7 +62,9 @@ constexpr std::array kRules = {
     AlarmRule{
         "return_collapse", kError, 20, "the same, with more than three quarters of the gain",
         "resume from the best checkpoint (checkpoint.keep_best) with lower learning rates; look at what changed in "
-        "the environment"},
+        "the environment",
+        "resume from the best checkpoint (checkpoint.keep_best) with lower learning rates; look at what changed in the "
+        "scores"},
     AlarmRule{"receiver_behind", kWarning, 1,
               "an inference actor applies weights more slowly than the trainer publishes them, or none at all",
               "look at its process and its connection"},
@@ -69,20 +72,23 @@ constexpr std::array kRules = {
               "raise replay.max_policy_lag, or use fewer workers; with replay.mode `reuse`, lower replay.capacity"},
     AlarmRule{"rows_quarantined", kWarning, 2, "rows of environments are in quarantine because their steps fail",
               "look at last_error"},
-    AlarmRule{"no_episode", kWarning, 2,
-              "no episode has finished, although the run has sampled for 120 s and made 100000 environment steps",
-              "returns are unknown until one ends: limit the length of its episodes; many environments have "
-              "max_episode_steps in env.params"},
+    AlarmRule{
+        "no_episode", kWarning, 2,
+        "no episode has finished, although the run has sampled for 120 s and made 100000 environment steps; not in "
+        "token runs",
+        "returns are unknown until one ends: limit the length of its episodes; many environments have "
+        "max_episode_steps in env.params"},
     AlarmRule{
         "slower", kWarning, 30,
         "env_steps_per_second_60s, in token runs answers.tokens_per_second, is below 70 % of its best in the last 10 "
         "minutes with the same workers",
-        "something else uses the processors, or the environment has become slower"},
+        "something else uses the processors, or the environment has become slower",
+        "something else uses the processors, or scores take longer"},
     AlarmRule{
         "memory_grows", kWarning, 2,
         "the memory of the trainer's process, or of the processes of workers, environments or verifiers, has grown in "
         "each of the last 10 minutes, by 100 MB and 10 % in all",
-        "an environment or a callback may leak memory"},
+        "an environment or a callback may leak memory", "a verifier or a callback may leak memory"},
 };
 
 }  // namespace
@@ -93,6 +99,10 @@ const AlarmRule& alarm_rule(std::string_view name) {
   const auto* const found = std::ranges::find(kRules, name, &AlarmRule::name);
   TROUPE_CHECK(found != kRules.end(), "no such alarm", name);
   return *found;
+}
+
+std::string_view advice_of(const AlarmRule& rule, bool token_run) {
+  return token_run && !rule.in_token_runs.empty() ? rule.in_token_runs : rule.advice;
 }
 
 std::string_view text_of(AlarmLevel level) { return level == AlarmLevel::error ? "error" : "warning"; }

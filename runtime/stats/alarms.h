@@ -23,6 +23,7 @@ struct AlarmRule {
   uint32_t hold;
   std::string_view condition;
   std::string_view advice;
+  std::string_view in_token_runs = {};  // advice in its place there, which names only settings that these have
 };
 
 constexpr uint32_t kLeastClear = 5;
@@ -31,6 +32,8 @@ constexpr uint32_t kLeastClear = 5;
 std::span<const AlarmRule> alarm_rules();
 // Throws InvariantError for a name that is not in the table.
 const AlarmRule& alarm_rule(std::string_view name);
+
+std::string_view advice_of(const AlarmRule& rule, bool token_run);
 
 // An alarm that is raised now.
 struct Alarm {

@@ -3,9 +3,12 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "actors/experience/answers/answer_words.h"
+#include "actors/config/config.h"
 #include "actors/experience/common/state_bytes.h"
 #include "tests/support/test.h"
 
@@ -307,4 +310,50 @@ TEST_CASE("alarm_watch: the state of a deterministic run is the same after savin
   for (Run* each : {&run, &resumed}) each->updates(1, with("kl", 3));
   CHECK(to_bytes(resumed.watch) == to_bytes(run.watch));
   CHECK(resumed.raised("kl_high"));
+}
+
+TEST_CASE("alarm_watch: the advice in a token run names only settings that it has") {
+  // How a token run with a critic may change each of them.
+  const std::map<std::string, std::vector<std::string>> changes = {
+      {"algorithm.entropy_coef", {"algorithm.entropy_coef=0.02"}},
+      {"algorithm.reward_clip", {"algorithm.reward_clip=5"}},
+      {"algorithm.target_kl", {"algorithm.target_kl=0.05"}},
+      {"checkpoint.keep_best", {"checkpoint.keep_best=2", "evaluation.every_updates=1"}},
+      {"replay.capacity", {"replay.mode=reuse", "replay.capacity=256"}},
+      {"replay.max_policy_lag", {"replay.max_policy_lag=3"}},
+      {"replay.mode", {"replay.mode=reuse"}},
+      {"trainer.epochs", {"trainer.epochs=2"}},
+      {"trainer.policy_lr", {"trainer.policy_lr=0.002"}},
+      {"trainer.value_lr", {"trainer.value_lr=0.002"}},
+      {"trainer.value_only_updates", {"trainer.value_only_updates=2"}}};
+  const std::regex setting("[a-z]+\\.[a-z_]+");
+  size_t named = 0;
+  for (const AlarmRule& rule : alarm_rules()) {
+    if (rule.name == "no_episode") continue;  // not in token runs
+    const std::string advice(advice_of(rule, /*token_run=*/true));
+    for (std::sregex_iterator match(advice.begin(), advice.end(), setting), end; match != end; ++match, ++named) {
+      CAPTURE(match->str());
+      REQUIRE(changes.contains(match->str()));
+      RunConfig config = parse_config(R"({"model": {"kind": "decoder", "critic": "separate"}, "stop": {"updates": 9},
+                                          "algorithm": {"advantage": "gae"}, "trainer": {"super_batch": 64}})",
+                                      "run.json");
+      validate(config);
+      for (const std::string& change : changes.at(match->str())) apply_override(config, change);
+      CHECK_NOTHROW(validate(config));
+    }
+  }
+  CHECK(named > 10);
+  CHECK(advice_of(alarm_rule("value_useless"), /*token_run=*/false).ends_with("model.normalize_returns"));
+}
+
+TEST_CASE("alarm_watch: a token run has no alarm about episodes that do not end") {
+  for (const bool token_run : {false, true}) {
+    AlarmWatch watch(AlarmWatch::Facts{.token_run = token_run});
+    for (int i = 0; i < 300; ++i) {
+      StatsSnapshot s = report(i);
+      s.episodes = 0;
+      watch.look(s, {}, AlarmWatch::Clock::time_point(std::chrono::seconds(i)));
+    }
+    CHECK(watch.raised().contains("no_episode") == !token_run);
+  }
 }
