@@ -26,8 +26,7 @@ double ratio(uint64_t sum, uint64_t count) { return static_cast<double>(sum) / s
 
 AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
   const AlgorithmConfig& algorithm = config.algorithm;
-  AlarmWatch::Facts facts;
-  facts.token_run = is_token_run(config);
+  AlarmWatch::Facts facts{.token_run = is_token_run(config)};
   facts.uses_values = settings_of_kind(config).has_values(config) && algorithm.value_coef > 0 &&
                       !find_advantage(algorithm.advantage).run.sequences;
   facts.window = config.stats.window;
@@ -293,9 +292,7 @@ void StatsCore::fill_inference(StatsSnapshot& s) const {
 
 void StatsCore::fill_workers(StatsSnapshot& s, Clock::time_point now) const {
   if (const uint64_t failures = workers_.env_failures()) s.env_failures[env_or_task(config_)] = failures;
-  s.request_retries = workers_.retries();
-  s.quarantined = workers_.quarantined(now);
-  s.last_error = workers_.last_error();
+  workers_.fill(s, now);
   if (!s.training_ended) s.workers_starting = launched_workers_ - std::min(launched_workers_, s.workers_up);
 }
 

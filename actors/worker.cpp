@@ -1,7 +1,6 @@
 #include "actors/worker.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include <caf/event_based_actor.hpp>
@@ -10,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/experience/kinds.h"
+#include "actors/score_queue.h"
 #include "actors/scorer_actor.h"
 #include "actors/spec_fields.h"
 #include "runtime/base/log.h"
@@ -44,9 +44,14 @@ void log_failed_scores(WorkerSelf self, const std::string& name, const ScoreRepl
 
 class SamplerPortToActors final : public SamplerPort {
  public:
-  // With a `scorer`, it computes scores at once: in a deterministic run.
-  SamplerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes, std::shared_ptr<Scorer> scorer)
-      : self_(self), worker_(worker), chunk_bytes_(chunk_bytes), scorer_(std::move(scorer)) {}
+  // `scores_at_once`: it computes scores itself, in a deterministic run.
+  SamplerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes,
+                      std::vector<std::shared_ptr<Scorer>> scorers, bool scores_at_once)
+      : self_(self),
+        worker_(worker),
+        chunk_bytes_(chunk_bytes),
+        scorers_(std::move(scorers)),
+        scores_at_once_(scores_at_once) {}
 
   void ask(InferenceRequest request) override {
     const InferenceService& inference = self_->state.peers.inference;
@@ -55,18 +60,24 @@ class SamplerPortToActors final : public SamplerPort {
   void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
   void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
   void score(ScoreRequest request) override {
-    if (!scorer_) {
-      to_score_.push_back(std::move(request));
-      return score_next();
+    if (!scores_at_once_) {
+      queue_.add(std::move(request), self_->clock().now());
+      return send_to_scorers();
     }
-    const ScoreReply reply = score_reply(*scorer_, request);
+    const ScoreReply reply = score_reply(*scorers_.front(), request);
     log_failed_scores(self_, worker_name(worker_), reply);
     self_->state.sampler->on_scores(reply);
   }
-  // A scorer gets one request at a time, so that it has little left to do when the worker ends.
   void add_idle(const ScorerActor& scorer) {
-    idle_scorers_.push_back(scorer);
-    score_next();
+    queue_.add_idle(scorer);
+    send_to_scorers();
+  }
+  VerifierFigures verifier_figures() const {
+    VerifierFigures figures;
+    for (const std::shared_ptr<Scorer>& scorer : scorers_) figures += scorer->figures();
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(queue_.waited(self_->clock().now()));
+    figures.wait_us = static_cast<uint64_t>(waited.count());
+    return figures;
   }
   void report(WorkerReport report) { deliver(self_->state.peers.replay, std::move(report)); }
   void wake_later(uint32_t group, uint32_t item, std::chrono::milliseconds delay) override {
@@ -74,11 +85,8 @@ class SamplerPortToActors final : public SamplerPort {
   }
 
  private:
-  void score_next() {
-    if (to_score_.empty() || idle_scorers_.empty()) return;
-    self_->send(idle_scorers_.back(), std::move(to_score_.front()));
-    idle_scorers_.pop_back();
-    to_score_.pop_front();
+  void send_to_scorers() {
+    while (auto next = queue_.next(self_->clock().now())) self_->send(next->second, std::move(next->first));
   }
   template <class Service, class Message>
   void deliver(const Service& service, Message message) {
@@ -88,9 +96,9 @@ class SamplerPortToActors final : public SamplerPort {
   WorkerSelf self_;
   uint64_t worker_;
   size_t chunk_bytes_;
-  std::shared_ptr<Scorer> scorer_;
-  std::deque<ScoreRequest> to_score_;  // no scorer has them yet
-  std::vector<ScorerActor> idle_scorers_;
+  std::vector<std::shared_ptr<Scorer>> scorers_;
+  bool scores_at_once_;
+  ScoreQueue queue_;
   uint64_t streams_ = 0;
 };
 
@@ -115,6 +123,7 @@ void report(WorkerSelf self, bool last = false) {
   report.last = last;
   WorkerMemory::fill(report, self->state.peers.replay.node() == self->node());
   report.busy_us = self->busy_us() + (self->state.scorers.empty() ? 0 : report.step_us);
+  report.verifier = self->state.port->verifier_figures();
   send_report(self, std::move(report));
 }
 
@@ -300,6 +309,7 @@ void report_end(WorkerSelf self, uint64_t worker, const caf::error& fault) {
   WorkerReport report;
   report.worker = worker;
   if (st.sampler) report = st.sampler->report();
+  if (st.port) report.verifier = st.port->verifier_figures();
   report.last = true;
   report.env_failures = std::max<uint64_t>(report.env_failures, 1);
   report.last_error = describe(fault);
@@ -320,9 +330,8 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   st.peers = peers;
   const ExperienceKind& kind = kind_of(*context);
   const std::vector<std::shared_ptr<Scorer>> scorers = kind.make_scorers(*context);
-  st.port =
-      std::make_unique<SamplerPortToActors>(self, worker, static_cast<size_t>(context->config.network.chunk_bytes),
-                                            context->deterministic && !scorers.empty() ? scorers.front() : nullptr);
+  st.port = std::make_unique<SamplerPortToActors>(
+      self, worker, static_cast<size_t>(context->config.network.chunk_bytes), scorers, context->deterministic);
   st.sampler = kind.make_sampler(*context, *context, worker, *st.port);
   const size_t most = kind.most_bytes_of_reply(*context);
   st.parts = PartAssembler(most, most);

@@ -14,15 +14,22 @@ constexpr uint64_t kMostOfWorker = uint64_t{1} << 40;  // failures or retries: 1
 constexpr uint64_t kMostExact = uint64_t{1} << 53;     // largest integer that a checkpoint's JSON number holds exactly
 constexpr size_t kStatusErrorBytes = 300;
 
+constexpr uint64_t VerifierFigures::* kVerifierFigures[] = {&VerifierFigures::calls,    &VerifierFigures::failed_calls,
+                                                            &VerifierFigures::restarts, &VerifierFigures::scored,
+                                                            &VerifierFigures::busy_us,  &VerifierFigures::wait_us};
+
 }  // namespace
 
 WorkerTable::WorkerTable(const RunConfig& config, uint64_t env_failures, uint64_t retries)
-    : config_(config), base_{env_failures, retries} {}
+    : config_(config), base_{{}, env_failures, retries} {}
 
 std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::time_point now) {
   const auto rows = static_cast<uint64_t>(config_.env.rows) * static_cast<uint64_t>(config_.workers.groups);
   if (report.env_failures > kMostOfWorker) return std::to_string(report.env_failures) + " environment failures";
   if (report.retries > kMostOfWorker) return std::to_string(report.retries) + " retries";
+  for (const auto figure : kVerifierFigures)
+    if (report.verifier.*figure > kMostExact)
+      return "a figure of its verifier of " + std::to_string(report.verifier.*figure);
   if (report.quarantined > rows)
     return std::to_string(report.quarantined) + " of " + std::to_string(rows) + " rows in quarantine";
   if (!workers_.contains(report.worker)) {
@@ -67,7 +74,9 @@ WorkerTable::Counts WorkerTable::closed_of(const WorkerReport& report) const {
   return closed_ && report.worker <= *closed_ ? counts_of(report) : Counts{};
 }
 
-WorkerTable::Counts WorkerTable::counts_of(const WorkerReport& report) { return {report.env_failures, report.retries}; }
+WorkerTable::Counts WorkerTable::counts_of(const WorkerReport& report) {
+  return {report.verifier, report.env_failures, report.retries};
+}
 
 // The counts of one worker that base_ does not include.
 uint64_t WorkerTable::open(const Counts& counts, const Counts& closed, uint64_t Counts::* count) {
@@ -87,8 +96,12 @@ void WorkerTable::set_silent_apart(Clock::time_point now) {
   });
   while (silent_.size() > kMost) {
     const auto first = silent_.begin();
-    for (const auto count : {&Counts::env_failures, &Counts::retries})
+    const auto close = [&](uint64_t Counts::* count) {
       base_.*count = std::min(base_.*count + open(first->second.counts, first->second.closed, count), kMostExact);
+    };
+    close(&Counts::env_failures);
+    close(&Counts::retries);
+    for (const auto figure : kVerifierFigures) close(figure);
     closed_ = std::max(closed_.value_or(0), first->first);
     silent_.erase(first);
   }
@@ -96,9 +109,16 @@ void WorkerTable::set_silent_apart(Clock::time_point now) {
 
 uint64_t WorkerTable::total(uint64_t Counts::* count) const {
   uint64_t sum = base_.*count;
-  for (const auto& [id, silent] : silent_) sum += open(silent.counts, silent.closed, count);
-  for (const auto& [id, seen] : workers_) sum += open(counts_of(seen.report), seen.closed, count);
-  return std::min(sum, kMostExact);
+  const auto add = [&](uint64_t more) { sum = std::min(sum + more, kMostExact); };
+  for (const auto& [id, silent] : silent_) add(open(silent.counts, silent.closed, count));
+  for (const auto& [id, seen] : workers_) add(open(counts_of(seen.report), seen.closed, count));
+  return sum;
+}
+
+VerifierFigures WorkerTable::verifier() const {
+  VerifierFigures sum;
+  for (const auto figure : kVerifierFigures) sum.*figure = total(figure);
+  return sum;
 }
 
 uint64_t WorkerTable::quarantined(Clock::time_point now) const {
@@ -106,6 +126,13 @@ uint64_t WorkerTable::quarantined(Clock::time_point now) const {
   for (const auto& [id, seen] : workers_)
     if (now - seen.at <= kQuiet) rows += seen.report.quarantined;
   return rows;
+}
+
+void WorkerTable::fill(StatsSnapshot& snapshot, Clock::time_point now) const {
+  snapshot.request_retries = retries();
+  snapshot.quarantined = quarantined(now);
+  snapshot.last_error = last_error_;
+  if (!config_.task.verifier.empty()) snapshot.verifier = verifier();
 }
 
 WorkerTable::Memory WorkerTable::memory(Clock::time_point now) const {

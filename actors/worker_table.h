@@ -12,6 +12,7 @@
 
 #include "actors/config/run_config.h"
 #include "actors/messages.h"
+#include "runtime/stats/snapshot.h"
 
 namespace troupe {
 
@@ -30,8 +31,8 @@ class WorkerTable {
 
   uint64_t env_failures() const { return total(&Counts::env_failures); }
   uint64_t retries() const { return total(&Counts::retries); }
-  // Rows in quarantine now.
-  uint64_t quarantined(Clock::time_point now) const;
+  // Fills the figures of workers in the snapshot, but for env_failures, times and memory.
+  void fill(StatsSnapshot& snapshot, Clock::time_point now) const;
   // Memory of the processes of workers that are not in the trainer's process, and of their children.
   struct Memory {
     uint64_t workers = 0, environments = 0, verifiers = 0;
@@ -52,7 +53,7 @@ class WorkerTable {
   void load(const Saved& reports, const std::string& last_error, Clock::time_point now);
 
  private:
-  struct Counts {
+  struct Counts : VerifierFigures {
     uint64_t env_failures = 0, retries = 0;
   };
   struct Seen {
@@ -70,6 +71,8 @@ class WorkerTable {
   void add_times(const WorkerReport& report, const Seen& before, Clock::time_point now);
   void set_silent_apart(Clock::time_point now);
   uint64_t total(uint64_t Counts::* count) const;
+  uint64_t quarantined(Clock::time_point now) const;
+  VerifierFigures verifier() const;
 
   RunConfig config_;
   Counts base_;                        // of earlier starts, and of workers whose counts are closed

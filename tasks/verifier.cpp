@@ -50,10 +50,11 @@ std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierIt
     log_failure(last_error_, {});
   }
   if (!verdicts) {
-    ++figures_.failures;
+    ++figures_.failed_calls;
     process_.reset();
   }
-  figures_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  const auto spent = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
+  figures_.busy_us += static_cast<uint64_t>(spent.count());
   return verdicts;
 }
 
@@ -63,13 +64,11 @@ std::vector<Score> Verifier::score(std::span<const VerifierItem> items) {
   if (!verdicts) verdicts.emplace(items.size(), Verdict{{.scored = Scored::failed, .problem = last_error_}});
   std::vector<Score> scores;
   for (Verdict& verdict : *verdicts) {
-    if (verdict.score.scored == Scored::none) ++figures_.none;
-    if (verdict.score.scored == Scored::failed) {
-      ++figures_.failed;
-      if (verdict.score.problem != last_error_ || !verdict.traceback.empty()) {
-        last_error_ = verdict.score.problem;
-        log_failure(last_error_, verdict.traceback);
-      }
+    if (verdict.score.scored == Scored::yes) ++figures_.scored;
+    const bool differs = verdict.score.problem != last_error_ || !verdict.traceback.empty();
+    if (verdict.score.scored == Scored::failed && differs) {
+      last_error_ = verdict.score.problem;
+      log_failure(last_error_, verdict.traceback);
     }
     scores.push_back(std::move(verdict.score));
   }

@@ -2,26 +2,16 @@
 // Verifier: scores groups of answers with a Python function, and survives what the function does. Owns one process at a
 // time. One thread at a time; score() blocks.
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/stats/verifier_figures.h"
 #include "tasks/verifier_process.h"
 
 namespace troupe {
-
-// What a verifier has done so far.
-struct VerifierFigures {
-  uint64_t calls = 0;     // requests to a process, repeated ones included
-  uint64_t failures = 0;  // calls without scores
-  uint64_t restarts = 0;  // processes started after the first
-  uint64_t failed = 0;    // answers without a score because of a failure
-  uint64_t none = 0;      // answers that the verifier does not score
-  double seconds = 0;     // in calls, with the starts of processes
-};
 
 class Verifier {
  public:
@@ -32,7 +22,7 @@ class Verifier {
   // std::bad_alloc.
   std::vector<Score> score(std::span<const VerifierItem> items);
 
-  const VerifierFigures& figures() const { return figures_; }
+  const VerifierFigures& figures() const { return figures_; }    // so far; it does not know who waits
   const std::string& last_error() const { return last_error_; }  // of a call or an answer
 
  private:

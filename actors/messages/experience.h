@@ -11,6 +11,7 @@
 #include "models/experience/rollout.h"
 #include "runtime/caf/inspect.h"
 #include "runtime/caf/inspect_kinds.h"
+#include "runtime/stats/verifier_figures.h"
 
 namespace troupe {
 
@@ -36,7 +37,7 @@ struct Credits {
   }
 };
 
-// These are for types of models/experience/rollout.h, which does not include CAF.
+// These are for types of folders that do not include CAF.
 template <class I> typename I::result_type inspect(I& f, ReturnPart& x) {
   return f(caf::meta::type_name("ReturnPart"), x.name, x.values);
 }
@@ -51,6 +52,10 @@ template <class I> typename I::result_type inspect(I& f, Rollout& x) {
 }
 template <class I> typename I::result_type inspect(I& f, PartialRollout& x) {
   return f(caf::meta::type_name("PartialRollout"), x.group, x.samples, x.env_steps, x.episodes);
+}
+template <class I> typename I::result_type inspect(I& f, VerifierFigures& x) {
+  return f(caf::meta::type_name("VerifierFigures"), x.calls, x.failed_calls, x.restarts, x.scored, x.busy_us,
+           x.wait_us);
 }
 
 struct RolloutMessage {
@@ -88,11 +93,12 @@ struct WorkerReport {
   // Memory as `rss_bytes`, of the processes that its process has started (actors/worker_memory.h).
   uint64_t environment_bytes = 0;
   uint64_t verifier_bytes = 0;
+  VerifierFigures verifier;  // of its scorers; cumulative
 
   template <class I> friend typename I::result_type inspect(I& f, WorkerReport& x) {
     return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.last, x.requests, x.retries,
              x.env_failures, x.quarantined, x.rss_bytes, x.busy_us, x.step_us, x.credit_wait_us, x.action_wait_us,
-             x.last_error, x.environment_bytes, x.verifier_bytes);
+             x.last_error, x.environment_bytes, x.verifier_bytes, x.verifier);
   }
 };
 

@@ -121,7 +121,10 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
     return {steps ? work : "workers",
             busy_text("workers are", b.workers) +
                 (steps ? ", " + format_percent(b.stepping) + " in " + s.words->in_work : ""),
-            b.machine > kSaturated ? "more machines, or fewer threads" : "more workers", kWorkersLimit};
+            b.machine > kSaturated ? "more machines, or fewer threads"
+            : steps && s.verifier  ? "a larger task.verifier_processes, or more workers"
+                                   : "more workers",
+            kWorkersLimit};
   }
   if (b.inference >= kBusy)
     return {"inference", busy_text("inference actors are", b.inference),

@@ -26,6 +26,7 @@ ordered_json json_of(const StatsSnapshot& s) {
   if (!s.evaluation) result["eval"] = nullptr;
   if (!s.evaluating) result["evaluating"] = nullptr;
   if (!s.warmup) result["warmup"] = nullptr;
+  if (!s.verifier) result["verifier"] = nullptr;
   return result;
 }
 
@@ -54,6 +55,7 @@ void forget_times(StatsSnapshot& s) {
   s.busy = {};
   s.recent = {};
   s.evaluating.reset();
+  s.verifier.reset();
   if (s.warmup) s.warmup->seconds = 0;
 }
 

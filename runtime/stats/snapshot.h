@@ -11,6 +11,7 @@
 #include "runtime/stats/alarms.h"
 #include "runtime/stats/experience_words.h"
 #include "runtime/stats/ledger.h"
+#include "runtime/stats/verifier_figures.h"
 
 namespace troupe {
 
@@ -158,6 +159,7 @@ struct StatsSnapshot {
   uint64_t worker_bytes = 0;                     // of the processes of joined workers; 0 = there are none
   uint64_t environment_bytes = 0;                // of the processes of environments
   uint64_t verifier_bytes = 0;                   // of the processes of verifiers
+  std::optional<VerifierFigures> verifier;       // of all workers since this start, if the run has a verifier
   std::map<std::string, Alarm> alarms;           // those raised now, by name
   std::optional<EvaluationResult> evaluation;    // the last one
   FailedEvaluations failed_evaluations;

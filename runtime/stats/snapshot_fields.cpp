@@ -1,69 +1,13 @@
 #include "runtime/stats/snapshot_fields.h"
 
 #include <array>
-#include <string>
 
-#include <nlohmann/json.hpp>
-
-#include "runtime/stats/bottleneck.h"
+#include "runtime/stats/snapshot_values.h"
 
 namespace troupe {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using S = StatsSnapshot;
-
-// Functions for the table, each of which reads one member.
-template <auto member>
-Json of(const S& s) {
-  return s.*member;
-}
-template <uint64_t Ledger::* member>
-Json of_ledger(const S& s) {
-  return s.ledger.*member;
-}
-template <double BusyShares::* member>
-Json of_busy(const S& s) {
-  return s.busy.*member;
-}
-template <auto member>
-Json of_eval(const S& s) {
-  return s.evaluation ? Json((*s.evaluation).*member) : Json();
-}
-template <auto member>
-Json of_failed(const S& s) {
-  return s.failed_evaluations.error.empty() ? Json() : Json(s.failed_evaluations.*member);
-}
-template <auto member>
-Json of_evaluating(const S& s) {
-  return s.evaluating ? Json((*s.evaluating).*member) : Json();
-}
-template <auto member>
-Json of_warmup(const S& s) {
-  return s.warmup ? Json((*s.warmup).*member) : Json();
-}
-Json failed_count(const S& s) { return s.failed_evaluations.count; }
-template <auto member>
-Json of_bottleneck(const S& s) {
-  return find_bottleneck(s).*member;
-}
-
-Json alarm_levels(const S& s) {
-  Json result = Json::object();
-  for (const auto& [name, alarm] : s.alarms) result[name] = static_cast<int>(alarm.level);
-  return result;
-}
-
-Json alarm_texts(const S& s) {
-  Json result = Json::object();
-  for (const auto& [name, alarm] : s.alarms) result[name] = alarm.text;
-  return result;
-}
-
-template <auto member>
-Json memory(const S& s) {
-  return s.*member > 0 ? Json(s.*member) : Json();
-}
+using namespace snapshot_values;
 
 constexpr const char* kProgress = "Progress and speed";
 constexpr const char* kBusyHeading = "Shares of time";
@@ -87,6 +31,7 @@ constexpr const char* kFinished = "after the first episode";
 constexpr const char* kEvaluated = "after the first evaluation";
 constexpr const char* kFailed = "once an evaluation of this start has failed (deterministic runs: of the run)";
 constexpr const char* kEvaluating = "during an evaluation, not in deterministic runs";
+constexpr const char* kVerified = "with `task.verifier`, so not in deterministic runs";
 constexpr const char* kWarmingUp = "during the warm-up of a token run";
 
 constexpr std::array kFields = {
@@ -314,6 +259,23 @@ constexpr std::array kFields = {
         memory<&S::environment_bytes>},
     SnapshotField{kWorkers, "verifier_bytes", "verifier_memory_bytes", "bytes", kTimed,
                   "the same of the processes of verifiers", memory<&S::verifier_bytes>},
+    SnapshotField{kWorkers, "verifier.calls", "verifier_calls_total", "calls", kVerified,
+                  "to the verifiers of all workers since the start of the process, repeated ones included; without "
+                  "those of evaluations",
+                  of_verifier<&VerifierFigures::calls>},
+    SnapshotField{kWorkers, "verifier.failed_calls", "verifier_failed_calls_total", "calls", kVerified,
+                  "of them, those that gave no scores; each is repeated once on a new process",
+                  of_verifier<&VerifierFigures::failed_calls>},
+    SnapshotField{kWorkers, "verifier.restarts", "verifier_restarts_total", "processes", kVerified,
+                  "of verifiers that were started in place of one that had ended or was killed",
+                  of_verifier<&VerifierFigures::restarts>},
+    SnapshotField{kWorkers, "verifier.scored", "verifier_scored_total", "answers", kVerified, "that got a score",
+                  of_verifier<&VerifierFigures::scored>},
+    SnapshotField{kWorkers, "verifier.seconds", "verifier_seconds_total", "s", kVerified,
+                  "time in these calls, with the starts of processes", verifier_seconds<&VerifierFigures::busy_us>},
+    SnapshotField{kWorkers, "verifier.wait_seconds", "verifier_wait_seconds_total", "s", kVerified,
+                  "time that the answers to each prompt waited until a process was free for them, all together",
+                  verifier_seconds<&VerifierFigures::wait_us>},
     SnapshotField{kAlarms, "alarms", "alarm_level{alarm=*}", "1 = warning, 2 = error", kAlways,
                   "the alarms that are raised now, by name; none is raised: an empty object", alarm_levels},
     SnapshotField{kAlarms, "alarm_texts", "", "text", kAlways,

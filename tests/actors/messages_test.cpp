@@ -190,8 +190,23 @@ TEST_CASE("messages: rollouts round-trip with every member") {
 
 TEST_CASE("messages: reports and small messages round-trip") {
   Fixture f;
-  const WorkerReport worker = f.round_trip(
-      WorkerReport{1, 2, {{1, 3, 4, {odd_floats(), Array(), Array()}}}, true, 5, 6, 7, 8, 9, 10, 11, 12, 13, "e"});
+  const WorkerReport worker = f.round_trip(WorkerReport{1,
+                                                        2,
+                                                        {{1, 3, 4, {odd_floats(), Array(), Array()}}},
+                                                        true,
+                                                        5,
+                                                        6,
+                                                        7,
+                                                        8,
+                                                        9,
+                                                        10,
+                                                        11,
+                                                        12,
+                                                        13,
+                                                        "e",
+                                                        14,
+                                                        15,
+                                                        {16, 17, 18, 19, 20, 21}});
   CHECK(worker.last);
   REQUIRE(worker.partial.size() == 1);
   CHECK(worker.partial[0].env_steps == 4);
@@ -200,6 +215,9 @@ TEST_CASE("messages: reports and small messages round-trip") {
   CHECK(worker.busy_us == 10);
   CHECK(worker.action_wait_us == 13);
   CHECK(worker.last_error == "e");
+  CHECK(worker.verifier_bytes == 15);
+  CHECK(worker.verifier.calls == 16);
+  CHECK(worker.verifier.wait_us == 21);
   CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, 10, Array(), odd_floats()}).latency_us ==
         odd_floats());
   CHECK(f.round_trip(Applied{1, {2, 3}}).version == PolicyVersion{2, 3});

@@ -308,6 +308,31 @@ TEST_CASE("stats: memory of joined workers and of their children is the sum of t
   CHECK(core.take_view(kStart + std::chrono::seconds(60)).worker_bytes == 3);  // worker 1 is silent
 }
 
+TEST_CASE("stats: figures of verifiers are the sums of all workers, also of those that are gone") {
+  RunConfig config = config_of(100);
+  StatsCore without(config, false, kStart);
+  config.task.verifier = "py:module:function";
+  StatsCore core(config, false, kStart);
+  auto now = kStart;
+  WorkerReport report;
+  const uint64_t kWorkers = WorkerTable::kMost + 2 * WorkerTable::kApart;
+  for (report.worker = 0; report.worker < kWorkers; ++report.worker, now += std::chrono::seconds(1))
+    for (const uint64_t calls : {1, 2}) {
+      report.verifier = {calls, 0, 0, 4 * calls, 1'000'000 * calls, 500'000 * calls};
+      core.add(report, now);
+    }
+  without.add(report, now);
+  CHECK_FALSE(without.take_view(now).verifier.has_value());
+  const std::optional<VerifierFigures> sum = core.take_view(now).verifier;
+  REQUIRE(sum.has_value());
+  CHECK(sum->calls == 2 * kWorkers);
+  CHECK(sum->scored == 8 * kWorkers);
+  CHECK(sum->busy_us == 2'000'000 * kWorkers);
+  CHECK(sum->wait_us == 1'000'000 * kWorkers);
+  report.verifier.busy_us = uint64_t{1} << 54;
+  CHECK(core.add(report, now) == "a figure of its verifier of 18014398509481984");
+}
+
 TEST_CASE("stats: a worker report with impossible counts is dropped, and sums stay at most 2^53") {
   StatsCore core(config_of(100), false, kStart);
   const auto dropped = [&](const std::function<void(WorkerReport&)>& change) {

@@ -49,9 +49,9 @@ std::string failure_of(VerifierTarget target) {
   Verifier verifier(std::move(target));
   const std::vector<Score> scores = verifier.score(kItems);
   CHECK(verifier.figures().calls == 2);
-  CHECK(verifier.figures().failures == 2);
+  CHECK(verifier.figures().failed_calls == 2);
   CHECK(verifier.figures().restarts == 1);
-  CHECK(verifier.figures().failed == 2);
+  CHECK(verifier.figures().scored == 0);
   REQUIRE(scores.size() == 2);
   for (const Score& score : scores) {
     CHECK(score.scored == Scored::failed);
@@ -76,8 +76,9 @@ TEST_CASE("verifier: numbers are rewards, and a reward of 1 is right") {
   CHECK(texts_of(verifier.score(kItems)) == Texts{"1 right", "0"});
   CHECK(verifier.score({}).empty());
   CHECK(verifier.figures().calls == 2);
-  CHECK(verifier.figures().failures == 0);
-  CHECK(verifier.figures().seconds > 0);
+  CHECK(verifier.figures().failed_calls == 0);
+  CHECK(verifier.figures().scored == 2);
+  CHECK(verifier.figures().busy_us > 0);
 }
 
 TEST_CASE("verifier: objects have a reward, whether it is right, and parts") {
@@ -97,7 +98,7 @@ TEST_CASE("verifier: a request larger than the buffers of a socket is sent") {
 TEST_CASE("verifier: what a function prints does not disturb it") {
   Verifier verifier(target_of("talks"));
   for (int i = 0; i < 3; ++i) CHECK(texts_of(verifier.score(kItems)) == Texts{"1 right", "0"});
-  CHECK(verifier.figures().failures == 0);
+  CHECK(verifier.figures().failed_calls == 0);
 }
 
 TEST_CASE("verifier: each way to fail gives no scores and a reason") {
@@ -145,9 +146,8 @@ TEST_CASE("verifier: a value of a wrong form fails that answer alone") {
               "failed: part 'a' of the score is nan, expected a finite number",
               "failed: the score has a reward, so its weights have no effect; leave one of them out", "none", "0.5"});
   CHECK(verifier.figures().calls == 1);
-  CHECK(verifier.figures().failures == 0);
-  CHECK(verifier.figures().failed == 11);
-  CHECK(verifier.figures().none == 1);
+  CHECK(verifier.figures().failed_calls == 0);
+  CHECK(verifier.figures().scored == 1);
   CHECK(scores_of("not_a_number", kItems)[1] == "failed: the score is nan, expected a finite number");
   CHECK(scores_of("returns_text", kItems)[0] == "failed: the score is '1', expected a number");
 }
@@ -199,7 +199,7 @@ TEST_CASE("verifier: an exception in verl's form fails that answer, and the call
   CHECK(texts[1].starts_with("failed: NotImplementedError: no reward for data_source='x' (/"));
   Verifier verifier(target_of("compute_score"));
   CHECK(texts_of(verifier.score(std::vector{item("2", bad)}))[0] == texts[1]);
-  CHECK(verifier.figures().failures == 2);
+  CHECK(verifier.figures().failed_calls == 2);
 }
 
 TEST_CASE("verifier: functions in verl's form for batches get lists, and an exception fails the call") {
@@ -254,9 +254,9 @@ TEST_CASE("verifier: after a failure the next process answers") {
   Verifier verifier(target_of("hangs_at_second", std::chrono::seconds(3)));
   for (int i = 0; i < 3; ++i) CHECK(texts_of(verifier.score(kItems)) == Texts{"1 right", "0"});
   CHECK(verifier.figures().calls == 5);
-  CHECK(verifier.figures().failures == 2);
+  CHECK(verifier.figures().failed_calls == 2);
   CHECK(verifier.figures().restarts == 2);
-  CHECK(verifier.figures().failed == 0);
+  CHECK(verifier.figures().scored == 6);
 }
 
 TEST_CASE("verifier: a process that was killed is replaced") {

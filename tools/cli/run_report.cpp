@@ -67,6 +67,15 @@ std::string failures_text(const StatsSnapshot& last, const ExperienceWords& word
          (last.last_error.empty() ? "" : ", the last error: " + last.last_error);
 }
 
+std::string verifier_text(const StatsSnapshot& last) {
+  const uint64_t failed = last.ledger.verifier_failed;
+  return "verifier: " + format_count(last.verifier->failed_calls) + " of " +
+         format_counted(last.verifier->calls, "call") + " failed" +
+         (failed > 0 ? ", " + format_counted(failed, "answer") + (failed == 1 ? " has" : " have") +
+                           " no score because it failed"
+                     : "");
+}
+
 // How a run ended, in one word or the name of a setting.
 std::string reason_of(const RunOutcome& outcome) { return outcome.reason.empty() ? "failed" : outcome.reason; }
 
@@ -307,6 +316,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   summary["uncounted_at_most"] = last_.uncounted_at_most;
   summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;
   summary["env_failures"] = last_.env_failures;
+  if (last_.verifier) summary["verifier"] = OrderedJson::parse(to_json(last_))["verifier"];
   summary["skipped_steps"] = last_.skipped_steps;
   summary["request_retries"] = last_.request_retries;
   summary["lost_writes"] = folder_.lost_writes();
@@ -347,6 +357,8 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
              format_seconds(start_.totals.elapsed_seconds + wall_seconds - after_training));
   // The command prints the error that ended the run.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_, words));
+  if (last_.verifier && last_.verifier->failed_calls + last_.ledger.verifier_failed > 0)
+    close_with(verifier_text(last_));
   if (last_.uncounted_at_most > 0)
     close_with("uncounted: at most " + format_counted(last_.uncounted_at_most, words.sample) +
                " that killed workers made");

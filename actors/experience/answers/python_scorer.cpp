@@ -20,11 +20,8 @@ VerifierItem item_of(const Prompt& prompt, const std::string& answer) {
 
 std::vector<Score> PythonScorer::score(std::span<const VerifierItem> items) {
   std::vector<Score> scores = verifier_.score(items);
-  const VerifierFigures& now = verifier_.figures();
-  {
-    const MutexLock lock(mutex_);
-    figures_ = {.calls = now.calls, .failures = now.failures, .restarts = now.restarts, .seconds = now.seconds};
-  }
+  const MutexLock lock(mutex_);
+  figures_ = verifier_.figures();
   return scores;
 }
 
@@ -41,7 +38,7 @@ std::vector<Score> PythonScorer::score_each(std::span<const Prompt> prompts, std
   return score(items);
 }
 
-ScorerFigures PythonScorer::figures() const {
+VerifierFigures PythonScorer::figures() const {
   const MutexLock lock(mutex_);
   return figures_;
 }

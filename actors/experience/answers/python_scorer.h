@@ -19,14 +19,14 @@ class PythonScorer final : public Scorer {
 
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
   std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) override;
-  ScorerFigures figures() const override;
+  VerifierFigures figures() const override;
 
  private:
   std::vector<Score> score(std::span<const VerifierItem> items);
 
   Verifier verifier_;
   mutable Mutex mutex_;
-  ScorerFigures figures_ TROUPE_GUARDED_BY(mutex_);
+  VerifierFigures figures_ TROUPE_GUARDED_BY(mutex_);
 };
 
 // Throws ConfigError "task.verifier: ..." or "task.python: ..." if the verifier of the config cannot be loaded, or does

@@ -2,22 +2,14 @@
 // Scorer: gives answers their scores. Owned by a ScorerActor, or in a deterministic run by the worker; one thread but
 // for figures().
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "actors/messages/scoring.h"
+#include "runtime/stats/verifier_figures.h"
 
 namespace troupe {
-
-// What the processes of a scorer have done so far.
-struct ScorerFigures {
-  uint64_t calls = 0;
-  uint64_t failures = 0;  // calls without scores
-  uint64_t restarts = 0;  // processes started after the first
-  double seconds = 0;     // in calls
-};
 
 class Scorer {
  public:
@@ -26,8 +18,8 @@ class Scorer {
   virtual std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) = 0;
   // The same of answers to different prompts, one each.
   virtual std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers);
-  // Any thread. All 0 if the scorer has no processes.
-  virtual ScorerFigures figures() const { return {}; }
+  // Of its verifier, so far. Any thread. All 0 if it has none.
+  virtual VerifierFigures figures() const { return {}; }
 };
 
 // The reply to a request. It has an error if the scorer throws, or if its scores do not fit: another number of them, or

@@ -54,6 +54,7 @@ StatsSnapshot complete() {
   s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.5};
   s.failed_evaluations = {.count = 3, .updates = 2, .env_steps = 1, .episodes = 4, .failed_episodes = 5, .error = "e"};
   s.evaluating = EvaluationUnderWay{1, 2, 3, 4, 5};
+  s.verifier = VerifierFigures{1, 2, 3, 4, 5, 6};
   s.warmup = WarmupState{.step = 1, .of = 2, .pass_at_1 = 0.5, .loss = 1.5};
   return s;
 }
@@ -140,6 +141,7 @@ TEST_CASE("snapshot_fields: each field has the value of its member") {
   s.evaluation->length_mean = 10;
   s.workers_up = 11;
   s.workers_starting = 12;
+  s.verifier->busy_us = 1'500'000;
   const json value = json::parse(to_json(s));
   CHECK(value["lag"]["p95"] == 7);
   CHECK(value["ledger"]["left_over"] == 8);
@@ -147,4 +149,7 @@ TEST_CASE("snapshot_fields: each field has the value of its member") {
   CHECK(value["eval"]["length_mean"] == 10);
   CHECK(value["workers"]["up"] == 11);
   CHECK(value["workers"]["starting"] == 12);
+  CHECK(value["verifier"]["seconds"] == 1.5);
+  s.verifier.reset();
+  CHECK(json::parse(to_json(s))["verifier"].is_null());
 }

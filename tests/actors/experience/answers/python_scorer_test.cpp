@@ -75,9 +75,10 @@ TEST_CASE("python_scorer: answers get scores with parts, and the calls are count
   CHECK(scores[1].right);
   CHECK(scores[1].parts == std::vector<std::pair<std::string, double>>{{"format", 1}, {"length", 3}});
   CHECK(scorer.figures().calls == 1);
-  CHECK(scorer.figures().failures == 0);
+  CHECK(scorer.figures().failed_calls == 0);
   CHECK(scorer.figures().restarts == 0);
-  CHECK(scorer.figures().seconds > 0);
+  CHECK(scorer.figures().scored == 2);
+  CHECK(scorer.figures().busy_us > 0);
 }
 
 TEST_CASE("python_scorer: answers to different prompts are scored in one call, with the columns of their prompts") {
@@ -99,7 +100,7 @@ TEST_CASE("python_scorer: a call that fails is counted, and its answers have fai
     CHECK(score.problem == "the verifier ended with exit code 7");
   }
   CHECK(scorer.figures().calls == 2);
-  CHECK(scorer.figures().failures == 2);
+  CHECK(scorer.figures().failed_calls == 2);
   CHECK(scorer.figures().restarts == 1);
 }
 
