@@ -65,7 +65,7 @@ EvaluationSlice after(EvaluationActorState& st, Work work) {
 void begin(EvaluationActorState& st) {
   if (!st.player) {
     st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
-    st.player = make_evaluation_player(st.context);
+    st.player = make_evaluation_player(st.context, st.scorer);
   }
   const RunConfig& config = st.context->config;
   if (st.job.of_warmup)
@@ -89,9 +89,11 @@ void play(EvaluationSelf self) {
 
 }  // namespace
 
-EvaluationActor::behavior_type evaluation_actor(EvaluationSelf self, RunContextPtr context) {
+EvaluationActor::behavior_type evaluation_actor(EvaluationSelf self, RunContextPtr context,
+                                                std::shared_ptr<Scorer> scorer) {
   guard(self);
   self->state.context = std::move(context);
+  self->state.scorer = std::move(scorer);
   const auto answer = [self](const EvaluationSlice& slice) {
     using Evaluator = caf::typed_actor<caf::reacts_to<EvaluationSlice>>;
     self->send(caf::actor_cast<Evaluator>(self->current_sender()), slice);

@@ -1,7 +1,7 @@
 #pragma once
 // EvaluationActor: plays episodes with the most likely actions of one fixed policy version, a few steps for each
 // message of the evaluator, so that it can be stopped. Never sends samples to replay. Detached: a step of its
-// environment may take long, or never end.
+// environment, or a call of a verifier, may take long, or never end.
 
 #include <memory>
 
@@ -14,12 +14,13 @@ namespace troupe {
 struct EvaluationActorState {
   static inline const char* name = "evaluation";
   RunContextPtr context;
+  std::shared_ptr<Scorer> scorer;
   std::unique_ptr<EvaluationPlayer> player;
   EvaluateMessage job;  // the current one, if job.weights is set
   uint64_t steps = 0;   // of it
 };
 
 EvaluationActor::behavior_type evaluation_actor(SelfPointer<EvaluationActor, EvaluationActorState> self,
-                                                RunContextPtr context);
+                                                RunContextPtr context, std::shared_ptr<Scorer> scorer);
 
 }  // namespace troupe

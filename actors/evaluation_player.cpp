@@ -45,8 +45,10 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
 // The most likely answers to held-out prompts.
 class AnswerEvaluation final : public EvaluationPlayer {
  public:
-  explicit AnswerEvaluation(RunContextPtr context)
-      : context_(std::move(context)), batch_(context_->config.task.verifier.empty() ? 1 : kScoredTogether) {}
+  AnswerEvaluation(RunContextPtr context, std::shared_ptr<Scorer> scorer)
+      : context_(std::move(context)),
+        batch_(context_->config.task.verifier.empty() ? 1 : kScoredTogether),
+        scorer_(std::move(scorer)) {}
 
   void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
     scheduler_.reset();
@@ -138,19 +140,23 @@ class AnswerEvaluation final : public EvaluationPlayer {
   std::string problem_;  // of the last that failed
 };
 
-template <class Player>
-std::unique_ptr<EvaluationPlayer> make_player(RunContextPtr context) {
-  return std::make_unique<Player>(std::move(context));
+using PlayerPtr = std::unique_ptr<EvaluationPlayer>;
+
+PlayerPtr play_episodes(RunContextPtr context, std::shared_ptr<Scorer> /*scorer*/) {
+  return std::make_unique<EnvironmentEvaluation>(std::move(context));
+}
+
+PlayerPtr answer_prompts(RunContextPtr context, std::shared_ptr<Scorer> scorer) {
+  return std::make_unique<AnswerEvaluation>(std::move(context), std::move(scorer));
 }
 
 // In the order of Experience.
-constexpr std::unique_ptr<EvaluationPlayer> (*kPlayers[])(RunContextPtr) = {make_player<EnvironmentEvaluation>,
-                                                                            make_player<AnswerEvaluation>};
+constexpr PlayerPtr (*kPlayers[])(RunContextPtr, std::shared_ptr<Scorer>) = {play_episodes, answer_prompts};
 
 }  // namespace
 
-std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context) {
-  return entry_of(kPlayers, experience_of(context->config))(context);
+std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context, std::shared_ptr<Scorer> scorer) {
+  return entry_of(kPlayers, experience_of(context->config))(context, std::move(scorer));
 }
 
 }  // namespace troupe

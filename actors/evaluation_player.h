@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "actors/episode_player.h"
+#include "actors/experience/common/scorer.h"
 #include "actors/run_context.h"
 
 namespace troupe {
@@ -27,6 +28,8 @@ class EvaluationPlayer {
   virtual EpisodeSummary summary() const = 0;
 };
 
-std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context);
+// `scorer` scores answers; without one, the player makes its own.
+std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context,
+                                                         std::shared_ptr<Scorer> scorer = nullptr);
 
 }  // namespace troupe

@@ -40,7 +40,9 @@ void beat(EvaluatorSelf self) {
 void start(EvaluatorSelf self) {
   auto& st = self->state;
   if (!st.actor) {
-    st.actor = spawn_on(self->system(), st.context->threads, evaluation_actor, st.context);
+    const std::vector<std::shared_ptr<Scorer>> scorers = kind_of(*st.context).make_scorers(*st.context);
+    st.scorer = scorers.empty() ? nullptr : scorers.front();
+    st.actor = spawn_on(self->system(), st.context->threads, evaluation_actor, st.context, st.scorer);
     self->monitor(st.actor);
   }
   const EvaluateMessage& job = st.jobs.front().message;
@@ -143,11 +145,17 @@ void finish(EvaluatorSelf self, Evaluation result) {
   if (!st.context->deterministic) report_progress(self);
 }
 
+// Tells the evaluation actor to end. It may be waiting for scores.
+void stop_actor(EvaluatorSelf self, const Stop& stop) {
+  self->send(self->state.actor, stop);
+  if (self->state.scorer) self->state.scorer->abandon();
+}
+
 // Ends the current evaluation with the episodes that it has. Its actor may be inside a step for ever, so the next one
 // is played by another.
 void give_up(EvaluatorSelf self, const std::string& span) {
   auto& st = self->state;
-  self->send(st.actor, Stop{"no episode ends"});
+  stop_actor(self, Stop{"no episode ends"});
   st.given_up.push_back(std::exchange(st.actor, nullptr));
   Evaluation result = st.so_far;
   result.error = "no episode ended within " + span + " (evaluation.timeout_ms); " + format_count(result.ended()) +
@@ -224,7 +232,7 @@ void on_stop(EvaluatorSelf self, const Stop& stop) {
     log_warn("evaluator", format_counted(st.given_up.size(), "evaluation") + " given up after evaluation.timeout_ms " +
                               (st.given_up.size() == 1 ? "has" : "have") + " not stopped yet");
   if (!st.jobs.empty() && !st.context->deterministic) self->send(st.stats, EvaluationProgress{});
-  if (st.actor) self->send(st.actor, stop);
+  if (st.actor) stop_actor(self, stop);
   quit_if_alone(self);
 }
 

@@ -2,6 +2,10 @@
 
 namespace troupe {
 
+ScoreQueue::~ScoreQueue() {
+  for (const std::shared_ptr<Scorer>& scorer : scorers_) scorer->abandon();
+}
+
 std::optional<std::pair<ScoreRequest, ScorerActor>> ScoreQueue::next(Time now) {
   if (waiting_.empty() || idle_.empty()) return std::nullopt;
   std::pair<ScoreRequest, ScorerActor> result(std::move(waiting_.front().request), idle_.back());
@@ -11,9 +15,12 @@ std::optional<std::pair<ScoreRequest, ScorerActor>> ScoreQueue::next(Time now) {
   return result;
 }
 
-std::chrono::nanoseconds ScoreQueue::waited(Time now) const {
-  std::chrono::nanoseconds sum = waited_;
-  for (const Waiting& request : waiting_) sum += now - request.since;
+VerifierFigures ScoreQueue::figures(Time now) const {
+  VerifierFigures sum;
+  for (const std::shared_ptr<Scorer>& scorer : scorers_) sum += scorer->figures();
+  std::chrono::nanoseconds waited = waited_;
+  for (const Waiting& request : waiting_) waited += now - request.since;
+  sum.wait_us = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
   return sum;
 }
 

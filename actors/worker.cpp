@@ -44,14 +44,14 @@ void log_failed_scores(WorkerSelf self, const std::string& name, const ScoreRepl
 
 class SamplerPortToActors final : public SamplerPort {
  public:
-  // `scores_at_once`: it computes scores itself, in a deterministic run.
-  SamplerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes,
-                      std::vector<std::shared_ptr<Scorer>> scorers, bool scores_at_once)
+  // `scores_at_once`: scores are computed on the worker's thread, in a deterministic run.
+  SamplerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes, ScoreQueue::Scorers scorers,
+                      bool scores_at_once)
       : self_(self),
         worker_(worker),
         chunk_bytes_(chunk_bytes),
-        scorers_(std::move(scorers)),
-        scores_at_once_(scores_at_once) {}
+        scores_at_once_(scores_at_once),
+        queue_(std::move(scorers)) {}
 
   void ask(InferenceRequest request) override {
     const InferenceService& inference = self_->state.peers.inference;
@@ -64,7 +64,7 @@ class SamplerPortToActors final : public SamplerPort {
       queue_.add(std::move(request), self_->clock().now());
       return send_to_scorers();
     }
-    const ScoreReply reply = score_reply(*scorers_.front(), request);
+    const ScoreReply reply = queue_.score_at_once(request);
     log_failed_scores(self_, worker_name(worker_), reply);
     self_->state.sampler->on_scores(reply);
   }
@@ -72,13 +72,7 @@ class SamplerPortToActors final : public SamplerPort {
     queue_.add_idle(scorer);
     send_to_scorers();
   }
-  VerifierFigures verifier_figures() const {
-    VerifierFigures figures;
-    for (const std::shared_ptr<Scorer>& scorer : scorers_) figures += scorer->figures();
-    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(queue_.waited(self_->clock().now()));
-    figures.wait_us = static_cast<uint64_t>(waited.count());
-    return figures;
-  }
+  VerifierFigures verifier_figures() const { return queue_.figures(self_->clock().now()); }
   void report(WorkerReport report) { deliver(self_->state.peers.replay, std::move(report)); }
   void wake_later(uint32_t group, uint32_t item, std::chrono::milliseconds delay) override {
     self_->delayed_send(self_, delay, wake_atom_v, group, item);
@@ -96,7 +90,6 @@ class SamplerPortToActors final : public SamplerPort {
   WorkerSelf self_;
   uint64_t worker_;
   size_t chunk_bytes_;
-  std::vector<std::shared_ptr<Scorer>> scorers_;
   bool scores_at_once_;
   ScoreQueue queue_;
   uint64_t streams_ = 0;
@@ -329,7 +322,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   auto& st = self->state;
   st.peers = peers;
   const ExperienceKind& kind = kind_of(*context);
-  const std::vector<std::shared_ptr<Scorer>> scorers = kind.make_scorers(*context);
+  const ScoreQueue::Scorers scorers = kind.make_scorers(*context);
   st.port = std::make_unique<SamplerPortToActors>(
       self, worker, static_cast<size_t>(context->config.network.chunk_bytes), scorers, context->deterministic);
   st.sampler = kind.make_sampler(*context, *context, worker, *st.port);

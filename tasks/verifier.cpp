@@ -1,5 +1,8 @@
 #include "tasks/verifier.h"
 
+#include <sys/eventfd.h>
+
+#include <cerrno>
 #include <set>
 
 #include "runtime/base/file.h"
@@ -30,8 +33,18 @@ void log_failure(const std::string& error, const std::vector<std::string>& trace
 
 }  // namespace
 
+Verifier::Verifier(VerifierTarget target) : target_(std::move(target)), wake_(eventfd(0, EFD_CLOEXEC)) {
+  if (wake_.number() < 0) throw IoError(target_.function, "no eventfd for the verifier", errno);
+}
+
+void Verifier::abandon() {
+  abandoned_ = true;
+  eventfd_write(wake_.number(), 1);
+}
+
 std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierItem> items) {
   using Clock = std::chrono::steady_clock;
+  if (abandoned_) return std::nullopt;
   const Clock::time_point begin = Clock::now();
   std::optional<std::vector<Verdict>> verdicts;
   ++figures_.calls;
@@ -39,12 +52,12 @@ std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierIt
     if (!process_) {
       if (started_) ++figures_.restarts;
       started_ = true;
-      process_ = std::make_unique<VerifierProcess>(target_);
+      process_ = std::make_unique<VerifierProcess>(target_, wake_.number());
     }
     verdicts = process_->score(items);
   } catch (const VerifierFailed& failed) {
     last_error_ = failed.what();
-    log_failure(last_error_, failed.traceback);
+    if (!abandoned_) log_failure(last_error_, failed.traceback);
   } catch (const IoError& error) {  // the interpreter is missing, or no process can be started
     last_error_ = error.what();
     log_failure(last_error_, {});

@@ -1,13 +1,15 @@
 #pragma once
 // Verifier: scores groups of answers with a Python function, and survives what the function does. Owns one process at a
-// time. One thread at a time; score() blocks.
+// time. One thread at a time but for abandon(); score() blocks.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/base/descriptor.h"
 #include "runtime/stats/verifier_figures.h"
 #include "tasks/verifier_process.h"
 
@@ -15,12 +17,16 @@ namespace troupe {
 
 class Verifier {
  public:
-  explicit Verifier(VerifierTarget target) : target_(std::move(target)) {}
+  // Throws IoError if the process has no file descriptor left.
+  explicit Verifier(VerifierTarget target);
 
   // One score per item, in their order. If the call failed twice, each time on another process, all of them have
   // failed, with last_error() as the problem. Logs what fails, each text once in this process. Throws nothing but
   // std::bad_alloc.
   std::vector<Score> score(std::span<const VerifierItem> items);
+
+  // Any thread. The call under way and all later ones end at once, and their answers have failed.
+  void abandon();
 
   const VerifierFigures& figures() const { return figures_; }    // so far; it does not know who waits
   const std::string& last_error() const { return last_error_; }  // of a call or an answer
@@ -29,6 +35,8 @@ class Verifier {
   std::optional<std::vector<Verdict>> attempt(std::span<const VerifierItem> items);
 
   VerifierTarget target_;
+  std::atomic<bool> abandoned_ = false;
+  Descriptor wake_;                           // an eventfd, readable once it is abandoned
   std::unique_ptr<VerifierProcess> process_;  // none before the first call and after a failure
   bool started_ = false;
   VerifierFigures figures_;

@@ -1,5 +1,7 @@
 #include "tasks/verifier_process.h"
 
+#include <poll.h>
+
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -140,8 +142,8 @@ VerifierTarget verifier_target(const TaskConfig& config) {
           .starting = config.verifier_start_timeout};
 }
 
-VerifierProcess::VerifierProcess(const VerifierTarget& target)
-    : target_(target), child_("verifier", ChildKind::verifier, command_of(target)) {}
+VerifierProcess::VerifierProcess(const VerifierTarget& target, int abandoned)
+    : target_(target), child_("verifier", ChildKind::verifier, command_of(target)), abandoned_(abandoned) {}
 
 void VerifierProcess::lose(const std::string& what, bool closed) {
   const ChildConnection::End end = child_.end(closed);
@@ -161,6 +163,8 @@ std::string VerifierProcess::exchange(std::string_view text, std::chrono::millis
   require(child_.send(text, deadline));
   size_t end = 0;
   while ((end = received_.find('\n')) == std::string::npos) {
+    if (child_.wait(POLLIN, deadline, abandoned_) == ChildConnection::Wait::other)
+      lose("nobody waits for the verifier any more, and it was killed");
     require(child_.receive_some(received_, deadline));
     if (received_.size() > longest)
       lose("the verifier sent more than " + std::to_string(longest) + " bytes for one reply and was killed");

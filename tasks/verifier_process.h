@@ -60,8 +60,9 @@ std::vector<Verdict> read_verdicts(std::string_view line, uint64_t id, size_t co
 
 class VerifierProcess {
  public:
-  // Starts the process and does not wait for it. Throws IoError when the interpreter is missing.
-  explicit VerifierProcess(const VerifierTarget& target);
+  // Starts the process and does not wait for it. Throws IoError when the interpreter is missing. A descriptor
+  // `abandoned` that becomes readable ends what is waited for (-1: none).
+  explicit VerifierProcess(const VerifierTarget& target, int abandoned = -1);
   VerifierProcess(const VerifierProcess&) = delete;
   VerifierProcess& operator=(const VerifierProcess&) = delete;
 
@@ -89,6 +90,7 @@ class VerifierProcess {
   VerifierTarget target_;
   ChildConnection child_;
   std::string received_;
+  int abandoned_;
   uint64_t requests_ = 0;
   bool ready_ = false;
 };

@@ -1,7 +1,9 @@
 #include "tasks/verifier.h"
 
 #include <csignal>
+#include <thread>
 
+#include "runtime/base/child_memory.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory_disk.h"
 #include "runtime/base/rng.h"
@@ -257,6 +259,20 @@ TEST_CASE("verifier: after a failure the next process answers") {
   CHECK(verifier.figures().failed_calls == 2);
   CHECK(verifier.figures().restarts == 2);
   CHECK(verifier.figures().scored == 6);
+}
+
+TEST_CASE("verifier: once it is abandoned, calls end at once without scores, and no process is left") {
+  Verifier verifier(target_of("hangs", std::chrono::hours(1)));
+  std::thread other([&] { verifier.abandon(); });  // before, during or after the start of the process
+  const std::vector<Score> scores = verifier.score(kItems);
+  other.join();
+  REQUIRE(scores.size() == 2);
+  CHECK(scores[0].scored == Scored::failed);
+  const uint64_t calls = verifier.figures().calls;
+  CHECK(calls <= 1);
+  CHECK(verifier.score(kItems)[1].scored == Scored::failed);
+  CHECK(verifier.figures().calls == calls);
+  CHECK(resident_bytes(ChildKind::verifier) == 0);
 }
 
 TEST_CASE("verifier: a process that was killed is replaced") {

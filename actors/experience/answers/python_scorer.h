@@ -1,6 +1,6 @@
 #pragma once
 // PythonScorer: the Scorer that has answers scored by a function in Python (task.verifier), in a process of its own. It
-// waits for that process. One thread but for figures().
+// waits for that process. One thread but for figures() and abandon().
 
 #include <span>
 #include <string>
@@ -19,6 +19,7 @@ class PythonScorer final : public Scorer {
 
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
   std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) override;
+  void abandon() override { verifier_.abandon(); }
   VerifierFigures figures() const override;
 
  private:

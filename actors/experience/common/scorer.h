@@ -1,6 +1,6 @@
 #pragma once
 // Scorer: gives answers their scores. Owned by a ScorerActor, or in a deterministic run by the worker; one thread but
-// for figures().
+// for figures() and abandon().
 
 #include <span>
 #include <string>
@@ -18,6 +18,8 @@ class Scorer {
   virtual std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) = 0;
   // The same of answers to different prompts, one each.
   virtual std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers);
+  // The call under way and all later ones may end at once, without scores. Any thread.
+  virtual void abandon() {}
   // Of its verifier, so far. Any thread. All 0 if it has none.
   virtual VerifierFigures figures() const { return {}; }
 };
