@@ -56,7 +56,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
     rewards_.clear();
     answers_.clear();
     answered_.clear();
-    lengths_.clear();
+    ids_.clear();
     tokens_ = right_ = without_score_ = 0;
     problem_.clear();
     const TokenRun& run = *context_->tokens;
@@ -74,10 +74,9 @@ class AnswerEvaluation final : public EvaluationPlayer {
   }
   void step() override {
     for (const Generation& done : scheduler_->step(*generator_, 0)) {
-      const std::vector<int32_t>& answer = done.answers.front().tokens;
       answered_.push_back(prompts_[static_cast<size_t>(done.ticket)]);
-      answers_.push_back(context_->tokens->decode(answer));
-      lengths_.push_back(answer.size());
+      ids_.push_back(done.answers.front().tokens);
+      answers_.push_back(context_->tokens->decode(ids_.back()));
     }
     if (answers_.size() >= batch_ || scheduler_->idle()) score();
   }
@@ -107,7 +106,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
 
   // Scores the answers that wait.
   void score() {
-    const std::vector<Score> scores = scorer_->score_each(answered_, answers_);
+    const std::vector<Score> scores = scorer_->score_tokens_each(answered_, answers_, ids_);
     for (size_t i = 0; i < scores.size(); ++i) {
       if (scores[i].scored != Scored::yes) {
         ++without_score_;
@@ -116,11 +115,11 @@ class AnswerEvaluation final : public EvaluationPlayer {
       }
       rewards_.push_back(scores[i].reward);
       right_ += scores[i].right ? 1 : 0;
-      tokens_ += lengths_[i];
+      tokens_ += ids_[i].size();
     }
     answered_.clear();
     answers_.clear();
-    lengths_.clear();
+    ids_.clear();
     if (complete() && rewards_.empty() && without_score_ > 0)
       throw ScoringFailed("no answer has a score" + (problem_.empty() ? "" : "; the last problem: " + problem_));
   }
@@ -134,7 +133,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
   // Of the answers that wait for a score:
   std::vector<Prompt> answered_;
   std::vector<std::string> answers_;
-  std::vector<size_t> lengths_;
+  std::vector<std::vector<int32_t>> ids_;
   std::vector<double> rewards_;  // of those that have one
   uint64_t tokens_ = 0, right_ = 0, without_score_ = 0;
   std::string problem_;  // of the last that failed

@@ -11,6 +11,7 @@
 #include "models/experience/rollout.h"
 #include "models/learning/recurrence.h"
 #include "models/lm/lm_config.h"
+#include "models/lm/reward_model.h"
 #include "models/networks/inputs.h"
 #include "models/weights/model_weights.h"
 #include "runtime/config/setting_rules.h"
@@ -132,6 +133,13 @@ MemoryNeed of_language_model(const RunConfig& config, const LmShape& shape) {
           "weights, gradients, moments and copies of the model", count(lm_parameter_count(shape)) * kFloat * copies};
 }
 
+// Weights and a packed copy, in this process.
+MemoryNeed of_reward_model(const RunConfig& config) {
+  const LmShape shape = reward_model_shape(posix_disk(), config.reward_model.path);
+  return {"reward_model.path", config.reward_model.path, "weights of the reward model and a copy of them",
+          count(lm_parameter_count(shape)) * kFloat * 2};
+}
+
 // Keys and values of every slot of every generator: of the inference actors, and of evaluations.
 MemoryNeed of_slots(const RunConfig& config, const TokenRun& run, const LmShape& shape) {
   const GenerationConfig& g = config.generation;
@@ -158,7 +166,9 @@ std::vector<MemoryNeed> needs_of_answers(const RunConfig& config, const EnvSpec&
   const std::shared_ptr<const TokenRun> run = shared_token_run(config);
   const LmShape shape =
       lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
-  return {of_language_model(config, shape), of_slots(config, *run, shape)};
+  std::vector<MemoryNeed> needs = {of_language_model(config, shape), of_slots(config, *run, shape)};
+  if (config.reward_model.used()) needs.push_back(of_reward_model(config));
+  return needs;
 }
 
 std::vector<MemoryNeed> no_replay(const RunConfig& /*config*/, const EnvSpec& /*env*/) { return {}; }

@@ -7,6 +7,7 @@
 #include "actors/run_context.h"
 #include "envs/observation_called.h"
 #include "models/lm/lm_model.h"
+#include "models/lm/reward_model.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
 #include "runtime/caf/system.h"
@@ -76,6 +77,10 @@ SpecFields fields_of(const RunConfig& config, const TokenRun& run) {
   return fields;
 }
 
+void add_reward_model(const RunContext& context, SpecFields& fields) {
+  if (context.reward_model) fields.emplace_back(kRewardModel, context.reward_model->hash());
+}
+
 // The character at byte `at` of UTF-8, for a message.
 std::string character_at(const std::string& text, size_t at) {
   if (at >= text.size()) return "its end";
@@ -102,6 +107,8 @@ const std::string* value_of(const SpecFields& fields, const std::string& name) {
   return it == fields.end() ? nullptr : &it->second;
 }
 
+bool may_lack(const std::string& name) { return name == kModelBase || name == kRewardModel; }
+
 std::string shown(const std::string* value) { return value == nullptr ? "missing" : printable(*value, kValueBytes); }
 
 }  // namespace
@@ -111,6 +118,7 @@ SpecFields made_of(const RunContext& context) {
   SpecFields fields = fields_of(context.config, *context.tokens);
   if (context.language_model && context.language_model->frozen)
     fields.emplace_back(kModelBase, context.language_model->frozen->hash);
+  add_reward_model(context, fields);
   return fields;
 }
 
@@ -120,6 +128,7 @@ SpecFields spec_fields(const RunContext& context) {
   SpecFields fields = fields_of(context.config, run);
   fields.emplace_back("longest prompt in tokens", std::to_string(run.prompt_tokens));
   fields.emplace_back("longest answer in tokens", std::to_string(run.answer_tokens));
+  add_reward_model(context, fields);
   return fields;
 }
 
@@ -130,7 +139,7 @@ std::optional<std::string> spec_difference(const SpecFields& run, const SpecFiel
     if (name == kAlphabet && of_run != nullptr && of_worker != nullptr) text += first_difference(*of_worker, *of_run);
   };
   for (const auto& [name, value] : run)
-    if (const std::string* other = value_of(worker, name); other == nullptr || *other != value)
+    if (const std::string* other = value_of(worker, name); other == nullptr ? name != kRewardModel : *other != value)
       add(name, &value, other);
   constexpr size_t kMostFields = 1000;
   for (size_t i = 0; i < std::min(worker.size(), kMostFields) && text.size() < kMostErrorBytes / 2; ++i)
@@ -145,10 +154,10 @@ std::vector<std::string> made_of_changes(const SpecFields& before, const SpecFie
     if (name == kAlphabet && was != nullptr && is != nullptr) changes.back() += first_difference(*was, *is);
   };
   for (const auto& [name, value] : before)
-    if (const std::string* other = value_of(now, name); other == nullptr ? name != kModelBase : *other != value)
+    if (const std::string* other = value_of(now, name); other == nullptr ? !may_lack(name) : *other != value)
       add(name, &value, other);
   for (const auto& [name, value] : now)
-    if (name != kModelBase && value_of(before, name) == nullptr) add(name, nullptr, &value);
+    if (!may_lack(name) && value_of(before, name) == nullptr) add(name, nullptr, &value);
   return changes;
 }
 

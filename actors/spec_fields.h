@@ -16,6 +16,7 @@ struct RunContext;
 inline constexpr const char* kTaskData = "task.data";           // hash of the prompts
 inline constexpr const char* kAlphabet = "tokenizer.alphabet";  // of a char tokenizer
 inline constexpr const char* kModelBase = "model.base";         // hash of pre-trained weights
+inline constexpr const char* kRewardModel = "reward_model";  // hash of its weights; only processes that score have it
 
 // By name: what a run is made of. Of model.base only that of weights that are not trained.
 SpecFields made_of(const RunContext& context);
@@ -23,11 +24,12 @@ SpecFields made_of(const RunContext& context);
 // What a process that joins must share with the run: the same without model.base, and sizes.
 SpecFields spec_fields(const RunContext& context);
 
-// The fields in which a worker differs from the run, with both values; nothing when there are none.
+// The fields in which a worker or an inference process differs from the run, with both values; nothing when there are
+// none.
 std::optional<std::string> spec_difference(const SpecFields& run, const SpecFields& worker);
 
-// "NAME was VALUE and is now VALUE" for each field that differs. A process that does not read the base has no
-// model.base, which is no difference.
+// "NAME was VALUE and is now VALUE" for each field that differs. A process that does not read the base or
+// the reward model has no field of it, which is no difference.
 std::vector<std::string> made_of_changes(const SpecFields& before, const SpecFields& now);
 
 }  // namespace troupe

@@ -8,6 +8,9 @@ void describe(TaskConfig& c, Fields& fields) {
         "the source of prompts, which also scores the answers; py:MODULE:CALLABLE or py:FILE.py:CALLABLE = a task in "
         "Python, which the callable makes of task.params");
   s.add_object(c.params, "params", "the task's own parameters");
+  s.add(c.weight, "weight", between(-1e6, 1e6),
+        "with reward_model.path: weight of the score of the task or its verifier in the reward; 0 = it is only "
+        "reported");
   s.add(c.verifier, "verifier",
         matching(R"(^(py:[^\x00-\x1f\x7f]{1,900}:[^\x00-\x1f\x7f:]{1,100})?$)",
                  "py:MODULE:CALLABLE, py:FILE.py:CALLABLE or an empty text"),

@@ -50,6 +50,7 @@ Fields describe(RunConfig& c) {
   describe(c.generation, fields);
   describe(c.warmup, fields);
   describe(c.reference, fields);
+  describe(c.reward_model, fields);
   return fields;
 }
 

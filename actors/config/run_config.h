@@ -11,6 +11,7 @@
 #include "actors/config/generation_config.h"
 #include "actors/config/inference_config.h"
 #include "actors/config/replay_config.h"
+#include "actors/config/reward_model_config.h"
 #include "actors/config/rollout_config.h"
 #include "actors/config/stats_config.h"
 #include "actors/config/stop_config.h"
@@ -52,6 +53,7 @@ struct RunConfig {
   GenerationConfig generation;
   WarmupConfig warmup;
   ReferenceConfig reference;
+  RewardModelConfig reward_model;
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 
   // The settings from which models and learners are made.

@@ -189,6 +189,7 @@ void check_deterministic(const RunConfig& c) {
   if (c.stop.seconds > 0) refuse("stop.seconds", c.stop.seconds, with + "use stop.env_steps or stop.updates");
   if (c.trainer.threads > 1) refuse("trainer.threads", c.trainer.threads, with + "use 1");
   if (c.inference.threads > 1) refuse("inference.threads", c.inference.threads, with + "use 1");
+  if (c.reward_model.threads > 1) refuse("reward_model.threads", c.reward_model.threads, with + "use 1");
   if (c.workers.count == 0) refuse("workers.count", c.workers.count, with + "use at least 1");
   if (c.inference.count == 0) refuse("inference.count", c.inference.count, with + "use at least 1");
 }

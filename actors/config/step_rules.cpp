@@ -94,7 +94,7 @@ void check_step_settings(const RunConfig& c) {
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
   unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
   unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
-  require_defaults({"task", "tokenizer", "generation", "warmup", "reference"}, c, other, instead);
+  require_defaults({"task", "tokenizer", "generation", "warmup", "reference", "reward_model"}, c, other, instead);
 }
 
 void check_step_sizes(const RunConfig& config) {

@@ -98,6 +98,15 @@ void check_reference(const RunConfig& c, const RunConfig& d) {
                        " answers turn the sign of kl_coef; use more than " + setting_text(least));
 }
 
+void check_reward_model(const RunConfig& c, const RunConfig& d) {
+  const std::string none = "reward_model.path \"\"", set = "set reward_model.path to the folder of a reward model";
+  if (!c.reward_model.used()) require_defaults({"reward_model"}, c, none, set);
+  require_effect("task.weight", c.task.weight, d.task.weight, c.reward_model.used(), none, set);
+  if (c.task.weight == 0 && c.reward_model.weight == 0)
+    refuse_setting("reward_model.weight", c.reward_model.weight,
+                   "and task.weight 0 make every reward 0; use another weight for one of them");
+}
+
 // Throws for an estimator that needs what token runs do not compute.
 void check_estimator(const RunConfig& c) {
   if ((find_advantage(c.algorithm.advantage).needs & kNeedsBaselines) != 0)
@@ -150,6 +159,7 @@ void check_answer_settings(const RunConfig& config) {
   check_estimator(config);
   check_critic(config, defaults);
   check_reference(config, defaults);
+  check_reward_model(config, defaults);
   if (config.algorithm.rollout_correction != defaults.algorithm.rollout_correction)
     refuse_setting("algorithm.rollout_correction", config.algorithm.rollout_correction,
                    "cannot be used in token runs yet; remove it");

@@ -15,6 +15,7 @@ struct ScoreRequest {
   uint32_t group = 0;
   Prompt prompt;
   std::vector<std::string> answers;
+  std::vector<std::vector<int32_t>> tokens = {};  // of each answer
 };
 
 struct ScoreReply {

@@ -48,12 +48,34 @@ void convert(DType dtype, const std::string& bytes, float* to) {
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kOutput = "lm_head.weight";
 
-// Tensors that are not read: buffers of old versions, and an output layer where the embedding is used.
-bool is_ignored(const std::string& name, const LmShape& shape) {
-  return name.ends_with(".rotary_emb.inv_freq") || (shape.tied_embeddings && name == kOutput);
+bool is_number(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+
+const char* class_with_score(LmFamily family) {
+  switch (family) {
+    case LmFamily::llama: return "LlamaForSequenceClassification";
+    case LmFamily::qwen2: return "Qwen2ForSequenceClassification";
+    case LmFamily::qwen3: return "Qwen3ForSequenceClassification";
+  }
+  TROUPE_CHECK(false, "family", static_cast<int>(family));
+  return "";
 }
 
-bool is_number(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+// Throws ConfigError that begins with `source` unless a config.json says that the model gives one score.
+void require_one_score(const std::string& text, LmFamily family, const std::string& source) {
+  const Json config = parse_strict(text, source);
+  const Json wanted = Json::array({class_with_score(family)});
+  const Json architectures = config.value("architectures", Json());
+  if (architectures != wanted)
+    throw ConfigError(
+        source + ": architectures: " + (architectures.is_null() ? "is missing" : printable(architectures.dump(), 200)) +
+        ", expected " + wanted.dump() + ", a model that gives a text a score");
+  const Json names = config.value("id2label", Json()), number = config.value("num_labels", Json());
+  const Json labels = names.is_object() ? Json(names.size()) : number.is_null() ? Json(2) : number;
+  if (labels != 1)
+    throw ConfigError(
+        source + ": " + (names.is_object() ? "id2label" : "num_labels") + ": " + printable(labels.dump()) + " labels" +
+        (names.is_object() || !number.is_null() ? "" : ", the default of transformers") + ", expected 1, the score");
+}
 
 }  // namespace
 
@@ -64,20 +86,28 @@ bool is_hf_folder(const Disk& disk, const std::string& folder) {
 
 void HfFolder::refuse(const std::string& what) const { throw ConfigError(setting_ + ": " + what); }
 
-HfFolder::HfFolder(const Disk& disk, const std::string& folder, const std::string& setting)
-    : disk_(disk), folder_(folder), setting_(setting) {
+HfFolder::HfFolder(const Disk& disk, const std::string& folder, const std::string& setting, HfHead head)
+    : disk_(disk), folder_(folder), setting_(setting), head_(head) {
   if (folder_.find('\0') != std::string::npos)
     refuse(printable(folder_, 200) + ": has a NUL character, which no folder's name has");
   if (!disk_.exists(folder_)) {
     const bool smollm2 = folder_.find("smollm2") != std::string::npos;
+    const bool example = folder_.find("rlhf_reward") != std::string::npos;
     refuse(printable(folder_, 200) + ": there is no such folder, expected one with config.json and model.safetensors" +
-           (smollm2 ? "; tools/fetch_smollm2 makes that of SmolLM2-135M" : ""));
+           (smollm2   ? "; tools/fetch_smollm2 makes that of SmolLM2-135M"
+            : example ? "; `python -m troupe.reward_model --example` makes that of configs/tokens/rlhf.json"
+                      : ""));
   }
   if (const std::string adapters = folder_ + "/adapter_config.json"; disk_.exists(adapters))
     refuse(printable(adapters, 200) + ": the folder has adapters beside the model, which transformers adds to it; " +
            "merge them, or move the file");
-  const std::string path = folder_ + "/config.json";
-  shape_ = lm_shape_from_config(read_text("config.json", kMaxReadBytes), setting_ + ": " + printable(path, 200));
+  const std::string source = setting_ + ": " + printable(folder_ + "/config.json", 200);
+  const std::string config = read_text("config.json", kMaxReadBytes);
+  shape_ = lm_shape_from_config(config, source);
+  if (head_ == HfHead::score) {
+    require_one_score(config, shape_.family, source);
+    shape_.tied_embeddings = true;
+  }
   try {
     read_headers();
   } catch (const IoError& error) {
@@ -138,9 +168,20 @@ void HfFolder::add_shard(const std::string& name, const std::map<std::string, st
   }
 }
 
+std::vector<LmTensor> HfFolder::tensors() const {
+  std::vector<LmTensor> result = lm_tensors(shape_);
+  if (head_ == HfHead::score) result.push_back({kScoreWeight, {1, shape_.hidden}});
+  return result;
+}
+
+// Tensors that are not read: buffers of old versions, and an output layer where there is none or the embedding is used.
+bool HfFolder::is_ignored(const std::string& name) const {
+  return name.ends_with(".rotary_emb.inv_freq") || (shape_.tied_embeddings && name == kOutput);
+}
+
 void HfFolder::check_tensors() const {
   std::set<std::string> known;
-  for (const LmTensor& tensor : lm_tensors(shape_)) {
+  for (const LmTensor& tensor : tensors()) {
     known.insert(tensor.name);
     const auto found = tensors_.find(tensor.name);
     if (found == tensors_.end())
@@ -152,11 +193,11 @@ void HfFolder::check_tensors() const {
     if (!is_number(entry.dtype)) refuse(what + "float32, float16 or bfloat16");
   }
   for (const auto& [name, source] : tensors_)
-    if (!known.contains(name) && !is_ignored(name, shape_))
+    if (!known.contains(name) && !is_ignored(name))
       refuse(source.file + ": tensor " + printable(name) + ' ' + text_of(source.entry) +
              " is not one of the model that config.json describes (model_type " + std::string(name_of(shape_.family)) +
              ")");
-  check_ignored();
+  if (head_ == HfHead::tokens) check_ignored();
 }
 
 // transformers computes with an output layer that differs from the embedding, also where they are tied.
@@ -190,7 +231,7 @@ std::vector<float> HfFolder::numbers(const Source& source, uint64_t first, uint6
 
 void HfFolder::read(const std::function<std::span<float>(const std::string& name)>& place) const try {
   std::map<std::string, std::unique_ptr<ReadFile>> files;
-  for (const LmTensor& tensor : lm_tensors(shape_)) {
+  for (const LmTensor& tensor : tensors()) {
     const Source& source = tensors_.at(tensor.name);
     const auto& [path, entry] = source;
     std::unique_ptr<ReadFile>& file = files[path];

@@ -12,12 +12,13 @@
 #include "runtime/base/text_format.h"
 
 namespace troupe {
-namespace {
 
 std::string with_home(const std::string& path) {
   const char* home = std::getenv("HOME");
   return home != nullptr && (path == "~" || path.starts_with("~/")) ? home + path.substr(1) : path;
 }
+
+namespace {
 
 std::shared_ptr<const FrozenWeights> load_frozen(const HfFolder& folder) {
   auto result = std::make_shared<FrozenWeights>(WeightBlock(lm_signature(folder.shape())));

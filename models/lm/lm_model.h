@@ -43,6 +43,9 @@ struct LmModel {
   int64_t drawable() const { return tokens > 0 ? tokens : shape.vocabulary; }
 };
 
+// A path that begins with ~, with the home folder in place of that.
+std::string with_home(const std::string& path);
+
 // Fills what a config leaves to model.path: model.path begins with ~ = the home folder; model.decoder {} = that of the
 // folder's config.json. The same of model.critic_path. Throws ConfigError beginning with model.path or
 // model.critic_path when the folder is not a model that can be read, or is not the model that model.decoder describes.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/config/config.h"
+#include "actors/experience/answers/reward_model_check.h"
 #include "actors/experience/answers/shared_token_run.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "envs/bridge/make_python_env.h"
@@ -108,6 +109,7 @@ std::string name_of_environment(const std::string& id) {
 // Fills the settings that a token run takes from the folder of a pre-trained model.
 void use_pretrained(RunConfig& config) {
   resolve_model_path(config.model);
+  config.reward_model.path = with_home(config.reward_model.path);
   if (!config.model.path.empty() && config.tokenizer.kind == "bpe" && config.tokenizer.path.empty())
     config.tokenizer.path = config.model.path;
 }
@@ -128,6 +130,7 @@ void check_tokens(const RunConfig& config) {
                         " tokens, the model in model.path " + std::to_string(of_model) + "; use \"bpe\"");
   }
   lm_shape_of(config.model, vocabulary, run->prompt_tokens + run->answer_tokens);
+  check_reward_model(config, *run);
 }
 
 // Checks all that training requires of the environment.

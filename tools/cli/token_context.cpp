@@ -10,6 +10,7 @@
 #include "models/lm/lm_generator.h"
 #include "models/lm/lm_model.h"
 #include "models/lm/lm_weights.h"
+#include "models/lm/reward_model.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/output.h"
 #include "runtime/base/rng.h"
@@ -83,6 +84,12 @@ void add_tokens(RunContext& context) {
   context.spec.reports_success = true;
 }
 
+void add_reward_model(RunContext& context) {
+  const RewardModelConfig& config = context.config.reward_model;
+  if (config.used())
+    context.reward_model = std::make_shared<RewardModel>(posix_disk(), config.path, static_cast<int>(config.threads));
+}
+
 void add_generators(RunContext& context) {
   add_tokens(context);
   const RunConfig& config = context.config;
@@ -106,9 +113,10 @@ void print_answers(const RunContext& context, const WeightSnapshot& weights, int
     const Generation done = generate(
         *generator, context,
         {.ticket = 0, .prompt = run.encode(prompt), .max_tokens = run.answer_tokens, .keys = {0}, .greedy = true});
-    const std::string answer = run.decode(done.answers.front().tokens);
+    const std::vector<int32_t>& tokens = done.answers.front().tokens;
+    const std::string answer = run.decode(tokens);
     std::cout << printable(prompt.text, std::string::npos) << ' ' << printable(answer, std::string::npos)
-              << verdict_on(scorer->score(prompt, std::span(&answer, 1)).at(0)) << '\n'
+              << verdict_on(scorer->score_tokens(prompt, std::span(&answer, 1), std::span(&tokens, 1)).at(0)) << '\n'
               << std::flush;
   }
 }

@@ -14,6 +14,8 @@ namespace troupe {
 
 // What workers need.
 void add_tokens(RunContext& context);
+// What processes that score answers need besides. Reads the weights of the reward model, if there is one.
+void add_reward_model(RunContext& context);
 // add_tokens(), and the signature and generators.
 void add_generators(RunContext& context);
 

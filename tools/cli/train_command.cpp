@@ -329,6 +329,7 @@ int run_train(const TrainOptions& options) {
   require_resources(config);
   Start run{options, config, begun, signals};
   run.context = context_of(options, config, begun);
+  add_reward_model(*run.context);
   if (is_token_run(config)) try_verifier(config, *run.context->tokens->task);
   begin_step("building the model");
   run.learner = learner_of(*run.context);

@@ -9,6 +9,7 @@
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/learning_context.h"
 #include "tools/cli/made_of.h"
+#include "tools/cli/token_context.h"
 
 namespace troupe {
 
@@ -17,6 +18,7 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
   const RunConfig config = load_stored_config(folder + "/config.json");
   const std::shared_ptr<RunContext> context =
       learning_context(config, {.evaluation = device_elsewhere(device, config, "evaluation.device")});
+  add_reward_model(*context);
   require_made_of(folder, made_of(*context));
   context->use_threads(static_cast<int>(config.inference.threads));
 

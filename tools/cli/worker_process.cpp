@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "actors/config/config.h"
+#include "actors/experience/answers/reward_model_check.h"
 #include "actors/messages.h"
 #include "envs/make/make_env.h"
 #include "models/networks/embedding_ranges.h"
@@ -24,8 +25,11 @@ RunContextPtr worker_context(const std::string& run, const std::string& config) 
   context->config = parse_config(config, "the run's config");
   if (is_token_run(context->config)) {
     add_tokens(*context);
+    check_reward_model(context->config, *context->tokens);
+    add_reward_model(*context);
     const TaskConfig& task = context->config.task;
-    context->threads = !task.verifier.empty();  // whoever waits for a verifier would block the other actors
+    // Whoever waits for a verifier, or computes with a reward model, would block the other actors.
+    context->threads = !task.verifier.empty() || context->reward_model;
     if (context->threads) require_threads(static_cast<size_t>(1 + task.verifier_processes));
     return context;
   }

@@ -111,9 +111,11 @@ void AnswerSampler::ask_for_scores(uint32_t group) {
   ScoreRequest request{.id = answered.score_id, .group = group, .prompt = answered.prompt, .answers = {}};
   const auto tokens = answered.answers.tokens.view<int32_t>();
   const auto offsets = answered.answers.offsets.view<int64_t>();
-  for (size_t a = 0; a + 1 < offsets.size(); ++a)
-    request.answers.push_back(tokens_->decode(
-        tokens.subspan(static_cast<size_t>(offsets[a]), static_cast<size_t>(offsets[a + 1] - offsets[a]))));
+  for (size_t a = 0; a + 1 < offsets.size(); ++a) {
+    const auto ids = tokens.subspan(static_cast<size_t>(offsets[a]), static_cast<size_t>(offsets[a + 1] - offsets[a]));
+    request.answers.push_back(tokens_->decode(ids));
+    request.tokens.emplace_back(ids.begin(), ids.end());
+  }
   port_.score(std::move(request));
 }
 

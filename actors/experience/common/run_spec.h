@@ -12,11 +12,13 @@
 
 namespace troupe {
 
+class RewardModel;
 struct TokenRun;
 
 struct RunSpec {
   RunConfig config;
   std::shared_ptr<const TokenRun> tokens;  // of a token run (is_token_run()); a run on an environment has what follows
+  std::shared_ptr<RewardModel> reward_model;  // of one with reward_model.path, in processes that score answers
   EnvSpec spec;
   Recurrence recurrence;
 };

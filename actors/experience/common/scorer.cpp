@@ -42,7 +42,7 @@ ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request) {
   const auto begun = std::chrono::steady_clock::now();
   ScoreReply reply{.id = request.id, .group = request.group, .scores = {}, .error = {}};
   try {
-    reply.scores = scorer.score(request.prompt, request.answers);
+    reply.scores = scorer.score_tokens(request.prompt, request.answers, request.tokens);
     check(request, reply.scores);
   } catch (const std::exception& e) {
     reply.scores.clear();

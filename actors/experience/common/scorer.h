@@ -11,6 +11,9 @@
 
 namespace troupe {
 
+// The ids of each answer, which end with an end token unless the answer was cut.
+using AnswerTokens = std::span<const std::vector<int32_t>>;
+
 class Scorer {
  public:
   virtual ~Scorer() = default;
@@ -18,6 +21,15 @@ class Scorer {
   virtual std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) = 0;
   // The same of answers to different prompts, one each.
   virtual std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers);
+  // The same two for answers whose tokens are known, which only some scorers read.
+  virtual std::vector<Score> score_tokens(const Prompt& prompt, std::span<const std::string> answers,
+                                          AnswerTokens /*tokens*/) {
+    return score(prompt, answers);
+  }
+  virtual std::vector<Score> score_tokens_each(std::span<const Prompt> prompts, std::span<const std::string> answers,
+                                               AnswerTokens /*tokens*/) {
+    return score_each(prompts, answers);
+  }
   // The call under way and all later ones may end at once, without scores. Any thread.
   virtual void abandon() {}
   // Of its verifier, so far. Any thread. All 0 if it has none.

@@ -1,0 +1,27 @@
+#include "actors/experience/answers/reward_model_check.h"
+
+#include <string>
+
+#include "models/lm/reward_model.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
+#include "text/same_tokenizer.h"
+
+namespace troupe {
+
+void check_reward_model(const RunConfig& config, const TokenRun& run) {
+  const std::string& path = config.reward_model.path;
+  if (path.empty()) return;
+  const LmShape shape = reward_model_shape(posix_disk(), path);
+  const std::string source = "reward_model.path: " + printable(path, 200);
+  require_same_tokenizer(posix_disk(), *run.tokenizer, config.tokenizer, path, "reward_model.path");
+  if (shape.vocabulary < run.tokenizer->vocabulary_size())
+    throw ConfigError(source + ": config.json says vocab_size " + std::to_string(shape.vocabulary) +
+                      ", but the tokenizer has " + std::to_string(run.tokenizer->vocabulary_size()) + " tokens");
+  const int64_t positions = run.prompt_tokens + run.answer_tokens;
+  if (shape.max_positions < positions)
+    throw ConfigError(source + ": config.json says max_position_embeddings " + std::to_string(shape.max_positions) +
+                      ", but a prompt and an answer may have " + std::to_string(positions) + " tokens together");
+}
+
+}  // namespace troupe

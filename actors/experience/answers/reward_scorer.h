@@ -1,0 +1,50 @@
+#pragma once
+// RewardScorer: the Scorer that adds the score of a reward model to that of the task or its verifier, each times its
+// weight. One thread, beside others that use the same model.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/experience/answers/token_run.h"
+#include "actors/experience/common/scorer.h"
+#include "models/lm/reward_model.h"
+
+namespace troupe {
+
+// Names of the parts of a reward. Of a verifier's parts those with other names are kept.
+inline constexpr const char* kTaskPart = "task";
+inline constexpr const char* kRewardModelPart = "reward_model";
+
+class RewardScorer final : public Scorer {
+ public:
+  // `task` gives the other score, and says which answers are right.
+  RewardScorer(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, std::shared_ptr<Scorer> task,
+               std::shared_ptr<RewardModel> model)
+      : task_weight_(config.task.weight),
+        weight_(config.reward_model.weight),
+        tokens_(std::move(tokens)),
+        task_(std::move(task)),
+        model_(std::move(model)) {}
+
+  // Throws InvariantError: the model reads tokens.
+  std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
+  std::vector<Score> score_tokens(const Prompt& prompt, std::span<const std::string> answers,
+                                  AnswerTokens tokens) override;
+  std::vector<Score> score_tokens_each(std::span<const Prompt> prompts, std::span<const std::string> answers,
+                                       AnswerTokens tokens) override;
+  void abandon() override { task_->abandon(); }
+  VerifierFigures figures() const override { return task_->figures(); }
+
+ private:
+  void add_model(const Prompt& prompt, AnswerTokens tokens, std::span<Score> scores);
+
+  double task_weight_, weight_;
+  std::shared_ptr<const TokenRun> tokens_;
+  std::shared_ptr<Scorer> task_;
+  std::shared_ptr<RewardModel> model_;
+};
+
+}  // namespace troupe
