@@ -17,8 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ALGORITHMS = "algorithms: each config reaches its score"
-# Needs a model that has to be downloaded first.
-NOT_TRAINED = {"tokens/smollm2_chain_sum"}
+# Need a model that has to be downloaded or made first; tests/python/reward_model_test.py trains the second.
+NOT_TRAINED = {"tokens/smollm2_chain_sum", "tokens/rlhf"}
 # Of each kind, the default run trains one.
 DEFAULT = {"cartpole", "pendulum", "grid_world_image", "token_reach"}
 

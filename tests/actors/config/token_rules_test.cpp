@@ -89,7 +89,7 @@ TEST_CASE("token_rules: every setting of a section that has no effect must have 
       CHECK_MESSAGE(error.find(" has no effect with " + because) != std::string::npos, error);
     }
   };
-  for (const char* section : {"tokenizer", "generation", "warmup", "reference"})
+  for (const char* section : {"tokenizer", "generation", "warmup", "reference", "reward_model"})
     check_section(section, error_without, "model.kind \"mlp\"; set model.kind to \"decoder\", or remove ");
   for (const char* section : {"env", "rollout"}) check_section(section, error_with, "model.kind \"decoder\"; ");
   check_section("task", error_without, "");  // those of verifiers need a verifier first
@@ -181,6 +181,21 @@ TEST_CASE("token_rules: the settings of a reference need one, and an estimate th
   CHECK(error_with({adaptive[0], adaptive[1], "reference.kl_coef=0"}).starts_with("reference.kl_coef: 0 stays 0 with"));
   CHECK(error_with({adaptive[0], adaptive[1], "reference.kl_horizon=12"})
             .starts_with("reference.kl_horizon: 12 lets one update of trainer.super_batch 64 answers turn the sign"));
+}
+
+TEST_CASE("token_rules: the settings of a reward model need one, and one of the weights must count") {
+  const std::string model = "reward_model.path=models/reward";
+  for (const std::string setting : {"reward_model.weight=2", "reward_model.threads=2", "task.weight=0"}) {
+    CHECK(error_with({setting}).find("has no effect with reward_model.path \"\"") != std::string::npos);
+    CHECK(error_with({model, setting}) == "");
+  }
+  CHECK(error_without({model}).starts_with("reward_model.path: \"models/reward\" has no effect with model.kind "));
+  CHECK(error_with({model, "reward_model.weight=0", "task.weight=0"}) ==
+        "reward_model.weight: 0 and task.weight 0 make every reward 0; use another weight for one of them");
+  CHECK(error_with({model, "reward_model.weight=0"}) == "");
+  CHECK(error_with({model, "deterministic=true"}) == "");
+  CHECK(error_with({model, "deterministic=true", "reward_model.threads=2"})
+            .starts_with("reward_model.threads: 2 cannot go with deterministic true"));
 }
 
 TEST_CASE("token_rules: groups of one answer are refused with estimators that learn nothing from them") {

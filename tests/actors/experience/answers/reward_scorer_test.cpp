@@ -1,0 +1,198 @@
+// Scores of a task and of a reward model together, reward models that do not fit a run, and what a run was made of.
+
+#include "actors/experience/answers/reward_scorer.h"
+
+#include <array>
+
+#include "actors/experience/answers/reward_model_check.h"
+#include "actors/experience/answers/task_scorer.h"
+#include "actors/experience/kinds.h"
+#include "actors/memory_estimate.h"
+#include "actors/run_context.h"
+#include "actors/spec_fields.h"
+#include "tests/models/lm/reward_models.h"
+#include "tests/support/config_error.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+#include "tests/support/token_config.h"
+#include "text/char_tokenizer.h"
+#include "text/write_tokenizer.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+LmShape shape_for(int64_t vocabulary) {
+  LmShape shape = tiny_shape(LmFamily::llama, 4);
+  shape.vocabulary = vocabulary;
+  return shape;
+}
+
+// A token run with a reward model in a folder.
+struct Fixture {
+  TempFolder folder;
+  RunConfig config = token_config();
+  std::shared_ptr<const TokenRun> tokens = make_token_run(config);
+  TinyRewardModel tiny{shape_for(tokens->tokenizer->vocabulary_size()), 3};
+  Prompt prompt{.text = "123>", .truth = "321", .demonstration = "321"};
+  std::array<std::string, 2> texts{"321", "12"};
+  std::vector<std::vector<int32_t>> ids;
+
+  Fixture() {
+    config.reward_model.path = folder.path();
+    tiny.write(folder.path());
+    write_tokenizer_json(dynamic_cast<const CharTokenizer&>(*tokens->tokenizer), posix_disk(), folder.path());
+    for (const std::string& text : texts) {
+      ids.push_back(tokens->tokenizer->encode(text));
+      ids.back().push_back(tokens->end_tokens.front());
+    }
+  }
+  std::shared_ptr<RewardModel> model() const { return std::make_shared<RewardModel>(posix_disk(), folder.path(), 1); }
+  RunContext context() const {
+    RunContext result;
+    result.config = config;
+    result.tokens = tokens;
+    result.reward_model = model();
+    return result;
+  }
+  std::vector<Score> scores() const {
+    const RunContext run = context();
+    return kind_of(run).make_scorers(run).at(0)->score_tokens(prompt, texts, ids);
+  }
+  std::string refusal() const {
+    return config_error_of([&] { check_reward_model(config, *tokens); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("reward_scorer: the reward is the weighted sum of both scores, which are its parts") {
+  Fixture f;
+  f.config.task.weight = 0.5;
+  f.config.reward_model.weight = -2;
+  const std::vector<float> of_model = f.model()->score(f.tokens->encode(f.prompt), f.ids);
+  const std::vector<Score> scores = f.scores();
+  REQUIRE(scores.size() == 2);
+  CHECK(of_model[0] != of_model[1]);
+  CHECK(scores[0].right);
+  CHECK(scores[0].reward == 0.5 - 2.0 * of_model[0]);
+  CHECK(scores[0].parts == std::vector<std::pair<std::string, double>>{{"task", 1}, {"reward_model", of_model[0]}});
+  CHECK_FALSE(scores[1].right);
+  CHECK(scores[1].reward == -2.0 * of_model[1]);
+  CHECK(scores[1].parts == std::vector<std::pair<std::string, double>>{{"task", 0}, {"reward_model", of_model[1]}});
+}
+
+TEST_CASE("reward_scorer: a weight of 0 leaves a score in the parts alone") {
+  Fixture f;
+  f.config.task.weight = 0;
+  CHECK(f.scores()[0].reward == f.scores()[0].parts[1].second);
+  CHECK(f.scores()[0].right);
+  f.config.task.weight = 1;
+  f.config.reward_model.weight = 0;
+  CHECK(f.scores()[0].reward == 1);
+  CHECK(f.scores()[0].parts[1].first == "reward_model");
+}
+
+TEST_CASE("reward_scorer: answers to different prompts get the scores that they get alone") {
+  const Fixture f;
+  const RunContext run = f.context();
+  const std::shared_ptr<Scorer> scorer = kind_of(run).make_scorers(run).at(0);
+  const std::array<Prompt, 2> prompts{f.prompt, Prompt{.text = "987>", .truth = "12", .demonstration = "12"}};
+  const std::vector<Score> scores = scorer->score_tokens_each(prompts, f.texts, f.ids);
+  REQUIRE(scores.size() == 2);
+  for (size_t i = 0; i < 2; ++i) {
+    const std::vector<Score> alone =
+        scorer->score_tokens(prompts[i], std::span(f.texts).subspan(i, 1), std::span(f.ids).subspan(i, 1));
+    CHECK(scores[i].reward == alone.at(0).reward);
+    CHECK(scores[i].right);
+  }
+}
+
+TEST_CASE("reward_scorer: a score that is no number has failed, and is never 0") {
+  Fixture f;
+  std::ranges::fill(f.tiny.head, 3e38f);
+  f.tiny.write(f.folder.path());
+  for (const Score& score : f.scores()) {
+    CHECK(score.scored == Scored::failed);
+    CHECK(score.problem.starts_with("the reward model gave the score "));
+    CHECK(score.problem.ends_with(", expected a number of at most 1000000 in magnitude"));
+  }
+}
+
+TEST_CASE("reward_scorer: an answer that the task does not score stays without a score") {
+  struct Planned final : Scorer {
+    std::vector<Score> score(const Prompt&, std::span<const std::string>) override {
+      return {{.scored = Scored::none}, {.scored = Scored::failed, .problem = "planned"}};
+    }
+    ScorerFigures figures() const override { return {.calls = 7}; }
+  };
+  const Fixture f;
+  RewardScorer scorer(f.config, f.tokens, std::make_shared<Planned>(), f.model());
+  const std::vector<Score> scores = scorer.score_tokens(f.prompt, f.texts, f.ids);
+  CHECK(scores.at(0).scored == Scored::none);
+  CHECK(scores.at(1).problem == "planned");
+  CHECK(scorer.figures().calls == 7);
+}
+
+TEST_CASE("reward_scorer: a reward model needs the tokenizer of the policy") {
+  const Fixture f;
+  const std::string file = "reward_model.path: " + (f.folder / "tokenizer.json");
+  CHECK(f.refusal() == "no error");
+  const auto& own = dynamic_cast<const CharTokenizer&>(*f.tokens->tokenizer);
+  write_tokenizer_json(own, posix_disk(), f.folder.path(), CharacterTokens::added);
+  CHECK(f.refusal() == "no error");
+  std::string other = own.alphabet();
+  std::swap(other[0], other[1]);
+  write_tokenizer_json(CharTokenizer(other), posix_disk(), f.folder.path());
+  const std::string refused = f.refusal();
+  CHECK(refused.starts_with(file + " has 13 tokens (hash "));
+  CHECK(refused.find("), the tokenizer of the policy 13 tokens (hash ") != std::string::npos);
+  CHECK(refused.ends_with("); a reward model must have the same tokenizer"));
+  write_tokenizer_json(CharTokenizer(own.alphabet() + "x"), posix_disk(), f.folder.path());
+  CHECK(f.refusal().starts_with(file + " has 14 tokens (hash "));
+  posix_disk().remove(f.folder / "tokenizer.json");
+  CHECK(f.refusal().starts_with("reward_model.path: " + (f.folder / "tokenizer.json") + ": "));
+  CHECK(f.refusal().ends_with("; it must be the tokenizer of the policy"));
+}
+
+TEST_CASE("reward_scorer: a reward model needs the tokens and the positions of the run") {
+  Fixture f;
+  f.tiny = TinyRewardModel(shape_for(12), 3);
+  f.tiny.write(f.folder.path());
+  const std::string begin = "reward_model.path: " + f.folder.path() + ": config.json says ";
+  CHECK(f.refusal() == begin + "vocab_size 12, but the tokenizer has 13 tokens");
+  LmShape shape = shape_for(13);
+  shape.max_positions = f.tokens->prompt_tokens + f.tokens->answer_tokens - 1;
+  f.tiny = TinyRewardModel(shape, 3);
+  f.tiny.write(f.folder.path());
+  CHECK(f.refusal() == begin + "max_position_embeddings " + std::to_string(shape.max_positions) +
+                           ", but a prompt and an answer may have " + std::to_string(shape.max_positions + 1) +
+                           " tokens together");
+}
+
+TEST_CASE("reward_scorer: a run is made of its reward model") {
+  Fixture f;
+  const SpecFields before = made_of(f.context()), of_run = spec_fields(f.context());
+  std::ranges::reverse(f.tiny.head);
+  f.tiny.write(f.folder.path());
+  const SpecFields now = made_of(f.context());
+  const std::vector<std::string> changes = made_of_changes(before, now);
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].starts_with("reward_model was "));
+  CHECK(spec_difference(of_run, spec_fields(f.context())).value_or("").starts_with("reward_model is "));
+  // Processes that do not score have none.
+  RunContext without = f.context();
+  without.reward_model = nullptr;
+  CHECK(made_of_changes(before, made_of(without)).empty());
+  CHECK_FALSE(spec_difference(of_run, spec_fields(without)));
+}
+
+TEST_CASE("reward_scorer: the weights of a reward model and their copy count as memory") {
+  Fixture f;
+  f.config.model.decoder = R"({"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+                               "num_key_value_heads": 1, "intermediate_size": 32})";
+  const std::vector<MemoryNeed> needs = memory_needs(f.config, {});
+  CHECK(needs.back().setting == "reward_model.path");
+  CHECK(needs.back().bytes == static_cast<double>(8 * lm_parameter_count(f.tiny.decoder.shape)));
+}

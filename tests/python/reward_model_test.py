@@ -1,0 +1,156 @@
+"""Reward models made from pairs: what they prefer, that transformers loads them, and runs that are trained with one."""
+
+import json
+import random
+import struct
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+
+from run_support import use_built_program  # noqa: E402
+
+import troupe  # noqa: E402
+from troupe import reward_model  # noqa: E402
+
+PAIRS = 1500
+RUN = {
+    "task": {"params": {"digits": 2}},
+    "model": {
+        "kind": "decoder",
+        "decoder": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32},
+    },
+    "algorithm": {"advantage": "rloo"},
+    "generation": {"answers": 4},
+    "workers": {"groups": 4},
+    "trainer": {"super_batch": 32, "minibatches": 1, "epochs": 1},
+    "evaluation": {"every_updates": 2, "episodes": 8},
+}
+
+
+def quality(answer):
+    return sum(map(int, answer))
+
+
+def pairs_of(count, seed):
+    """Answers of which the one with the larger sum is chosen, in each pair."""
+    draw = random.Random(seed)
+    digits = lambda: "".join(draw.choice("0123456789") for _ in range(4))
+    pairs = []
+    while len(pairs) < count:
+        chosen, rejected = sorted((digits(), digits()), key=quality, reverse=True)
+        if quality(chosen) - quality(rejected) > 1:
+            pairs.append((digits() + ">", chosen, rejected))
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The folder of a reward model, and its accuracy on held-out pairs."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("reward_model")
+    tokens = reward_model.CharTokens(reward_model.EXAMPLE_ALPHABET)
+    lines = []
+    sizes = {"hidden": 32, "layers": 1, "steps": 150, "batch": 32, "lr": 5e-3}
+    accuracy = reward_model.train_reward_model(pairs_of(PAIRS, seed=1), tokens, folder, **sizes, tell=lines.append)
+    assert lines[-1].startswith("step 150 of 150: loss ")
+    return folder, accuracy
+
+
+def test_the_chosen_answer_of_held_out_pairs_gets_the_higher_score(made):
+    assert made[1] >= 0.9
+
+
+def test_transformers_loads_the_model_and_its_tokenizer(made):
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(made[0]).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made[0])
+    assert model.config.num_labels == 1 and type(model).__name__ == "LlamaForSequenceClassification"
+    pairs = pairs_of(100, seed=2)
+    texts = [prompt + answer + tokenizer.eos_token for prompt, *answers in pairs for answer in answers]
+    with torch.no_grad():
+        scores = model(**tokenizer(texts, padding=True, return_tensors="pt", return_token_type_ids=False)).logits.view(-1, 2)
+    assert (scores[:, 0] > scores[:, 1]).float().mean() >= 0.9
+
+
+def test_the_same_pairs_and_seed_make_the_same_model(tmp_path):
+    tokens = reward_model.CharTokens(reward_model.EXAMPLE_ALPHABET)
+    for name in ("a", "b"):
+        reward_model.train_reward_model(pairs_of(40, seed=1), tokens, tmp_path / name, hidden=16, layers=1, steps=3, tell=lambda _: None)
+    assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
+
+
+def test_the_command_reads_pairs_and_writes_a_folder(tmp_path, capsys):
+    file = tmp_path / "pairs.jsonl"
+    keys = ("prompt", "chosen", "rejected")
+    file.write_text("".join(json.dumps(dict(zip(keys, pair))) + "\n" for pair in pairs_of(40, seed=1)))
+    sizes = ["--hidden", "16", "--layers", "1", "--steps", "2"]
+    reward_model.main([str(file), "--alphabet", reward_model.EXAMPLE_ALPHABET, "--out", str(tmp_path / "first"), *sizes])
+    assert "of the held-out pairs" in capsys.readouterr().out
+    reward_model.main([str(file), "--tokenizer", str(tmp_path / "first"), "--out", str(tmp_path / "second"), *sizes])
+    for name in ("tokenizer.json", "config.json", "model.safetensors"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "alphabet", "what"),
+    [
+        ('{"prompt": "1>", "chosen": "1"}', "0123456789>", "pairs.jsonl:1: KeyError('rejected'), expected prompt, chosen and rejected"),
+        ('{"prompt": "1>", "chosen": "1", "rejected": 2}', "0123456789>", "pairs.jsonl:1: prompt, chosen and rejected must be texts"),
+        ('{"prompt": "1>", "chosen": "1", "rejected": "2"}', "0123456789>", "there are 1 pairs, expected at least 20"),
+        ('{"prompt": "1>", "chosen": "1", "rejected": "2"}' + 20 * '\n{"prompt": "a", "chosen": "1", "rejected": "2"}', "12>", "'a'"),
+        ("", "11", "--alphabet: '11', expected each character once"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, line, alphabet, what):
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(line)
+    with pytest.raises(SystemExit) as refused:
+        reward_model.main([str(file), "--alphabet", alphabet, "--out", str(tmp_path / "out")])
+    assert what in str(refused.value) and "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def in_a_folder(tmp_path, monkeypatch):
+    use_built_program(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+
+
+def points_of(folder):
+    return [json.loads(line) for line in Path(folder, "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_is_trained_with_both_scores_and_reports_them(made, in_a_folder):
+    settings = {"reward_model__path": str(made[0]), "reward_model__weight": 0.25, "task__weight": 2}
+    run = troupe.train(RUN, run_dir="run", stop__updates=4, stats__window=10, quiet=True, **settings)
+    assert run.exit_code == 0
+    episodes = points_of(run.folder)[-1]["episodes"]
+    parts = episodes["return_parts"]
+    assert set(parts) == {"task", "reward_model"} and parts["reward_model"] != 0
+    assert episodes["return_mean"] == pytest.approx(2 * parts["task"] + 0.25 * parts["reward_model"], abs=1e-3)
+    assert run.summary["ledger"]["verifier_failed"] == 0
+    run = troupe.train(run.folder, stop__updates=6, quiet=True)
+    assert run.exit_code == 0 and run.summary["updates"] == 6
+
+
+def test_another_reward_model_is_refused_at_a_resume(made, in_a_folder, tmp_path):
+    folder = tmp_path / "rewards"
+    folder.mkdir()
+    for file in made[0].iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    run = troupe.train(RUN, run_dir="run", stop__updates=1, reward_model__path=str(folder), quiet=True)
+    assert run.exit_code == 0
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[:-4] + struct.pack("<f", 0.5))
+    with pytest.raises(troupe.RunError, match="the run was made of something else .*reward_model was [0-9a-f]{16} and is now"):
+        troupe.train(run.folder, stop__updates=2, quiet=True)
+
+
+def test_a_reward_model_that_does_not_fit_is_refused_before_the_run(made, in_a_folder, tmp_path):
+    with pytest.raises(troupe.RunError, match="^reward_model.path: nowhere: there is no such folder"):
+        troupe.train(RUN, run_dir="run", reward_model__path="nowhere", quiet=True)
+    with pytest.raises(troupe.RunError, match="^reward_model.path: .* has 13 tokens .* the tokenizer of the policy 14 tokens"):
+        troupe.train(RUN, run_dir="run", reward_model__path=str(made[0]), tokenizer__alphabet="0123456789>x", quiet=True)
+    assert not Path("run").exists()
