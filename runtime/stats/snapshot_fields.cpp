@@ -208,10 +208,11 @@ constexpr std::array kFields = {
     SnapshotField{kEpisodes, "episodes.success_rate", "episode_success_ratio", "0 to 1",
                   "after the first episode, if the environment reports success",
                   "share of the same episodes that the environment calls a success", of<&S::success_rate>},
-    SnapshotField{kEpisodes, "episodes.return_parts", "episode_return_part_mean{part=*}", "rewards, by part", kAlways,
-                  "token runs: mean of each part of the reward that the verifier names, over the last `stats.window` "
-                  "answers that have it; empty without parts",
-                  of<&S::return_parts>},
+    SnapshotField{
+        kEpisodes, "episodes.return_parts", "episode_return_part_mean{part=*}", "rewards, by part", kAlways,
+        "token runs: mean of each part of the reward, of those that the verifier names and, with a reward model, "
+        "of `task` and `reward_model`, over the last `stats.window` answers that have it; empty without parts",
+        of<&S::return_parts>},
     SnapshotField{kLearner, "learner", "", "an object", kAlways,
                   "the metrics of the updates, each under its name; empty before the first update", of<&S::learner>},
     SnapshotField{kWorkers, "training_ended", "training_ended", "true or false", kAlways,
