@@ -1,0 +1,104 @@
+// Token runs with a reward model, with real processes: in workers of other processes, killed and resumed, and with
+// another model.
+
+#include <signal.h>
+
+#include <filesystem>
+
+#include "tests/models/lm/reward_models.h"
+#include "tests/process/train_process.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+#include "text/char_tokenizer.h"
+#include "text/write_tokenizer.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+// A random reward model for the task `reverse`, in FOLDER/reward.
+struct Reward {
+  std::string folder;
+  TinyRewardModel model{shape(), 3};
+
+  explicit Reward(const std::string& in) : folder(in + "/reward") {
+    std::filesystem::create_directories(folder);
+    write_tokenizer_json(CharTokenizer("0123456789>"), posix_disk(), folder);
+    model.write(folder);
+  }
+  static LmShape shape() {
+    LmShape result = tiny_shape(LmFamily::llama, 4);
+    result.vocabulary = 13;
+    return result;
+  }
+  Words settings() const { return set({"reward_model.path=" + folder, "reward_model.weight=0.5", "task.weight=2"}); }
+  // The same folder with other weights.
+  void change() {
+    for (float& weight : model.head) weight = -weight;
+    model.write(folder);
+  }
+};
+
+std::string weights_of(const std::string& run, uint64_t updates) {
+  return posix_disk().read(checkpoint_folder(run, updates) + "/model.safetensors");
+}
+
+}  // namespace
+
+TEST_CASE("reward model: workers of other processes score with it, inference needs none, and another one is refused") {
+  TempFolder folder;
+  Reward reward(folder.path());
+  TokenTrainProcess run(folder.path(),
+                        reward.settings() + set({"stop.updates=1000000", "workers.count=0", "inference.count=0"}));
+  auto worker = start_worker(run.workers_at());
+  const Process inference({"troupe", "inference", "--connect", run.workers_at()});
+  REQUIRE(run.makes_updates(3));
+  const Json parts = metrics_of(run.folder()).at("episodes").at("return_parts");
+  CHECK(parts.contains("task"));
+  CHECK(parts.at("reward_model") != 0.0);
+  reward.change();
+  const CommandLine other({"troupe", "worker", "--connect", run.workers_at()});
+  CHECK(other.exit_code == 2);
+  CHECK_MESSAGE(has(other.err, "does not fit the run: reward_model is "), other.err);
+  REQUIRE(run.makes_updates(1));
+  CHECK(run.interrupt().value_or(-1) == 130);
+  CHECK(balances(run.summary().at("ledger")));
+  CHECK(run.summary().at("ledger").at("verifier_failed") == 0);
+}
+
+TEST_CASE("reward model: a deterministic run that is killed and resumed ends with the same bytes") {
+  TempFolder folder, whole;
+  const Reward reward(folder.path());
+  const Words line = reward.settings() + set({"deterministic=true", "checkpoint.every_updates=10", "stop.updates=200"});
+  REQUIRE(CommandLine(token_train_line(whole.path(), line)).exit_code == 0);
+  const std::string run = folder / "run";
+  {
+    Process killed(token_train_line(folder.path(), line));
+    REQUIRE(eventually([&] { return !checkpoints_of(run).empty(); }));
+    killed.signal(SIGKILL);
+    CHECK(killed.wait().value_or(-1) == 128 + SIGKILL);
+  }
+  const CommandLine resumed(token_train_line(folder.path(), line));
+  CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
+  CHECK(weights_of(run, 200) == weights_of(whole / "run", 200));
+}
+
+TEST_CASE("reward model: another one is refused at a resume and by eval, not by export") {
+  TempFolder folder;
+  Reward reward(folder.path());
+  const Words line = token_train_line(folder.path(), reward.settings() + set({"stop.updates=2"}));
+  const std::string run = folder / "run";
+  REQUIRE(CommandLine(line).exit_code == 0);
+  CHECK(json_of(run + "/made_of.json").contains("reward_model"));
+  const CommandLine evaluated({"troupe", "eval", run});
+  CHECK_MESSAGE(evaluated.exit_code == 0, evaluated.err);
+  reward.change();
+  for (const Words& use : {line + set({"stop.updates=3"}), Words{"troupe", "eval", run}}) {
+    const CommandLine refused(use);
+    CHECK(refused.exit_code == 2);
+    CHECK_MESSAGE(has(refused.err, "the run was made of something else (made_of.json): reward_model was "),
+                  refused.err);
+  }
+  CHECK(CommandLine({"troupe", "export", run, "--hf", folder / "hf"}).exit_code == 0);
+}
