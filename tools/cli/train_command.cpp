@@ -35,6 +35,7 @@
 #include "tools/cli/run_report.h"
 #include "tools/cli/stop_limit.h"
 #include "tools/cli/this_command.h"
+#include "tools/cli/token_context.h"
 #include "tools/cli/train_resume.h"
 
 namespace troupe {
