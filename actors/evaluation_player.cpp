@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/experience/answers/generation_scheduler.h"
+#include "actors/experience/answers/answer_player.h"
 #include "actors/experience/common/request_retry.h"
 #include "actors/experience/kinds.h"
 #include "envs/make/make_env.h"
@@ -46,42 +46,32 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
 class AnswerEvaluation final : public EvaluationPlayer {
  public:
   AnswerEvaluation(RunContextPtr context, std::shared_ptr<Scorer> scorer)
-      : context_(std::move(context)),
-        batch_(context_->config.task.verifier.empty() ? 1 : kScoredTogether),
-        scorer_(std::move(scorer)) {}
+      : context_(std::move(context)), scorer_(std::move(scorer)) {}
 
   void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
-    scheduler_.reset();
-    prompts_.clear();
+    player_.reset();
+    planned_ = 0;
     rewards_.clear();
-    answers_.clear();
-    answered_.clear();
-    ids_.clear();
     tokens_ = right_ = without_score_ = 0;
     problem_.clear();
     const TokenRun& run = *context_->tokens;
     if (!generator_) generator_ = context_->make_generator();
     if (!scorer_) scorer_ = kind_of(*context_).make_scorers(*context_).at(0);
     generator_->load(weights);
-    scheduler_.emplace(*generator_, run.generation(context_->config));
-    prompts_ = run.task->held_out(derive_key(seed, "evaluation"), episodes);
-    for (size_t i = 0; i < prompts_.size(); ++i)
-      scheduler_->add({.ticket = i,
-                       .prompt = run.encode(prompts_[i]),
-                       .max_tokens = run.answer_tokens,
-                       .keys = {0},
-                       .greedy = true});
+    player_.emplace(context_->config, run, *generator_, scorer_.get());
+    for (const Prompt& prompt : run.task->held_out(derive_key(seed, "evaluation"), episodes)) {
+      player_->ask(prompt, run.encode(prompt), {0}, /*greedy=*/true);
+      ++planned_;
+    }
   }
   void step() override {
-    for (const Generation& done : scheduler_->step(*generator_, 0)) {
-      answered_.push_back(prompts_[static_cast<size_t>(done.ticket)]);
-      ids_.push_back(done.answers.front().tokens);
-      answers_.push_back(context_->tokens->decode(ids_.back()));
-    }
-    if (answers_.size() >= batch_ || scheduler_->idle()) score();
+    for (const PlayedPrompt& played : player_->step())
+      for (const PlayedAnswer& answer : played.answers) count(answer);
+    if (complete() && rewards_.empty() && without_score_ > 0)
+      throw ScoringFailed("no answer has a score" + (problem_.empty() ? "" : "; the last problem: " + problem_));
   }
-  bool complete() const override { return !scheduler_ || scheduler_->idle(); }
-  uint64_t planned() const override { return prompts_.size(); }
+  bool complete() const override { return !player_ || player_->complete(); }
+  uint64_t planned() const override { return planned_; }
   EpisodeSummary summary() const override {
     EpisodeSummary result;
     result.episodes = result.played = rewards_.size();
@@ -102,39 +92,24 @@ class AnswerEvaluation final : public EvaluationPlayer {
   }
 
  private:
-  static constexpr size_t kScoredTogether = 32;
-
-  // Scores the answers that wait.
-  void score() {
-    const std::vector<Score> scores = scorer_->score_tokens_each(answered_, answers_, ids_);
-    for (size_t i = 0; i < scores.size(); ++i) {
-      if (scores[i].scored != Scored::yes) {
-        ++without_score_;
-        if (!scores[i].problem.empty()) problem_ = scores[i].problem;
-        continue;
-      }
-      rewards_.push_back(scores[i].reward);
-      right_ += scores[i].right ? 1 : 0;
-      tokens_ += ids_[i].size();
+  void count(const PlayedAnswer& answer) {
+    const Score& score = answer.score;
+    if (score.scored != Scored::yes) {
+      ++without_score_;
+      if (!score.problem.empty()) problem_ = score.problem;
+      return;
     }
-    answered_.clear();
-    answers_.clear();
-    ids_.clear();
-    if (complete() && rewards_.empty() && without_score_ > 0)
-      throw ScoringFailed("no answer has a score" + (problem_.empty() ? "" : "; the last problem: " + problem_));
+    rewards_.push_back(score.reward);
+    right_ += score.right ? 1 : 0;
+    tokens_ += answer.tokens;
   }
 
   RunContextPtr context_;
-  size_t batch_;  // answers that are scored together
   std::unique_ptr<Generator> generator_;
   std::shared_ptr<Scorer> scorer_;
-  std::optional<GenerationScheduler> scheduler_;
-  std::vector<Prompt> prompts_;
-  // Of the answers that wait for a score:
-  std::vector<Prompt> answered_;
-  std::vector<std::string> answers_;
-  std::vector<std::vector<int32_t>> ids_;
-  std::vector<double> rewards_;  // of those that have one
+  std::optional<AnswerPlayer> player_;
+  uint64_t planned_ = 0;
+  std::vector<double> rewards_;  // of the answers that have a score
   uint64_t tokens_ = 0, right_ = 0, without_score_ = 0;
   std::string problem_;  // of the last that failed
 };

@@ -1,8 +1,8 @@
 #include "tools/cli/token_context.h"
 
 #include <iostream>
-#include <span>
 
+#include "actors/experience/answers/answer_player.h"
 #include "actors/experience/answers/shared_token_run.h"
 #include "actors/experience/kinds.h"
 #include "models/learning/answers/answer_learner.h"
@@ -43,14 +43,6 @@ LmGeneratorOptions generator_options(const RunContext& context) {
           .answer_tokens = context.tokens->answer_tokens,
           .temperature = config.generation.temperature,
           .threads = static_cast<int>(config.inference.threads)};
-}
-
-Generation generate(Generator& generator, const RunContext& context, GenerationRequest request) {
-  GenerationScheduler scheduler(generator, context.tokens->generation(context.config));
-  scheduler.add(std::move(request));
-  std::vector<Generation> done;
-  while (done.empty()) done = scheduler.step(generator, 0);
-  return std::move(done.front());
 }
 
 // The ids of a prompt of the user.
@@ -109,14 +101,13 @@ void print_answers(const RunContext& context, const WeightSnapshot& weights, int
   const std::unique_ptr<Generator> generator = context.make_generator();
   const std::shared_ptr<Scorer> scorer = kind_of(context).make_scorers(context).at(0);
   generator->load(weights);
+  AnswerPlayer player(context.config, run, *generator, scorer.get());
   for (const Prompt& prompt : run.task->held_out(derive_key(context.config.seed, "play"), count)) {
-    const Generation done = generate(
-        *generator, context,
-        {.ticket = 0, .prompt = run.encode(prompt), .max_tokens = run.answer_tokens, .keys = {0}, .greedy = true});
-    const std::vector<int32_t>& tokens = done.answers.front().tokens;
-    const std::string answer = run.decode(tokens);
-    std::cout << printable(prompt.text, std::string::npos) << ' ' << printable(answer, std::string::npos)
-              << verdict_on(scorer->score_tokens(prompt, std::span(&answer, 1), std::span(&tokens, 1)).at(0)) << '\n'
+    player.ask(prompt, run.encode(prompt), {0}, /*greedy=*/true);
+    const PlayedPrompt played = player.finish().at(0);
+    const PlayedAnswer& answer = played.answers.at(0);
+    std::cout << printable(prompt.text, std::string::npos) << ' ' << printable(answer.text, std::string::npos)
+              << verdict_on(answer.score) << '\n'
               << std::flush;
   }
 }
@@ -129,14 +120,14 @@ void print_answers_to(const RunContext& context, const WeightSnapshot& weights, 
   options.temperature = prompt.temperature.value_or(options.temperature);
   const std::unique_ptr<Generator> generator = make_lm_generator(*context.language_model, options);
   generator->load(weights);
+  AnswerPlayer player(context.config, run, *generator, /*scorer=*/nullptr);
   for (int64_t i = 0; i < prompt.answers; ++i) {
     const uint64_t key = derive_key(context.config.seed, "play", static_cast<uint64_t>(i));
-    const Generation done =
-        generate(*generator, context,
-                 {.ticket = 0, .prompt = ids, .max_tokens = run.answer_tokens, .keys = {key}, .greedy = prompt.greedy});
-    const GeneratedAnswer& answer = done.answers.front();
-    std::cout << printable(run.decode(answer.tokens), std::string::npos)
-              << (answer.finish == Finish::length ? "  (cut off)" : "") << '\n'
+    player.ask({.text = prompt.text, .truth = "", .demonstration = ""}, ids, {key}, prompt.greedy);
+    const PlayedPrompt played = player.finish().at(0);
+    const PlayedAnswer& answer = played.answers.at(0);
+    std::cout << printable(answer.text, std::string::npos) << (answer.finish == Finish::length ? "  (cut off)" : "")
+              << '\n'
               << std::flush;
   }
 }

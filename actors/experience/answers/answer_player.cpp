@@ -1,0 +1,68 @@
+#include "actors/experience/answers/answer_player.h"
+
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+constexpr size_t kScoredTogether = 32;  // by a function in Python
+
+}  // namespace
+
+AnswerPlayer::AnswerPlayer(const RunConfig& config, const TokenRun& run, Generator& generator, Scorer* scorer)
+    : run_(run),
+      generator_(generator),
+      scorer_(scorer),
+      together_(config.task.verifier.empty() ? 1 : kScoredTogether),
+      scheduler_(generator, run.generation(config)) {}
+
+void AnswerPlayer::ask(Prompt prompt, std::vector<int32_t> ids, std::vector<uint64_t> keys, bool greedy) {
+  scheduler_.add({.ticket = prompts_.size(),
+                  .prompt = std::move(ids),
+                  .max_tokens = run_.answer_tokens,
+                  .keys = std::move(keys),
+                  .greedy = greedy});
+  prompts_.push_back(std::move(prompt));
+}
+
+std::vector<PlayedPrompt> AnswerPlayer::step() {
+  for (const Generation& done : scheduler_.step(generator_, 0)) {
+    PlayedPrompt& played = played_.emplace_back();
+    played.prompt = std::move(prompts_[static_cast<size_t>(done.ticket)]);
+    for (const GeneratedAnswer& answer : done.answers)
+      played.answers.push_back({.text = run_.decode(answer.tokens),
+                                .tokens = answer.tokens.size(),
+                                .finish = answer.finish,
+                                .score = {.scored = Scored::none}});
+    waiting_ += done.answers.size();
+  }
+  if (waiting_ < together_ && !scheduler_.idle()) return {};
+  if (scorer_ != nullptr) score();
+  waiting_ = 0;
+  return std::exchange(played_, {});
+}
+
+std::vector<PlayedPrompt> AnswerPlayer::finish() {
+  std::vector<PlayedPrompt> result;
+  while (!complete())
+    for (PlayedPrompt& played : step()) result.push_back(std::move(played));
+  return result;
+}
+
+void AnswerPlayer::score() {
+  std::vector<Prompt> prompts;
+  std::vector<std::string> answers;
+  for (const PlayedPrompt& played : played_)
+    for (const PlayedAnswer& answer : played.answers) {
+      prompts.push_back(played.prompt);
+      answers.push_back(answer.text);
+    }
+  if (answers.empty()) return;
+  std::vector<Score> scores = scorer_->score_each(prompts, answers);
+  size_t next = 0;
+  for (PlayedPrompt& played : played_)
+    for (PlayedAnswer& answer : played.answers) answer.score = std::move(scores.at(next++));
+}
+
+}  // namespace troupe

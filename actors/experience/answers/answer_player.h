@@ -1,0 +1,54 @@
+#pragma once
+// AnswerPlayer: has answers to prompts generated, decoded and scored, for those who do not train on them: evaluations
+// and `troupe play`. One thread.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/experience/answers/generation_scheduler.h"
+#include "actors/experience/answers/token_run.h"
+#include "actors/experience/common/scorer.h"
+
+namespace troupe {
+
+struct PlayedAnswer {
+  std::string text;
+  uint64_t tokens = 0;
+  Finish finish = Finish::stop;
+  Score score;  // Scored::none without a scorer
+};
+
+struct PlayedPrompt {
+  Prompt prompt;
+  std::vector<PlayedAnswer> answers;
+};
+
+class AnswerPlayer {
+ public:
+  // What it gets must live as long as it. `scorer` may be null.
+  AnswerPlayer(const RunConfig& config, const TokenRun& run, Generator& generator, Scorer* scorer);
+
+  // Asks for one answer for each key, sampled or the most likely ones. `ids` are the tokens of the prompt.
+  void ask(Prompt prompt, std::vector<int32_t> ids, std::vector<uint64_t> keys, bool greedy);
+  // One step of all answers in progress. Returns the prompts whose answers have been scored with it. A function in
+  // Python scores many prompts in a call. Throws what the generator and the scorer throw.
+  std::vector<PlayedPrompt> step();
+  // Steps until all are done.
+  std::vector<PlayedPrompt> finish();
+  bool complete() const { return scheduler_.idle() && played_.empty(); }
+
+ private:
+  void score();
+
+  const TokenRun& run_;
+  Generator& generator_;
+  Scorer* scorer_;
+  size_t together_;  // answers that are scored in a call
+  GenerationScheduler scheduler_;
+  std::vector<Prompt> prompts_;       // by ticket
+  std::vector<PlayedPrompt> played_;  // without scores
+  size_t waiting_ = 0;                // answers of these
+};
+
+}  // namespace troupe
