@@ -160,7 +160,7 @@ void BestCheckpoints::take_up(const Ranking& before, const SavedCheckpoints& sav
       if (there.contains(score.updates)) current_.unranked.insert(score.updates);
   if (!incomparable.empty())
     log_warn(kBestCheckpoints, path + ": ranks evaluations with another evaluation." +
-                                   (before.measure != by_.measure ? "env_params" : "episodes") +
+                                   (before.measure != by_.measure ? by_.measured_by : "episodes") +
                                    "; these leave the ranking, and are kept until you remove them: " +
                                    list_of(incomparable, text_of_score));
   const std::vector<CheckpointScore>& left = current_.scores;

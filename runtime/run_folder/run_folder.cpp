@@ -133,6 +133,7 @@ RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, co
       path_(std::move(path)),
       config_(config.ends_with('\n') ? config : config + '\n'),
       metrics_(disk, path_),
+      answers_(disk, path_),
       checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config, settings), settings}),
       best_(disk, path_) {
   try {
@@ -246,7 +247,8 @@ void RunFolder::refuse_foreign_folder() const {
 // Throws IoError when one of the files that are written later is a directory or a pipe, or cannot be read. A broken
 // link is replaced, or followed.
 void RunFolder::refuse_other_kinds() const {
-  for (const char* name : {kSummaryFile, kEndpointsFile, kEpochFile, kStatsPortFile, "/metrics.jsonl", "/log.txt"}) {
+  for (const char* name :
+       {kSummaryFile, kEndpointsFile, kEpochFile, kStatsPortFile, "/metrics.jsonl", "/answers.jsonl", "/log.txt"}) {
     const std::string path = path_ + name;
     try {
       if (disk_->exists(path)) disk_->open_read(path);
@@ -322,6 +324,7 @@ void RunFolder::keep_initial_weights(const Safetensors& weights) {
 void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>& resume) {
   try {
     metrics_.begin(wall_time, resuming_, resume);
+    answers_.begin(resume ? std::optional(resume->updates) : std::nullopt);
   } catch (const IoError& error) {
     throw ConfigError(error.what());
   }
@@ -335,6 +338,11 @@ void RunFolder::write_metrics(const std::string& json_line) {
 void RunFolder::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {
   lock_->check();
   metrics_.write_scalars(wall_time, step, scalars);
+}
+
+void RunFolder::write_answers(uint64_t updates, const std::string& lines) {
+  lock_->check();
+  answers_.write(updates, lines);
 }
 
 std::optional<uint16_t> read_stats_port(const Disk& disk, const std::string& folder) {

@@ -1,7 +1,7 @@
 #pragma once
 // The folder of one run, owned by one process at a time:
 //   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch  run_id
-//   stats_port  checkpoints/  best.json (runtime/run_folder/best_checkpoints.h)  run.lock
+//   answers.jsonl (token runs)  stats_port  checkpoints/  best.json (runtime/run_folder/best_checkpoints.h)  run.lock
 //   init.safetensors, init.json (of a run that began with given weights: the weights, and where they are from)
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
 // After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/run_folder/answer_file.h"
 #include "runtime/run_folder/best_checkpoints.h"
 #include "runtime/run_folder/checkpoint.h"
 #include "runtime/run_folder/run_metrics.h"
@@ -97,8 +98,8 @@ class RunFolder {
   // Where a resumed run continues.
   using ResumePoint = RunMetrics::ResumePoint;
   // Once, before the first of the next two calls. Cuts off what a killed process left behind: a torn last line, and
-  // what lies past the resume point. Without a resume point, a metrics.jsonl with lines is renamed. `wall_time` is in
-  // seconds since 1970. Throws ConfigError when metrics.jsonl cannot be read, cut or renamed.
+  // what lies past the resume point, in answers.jsonl too. Without a resume point, those of the two that have lines are
+  // renamed. `wall_time` is in seconds since 1970. Throws ConfigError when one cannot be read, cut or renamed.
   void begin_metrics(double wall_time, const std::optional<ResumePoint>& resume);
 
   // The new name of the metrics.jsonl of a run that begins anew; nothing unless begin_metrics() renamed one.
@@ -119,10 +120,12 @@ class RunFolder {
   // one object without line breaks.
   void write_metrics(const std::string& json);
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
+  // See AnswerFile::write(). Throws LockLost alone.
+  void write_answers(uint64_t updates, const std::string& lines);
   // Lines of metrics.jsonl now.
   uint64_t metrics_lines() const { return metrics_.lines(); }
-  // Writes of those two that were lost.
-  uint64_t lost_writes() const { return metrics_.lost_writes(); }
+  // Writes of those three that were lost.
+  uint64_t lost_writes() const { return metrics_.lost_writes() + answers_.lost_writes(); }
 
   // Replaces endpoints.json, which is removed at the end. Part of the start: throws ConfigError.
   void write_endpoints(const std::string& json);
@@ -153,6 +156,7 @@ class RunFolder {
   std::unique_ptr<FileLock> lock_;
   bool endpoints_written_ = false;
   RunMetrics metrics_;
+  AnswerFile answers_;
   CheckpointStore checkpoints_;
   BestCheckpoints best_;
   uint64_t kept_ = 0;               // of save_checkpoint()

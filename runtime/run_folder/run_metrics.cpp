@@ -1,7 +1,6 @@
 #include "runtime/run_folder/run_metrics.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <deque>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
+#include "runtime/run_folder/line_file.h"
 
 namespace troupe {
 
@@ -21,7 +21,6 @@ constexpr const char* kRunMetrics = "run folder";
 constexpr const char* kMetricsFile = "/metrics.jsonl";
 constexpr const char* kChanged = ": was renamed, removed or cut during the run";
 constexpr uint64_t kMaxLineBytes = 1 << 20;  // of metrics.jsonl; this program writes no longer ones
-constexpr uint64_t kBlockBytes = 16 << 10;   // metrics.jsonl can be larger than memory: it is read in blocks
 
 // The step of a line of the warm-up; 0 for other lines.
 uint64_t warmup_step_in(const json& line) {
@@ -42,27 +41,9 @@ bool is_after(std::string_view line, const RunMetrics::ResumePoint& resume) {
          warmup_step_in(value) > resume.warmup_steps;
 }
 
-// The number of updates in a line of metrics.jsonl; 0 if it has none.
-uint64_t updates_in(std::string_view line) {
-  const json value = json::parse(line, nullptr, false);
-  const bool has = value.is_object() && value.contains("updates") && value["updates"].is_number_unsigned();
-  return has ? value["updates"].get<uint64_t>() : 0;
-}
-
 bool has_evaluation(std::string_view line) {
   const json value = json::parse(line, nullptr, false);
   return value.is_object() && value.contains("eval") && value["eval"].is_object();
-}
-
-// The position at which the line with the byte before `end` begins.
-uint64_t begin_of_line(const ReadFile& file, uint64_t end) {
-  while (end > 0) {
-    const uint64_t begin = end - std::min(end, kBlockBytes);
-    const size_t line_break = file.read(begin, end - begin).rfind('\n');
-    if (line_break != std::string::npos) return begin + line_break + 1;
-    end = begin;
-  }
-  return 0;
 }
 
 struct Lines {
@@ -121,18 +102,6 @@ std::string last_line(const ReadFile& file, uint64_t begin) {
   if (end <= begin) return {};
   const uint64_t last = begin_of_line(file, end - 1);
   return last < begin || end - last > kMaxLineBytes ? std::string() : file.read(last, end - last);
-}
-
-// The file, or null if there is none. Throws IoError for a broken link, and when the file system does not answer, since
-// the file may then exist.
-std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& path) {
-  try {
-    return disk.open_read(path);
-  } catch (const IoError& error) {
-    const bool absent = error.error_number() == ENOENT || error.error_number() == ENOTDIR;
-    if (!absent || disk.exists(path)) throw;
-    return nullptr;
-  }
 }
 
 }  // namespace
@@ -215,19 +184,6 @@ void RunMetrics::set_aside() {
   disk_->rename(path, *former_);
 }
 
-void RunMetrics::best_effort(const std::string& file, Losses& losses, const std::function<void()>& write) {
-  try {
-    write();
-  } catch (const IoError& error) {
-    ++losses.total;
-    if (losses.in_a_row++ == 0) log_error(kRunMetrics, std::string(error.what()) + "; the run continues without it");
-    return;
-  }
-  if (losses.in_a_row > 0)
-    log_warn(kRunMetrics, file + ": writable again, " + std::to_string(losses.in_a_row) + " writes were lost");
-  losses.in_a_row = 0;
-}
-
 // The size of a file; 0 when it cannot be read.
 uint64_t RunMetrics::size_of(const std::string& path) const {
   try {
@@ -273,7 +229,7 @@ void RunMetrics::open_lines() {
 
 void RunMetrics::write_line(const std::string& json_line) {
   TROUPE_CHECK(json_line.find('\n') == std::string::npos, json_line);
-  best_effort("metrics.jsonl", lost_lines_, [&] {
+  write_if_possible("metrics.jsonl", lost_lines_, [&] {
     open_lines();
     file_->append(json_line + '\n');
     line_bytes_ += json_line.size() + 1;
@@ -304,7 +260,7 @@ void RunMetrics::open_events() {
 
 void RunMetrics::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {
   TROUPE_CHECK(!events_path_.empty());
-  best_effort("events", lost_events_, [&] {
+  write_if_possible("events", lost_events_, [&] {
     open_events();
     events_->add(wall_time, step, scalars);
     events_bytes_ = size_of(events_path_);

@@ -3,7 +3,6 @@
 // lock of the folder; one thread at a time.
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "runtime/base/file.h"
+#include "runtime/run_folder/line_file.h"
 #include "runtime/stats/tfevents.h"
 
 namespace troupe {
@@ -54,10 +54,6 @@ class RunMetrics {
   uint64_t lost_writes() const { return lost_lines_.total + lost_events_.total; }
 
  private:
-  struct Losses {
-    uint64_t total = 0;
-    uint64_t in_a_row = 0;
-  };
   void rewind(const std::optional<ResumePoint>& resume);
   void note_evaluations(const std::string& path, uint64_t count);
   void set_aside();
@@ -67,7 +63,6 @@ class RunMetrics {
   void open_lines();
   void name_events();
   void open_events();
-  void best_effort(const std::string& file, Losses& losses, const std::function<void()>& write);
 
   Disk* disk_;
   std::string folder_;
@@ -80,7 +75,7 @@ class RunMetrics {
   int events_index_ = 0;  // of the next event file of this start
   std::optional<int64_t> events_resume_;
   std::unique_ptr<EventWriter> events_;
-  Losses lost_lines_, lost_events_;
+  LostWrites lost_lines_, lost_events_;
   uint64_t lines_ = 0;
   uint64_t line_bytes_ = 0, events_bytes_ = 0;  // least that the files hold while they are the ones that were opened
 };

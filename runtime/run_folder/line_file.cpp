@@ -1,0 +1,56 @@
+#include "runtime/run_folder/line_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/log.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr const char* kRunFolder = "run folder";
+
+}  // namespace
+
+std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& path) {
+  try {
+    return disk.open_read(path);
+  } catch (const IoError& error) {
+    const bool absent = error.error_number() == ENOENT || error.error_number() == ENOTDIR;
+    if (!absent || disk.exists(path)) throw;
+    return nullptr;
+  }
+}
+
+uint64_t begin_of_line(const ReadFile& file, uint64_t end) {
+  while (end > 0) {
+    const uint64_t begin = end - std::min(end, kBlockBytes);
+    const size_t line_break = file.read(begin, end - begin).rfind('\n');
+    if (line_break != std::string::npos) return begin + line_break + 1;
+    end = begin;
+  }
+  return 0;
+}
+
+uint64_t updates_in(std::string_view line) {
+  const nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
+  const bool has = value.is_object() && value.contains("updates") && value["updates"].is_number_unsigned();
+  return has ? value["updates"].get<uint64_t>() : 0;
+}
+
+void write_if_possible(const std::string& file, LostWrites& lost, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const IoError& error) {
+    ++lost.total;
+    if (lost.in_a_row++ == 0) log_error(kRunFolder, std::string(error.what()) + "; the run continues without it");
+    return;
+  }
+  if (lost.in_a_row > 0)
+    log_warn(kRunFolder, file + ": writable again, " + std::to_string(lost.in_a_row) + " writes were lost");
+  lost.in_a_row = 0;
+}
+
+}  // namespace troupe

@@ -1,0 +1,37 @@
+#pragma once
+// What the growing files of JSON lines in a run folder have in common: how they are read from their end, and writes
+// that may fail. Plain functions; any thread.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/file.h"
+
+namespace troupe {
+
+inline constexpr uint64_t kBlockBytes = 16 << 10;  // such a file can be larger than memory: it is read in blocks
+
+// The file, or null if there is none. Throws IoError for a broken link, and when the file system does not answer, since
+// the file may then exist.
+std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& path);
+
+// The position at which the line with the byte before `end` begins.
+uint64_t begin_of_line(const ReadFile& file, uint64_t end);
+
+// The number of updates in a line; 0 if it has none.
+uint64_t updates_in(std::string_view line);
+
+// Writes that the disk refused.
+struct LostWrites {
+  uint64_t total = 0;
+  uint64_t in_a_row = 0;
+};
+
+// Calls `write`. When that throws IoError, the write is lost and counted, and the run continues; the first of several
+// in a row is logged, and their end. `file` names the file.
+void write_if_possible(const std::string& file, LostWrites& lost, const std::function<void()>& write);
+
+}  // namespace troupe
