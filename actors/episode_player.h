@@ -62,6 +62,7 @@ struct EpisodeSummary {
   // Of all, those that failed included: they are no successes; but only of the answers that have a score. Also kUnknown
   // if the environment does not report success.
   double success_rate = kUnknown;
+  PassAtK pass_at = {};    // of answers
   std::string last_error;  // of the environment or the verifier; empty without one
 
   uint64_t ended() const { return episodes + failed; }

@@ -37,6 +37,8 @@ EvaluationSlice slice_of(const EvaluationActorState& st) {
   slice.so_far.length_mean = summary.length_mean;
   slice.so_far.success_rate = summary.success_rate;
   slice.so_far.last_error = summary.last_error;
+  slice.so_far.pass_at = summary.pass_at;
+  slice.answers = st.player->take_answers();
   slice.over = st.player->complete();
   return slice;
 }
@@ -69,9 +71,9 @@ void begin(EvaluationActorState& st) {
   }
   const RunConfig& config = st.context->config;
   if (st.job.of_warmup)
-    st.player->begin(*st.job.weights, derive_key(config.seed, "warm-up"), kWarmupPrompts);
+    st.player->begin(*st.job.weights, {.seed = derive_key(config.seed, "warm-up"), .episodes = kWarmupPrompts});
   else
-    st.player->begin(*st.job.weights, config.seed, config.evaluation.episodes);
+    st.player->begin(*st.job.weights, evaluation_plan(config));
 }
 
 void play(EvaluationSelf self) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/experience/answers/answer_player.h"
+#include "actors/experience/answers/pass_at.h"
 #include "actors/experience/common/request_retry.h"
 #include "actors/experience/kinds.h"
 #include "envs/make/make_env.h"
@@ -19,15 +20,15 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
  public:
   explicit EnvironmentEvaluation(RunContextPtr context) : context_(std::move(context)) {}
 
-  void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
+  void begin(const WeightSnapshot& weights, const EvaluationPlan& plan) override {
     player_.reset();
-    episodes_ = static_cast<uint64_t>(episodes);
+    episodes_ = static_cast<uint64_t>(plan.episodes);
     if (!policy_)
       policy_ = context_->make_evaluation_policy ? context_->make_evaluation_policy() : context_->make_policy();
     policy_->load(weights);
     const RunConfig& config = context_->config;
-    player_.emplace(context_->make_evaluation_env(std::min(config.evaluation.rows, episodes)),
-                    derive_key(seed, "evaluation"), episodes, context_->recurrence.state_size,
+    player_.emplace(context_->make_evaluation_env(std::min(config.evaluation.rows, plan.episodes)),
+                    derive_key(plan.seed, "evaluation"), plan.episodes, context_->recurrence.state_size,
                     rows_per_world(config.env, config.evaluation.env_params));
   }
   void step() override { player_->step(*policy_); }
@@ -42,31 +43,38 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
   uint64_t episodes_ = 0;
 };
 
-// The most likely answers to held-out prompts.
+// Answers to held-out prompts: the most likely ones, or several samples each.
 class AnswerEvaluation final : public EvaluationPlayer {
  public:
   AnswerEvaluation(RunContextPtr context, std::shared_ptr<Scorer> scorer)
       : context_(std::move(context)), scorer_(std::move(scorer)) {}
 
-  void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) override {
+  void begin(const WeightSnapshot& weights, const EvaluationPlan& plan) override {
     player_.reset();
     planned_ = 0;
     rewards_.clear();
     tokens_ = right_ = without_score_ = 0;
+    pass_at_ = PassAt(static_cast<uint64_t>(plan.answers));
     problem_.clear();
+    lines_.clear();
+    version_ = weights.version;
     const TokenRun& run = *context_->tokens;
-    if (!generator_) generator_ = context_->make_generator();
+    const double temperature = plan.temperature > 0 ? plan.temperature : context_->config.generation.temperature;
+    if (!generator_ || temperature_ != temperature) generator_ = context_->make_generator(temperature);
+    temperature_ = temperature;
     if (!scorer_) scorer_ = kind_of(*context_).make_scorers(*context_).at(0);
     generator_->load(weights);
     player_.emplace(context_->config, run, *generator_, scorer_.get());
-    for (const Prompt& prompt : run.task->held_out(derive_key(seed, "evaluation"), episodes)) {
-      player_->ask(prompt, run.encode(prompt), {0}, /*greedy=*/true);
-      ++planned_;
+    for (const Prompt& prompt : run.task->held_out(derive_key(plan.seed, "evaluation"), plan.episodes)) {
+      std::vector<uint64_t> keys;
+      for (int64_t a = 0; a < plan.answers; ++a)
+        keys.push_back(derive_key(plan.seed, "evaluation answer", planned_ + static_cast<uint64_t>(a)));
+      planned_ += keys.size();
+      player_->ask(prompt, run.encode(prompt), std::move(keys), /*greedy=*/plan.temperature == 0);
     }
   }
   void step() override {
-    for (const PlayedPrompt& played : player_->step())
-      for (const PlayedAnswer& answer : played.answers) count(answer);
+    for (const PlayedPrompt& played : player_->step()) count(played);
     if (complete() && rewards_.empty() && without_score_ > 0)
       throw ScoringFailed("no answer has a score" + (problem_.empty() ? "" : "; the last problem: " + problem_));
   }
@@ -88,30 +96,43 @@ class AnswerEvaluation final : public EvaluationPlayer {
     result.return_max = std::ranges::max(rewards_);
     result.length_mean = static_cast<double>(tokens_) / count;
     result.success_rate = static_cast<double>(right_) / count;
+    result.pass_at = pass_at_.result();
     return result;
   }
+  std::string take_answers() override { return std::exchange(lines_, {}); }
 
  private:
-  void count(const PlayedAnswer& answer) {
-    const Score& score = answer.score;
-    if (score.scored != Scored::yes) {
-      ++without_score_;
-      if (!score.problem.empty()) problem_ = score.problem;
-      return;
+  void count(const PlayedPrompt& played) {
+    uint64_t scored = 0, right = 0;
+    for (const PlayedAnswer& answer : played.answers) {
+      lines_ += answer_line(version_, played.prompt, answer);
+      const Score& score = answer.score;
+      if (score.scored != Scored::yes) {
+        ++without_score_;
+        if (!score.problem.empty()) problem_ = score.problem;
+        continue;
+      }
+      ++scored;
+      right += score.right ? 1 : 0;
+      rewards_.push_back(score.reward);
+      tokens_ += answer.tokens;
     }
-    rewards_.push_back(score.reward);
-    right_ += score.right ? 1 : 0;
-    tokens_ += answer.tokens;
+    right_ += right;
+    pass_at_.add(scored, right);
   }
 
   RunContextPtr context_;
   std::unique_ptr<Generator> generator_;
+  double temperature_ = 0;  // of it
   std::shared_ptr<Scorer> scorer_;
   std::optional<AnswerPlayer> player_;
   uint64_t planned_ = 0;
   std::vector<double> rewards_;  // of the answers that have a score
   uint64_t tokens_ = 0, right_ = 0, without_score_ = 0;
+  PassAt pass_at_;
   std::string problem_;  // of the last that failed
+  PolicyVersion version_;
+  std::string lines_;  // about answers, not taken yet
 };
 
 using PlayerPtr = std::unique_ptr<EvaluationPlayer>;
@@ -128,6 +149,14 @@ PlayerPtr answer_prompts(RunContextPtr context, std::shared_ptr<Scorer> scorer) 
 constexpr PlayerPtr (*kPlayers[])(RunContextPtr, std::shared_ptr<Scorer>) = {play_episodes, answer_prompts};
 
 }  // namespace
+
+EvaluationPlan evaluation_plan(const RunConfig& config) {
+  const EvaluationConfig& evaluation = config.evaluation;
+  return {.seed = config.seed,
+          .episodes = evaluation.episodes,
+          .answers = evaluation.answers,
+          .temperature = evaluation.temperature};
+}
 
 std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context, std::shared_ptr<Scorer> scorer) {
   return entry_of(kPlayers, experience_of(context->config))(context, std::move(scorer));

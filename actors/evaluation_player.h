@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "actors/episode_player.h"
 #include "actors/experience/common/scorer.h"
@@ -11,21 +12,35 @@
 
 namespace troupe {
 
+// What an evaluation plays.
+struct EvaluationPlan {
+  uint64_t seed = 0;  // the same one gives the same episodes
+  // Episodes, or held-out prompts: as many different ones, or all that the task has.
+  int64_t episodes = 1;
+  int64_t answers = 1;     // to each prompt
+  double temperature = 0;  // at which they are sampled; 0 = the most likely answer
+
+  int64_t ends() const { return episodes * answers; }  // that summary() counts, at most
+};
+
+EvaluationPlan evaluation_plan(const RunConfig& config);
+
 class EvaluationPlayer {
  public:
   virtual ~EvaluationPlayer() = default;
 
-  // Begins anew with these weights and this many episodes, or as many different held-out prompts, if the task has so
-  // many. The same seed gives the same ones. Throws what making the environment and the model throws.
-  virtual void begin(const WeightSnapshot& weights, uint64_t seed, int64_t episodes) = 0;
+  // Begins anew with these weights. Throws what making the environment and the model throws.
+  virtual void begin(const WeightSnapshot& weights, const EvaluationPlan& plan) = 0;
   // Throws what the model throws, and EnvironmentFailed.
   virtual void step() = 0;
   // Whether nothing is left to compute: also before begin(), and if that has thrown.
   virtual bool complete() const = 0;
-  // How many it plays; 0 before begin().
+  // How many episodes or answers it plays; 0 before begin().
   virtual uint64_t planned() const = 0;
   // Of what has ended. The return of an answer is its reward, its length is in tokens, and a right one is a success.
   virtual EpisodeSummary summary() const = 0;
+  // The lines of answers.jsonl about the answers that have ended since the last call.
+  virtual std::string take_answers() { return {}; }
 };
 
 // `scorer` scores answers; without one, the player makes its own.

@@ -22,7 +22,8 @@ using EvaluatorSelf = SelfPointer<EvaluatorActor, EvaluatorState>;
 using Asker = caf::typed_actor<caf::reacts_to<Evaluation>>;
 
 constexpr std::chrono::seconds kBeat{1};
-constexpr size_t kMostGivenUp = 2;  // evaluations whose environments have not returned
+constexpr size_t kMostGivenUp = 2;             // evaluations whose environments have not returned
+constexpr size_t kMostAnswerBytes = 16 << 20;  // about so many are kept of the answers of an evaluation
 // In a deterministic run time must not matter, so this many steps count as a second.
 constexpr uint64_t kStepsPerSecond = 1000;
 
@@ -47,10 +48,11 @@ void start(EvaluatorSelf self) {
   }
   const EvaluateMessage& job = st.jobs.front().message;
   st.so_far = {};
+  st.answers.clear();
   st.so_far.version = job.weights->version;
   st.so_far.last = job.last;
   st.so_far.of_warmup = job.of_warmup;
-  st.planned = static_cast<uint64_t>(job.of_warmup ? kWarmupPrompts : st.context->config.evaluation.episodes);
+  st.planned = static_cast<uint64_t>(job.of_warmup ? kWarmupPrompts : evaluation_plan(st.context->config).ends());
   st.steps = st.steps_at_end = st.failures = 0;
   st.started = st.last_end = self->clock().now();
   self->send(st.actor, job);
@@ -135,6 +137,7 @@ void finish(EvaluatorSelf self, Evaluation result) {
   auto& st = self->state;
   const caf::strong_actor_ptr asker = std::move(st.jobs.front().asker);
   st.jobs.pop_front();
+  if (!st.answers.empty()) result.answers = std::make_shared<const std::string>(std::exchange(st.answers, {}));
   if (result.error.empty()) st.told_left_out = false;
   const bool goes_on = !st.jobs.empty() && st.given_up.size() < kMostGivenUp;
   if (goes_on) start(self);
@@ -184,6 +187,7 @@ void on_slice(EvaluatorSelf self, const EvaluationSlice& slice) {
     st.last_end = self->clock().now();
   }
   st.so_far = slice.so_far;
+  if (st.answers.size() < kMostAnswerBytes) st.answers += slice.answers;
   st.so_far.last = st.jobs.front().message.last;
   if (slice.over) return finish(self, st.so_far);
   const auto timeout = st.context->config.evaluation.timeout;

@@ -36,6 +36,7 @@ struct EvaluatorState {
   std::vector<EvaluationActor> given_up;  // that have not ended: most are inside a step or a start of an environment
   std::deque<Job> jobs;                   // the first is under way
   Evaluation so_far;                      // of the first
+  std::string answers;                    // of the first: lines for answers.jsonl
   uint64_t planned = 0, failures = 0;     // of the first, as in EvaluationSlice
   uint64_t steps = 0, steps_at_end = 0;   // of the first: made, and when an episode last ended
   std::chrono::steady_clock::time_point started, last_end;

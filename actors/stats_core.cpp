@@ -188,8 +188,8 @@ std::string StatsCore::add(const Evaluation& e, Clock::time_point now) {
     now_.failed_evaluations = {count, updates, env_steps, e.episodes, e.failed_episodes, e.error};
     return "";
   }
-  now_.evaluation = EvaluationResult{updates,       e.episodes,     e.return_mean,     e.return_std,
-                                     e.length_mean, e.success_rate, e.failed_episodes, env_steps};
+  now_.evaluation = EvaluationResult{updates,        e.episodes,        e.return_mean, e.return_std, e.length_mean,
+                                     e.success_rate, e.failed_episodes, env_steps,     e.pass_at};
   last_evaluated_ |= e.last;
   return point.empty() ? to_json(take_report(now)) : with_evaluation(point, *now_.evaluation);
 }
@@ -339,40 +339,30 @@ bool StatsCore::take_due() {
 }
 
 std::string StatsCore::save(Clock::time_point now) const {
-  const EvaluationResult e = now_.evaluation.value_or(EvaluationResult{});
   return to_bytes(now_.env_steps, now_.updates, WireDouble(now_.reuse), now_.ledger, now_.uncounted_at_most,
                   now_.episodes, now_.workers_up, now_.workers_total, now_.skipped_steps, workers_.last_error(),
-                  now_.evaluation.has_value(), e.updates, e.episodes, WireDouble(e.return_mean),
-                  WireDouble(e.return_std), WireDouble(e.length_mean), WireDouble(e.success_rate), e.failed_episodes,
-                  e.env_steps, points_, point_env_steps_, point_figures_, view_figures_, episodes_.save(),
-                  std::vector<LagCounts>(lags_.begin(), lags_.end()),
+                  now_.evaluation ? to_json(*now_.evaluation) : std::string(), points_, point_env_steps_,
+                  point_figures_, view_figures_, episodes_.save(), std::vector<LagCounts>(lags_.begin(), lags_.end()),
                   std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()), workers_.save(now), receivers_.save(),
                   published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
-  WireDouble reuse, return_mean, return_std, length_mean, success_rate;
-  EvaluationResult e;
-  bool evaluated = false;
-  std::string episodes;
+  WireDouble reuse;
+  std::string evaluation, episodes;
   std::vector<LagCounts> lags;
   std::vector<int32_t> batch_rows;
   WorkerTable::Saved workers;
   ReceiverTable::Saved receivers;
   std::string last_error;
   from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.uncounted_at_most, now_.episodes,
-             now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluated, e.updates, e.episodes,
-             return_mean, return_std, length_mean, success_rate, e.failed_episodes, e.env_steps, points_,
-             point_env_steps_, point_figures_, view_figures_, episodes, lags, batch_rows, workers, receivers,
-             published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_);
+             now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluation, points_, point_env_steps_,
+             point_figures_, view_figures_, episodes, lags, batch_rows, workers, receivers, published_, reported_,
+             alarms_, evaluated_, last_evaluated_, tokens_);
   note(TokenFigures(tokens_));
   episodes_.load(episodes);
   now_.reuse = reuse;
-  e.return_mean = return_mean;
-  e.return_std = return_std;
-  e.length_mean = length_mean;
-  e.success_rate = success_rate;
-  if (evaluated) now_.evaluation = e;
+  if (!evaluation.empty()) now_.evaluation = evaluation_result_of(evaluation);
   lags_.assign(lags.begin(), lags.end());
   batch_rows_.assign(batch_rows.begin(), batch_rows.end());
   workers_.load(workers, last_error, now);

@@ -12,6 +12,9 @@ namespace troupe {
 struct EvaluationConfig {
   int64_t every_updates = 0;  // updates between evaluations during training; 0 = only the final evaluation
   int64_t episodes = 100;
+  // Token runs: answers to each prompt, and the temperature at which they are sampled; 0 = the most likely answer.
+  int64_t answers = 1;
+  double temperature = 0;
   int64_t rows = 50;  // sub-environments stepped together
   // An evaluation in which no episode ends for this time ends with the episodes that it has; 0 = never.
   std::chrono::milliseconds timeout{300'000};

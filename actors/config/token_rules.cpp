@@ -107,6 +107,16 @@ void check_reward_model(const RunConfig& c, const RunConfig& d) {
                    "and task.weight 0 make every reward 0; use another weight for one of them");
 }
 
+void check_evaluation(const EvaluationConfig& c) {
+  constexpr double kLeast = 0.001;  // as of generation.temperature
+  if (c.temperature > 0 && c.temperature < kLeast)
+    refuse_setting("evaluation.temperature", c.temperature, "expected 0 or a number from 0.001 to 100");
+  if (c.answers > 1 && c.temperature == 0)
+    refuse_setting("evaluation.answers", c.answers,
+                   "would be as many equal answers with evaluation.temperature 0, which takes the most likely one; set "
+                   "evaluation.temperature, like 1, or use 1 answer");
+}
+
 // Throws for an estimator that needs what token runs do not compute.
 void check_estimator(const RunConfig& c) {
   if ((find_advantage(c.algorithm.advantage).needs & kNeedsBaselines) != 0)
@@ -160,6 +170,7 @@ void check_answer_settings(const RunConfig& config) {
   check_critic(config, defaults);
   check_reference(config, defaults);
   check_reward_model(config, defaults);
+  check_evaluation(config.evaluation);
   if (config.algorithm.rollout_correction != defaults.algorithm.rollout_correction)
     refuse_setting("algorithm.rollout_correction", config.algorithm.rollout_correction,
                    "cannot be used in token runs yet; remove it");

@@ -146,7 +146,9 @@ struct Evaluation {
   // Set by stats for the sink, unless it failed: the run after the update that was evaluated, with this evaluation, as
   // a line of metrics.jsonl.
   std::string point;
-  std::string last_error;  // of the environment; empty without one
+  std::string last_error;                      // of the environment; empty without one
+  PassAtK pass_at = {};                        // of answers
+  std::shared_ptr<const std::string> answers;  // lines for answers.jsonl; null without any
 
   uint64_t ended() const { return episodes + failed_episodes; }
 };
@@ -169,6 +171,7 @@ struct EvaluationSlice {
   uint64_t planned = 0;   // episodes, or prompts, that it plays; 0 = not known
   Evaluation so_far;      // of the episodes that have ended
   uint64_t failures = 0;  // of the environment
+  std::string answers;    // lines for answers.jsonl since the slice before
   bool over = false;
 };
 

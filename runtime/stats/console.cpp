@@ -151,10 +151,15 @@ std::string evaluation_line(const StatsSnapshot& s) {
   if (!s.evaluation) return "";
   const EvaluationResult& e = *s.evaluation;
   const ExperienceWords& words = *s.words;
+  const bool several = e.pass_at.size() > 1;  // answers to each prompt
   const std::string success = std::string(words.evaluation_success) + ' ' + format_percent(e.success_rate);
   return "  evaluation at update " + format_short(e.updates) + ": " +
          (words.success_key != nullptr
-              ? success + " of " + format_short_counted(e.episodes, words.episode)
+              ? success +
+                    (several ? ", pass@" + std::to_string(e.pass_at.back().first) + " " +
+                                   format_percent(e.pass_at.back().second)
+                             : "") +
+                    " of " + format_short_counted(e.episodes, several ? words.ended : words.episode)
               : std::string(words.episode_return) + ' ' + return_figure(e.return_mean, e.return_mean) + " +- " +
                     return_figure(e.return_std, e.return_mean) + ", " + success) +
          (e.failed_episodes > 0 ? ", " + format_short(e.failed_episodes) + ' ' + words.failed : "");

@@ -73,6 +73,28 @@ std::string to_json(const FailedEvaluations& failed) {
   return json_text(json_of(s)["failed_evaluations"]);
 }
 
+EvaluationResult evaluation_result_of(const std::string& json) {
+  const ordered_json value = ordered_json::parse(json, nullptr, false);
+  const auto count = [&](const char* name) {
+    if (!value.is_object() || !value.contains(name) || !value[name].is_number_unsigned())
+      throw ConfigError(std::string("an evaluation has no ") + name);
+    return value[name].get<uint64_t>();
+  };
+  const auto number = [](const ordered_json& figure) { return figure.is_number() ? figure.get<double>() : kUnknown; };
+  EvaluationResult result;
+  result.updates = count("updates");
+  result.episodes = count("episodes");
+  result.failed_episodes = count("failed_episodes");
+  result.env_steps = count("env_steps");
+  result.return_mean = number(value.value("return_mean", ordered_json()));
+  result.return_std = number(value.value("return_std", ordered_json()));
+  result.length_mean = number(value.value("length_mean", ordered_json()));
+  result.success_rate = number(value.value("success_rate", ordered_json()));
+  for (const auto& [k, passed] : value.value("pass_at", ordered_json::object()).items())
+    result.pass_at.emplace_back(std::stoull(k), number(passed));
+  return result;
+}
+
 FailedEvaluations failed_evaluations_of(const std::string& json) {
   const ordered_json value = ordered_json::parse(json, nullptr, false);
   const auto number = [&](const char* name) {

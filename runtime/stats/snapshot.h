@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/stats/alarms.h"
 #include "runtime/stats/experience_words.h"
@@ -17,6 +19,9 @@ namespace troupe {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
+// k and pass@k, k ascending: the share of prompts that k answers solve.
+using PassAtK = std::vector<std::pair<uint64_t, double>>;
+
 struct EvaluationResult {
   uint64_t updates = 0;   // of the policy that was evaluated
   uint64_t episodes = 0;  // played to their end
@@ -26,6 +31,7 @@ struct EvaluationResult {
   double success_rate = kUnknown;  // unknown where the environment does not report success
   uint64_t failed_episodes = 0;  // could not be played, because the environment failed: no successes; or have no score
   uint64_t env_steps = 0;        // of the run after the update that was evaluated
+  PassAtK pass_at = {};          // only in token runs
 };
 
 // Evaluations that failed, or were not made. The figures are those of the newest one of this start (deterministic runs:
@@ -176,6 +182,7 @@ std::string to_json(const StatsSnapshot& snapshot);
 std::string to_json(const EvaluationResult& result);
 std::string to_json(const FailedEvaluations& failed);
 // What to_json() gave. Throws ConfigError if it is something else.
+EvaluationResult evaluation_result_of(const std::string& json);
 FailedEvaluations failed_evaluations_of(const std::string& json);
 // The count of that name, such as "env_steps", in what to_json() gave for a snapshot. Throws ConfigError if it has
 // none.

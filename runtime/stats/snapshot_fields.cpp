@@ -304,6 +304,10 @@ constexpr std::array kFields = {
                   "after the first evaluation, if the environment reports success",
                   "share of all its episodes that the environment calls a success; those that failed are none",
                   of_eval<&EvaluationResult::success_rate>},
+    SnapshotField{kEval, "eval.pass_at", "evaluation_pass_ratio{k=*}", "0 to 1, by k", kEvaluated,
+                  "token runs: pass@k, the share of prompts that one of k answers solves, for k = 1, 2, 4, ... and "
+                  "`evaluation.answers`; `eval.episodes` counts answers; empty without answers",
+                  pass_at},
     SnapshotField{kEval, "failed_evaluations.count", "failed_evaluations_total", "evaluations", kAlways,
                   "over all starts: evaluations that failed or were not made; a warning names each, or the first of "
                   "several that were not made",

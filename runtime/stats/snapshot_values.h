@@ -29,6 +29,12 @@ template <auto member>
 Json of_eval(const S& s) {
   return s.evaluation ? Json((*s.evaluation).*member) : Json();
 }
+inline Json pass_at(const S& s) {
+  Json result = Json::object();
+  if (!s.evaluation) return result;
+  for (const auto& [k, passed] : s.evaluation->pass_at) result[std::to_string(k)] = passed;
+  return result;
+}
 template <auto member>
 Json of_failed(const S& s) {
   return s.failed_evaluations.error.empty() ? Json() : Json(s.failed_evaluations.*member);

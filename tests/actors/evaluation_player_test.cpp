@@ -37,7 +37,7 @@ RunContextPtr token_context() {
   auto context = std::make_shared<RunContext>();
   context->config = token_config();
   context->tokens = make_token_run(context->config);
-  context->make_generator = [] { return std::make_unique<OneCharacter>(); };
+  context->make_generator = [](double) { return std::make_unique<OneCharacter>(); };
   return context;
 }
 
@@ -68,10 +68,10 @@ TEST_CASE("evaluation_player: one that cannot begin is complete and has nothing 
   for (const RunContextPtr& context : {environment_context(), token_context()}) {
     const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
     CHECK(player->complete());
-    player->begin(weights_of(0), /*seed=*/1, /*episodes=*/5);
+    player->begin(weights_of(0), {.seed = 1, .episodes = 5});
     while (!player->complete()) player->step();
     CHECK(player->summary().episodes == 5);
-    CHECK_THROWS_AS(player->begin(weights_of(1), 1, 5), std::runtime_error);
+    CHECK_THROWS_AS(player->begin(weights_of(1), {.seed = 1, .episodes = 5}), std::runtime_error);
     CHECK(player->complete());
     CHECK(player->summary().episodes == 0);
   }

@@ -18,9 +18,10 @@ struct BackgroundEvaluation::State {
     return !told_to_end;
   }
   // Keeps the result of the episodes so far.
-  void note(const EpisodeSummary& result) {
+  void note(const EpisodeSummary& result, const std::string& more_answers) {
     const MutexLock lock(mutex);
     so_far = result;
+    answers += more_answers;
   }
   void end(const std::exception_ptr& with) {
     const MutexLock lock(mutex);
@@ -32,23 +33,25 @@ struct BackgroundEvaluation::State {
   Mutex mutex;
   std::condition_variable_any changed;
   EpisodeSummary so_far TROUPE_GUARDED_BY(mutex);
+  std::string answers TROUPE_GUARDED_BY(mutex);
   std::exception_ptr error TROUPE_GUARDED_BY(mutex);
   bool told_to_end TROUPE_GUARDED_BY(mutex) = false, over TROUPE_GUARDED_BY(mutex) = false;
 };
 
-BackgroundEvaluation::BackgroundEvaluation(const RunContextPtr& context, const WeightsPtr& weights, uint64_t seed,
-                                           int64_t episodes)
+BackgroundEvaluation::BackgroundEvaluation(const RunContextPtr& context, const WeightsPtr& weights,
+                                           const EvaluationPlan& plan)
     : state_(std::make_shared<State>()) {
   // The thread may outlive this object, so it shares what it uses.
-  thread_ = std::thread([state = state_, context, weights, seed, episodes] {
+  thread_ = std::thread([state = state_, context, weights, plan] {
     std::exception_ptr error;
     try {
       context->use_threads(static_cast<int>(context->config.inference.threads));
       const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
-      player->begin(*weights, seed, episodes);
+      player->begin(*weights, plan);
       while (state->goes_on() && !player->complete()) {
         player->step();
-        state->note(player->summary());  // after each step, because the next one may never return
+        state->note(player->summary(),
+                    player->take_answers());  // after each step, because the next one may never return
       }
     } catch (...) {
       error = std::current_exception();
@@ -75,6 +78,11 @@ bool BackgroundEvaluation::wait(std::chrono::milliseconds time) const {
   const MutexLock lock(state_->mutex);
   if (state_->error) std::rethrow_exception(state_->error);
   return true;
+}
+
+std::string BackgroundEvaluation::answers() const {
+  const MutexLock lock(state_->mutex);
+  return state_->answers;
 }
 
 EpisodeSummary BackgroundEvaluation::so_far() const {

@@ -3,8 +3,8 @@
 // also while the environment is inside a step. Owned by a command; used by one thread.
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "actors/evaluation_player.h"
@@ -14,8 +14,8 @@ namespace troupe {
 
 class BackgroundEvaluation {
  public:
-  // Begins. `seed` and `episodes` as in EvaluationPlayer::begin().
-  BackgroundEvaluation(const RunContextPtr& context, const WeightsPtr& weights, uint64_t seed, int64_t episodes);
+  // Begins.
+  BackgroundEvaluation(const RunContextPtr& context, const WeightsPtr& weights, const EvaluationPlan& plan);
   // Ends it. If that takes longer than kFarewell, the thread is left to the end of the process.
   ~BackgroundEvaluation();
   BackgroundEvaluation(const BackgroundEvaluation&) = delete;
@@ -25,6 +25,8 @@ class BackgroundEvaluation {
   bool wait(std::chrono::milliseconds time) const;
   // Of the episodes that have ended.
   EpisodeSummary so_far() const;
+  // The lines of answers.jsonl about the answers that have ended.
+  std::string answers() const;
 
  private:
   struct State;

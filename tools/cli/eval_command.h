@@ -21,6 +21,10 @@ struct EvalOptions {
   std::optional<int64_t> episodes;    // in place of the run's evaluation.episodes
   std::optional<uint64_t> seed;       // in place of the run's
   std::optional<int64_t> timeout_ms;  // in place of the run's evaluation.timeout_ms
+  // Token runs: in place of the run's evaluation.answers and evaluation.temperature; a file for the answers.
+  std::optional<int64_t> answers;
+  std::optional<double> temperature;
+  std::optional<std::string> answers_file;
   bool json = false;
 };
 
@@ -36,6 +40,13 @@ inline EvalOptions read_eval(Flags& flags) {
   flags.option("--timeout-ms", "N", options.timeout_ms, integer_in(0, 86'400'000),
                "end with the episodes played so far when none ends for this long, 0 = never (default: the run's "
                "evaluation.timeout_ms)");
+  flags.option("--answers", "K", options.answers, integer_in(1, 1024),
+               "token runs: sample K answers to each prompt, for pass@1 to pass@K (default: the run's "
+               "evaluation.answers)");
+  flags.option("--temperature", "T", options.temperature, parse_temperature,
+               "token runs: sample at this temperature (default: the run's evaluation.temperature)");
+  flags.option("--answers-file", kFileType, options.answers_file, any_text,
+               "token runs: write every answer to this file, one JSON object per line");
   flags.toggle("--json", options.json, "print one JSON object");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
                "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
@@ -57,7 +68,8 @@ inline Command eval_command() {
       .examples =
           "  troupe eval runs/cartpole\n"
           "  troupe eval runs/cartpole --checkpoint best\n"
-          "  troupe eval runs/cartpole --episodes 1000 --seed 7 --json\n",
+          "  troupe eval runs/cartpole --episodes 1000 --seed 7 --json\n"
+          "  troupe eval runs/reverse --answers 8 --temperature 1\n",
       .exit_codes =
           {{0, "all episodes were played; a warning says how many of them failed, if any did"},
            {1,

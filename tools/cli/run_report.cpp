@@ -39,6 +39,7 @@ OrderedJson evaluation_of(const Evaluation& e, const ExperienceWords& words) {
                      {"success_rate", e.success_rate}, {"length_mean", e.length_mean},
                      {"updates", e.version.number}};
   if (words.success_key != nullptr) result[words.success_key] = e.success_rate;
+  for (const auto& [k, passed] : e.pass_at) result["pass_at"][std::to_string(k)] = passed;
   if (!e.error.empty()) result["error"] = e.error;
   return result;
 }
@@ -51,13 +52,23 @@ std::string success_text(double rate) {
   return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
 }
 
+// "pass@1 0.512, pass@2 0.604 over 512 answers, 2 to each prompt".
+std::string success_of(const Evaluation& e, const ExperienceWords& words) {
+  std::string text = std::string(words.evaluation_success) + ' ' + format_number(e.success_rate, 3);
+  for (const auto& [k, passed] : e.pass_at)
+    if (k > 1) text += ", pass@" + std::to_string(k) + ' ' + format_number(passed, 3);
+  const uint64_t each = e.pass_at.empty() ? 1 : e.pass_at.back().first;
+  if (each == 1) return text + " over " + format_counted(e.episodes, words.episode);
+  return text + " over " + format_counted(e.episodes, words.ended) + ", " + std::to_string(each) + " to each prompt";
+}
+
 std::string evaluation_text(const Evaluation& e, const ExperienceWords& words) {
-  const bool rate = words.success_key != nullptr;
   return std::string("evaluation: ") +
-         (rate ? std::string(words.evaluation_success) + ' ' + format_number(e.success_rate, 3)
-               : std::string(words.episode_return) + ' ' + format_number(e.return_mean, 2) + " +- " +
-                     format_number(e.return_std, 2) + success_text(e.success_rate)) +
-         " over " + format_counted(e.episodes, words.episode) +
+         (words.success_key != nullptr
+              ? success_of(e, words)
+              : std::string(words.episode_return) + ' ' + format_number(e.return_mean, 2) + " +- " +
+                    format_number(e.return_std, 2) + success_text(e.success_rate) + " over " +
+                    format_counted(e.episodes, words.episode)) +
          (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + ' ' + words.that_failed : "");
 }
 
@@ -160,6 +171,8 @@ std::optional<uint64_t> RunReport::save_kept() {
 }
 
 void RunReport::evaluated(const Evaluation& evaluation) {
+  // Before the line of metrics.jsonl, which says that the evaluation has ended.
+  if (evaluation.answers) folder_.write_answers(evaluation.version.number, *evaluation.answers);
   if (!evaluation.point.empty() && !evaluation.last) write_evaluation(evaluation.point);
   if (evaluation.last) last_evaluation_ = evaluation.point;
   if (evaluation.error.empty()) newest_ = evaluation;

@@ -89,7 +89,11 @@ void add_generators(RunContext& context) {
   context.language_model = model;
   const LmGeneratorOptions options = generator_options(context);
   context.signature = std::make_shared<const Signature>(lm_signature(*model));
-  context.make_generator = [model, options] { return make_lm_generator(*model, options); };
+  context.make_generator = [model, options](double temperature) {
+    LmGeneratorOptions at = options;
+    at.temperature = temperature;
+    return make_lm_generator(*model, at);
+  };
 }
 
 std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
@@ -98,7 +102,7 @@ std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
 
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count) {
   const TokenRun& run = *context.tokens;
-  const std::unique_ptr<Generator> generator = context.make_generator();
+  const std::unique_ptr<Generator> generator = context.make_generator(context.config.generation.temperature);
   const std::shared_ptr<Scorer> scorer = kind_of(context).make_scorers(context).at(0);
   generator->load(weights);
   AnswerPlayer player(context.config, run, *generator, scorer.get());

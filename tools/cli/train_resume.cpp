@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "actors/config/config.h"
 #include "actors/evaluator.h"
 #include "actors/experience/kinds.h"
@@ -218,18 +220,28 @@ void resume_evaluations(RunFolder& folder, const RunContext& context, ReplayStar
   print_line(line);
 }
 
-// How many episodes an evaluation of this run has: of a token run, as many as its task has held-out prompts.
+// How many episodes an evaluation of this run has: of a token run, the answers to as many prompts as its task holds out.
 uint64_t evaluated(const RunConfig& config, const RunContext& context) {
   const int64_t most = config.evaluation.episodes;
   if (!context.tokens || config.checkpoint.keep_best == 0) return static_cast<uint64_t>(most);
-  return context.tokens->task->held_out(derive_key(config.seed, "evaluation"), most).size();
+  return context.tokens->task->held_out(derive_key(config.seed, "evaluation"), most).size() *
+         static_cast<uint64_t>(config.evaluation.answers);
+}
+
+RankedBy ranked_by(const RunConfig& config, const RunContext& context) {
+  const EvaluationConfig& evaluation = config.evaluation;
+  RankedBy by{.count = static_cast<uint64_t>(config.checkpoint.keep_best),
+              .measure = evaluation.env_params,
+              .episodes = evaluated(config, context)};
+  if (!context.tokens) return by;
+  by.measured_by = "temperature";
+  if (evaluation.temperature > 0) by.measure = nlohmann::json{{"temperature", evaluation.temperature}}.dump();
+  return by;
 }
 
 // Begins the ranking, the epoch and the metrics of this start.
 void begin_files(RunFolder& folder, const RunConfig& config, const RunContext& context, Beginning& beginning) {
-  folder.keep_best(
-      {static_cast<uint64_t>(config.checkpoint.keep_best), config.evaluation.env_params, evaluated(config, context)},
-      static_cast<uint64_t>(config.checkpoint.keep));
+  folder.keep_best(ranked_by(config, context), static_cast<uint64_t>(config.checkpoint.keep));
   // A deterministic run has no peers that could outlive it, and its results must not depend on the number of starts.
   if (!context.deterministic)
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);

@@ -2,13 +2,47 @@
 
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 namespace troupe {
 
 namespace {
 
+using OrderedJson = nlohmann::ordered_json;
+
 constexpr size_t kScoredTogether = 32;  // by a function in Python
 
+OrderedJson json_of(const Prompt& prompt) {
+  if (prompt.messages.empty()) return prompt.text;
+  OrderedJson messages = OrderedJson::array();
+  for (const auto& [role, content] : prompt.messages) messages.push_back({{"role", role}, {"content", content}});
+  return messages;
+}
+
+const char* name_of(Finish finish) {
+  if (finish == Finish::stop) return "stop";
+  return finish == Finish::length ? "length" : "text";
+}
+
 }  // namespace
+
+std::string answer_line(PolicyVersion version, const Prompt& prompt, const PlayedAnswer& answer) {
+  const Score& score = answer.score;
+  const bool scored = score.scored == Scored::yes;
+  OrderedJson parts = OrderedJson::object();
+  for (const auto& [name, value] : score.parts) parts[name] = value;
+  OrderedJson line{{"updates", version.number},
+                   {"epoch", version.epoch},
+                   {"prompt", json_of(prompt)},
+                   {"answer", answer.text},
+                   {"reward", scored ? OrderedJson(score.reward) : OrderedJson()},
+                   {"right", scored ? OrderedJson(score.right) : OrderedJson()},
+                   {"parts", parts},
+                   {"finish", name_of(answer.finish)},
+                   {"tokens", answer.tokens}};
+  if (score.scored == Scored::failed) line["problem"] = score.problem;
+  return line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+}
 
 AnswerPlayer::AnswerPlayer(const RunConfig& config, const TokenRun& run, Generator& generator, Scorer* scorer)
     : run_(run),

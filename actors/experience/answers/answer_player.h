@@ -9,6 +9,7 @@
 #include "actors/experience/answers/generation_scheduler.h"
 #include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/scorer.h"
+#include "runtime/base/version.h"
 
 namespace troupe {
 
@@ -23,6 +24,9 @@ struct PlayedPrompt {
   Prompt prompt;
   std::vector<PlayedAnswer> answers;
 };
+
+// The line of answers.jsonl about an answer of the policy of this version, with its line break.
+std::string answer_line(PolicyVersion version, const Prompt& prompt, const PlayedAnswer& answer);
 
 class AnswerPlayer {
  public:

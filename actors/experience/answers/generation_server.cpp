@@ -34,7 +34,9 @@ AnswerReply reply_of(const std::vector<GeneratedAnswer>& answers) {
 }  // namespace
 
 GenerationServer::GenerationServer(const RunSpec& run, const RunFactories& factories)
-    : run_(run), generator_(factories.make_generator()), scheduler_(*generator_, run.tokens->generation(run.config)) {}
+    : run_(run),
+      generator_(factories.make_generator(run.config.generation.temperature)),
+      scheduler_(*generator_, run.tokens->generation(run.config)) {}
 
 Misfit GenerationServer::misfit(const RequestBody& request) const {
   const auto* answers = std::get_if<AnswerRequest>(&request);

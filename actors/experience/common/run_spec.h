@@ -28,8 +28,8 @@ struct RunSpec {
 struct RunFactories {
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
   std::function<std::unique_ptr<Policy>()> make_policy;
-  // Token runs: a generator for an inference actor or an evaluation.
-  std::function<std::unique_ptr<Generator>()> make_generator;
+  // Token runs: a generator for an inference actor or an evaluation, which samples at this temperature.
+  std::function<std::unique_ptr<Generator>(double temperature)> make_generator;
   // An actor that computes calls this on its thread before it starts, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};
 };

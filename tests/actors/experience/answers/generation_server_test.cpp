@@ -74,7 +74,7 @@ struct Fixture {
   Fixture() { load({0, 1}); }
   RunFactories factories() {
     RunFactories result;
-    result.make_generator = [this] {
+    result.make_generator = [this](double) {
       auto made = std::make_unique<FakeGenerator>();
       generator = made.get();
       return made;

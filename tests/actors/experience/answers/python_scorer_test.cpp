@@ -47,13 +47,13 @@ RunContextPtr context_with(const std::string& function) {
   auto context = std::make_shared<RunContext>();
   context->config = config_with(function);
   context->tokens = make_token_run(context->config);
-  context->make_generator = [] { return std::make_unique<OneCharacter>(); };
+  context->make_generator = [](double) { return std::make_unique<OneCharacter>(); };
   return context;
 }
 
 EpisodeSummary evaluate(const RunContextPtr& context) {
   const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
-  player->begin({}, kSeed, kPrompts);
+  player->begin({}, {.seed = kSeed, .episodes = kPrompts});
   while (!player->complete()) player->step();
   return player->summary();
 }
