@@ -110,7 +110,7 @@ void check_reward_model(const RunConfig& c, const RunConfig& d) {
 void check_evaluation(const EvaluationConfig& c) {
   constexpr double kLeast = 0.001;  // as of generation.temperature
   if (c.temperature > 0 && c.temperature < kLeast)
-    refuse_setting("evaluation.temperature", c.temperature, "expected 0 or a number from 0.001 to 100");
+    refuse_setting("evaluation.temperature", c.temperature, "is out of range, expected 0 or a number from 0.001 to 100");
   if (c.answers > 1 && c.temperature == 0)
     refuse_setting("evaluation.answers", c.answers,
                    "would be as many equal answers with evaluation.temperature 0, which takes the most likely one; set "

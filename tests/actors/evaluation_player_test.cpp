@@ -1,6 +1,12 @@
 #include "actors/evaluation_player.h"
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
 #include <stdexcept>
+
+#include <nlohmann/json.hpp>
 
 #include "actors/experience/answers/token_run.h"
 #include "envs/make/make_env.h"
@@ -15,7 +21,8 @@ using namespace troupe::test;
 
 namespace {
 
-// Every answer is one character. Throws when it gets weights of version 1.
+// Every answer is one character: the first one, or when it is sampled, one that its key chooses. Throws when it gets
+// weights of version 1.
 class OneCharacter final : public Generator {
  public:
   std::shared_ptr<const Signature> signature() const override { return nullptr; }
@@ -28,10 +35,22 @@ class OneCharacter final : public Generator {
     std::vector<DrawnToken> drawn;
     for (const GeneratorPart& part : parts)
       for (const TokenDraw& draw : part.draws)
-        drawn.push_back({draw.index == 0 ? CharTokenizer::kFirstCharacter : CharTokenizer::kEos, -0.5f});
+        drawn.push_back({draw.index > 0 ? CharTokenizer::kEos : first_of(draw), -0.5f});
     return drawn;
   }
+
+ private:
+  static int32_t first_of(const TokenDraw& draw) {
+    return CharTokenizer::kFirstCharacter + (draw.greedy ? 0 : static_cast<int32_t>(draw.key % 10));
+  }
 };
+
+std::vector<nlohmann::json> parsed(const std::string& lines) {
+  std::vector<nlohmann::json> result;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) result.push_back(nlohmann::json::parse(line));
+  return result;
+}
 
 RunContextPtr token_context() {
   auto context = std::make_shared<RunContext>();
@@ -75,4 +94,51 @@ TEST_CASE("evaluation_player: one that cannot begin is complete and has nothing 
     CHECK(player->complete());
     CHECK(player->summary().episodes == 0);
   }
+}
+
+TEST_CASE("evaluation_player: several answers to each prompt are sampled, and each has a line") {
+  const RunContextPtr context = token_context();
+  const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
+  const EvaluationPlan plan{.seed = 1, .episodes = 5, .answers = 4, .temperature = 0.7};
+  const auto play = [&] {
+    std::string lines;
+    player->begin(weights_of(3), plan);
+    CHECK(player->planned() == 20);
+    while (!player->complete()) {
+      player->step();
+      lines += player->take_answers();
+    }
+    return lines;
+  };
+  const std::string lines = play();
+  const EpisodeSummary summary = player->summary();
+  CHECK(summary.episodes == 20);
+  REQUIRE(summary.pass_at.size() == 3);
+  CHECK(summary.pass_at.front().second == summary.success_rate);
+  std::map<std::string, std::set<std::string>> answers;  // by prompt
+  const std::vector<nlohmann::json> all = parsed(lines);
+  CHECK(all.size() == 20);
+  for (const nlohmann::json& line : all) {
+    CHECK(line.at("updates") == 3);
+    CHECK(line.at("tokens") == 2);
+    answers[line.at("prompt")].insert(line.at("answer"));
+  }
+  CHECK(answers.size() == 5);
+  CHECK(std::ranges::any_of(answers, [](const auto& each) { return each.second.size() > 1; }));
+  CHECK(play() == lines);
+}
+
+TEST_CASE("evaluation_player: the plan of a run without other settings is one most likely answer to each prompt") {
+  const RunContextPtr context = token_context();
+  const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
+  player->begin(weights_of(0), evaluation_plan(context->config));
+  std::string lines;
+  while (!player->complete()) {
+    player->step();
+    lines += player->take_answers();
+  }
+  CHECK(player->summary().pass_at == PassAtK{{1, player->summary().success_rate}});
+  std::set<std::string> answers;
+  for (const nlohmann::json& line : parsed(lines)) answers.insert(line.at("answer"));
+  CHECK(answers.size() == 1);
 }

@@ -71,7 +71,8 @@ Words line_of(const std::string& folder, const Words& settings, int updates = 40
 // Of a language model, with other parts of the state.
 const Case kTokenCases[] = {
     {"synchronous, after a warm-up", {"replay.max_policy_lag=0", "warmup.steps=3"}},
-    {"lag 1, evaluations on the way", {"evaluation.every_updates=4"}},
+    {"lag 1, evaluations on the way, of several answers",
+     {"evaluation.every_updates=4", "evaluation.answers=3", "evaluation.temperature=1"}},
     {"lag 2, two workers, two inference actors, few slots",
      {"replay.max_policy_lag=2", "workers.count=2", "inference.count=2", "generation.answer_slots=7",
       "workers.groups=5", "replay.late=drop"}},
@@ -113,15 +114,17 @@ void run_all(const std::vector<Words>& lines) {
 // The files of the checkpoint at `update`, by name, and the metrics.
 std::map<std::string, std::string> results_of(const std::string& folder, uint64_t update) {
   std::map<std::string, std::string> files{{"metrics.jsonl", text_of(folder + "/metrics.jsonl")}};
+  if (const std::string answers = folder + "/answers.jsonl"; fs::exists(answers)) files["answers"] = text_of(answers);
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(checkpoint_folder(folder, update), none))
     files[entry.path().filename()] = text_of(entry.path());
   return files;
 }
 
-void check_same(const std::string& folder, const std::string& reference, uint64_t update = 40) {
+// `files`: metrics, model, optimizer, extras, state; in token runs answers too.
+void check_same(const std::string& folder, const std::string& reference, uint64_t update = 40, size_t files = 5) {
   const auto got = results_of(folder, update), wanted = results_of(reference, update);
-  REQUIRE(wanted.size() == 5);  // metrics, model, optimizer, extras, state
+  REQUIRE(wanted.size() == files);
   REQUIRE(got.size() == wanted.size());
   for (const auto& [name, bytes] : wanted) {
     CAPTURE(name);
@@ -180,7 +183,7 @@ TEST_CASE("deterministic: so does a run that trains a language model") {
     CHECK(newest_checkpoint(folder / "parts") < 40);
     REQUIRE(run(line) == 0);
     REQUIRE_MESSAGE(whole.wait().value_or(-1) == 0, whole.err());
-    check_same(folder / "parts", folder / "whole");
+    check_same(folder / "parts", folder / "whole", 40, 6);
   }
 }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <sstream>
 
 #include "runtime/base/text_format.h"
 #include "tests/process/train_process.h"
@@ -59,6 +61,15 @@ std::vector<Json> warmup_lines(const std::string& folder) {
   }
   REQUIRE(!result.empty());
   CHECK(result.front().at("step") == 1);
+  return result;
+}
+
+// The lines of a file with answers, and of them those about the policy after `updates`.
+std::vector<Json> answers_in(const std::string& file, std::optional<uint64_t> updates = std::nullopt) {
+  std::vector<Json> result;
+  std::istringstream lines(text_of(file));
+  for (std::string line; std::getline(lines, line);)
+    if (Json answer = Json::parse(line); !updates || answer.at("updates") == *updates) result.push_back(answer);
   return result;
 }
 
@@ -342,4 +353,53 @@ TEST_CASE("token run: warmup ends with the warm-up, and train goes on with the r
   const CommandLine more(train);
   CHECK_MESSAGE(more.exit_code == 0, more.err);
   CHECK(Json::parse(text_of(folder / "run/summary.json")).at("updates") == 1);
+}
+
+TEST_CASE("token run: every evaluation keeps its answers, and a resume those up to its checkpoint") {
+  const TempFolder folder;
+  const std::string run = folder / "run", file = run + "/answers.jsonl";
+  const Words settings = set({"evaluation.every_updates=2", "evaluation.episodes=5", "evaluation.answers=4",
+                              "evaluation.temperature=1", "checkpoint.every_updates=2"});
+  const Words line = token_train_line(folder.path(), settings + set({"stop.updates=4"}));
+  const CommandLine first(line);
+  REQUIRE_MESSAGE(first.exit_code == 0, first.err);
+  CHECK(has(first.out, "over 20 answers, 4 to each prompt"));
+  for (const uint64_t updates : {2, 4}) CHECK(answers_in(file, updates).size() == 20);
+  const std::vector<Json> kept = answers_in(file);
+  CHECK(kept.size() == 40);
+  const Json eval = Json::parse(text_of(run + "/summary.json")).at("eval");
+  uint64_t right = 0;
+  for (const Json& answer : answers_in(file, 4)) right += answer.at("right").get<bool>() ? 1 : 0;
+  CHECK(eval.at("pass_at").at("1") == eval.at("pass_at_1"));
+  CHECK(eval.at("pass_at").at("1").get<double>() == doctest::Approx(static_cast<double>(right) / 20));
+  CHECK(eval.at("pass_at").contains("4"));
+  CHECK(lines_of(run).back().at("eval").at("pass_at") == eval.at("pass_at"));
+
+  // What a start that was killed after update 6 may have left.
+  std::ofstream(file, std::ios::app) << R"({"updates":6,"answer":"1"})" << '\n' << R"({"updates":6,"an)";
+  const CommandLine more(token_train_line(folder.path(), settings + set({"stop.updates=6"})));
+  REQUIRE_MESSAGE(more.exit_code == 0, more.err);
+  CHECK(answers_in(file).size() == 60);
+  CHECK(answers_in(file, 4) == std::vector<Json>(kept.begin() + 20, kept.end()));
+  CHECK(answers_in(file, 6).size() == 20);
+}
+
+TEST_CASE("token run: eval samples several answers and writes them to a file") {
+  const TempFolder folder;
+  const std::string run = folder / "run", file = folder / "answers.jsonl";
+  REQUIRE(CommandLine(token_train_line(folder.path(), set({"stop.updates=1", "evaluation.episodes=3"}))).exit_code ==
+          0);
+  CHECK(answers_in(run + "/answers.jsonl").size() == 3);
+  const Words eval{"troupe", "eval", run, "--json"};
+  const CommandLine sampled(eval + Words{"--answers", "4", "--temperature", "1", "--answers-file", file});
+  REQUIRE_MESSAGE(sampled.exit_code == 0, sampled.err);
+  const Json result = Json::parse(sampled.out);
+  CHECK(result.at("episodes") == 12);
+  CHECK(result.at("pass_at").size() == 3);
+  CHECK(answers_in(file, 1).size() == 12);
+  const CommandLine greedy(eval + Words{"--answers-file", file});
+  REQUIRE_MESSAGE(greedy.exit_code == 0, greedy.err);
+  CHECK(answers_in(file) == answers_in(run + "/answers.jsonl"));
+  check_refused(eval + Words{"--answers", "4"}, "--answers: 4, but the evaluation.temperature of the run is 0, ");
+  check_refused(eval + Words{"--answers-file", folder.path()}, "--answers-file: " + folder.path());
 }

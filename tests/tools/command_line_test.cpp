@@ -69,6 +69,9 @@ TEST_CASE("command_line: the other commands that compute carry their values") {
   CHECK(!options_of<read_eval>({"r"}).episodes.has_value());
   const EvalOptions eval = options_of<read_eval>({"r", "--episodes", "3", "--json"});
   CHECK((eval.run_dir == "r" && eval.episodes == 3 && eval.json && !eval.seed.has_value()));
+  const EvalOptions sampled =
+      options_of<read_eval>({"r", "--answers", "8", "--temperature", "0.5", "--answers-file", "a.jsonl"});
+  CHECK((sampled.answers == 8 && sampled.temperature == 0.5 && sampled.answers_file == "a.jsonl"));
   CHECK(options_of<read_warmup>({"c", "--set", "warmup.steps=5"}).overrides ==
         Words{"warmup.steps=5", "stop.after_warmup=true"});
   CHECK(options_of<read_play>({"r"}).episodes == 1);
