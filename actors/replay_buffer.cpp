@@ -285,10 +285,13 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
   auto& st = self->state;
   const RunConfig& config = context->config;
   st.store.emplace(replay_rules(config), start.version, config.seed, start.ledger, start.env_steps, start.uncounted);
+  const bool greedy = needs_greedy_answer(config);  // with each rollout
+  if (greedy) st.store->expect_baselines();
   // Not in a deterministic run: if its stop.env_steps is raised at a resume, it must have granted the same credits as a
   // run that had the higher limit from the start.
   if (!context->deterministic && config.stop.env_steps > 0)
-    st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps), static_cast<uint64_t>(context->spec.action.chunk));
+    st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps),
+                      greedy ? 2 : static_cast<uint64_t>(context->spec.action.chunk));
   st.context = context;
   st.stats = stats;
   st.parts = PartAssembler(std::max(kind_of(*context).most_bytes_of_rollout(*context), most_bytes_of_report(config)));

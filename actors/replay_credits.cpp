@@ -46,7 +46,7 @@ void ReplayStore::leave(uint64_t worker, bool in_order) {
   }
   (in_order ? ledger_.left_over : ledger_.lost_in_crash) += reported;
   const uint64_t promised = gone.credits * gone.samples_per_rollout;
-  const uint64_t possible = promised + gone.revoked * gone.samples_per_rollout;
+  const uint64_t possible = (gone.credits + gone.revoked) * (gone.samples_per_rollout + baselines_per_rollout_);
   if (!gone.last_report) uncounted_ += possible - std::min(possible, reported);
   revoked_ -= gone.revoked;
   credits_ -= gone.credits;

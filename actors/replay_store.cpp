@@ -60,10 +60,12 @@ bool ReplayStore::push(RolloutPtr rollout) {
   const auto reported = std::ranges::find(partial, rollout->group, &PartialRollout::group);
   if (reported != partial.end()) partial.erase(reported);
   take_credit(it->first, it->second, *rollout);
-  count(rollout->samples + rollout->unscored + rollout->verifier_failed, rollout->env_steps, rollout->episodes);
+  count(rollout->samples + rollout->unscored + rollout->verifier_failed + rollout->baselines, rollout->env_steps,
+        rollout->episodes);
   tokens_.produced += kind_of(*rollout).count(*rollout, nullptr);
   ledger_.unscored += rollout->unscored;
   ledger_.verifier_failed += rollout->verifier_failed;
+  ledger_.baselines += rollout->baselines;
   if (rollout->samples == 0) return true;
   const bool may_filter = rules_.filter_groups && filtered_in_a_row_ < kMostFiltered * rules_.super_batch;
   if (may_filter && kind_of(*rollout).without_spread(*rollout)) {

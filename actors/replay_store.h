@@ -62,6 +62,8 @@ class ReplayStore {
   // Admits no rollout that would pass this many environment steps, except for what a super-batch still lacks, and none
   // at all after the first batch that was handed out behind them. A sample takes `steps_per_sample` of them at most.
   void stop_at(uint64_t env_steps, uint64_t steps_per_sample);
+  // A rollout may have a greedy answer besides its samples, which is counted in Ledger::baselines.
+  void expect_baselines() { baselines_per_rollout_ = 1; }
 
   // -- workers and credits
   // A worker that will push rollouts of `samples_per_rollout` from `groups` vector environments. Joining twice starts
@@ -192,6 +194,7 @@ class ReplayStore {
   uint64_t renewal_uses_ = 0;       // "reuse": sample uses for which a full buffer has not yet admitted new samples
   uint64_t last_env_step_ = std::numeric_limits<uint64_t>::max();
   uint64_t steps_per_sample_ = 1;
+  uint64_t baselines_per_rollout_ = 0;
   bool last_batch_out_ = false;  // one that tells the trainer to stop
 };
 

@@ -36,6 +36,7 @@ void for_each_count(AnyLedger& ledger, AnyTotals& totals, AnyCount& uncounted, F
   function("ledger.filtered", ledger.filtered);
   function("ledger.unscored", ledger.unscored);
   function("ledger.verifier_failed", ledger.verifier_failed);
+  function("ledger.baselines", ledger.baselines);
   function("ledger.waiting", ledger.waiting);
   function("stats.uncounted_at_most", uncounted);
   function("stats.episodes", totals.episodes);

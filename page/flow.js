@@ -10,6 +10,7 @@ const kLedger = [
   { path: "ledger.filtered", label: "filtered: equal rewards in the group", fill: "--c4" },
   { path: "ledger.unscored", label: "without a score", fill: "--faint" },
   { path: "ledger.verifier_failed", label: "the verifier failed", fill: "--bad" },
+  { path: "ledger.baselines", label: "greedy: baselines of their groups", fill: "--c4" },
 ];
 
 /** @param {string} title @param {number | null} busy share of time @param {[string, string][]} lines @param {boolean} limit */

@@ -79,18 +79,22 @@ void check_group(World& world, const Rollout& r, const std::string& who) {
   if (first == nullptr) return;  // already reported
   const AskedGroup& asked = *world.tokens.asked.at(first->key);
   const uint64_t n = asked.keys.size(), without = r.unscored + r.verifier_failed;
-  if (a.groups() != 1 || r.samples + without != n || (without > 0 && !world.scenario.unscored))
+  const uint64_t baselines = needs_greedy_answer(world.scenario.config) ? 1 : 0;
+  if (r.baselines != baselines || a.baselines.size() != static_cast<int64_t>(baselines))
+    return world.violate(who + " has " + std::to_string(r.baselines) + " baselines, expected " +
+                         std::to_string(baselines));
+  if (a.groups() != 1 || r.samples + without + baselines != n || (without > 0 && !world.scenario.unscored))
     return world.violate(who + " holds " + std::to_string(a.count()) + " of the " + std::to_string(n) +
                          " answers of its group, and counts " + std::to_string(without) + " without a score");
   if (asked.worker != r.worker || !std::ranges::equal(a.prompts.view<int32_t>(), asked.prompt))
     return world.violate(who + " holds answers to another prompt");
+  const auto end = asked.keys.end() - static_cast<std::ptrdiff_t>(baselines);  // the greedy answer is not trained on
   auto next = asked.keys.begin();
   for (size_t i = 0; i < r.samples; ++i) {
     const DrawnRecord* record =
         world.tokens.find(a.sampled.log_probs.view<float>()[static_cast<size_t>(a.sampled.offsets.view<int64_t>()[i])]);
-    next = std::find(next, asked.keys.end(), record->key);
-    if (next++ == asked.keys.end())
-      return world.violate(who + ": answer " + std::to_string(i) + " belongs to another group");
+    next = std::find(next, end, record->key);
+    if (next++ == end) return world.violate(who + ": answer " + std::to_string(i) + " belongs to another group");
     if (record->generator != first->generator) return world.violate(who + " mixes answers of two generators");
   }
 }
@@ -136,7 +140,7 @@ void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool
   const std::string who = "rollout " + std::to_string(r.sequence) + " of worker " + std::to_string(r.worker);
   const Answers& a = r.answers();
   const auto count = static_cast<uint64_t>(a.count());
-  if (r.samples != count || r.env_steps != count + r.unscored + r.verifier_failed)
+  if (r.samples != count || r.env_steps != count + r.unscored + r.verifier_failed + r.baselines)
     return world.violate(who + " claims " + std::to_string(r.samples) + " samples but contains " +
                          std::to_string(count));
   for (size_t i = 0; i < count && !world.violation; ++i) {

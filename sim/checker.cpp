@@ -126,8 +126,9 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     const uint64_t without = rollout.unscored + rollout.verifier_failed;
     WorkerAccount& account = workers_[rollout.worker];
     if (account.joined) {  // samples of a worker that is gone were counted as lost when it left
-      replay_.arrived += kind.samples(rollout) + without;
+      replay_.arrived += kind.samples(rollout) + without + rollout.baselines;
       replay_.without_score += without;
+      replay_.baselines += rollout.baselines;
       replay_.without_spread += kind.without_spread(rollout);
       count(rollout.env_steps, rollout.episodes);
     }

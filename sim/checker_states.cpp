@@ -41,6 +41,7 @@ void Checker::check_replay(const ReplayState& state) {
   }
   same("without a score", ledger.unscored + ledger.verifier_failed,
        replay_.base.unscored + replay_.base.verifier_failed + replay_.without_score);
+  same("baselines", ledger.baselines, replay_.base.baselines + replay_.baselines);
   same("trained", ledger.trained, replay_.base.trained + replay_.trained);
   if (config.replay.mode == "consume_once")
     same("lost", ledger.lost_in_crash, replay_.base.lost_in_crash + replay_.left + replay_.failed);

@@ -104,6 +104,11 @@ class FakeGenerator final : public Generator {
     std::vector<int32_t> tokens;
   };
 
+  // Whether the answer with this key is the greedy one of its group.
+  bool is_baseline(const AskedGroup& group, uint64_t key) const {
+    return needs_greedy_answer(world_.scenario.config) && group.keys.back() == key;
+  }
+
   bool evaluates() const { return world_.running_kind == "evaluation"; }
 
   void trouble() {
@@ -142,12 +147,14 @@ class FakeGenerator final : public Generator {
   }
 
   DrawnToken sample(const GeneratorPart& part, const TokenDraw& draw) {
-    if (draw.greedy != evaluates()) world_.violate("the kind of token requested is not the one that its client needs");
+    const auto asked = world_.tokens.asked.find(draw.key);
+    const bool baseline = !evaluates() && asked != world_.tokens.asked.end() && is_baseline(*asked->second, draw.key);
+    if (draw.greedy != (evaluates() || baseline))
+      world_.violate("the kind of token requested is not the one that its client needs");
     const int64_t expected = part.answer < 0 ? 0 : part.before + static_cast<int64_t>(part.tokens.size());
     if (draw.index != expected) world_.violate("a token is drawn for another place of its answer");
     const int32_t token = token_of(draw.key, draw.index, version_);
     if (evaluates()) return {token, -1.0f};
-    const auto asked = world_.tokens.asked.find(draw.key);
     if (asked == world_.tokens.asked.end() || asked->second->prompt != prompts_.at(static_cast<size_t>(part.prompt)))
       world_.violate("an answer is drawn after the keys and values of another prompt");
     const size_t number = world_.tokens.drawn.size();

@@ -251,6 +251,8 @@ void draw_tokens(Scenario& s) {
   Draw scores(s.seed, "scores");
   if (scores.chance(0.3)) s.score_fails = 0.05;
   s.unscored = scores.chance(0.3) || s.mutation == Mutation::score_zeroed;
+  Draw baseline(s.seed, "baseline");
+  if (baseline.chance(0.2) && !s.config.replay.filter_groups) s.config.algorithm.advantage = "remax";
   Draw warmup(s.seed, "warm-up");
   if (!warmup.chance(0.3) && s.mutation != Mutation::warmup_counted) return;
   s.config.warmup.steps = warmup.between(1, 6);

@@ -2,6 +2,7 @@
 
 #include "actors/config/config.h"
 #include "actors/config/kind_settings.h"
+#include "algorithms/advantages/advantages.h"
 
 namespace troupe {
 
@@ -14,6 +15,14 @@ Experience experience_of(const RunConfig& config) {
 const std::string& env_or_task(const RunConfig& config) { return settings_of_kind(config).env_or_task(config); }
 
 uint64_t samples_per_rollout(const RunConfig& config) { return settings_of_kind(config).samples_per_rollout(config); }
+
+bool needs_greedy_answer(const RunConfig& config) {
+  return is_token_run(config) && (find_advantage(config.algorithm.advantage).needs & kNeedsBaselines) != 0;
+}
+
+int64_t answers_asked(const RunConfig& config) {
+  return config.generation.answers + (needs_greedy_answer(config) ? 1 : 0);
+}
 
 bool waits_for_late(const RunConfig& config) {
   const std::string& late = config.replay.late;

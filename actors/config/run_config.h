@@ -68,6 +68,10 @@ Experience experience_of(const RunConfig& config);
 bool is_token_run(const RunConfig& config);
 // What workers sample from: the id of the environment, or the name of the task.
 const std::string& env_or_task(const RunConfig& config);
+// Whether the estimator compares answers with the most likely answer to the same prompt, which is then asked for too.
+bool needs_greedy_answer(const RunConfig& config);
+// Answers that are asked for to each prompt: generation.answers samples, and after them the most likely one, if needed.
+int64_t answers_asked(const RunConfig& config);
 // Samples of a whole rollout: steps of environments, or the answers to one prompt.
 uint64_t samples_per_rollout(const RunConfig& config);
 // Whether updates wait for late samples: what replay.late says, or stands for.

@@ -110,19 +110,12 @@ void check_reward_model(const RunConfig& c, const RunConfig& d) {
 void check_evaluation(const EvaluationConfig& c) {
   constexpr double kLeast = 0.001;  // as of generation.temperature
   if (c.temperature > 0 && c.temperature < kLeast)
-    refuse_setting("evaluation.temperature", c.temperature, "is out of range, expected 0 or a number from 0.001 to 100");
+    refuse_setting("evaluation.temperature", c.temperature,
+                   "is out of range, expected 0 or a number from 0.001 to 100");
   if (c.answers > 1 && c.temperature == 0)
     refuse_setting("evaluation.answers", c.answers,
                    "would be as many equal answers with evaluation.temperature 0, which takes the most likely one; set "
                    "evaluation.temperature, like 1, or use 1 answer");
-}
-
-// Throws for an estimator that needs what token runs do not compute.
-void check_estimator(const RunConfig& c) {
-  if ((find_advantage(c.algorithm.advantage).needs & kNeedsBaselines) != 0)
-    refuse_setting("algorithm.advantage", c.algorithm.advantage,
-                   "needs the reward of a greedy answer to each prompt, which token runs do not sample yet; use "
-                   "\"rloo\", \"grpo\" or \"reinforce_plus_plus\"");
 }
 
 }  // namespace
@@ -166,7 +159,10 @@ void check_answer_settings(const RunConfig& config) {
     refuse_setting("replay.filter_groups", config.replay.filter_groups,
                    "would filter out every group with generation.answers " + std::to_string(answers) +
                        "; use at least 2 answers, or false");
-  check_estimator(config);
+  if (config.replay.filter_groups && needs_greedy_answer(config))
+    refuse_setting("replay.filter_groups", config.replay.filter_groups,
+                   "would leave out groups from which algorithm.advantage \"" + config.algorithm.advantage +
+                       "\" can learn: it compares answers with the greedy one, not with each other; use false");
   check_critic(config, defaults);
   check_reference(config, defaults);
   check_reward_model(config, defaults);

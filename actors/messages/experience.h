@@ -47,7 +47,7 @@ template <class I> typename I::result_type inspect(I& f, Episodes& x) {
 template <class I> typename I::result_type inspect(I& f, Rollout& x) {
   return inspect_kinds(f, x.body, [&](uint8_t& kind) {
     return f(caf::meta::type_name("Rollout"), x.worker, x.group, x.sequence, x.epoch, x.oldest, x.newest, x.samples,
-             x.unscored, x.verifier_failed, x.env_steps, x.episodes, kind);
+             x.unscored, x.verifier_failed, x.baselines, x.env_steps, x.episodes, kind);
   });
 }
 template <class I> typename I::result_type inspect(I& f, PartialRollout& x) {

@@ -59,6 +59,7 @@ struct Rollout {
   uint64_t samples = 0;          // valid steps, or answers
   uint64_t unscored = 0;         // answers that have no score and are not in the body
   uint64_t verifier_failed = 0;  // the same, because the verifier failed on them
+  uint64_t baselines = 0;        // answers that are not in the body, but whose score is: as the baseline of the others
   uint64_t env_steps = 0;  // environment steps executed for them (more than `samples` with action chunks); all answers
 
   Episodes episodes;  // those whose last step is a valid step of this rollout; answers

@@ -16,11 +16,12 @@ struct Ledger {
   uint64_t filtered = 0;         // answers not trained on: all of their group have the same reward
   uint64_t unscored = 0;         // answers not trained on: they got no score, or no other answer of their group did
   uint64_t verifier_failed = 0;  // answers not trained on: the verifier failed on them
+  uint64_t baselines = 0;        // greedy answers, whose score is the baseline of their group; never trained on
   uint64_t waiting = 0;          // in replay, or in a batch that is being prepared or trained on
 
   bool balances() const {
     return produced == trained + dropped_stale + dropped_full + lost_in_crash + left_over + filtered + unscored +
-                           verifier_failed + waiting;
+                           verifier_failed + baselines + waiting;
   }
   std::string text() const;
   friend bool operator==(const Ledger&, const Ledger&) = default;

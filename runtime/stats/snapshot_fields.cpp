@@ -153,6 +153,10 @@ constexpr std::array kFields = {
     SnapshotField{kLedger, "ledger.verifier_failed", "samples_total{state=verifier_failed}", "samples", kAlways,
                   "token runs: answers that were not trained on because the verifier failed on them",
                   of_ledger<&Ledger::verifier_failed>},
+    SnapshotField{kLedger, "ledger.baselines", "samples_total{state=baselines}", "samples", kAlways,
+                  "token runs with `remax`: greedy answers, of which only the score counts, as the baseline of their "
+                  "group",
+                  of_ledger<&Ledger::baselines>},
     SnapshotField{kLedger, "ledger.waiting", "samples_waiting", "samples", kAlways,
                   "are in the replay buffer or in the trainer now, and no update has used them yet",
                   of_ledger<&Ledger::waiting>},

@@ -146,6 +146,9 @@ TEST_CASE("messages: rollouts round-trip with every member") {
   rollout->oldest = 2;
   rollout->newest = 3;
   rollout->samples = 4;
+  rollout->unscored = 7;
+  rollout->verifier_failed = 8;
+  rollout->baselines = 9;
   rollout->env_steps = 32;
   rollout->grid().observations = {{"a", odd_floats()}, {"b", Array(DType::u8, {2, 3, 4})}};
   for (Array* array :
@@ -163,6 +166,9 @@ TEST_CASE("messages: rollouts round-trip with every member") {
   CHECK(got->oldest == 2);
   CHECK(got->newest == 3);
   CHECK(got->samples == 4);
+  CHECK(got->unscored == 7);
+  CHECK(got->verifier_failed == 8);
+  CHECK(got->baselines == 9);
   CHECK(got->env_steps == 32);
   CHECK(got->grid().observations == rollout->grid().observations);
   for (const auto& [a, b] : {std::pair(&got->grid().action_mask, &rollout->grid().action_mask),

@@ -302,6 +302,24 @@ TEST_CASE("replay_store: answers without a score are counted, and a rollout of n
   CHECK_FALSE(f.store->sample());
 }
 
+TEST_CASE("replay_store: greedy answers are counted on their own, also those that a lost worker may have made") {
+  Fixture f;
+  f.store->expect_baselines();
+  auto rollout = std::make_shared<Rollout>(*make_rollout({.steps = 1, .columns = 1, .invalid = {{0, 0}}}));
+  rollout->baselines = 1;
+  rollout->unscored = 2;
+  rollout->env_steps = 3;
+  f.store->applied(0, {});
+  f.granted();
+  f.store->push(rollout);
+  CHECK(f.store->ledger() == Ledger{.produced = 3, .unscored = 2, .baselines = 1});
+  CHECK(f.store->ledger().balances());
+  const uint64_t credits = f.store->credits_outstanding();
+  REQUIRE(credits > 0);
+  f.store->leave(rollout->worker);
+  CHECK(f.store->uncounted_at_most() == credits * (8 + 1));
+}
+
 TEST_CASE("replay_store: the samples of a failed update count as lost") {
   Fixture f;
   f.push(2);

@@ -54,7 +54,7 @@ void check_ledger(const Json& summary) {
   const auto count = [&](const char* state) { return summary.at("ledger").at(state).get<uint64_t>(); };
   uint64_t accounted = 0;
   for (const char* state : {"trained", "dropped_stale", "dropped_full", "lost_in_crash", "left_over", "filtered",
-                            "unscored", "verifier_failed", "waiting"})
+                            "unscored", "verifier_failed", "baselines", "waiting"})
     accounted += count(state);
   CHECK(count("produced") == accounted);
   CHECK(count("trained") > 0);

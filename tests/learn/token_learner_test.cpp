@@ -88,7 +88,7 @@ Sampled sample(World& world, Generator& generator, int64_t prompts, int64_t answ
                               .prompt = world.tokenizer.encode(drawn.back().text),
                               .max_tokens = world.answer_tokens,
                               .keys = {},
-                              .greedy = greedy};
+                              .greedy = greedy ? static_cast<size_t>(answers) : 0};
     for (int64_t a = 0; a < answers; ++a)
       request.keys.push_back(derive_key(derive_key(7, "answer", world.drawn), "of", static_cast<uint64_t>(a)));
     scheduler.add(std::move(request));

@@ -77,6 +77,7 @@ const Case kTokenCases[] = {
      {"replay.max_policy_lag=2", "workers.count=2", "inference.count=2", "generation.answer_slots=7",
       "workers.groups=5", "replay.late=drop"}},
     {"reuse", {"replay.mode=reuse", "replay.max_policy_lag=4", "replay.max_reuse=3"}},
+    {"a greedy answer to each prompt", {"algorithm.advantage=remax", "replay.max_policy_lag=1"}},
     {"a separate critic, a reference from after the warm-up with an adaptive weight",
      {"algorithm.advantage=gae", "model.critic=separate", "trainer.value_only_updates=2", "warmup.steps=3",
       "reference.model=start", "reference.kl_controller=adaptive", "reference.kl_horizon=500"}},

@@ -403,3 +403,15 @@ TEST_CASE("token run: eval samples several answers and writes them to a file") {
   check_refused(eval + Words{"--answers", "4"}, "--answers: 4, but the evaluation.temperature of the run is 0, ");
   check_refused(eval + Words{"--answers-file", folder.path()}, "--answers-file: " + folder.path());
 }
+
+TEST_CASE("token run: with remax, the greedy answers are counted on their own and never trained on") {
+  const TempFolder folder;
+  const CommandLine run(token_train_line(folder.path(), set({"algorithm.advantage=remax", "stop.updates=6"})));
+  REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  const Json summary = Json::parse(text_of(folder / "run/summary.json")), &ledger = summary.at("ledger");
+  CHECK_MESSAGE(balances(ledger), ledger.dump());
+  CHECK(ledger.at("trained") == 6 * 64);
+  // There are four sampled answers to each prompt.
+  CHECK(ledger.at("baselines").get<uint64_t>() * 5 == ledger.at("produced").get<uint64_t>());
+  CHECK(summary.at("env_steps") == ledger.at("produced"));
+}

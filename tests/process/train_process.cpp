@@ -110,7 +110,8 @@ bool balances(const Json& ledger) {
   const uint64_t produced = count("produced");
   return produced > 0 && produced == count("trained") + count("dropped_stale") + count("dropped_full") +
                                          count("lost_in_crash") + count("left_over") + count("filtered") +
-                                         count("unscored") + count("verifier_failed") + count("waiting");
+                                         count("unscored") + count("verifier_failed") + count("baselines") +
+                                         count("waiting");
 }
 
 Words token_train_line(const std::string& folder, const Words& more) {

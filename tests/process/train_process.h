@@ -35,7 +35,7 @@ Json state_of(const std::string& folder);
 Json stats_at(const std::string& address);
 
 // Whether produced = trained + dropped_stale + dropped_full + lost_in_crash + left_over + filtered + unscored +
-// verifier_failed + waiting, and produced > 0.
+// verifier_failed + baselines + waiting, and produced > 0.
 bool balances(const Json& ledger);
 
 // A running `troupe train`; its endpoints are known.

@@ -65,7 +65,7 @@ Misfit misfit(const RunConfig& config, const TokenRun& tokens, const AnswerReque
     return "the prompt has " + std::to_string(request.prompt.size()) + " tokens, expected 1 to " +
            std::to_string(tokens.prompt_tokens);
   if (auto error = check_ids("prompt", request.prompt, tokens)) return error;
-  return check("keys", request.keys, DType::i64, config.generation.answers);
+  return check("keys", request.keys, DType::i64, answers_asked(config));
 }
 
 Misfit misfit(const TokenRun& tokens, const AnswerRequest& request, const AnswerReply& reply) {
@@ -75,8 +75,10 @@ Misfit misfit(const TokenRun& tokens, const AnswerRequest& request, const Answer
 Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   const TokenRun& tokens = *run.tokens;
   const Answers& a = rollout.answers();
-  const int64_t asked = run.config.generation.answers, answers = a.count();
-  if (answers > asked) return std::to_string(answers) + " answers, expected at most " + std::to_string(asked);
+  const int64_t asked = answers_asked(run.config), answers = a.count();
+  const bool greedy = needs_greedy_answer(run.config);
+  if (answers > run.config.generation.answers)
+    return std::to_string(answers) + " answers, expected at most " + std::to_string(run.config.generation.answers);
   if (auto error = check_answers(tokens, answers, a.sampled)) return error;
   if (a.prompts.dtype() != DType::i32 || a.prompts.rank() != 1) return "prompts are not a list of int32";
   if (auto error = check_offsets("prompt_offsets", a.prompt_offsets, 1, a.prompts.size(), tokens.prompt_tokens))
@@ -87,14 +89,18 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   if (auto error = check("right", a.right, DType::u8, answers)) return error;
   if (std::ranges::any_of(a.group.view<int32_t>(), [](int32_t group) { return group != 0; }))
     return "an answer belongs to another prompt";
-  if (!std::ranges::all_of(a.rewards.view<float>(), [](float x) { return std::isfinite(x); }))
-    return "rewards are not finite";
+  if (auto error = check("baselines", a.baselines, DType::f32, greedy ? 1 : 0)) return error;
+  const auto finite = [](float x) { return std::isfinite(x); };
+  if (!std::ranges::all_of(a.rewards.view<float>(), finite)) return "rewards are not finite";
+  if (!std::ranges::all_of(a.baselines.view<float>(), finite)) return "baselines are not finite";
   if (auto error = check("returns", rollout.episodes.returns, DType::f32, answers)) return error;
   if (auto error = check("lengths", rollout.episodes.lengths, DType::i32, answers)) return error;
   if (auto error = check("success", rollout.episodes.success, DType::u8, answers)) return error;
   const auto count = static_cast<uint64_t>(answers);
   if (rollout.samples != count) return std::to_string(rollout.samples) + " samples, expected " + std::to_string(count);
-  const auto without = static_cast<uint64_t>(asked - answers);
+  if (rollout.baselines > (greedy ? 1 : 0) || (greedy && answers > 0 && rollout.baselines == 0))
+    return std::to_string(rollout.baselines) + " baselines, expected " + (greedy ? "1" : "0");
+  const uint64_t without = static_cast<uint64_t>(asked - answers) - rollout.baselines;
   if (rollout.env_steps != static_cast<uint64_t>(asked) || rollout.unscored > without ||
       rollout.verifier_failed != without - rollout.unscored)
     return std::to_string(rollout.unscored) + " + " + std::to_string(rollout.verifier_failed) + " of " +
@@ -110,7 +116,7 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
 
 size_t most_bytes_of_answer_request(const RunSpec& run) {
   return static_cast<size_t>(run.tokens->prompt_tokens) * sizeof(int32_t) +
-         static_cast<size_t>(run.config.generation.answers) * sizeof(int64_t) + kNamesBytes;
+         static_cast<size_t>(answers_asked(run.config)) * sizeof(int64_t) + kNamesBytes;
 }
 
 size_t most_bytes_of_answer_reply(const RunSpec& run) {
@@ -122,7 +128,7 @@ size_t most_bytes_of_answer_reply(const RunSpec& run) {
   AnswerReply::per_token(empty, add_to(token));
   AnswerReply::per_answer(empty, add_to(answer));
   answer += static_cast<size_t>(run.tokens->answer_tokens) * token;
-  return static_cast<size_t>(run.config.generation.answers) * answer + kNamesBytes;
+  return static_cast<size_t>(answers_asked(run.config)) * answer + kNamesBytes;
 }
 
 size_t most_bytes_of_answers(const RunSpec& run) {

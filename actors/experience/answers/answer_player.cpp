@@ -52,11 +52,12 @@ AnswerPlayer::AnswerPlayer(const RunConfig& config, const TokenRun& run, Generat
       scheduler_(generator, run.generation(config)) {}
 
 void AnswerPlayer::ask(Prompt prompt, std::vector<int32_t> ids, std::vector<uint64_t> keys, bool greedy) {
+  const size_t answers = keys.size();
   scheduler_.add({.ticket = prompts_.size(),
                   .prompt = std::move(ids),
                   .max_tokens = run_.answer_tokens,
                   .keys = std::move(keys),
-                  .greedy = greedy});
+                  .greedy = greedy ? answers : 0});
   prompts_.push_back(std::move(prompt));
 }
 

@@ -85,7 +85,7 @@ void AnswerSampler::start(uint32_t group) {
   started.stage = Stage::asking;
   started.prompt = tokens_->task->prompt(walk, number, Split::train);
   std::vector<int64_t> keys;
-  for (int64_t a = 0; a < config_.generation.answers; ++a)
+  for (int64_t a = 0; a < answers_asked(config_); ++a)
     keys.push_back(static_cast<int64_t>(derive_key(key, "answer", static_cast<uint64_t>(a))));
   ask(group, AnswerRequest{.prompt = Array::of(tokens_->encode(started.prompt)), .keys = Array::of(keys)});
 }
@@ -163,10 +163,13 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
   const Group& answered = groups_[scored.group];
   const auto asked = static_cast<size_t>(answered.answers.count());
   TROUPE_CHECK(scored.scores.size() == asked, scored.scores.size(), asked);
+  const auto sampled = static_cast<size_t>(config_.generation.answers);  // the next one, if there is one, is greedy
+  const Score* const greedy = asked > sampled ? &scored.scores[sampled] : nullptr;
+  const bool usable = greedy == nullptr || greedy->scored == Scored::yes;  // without its baseline a group is not
   std::vector<size_t> kept;
-  for (size_t a = 0; a < asked; ++a)
-    if (scored.scores[a].scored == Scored::yes) kept.push_back(a);
-  if (kept.size() < std::min(fewest_, asked)) kept.clear();
+  for (size_t a = 0; a < sampled; ++a)
+    if (usable && scored.scores[a].scored == Scored::yes) kept.push_back(a);
+  if (kept.size() < std::min(fewest_, sampled)) kept.clear();
   const AnswerReply answers = chosen(answered.answers, kept);
   const auto offsets = answers.offsets.view<int64_t>();
   // Replay finds the credit of a rollout by its versions, also when no answer is left.
@@ -180,7 +183,8 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
   rollout->newest = static_cast<uint64_t>(std::ranges::max(version));
   rollout->samples = kept.size();
   rollout->verifier_failed = static_cast<uint64_t>(std::ranges::count(scored.scores, Scored::failed, &Score::scored));
-  rollout->unscored = asked - kept.size() - rollout->verifier_failed;
+  rollout->baselines = greedy != nullptr && usable ? 1 : 0;
+  rollout->unscored = asked - kept.size() - rollout->verifier_failed - rollout->baselines;
   rollout->env_steps = asked;
   std::vector<float> rewards;
   std::vector<uint8_t> right;
@@ -197,7 +201,10 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
                           .sampled = answers,
                           .group = Array(DType::i32, {static_cast<int64_t>(kept.size())}),
                           .rewards = rollout->episodes.returns,
-                          .right = rollout->episodes.success};
+                          .right = rollout->episodes.success,
+                          .baselines = greedy == nullptr ? Array()
+                                                         : Array::of(std::vector<float>{static_cast<float>(
+                                                               usable ? greedy->reward : 0)})};
   report_.env_steps += asked;
   return rollout;
 }

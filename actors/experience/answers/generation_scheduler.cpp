@@ -99,7 +99,7 @@ void GenerationScheduler::plan(std::span<const uint64_t> only) {
       prefill -= count;
       std::vector<TokenDraw>& draws = draws_.emplace_back();
       if (active->computed + count == prompt)
-        for (const uint64_t key : request.keys) draws.push_back({key, 0, request.greedy});
+        for (size_t i = 0; i < request.keys.size(); ++i) draws.push_back({request.keys[i], 0, request.is_greedy(i)});
       parts_.push_back(
           {.prompt = active->slot,
            .tokens =
@@ -114,7 +114,7 @@ void GenerationScheduler::plan(std::span<const uint64_t> only) {
       if (answer.slot < 0) continue;
       const auto known = static_cast<int64_t>(answer.result.tokens.size());
       const std::vector<TokenDraw>& draws =
-          draws_.emplace_back(std::vector<TokenDraw>{{request.keys[i], known, request.greedy}});
+          draws_.emplace_back(std::vector<TokenDraw>{{request.keys[i], known, request.is_greedy(i)}});
       parts_.push_back({.prompt = active->slot,
                         .answer = answer.slot,
                         .tokens = std::span(answer.result.tokens).last(1),

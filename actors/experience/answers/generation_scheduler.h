@@ -30,7 +30,9 @@ struct GenerationRequest {
   std::vector<int32_t> prompt;  // at least one token
   int64_t max_tokens = 1;       // of an answer, the end token included
   std::vector<uint64_t> keys;   // one per answer: the key of its random stream
-  bool greedy = false;
+  size_t greedy = 0;            // so many answers, the last ones, are the most likely ones instead
+
+  bool is_greedy(size_t answer) const { return answer + greedy >= keys.size(); }
 };
 
 struct GeneratedAnswer {

@@ -56,7 +56,7 @@ void GenerationServer::schedule(uint64_t ticket, const AnswerRequest& request) {
                           .prompt = {prompt.begin(), prompt.end()},
                           .max_tokens = run_.tokens->answer_tokens,
                           .keys = {},
-                          .greedy = false};
+                          .greedy = needs_greedy_answer(run_.config) ? 1u : 0u};
   for (const int64_t key : request.keys.view<int64_t>()) asked.keys.push_back(static_cast<uint64_t>(key));
   scheduler_.add(std::move(asked));
 }

@@ -15,7 +15,7 @@ namespace troupe {
 
 template <class I> typename I::result_type inspect(I& f, Ledger& x) {
   return f(x.produced, x.trained, x.dropped_stale, x.dropped_full, x.lost_in_crash, x.left_over, x.filtered, x.unscored,
-           x.verifier_failed, x.waiting);
+           x.verifier_failed, x.baselines, x.waiting);
 }
 
 template <class... Values>

@@ -25,6 +25,7 @@ void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
          prompt_offsets[static_cast<size_t>(group) + 1]);
   batch.prompt_offsets.push_back(static_cast<int64_t>(batch.prompts.size()));
   append(batch.rewards, from.rewards, begin, end);
+  if (!from.baselines.empty()) append(batch.baselines, from.baselines, group, group + 1);
   const auto finish = from.sampled.finish.view<uint8_t>();
   for (auto i = begin; i < end; ++i)
     batch.cut.push_back(finish[static_cast<size_t>(i)] == static_cast<uint8_t>(Finish::length) ? 1 : 0);

@@ -98,14 +98,27 @@ void estimate_steps(const AlgorithmChoice& choice, const AlgorithmConfig& config
   }
 }
 
-void estimate_answers(const AlgorithmChoice& choice, const AnswerBatch& batch, const AnswerStart& start,
-                      std::span<const float> rewards, const AdvantageOutput& out) {
+// Of each answer, clipped as its score is.
+std::vector<float> baselines_of(const AlgorithmConfig& config, const AnswerBatch& batch) {
+  std::vector<float> result;
+  const auto most = static_cast<float>(config.reward_clip);
+  for (size_t g = 0; g < batch.baselines.size(); ++g) {
+    const float baseline = most > 0 ? std::clamp(batch.baselines[g], -most, most) : batch.baselines[g];
+    result.insert(result.end(), static_cast<size_t>(batch.answers_of(static_cast<int64_t>(g))), baseline);
+  }
+  return result;
+}
+
+void estimate_answers(const AlgorithmChoice& choice, const AlgorithmConfig& config, const AnswerBatch& batch,
+                      const AnswerStart& start, std::span<const float> rewards, const AdvantageOutput& out) {
   std::vector<int64_t> groups(static_cast<size_t>(batch.answers()));
   for (int64_t g = 0; g < batch.groups(); ++g)
     std::fill(groups.begin() + batch.group_offsets[static_cast<size_t>(g)],
               groups.begin() + batch.group_offsets[static_cast<size_t>(g) + 1], g);
+  const std::vector<float> baselines = baselines_of(config, batch);
   AdvantageInput input;
   input.sequences = TokenSequences(batch.offsets);
+  input.baselines = baselines;
   input.rewards = rewards;
   input.groups = groups;
   input.old_log_probs = start.log_probs;
@@ -152,7 +165,7 @@ AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfi
   AnswerTargets result;
   result.advantages.resize(rewards.size());
   if (choice.advantage->run.sequences)
-    estimate_answers(choice, batch, start, rewards, {result.advantages, returns});
+    estimate_answers(choice, config, batch, start, rewards, {result.advantages, returns});
   else
     estimate_steps(choice, config, batch, start, rewards, {result.advantages, returns});
   result.figures.advantages = masked_moments(result.advantages, {});

@@ -120,10 +120,21 @@ TEST_CASE("token_rules: settings of verifiers need one, and a deterministic run 
 }
 
 TEST_CASE("token_rules: what token runs cannot do yet is refused by name") {
-  CHECK(error_with({"algorithm.advantage=remax"})
-            .starts_with("algorithm.advantage: \"remax\" needs the reward of a greedy answer to each prompt, which "));
   CHECK(error_with({"trainer.device=cuda"}).starts_with("trainer.device: \"cuda\" cannot be used in token runs yet"));
   CHECK(error_with({"algorithm.rollout_correction.is=token"}).starts_with("algorithm.rollout_correction: "));
+}
+
+TEST_CASE("token_rules: remax has a greedy answer to each prompt, and learns from groups with equal rewards") {
+  CHECK(error_with({"algorithm.advantage=remax"}) == "");
+  CHECK(error_with({"algorithm.advantage=remax", "generation.answers=1"}) == "");
+  CHECK(error_with({"algorithm.advantage=remax", "replay.filter_groups=true"})
+            .starts_with("replay.filter_groups: true would leave out groups from which algorithm.advantage \"remax\""));
+  RunConfig config;
+  CHECK_FALSE(needs_greedy_answer(config));
+  config.model.kind = kDecoderKind;
+  CHECK(answers_asked(config) == config.generation.answers);
+  config.algorithm.advantage = "remax";
+  CHECK(answers_asked(config) == config.generation.answers + 1);
 }
 
 TEST_CASE("token_rules: an evaluation has several answers to a prompt only if it samples them") {
@@ -139,7 +150,6 @@ TEST_CASE("token_rules: an evaluation has several answers to a prompt only if it
 
 TEST_CASE("token_rules: a critic goes with the estimators that use values, and its settings with it") {
   for (const AdvantageEntry& entry : advantage_table()) {
-    if (entry.name == "remax") continue;
     const std::string advantage = "algorithm.advantage=" + std::string(entry.name);
     const bool values = entry.name == "gae" || entry.name == "vtrace";
     for (const char* critic : {"shared", "separate"})

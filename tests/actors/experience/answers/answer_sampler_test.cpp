@@ -66,7 +66,7 @@ struct Worker {
     std::vector<int32_t> ids = tokens->tokenizer->encode(std::string(text.rbegin() + 1, text.rend()));
     ids.push_back(tokens->end_tokens.front());
     std::vector<int64_t> offsets = {0, static_cast<int64_t>(ids.size())};
-    for (int64_t a = 1; a < config.generation.answers; ++a) {
+    for (int64_t a = 1; a < answers_asked(config); ++a) {
       ids.push_back(tokens->end_tokens.front());
       offsets.push_back(static_cast<int64_t>(ids.size()));
     }
@@ -236,6 +236,37 @@ TEST_CASE("answer_sampler: answers without a score leave their group and are cou
   Rollout wrong = rollout;
   wrong.verifier_failed = 0;
   CHECK(misfit(run, {2, 7}, wrong) == "0 + 0 of 3 answers without a score, expected 1 of 3");
+}
+
+TEST_CASE("answer_sampler: for remax the most likely answer is asked for too, and only its score is kept") {
+  for (const bool scored : {true, false}) {
+    CAPTURE(scored);
+    Worker worker(2, "remax");
+    worker.core.add_credits(1);
+    CHECK(worker.port.asked[0].answers().keys.size() == 3);
+    CHECK_FALSE(misfit(worker.config, *worker.tokens, worker.port.asked[0].answers()).has_value());
+    worker.answer_all();
+    ScoreReply reply = worker.scores(0);
+    reply.scores[2].reward = 0.5;
+    if (!scored) reply.scores[2].scored = Scored::failed;
+    worker.core.on_scores(reply);
+    REQUIRE(worker.port.pushed.size() == 1);
+    const Rollout& rollout = *worker.port.pushed[0];
+    CHECK(rollout.samples == (scored ? 2 : 0));
+    CHECK(rollout.baselines == (scored ? 1 : 0));
+    CHECK(rollout.verifier_failed == (scored ? 0 : 1));
+    CHECK(rollout.unscored == (scored ? 0 : 2));
+    CHECK(rollout.env_steps == 3);
+    CHECK(rollout.episodes.count() == (scored ? 2 : 0));
+    if (scored) CHECK(rollout.answers().baselines == array_of(std::vector<float>{0.5f}));
+    const RunSpec run{worker.config, worker.tokens, {}, {}};
+    CHECK_FALSE(misfit(run, {2, 7}, rollout).has_value());
+    Rollout wrong = rollout;
+    wrong.baselines = 2;
+    CHECK(misfit(run, {2, 7}, wrong) == "2 baselines, expected 1");
+    const RunSpec other{Worker::config_of(2, "grpo"), worker.tokens, {}, {}};
+    CHECK(misfit(other, {2, 7}, rollout).has_value());
+  }
 }
 
 TEST_CASE("answer_sampler: the only answer with a score is left out if the estimator compares answers") {

@@ -54,6 +54,7 @@ class FakeGenerator final : public Generator {
           REQUIRE(slot[static_cast<size_t>(i)] == token_of(prompt, part.draws.front().key, i));
       }
       for (const TokenDraw& draw : part.draws) {
+        (draw.greedy ? greedy : sampled).insert(draw.key);
         REQUIRE(draw.index == (part.answer < 0 ? 0 : static_cast<int64_t>(slot.size())));
         drawn.push_back({token_of(prompt, draw.key, draw.index), -0.5f});
       }
@@ -64,13 +65,14 @@ class FakeGenerator final : public Generator {
   int steps = 0;
   int64_t prompt_tokens = 0;  // of the last step
   bool fail_next = false;
+  std::set<uint64_t> greedy, sampled;  // keys of the draws
 
  private:
   std::vector<std::vector<int32_t>> prompts_, answers_;
 };
 
 GenerationRequest request(uint64_t ticket, Rng& rng) {
-  GenerationRequest result{.ticket = ticket, .prompt = {}, .max_tokens = 6, .keys = {}, .greedy = false};
+  GenerationRequest result{.ticket = ticket, .prompt = {}, .max_tokens = 6, .keys = {}, .greedy = 0};
   for (uint64_t i = 1 + rng.below(20); i-- > 0;) result.prompt.push_back(static_cast<int32_t>(1 + rng.below(30)));
   for (uint64_t i = 1 + rng.below(6); i-- > 0;) result.keys.push_back(rng.next_u64());
   return result;
@@ -114,6 +116,19 @@ TEST_CASE("generation_scheduler: every request gets its answers, whatever the sl
     }
     CHECK(open.empty());
     CHECK(scheduler.slots_in_use() == 0);
+  }
+}
+
+TEST_CASE("generation_scheduler: the last answers of a request may be the most likely ones") {
+  for (const size_t greedy : {0, 1, 3}) {
+    CAPTURE(greedy);
+    FakeGenerator generator(1, 2);
+    GenerationScheduler scheduler(generator, {.prefill_tokens = 4, .end_tokens = {kEnd}});
+    scheduler.add({.ticket = 1, .prompt = {5}, .max_tokens = 6, .keys = {11, 12, 13}, .greedy = greedy});
+    while (!scheduler.idle()) scheduler.step(generator, 0);
+    const std::vector<uint64_t> keys{11, 12, 13};
+    CHECK(generator.sampled == std::set<uint64_t>(keys.begin(), keys.end() - static_cast<std::ptrdiff_t>(greedy)));
+    CHECK(generator.greedy == std::set<uint64_t>(keys.end() - static_cast<std::ptrdiff_t>(greedy), keys.end()));
   }
 }
 

@@ -257,7 +257,7 @@ TEST_CASE("answer_critic: bootstrapping cut answers changes the targets of an up
   CHECK(returns[1] > returns[0] + 1);
 }
 
-TEST_CASE("answer_learner: every estimator of the table trains, or is refused by its name") {
+TEST_CASE("answer_learner: every estimator of the table trains, or says what it lacks") {
   for (const AdvantageEntry& entry : advantage_table()) {
     CAPTURE(entry.name);
     const bool values = !entry.run.sequences;

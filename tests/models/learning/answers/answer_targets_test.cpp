@@ -88,6 +88,31 @@ TEST_CASE("answer_targets: vtrace weighs the steps by clipped ratios of the star
   }
 }
 
+TEST_CASE("answer_targets: remax subtracts the score of the greedy answer of the group, clipped as scores are") {
+  const auto rollout = random_answers(5, 30, 6);
+  auto with = std::make_shared<Rollout>(*rollout);
+  const std::vector<float> baselines{0.25f, -3, 0, 1, 0.5f};
+  with->answers().baselines = array_of(baselines);
+  // Groups of two rollouts, in another order.
+  const SuperBatch super{.parts = {{with, {1, 3}, UnitKind::group}, {with, {0}, UnitKind::group}}};
+  const auto batch = gather_answers(super);
+  CHECK(batch->baselines == std::vector<float>{-3, 1, 0.25f});
+  AlgorithmConfig config = config_of("remax");
+  for (const double clip : {0.0, 0.4}) {
+    config.reward_clip = clip;
+    const auto clipped = [&](float score) { return clip > 0 ? std::clamp(double{score}, -clip, clip) : double{score}; };
+    const AnswerTargets targets = answer_targets(choose_algorithm(config), config, {}, *batch, {});
+    for (int64_t g = 0; g < batch->groups(); ++g)
+      for (int64_t a = batch->group_offsets[static_cast<size_t>(g)];
+           a < batch->group_offsets[static_cast<size_t>(g) + 1]; ++a) {
+        const auto answer = static_cast<size_t>(a);
+        const double advantage = clipped(batch->rewards[answer]) - clipped(batch->baselines[static_cast<size_t>(g)]);
+        for (int64_t t = batch->offsets[answer]; t < batch->offsets[answer + 1]; ++t)
+          CHECK(targets.advantages[static_cast<size_t>(t)] == doctest::Approx(advantage).epsilon(1e-6));
+      }
+  }
+}
+
 TEST_CASE("answer_targets: whitened advantages have mean 0, and lambda 0 and 1 differ") {
   const auto batch = gather_answers(whole(random_answers(7, 30, 3)));
   AlgorithmConfig config = config_of("gae");
