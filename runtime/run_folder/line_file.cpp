@@ -10,7 +10,7 @@ namespace troupe {
 
 namespace {
 
-constexpr const char* kRunFolder = "run folder";
+constexpr const char* kLineFile = "run folder";
 
 }  // namespace
 
@@ -45,11 +45,11 @@ void write_if_possible(const std::string& file, LostWrites& lost, const std::fun
     write();
   } catch (const IoError& error) {
     ++lost.total;
-    if (lost.in_a_row++ == 0) log_error(kRunFolder, std::string(error.what()) + "; the run continues without it");
+    if (lost.in_a_row++ == 0) log_error(kLineFile, std::string(error.what()) + "; the run continues without it");
     return;
   }
   if (lost.in_a_row > 0)
-    log_warn(kRunFolder, file + ": writable again, " + std::to_string(lost.in_a_row) + " writes were lost");
+    log_warn(kLineFile, file + ": writable again, " + std::to_string(lost.in_a_row) + " writes were lost");
   lost.in_a_row = 0;
 }
 

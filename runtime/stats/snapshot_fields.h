@@ -25,6 +25,8 @@ struct SnapshotField {
 
 // In the order of the JSON.
 std::span<const SnapshotField> snapshot_fields();
+// Its last part: evaluations and the warm-up.
+std::span<const SnapshotField> evaluation_fields();
 
 // `when` of fields that depend on the speed of the machine: forget_times() makes these null.
 bool depends_on_time(const SnapshotField& field);

@@ -1,5 +1,6 @@
 #pragma once
-// The functions that read the figures of a snapshot for the table in snapshot_fields.cpp. Pure; any thread.
+// The functions that read the figures of a snapshot for the tables in snapshot_fields.cpp and
+// evaluation_fields.cpp. Pure; any thread.
 
 #include <string>
 

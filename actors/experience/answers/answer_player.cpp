@@ -19,7 +19,7 @@ OrderedJson json_of(const Prompt& prompt) {
   return messages;
 }
 
-const char* name_of(Finish finish) {
+const char* finish_name(Finish finish) {
   if (finish == Finish::stop) return "stop";
   return finish == Finish::length ? "length" : "text";
 }
@@ -38,7 +38,7 @@ std::string answer_line(PolicyVersion version, const Prompt& prompt, const Playe
                    {"reward", scored ? OrderedJson(score.reward) : OrderedJson()},
                    {"right", scored ? OrderedJson(score.right) : OrderedJson()},
                    {"parts", parts},
-                   {"finish", name_of(answer.finish)},
+                   {"finish", finish_name(answer.finish)},
                    {"tokens", answer.tokens}};
   if (score.scored == Scored::failed) line["problem"] = score.problem;
   return line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';

@@ -1,0 +1,91 @@
+// The part of snapshot_fields() about evaluations and the warm-up.
+
+#include <array>
+
+#include "runtime/stats/snapshot_fields.h"
+#include "runtime/stats/snapshot_values.h"
+
+namespace troupe {
+namespace {
+
+using namespace snapshot_values;
+
+constexpr const char* kEval = "Evaluation";
+constexpr const char* kWarmup = "Warm-up";
+constexpr const char* kEvaluated = "after the first evaluation";
+constexpr const char* kFailed = "once an evaluation of this start has failed (deterministic runs: of the run)";
+constexpr const char* kEvaluating = "during an evaluation, not in deterministic runs";
+constexpr const char* kWarmingUp = "during the warm-up of a token run";
+
+constexpr std::array kEvaluationFields = {
+    SnapshotField{kEval, "eval.updates", "evaluation_updates", "updates", kEvaluated,
+                  "which policy the last evaluation played: the one after this many updates",
+                  of_eval<&EvaluationResult::updates>},
+    SnapshotField{kEval, "eval.env_steps", "evaluation_env_steps", "env steps", kEvaluated,
+                  "environment steps of the run after that update", of_eval<&EvaluationResult::env_steps>},
+    SnapshotField{kEval, "eval.episodes", "evaluation_episodes", "episodes", kEvaluated,
+                  "number of episodes of that evaluation that were played to their end",
+                  of_eval<&EvaluationResult::episodes>},
+    SnapshotField{kEval, "eval.failed_episodes", "evaluation_failed_episodes", "episodes", kEvaluated,
+                  "episodes of that evaluation that failed, also when they were played again, because the environment "
+                  "failed, or its answers without a score; `eval.return_mean` leaves them out, so it may be too good",
+                  of_eval<&EvaluationResult::failed_episodes>},
+    SnapshotField{kEval, "eval.return_mean", "evaluation_return_mean", "rewards", kEvaluated,
+                  "mean return of these episodes; `env.reward_scale` does not change it",
+                  of_eval<&EvaluationResult::return_mean>},
+    SnapshotField{kEval, "eval.return_std", "evaluation_return_stddev", "rewards", kEvaluated,
+                  "standard deviation of the same returns", of_eval<&EvaluationResult::return_std>},
+    SnapshotField{kEval, "eval.length_mean", "evaluation_length_mean_steps", "env steps", kEvaluated,
+                  "mean length of these episodes", of_eval<&EvaluationResult::length_mean>},
+    SnapshotField{kEval, "eval.success_rate", "evaluation_success_ratio", "0 to 1",
+                  "after the first evaluation, if the environment reports success",
+                  "share of all its episodes that the environment calls a success; those that failed are none",
+                  of_eval<&EvaluationResult::success_rate>},
+    SnapshotField{kEval, "eval.pass_at", "evaluation_pass_ratio{k=*}", "0 to 1, by k", kEvaluated,
+                  "token runs: pass@k, the share of prompts that k answers solve, for k = 1, 2, 4, ..., "
+                  "`evaluation.answers`; `eval.episodes` counts answers",
+                  pass_at},
+    SnapshotField{kEval, "failed_evaluations.count", "failed_evaluations_total", "evaluations", "always",
+                  "over all starts: evaluations that failed or were not made; a warning names each, or the first of "
+                  "several that were not made",
+                  failed_count},
+    SnapshotField{kEval, "failed_evaluations.updates", "failed_evaluation_updates", "updates", kFailed,
+                  "which policy the newest of them should have played: the one after this many updates",
+                  of_failed<&FailedEvaluations::updates>},
+    SnapshotField{kEval, "failed_evaluations.env_steps", "failed_evaluation_env_steps", "env steps", kFailed,
+                  "environment steps of the run after that update", of_failed<&FailedEvaluations::env_steps>},
+    SnapshotField{kEval, "failed_evaluations.episodes", "failed_evaluation_episodes", "episodes", kFailed,
+                  "number of its episodes that were played to their end before it failed",
+                  of_failed<&FailedEvaluations::episodes>},
+    SnapshotField{kEval, "failed_evaluations.failed_episodes", "failed_evaluation_failed_episodes", "episodes", kFailed,
+                  "number of its episodes that failed before", of_failed<&FailedEvaluations::failed_episodes>},
+    SnapshotField{kEval, "failed_evaluations.error", "", "text", kFailed, "the error of the newest of them",
+                  of_failed<&FailedEvaluations::error>},
+    SnapshotField{kEval, "evaluating.updates", "", "updates", kEvaluating,
+                  "which policy the evaluation under way plays: the one after this many updates",
+                  of_evaluating<&EvaluationUnderWay::updates>},
+    SnapshotField{kEval, "evaluating.episodes", "", "episodes", kEvaluating,
+                  "how many of its episodes have ended or failed", of_evaluating<&EvaluationUnderWay::episodes>},
+    SnapshotField{kEval, "evaluating.of", "", "episodes", kEvaluating, "how many it plays (`evaluation.episodes`)",
+                  of_evaluating<&EvaluationUnderWay::of>},
+    SnapshotField{kEval, "evaluating.seconds", "", "s", kEvaluating, "time since its start",
+                  of_evaluating<&EvaluationUnderWay::seconds>},
+    SnapshotField{kEval, "evaluating.waiting", "evaluations_waiting", "evaluations", kEvaluating,
+                  "further evaluations that are made after it", of_evaluating<&EvaluationUnderWay::waiting>},
+    SnapshotField{kWarmup, "warmup.step", "warmup_step", "steps", kWarmingUp, "how many of its steps have ended",
+                  of_warmup<&WarmupState::step>},
+    SnapshotField{kWarmup, "warmup.of", "", "steps", kWarmingUp, "how many it makes at most (`warmup.steps`)",
+                  of_warmup<&WarmupState::of>},
+    SnapshotField{kWarmup, "warmup.loss", "warmup_loss", "nats", kWarmingUp,
+                  "mean negative log-likelihood per token of the demonstrations of its last step",
+                  of_warmup<&WarmupState::loss>},
+    SnapshotField{kWarmup, "warmup.pass_at_1", "warmup_pass_at_1_ratio", "0 to 1", "the same, once it was measured",
+                  "share of 64 held-out prompts that are answered right (`warmup.pass_at_1`)",
+                  of_warmup<&WarmupState::pass_at_1>},
+};
+
+}  // namespace
+
+std::span<const SnapshotField> evaluation_fields() { return kEvaluationFields; }
+
+}  // namespace troupe
