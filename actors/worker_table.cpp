@@ -13,6 +13,7 @@ constexpr std::chrono::seconds kSilent{60};            // without a report
 constexpr uint64_t kMostOfWorker = uint64_t{1} << 40;  // failures or retries: 1000 per second for 34 years
 constexpr uint64_t kMostExact = uint64_t{1} << 53;     // largest integer that a checkpoint's JSON number holds exactly
 constexpr size_t kStatusErrorBytes = 300;
+constexpr uint64_t kSuccess = 65536;  // PromptFigures::success of a prompt that is always answered right
 
 constexpr uint64_t VerifierFigures::* kVerifierFigures[] = {&VerifierFigures::calls,    &VerifierFigures::failed_calls,
                                                             &VerifierFigures::restarts, &VerifierFigures::scored,
@@ -32,6 +33,9 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
       return "a figure of its verifier of " + std::to_string(report.verifier.*figure);
   if (report.quarantined > rows)
     return std::to_string(report.quarantined) + " of " + std::to_string(rows) + " rows in quarantine";
+  const PromptFigures& p = report.prompts;
+  if (p.asked > kMostOfWorker || std::max(p.solved, p.never_right) > p.asked || p.success > p.asked * kSuccess)
+    return "figures of " + std::to_string(p.asked) + " prompts that are impossible";
   if (!workers_.contains(report.worker)) {
     if (workers_.size() >= kApart) set_silent_apart(now);
     if (workers_.size() >= kMost) return "already " + std::to_string(workers_.size()) + " workers";
@@ -133,6 +137,25 @@ void WorkerTable::fill(StatsSnapshot& snapshot, Clock::time_point now) const {
   snapshot.quarantined = quarantined(now);
   snapshot.last_error = last_error_;
   if (!config_.task.verifier.empty()) snapshot.verifier = verifier();
+  snapshot.prompts = prompts();
+}
+
+std::optional<PromptSummary> WorkerTable::prompts() const {
+  if (config_.task.sampling != "failure_weighted") return std::nullopt;
+  PromptFigures sum;
+  for (const auto& [id, seen] : workers_) {
+    const PromptFigures& of_worker = seen.report.prompts;
+    sum.asked += of_worker.asked;
+    sum.success += of_worker.success;
+    sum.solved += of_worker.solved;
+    sum.never_right += of_worker.never_right;
+  }
+  if (sum.asked == 0) return PromptSummary();
+  const auto share = [&](uint64_t part) { return static_cast<double>(part) / static_cast<double>(sum.asked); };
+  return PromptSummary{.asked = sum.asked,
+                       .success = share(sum.success) / static_cast<double>(kSuccess),
+                       .solved = share(sum.solved),
+                       .never_right = share(sum.never_right)};
 }
 
 WorkerTable::Memory WorkerTable::memory(Clock::time_point now) const {

@@ -73,6 +73,8 @@ class WorkerTable {
   uint64_t total(uint64_t Counts::* count) const;
   uint64_t quarantined(Clock::time_point now) const;
   VerifierFigures verifier() const;
+  // Of all workers; each counts its own prompts. Nothing in a run that draws prompts otherwise.
+  std::optional<PromptSummary> prompts() const;
 
   RunConfig config_;
   Counts base_;                        // of earlier starts, and of workers whose counts are closed

@@ -89,6 +89,8 @@ class DatasetTask : public Task {
     const uint64_t size = prompts.size();
     return prompts[permuted(derive_key(key, "pass", n / size), n % size, size)].prompt;
   }
+  uint64_t listed(Split split) const override { return of(split).size(); }
+  Prompt listed_prompt(uint64_t number, Split split) const override { return of(split).at(number).prompt; }
   Prompt propose(Rng& rng) const override {
     const uint64_t at = rng.below(train_.size() + held_out_.size());
     return (at < train_.size() ? train_[at] : held_out_[at - train_.size()]).prompt;

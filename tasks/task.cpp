@@ -37,6 +37,11 @@ Prompt Task::prompt(uint64_t key, uint64_t n, Split split) const {
   return draw(rng, split);
 }
 
+Prompt Task::listed_prompt(uint64_t number, Split split) const {
+  TROUPE_CHECK(false, "the task generates its prompts", number, static_cast<int>(split));
+  return {};
+}
+
 std::vector<Prompt> Task::held_out(uint64_t key, int64_t most) const {
   // So many draws in a row that gave no other prompt: with n prompts, one is missed with a probability of e^-20.
   constexpr uint64_t kDrawsOfEach = 20, kFewestDraws = 1000;

@@ -65,6 +65,10 @@ class Task {
   // each once per pass.
   virtual Prompt prompt(uint64_t key, uint64_t n, Split split) const;
 
+  // The number of prompts, where it is a list, and each of them; 0 if the task generates its prompts.
+  virtual uint64_t listed(Split /*split*/) const { return 0; }
+  virtual Prompt listed_prompt(uint64_t number, Split split) const;
+
   // A prompt of either split.
   virtual Prompt propose(Rng& rng) const = 0;
 

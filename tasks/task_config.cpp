@@ -11,6 +11,9 @@ void describe(TaskConfig& c, Fields& fields) {
   s.add(c.weight, "weight", between(-1e6, 1e6),
         "with reward_model.path: weight of the score of the task or its verifier in the reward; 0 = it is only "
         "reported");
+  s.add(c.sampling, "sampling", one_of(kWords<"permutation", "failure_weighted">),
+        "how a worker draws prompts of a list: permutation = each once per pass; failure_weighted = those that were "
+        "answered wrong more often come more often");
   s.add(c.verifier, "verifier",
         matching(R"(^(py:[^\x00-\x1f\x7f]{1,900}:[^\x00-\x1f\x7f:]{1,100})?$)",
                  "py:MODULE:CALLABLE, py:FILE.py:CALLABLE or an empty text"),

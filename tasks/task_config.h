@@ -13,7 +13,8 @@ struct TaskConfig {
   std::string name = "reverse";  // the task; docs/tokens.md lists them
   // JSON object with the task's parameters, which the task checks.
   std::string params = "{}";
-  std::string verifier;  // the function in Python that scores answers; empty = the code of the task
+  std::string sampling = "permutation";  // how workers draw prompts of a list: permutation or failure_weighted
+  std::string verifier;                  // the function in Python that scores answers; empty = the code of the task
   // Of verifiers.
   std::string python = "python3";                            // the interpreter: a name in PATH, or a path
   std::chrono::milliseconds verifier_timeout{10'000};        // for one call

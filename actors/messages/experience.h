@@ -73,6 +73,18 @@ struct RolloutMessage {
   }
 };
 
+// What a worker knows of the prompts that it draws by their failures (task.sampling). All 0 in other runs.
+struct PromptFigures {
+  uint64_t asked = 0;        // different prompts, at least once
+  uint64_t success = 0;      // sum of their rates of success, in units of 1 / 65536
+  uint64_t solved = 0;       // all answers were right, the last time
+  uint64_t never_right = 0;  // no answer was ever right
+
+  template <class I> friend typename I::result_type inspect(I& f, PromptFigures& x) {
+    return f(caf::meta::type_name("PromptFigures"), x.asked, x.success, x.solved, x.never_right);
+  }
+};
+
 // The report of a worker about itself, sent at intervals. Its counts are cumulative.
 struct WorkerReport {
   uint64_t worker = 0;
@@ -94,11 +106,12 @@ struct WorkerReport {
   uint64_t environment_bytes = 0;
   uint64_t verifier_bytes = 0;
   VerifierFigures verifier;  // of its scorers; cumulative
+  PromptFigures prompts;
 
   template <class I> friend typename I::result_type inspect(I& f, WorkerReport& x) {
     return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.last, x.requests, x.retries,
              x.env_failures, x.quarantined, x.rss_bytes, x.busy_us, x.step_us, x.credit_wait_us, x.action_wait_us,
-             x.last_error, x.environment_bytes, x.verifier_bytes, x.verifier);
+             x.last_error, x.environment_bytes, x.verifier_bytes, x.verifier, x.prompts);
   }
 };
 

@@ -1,4 +1,4 @@
-// The part of snapshot_fields() about evaluations and the warm-up.
+// The part of snapshot_fields() about evaluations, the warm-up and prompts.
 
 #include <array>
 
@@ -12,6 +12,8 @@ using namespace snapshot_values;
 
 constexpr const char* kEval = "Evaluation";
 constexpr const char* kWarmup = "Warm-up";
+constexpr const char* kPrompts = "Prompts";
+constexpr const char* kWeighted = "with `task.sampling` `failure_weighted`, after the first prompt";
 constexpr const char* kEvaluated = "after the first evaluation";
 constexpr const char* kFailed = "once an evaluation of this start has failed (deterministic runs: of the run)";
 constexpr const char* kEvaluating = "during an evaluation, not in deterministic runs";
@@ -82,6 +84,17 @@ constexpr std::array kEvaluationFields = {
     SnapshotField{kWarmup, "warmup.pass_at_1", "warmup_pass_at_1_ratio", "0 to 1", "the same, once it was measured",
                   "share of 64 held-out prompts that are answered right (`warmup.pass_at_1`)",
                   of_warmup<&WarmupState::pass_at_1>},
+    SnapshotField{kPrompts, "prompts.asked", "prompts_asked", "prompts", "with `task.sampling` `failure_weighted`",
+                  "different prompts of the list that workers have asked; each worker counts its own",
+                  of_prompts<&PromptSummary::asked>},
+    SnapshotField{kPrompts, "prompts.success", "prompt_success_ratio", "0 to 1", kWeighted,
+                  "mean over these prompts of the rate at which they are answered right, lately",
+                  of_prompts<&PromptSummary::success>},
+    SnapshotField{kPrompts, "prompts.solved", "prompts_solved_ratio", "0 to 1", kWeighted,
+                  "share of these prompts to which all answers were right, the last time",
+                  of_prompts<&PromptSummary::solved>},
+    SnapshotField{kPrompts, "prompts.never_right", "prompts_never_right_ratio", "0 to 1", kWeighted,
+                  "share of these prompts to which no answer was ever right", of_prompts<&PromptSummary::never_right>},
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ ordered_json json_of(const StatsSnapshot& s) {
   if (!s.evaluating) result["evaluating"] = nullptr;
   if (!s.warmup) result["warmup"] = nullptr;
   if (!s.verifier) result["verifier"] = nullptr;
+  if (!s.prompts) result["prompts"] = nullptr;
   return result;
 }
 

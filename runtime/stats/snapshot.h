@@ -71,6 +71,14 @@ struct WarmupState {
   bool complete = false;        // it is over, or the run has none
 };
 
+// Of the prompts that workers have asked, where they draw them by their failures; each worker counts its own.
+struct PromptSummary {
+  uint64_t asked = 0;             // different ones
+  double success = kUnknown;      // mean over prompts of the rate at which they are answered right
+  double solved = kUnknown;       // share of those to which all answers were right, the last time
+  double never_right = kUnknown;  // share of those to which no answer was ever right
+};
+
 // Shares of time that actors spent in their handlers over the last 10 s, 0 to 1, on average over actors of a kind.
 struct BusyShares {
   double workers = kUnknown;
@@ -170,7 +178,8 @@ struct StatsSnapshot {
   std::optional<EvaluationResult> evaluation;    // the last one
   FailedEvaluations failed_evaluations;
   std::optional<EvaluationUnderWay> evaluating;
-  std::optional<WarmupState> warmup;  // while it is under way, and once when it is over
+  std::optional<PromptSummary> prompts;  // only with task.sampling failure_weighted
+  std::optional<WarmupState> warmup;     // while it is under way, and once when it is over
 };
 
 // Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and

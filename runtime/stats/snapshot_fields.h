@@ -25,7 +25,7 @@ struct SnapshotField {
 
 // In the order of the JSON.
 std::span<const SnapshotField> snapshot_fields();
-// Its last part: evaluations and the warm-up.
+// Its last part: evaluations, the warm-up and prompts.
 std::span<const SnapshotField> evaluation_fields();
 
 // `when` of fields that depend on the speed of the machine: forget_times() makes these null.

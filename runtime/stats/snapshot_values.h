@@ -48,6 +48,10 @@ template <auto member>
 Json of_warmup(const S& s) {
   return s.warmup ? Json((*s.warmup).*member) : Json();
 }
+template <auto member>
+Json of_prompts(const S& s) {
+  return s.prompts ? Json((*s.prompts).*member) : Json();
+}
 template <uint64_t VerifierFigures::* member>
 Json of_verifier(const S& s) {
   return s.verifier ? Json((*s.verifier).*member) : Json();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -186,6 +187,24 @@ TEST_CASE("deterministic: so does a run that trains a language model") {
     REQUIRE_MESSAGE(whole.wait().value_or(-1) == 0, whole.err());
     check_same(folder / "parts", folder / "whole", 40, 6);
   }
+}
+
+TEST_CASE("deterministic: so does one that draws prompts by their failures") {
+  TempFolder folder;
+  const std::string prompts = folder / "prompts.jsonl";
+  std::ofstream file(prompts);
+  for (int a = 0; a < 30; ++a) file << R"({"prompt": ")" << a << R"(>", "truth": ")" << a % 3 << "\"}\n";
+  file.close();
+  const Words settings{"task.name=dataset",       R"(task.params={"path": ")" + prompts + R"("})",
+                       "generation.max_tokens=3", "task.sampling=failure_weighted",
+                       "workers.count=2",         "replay.max_policy_lag=1"};
+  Process whole(token_line_of(folder.path(), "whole", settings));
+  const Words line = token_line_of(folder.path(), "parts", settings);
+  leave_in_parts(line, folder / "parts");
+  REQUIRE(run(line) == 0);
+  REQUIRE_MESSAGE(whole.wait().value_or(-1) == 0, whole.err());
+  check_same(folder / "parts", folder / "whole", 40, 6);
+  CHECK(lines_of(folder / "whole").back().at("prompts").at("asked") > 20);
 }
 
 TEST_CASE("deterministic: the same seed gives the same result, another seed gives another") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "actors/experience/answers/answer_checks.h"
@@ -71,7 +72,9 @@ AnswerSampler::AnswerSampler(const RunConfig& config, std::shared_ptr<const Toke
       config_(config),
       tokens_(std::move(tokens)),
       groups_(static_cast<size_t>(config.workers.groups)),
-      fewest_(needs_groups(choose_algorithm(config.algorithm)) ? 2 : 1) {}
+      fewest_(needs_groups(choose_algorithm(config.algorithm)) ? 2 : 1) {
+  if (config.task.sampling == "failure_weighted") prompts_.emplace(tokens_->task->listed(Split::train));
+}
 
 void AnswerSampler::begin(uint32_t epoch) {
   epoch_ = epoch;
@@ -83,7 +86,13 @@ void AnswerSampler::start(uint32_t group) {
   const uint64_t key = derive_key(walk, "prompt", number);
   Group& started = groups_[group];
   started.stage = Stage::asking;
-  started.prompt = tokens_->task->prompt(walk, number, Split::train);
+  if (prompts_) {
+    Rng rng(derive_key(key, "draw"));
+    started.listed = prompts_->draw(rng);
+    started.prompt = tokens_->task->listed_prompt(started.listed, Split::train);
+  } else {
+    started.prompt = tokens_->task->prompt(walk, number, Split::train);
+  }
   std::vector<int64_t> keys;
   for (int64_t a = 0; a < answers_asked(config_); ++a)
     keys.push_back(static_cast<int64_t>(derive_key(key, "answer", static_cast<uint64_t>(a))));
@@ -154,6 +163,7 @@ void AnswerSampler::count_scored(const std::vector<Score>& scores) {
 void AnswerSampler::push(const ScoreOrder::Scored& scored) {
   const uint32_t group = scored.group;
   count_scored(scored.scores);
+  record(groups_[group], scored.scores);
   port_.push(rollout_of(scored));
   groups_[group].stage = Stage::idle;
   if (!start_with_credit(group)) wait_for_credit(group);
@@ -209,14 +219,32 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
   return rollout;
 }
 
+// Notes how many of the sampled answers were right, of those that have a score.
+void AnswerSampler::record(const Group& answered, const std::vector<Score>& scores) {
+  if (!prompts_) return;
+  const auto sampled = std::span(scores).first(static_cast<size_t>(config_.generation.answers));
+  const auto with_score = std::ranges::count(sampled, Scored::yes, &Score::scored);
+  const auto right = std::ranges::count_if(sampled, [](const Score& s) { return s.scored == Scored::yes && s.right; });
+  if (with_score > 0)
+    prompts_->record(answered.listed, static_cast<uint64_t>(with_score), static_cast<uint64_t>(right));
+}
+
+void AnswerSampler::add_to(WorkerReport& report) const {
+  if (prompts_) report.prompts = prompts_->figures();
+}
+
 std::vector<std::string> AnswerSampler::save_parts() const {
   TROUPE_CHECK(scores_.empty(), scores_.outstanding());
-  return {to_bytes(next_prompt_)};
+  std::vector<std::string> parts{to_bytes(next_prompt_)};
+  if (prompts_) parts.push_back(prompts_->save());
+  return parts;
 }
 
 void AnswerSampler::load_parts(const std::vector<std::string>& parts) {
-  TROUPE_CHECK(parts.size() == 1, parts.size());
-  from_bytes(parts[0], "worker " + std::to_string(worker_), next_prompt_);
+  TROUPE_CHECK(parts.size() == (prompts_ ? 2 : 1), parts.size());
+  const std::string whose = "worker " + std::to_string(worker_);
+  from_bytes(parts[0], whose, next_prompt_);
+  if (prompts_) prompts_->load(parts[1], whose);
 }
 
 std::optional<std::string> AnswerSampler::failing() const {

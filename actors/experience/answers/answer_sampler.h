@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/config/run_config.h"
+#include "actors/experience/answers/prompt_sampler.h"
 #include "actors/experience/answers/score_order.h"
 #include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/sampler.h"
@@ -38,7 +39,7 @@ class AnswerSampler final : public Sampler {
   void take(uint32_t group, const RequestBody& request, const InferenceReply& reply) override;
   // Asks again for the scores of a group.
   void on_wake(uint32_t group, uint32_t item) override;
-  void add_to(WorkerReport& /*report*/) const override {}  // answers without scores do not count
+  void add_to(WorkerReport& report) const override;  // answers without scores do not count
   std::vector<std::string> save_parts() const override;
   void load_parts(const std::vector<std::string>& parts) override;
 
@@ -48,6 +49,7 @@ class AnswerSampler final : public Sampler {
   struct Group {
     Stage stage = Stage::idle;
     Prompt prompt;
+    uint64_t listed = 0;  // its number in the list, if prompts_ has drawn it
     // Once they are generated:
     Array prompt_ids;
     uint32_t epoch = 0;
@@ -60,6 +62,7 @@ class AnswerSampler final : public Sampler {
   void count_scored(const std::vector<Score>& scores);
   void push(const ScoreOrder::Scored& scored);
   RolloutPtr rollout_of(const ScoreOrder::Scored& scored);
+  void record(const Group& answered, const std::vector<Score>& scores);
 
   RunConfig config_;
   std::shared_ptr<const TokenRun> tokens_;
@@ -69,6 +72,7 @@ class AnswerSampler final : public Sampler {
   uint32_t epoch_ = 0;                                    // of the start of the run
   uint32_t failed_in_a_row_ = 0, unscored_in_a_row_ = 0;  // prompts
   uint64_t next_prompt_ = 0;
+  std::optional<PromptSampler> prompts_;  // with task.sampling failure_weighted
 };
 
 }  // namespace troupe

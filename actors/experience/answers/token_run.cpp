@@ -125,6 +125,9 @@ GenerationOptions TokenRun::generation(const RunConfig& config) const {
 std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config) {
   auto run = std::make_shared<TokenRun>();
   run->task = make_task(config.task);
+  if (config.task.sampling == "failure_weighted" && run->task->listed(Split::train) == 0)
+    throw ConfigError("task.sampling: \"failure_weighted\" needs a list of prompts, and the task " + config.task.name +
+                      " generates its prompts; use \"permutation\", or the task dataset or one in Python");
   run->data_hash = run->task->data_hash();
   run->tokenizer = tokenizer_of(config, *run->task);
   run->chat = chat_template_of(config.tokenizer.chat_template);

@@ -137,6 +137,13 @@ TEST_CASE("token_rules: remax has a greedy answer to each prompt, and learns fro
   CHECK(answers_asked(config) == config.generation.answers + 1);
 }
 
+TEST_CASE("token_rules: prompts that the task generates cannot be drawn by their failures") {
+  CHECK(error_with({"task.sampling=failure_weighted"}) ==
+        "task.sampling: \"failure_weighted\" needs a list of prompts, and the task reverse generates its prompts; use "
+        "\"permutation\", or the task dataset or one in Python");
+  CHECK(error_without({"task.sampling=failure_weighted"}).find("has no effect with model.kind") != std::string::npos);
+}
+
 TEST_CASE("token_rules: an evaluation has several answers to a prompt only if it samples them") {
   CHECK(error_with({"evaluation.answers=4", "evaluation.temperature=0.6"}) == "");
   CHECK(error_with({"evaluation.temperature=0.6"}) == "");

@@ -55,6 +55,7 @@ StatsSnapshot complete() {
   s.failed_evaluations = {.count = 3, .updates = 2, .env_steps = 1, .episodes = 4, .failed_episodes = 5, .error = "e"};
   s.evaluating = EvaluationUnderWay{1, 2, 3, 4, 5};
   s.verifier = VerifierFigures{1, 2, 3, 4, 5, 6};
+  s.prompts = PromptSummary{1, 0.5, 0.5, 0.5};
   s.warmup = WarmupState{.step = 1, .of = 2, .pass_at_1 = 0.5, .loss = 1.5};
   return s;
 }

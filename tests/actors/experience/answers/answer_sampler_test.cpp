@@ -1,10 +1,13 @@
 #include "actors/experience/answers/answer_sampler.h"
 
 #include <cmath>
+#include <fstream>
+#include <map>
 
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/task_scorer.h"
 #include "actors/experience/kinds.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
 
@@ -267,6 +270,50 @@ TEST_CASE("answer_sampler: for remax the most likely answer is asked for too, an
     const RunSpec other{Worker::config_of(2, "grpo"), worker.tokens, {}, {}};
     CHECK(misfit(other, {2, 7}, rollout).has_value());
   }
+}
+
+TEST_CASE("answer_sampler: with failure_weighted, prompts that are answered wrong come more often") {
+  const TempFolder folder;
+  std::ofstream file(folder / "prompts.jsonl");
+  for (const std::string prompt : {"12", "34", "56", "78"})
+    file << R"({"prompt": ")" << prompt << R"(", "truth": "1"})" << '\n';
+  file.close();
+  RunConfig config = Worker::config_of(2, "grpo");
+  config.task.name = "dataset";
+  config.task.params =
+      R"({"path": ")" + folder / "prompts.jsonl" + R"(", "held_out_path": ")" + folder / "held.jsonl" + R"("})";
+  config.task.sampling = "failure_weighted";
+  std::ofstream(folder / "held.jsonl") << R"({"prompt": "90", "truth": "1"})" << '\n';
+  const auto tokens = make_token_run(config);
+  Port port;
+  AnswerSampler core(config, tokens, 4, port);
+  std::map<std::string, int> asked;
+  const auto serve = [&](int prompts) {
+    for (int i = 0; i < prompts; ++i) {
+      core.add_credits(1);
+      const InferenceRequest request = port.asked.back();
+      AnswerReply answers{.tokens = array_of(std::vector<int32_t>(2, tokens->end_tokens.front())),
+                          .offsets = array_of(std::vector<int64_t>{0, 1, 2}),
+                          .log_probs = array_of(std::vector<float>(2, -1)),
+                          .version = array_of(std::vector<int64_t>(2)),
+                          .finish = array_of(std::vector<uint8_t>(2))};
+      core.on_reply({.id = request.id, .group = request.group, .body = answers});
+      const ScoreRequest& to_score = port.to_score.back();
+      ++asked[to_score.prompt.text];
+      const bool right = to_score.prompt.text != "56";
+      core.on_scores({.id = to_score.id,
+                      .group = to_score.group,
+                      .scores = std::vector<Score>(2, Score{.right = right}),
+                      .error = {}});
+    }
+  };
+  serve(200);
+  CHECK(asked.at("56") > 100);
+  CHECK(asked.size() == 4);
+  const PromptFigures figures = core.report().prompts;
+  CHECK(figures.asked == 4);
+  CHECK(figures.solved == 3);
+  CHECK(figures.never_right == 1);
 }
 
 TEST_CASE("answer_sampler: the only answer with a score is left out if the estimator compares answers") {
