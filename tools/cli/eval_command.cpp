@@ -1,7 +1,9 @@
 #include "tools/cli/eval_command.h"
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 

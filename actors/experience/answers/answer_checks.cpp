@@ -76,7 +76,7 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   const TokenRun& tokens = *run.tokens;
   const Answers& a = rollout.answers();
   const int64_t asked = answers_asked(run.config), answers = a.count();
-  const bool greedy = needs_greedy_answer(run.config);
+  const uint64_t greedy = needs_greedy_answer(run.config) ? 1 : 0;
   if (answers > run.config.generation.answers)
     return std::to_string(answers) + " answers, expected at most " + std::to_string(run.config.generation.answers);
   if (auto error = check_answers(tokens, answers, a.sampled)) return error;
@@ -89,7 +89,7 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   if (auto error = check("right", a.right, DType::u8, answers)) return error;
   if (std::ranges::any_of(a.group.view<int32_t>(), [](int32_t group) { return group != 0; }))
     return "an answer belongs to another prompt";
-  if (auto error = check("baselines", a.baselines, DType::f32, greedy ? 1 : 0)) return error;
+  if (auto error = check("baselines", a.baselines, DType::f32, static_cast<int64_t>(greedy))) return error;
   const auto finite = [](float x) { return std::isfinite(x); };
   if (!std::ranges::all_of(a.rewards.view<float>(), finite)) return "rewards are not finite";
   if (!std::ranges::all_of(a.baselines.view<float>(), finite)) return "baselines are not finite";
@@ -98,8 +98,8 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   if (auto error = check("success", rollout.episodes.success, DType::u8, answers)) return error;
   const auto count = static_cast<uint64_t>(answers);
   if (rollout.samples != count) return std::to_string(rollout.samples) + " samples, expected " + std::to_string(count);
-  if (rollout.baselines > (greedy ? 1 : 0) || (greedy && answers > 0 && rollout.baselines == 0))
-    return std::to_string(rollout.baselines) + " baselines, expected " + (greedy ? "1" : "0");
+  if (rollout.baselines > greedy || (answers > 0 && rollout.baselines < greedy))
+    return std::to_string(rollout.baselines) + " baselines, expected " + std::to_string(greedy);
   const uint64_t without = static_cast<uint64_t>(asked - answers) - rollout.baselines;
   if (rollout.env_steps != static_cast<uint64_t>(asked) || rollout.unscored > without ||
       rollout.verifier_failed != without - rollout.unscored)

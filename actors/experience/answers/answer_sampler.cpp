@@ -163,8 +163,8 @@ void AnswerSampler::count_scored(const std::vector<Score>& scores) {
 void AnswerSampler::push(const ScoreOrder::Scored& scored) {
   const uint32_t group = scored.group;
   count_scored(scored.scores);
-  record(groups_[group], scored.scores);
   port_.push(rollout_of(scored));
+  record(groups_[group], scored.scores);
   groups_[group].stage = Stage::idle;
   if (!start_with_credit(group)) wait_for_credit(group);
 }
