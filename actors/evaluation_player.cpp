@@ -115,7 +115,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
       ++scored;
       right += score.right ? 1 : 0;
       rewards_.push_back(score.reward);
-      tokens_ += answer.tokens;
+      tokens_ += answer.tokens.size();
     }
     right_ += right;
     pass_at_.add(scored, right);

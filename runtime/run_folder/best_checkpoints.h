@@ -53,7 +53,7 @@ Ranking read_ranking(const Disk& disk, const std::string& run);
 struct RankedBy {
   uint64_t count = 0;  // the best ones that are kept
   std::string measure;
-  uint64_t episodes = 0;  // of every evaluation; 0: of any number
+  uint64_t episodes = 0;                   // of every evaluation; 0: of any number
   const char* measured_by = "env_params";  // setting of the section evaluation that `measure` holds
 };
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/experience/answers/answer_words.h"
 #include "actors/config/config.h"
+#include "actors/experience/answers/answer_words.h"
 #include "actors/experience/common/state_bytes.h"
 #include "tests/support/test.h"
 

@@ -126,7 +126,7 @@ Played play_episodes(const TrainedRun& run, const EvaluationPlan& plan, std::chr
 void print_text(const std::string& folder, const TrainedRun& run, const EvaluationPlan& plan, const EpisodeSummary& s) {
   const auto number = [](double x) { return format_number(x, 2); };
   const auto row = [](std::string name) {
-    name.resize(9, ' ');
+    name.resize(std::max<size_t>(9, name.size() + 1), ' ');
     return name;
   };
   const ExperienceWords& words = *kind_of(*run.context).words;

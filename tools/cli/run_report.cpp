@@ -64,11 +64,10 @@ std::string success_of(const Evaluation& e, const ExperienceWords& words) {
 
 std::string evaluation_text(const Evaluation& e, const ExperienceWords& words) {
   return std::string("evaluation: ") +
-         (words.success_key != nullptr
-              ? success_of(e, words)
-              : std::string(words.episode_return) + ' ' + format_number(e.return_mean, 2) + " +- " +
-                    format_number(e.return_std, 2) + success_text(e.success_rate) + " over " +
-                    format_counted(e.episodes, words.episode)) +
+         (words.success_key != nullptr ? success_of(e, words)
+                                       : std::string(words.episode_return) + ' ' + format_number(e.return_mean, 2) +
+                                             " +- " + format_number(e.return_std, 2) + success_text(e.success_rate) +
+                                             " over " + format_counted(e.episodes, words.episode)) +
          (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + ' ' + words.that_failed : "");
 }
 

@@ -220,7 +220,8 @@ void resume_evaluations(RunFolder& folder, const RunContext& context, ReplayStar
   print_line(line);
 }
 
-// How many episodes an evaluation of this run has: of a token run, the answers to as many prompts as its task holds out.
+// How many episodes an evaluation of this run has: of a token run, the answers to as many prompts as its task holds
+// out.
 uint64_t evaluated(const RunConfig& config, const RunContext& context) {
   const int64_t most = config.evaluation.episodes;
   if (!context.tokens || config.checkpoint.keep_best == 0) return static_cast<uint64_t>(most);

@@ -39,7 +39,7 @@ std::string answer_line(PolicyVersion version, const Prompt& prompt, const Playe
                    {"right", scored ? OrderedJson(score.right) : OrderedJson()},
                    {"parts", parts},
                    {"finish", finish_name(answer.finish)},
-                   {"tokens", answer.tokens}};
+                   {"tokens", answer.tokens.size()}};
   if (score.scored == Scored::failed) line["problem"] = score.problem;
   return line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
@@ -67,7 +67,7 @@ std::vector<PlayedPrompt> AnswerPlayer::step() {
     played.prompt = std::move(prompts_[static_cast<size_t>(done.ticket)]);
     for (const GeneratedAnswer& answer : done.answers)
       played.answers.push_back({.text = run_.decode(answer.tokens),
-                                .tokens = answer.tokens.size(),
+                                .tokens = answer.tokens,
                                 .finish = answer.finish,
                                 .score = {.scored = Scored::none}});
     waiting_ += done.answers.size();
@@ -88,13 +88,15 @@ std::vector<PlayedPrompt> AnswerPlayer::finish() {
 void AnswerPlayer::score() {
   std::vector<Prompt> prompts;
   std::vector<std::string> answers;
+  std::vector<std::vector<int32_t>> tokens;
   for (const PlayedPrompt& played : played_)
     for (const PlayedAnswer& answer : played.answers) {
       prompts.push_back(played.prompt);
       answers.push_back(answer.text);
+      tokens.push_back(answer.tokens);
     }
   if (answers.empty()) return;
-  std::vector<Score> scores = scorer_->score_each(prompts, answers);
+  std::vector<Score> scores = scorer_->score_tokens_each(prompts, answers, tokens);
   size_t next = 0;
   for (PlayedPrompt& played : played_)
     for (PlayedAnswer& answer : played.answers) answer.score = std::move(scores.at(next++));

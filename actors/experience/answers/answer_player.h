@@ -15,7 +15,7 @@ namespace troupe {
 
 struct PlayedAnswer {
   std::string text;
-  uint64_t tokens = 0;
+  std::vector<int32_t> tokens = {};
   Finish finish = Finish::stop;
   Score score;  // Scored::none without a scorer
 };

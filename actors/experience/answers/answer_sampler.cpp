@@ -206,15 +206,15 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
     lengths.push_back(static_cast<int32_t>(offsets[i + 1] - offsets[i]));
   }
   rollout->episodes = {Array::of(rewards), Array::of(lengths), Array::of(right), parts_of(scored.scores, kept)};
-  rollout->body = Answers{.prompts = answered.prompt_ids,
-                          .prompt_offsets = Array::of(std::vector<int64_t>{0, answered.prompt_ids.size()}),
-                          .sampled = answers,
-                          .group = Array(DType::i32, {static_cast<int64_t>(kept.size())}),
-                          .rewards = rollout->episodes.returns,
-                          .right = rollout->episodes.success,
-                          .baselines = greedy == nullptr ? Array()
-                                                         : Array::of(std::vector<float>{static_cast<float>(
-                                                               usable ? greedy->reward : 0)})};
+  rollout->body = Answers{
+      .prompts = answered.prompt_ids,
+      .prompt_offsets = Array::of(std::vector<int64_t>{0, answered.prompt_ids.size()}),
+      .sampled = answers,
+      .group = Array(DType::i32, {static_cast<int64_t>(kept.size())}),
+      .rewards = rollout->episodes.returns,
+      .right = rollout->episodes.success,
+      .baselines =
+          greedy == nullptr ? Array() : Array::of(std::vector<float>{static_cast<float>(usable ? greedy->reward : 0)})};
   report_.env_steps += asked;
   return rollout;
 }
