@@ -15,7 +15,7 @@ namespace {
 // replay.filter_groups leaves out this many super-batches in a row at most.
 constexpr uint64_t kMostFiltered = 10;
 
-TokenCounts count_of(const UnitPlace& unit) {
+SampleTokens count_of(const UnitPlace& unit) {
   const Rollout& rollout = *unit.stored->rollout;
   const RolloutUnit& counted = unit.get();
   return kind_of(rollout).count(rollout, &counted);

@@ -57,7 +57,7 @@ std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& fact
   return std::make_unique<Kind>(run, factories);
 }
 
-TokenCounts count_nothing(const Rollout& /*rollout*/, const RolloutUnit* /*unit*/) { return {}; }
+SampleTokens count_nothing(const Rollout& /*rollout*/, const RolloutUnit* /*unit*/) { return {}; }
 
 bool never(const Rollout& /*rollout*/) { return false; }
 

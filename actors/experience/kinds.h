@@ -12,7 +12,7 @@
 #include "actors/experience/common/scorer.h"
 #include "actors/experience/common/server.h"
 #include "models/experience/rollout_units.h"
-#include "models/experience/token_counts.h"
+#include "models/experience/sample_tokens.h"
 #include "runtime/base/version.h"
 #include "runtime/stats/experience_words.h"
 
@@ -39,7 +39,7 @@ struct ExperienceKind {
   // `count` demonstrations, drawn by `key`, that the learner imitates in a warm-up; null: there are none.
   std::unique_ptr<StagedBatch> (*demonstrations)(const RunSpec& run, uint64_t key, int64_t count);
   // What replay counts of one unit of the rollout, or, if it is null, of all; 0 where samples have no tokens.
-  TokenCounts (*count)(const Rollout& rollout, const RolloutUnit* unit);
+  SampleTokens (*count)(const Rollout& rollout, const RolloutUnit* unit);
   // Whether nothing can be learned from it because all its rewards are equal, see replay.filter_groups.
   bool (*without_spread)(const Rollout& rollout);
 };

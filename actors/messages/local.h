@@ -10,7 +10,7 @@
 
 #include "actors/messages/control.h"
 #include "models/experience/rollout.h"
-#include "models/experience/token_counts.h"
+#include "models/experience/sample_tokens.h"
 #include "models/policy.h"
 #include "runtime/stats/ledger.h"
 #include "runtime/stats/snapshot.h"
@@ -87,8 +87,8 @@ using LagCounts = std::map<uint64_t, uint64_t>;
 
 // What this start of the run has counted of samples that are made of tokens (ExperienceKind::count).
 struct TokenFigures {
-  TokenCounts produced, trained;
-  TokenCounts dropped;  // as stale
+  SampleTokens produced, trained;
+  SampleTokens dropped;  // as stale
 
   template <class I> friend typename I::result_type inspect(I& f, TokenFigures& x) {
     return f(x.produced.samples, x.produced.tokens, x.produced.cut, x.trained.samples, x.trained.tokens,

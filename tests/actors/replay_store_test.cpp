@@ -460,7 +460,7 @@ TEST_CASE("replay_store: single samples are drawn uniformly, and independently o
   constexpr double kSamples = kRollouts * 7 + 1, kBatch = 16;
   Fixture f(1'000'000, "reuse", 248, "sample");
   f.config.max_reuse = 1'000'000;
-  f.store.emplace(f.config, 16, PolicyVersion{}, /*seed=*/1);
+  f.store.emplace(rules_of(f.config, 16), PolicyVersion{}, /*seed=*/1);
   f.store->join(1, 2, 8);
   for (int i = 0; i < kRollouts; ++i) {
     test::RolloutRecipe recipe{.sequence = static_cast<uint64_t>(i)};

@@ -7,7 +7,7 @@ namespace troupe {
 namespace {
 
 // Of the answers from `first` to the one before `last`.
-TokenCounts counts(const Answers& answers, int64_t first, int64_t last) {
+SampleTokens counts(const Answers& answers, int64_t first, int64_t last) {
   if (first == last) return {};
   const auto offsets = answers.sampled.offsets.view<int64_t>();
   const auto finish = answers.sampled.finish.view<uint8_t>();
@@ -19,7 +19,7 @@ TokenCounts counts(const Answers& answers, int64_t first, int64_t last) {
 
 }  // namespace
 
-TokenCounts count_answers(const Rollout& rollout, const RolloutUnit* unit) {
+SampleTokens count_answers(const Rollout& rollout, const RolloutUnit* unit) {
   const Answers& answers = rollout.answers();
   if (unit == nullptr) return counts(answers, 0, answers.count());
   const auto group = answers.group.view<int32_t>();

@@ -2,12 +2,12 @@
 // What is counted of the answers in rollouts. Pure functions of rollouts of answers; any thread.
 
 #include "models/experience/rollout_units.h"
-#include "models/experience/token_counts.h"
+#include "models/experience/sample_tokens.h"
 
 namespace troupe {
 
 // Of one unit of the rollout; null: of all.
-TokenCounts count_answers(const Rollout& rollout, const RolloutUnit* unit);
+SampleTokens count_answers(const Rollout& rollout, const RolloutUnit* unit);
 
 // Whether all answers have the same reward.
 bool without_spread(const Rollout& rollout);

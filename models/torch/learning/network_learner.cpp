@@ -184,7 +184,7 @@ std::vector<StepTotals> NetworkObjective::count_over_ranks(std::span<const Sampl
 void NetworkObjective::merge_kl_over_ranks(LossReport& epoch) {
   if (reducer_->ranks() == 1) return;
   SurrogateDiagnostics& measured = epoch.diagnostics;
-  std::array sums = {measured.kl_k3 * measured.count, measured.count, epoch.kl * epoch.samples, epoch.samples};
+  std::array sums = {measured.kl_k3 * measured.count, measured.count, epoch.kl * epoch.count, epoch.count};
   reducer_->sum(sums);
   measured.kl_k3 = sums[1] == 0 ? 0.0 : sums[0] / sums[1];
   epoch.kl = sums[3] == 0 ? 0.0 : sums[2] / sums[3];

@@ -69,7 +69,7 @@ TEST_CASE("answer_player: the line of an answer says what was asked, answered an
   using Json = nlohmann::ordered_json;
   const Prompt prompt{.text = "1+1=", .truth = "2", .demonstration = ""};
   const PlayedAnswer right{.text = "2",
-                           .tokens = 2,
+                           .tokens = {5, 1},
                            .finish = Finish::stop,
                            .score = {.reward = 1.5, .right = true, .parts = {{"format", 0.5}}}};
   const std::string line = answer_line({3, 20}, prompt, right);
@@ -78,7 +78,7 @@ TEST_CASE("answer_player: the line of an answer says what was asked, answered an
         R"("finish":"stop","tokens":2})"
         "\n");
   PlayedAnswer failed{.text = "\xff",
-                      .tokens = 3,
+                      .tokens = {5, 6, 7},
                       .finish = Finish::length,
                       .score = {.scored = Scored::failed, .problem = "no such column"}};
   Prompt talk = prompt;

@@ -125,7 +125,7 @@ TEST_CASE("reward_scorer: an answer that the task does not score stays without a
     std::vector<Score> score(const Prompt&, std::span<const std::string>) override {
       return {{.scored = Scored::none}, {.scored = Scored::failed, .problem = "planned"}};
     }
-    ScorerFigures figures() const override { return {.calls = 7}; }
+    VerifierFigures figures() const override { return {.calls = 7}; }
   };
   const Fixture f;
   RewardScorer scorer(f.config, f.tokens, std::make_shared<Planned>(), f.model());

@@ -5,12 +5,12 @@
 
 namespace troupe {
 
-struct TokenCounts {
+struct SampleTokens {
   uint64_t samples = 0;
   uint64_t tokens = 0;
   uint64_t cut = 0;  // of the samples, that reached generation.max_tokens
 
-  TokenCounts& operator+=(const TokenCounts& other) {
+  SampleTokens& operator+=(const SampleTokens& other) {
     samples += other.samples;
     tokens += other.tokens;
     cut += other.cut;
