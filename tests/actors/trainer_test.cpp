@@ -335,6 +335,7 @@ namespace {
 
 RunConfig warming_up(int64_t steps, double pass_at_1) {
   RunConfig config = limited(0, 100);
+  config.model.kind = kDecoderKind;  // a run that has demonstrations
   config.warmup = {.steps = steps, .batch = 2, .learning_rate = 0.5, .pass_at_1 = pass_at_1};
   return config;
 }
