@@ -19,6 +19,7 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                            "env.step_timeout_ms",
                                            "env.start_timeout_ms",
                                            "replay.late",
+                                           "reward_model.threads",
                                            "task.python",
                                            "task.verifier_timeout_ms",
                                            "task.verifier_start_timeout_ms",
