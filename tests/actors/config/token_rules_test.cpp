@@ -150,7 +150,7 @@ TEST_CASE("token_rules: an evaluation has several answers to a prompt only if it
   CHECK(error_with({"evaluation.answers=4"})
             .starts_with("evaluation.answers: 4 would be as many equal answers with evaluation.temperature 0, "));
   CHECK(error_with({"evaluation.temperature=0.0001"}) ==
-        "evaluation.temperature: 0.0001 is out of range, expected 0 or a number from 0.001 to 100");
+        "evaluation.temperature: 1e-04 is out of range, expected 0 or a number from 0.001 to 100");
   for (const char* setting : {"evaluation.answers=4", "evaluation.temperature=0.6"})
     CHECK(error_without({setting}).find(" has no effect with model.kind \"mlp\"") != std::string::npos);
 }
