@@ -1,14 +1,46 @@
 // The part of snapshot_fields() about evaluations, the warm-up and prompts.
 
 #include <array>
+#include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "runtime/stats/snapshot_fields.h"
-#include "runtime/stats/snapshot_values.h"
 
 namespace troupe {
 namespace {
 
-using namespace snapshot_values;
+using Json = nlohmann::ordered_json;
+using S = StatsSnapshot;
+
+// Functions for the table, each of which reads one member.
+template <auto member>
+Json of_eval(const S& s) {
+  return s.evaluation ? Json((*s.evaluation).*member) : Json();
+}
+Json pass_at(const S& s) {
+  Json result = Json::object();
+  if (!s.evaluation) return result;
+  for (const auto& [k, passed] : s.evaluation->pass_at) result[std::to_string(k)] = passed;
+  return result;
+}
+template <auto member>
+Json of_failed(const S& s) {
+  return s.failed_evaluations.error.empty() ? Json() : Json(s.failed_evaluations.*member);
+}
+template <auto member>
+Json of_evaluating(const S& s) {
+  return s.evaluating ? Json((*s.evaluating).*member) : Json();
+}
+template <auto member>
+Json of_warmup(const S& s) {
+  return s.warmup ? Json((*s.warmup).*member) : Json();
+}
+template <auto member>
+Json of_prompts(const S& s) {
+  return s.prompts ? Json((*s.prompts).*member) : Json();
+}
+Json failed_count(const S& s) { return s.failed_evaluations.count; }
 
 constexpr const char* kEval = "Evaluation";
 constexpr const char* kWarmup = "Warm-up";

@@ -4,12 +4,55 @@
 #include <string>
 #include <vector>
 
-#include "runtime/stats/snapshot_values.h"
+#include <nlohmann/json.hpp>
+
+#include "runtime/stats/bottleneck.h"
 
 namespace troupe {
 namespace {
 
-using namespace snapshot_values;
+using Json = nlohmann::ordered_json;
+using S = StatsSnapshot;
+
+// Functions for the table, each of which reads one member.
+template <auto member>
+Json of(const S& s) {
+  return s.*member;
+}
+template <uint64_t Ledger::* member>
+Json of_ledger(const S& s) {
+  return s.ledger.*member;
+}
+template <double BusyShares::* member>
+Json of_busy(const S& s) {
+  return s.busy.*member;
+}
+template <uint64_t VerifierFigures::* member>
+Json of_verifier(const S& s) {
+  return s.verifier ? Json((*s.verifier).*member) : Json();
+}
+template <uint64_t VerifierFigures::* member>
+Json verifier_seconds(const S& s) {
+  return s.verifier ? Json(static_cast<double>((*s.verifier).*member) / 1e6) : Json();
+}
+template <auto member>
+Json of_bottleneck(const S& s) {
+  return find_bottleneck(s).*member;
+}
+Json alarm_levels(const S& s) {
+  Json result = Json::object();
+  for (const auto& [name, alarm] : s.alarms) result[name] = static_cast<int>(alarm.level);
+  return result;
+}
+Json alarm_texts(const S& s) {
+  Json result = Json::object();
+  for (const auto& [name, alarm] : s.alarms) result[name] = alarm.text;
+  return result;
+}
+template <auto member>
+Json memory(const S& s) {
+  return s.*member > 0 ? Json(s.*member) : Json();
+}
 
 constexpr const char* kProgress = "Progress and speed";
 constexpr const char* kBusyHeading = "Shares of time";

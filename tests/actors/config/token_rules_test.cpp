@@ -172,7 +172,7 @@ TEST_CASE("token_rules: a critic goes with the estimators that use values, and i
   const std::vector<std::string> with_critic = {"algorithm.advantage=gae", "model.critic=shared"};
   for (const std::string setting : {"algorithm.bootstrap_cut_answers=true", "algorithm.value_loss=huber",
                                     "algorithm.value_coef=1", "algorithm.value_clip=0.2", "trainer.value_lr=1e-3",
-                                    "trainer.value_only_updates=2", "trainer.value_epochs=3"}) {
+                                    "trainer.value_only_updates=2", "trainer.value_epochs=5"}) {
     const std::string name = setting.substr(0, setting.find('='));
     CHECK(error_with({with_critic[0], with_critic[1], setting}) == "");
     CHECK(error_with({setting}).starts_with(name + ": "));
