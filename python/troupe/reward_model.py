@@ -20,7 +20,7 @@ from pathlib import Path
 PAD_TOKEN, END_TOKEN = "<pad>", "<eos>"
 EXAMPLE_FOLDER = "~/.cache/troupe/rlhf_reward"
 EXAMPLE_ALPHABET = "0123456789>"  # of the task `reverse`
-EXAMPLE_PAIRS = 6000
+EXAMPLE_PAIRS, EXAMPLE_DIGITS = 6000, 5
 HELD_OUT = 10  # one pair of so many is not trained on
 
 
@@ -151,21 +151,21 @@ def read_pairs(path):
 
 def example_pairs(count, seed=1):
     """Pairs of answers to prompts of the task `reverse`. A program stands for the people who choose: it prefers large digits and answers
-    of 8 of them, and errs like people, the more often the closer two answers are."""
+    as long as the prompt, and errs like people, the more often the closer two answers are."""
     draw = random.Random(seed)
 
     def digits(length):
         return "".join(draw.choice("0123456789") for _ in range(length))
 
     def quality(answer):
-        return (sum(map(int, answer)) - 6 * abs(len(answer) - 8)) / 4
+        return (sum(map(int, answer)) - 6 * abs(len(answer) - EXAMPLE_DIGITS)) / 4
 
     pairs = []
     while len(pairs) < count:
-        answers = [digits(8 if draw.random() < 0.8 else draw.randint(4, 8)) for _ in range(2)]
+        answers = [digits(EXAMPLE_DIGITS if draw.random() < 0.8 else draw.randint(2, EXAMPLE_DIGITS)) for _ in range(2)]
         if draw.random() >= 1 / (1 + math.exp(quality(answers[1]) - quality(answers[0]))):
             answers.reverse()
-        pairs.append((digits(8) + ">", *answers))
+        pairs.append((digits(EXAMPLE_DIGITS) + ">", *answers))
     return pairs
 
 
