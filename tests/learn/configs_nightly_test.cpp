@@ -1,8 +1,7 @@
-// The configs that configs_test.cpp does not train.
+// The configs of environments, but for MuJoCo, that configs_test.cpp does not train.
 
 #include "envs/grid_world.h"
 #include "tests/learn/config_runs.h"
-#include "tests/support/run_command.h"
 #include "tests/support/run_program.h"
 #include "tests/support/test.h"
 
@@ -75,58 +74,4 @@ TEST_CASE("configs: synthetic with faults counts them, continues, and accounts f
                                  "workers.restart_backoff_ms=1", "stop.env_steps=1600"});
   check_ledger(summary);
   CHECK(summary.at("env_failures").at("Synthetic") > 0);
-}
-
-TEST_CASE("configs: tokens/reverse learns to reverse digits") {
-  check_learns({.config = "tokens/reverse", .score = "success_rate", .least = 0.8, .seeds = 1});
-}
-
-TEST_CASE("configs: tokens/countdown_python learns from a reward in Python") {
-  check_learns({.config = "tokens/countdown_python", .score = "success_rate", .least = 0.6, .seeds = 1});
-}
-
-TEST_CASE("configs: tokens/reverse_ppo learns to reverse digits with a critic") {
-  check_learns({.config = "tokens/reverse_ppo", .score = "success_rate", .least = 0.8, .seeds = 1});
-}
-
-TEST_CASE("configs: tokens/reverse_rloo learns to reverse digits with RLOO") {
-  check_learns({.config = "tokens/reverse_rloo", .score = "success_rate", .least = 0.8, .seeds = 1});
-}
-
-TEST_CASE("configs: tokens/reverse_reinforce_plus_plus learns to reverse digits with REINFORCE++") {
-  check_learns({.config = "tokens/reverse_reinforce_plus_plus", .score = "success_rate", .least = 0.8, .seeds = 1});
-}
-
-TEST_CASE("configs: tokens/reverse_gspo learns to reverse digits with GSPO") {
-  check_learns({.config = "tokens/reverse_gspo", .score = "success_rate", .least = 0.8, .seeds = 1});
-}
-
-TEST_CASE("configs: tokens/reverse_cispo learns to reverse digits with CISPO") {
-  check_learns({.config = "tokens/reverse_cispo", .score = "success_rate", .least = 0.8, .seeds = 1});
-}
-
-TEST_CASE("configs: tokens/sort learns to sort digits") {
-  check_learns({.config = "tokens/sort", .score = "success_rate", .least = 0.9, .seeds = 1});
-}
-
-namespace {
-
-bool has_mujoco() {
-  if (run_command({built_program("troupe"), "envs", "mujoco:Hopper-v5"}).exit_code == 0) return true;
-  MESSAGE("skipped: tools/fetch_mujoco has not been run");
-  return false;
-}
-
-}  // namespace
-
-TEST_CASE("configs: mujoco/half_cheetah_1m runs") {
-  if (has_mujoco()) check_learns({.config = "mujoco/half_cheetah_1m", .least = 1500, .seeds = 3, .mean_of = 3});
-}
-
-TEST_CASE("configs: mujoco/hopper_1m hops") {
-  if (has_mujoco()) check_learns({.config = "mujoco/hopper_1m", .least = 1500, .seeds = 3, .mean_of = 3});
-}
-
-TEST_CASE("configs: mujoco/walker2d_1m walks") {
-  if (has_mujoco()) check_learns({.config = "mujoco/walker2d_1m", .least = 1500, .seeds = 3, .mean_of = 3});
 }
