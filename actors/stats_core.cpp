@@ -205,6 +205,13 @@ StatsSnapshot StatsCore::take_point(Clock::time_point now) {
   return result;
 }
 
+// Shares of time are over the last 10 s, so that those after the warm-up are of it too.
+void StatsCore::add(const WarmupState& warmup) {
+  const double before = now_.warmup ? now_.warmup->seconds : warmup.seconds;
+  busy_.trainer += static_cast<uint64_t>(1e6 * std::max(warmup.seconds - before, 0.0));
+  now_.warmup = warmup;
+}
+
 StatsSnapshot StatsCore::take_report(Clock::time_point now) {
   StatsSnapshot result = snapshot(now);
   result.learner = view_figures_.take();

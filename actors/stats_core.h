@@ -50,7 +50,7 @@ class StatsCore {
   // point is empty.
   std::string add(const Evaluation& e, Clock::time_point now);
   void add(const EvaluationProgress& progress) { now_.evaluating = progress.now; }
-  void add(const WarmupState& warmup) { now_.warmup = warmup; }
+  void add(const WarmupState& warmup);
   // Snapshots do not show it any more.
   void end_warmup() { now_.warmup.reset(); }
   // The run is over.

@@ -184,7 +184,8 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 }
 
 // The verdict is the first of these that holds:
-//   (empty)                 training has ended or the warm-up goes on: without workers and inference actors
+//   (empty)                 training has ended
+//   warm-up                 it goes on: without workers and inference actors
 //   evaluations             training waits much of the time for open evaluations
 //   checkpoints             training waits much of the time for the disk
 //   environments fail       no samples come because environments fail; says how many failures and rows in quarantine.
@@ -205,7 +206,10 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //     none                  nothing is always busy
 //   sampling, training, none   by the trainer's wait fraction, before the shares are known
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
-  if (s.training_ended || s.warmup) return {};
+  if (s.training_ended) return {};
+  if (s.warmup)
+    return {"warm-up", "step " + format_count(s.warmup->step) + " of at most " + format_count(s.warmup->of), "",
+            kTrainerLimit};
   if (Bottleneck held = open_evaluations(s); !held.what.empty()) return held;
   if (Bottleneck held = open_checkpoints(s); !held.what.empty()) return held;
   if (environments_fail(s)) return {std::string(s.words->failing) + " fail", failures_text(s), "", kWorkersLimit};

@@ -683,6 +683,25 @@ TEST_CASE("stats: the verdict counts what happened in the last minute, and nothi
   CHECK(after_a_minute.since_update == 50);
 }
 
+TEST_CASE("stats: the trainer is busy in a warm-up, also of the 10 s that the shares are of") {
+  RunConfig config = config_of(100);
+  config.model.kind = kDecoderKind;
+  StatsCore stats(config, false, kStart);
+  const auto at = [](int seconds) { return kStart + std::chrono::seconds(seconds); };
+  stats.add(WarmupState{.of = 100, .seconds = 50});  // of an earlier start
+  CHECK(std::isnan(stats.take_view(at(0)).busy.trainer));
+  for (int i = 1; i <= 6; ++i) {
+    stats.add(WarmupState{.step = static_cast<uint64_t>(i), .of = 100, .seconds = 50.0 + i});
+    CHECK(stats.take_view(at(i)).busy.trainer == doctest::Approx(1));
+  }
+  stats.begin_training(at(6));
+  stats.end_warmup();
+  UpdateMessage update = update_with(1, {});
+  update.update_seconds = 1;
+  stats.add(update, at(8));
+  CHECK(stats.take_view(at(8)).busy.trainer == doctest::Approx(7.0 / 8));
+}
+
 TEST_CASE("stats: after the end of training there is no alarm") {
   StatsCore core(config_of(100), false, kStart);
   core.add(Applied{3, {0, 0}});

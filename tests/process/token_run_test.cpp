@@ -214,6 +214,7 @@ TEST_CASE("token run: a signal stops the warm-up, which is saved, and the next s
     CHECK(metrics.at("inference").at("up") == 0);
     run.signal(SIGINT);
     CHECK(run.wait().value_or(-1) == 130);
+    CHECK(has(run.out(), "\nwarm-up: stopped after step "));
     CHECK(checkpoints_of(folder / "run") == std::vector<uint64_t>{0});
     CHECK_FALSE(std::filesystem::exists(folder / "run/endpoints.json"));
   }

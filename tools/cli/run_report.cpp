@@ -270,7 +270,9 @@ void RunReport::show_warmup(const WarmupState& warmup) {
   const auto now = std::chrono::steady_clock::now();
   if (warmup.step == 0 || now < next_warmup_line_) return;
   next_warmup_line_ = now + std::chrono::seconds(10);
-  print_line("warm-up: step " + format_count(warmup.step) + " of at most " + format_count(warmup.of) + right, console_);
+  print_line("warm-up: step " + format_count(warmup.step) + " of at most " + format_count(warmup.of) + ", loss " +
+                 format_number(warmup.loss, 3) + right,
+             console_);
 }
 
 // Snapshots of a deterministic run contain no times. For the console they are computed from the real clock.
@@ -367,6 +369,8 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
   close_with(reason_of(outcome) + " after " + format_counted(last_.env_steps, words.step) + ", " +
              format_counted(outcome.version.number, "update") + ", " +
              format_seconds(start_.totals.elapsed_seconds + wall_seconds - after_training));
+  if (warmup_.step > 0 && !warmup_.complete)
+    close_with("warm-up: stopped after step " + format_count(warmup_.step) + " of at most " + format_count(warmup_.of));
   // The command prints the error that ended the run.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_, words));
   if (last_.verifier && last_.verifier->failed_calls + last_.ledger.verifier_failed > 0)

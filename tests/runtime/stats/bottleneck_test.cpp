@@ -243,11 +243,12 @@ TEST_CASE("bottleneck: no samples, unless an update that is as long as the other
   CHECK(verdict(0, 31, 10).starts_with("no samples: "));
 }
 
-TEST_CASE("bottleneck: there is no verdict in a warm-up, in which neither workers nor inference are connected") {
+TEST_CASE("bottleneck: a warm-up, in which neither workers nor inference are connected, is named") {
   StatsSnapshot s;
   CHECK_FALSE(find_bottleneck(s).what.empty());
   s.warmup = WarmupState{.step = 3, .of = 100};
-  CHECK(find_bottleneck(s).what.empty());
+  CHECK(text_of(find_bottleneck(s)) == "warm-up: step 3 of at most 100");
+  CHECK(find_bottleneck(s).limit == "trainer");
 }
 
 TEST_CASE("bottleneck: training that waits for open evaluations is not taken for the lag cap") {
