@@ -150,7 +150,8 @@ std::optional<std::string> spec_difference(const SpecFields& run, const SpecFiel
 std::vector<std::string> made_of_changes(const SpecFields& before, const SpecFields& now) {
   std::vector<std::string> changes;
   const auto add = [&](const std::string& name, const std::string* was, const std::string* is) {
-    changes.push_back(printable(name) + " was " + shown(was) + " and is now " + shown(is));
+    const char* const meaning = name == kTaskData ? " (the hash of the prompts)" : "";
+    changes.push_back(printable(name) + meaning + " was " + shown(was) + " and is now " + shown(is));
     if (name == kAlphabet && was != nullptr && is != nullptr) changes.back() += first_difference(*was, *is);
   };
   for (const auto& [name, value] : before)

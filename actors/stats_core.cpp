@@ -24,12 +24,17 @@ double seconds(StatsCore::Clock::duration d) { return std::chrono::duration<doub
 
 double ratio(uint64_t sum, uint64_t count) { return static_cast<double>(sum) / static_cast<double>(count); }
 
+// Of the means of returns. Answers to a prompt are alike, so that they need more of them than episodes.
+int64_t window_of(const RunConfig& config) {
+  return is_token_run(config) ? std::max(config.stats.window, config.trainer.super_batch) : config.stats.window;
+}
+
 AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
   const AlgorithmConfig& algorithm = config.algorithm;
   AlarmWatch::Facts facts{.token_run = is_token_run(config)};
   facts.uses_values = settings_of_kind(config).has_values(config) && algorithm.value_coef > 0 &&
                       !find_advantage(algorithm.advantage).run.sequences;
-  facts.window = config.stats.window;
+  facts.window = window_of(config);
   if (action != nullptr && action->kind != ActionKind::continuous && !action->masked) {
     facts.most_entropy = 0;
     for (const int32_t bins : action->bins) facts.most_entropy += action->chunk * std::log(bins);
@@ -55,7 +60,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       start_(start),
       points_(config, start.ledger.produced),
       point_env_steps_(start.env_steps),
-      episodes_(static_cast<size_t>(config.stats.window)),
+      episodes_(static_cast<size_t>(window_of(config))),
       recent_(start, started),
       alarms_(facts_of(config, action)),
       workers_(config, start.totals.env_failures, start.totals.request_retries),

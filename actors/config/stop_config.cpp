@@ -9,7 +9,9 @@ void describe(StopConfig& c, Fields& fields) {
         {.elsewhere = kWords<"total_timesteps", "total_steps">});
   s.add(c.updates, "updates", between(0, kMostCount), "updates after which the run ends; 0 = no limit");
   s.add(c.seconds, "seconds", between(0, 1e9),
-        "seconds of training after which the run ends, counted from 0 at each resume; 0 = no limit");
+        "seconds of training after which the run ends, without the warm-up of a token run, counted from 0 at each "
+        "resume; "
+        "0 = no limit");
   s.add(c.eval_return, "eval_return", between(-1e12, 1e12),
         "the run ends when an evaluation during training reaches this mean return (token runs: share of right "
         "answers); 0 = off");

@@ -110,6 +110,13 @@ std::string busy_text(const std::string& who, double share) {
   return who + " busy " + format_percent(share) + " of the time";
 }
 
+// Nothing when processors are left.
+Bottleneck all_processors(const BusyShares& b) {
+  if (!(b.machine > kSaturated)) return {};
+  return {"processors", busy_text("all processors are", b.machine),
+          "more machines, or fewer workers and threads than processors", kMachineLimit};
+}
+
 // Sampling limits the run: which part of it?
 Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   const BusyShares& b = s.busy;
@@ -131,9 +138,7 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
             2 * r.batches_full > batches ? "more inference actors or a larger batch_size"
                                          : "more inference actors or a smaller model",
             kInferenceLimit};
-  if (b.machine > kSaturated)
-    return {"processors", busy_text("all processors are", b.machine),
-            "more machines, or fewer workers and threads than processors", kMachineLimit};
+  if (Bottleneck full = all_processors(b); !full.what.empty()) return full;
   if (2 * r.batches_timeout > batches)
     return {"batch timeout", "most batches start only after inference.timeout_us",
             "a smaller batch_size or timeout_us, or more workers", kInferenceLimit};
@@ -171,7 +176,11 @@ Bottleneck by_shares(const StatsSnapshot& s) {
               kPrefetcherLimit};
     return {"replay buffer", busy_text("the replay buffer is", replay), "", kReplayLimit};
   }
-  if (b.credit_wait > kMuchWaiting) return waiting_for_credits(s);
+  if (b.credit_wait > kMuchWaiting) {
+    // A part that shares the processors with others is slow without being busy.
+    if (Bottleneck full = all_processors(b); !full.what.empty()) return full;
+    return waiting_for_credits(s);
+  }
   return sampling_by_shares(s);
 }
 

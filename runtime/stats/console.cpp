@@ -271,7 +271,8 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
                                  {0, 2, return_name + return_figure(s.return_mean, s.return_mean),
                                   return_name + format_compact_figure(s.return_mean)}};
   if (std::isfinite(s.success_rate))
-    items.push_back(same(5, 9, std::string(s.words->success) + ' ' + format_percent(s.success_rate)));
+    items.push_back(same(s.words->success_key != nullptr ? 2 : 5, 9,
+                         std::string(s.words->success) + ' ' + format_percent(s.success_rate)));
   if (s.words->tokens) items.push_back(same(3, 10, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
   items.push_back(same(7, 15, "KL " + small_figure(learner_metric(s, "kl"))));
   if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, 4, s.words->failures, failures));

@@ -94,12 +94,13 @@ TEST_CASE("token run: changed prompts are refused at a resume, by eval, play and
       train, {"troupe", "eval", run}, {"troupe", "play", run}, {"troupe", "export", run, "--hf", folder / "hf"}};
   for (const Words& use : uses) {
     write_prompts(folder.path(), kSameLetters);
-    check_refused(use, "task.data was " + Json::parse(kept).at("task.data").get<std::string>() + " and is now ");
+    check_refused(use, "task.data (the hash of the prompts) was " +
+                           Json::parse(kept).at("task.data").get<std::string>() + " and is now ");
     write_prompts(folder.path(), kNewLetter);
     check_refused(use, "the first difference is character 0, \"a\" (U+0061) and \"0\" (U+0030)");
   }
   const std::string config = text_of(run + "/config.json");
-  check_refused(train + set({"name=other"}), "task.data was ");
+  check_refused(train + set({"name=other"}), "task.data (the hash of the prompts) was ");
   CHECK(text_of(run + "/config.json") == config);
   CHECK(text_of(run + "/made_of.json") == kept);
   CHECK_FALSE(std::filesystem::exists(folder / "hf"));

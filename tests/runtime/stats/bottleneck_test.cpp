@@ -98,6 +98,16 @@ TEST_CASE("bottleneck: the part that is busy all the time, as a field too, and w
       {{.workers = 0.4, .credit_wait = 0.5, .inference = 0.2, .replay = 0.1, .prefetcher = 0.1, .trainer = 0.5},
        "lag cap",
        "replay"},
+      // The trainer is slow because it shares the processors with others.
+      {{.workers = 0.4,
+        .credit_wait = 0.5,
+        .inference = 0.2,
+        .replay = 0.1,
+        .prefetcher = 0.1,
+        .trainer = 0.8,
+        .machine = 1},
+       "processors",
+       "machine"},
       {{.workers = 0.4, .credit_wait = 0.5, .inference = 0.2, .replay = 0.1, .prefetcher = 0.1, .trainer = 0.5},
        "credits",  // not because of the cap: no sample is as old as it allows
        "replay",
