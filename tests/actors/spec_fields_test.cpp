@@ -58,8 +58,8 @@ TEST_CASE("made_of: another truth changes the hash of the prompts and nothing el
   const SpecFields before = token_fields(R"({"prompt": "ab", "truth": "ba"})"),
                    now = token_fields(R"({"prompt": "ab", "truth": "ab"})");
   CHECK(made_of_changes(before, now) ==
-        std::vector<std::string>{std::string(kTaskData) + " was " + value_of(before, kTaskData) + " and is now " +
-                                 value_of(now, kTaskData)});
+        std::vector<std::string>{std::string(kTaskData) + " (the hash of the prompts) was " +
+                                 value_of(before, kTaskData) + " and is now " + value_of(now, kTaskData)});
 }
 
 TEST_CASE("made_of: the first character that differs in an alphabet is named") {
