@@ -1,9 +1,11 @@
-// Token runs with a critic, and every estimator of the table.
+// Token runs with a critic, and every estimator and loss of the library.
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "models/learning/answers/answer_learner.h"
 #include "models/lm/hf_export.h"
@@ -274,4 +276,71 @@ TEST_CASE("answer_learner: every estimator of the table trains, or says what it 
     CHECK(std::isfinite(report.metrics.at("policy_loss")));
     CHECK(report.metrics.at("grad_norm") > 0);
   }
+}
+
+namespace {
+
+// Trains with what `change` makes of the settings, and returns the trained weights.
+std::map<std::string, Array> trained(const std::function<void(LearnerConfig&)>& change) {
+  LearnerConfig config = config_of();
+  config.trainer.epochs = 2;  // so that ratios differ from 1
+  change(config);
+  const LmModel model = model_of(CriticKind::shared);
+  const auto learner = make_answer_learner(config, model, kOptions);
+  const UpdateReport report = update(*learner, model, 3);
+  CHECK(report.steps == 2);
+  CHECK(report.skipped == 0);
+  CHECK(std::isfinite(report.metrics.at("policy_loss")));
+  CHECK(report.metrics.at("grad_norm") > 0);
+  return learner->save().model;
+}
+
+}  // namespace
+
+TEST_CASE("answer_learner: every surrogate of the table trains, each in its own way") {
+  std::vector<std::map<std::string, Array>> all;
+  for (const SurrogateEntry& entry : surrogate_table()) {
+    CAPTURE(entry.name);
+    all.push_back(trained([&](LearnerConfig& c) { c.algorithm.surrogate = entry.name; }));
+  }
+  // Some are equal where no ratio leaves the clip range, but not all.
+  size_t different = 0;
+  for (size_t i = 1; i < all.size(); ++i) different += all[i] != all[0] ? 1 : 0;
+  CHECK(different * 2 > all.size());
+}
+
+TEST_CASE("answer_learner: every aggregation, value loss and KL estimate changes what is trained") {
+  const auto plain = trained([](LearnerConfig&) {});
+  for (const char* aggregation : {"seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"}) {
+    CAPTURE(aggregation);
+    CHECK(trained([&](LearnerConfig& c) { c.algorithm.aggregation = aggregation; }) != plain);
+  }
+  CHECK(trained([](LearnerConfig& c) { c.algorithm.value_clip = 1e-4; }) != plain);
+  CHECK(trained([](LearnerConfig& c) {
+          c.algorithm.value_loss = "huber";
+          c.algorithm.huber_delta = 0.01;
+        }) != plain);
+  CHECK(trained([](LearnerConfig& c) { c.algorithm.entropy_coef = 0.1; }) != plain);
+  std::vector<std::map<std::string, Array>> kls = {plain};
+  for (const std::string& kl : names_for("algorithm.kl")) {
+    if (kl.starts_with("full")) continue;  // of the behaviour policy, whose distributions no answer carries
+    CAPTURE(kl);
+    kls.push_back(trained([&](LearnerConfig& c) {
+      c.algorithm.kl = kl;
+      c.algorithm.kl_coef = 0.3;
+    }));
+    CHECK(kls.back() != plain);
+  }
+  for (const std::string& kl : names_for("algorithm.kl"))
+    for (const char* place : {"reward", "loss"}) {
+      if (kl.starts_with("full") && place == std::string("reward")) continue;
+      if (kl.ends_with("+") && place == std::string("reward")) continue;
+      CAPTURE(kl);
+      CHECK(trained([&](LearnerConfig& c) {
+              c.reference.model = "start";
+              c.reference.place = place;
+              c.reference.kl = kl;
+              c.reference.kl_coef = 0.3;
+            }) != plain);
+    }
 }
