@@ -88,10 +88,15 @@ void deliver(EvaluatorSelf self, const Evaluation& result, const caf::strong_act
         "the evaluation after update " + std::to_string(result.version.number) + " failed: " + result.error;
     result.last ? log_info("evaluator", line) : log_warn("evaluator", line);  // the command prints the last one's
   }
-  if (result.failed_episodes > 0 && result.episodes > 0)
+  const bool told = result.of_warmup && self->state.told_of_warmup;
+  if (result.failed_episodes > 0 && result.episodes > 0 && !told) {
+    self->state.told_of_warmup |= result.of_warmup;
     log_warn("evaluator",
-             "the evaluation after update " + std::to_string(result.version.number) + ": " +
+             (result.of_warmup ? "a check of the warm-up (others like it are not reported)"
+                               : "the evaluation after update " + std::to_string(result.version.number)) +
+                 ": " +
                  kind_of(*self->state.context).failed_text(result.failed_episodes, result.ended(), result.last_error));
+  }
   tell(self, result, asker);
 }
 

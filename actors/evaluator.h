@@ -42,6 +42,7 @@ struct EvaluatorState {
   std::chrono::steady_clock::time_point started, last_end;
   bool beats = false;          // a beat is on its way
   bool told_left_out = false;  // that an evaluation is not made, since the last one that was
+  bool told_of_warmup = false;  // that a check of it lacks scores
   bool stopping = false;
 };
 

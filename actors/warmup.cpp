@@ -54,8 +54,15 @@ void Warmup::step(Learner& learner) {
   ++state_.step;
 }
 
+constexpr int kMostUnscored = 3;  // checks in a row
+
 void Warmup::take_check(const Evaluation& check) {
   if (check.not_finite) refuse(check.error);
+  const bool none_scored = !check.error.empty() && check.episodes == 0 && check.failed_episodes > 0;
+  unscored_ = none_scored ? unscored_ + 1 : 0;
+  if (unscored_ == kMostUnscored)
+    throw ConfigError("warmup.pass_at_1: no answer has got a score in " + std::to_string(kMostUnscored) +
+                      " checks in a row: " + check.error);
   if (check.error.empty())
     state_.pass_at_1 = check.success_rate;
   else if (!std::exchange(warned_, true))

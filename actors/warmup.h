@@ -32,7 +32,7 @@ class Warmup {
   void step(Learner& learner);
   void add_seconds(double seconds) { state_.seconds += seconds; }
   // The result of a check that is due. One that failed leaves pass@1 as it was. Throws as step() when it failed because
-  // of the weights.
+  // of the weights, and ConfigError when none of the answers of some checks in a row got a score.
   void take_check(const Evaluation& check);
   // Ends it once it is over: the learner's optimizer begins anew. Throws ConfigError when a weight is not finite.
   void end(Learner& learner);
@@ -50,6 +50,7 @@ class Warmup {
   const WarmupConfig& config_;
   WarmupState state_;
   bool warned_ = false;  // of a check that failed
+  int unscored_ = 0;     // the last checks, of whose answers none got a score
 };
 
 }  // namespace troupe

@@ -397,6 +397,26 @@ TEST_CASE("trainer: the warm-up waits for its checks, and ends when enough promp
   CHECK(heard.batches_asked == 1);
 }
 
+TEST_CASE("warm-up: it ends with an error when no answer gets a score in three checks in a row") {
+  auto run = std::make_shared<RunSpec>();
+  run->config = warming_up(100, 0.5);
+  Warmup warmup(run, {.step = 5});
+  Evaluation failed = check_of(kUnknown);
+  failed.failed_episodes = 64;
+  failed.error = "no answer has a score; the last problem: the verifier ended";
+  warmup.take_check(failed);
+  warmup.take_check(failed);
+  Evaluation lost = check_of(kUnknown);
+  lost.error = "given up";  // which says nothing of scores
+  warmup.take_check(lost);
+  warmup.take_check(failed);
+  warmup.take_check(failed);
+  CHECK_THROWS_WITH_AS(warmup.take_check(failed),
+                       "warmup.pass_at_1: no answer has got a score in 3 checks in a row: no answer has a score; the "
+                       "last problem: the verifier ended",
+                       ConfigError);
+}
+
 TEST_CASE("trainer: later steps of a long warm-up are fewer points of its curves, and its last step is one") {
   Fixture f(warming_up(301, 0));
   const std::vector<uint64_t>& points = f.peer.heard->warmup_points;
