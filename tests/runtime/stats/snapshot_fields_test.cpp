@@ -1,5 +1,6 @@
 #include "runtime/stats/snapshot_fields.h"
 
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -132,6 +133,21 @@ TEST_CASE("snapshot_fields: failed evaluations as JSON and back; without one in 
   CHECK(failed_evaluations_of(only_count.dump()).error.empty());
   for (const char* wrong : {"", "null", "[]", "{}", R"({"count": -1})", R"({"count": "3"})"})
     CHECK_THROWS_AS(failed_evaluations_of(wrong), ConfigError);
+}
+
+TEST_CASE("snapshot_fields: an evaluation as JSON and back, with pass@k in the order of k") {
+  EvaluationResult result{.updates = 3, .episodes = 64, .return_mean = 0.1, .success_rate = 0.25, .env_steps = 7};
+  result.pass_at = {{1, 0.25}, {2, kUnknown}, {16, 1.0 / 3}};
+  const EvaluationResult back = evaluation_result_of(to_json(result));
+  CHECK(to_json(back) == to_json(result));
+  CHECK(back.updates == 3);
+  CHECK(back.return_mean == 0.1);
+  CHECK(std::isnan(back.length_mean));
+  REQUIRE(back.pass_at.size() == 3);
+  CHECK(std::isnan(back.pass_at[1].second));
+  CHECK(back.pass_at[2] == std::pair<uint64_t, double>(16, 1.0 / 3));
+  for (const char* wrong : {"", "null", "[]", R"({"updates": 1})"})
+    CHECK_THROWS_AS(evaluation_result_of(wrong), ConfigError);
 }
 
 TEST_CASE("snapshot_fields: each field has the value of its member") {
