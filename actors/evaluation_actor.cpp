@@ -4,6 +4,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/experience/kinds.h"
 #include "actors/warmup.h"
 #include "models/heads/heads.h"
 #include "runtime/base/rng.h"
@@ -67,7 +68,7 @@ EvaluationSlice after(EvaluationActorState& st, Work work) {
 void begin(EvaluationActorState& st) {
   if (!st.player) {
     st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
-    st.player = make_evaluation_player(st.context, st.scorer);
+    st.player = kind_of(*st.context).make_evaluation(st.context, st.context, st.scorer);
   }
   const RunConfig& config = st.context->config;
   if (st.job.of_warmup)

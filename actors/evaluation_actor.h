@@ -5,7 +5,8 @@
 
 #include <memory>
 
-#include "actors/evaluation_player.h"
+#include "actors/experience/common/evaluation_player.h"
+#include "actors/experience/common/scorer.h"
 #include "actors/messages.h"
 #include "actors/run_context.h"
 

@@ -8,6 +8,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/evaluation_actor.h"
+#include "actors/experience/grid/episode_player.h"
 #include "actors/experience/kinds.h"
 #include "actors/warmup.h"
 #include "runtime/base/log.h"

@@ -19,13 +19,9 @@ namespace troupe {
 struct LmModel;
 
 struct RunContext : RunSpec, RunFactories {
-  // Makes an environment of `rows` rows for an evaluation. Empty in a process that only hosts workers.
-  std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;
   std::shared_ptr<const LmModel> language_model;  // of a token run, in processes that compute with it
   // Signature of the run's model, as its checkpoints have it. Empty in a process that only hosts workers.
   std::shared_ptr<const Signature> signature;
-  // Makes a policy for evaluations, which may use another device. Empty: evaluations use make_policy.
-  std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
   // Makes a backend for the weight plane; its members connect to this process at `address`. Empty if this process
   // cannot transfer weights to other processes.
   std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;

@@ -4,13 +4,13 @@
 
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_counts.h"
+#include "actors/experience/answers/answer_evaluation.h"
 #include "actors/experience/answers/answer_sampler.h"
+#include "actors/experience/answers/answer_scorers.h"
 #include "actors/experience/answers/answer_words.h"
 #include "actors/experience/answers/demonstrations.h"
 #include "actors/experience/answers/generation_server.h"
-#include "actors/experience/answers/python_scorer.h"
-#include "actors/experience/answers/reward_scorer.h"
-#include "actors/experience/answers/task_scorer.h"
+#include "actors/experience/grid/environment_evaluation.h"
 #include "actors/experience/grid/grid_checks.h"
 #include "actors/experience/grid/policy_server.h"
 #include "actors/experience/grid/step_sampler.h"
@@ -31,26 +31,7 @@ std::unique_ptr<Sampler> make_answer_sampler(const RunSpec& run, const RunFactor
   return std::make_unique<AnswerSampler>(run.config, run.tokens, worker, port);
 }
 
-using Scorers = std::vector<std::shared_ptr<Scorer>>;
-
-Scorers make_no_scorers(const RunSpec& /*run*/) { return {}; }
-
-Scorers make_task_scorers(const RunSpec& run) {
-  const TaskConfig& task = run.config.task;
-  if (task.verifier.empty()) return {std::make_shared<TaskScorer>(run.tokens)};
-  Scorers scorers;
-  for (int64_t i = 0; i < task.verifier_processes; ++i)
-    scorers.push_back(std::make_shared<PythonScorer>(verifier_target(task)));
-  return scorers;
-}
-
-Scorers make_answer_scorers(const RunSpec& run) {
-  Scorers scorers = make_task_scorers(run);
-  if (!run.reward_model) return scorers;
-  for (std::shared_ptr<Scorer>& scorer : scorers)
-    scorer = std::make_shared<RewardScorer>(run.config, run.tokens, scorer, run.reward_model);
-  return scorers;
-}
+std::vector<std::shared_ptr<Scorer>> make_no_scorers(const RunSpec& /*run*/) { return {}; }
 
 template <class Kind>
 std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& factories) {
@@ -73,6 +54,7 @@ constexpr ExperienceKind kKinds[] = {
      .make_sampler = make_step_sampler,
      .make_scorers = make_no_scorers,
      .make_server = make_server<PolicyServer>,
+     .make_evaluation = make_environment_evaluation,
      .demonstrations = nullptr,
      .count = count_nothing,
      .without_spread = never},
@@ -86,6 +68,7 @@ constexpr ExperienceKind kKinds[] = {
      .make_sampler = make_answer_sampler,
      .make_scorers = make_answer_scorers,
      .make_server = make_server<GenerationServer>,
+     .make_evaluation = make_answer_evaluation,
      .demonstrations = draw_demonstrations,
      .count = count_answers,
      .without_spread = without_spread},

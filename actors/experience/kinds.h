@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/experience/common/array_checks.h"
+#include "actors/experience/common/evaluation_player.h"
 #include "actors/experience/common/run_spec.h"
 #include "actors/experience/common/sampler.h"
 #include "actors/experience/common/scorer.h"
@@ -36,6 +37,10 @@ struct ExperienceKind {
   std::vector<std::shared_ptr<Scorer>> (*make_scorers)(const RunSpec& run);
   // What an inference actor does. `run` and `factories` must live as long as the server.
   std::unique_ptr<Server> (*make_server)(const RunSpec& run, const RunFactories& factories);
+  // What plays evaluations. `scorer` scores what it plays; null: the player makes its own, if it needs one.
+  std::unique_ptr<EvaluationPlayer> (*make_evaluation)(std::shared_ptr<const RunSpec> run,
+                                                       std::shared_ptr<const RunFactories> factories,
+                                                       std::shared_ptr<Scorer> scorer);
   // `count` demonstrations, drawn by `key`, that the learner imitates in a warm-up; null: there are none.
   std::unique_ptr<StagedBatch> (*demonstrations)(const RunSpec& run, uint64_t key, int64_t count);
   // What replay counts of one unit of the rollout, or, if it is null, of all; 0 where samples have no tokens.

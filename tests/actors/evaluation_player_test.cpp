@@ -1,5 +1,3 @@
-#include "actors/evaluation_player.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/experience/answers/token_run.h"
+#include "actors/experience/kinds.h"
+#include "actors/run_context.h"
 #include "envs/make/make_env.h"
 #include "models/generator.h"
 #include "tests/support/first_action.h"
@@ -85,7 +85,7 @@ WeightSnapshot weights_of(uint64_t number) {
 
 TEST_CASE("evaluation_player: one that cannot begin is complete and has nothing of the one before") {
   for (const RunContextPtr& context : {environment_context(), token_context()}) {
-    const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
+    const std::unique_ptr<EvaluationPlayer> player = kind_of(*context).make_evaluation(context, context, nullptr);
     CHECK(player->complete());
     player->begin(weights_of(0), {.seed = 1, .episodes = 5});
     while (!player->complete()) player->step();
@@ -98,7 +98,7 @@ TEST_CASE("evaluation_player: one that cannot begin is complete and has nothing 
 
 TEST_CASE("evaluation_player: several answers to each prompt are sampled, and each has a line") {
   const RunContextPtr context = token_context();
-  const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
+  const std::unique_ptr<EvaluationPlayer> player = kind_of(*context).make_evaluation(context, context, nullptr);
   const EvaluationPlan plan{.seed = 1, .episodes = 5, .answers = 4, .temperature = 0.7};
   const auto play = [&] {
     std::string lines;
@@ -130,7 +130,7 @@ TEST_CASE("evaluation_player: several answers to each prompt are sampled, and ea
 
 TEST_CASE("evaluation_player: the plan of a run without other settings is one most likely answer to each prompt") {
   const RunContextPtr context = token_context();
-  const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
+  const std::unique_ptr<EvaluationPlayer> player = kind_of(*context).make_evaluation(context, context, nullptr);
   player->begin(weights_of(0), evaluation_plan(context->config));
   std::string lines;
   while (!player->complete()) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/episode_player.h"
+#include "actors/experience/grid/episode_player.h"
 #include "envs/make/make_env.h"
 #include "tests/envs/bridge/python_fixtures.h"
 #include "tests/support/first_action.h"

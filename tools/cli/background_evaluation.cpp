@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <exception>
 
+#include "actors/experience/kinds.h"
 #include "runtime/base/mutex.h"
 #include "tools/cli/launch.h"
 
@@ -46,7 +47,7 @@ BackgroundEvaluation::BackgroundEvaluation(const RunContextPtr& context, const W
     std::exception_ptr error;
     try {
       context->use_threads(static_cast<int>(context->config.inference.threads));
-      const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
+      const std::unique_ptr<EvaluationPlayer> player = kind_of(*context).make_evaluation(context, context, nullptr);
       player->begin(*weights, plan);
       while (state->goes_on() && !player->complete()) {
         player->step();

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "actors/evaluation_player.h"
+#include "actors/experience/common/evaluation_player.h"
 #include "actors/run_context.h"
 
 namespace troupe {

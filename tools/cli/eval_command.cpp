@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/experience/common/request_retry.h"
+#include "actors/experience/grid/episode_player.h"
 #include "actors/experience/kinds.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"

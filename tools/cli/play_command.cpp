@@ -7,7 +7,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "actors/episode_player.h"
+#include "actors/experience/grid/episode_player.h"
 #include "envs/make/make_env.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/output.h"

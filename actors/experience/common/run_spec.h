@@ -28,6 +28,9 @@ struct RunSpec {
 struct RunFactories {
   std::function<std::unique_ptr<Env>(const EnvConfig&)> make_env;
   std::function<std::unique_ptr<Policy>()> make_policy;
+  // For evaluations: an environment of `rows` rows, and a policy, which may use another device; empty: make_policy.
+  std::function<std::unique_ptr<Env>(int64_t rows)> make_evaluation_env;
+  std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
   // Token runs: a generator for an inference actor or an evaluation, which samples at this temperature.
   std::function<std::unique_ptr<Generator>(double temperature)> make_generator;
   // An actor that computes calls this on its thread before it starts, with the number of compute threads it may use.

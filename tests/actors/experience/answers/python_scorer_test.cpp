@@ -4,9 +4,10 @@
 
 #include <array>
 
-#include "actors/evaluation_player.h"
 #include "actors/experience/answers/answer_words.h"
 #include "actors/experience/common/request_retry.h"
+#include "actors/experience/kinds.h"
+#include "actors/run_context.h"
 #include "runtime/base/rng.h"
 #include "tests/support/config_error.h"
 #include "tests/support/test.h"
@@ -52,7 +53,7 @@ RunContextPtr context_with(const std::string& function) {
 }
 
 EpisodeSummary evaluate(const RunContextPtr& context) {
-  const std::unique_ptr<EvaluationPlayer> player = make_evaluation_player(context);
+  const std::unique_ptr<EvaluationPlayer> player = kind_of(*context).make_evaluation(context, context, nullptr);
   player->begin({}, {.seed = kSeed, .episodes = kPrompts});
   while (!player->complete()) player->step();
   return player->summary();

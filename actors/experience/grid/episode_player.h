@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "actors/experience/common/evaluation_player.h"
 #include "actors/experience/grid/recurrent_state.h"
 #include "envs/env.h"
 #include "models/policy.h"
-#include "runtime/stats/snapshot.h"
 
 namespace troupe {
 
@@ -48,26 +48,6 @@ class EnvironmentFailed : public std::runtime_error {
 // rows have to begin together, only those of episodes that are played alone: others may be taken along by their
 // neighbours.
 inline constexpr uint64_t kMaxPlayFailures = 200;
-
-struct EpisodeSummary {
-  uint64_t episodes = 0;  // played to their end
-  uint64_t failed = 0;    // episodes that could not be, because the environment failed; answers without a score
-  uint64_t played = 0;    // how often an episode ended or failed: more than both where episodes were played again
-  // kUnknown until an episode has ended; without those that failed.
-  double return_mean = kUnknown;  // unscaled returns; population standard deviation
-  double return_std = kUnknown;
-  double return_min = kUnknown;
-  double return_max = kUnknown;
-  double length_mean = kUnknown;  // environment steps
-  // Of all, those that failed included: they are no successes; but only of the answers that have a score. Also kUnknown
-  // if the environment does not report success.
-  double success_rate = kUnknown;
-  PassAtK pass_at = {};    // of answers
-  std::string last_error;  // of the environment or the verifier; empty without one
-
-  uint64_t ended() const { return episodes + failed; }
-  uint64_t failures() const { return played - episodes; }  // of the environment
-};
 
 class EpisodePlayer {
  public:

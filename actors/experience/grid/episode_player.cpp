@@ -1,4 +1,4 @@
-#include "actors/episode_player.h"
+#include "actors/experience/grid/episode_player.h"
 
 #include <algorithm>
 #include <cmath>

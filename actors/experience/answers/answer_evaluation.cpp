@@ -1,53 +1,25 @@
-#include "actors/evaluation_player.h"
+#include "actors/experience/answers/answer_evaluation.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "actors/experience/answers/answer_player.h"
+#include "actors/experience/answers/answer_scorers.h"
 #include "actors/experience/answers/pass_at.h"
 #include "actors/experience/common/request_retry.h"
-#include "actors/experience/kinds.h"
-#include "envs/make/make_env.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
-
 namespace {
 
-class EnvironmentEvaluation final : public EvaluationPlayer {
- public:
-  explicit EnvironmentEvaluation(RunContextPtr context) : context_(std::move(context)) {}
-
-  void begin(const WeightSnapshot& weights, const EvaluationPlan& plan) override {
-    player_.reset();
-    episodes_ = static_cast<uint64_t>(plan.episodes);
-    if (!policy_)
-      policy_ = context_->make_evaluation_policy ? context_->make_evaluation_policy() : context_->make_policy();
-    policy_->load(weights);
-    const RunConfig& config = context_->config;
-    player_.emplace(context_->make_evaluation_env(std::min(config.evaluation.rows, plan.episodes)),
-                    derive_key(plan.seed, "evaluation"), plan.episodes, context_->recurrence.state_size,
-                    rows_per_world(config.env, config.evaluation.env_params));
-  }
-  void step() override { player_->step(*policy_); }
-  bool complete() const override { return !player_ || player_->complete(); }
-  uint64_t planned() const override { return episodes_; }
-  EpisodeSummary summary() const override { return player_ ? player_->summary() : EpisodeSummary(); }
-
- private:
-  RunContextPtr context_;
-  std::unique_ptr<Policy> policy_;
-  std::optional<EpisodePlayer> player_;
-  uint64_t episodes_ = 0;
-};
-
-// Answers to held-out prompts: the most likely ones, or several samples each.
 class AnswerEvaluation final : public EvaluationPlayer {
  public:
-  AnswerEvaluation(RunContextPtr context, std::shared_ptr<Scorer> scorer)
-      : context_(std::move(context)), scorer_(std::move(scorer)) {}
+  AnswerEvaluation(std::shared_ptr<const RunSpec> run, std::shared_ptr<const RunFactories> factories,
+                   std::shared_ptr<Scorer> scorer)
+      : run_(std::move(run)), factories_(std::move(factories)), scorer_(std::move(scorer)) {}
 
   void begin(const WeightSnapshot& weights, const EvaluationPlan& plan) override {
     player_.reset();
@@ -58,19 +30,19 @@ class AnswerEvaluation final : public EvaluationPlayer {
     problem_.clear();
     lines_.clear();
     version_ = weights.version;
-    const TokenRun& run = *context_->tokens;
-    const double temperature = plan.temperature > 0 ? plan.temperature : context_->config.generation.temperature;
-    if (!generator_ || temperature_ != temperature) generator_ = context_->make_generator(temperature);
+    const TokenRun& tokens = *run_->tokens;
+    const double temperature = plan.temperature > 0 ? plan.temperature : run_->config.generation.temperature;
+    if (!generator_ || temperature_ != temperature) generator_ = factories_->make_generator(temperature);
     temperature_ = temperature;
-    if (!scorer_) scorer_ = kind_of(*context_).make_scorers(*context_).at(0);
+    if (!scorer_) scorer_ = make_answer_scorers(*run_).at(0);
     generator_->load(weights);
-    player_.emplace(context_->config, run, *generator_, scorer_.get());
-    for (const Prompt& prompt : run.task->held_out(derive_key(plan.seed, "evaluation"), plan.episodes)) {
+    player_.emplace(run_->config, tokens, *generator_, scorer_.get());
+    for (const Prompt& prompt : tokens.task->held_out(derive_key(plan.seed, "evaluation"), plan.episodes)) {
       std::vector<uint64_t> keys;
       for (int64_t a = 0; a < plan.answers; ++a)
         keys.push_back(derive_key(plan.seed, "evaluation answer", planned_ + static_cast<uint64_t>(a)));
       planned_ += keys.size();
-      player_->ask(prompt, run.encode(prompt), std::move(keys), /*greedy=*/plan.temperature == 0);
+      player_->ask(prompt, tokens.encode(prompt), std::move(keys), /*greedy=*/plan.temperature == 0);
     }
   }
   void step() override {
@@ -121,7 +93,8 @@ class AnswerEvaluation final : public EvaluationPlayer {
     pass_at_.add(scored, right);
   }
 
-  RunContextPtr context_;
+  std::shared_ptr<const RunSpec> run_;
+  std::shared_ptr<const RunFactories> factories_;
   std::unique_ptr<Generator> generator_;
   double temperature_ = 0;  // of it
   std::shared_ptr<Scorer> scorer_;
@@ -135,31 +108,12 @@ class AnswerEvaluation final : public EvaluationPlayer {
   std::string lines_;  // about answers, not taken yet
 };
 
-using PlayerPtr = std::unique_ptr<EvaluationPlayer>;
-
-PlayerPtr play_episodes(RunContextPtr context, std::shared_ptr<Scorer> /*scorer*/) {
-  return std::make_unique<EnvironmentEvaluation>(std::move(context));
-}
-
-PlayerPtr answer_prompts(RunContextPtr context, std::shared_ptr<Scorer> scorer) {
-  return std::make_unique<AnswerEvaluation>(std::move(context), std::move(scorer));
-}
-
-// In the order of Experience.
-constexpr PlayerPtr (*kPlayers[])(RunContextPtr, std::shared_ptr<Scorer>) = {play_episodes, answer_prompts};
-
 }  // namespace
 
-EvaluationPlan evaluation_plan(const RunConfig& config) {
-  const EvaluationConfig& evaluation = config.evaluation;
-  return {.seed = config.seed,
-          .episodes = evaluation.episodes,
-          .answers = evaluation.answers,
-          .temperature = evaluation.temperature};
-}
-
-std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context, std::shared_ptr<Scorer> scorer) {
-  return entry_of(kPlayers, experience_of(context->config))(context, std::move(scorer));
+std::unique_ptr<EvaluationPlayer> make_answer_evaluation(std::shared_ptr<const RunSpec> run,
+                                                         std::shared_ptr<const RunFactories> factories,
+                                                         std::shared_ptr<Scorer> scorer) {
+  return std::make_unique<AnswerEvaluation>(std::move(run), std::move(factories), std::move(scorer));
 }
 
 }  // namespace troupe

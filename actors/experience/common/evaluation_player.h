@@ -3,14 +3,14 @@
 // held-out prompts of a task. Owned by the evaluator or a command; one thread.
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
-#include "actors/episode_player.h"
-#include "actors/experience/common/scorer.h"
-#include "actors/run_context.h"
+#include "actors/config/run_config.h"
+#include "runtime/stats/snapshot.h"
 
 namespace troupe {
+
+struct WeightSnapshot;
 
 // What an evaluation plays.
 struct EvaluationPlan {
@@ -23,7 +23,33 @@ struct EvaluationPlan {
   int64_t ends() const { return episodes * answers; }  // that summary() counts, at most
 };
 
-EvaluationPlan evaluation_plan(const RunConfig& config);
+inline EvaluationPlan evaluation_plan(const RunConfig& config) {
+  const EvaluationConfig& evaluation = config.evaluation;
+  return {.seed = config.seed,
+          .episodes = evaluation.episodes,
+          .answers = evaluation.answers,
+          .temperature = evaluation.temperature};
+}
+
+struct EpisodeSummary {
+  uint64_t episodes = 0;  // played to their end
+  uint64_t failed = 0;    // episodes that could not be, because the environment failed; answers without a score
+  uint64_t played = 0;    // how often an episode ended or failed: more than both where episodes were played again
+  // kUnknown until an episode has ended; without those that failed.
+  double return_mean = kUnknown;  // unscaled returns; population standard deviation
+  double return_std = kUnknown;
+  double return_min = kUnknown;
+  double return_max = kUnknown;
+  double length_mean = kUnknown;  // environment steps
+  // Of all, those that failed included: they are no successes; but only of the answers that have a score. Also kUnknown
+  // if the environment does not report success.
+  double success_rate = kUnknown;
+  PassAtK pass_at = {};    // of answers
+  std::string last_error;  // of the environment or the verifier; empty without one
+
+  uint64_t ended() const { return episodes + failed; }
+  uint64_t failures() const { return played - episodes; }  // of the environment
+};
 
 class EvaluationPlayer {
  public:
@@ -42,9 +68,5 @@ class EvaluationPlayer {
   // The lines of answers.jsonl about the answers that have ended since the last call.
   virtual std::string take_answers() { return {}; }
 };
-
-// `scorer` scores answers; without one, the player makes its own.
-std::unique_ptr<EvaluationPlayer> make_evaluation_player(RunContextPtr context,
-                                                         std::shared_ptr<Scorer> scorer = nullptr);
 
 }  // namespace troupe

@@ -1,0 +1,15 @@
+#pragma once
+// What scores the answers of a token run. Any thread.
+
+#include <memory>
+#include <vector>
+
+#include "actors/experience/common/run_spec.h"
+#include "actors/experience/common/scorer.h"
+
+namespace troupe {
+
+// One for each process of the verifier, or one that runs the code of the task; with a reward model, that beside it.
+std::vector<std::shared_ptr<Scorer>> make_answer_scorers(const RunSpec& run);
+
+}  // namespace troupe
