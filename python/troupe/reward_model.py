@@ -370,6 +370,9 @@ def main(arguments=None):
     if not options.example and (bool(options.tokenizer) == bool(options.alphabet) or not options.out):
         parser.error("a file of pairs needs --out, and either --tokenizer or --alphabet")
     try:
+        import torch
+
+        torch.set_num_threads(1)  # more would wait for each other: the matrices are small
         pairs = example_pairs(EXAMPLE_PAIRS, options.seed) if options.example else read_pairs(options.pairs)
         if options.tokenizer:
             tokens = tokens_of(options.tokenizer, options.chat_template)
