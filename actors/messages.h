@@ -80,8 +80,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SnapshotMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SamplingFailed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RestartDue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreRequest)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreReply)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreRequests)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreReplies)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::WarmupMessage)
 
 namespace caf {
@@ -109,12 +109,12 @@ using InferenceActor =
                              caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using WorkerActor =
     caf::typed_actor<caf::reacts_to<InferenceReply>, caf::reacts_to<Part>, caf::reacts_to<Credits>,
-                     caf::reacts_to<ScoreReply>, caf::reacts_to<begin_atom>,
+                     caf::reacts_to<ScoreReplies>, caf::reacts_to<begin_atom>,
                      caf::reacts_to<wake_atom, uint32_t, uint32_t>, caf::reacts_to<beat_atom>,
                      caf::reacts_to<SaveMessage>, caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
-using ScoreReceiver = caf::typed_actor<caf::reacts_to<ScoreReply>>;
+using ScoreReceiver = caf::typed_actor<caf::reacts_to<ScoreReplies>>;
 // Scores answers for one worker.
-using ScorerActor = caf::typed_actor<caf::reacts_to<ScoreRequest>>;
+using ScorerActor = caf::typed_actor<caf::reacts_to<ScoreRequests>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
 using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>,
                                       caf::reacts_to<Evaluation>, caf::reacts_to<CheckpointWritten>,

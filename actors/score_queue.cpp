@@ -6,13 +6,20 @@ ScoreQueue::~ScoreQueue() {
   for (const std::shared_ptr<Scorer>& scorer : scorers_) scorer->abandon();
 }
 
-std::optional<std::pair<ScoreRequest, ScorerActor>> ScoreQueue::next(Time now) {
+std::optional<std::pair<ScoreRequests, ScorerActor>> ScoreQueue::next(Time now) {
   if (waiting_.empty() || idle_.empty()) return std::nullopt;
-  std::pair<ScoreRequest, ScorerActor> result(std::move(waiting_.front().request), idle_.back());
-  waited_ += now - waiting_.front().since;
-  waiting_.pop_front();
+  const size_t most = scorers_.empty() ? 1 : scorers_.front()->answers_per_call();
+  ScoreRequests requests;
+  size_t answers = 0;
+  do {
+    answers += waiting_.front().request.answers.size();
+    waited_ += now - waiting_.front().since;
+    requests.of.push_back(std::move(waiting_.front().request));
+    waiting_.pop_front();
+  } while (!waiting_.empty() && answers + waiting_.front().request.answers.size() <= most);
+  const ScorerActor scorer = idle_.back();
   idle_.pop_back();
-  return result;
+  return std::pair(std::move(requests), scorer);
 }
 
 VerifierFigures ScoreQueue::figures(Time now) const {

@@ -1,6 +1,6 @@
 #pragma once
 // ScoreQueue: the scorers of a worker, and its requests for scores that wait until one of them is free. A scorer gets
-// one at a time, so that little is left to do when the worker ends. Owned by the worker; one thread.
+// one call at a time, so that little is left to do when the worker ends. Owned by the worker; one thread.
 
 #include <chrono>
 #include <deque>
@@ -28,8 +28,9 @@ class ScoreQueue {
   void add(ScoreRequest request, Time now) { waiting_.push_back({std::move(request), now}); }
   // The actor of one of the scorers has nothing to do.
   void add_idle(const ScorerActor& scorer) { idle_.push_back(scorer); }
-  // The oldest request and the actor that is to get it now; nothing while either is missing.
-  std::optional<std::pair<ScoreRequest, ScorerActor>> next(Time now);
+  // The oldest request, with those after it that fit into the same call, and the actor that is to get them now; nothing
+  // while either is missing.
+  std::optional<std::pair<ScoreRequests, ScorerActor>> next(Time now);
   // Computes scores on this thread, in place of the actors.
   ScoreReply score_at_once(const ScoreRequest& request) { return score_reply(*scorers_.at(0), request); }
   // Of the verifiers of all scorers, and how long requests have waited, all together.

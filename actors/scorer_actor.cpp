@@ -13,9 +13,9 @@ ScorerActor::behavior_type scorer_actor(SelfPointer<ScorerActor, ScorerActorStat
   guard(self);
   self->monitor(worker);
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
-  return {[self, scorer](const ScoreRequest& request) {
+  return {[self, scorer](const ScoreRequests& requests) {
     const caf::strong_actor_ptr sender = self->current_sender();
-    if (sender) self->send(caf::actor_cast<ScoreReceiver>(sender), score_reply(*scorer, request));
+    if (sender) self->send(caf::actor_cast<ScoreReceiver>(sender), score_replies(*scorer, requests));
   }};
 }
 

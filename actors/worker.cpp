@@ -259,12 +259,14 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
   if (context.deterministic || self->clock().now() - begun >= kBeat) report_failure(self, worker, name);
 }
 
-void on_scores(WorkerSelf self, uint64_t worker, const std::string& name, const ScoreReply& reply) {
-  log_failed_scores(self, name, reply);
+void on_scores(WorkerSelf self, uint64_t worker, const std::string& name, const ScoreReplies& replies) {
+  for (const ScoreReply& reply : replies.of) log_failed_scores(self, name, reply);
   const auto scorer = std::ranges::find(self->state.scorers, caf::actor_cast<caf::actor_addr>(self->current_sender()),
                                         &ScorerActor::address);
   if (scorer != self->state.scorers.end()) self->state.port->add_idle(*scorer);
-  go_on(self, worker, [&] { self->state.sampler->on_scores(reply); });
+  go_on(self, worker, [&] {
+    for (const ScoreReply& reply : replies.of) self->state.sampler->on_scores(reply);
+  });
 }
 
 void on_part(WorkerSelf self, const RunContext& context, uint64_t worker, const std::string& name, const Part& part) {
@@ -351,7 +353,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   return {
       [self, context, worker, name](const InferenceReply& reply) { on_reply(self, *context, worker, name, reply); },
       [self, context, worker, name](const Part& part) { on_part(self, *context, worker, name, part); },
-      [self, worker, name](const ScoreReply& reply) { on_scores(self, worker, name, reply); },
+      [self, worker, name](const ScoreReplies& replies) { on_scores(self, worker, name, replies); },
       [self](const Credits& credits) { self->state.sampler->add_credits(credits.count); },
       [self, context, worker, name](begin_atom) {
         auto& st = self->state;

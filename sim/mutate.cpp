@@ -138,7 +138,8 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (m == Mutation::reply_relabelled && reply->version.number > run.start_version.number && run.chance(0.3))
         --reply->version.number;
     }
-    if (auto* scores = mutable_content<ScoreReply>(element)) mutate_scores(run, *scores);
+    if (auto* scores = mutable_content<ScoreReplies>(element))
+      for (ScoreReply& reply : scores->of) mutate_scores(run, reply);
     if (auto* credits = mutable_content<Credits>(element)) {
       if (m == Mutation::credit_lost && run.chance(0.3)) --credits->count;
       if (m == Mutation::credit_extra) credits->count += 3;

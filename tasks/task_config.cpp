@@ -30,6 +30,11 @@ void describe(TaskConfig& c, Fields& fields) {
         {.change = Change::at_resume});
   s.add(c.verifier_start_timeout, "verifier_start_timeout_ms", between(1, 86'400'000),
         "longest time for the start of a process of the verifier, with its imports", {.change = Change::at_resume});
+  s.add(
+      c.verifier_batch, "verifier_batch", between(1, 4096),
+      "most answers that one call of the verifier gets, if they are to several prompts; all answers to one prompt are "
+      "scored in one call",
+      {.change = Change::at_resume});
   s.add(c.verifier_processes, "verifier_processes", between(1, 64),
         "processes of the verifier in each worker, which score different prompts at the same time",
         {.change = Change::at_resume});

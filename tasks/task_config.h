@@ -19,6 +19,7 @@ struct TaskConfig {
   std::string python = "python3";                            // the interpreter: a name in PATH, or a path
   std::chrono::milliseconds verifier_timeout{10'000};        // for one call
   std::chrono::milliseconds verifier_start_timeout{60'000};  // for the start of a process
+  int64_t verifier_batch = 32;                               // answers of one call
   int64_t verifier_processes = 1;                            // of each worker
   double weight = 1.0;  // of the score, the verifier's too, beside that of a reward model; 0 = it is only reported
   friend bool operator==(const TaskConfig&, const TaskConfig&) = default;

@@ -20,8 +20,9 @@ class Verifier {
   // Throws IoError if the process has no file descriptor left.
   explicit Verifier(VerifierTarget target);
 
-  // One score per item, in their order. If the call failed twice, each time on another process, all of them have
-  // failed, with last_error() as the problem. Logs what fails, each text once in this process. Throws nothing but
+  // One score per item, in their order. If a call fails, the items of each prompt are scored in calls of their own; if
+  // such a call failed twice, each time on another process, all of its items have failed, with last_error() as the
+  // problem. Logs what fails, each text once in this process. Throws nothing but
   // std::bad_alloc.
   std::vector<Score> score(std::span<const VerifierItem> items);
 

@@ -139,7 +139,8 @@ VerifierTarget verifier_target(const TaskConfig& config) {
           .params = config.verifier == config.name ? config.params : "",
           .python = config.python,
           .timeout = config.verifier_timeout,
-          .starting = config.verifier_start_timeout};
+          .starting = config.verifier_start_timeout,
+          .answers_per_call = config.verifier_batch};
 }
 
 VerifierProcess::VerifierProcess(const VerifierTarget& target, int abandoned)

@@ -25,6 +25,7 @@ struct VerifierTarget {
   std::string python;                          // the interpreter: a path, or a name in PATH
   std::chrono::milliseconds timeout{10'000};   // for one call
   std::chrono::milliseconds starting{60'000};  // for the start of the process, with the imports of the verifier
+  int64_t answers_per_call = 1;                // to different prompts, at most
 };
 
 // The verifier of the config, which has one: that of the task if task.verifier is task.name.

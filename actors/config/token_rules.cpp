@@ -135,6 +135,7 @@ void check_verifier(const RunConfig& config) {
   only_with("task.python", task.python, defaults.python);
   only_with("task.verifier_timeout_ms", task.verifier_timeout, defaults.verifier_timeout);
   only_with("task.verifier_start_timeout_ms", task.verifier_start_timeout, defaults.verifier_start_timeout);
+  only_with("task.verifier_batch", task.verifier_batch, defaults.verifier_batch);
   only_with("task.verifier_processes", task.verifier_processes, defaults.verifier_processes);
   if (task.python.empty()) throw ConfigError("task.python: \"\" is empty, expected the name or path of a program");
   if (used && config.deterministic)

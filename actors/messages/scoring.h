@@ -26,4 +26,13 @@ struct ScoreReply {
   std::chrono::nanoseconds spent{0};
 };
 
+// Requests that a scorer computes together, and its replies to them, in their order.
+struct ScoreRequests {
+  std::vector<ScoreRequest> of;
+};
+
+struct ScoreReplies {
+  std::vector<ScoreReply> of;
+};
+
 }  // namespace troupe

@@ -16,7 +16,10 @@ class CountingScorer final : public Scorer {
   void abandon() override { ++abandoned; }
   VerifierFigures figures() const override { return figures_; }
 
+  size_t answers_per_call() const override { return most; }
+
   int abandoned = 0;
+  size_t most = 1;
 
  private:
   VerifierFigures figures_;
@@ -36,15 +39,33 @@ TEST_CASE("score_queue: the oldest request goes to a scorer that is free, and th
   queue.add_idle({});
   const auto first = queue.next(start + 10s);
   REQUIRE(first.has_value());
-  CHECK(first->first.id == 1);
+  CHECK(first->first.of.at(0).id == 1);
+  CHECK(first->first.of.size() == 1);
   CHECK_FALSE(queue.next(start + 10s).has_value());  // no other scorer is free
   CHECK(waited(11s) == 9 + 9 + 8);
   queue.add_idle({});
   queue.add_idle({});
-  CHECK(queue.next(start + 12s)->first.id == 2);
-  CHECK(queue.next(start + 12s)->first.id == 3);
+  CHECK(queue.next(start + 12s)->first.of.at(0).id == 2);
+  CHECK(queue.next(start + 12s)->first.of.at(0).id == 3);
   CHECK_FALSE(queue.next(start + 12s).has_value());
   CHECK(waited(99s) == 9 + 10 + 9);
+}
+
+TEST_CASE("score_queue: a call gets as many requests as have few enough answers together, in their order") {
+  const auto scorer = std::make_shared<CountingScorer>();
+  scorer->most = 5;
+  ScoreQueue queue({scorer});
+  const std::vector<std::vector<std::string>> answers = {
+      {"a", "b"}, {"c", "d"}, {"e", "f"}, {"1", "2", "3", "4", "5", "6", "7"}, {"g"}};
+  for (size_t i = 0; i < answers.size(); ++i) queue.add({.id = i, .group = 0, .prompt = {}, .answers = answers[i]}, {});
+  std::vector<std::vector<uint64_t>> calls;
+  queue.add_idle({});
+  while (auto next = queue.next({})) {
+    calls.emplace_back();
+    for (const ScoreRequest& each : next->first.of) calls.back().push_back(each.id);
+    queue.add_idle({});
+  }
+  CHECK(calls == std::vector<std::vector<uint64_t>>{{0, 1}, {2}, {3}, {4}});  // one with too many goes alone
 }
 
 TEST_CASE("score_queue: its figures are those of all scorers, which are abandoned at its end") {

@@ -17,7 +17,7 @@ VerifierTarget target_of(const std::string& function, std::chrono::milliseconds 
   return {.function = "tests/tasks/verifiers.py:" + function, .python = "python3", .timeout = timeout};
 }
 
-const std::vector<VerifierItem> kItems = {{"1+1=", "2", "2"}, {"1+2=", "3", "4"}};
+const std::vector<VerifierItem> kItems = {{"1+1=", "2", "2"}, {"1+1=", "2", "4"}};
 
 // An answer to "1+1=" with these columns.
 VerifierItem item(const std::string& answer, const std::string& columns = {}) {
@@ -114,6 +114,22 @@ TEST_CASE("verifier: each way to fail gives no scores and a reason") {
   CHECK(failure_of(target_of("endless")).starts_with("the verifier sent more than 278528 bytes for one reply"));
   CHECK(failure_of(target_of("hangs", std::chrono::milliseconds(200))) ==
         "the verifier has not answered within task.verifier_timeout_ms (200 ms) and was killed");
+}
+
+TEST_CASE("verifier: answers to other prompts do not fail with those that make a call fail") {
+  const auto to = [](const std::string& prompt, const std::string& answer) {
+    return VerifierItem{.prompt = prompt, .truth = "2", .answer = answer};
+  };
+  Verifier verifier(target_of("raises_at_poison"));
+  const std::vector<Score> scores = verifier.score(
+      std::vector{to("a", "2"), to("a", "3"), to("b", "poison"), to("b", "2"), to("c", "2"), to("d", "1")});
+  const Texts texts = texts_of(scores);
+  CHECK(Texts(texts.begin(), texts.begin() + 2) == Texts{"1 right", "0"});
+  CHECK(texts[2].starts_with("failed: ValueError: poison"));
+  CHECK(texts[3] == texts[2]);
+  CHECK(Texts(texts.begin() + 4, texts.end()) == Texts{"1 right", "0"});
+  CHECK(verifier.figures().calls == 6);  // all; a; b to d; b, twice; c and d
+  CHECK(verifier.figures().scored == 4);
 }
 
 TEST_CASE("verifier: a verifier that cannot be loaded, and a missing interpreter, are reported") {

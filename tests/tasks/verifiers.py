@@ -50,6 +50,13 @@ def raises(items):
     raise ValueError("planned")
 
 
+def raises_at_poison(items):
+    """Raises an exception if an answer is "poison"."""
+    if any(item["answer"] == "poison" for item in items):
+        raise ValueError("poison")
+    return exact(items)
+
+
 def exits(items):
     """Ends the process."""
     os._exit(7)

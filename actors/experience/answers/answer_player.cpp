@@ -10,8 +10,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr size_t kScoredTogether = 32;  // by a function in Python
-
 OrderedJson json_of(const Prompt& prompt) {
   if (prompt.messages.empty()) return prompt.text;
   OrderedJson messages = OrderedJson::array();
@@ -48,7 +46,7 @@ AnswerPlayer::AnswerPlayer(const RunConfig& config, const TokenRun& run, Generat
     : run_(run),
       generator_(generator),
       scorer_(scorer),
-      together_(config.task.verifier.empty() ? 1 : kScoredTogether),
+      together_(scorer == nullptr ? 1 : scorer->answers_per_call()),
       scheduler_(generator, run.generation(config)) {}
 
 void AnswerPlayer::ask(Prompt prompt, std::vector<int32_t> ids, std::vector<uint64_t> keys, bool greedy) {

@@ -15,16 +15,19 @@ namespace troupe {
 
 class PythonScorer final : public Scorer {
  public:
-  explicit PythonScorer(VerifierTarget target) : verifier_(std::move(target)) {}
+  explicit PythonScorer(VerifierTarget target)
+      : answers_per_call_(static_cast<size_t>(target.answers_per_call)), verifier_(std::move(target)) {}
 
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
   std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) override;
+  size_t answers_per_call() const override { return answers_per_call_; }
   void abandon() override { verifier_.abandon(); }
   VerifierFigures figures() const override;
 
  private:
   std::vector<Score> score(std::span<const VerifierItem> items);
 
+  const size_t answers_per_call_;
   Verifier verifier_;
   mutable Mutex mutex_;
   VerifierFigures figures_ TROUPE_GUARDED_BY(mutex_);

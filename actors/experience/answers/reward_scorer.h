@@ -35,6 +35,7 @@ class RewardScorer final : public Scorer {
                                   AnswerTokens tokens) override;
   std::vector<Score> score_tokens_each(std::span<const Prompt> prompts, std::span<const std::string> answers,
                                        AnswerTokens tokens) override;
+  size_t answers_per_call() const override { return task_->answers_per_call(); }
   void abandon() override { task_->abandon(); }
   VerifierFigures figures() const override { return task_->figures(); }
 

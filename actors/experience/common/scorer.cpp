@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <stdexcept>
 
 #include "runtime/base/errors.h"
@@ -23,6 +24,30 @@ void check(const ScoreRequest& request, const std::vector<Score>& scores) {
     for (const auto& [name, value] : scores[a].parts)
       if (!std::isfinite(value)) fail("the part " + printable(name) + of);
   }
+}
+
+std::vector<ScoreReply> score_together(Scorer& scorer, const std::vector<ScoreRequest>& requests) {
+  std::vector<Prompt> prompts;
+  std::vector<std::string> answers;
+  std::vector<std::vector<int32_t>> tokens;
+  for (const ScoreRequest& request : requests) {
+    prompts.insert(prompts.end(), request.answers.size(), request.prompt);
+    answers.insert(answers.end(), request.answers.begin(), request.answers.end());
+    tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
+  }
+  std::vector<Score> scores = scorer.score_tokens_each(prompts, answers, tokens);
+  if (scores.size() != answers.size())
+    throw std::runtime_error("the number of scores is " + std::to_string(scores.size()) + ", expected " +
+                             std::to_string(answers.size()));
+  std::vector<ScoreReply> replies;
+  auto next = std::make_move_iterator(scores.begin());
+  for (const ScoreRequest& request : requests) {
+    const auto end = next + static_cast<std::ptrdiff_t>(request.answers.size());
+    replies.push_back({.id = request.id, .group = request.group, .scores = {next, end}, .error = {}});
+    check(request, replies.back().scores);
+    next = end;
+  }
+  return replies;
 }
 
 }  // namespace
@@ -50,6 +75,20 @@ ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request) {
   }
   reply.spent = std::chrono::steady_clock::now() - begun;
   return reply;
+}
+
+ScoreReplies score_replies(Scorer& scorer, const ScoreRequests& requests) {
+  const auto begun = std::chrono::steady_clock::now();
+  ScoreReplies replies;
+  if (requests.of.size() > 1) try {
+      replies.of = score_together(scorer, requests.of);
+      replies.of.front().spent = std::chrono::steady_clock::now() - begun;
+      return replies;
+    } catch (const std::exception&) {
+      // One of them may be at fault.
+    }
+  for (const ScoreRequest& request : requests.of) replies.of.push_back(score_reply(scorer, request));
+  return replies;
 }
 
 }  // namespace troupe

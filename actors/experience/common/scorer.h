@@ -30,6 +30,8 @@ class Scorer {
                                                AnswerTokens /*tokens*/) {
     return score_each(prompts, answers);
   }
+  // The most answers to different prompts that are worth a call; the answers to one prompt are never divided.
+  virtual size_t answers_per_call() const { return 1; }
   // The call under way and all later ones may end at once, without scores. Any thread.
   virtual void abandon() {}
   // Of its verifier, so far. Any thread. All 0 if it has none.
@@ -39,5 +41,7 @@ class Scorer {
 // The reply to a request. It has an error if the scorer throws, or if its scores do not fit: another number of them, or
 // a reward or a part that is not finite.
 ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request);
+// The same of several requests, which the scorer computes in one call, or one after the other if it throws in that.
+ScoreReplies score_replies(Scorer& scorer, const ScoreRequests& requests);
 
 }  // namespace troupe

@@ -52,3 +52,44 @@ TEST_CASE("scorer: an exception, another number of scores and numbers that are n
   CHECK(reply_of(planned).error == "the part format of the answer \"a\" is not finite");
   CHECK(reply_of(planned).scores.empty());
 }
+
+TEST_CASE("scorer: requests that are computed together get the replies that they would get alone") {
+  // Scores an answer by its length.
+  struct Lengths final : Scorer {
+    std::string refused;  // an answer
+    int calls = 0;
+    std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override {
+      return score_each(std::vector<Prompt>(answers.size(), prompt), answers);
+    }
+    std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) override {
+      ++calls;
+      std::vector<Score> scores;
+      for (size_t i = 0; i < answers.size(); ++i) {
+        if (answers[i] == refused) throw std::runtime_error("refused");
+        scores.push_back({.reward = static_cast<double>(answers[i].size() + 10 * prompts[i].text.size())});
+      }
+      return scores;
+    }
+  } lengths;
+  const auto request = [](uint64_t id, const std::string& prompt, std::vector<std::string> answers) {
+    return ScoreRequest{
+        .id = id, .group = static_cast<uint32_t>(id + 5), .prompt = {.text = prompt}, .answers = std::move(answers)};
+  };
+  const ScoreRequests requests{{request(1, "a", {"x", "xx"}), request(2, "aa", {"xxx"}), request(3, "", {"x", ""})}};
+  for (const char* refused : {"none", "xxx"}) {
+    lengths.refused = refused;
+    lengths.calls = 0;
+    const ScoreReplies replies = score_replies(lengths, requests);
+    CHECK(lengths.calls == (lengths.refused == "none" ? 1 : 4));
+    REQUIRE(replies.of.size() == 3);
+    for (size_t i = 0; i < 3; ++i) {
+      const ScoreReply alone = score_reply(lengths, requests.of[i]), &reply = replies.of[i];
+      CHECK(reply.id == requests.of[i].id);
+      CHECK(reply.group == requests.of[i].group);
+      CHECK(reply.error == alone.error);
+      REQUIRE(reply.scores.size() == alone.scores.size());
+      for (size_t a = 0; a < alone.scores.size(); ++a) CHECK(reply.scores[a].reward == alone.scores[a].reward);
+    }
+    CHECK(replies.of[1].error == (lengths.refused == "none" ? "" : "refused"));
+  }
+}
