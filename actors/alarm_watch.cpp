@@ -115,17 +115,26 @@ void AlarmWatch::add(const Update& u) {
                      (std::isfinite(u.progress) ? u.progress < kFirstPart : u.number <= kFirstUpdatesOfMany);
   check("value_useless", facts_.uses_values && explained <= 0 && !early && std > 0.02 * std::abs(mean), u.number,
         says("learner.explained_variance", explained));
+  // Where everything succeeds there is nothing left to learn.
+  const bool solved = u.success_rate > 0.95;
+  check("no_signal", figure(u.metrics, "advantage_std") == 0 && !solved, u.number,
+        "all advantages are 0, so that the policy learns nothing");
   check_returns(u);
 }
 
 void AlarmWatch::check_drops(const StatsSnapshot& s, Clock::time_point now) {
-  const Point newest{now, s.ledger.produced, s.ledger.dropped_stale + s.ledger.dropped_full};
+  const Point newest{now, s.ledger.produced, s.ledger.dropped_stale + s.ledger.dropped_full, s.ledger.verifier_failed};
   samples_.push_back(newest);
   while (samples_.size() > 2 && now - samples_[1].at >= kMinute) samples_.pop_front();
   const uint64_t produced = newest.produced - samples_.front().produced;
-  const uint64_t dropped = newest.dropped - std::min(newest.dropped, samples_.front().dropped);
-  const double share = produced == 0 ? 0 : static_cast<double>(dropped) / static_cast<double>(produced);
-  check("samples_dropped", share > 0.05, s.updates, format_percent(share) + " of the samples were dropped");
+  const auto share_of = [&](uint64_t Point::* count) {
+    const uint64_t grown = newest.*count - std::min(newest.*count, samples_.front().*count);
+    return produced == 0 ? 0 : static_cast<double>(grown) / static_cast<double>(produced);
+  };
+  const double dropped = share_of(&Point::dropped), failed = share_of(&Point::verifier_failed);
+  check("samples_dropped", dropped > 0.05, s.updates, format_percent(dropped) + " of the samples were dropped");
+  check("verifier_fails", failed > 0.05, s.updates,
+        format_percent(failed) + " of the answers got no score because the verifier failed");
 }
 
 // One alarm for all kinds of processes: the text names the one that has grown.

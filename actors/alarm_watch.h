@@ -39,6 +39,7 @@ class AlarmWatch {
     double progress = kUnknown;  // of the run, 0 to 1
     // Returns over the statistics window, and over its newest quarter; unknown before the window is full.
     double return_mean = kUnknown, return_std = kUnknown, newest_return_mean = kUnknown;
+    double success_rate = kUnknown;  // over the window
   };
   void add(const Update& update);
 
@@ -70,7 +71,7 @@ class AlarmWatch {
   };
   struct Point {
     Clock::time_point at;
-    uint64_t produced = 0, dropped = 0;
+    uint64_t produced = 0, dropped = 0, verifier_failed = 0;
   };
 
   void check(std::string_view name, bool holds, uint64_t update, const std::string& measured);

@@ -166,7 +166,8 @@ void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
                .progress = progress(seconds(now - training_started_)),
                .return_mean = returns.return_mean,
                .return_std = returns.return_std,
-               .newest_return_mean = episodes_.full() ? episodes_.newest_return_mean() : kUnknown});
+               .newest_return_mean = episodes_.full() ? episodes_.newest_return_mean() : kUnknown,
+               .success_rate = returns.success_rate});
   keep_for_evaluation(update, now);
 }
 

@@ -54,6 +54,12 @@ constexpr std::array kRules = {
         "the values do not help the advantages: raise trainer.value_lr, or let the critic learn alone first "
         "(trainer.value_only_updates)"},
     AlarmRule{
+        "no_signal", kWarning, 20,
+        "learner.advantage_std is 0, unless more than 95 % of the episodes succeed: no action is better than others",
+        "look at the rewards: they may always be the same",
+        "look at the scores: the answers to a prompt may all get the same one, as when none is right; begin with a "
+        "longer warm-up (warmup.steps), easier prompts, or more generation.answers"},
+    AlarmRule{
         "return_drop", kWarning, 20,
         "the newest quarter of the statistics window returns so much less than the best window that more than half "
         "of what the run has gained is lost; counts once it has gained 2 standard deviations, and more than rare "
@@ -70,6 +76,9 @@ constexpr std::array kRules = {
               "look at its process and its connection"},
     AlarmRule{"samples_dropped", kWarning, 3, "more than 5 % of the samples of the last 60 s were dropped",
               "raise replay.max_policy_lag, or use fewer workers; with replay.mode `reuse`, lower replay.capacity"},
+    AlarmRule{"verifier_fails", kWarning, 3,
+              "the verifier failed on more than 5 % of the answers of the last 60 s, which are not trained on",
+              "look at its errors in the log of the run, and at task.verifier_timeout_ms"},
     AlarmRule{"rows_quarantined", kWarning, 2, "rows of environments are in quarantine because their steps fail",
               "look at last_error"},
     AlarmRule{

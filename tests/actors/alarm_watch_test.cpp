@@ -221,6 +221,22 @@ TEST_CASE("alarm_watch: a run whose advantages need no values has no alarm about
   }
 }
 
+TEST_CASE("alarm_watch: advantages that are all 0 are named, unless everything succeeds") {
+  const auto raised = [](int count, double advantage_std, double success_rate) {
+    Run run;
+    const Metrics metrics = with("advantage_std", advantage_std);
+    for (int i = 0; i < count; ++i)
+      run.watch.add(
+          {.number = static_cast<uint64_t>(i + 1), .metrics = metrics, .progress = 0.3, .success_rate = success_rate});
+    return run.raised("no_signal");
+  };
+  CHECK(raised(20, 0, 0));
+  CHECK(raised(20, 0, kUnknown));
+  CHECK_FALSE(raised(19, 0, 0));
+  CHECK_FALSE(raised(50, 1e-3, 0));
+  CHECK_FALSE(raised(50, 0, 0.97));
+}
+
 TEST_CASE("alarm_watch: values may be behind the policy in the first quarter of a run, or in its first 200 updates") {
   const auto raised = [](int count, double progress) {
     Run run;
@@ -271,6 +287,13 @@ TEST_CASE("alarm_watch: each condition on a report raises its alarm") {
   };
   CHECK(drops(0.06).raised().contains("samples_dropped"));
   CHECK_FALSE(drops(0.04).raised().contains("samples_dropped"));
+  const auto fails = [](double share) {
+    return reports(100, [&](StatsSnapshot& s, int) {
+      s.ledger.verifier_failed = static_cast<uint64_t>(share * static_cast<double>(s.ledger.produced));
+    });
+  };
+  CHECK(fails(0.06).raised().contains("verifier_fails"));
+  CHECK_FALSE(fails(0.04).raised().contains("verifier_fails"));
   const auto slow = [](double rate) {
     return reports(200, [&](StatsSnapshot& s, int i) {
       if (i > 100) s.env_steps_per_second_60s = rate;
@@ -319,13 +342,16 @@ TEST_CASE("alarm_watch: the advice in a token run names only settings that it ha
       {"algorithm.reward_clip", {"algorithm.reward_clip=5"}},
       {"algorithm.target_kl", {"algorithm.target_kl=0.05"}},
       {"checkpoint.keep_best", {"checkpoint.keep_best=2", "evaluation.every_updates=1"}},
+      {"generation.answers", {"generation.answers=2"}},
       {"replay.capacity", {"replay.mode=reuse", "replay.capacity=256"}},
       {"replay.max_policy_lag", {"replay.max_policy_lag=3"}},
       {"replay.mode", {"replay.mode=reuse"}},
+      {"task.verifier_timeout_ms", {"task.verifier=py:module:reward", "task.verifier_timeout_ms=5000"}},
       {"trainer.epochs", {"trainer.epochs=2"}},
       {"trainer.policy_lr", {"trainer.policy_lr=0.002"}},
       {"trainer.value_lr", {"trainer.value_lr=0.002"}},
-      {"trainer.value_only_updates", {"trainer.value_only_updates=2"}}};
+      {"trainer.value_only_updates", {"trainer.value_only_updates=2"}},
+      {"warmup.steps", {"warmup.steps=2"}}};
   const std::regex setting("[a-z]+\\.[a-z_]+");
   size_t named = 0;
   for (const AlarmRule& rule : alarm_rules()) {
