@@ -166,6 +166,8 @@ TEST_CASE("joining: workers and inference processes join again when a killed run
       CHECK(run->workers_at() == workers_at);
     }
     REQUIRE(run->makes_updates(4));
+    // One that has not joined again when the run ends goes on trying.
+    REQUIRE(eventually([&] { return metrics_of(run->folder()).at("workers").at("up") == 2; }));
     CHECK(run->interrupt().value_or(-1) == 130);
     CHECK(balances(run->summary().at("ledger")));
     CHECK(worker->wait().value_or(-1) == 0);
