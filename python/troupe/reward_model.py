@@ -4,17 +4,21 @@ python -m troupe.reward_model PAIRS.jsonl --tokenizer FOLDER --out DIR
 python -m troupe.reward_model --example     makes the model of configs/tokens/rlhf.json in ~/.cache/troupe/rlhf_reward
 
 A line of PAIRS.jsonl is {"prompt": TEXT, "chosen": TEXT, "rejected": TEXT}. The model is a decoder of the family Llama with a linear
-head, trained from random weights so that chosen answers get higher scores than rejected ones (Bradley-Terry). DIR holds a model of
-sequence classification with one label, which transformers loads too, and the files of the tokenizer.
+head, trained from random weights so that chosen answers get higher scores than rejected ones (Bradley-Terry). DIR, a new or an empty
+folder, gets a model of sequence classification with one label, which transformers loads too, and the files of the tokenizer.
 """
 
 import argparse
+import functools
 import json
 import math
+import os
 import random
 import shutil
 import struct
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 PAD_TOKEN, END_TOKEN = "<pad>", "<eos>"
@@ -22,10 +26,40 @@ EXAMPLE_FOLDER = "~/.cache/troupe/rlhf_reward"
 EXAMPLE_ALPHABET = "0123456789>"  # of the task `reverse`
 EXAMPLE_PAIRS, EXAMPLE_DIGITS = 6000, 5
 HELD_OUT = 10  # one pair of so many is not trained on
+SECONDS_PER_LINE = 5  # at most so long without a line about the training
+
+# Settings of the training: default, smallest, largest, meaning.
+SIZES = {
+    "hidden": (64, 2, 8192, "width of the model, a multiple of 2 * HEADS"),
+    "layers": (2, 1, 200, "layers of the model"),
+    "heads": (4, 1, 512, "attention heads of each layer"),
+    "positions": (0, 0, 1 << 20, "longest prompt and answer in tokens; 0 = twice that of the pairs"),
+    "steps": (300, 1, 10_000_000, "updates"),
+    "batch": (64, 1, 100_000, "pairs of each step"),
+    "lr": (2e-3, 1e-9, 1.0, "highest learning rate"),
+    "seed": (1, 0, 2**63 - 1, "of the first weights and the order of the pairs"),
+    "threads": (1, 1, 1024, "CPU threads; more make only large models faster"),
+}
 
 
 class RewardModelError(ValueError):
     """What is wrong with the pairs, the tokenizer or the folder, in one line."""
+
+
+def _shown(value):
+    text = repr(value)
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _read_json(path, source):
+    """The object in a file. Raises RewardModelError that begins with `source`."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RewardModelError(f"{source}: has no {path.name} that can be read: {error}") from None
+    if not isinstance(value, dict):
+        raise RewardModelError(f"{source}: {path.name} is not a JSON object")
+    return value
 
 
 class CharTokens:
@@ -35,7 +69,9 @@ class CharTokens:
 
     def __init__(self, alphabet):
         if not alphabet or len(set(alphabet)) != len(alphabet):
-            raise RewardModelError(f"--alphabet: {alphabet!r}, expected each character once")
+            raise RewardModelError(f"--alphabet: {_shown(alphabet)}, expected each character once")
+        if not _is_text(alphabet):
+            raise RewardModelError(f"--alphabet: {_shown(alphabet)}, expected UTF-8")
         self.alphabet = alphabet
         self.ids = {character: 2 + i for i, character in enumerate(alphabet)}
         self.size = 2 + len(alphabet)
@@ -44,7 +80,8 @@ class CharTokens:
         try:
             return [self.ids[character] for character in text]
         except KeyError as missing:
-            raise RewardModelError(f"{text!r} has the character {missing}, which is not in the alphabet {self.alphabet!r}") from None
+            where = f"which is not in the alphabet {_shown(self.alphabet)}"
+            raise RewardModelError(f"{_shown(text)} has the character {missing}, {where}") from None
 
     prompt = answer = _encode
 
@@ -81,20 +118,23 @@ class FolderTokens:
         except ImportError:
             raise RewardModelError(f"--tokenizer: {folder} needs the Python package tokenizers") from None
         self.folder, self.chat = folder, chat_template == "chatml"
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        try:
+            self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # the package raises no other class
+            raise RewardModelError(f"--tokenizer: {folder}: the package tokenizers cannot read tokenizer.json: {error}") from None
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         config = folder / "tokenizer_config.json"
-        settings = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+        settings = _read_json(config, f"--tokenizer: {folder}") if config.exists() else {}
         self.end = self._id("<|im_end|>" if self.chat else _token_text(settings.get("eos_token")), "eos_token")
         pad = _token_text(settings.get("pad_token"))
         self.pad = self.end if pad is None else self._id(pad, "pad_token")
         self.size = self.tokenizer.get_vocab_size(with_added_tokens=True)
 
     def _id(self, token, name):
-        found = None if token is None else self.tokenizer.token_to_id(token)
+        found = self.tokenizer.token_to_id(token) if isinstance(token, str) else None
         if found is None:
-            raise RewardModelError(f"--tokenizer: {self.folder}: {name} is {token!r}, expected a token of the vocabulary")
+            raise RewardModelError(f"--tokenizer: {self.folder}: {name} is {_shown(token)}, expected a token of the vocabulary")
         return found
 
     def prompt(self, text):
@@ -118,34 +158,65 @@ def _token_text(token):
 def tokens_of(folder, chat_template="none"):
     """The tokenizer in a folder. Raises RewardModelError."""
     folder = Path(folder).expanduser()
-    try:
-        file = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RewardModelError(f"--tokenizer: {folder}: has no tokenizer.json that can be read: {error}") from None
-    if file.get("model", {}).get("type") != "WordLevel":
+    source = f"--tokenizer: {folder}"
+    model = _read_json(folder / "tokenizer.json", source).get("model")
+    if not isinstance(model, dict):
+        raise RewardModelError(f"{source}: tokenizer.json: model is {_shown(model)}, expected an object")
+    if model.get("type") != "WordLevel":
         return FolderTokens(folder, chat_template)
-    vocabulary = file["model"]["vocab"]
-    tokens = sorted(vocabulary, key=vocabulary.get)
+    tokens = _tokens_by_id(model.get("vocab"))
     if tokens[:2] != [PAD_TOKEN, END_TOKEN] or any(len(token) != 1 for token in tokens[2:]):
-        raise RewardModelError(f"--tokenizer: {folder}: is of the type WordLevel and not one that troupe has written")
+        raise RewardModelError(f"{source}: is of the type WordLevel and not one that troupe has written")
     return CharTokens("".join(tokens[2:]))
+
+
+def _tokens_by_id(vocabulary):
+    """The tokens in the order of their ids, which are 0, 1, ...; none if the vocabulary is not like that."""
+    if not isinstance(vocabulary, dict) or any(type(token) is not int for token in vocabulary.values()):
+        return []
+    tokens = sorted(vocabulary, key=vocabulary.get)
+    return tokens if [vocabulary[token] for token in tokens] == list(range(len(tokens))) else []
+
+
+def _is_text(value):
+    """Whether a value is a text that UTF-8 can hold."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _pair_of(line):
+    """(prompt, chosen, rejected) of a line. Raises RewardModelError without its place."""
+    try:
+        pair = json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
+        raise RewardModelError(f"is not JSON in UTF-8: {error}") from None
+    if not isinstance(pair, dict):
+        raise RewardModelError("expected a JSON object with prompt, chosen and rejected")
+    for key in ("prompt", "chosen", "rejected"):
+        if key not in pair:
+            raise RewardModelError(f"{key} is missing, expected prompt, chosen and rejected")
+        if not _is_text(pair[key]):
+            raise RewardModelError(f"{key}: {_shown(pair[key])}, expected a text")
+    if not pair["prompt"]:
+        raise RewardModelError("prompt is empty")
+    if pair["chosen"] == pair["rejected"]:
+        raise RewardModelError(f"chosen and rejected are equal, {_shown(pair['chosen'])}")
+    return pair["prompt"], pair["chosen"], pair["rejected"]
 
 
 def read_pairs(path):
     """The lines of a file of pairs, as (prompt, chosen, rejected). Raises RewardModelError."""
     pairs = []
-    with open(path, encoding="utf-8") as lines:
+    with open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                pair = json.loads(line)
-                texts = tuple(pair[key] for key in ("prompt", "chosen", "rejected"))
-            except (ValueError, KeyError, TypeError) as error:
-                raise RewardModelError(f"{path}:{number}: {error!r}, expected prompt, chosen and rejected in a JSON object") from None
-            if not all(isinstance(text, str) for text in texts):
-                raise RewardModelError(f"{path}:{number}: prompt, chosen and rejected must be texts")
-            pairs.append(texts)
+                pairs.append(_pair_of(line))
+            except RewardModelError as error:
+                raise RewardModelError(f"{path}:{number}: {error}") from None
     return pairs
 
 
@@ -282,29 +353,75 @@ def _write_safetensors(path, tensors):
             file.write(struct.pack(f"<{len(numbers)}f", *numbers))
 
 
-def train_reward_model(pairs, tokens, out, *, hidden=64, layers=2, heads=4, positions=0, steps=300, batch=64, lr=2e-3, seed=1, tell=print):
-    """Trains a reward model on pairs (prompt, chosen, rejected), writes it into the folder `out`, and returns the share of held-out
-    pairs, one of ten, whose chosen answer gets the higher score. Raises RewardModelError."""
-    import torch
-
-    if len(pairs) < 2 * HELD_OUT:
-        raise RewardModelError(f"there are {len(pairs)} pairs, expected at least {2 * HELD_OUT}")
+def _check_sizes(sizes):
+    for name, value in sizes.items():
+        _, least, most, _ = SIZES[name]
+        if not least <= value <= most:
+            shown, first, last = (f"{x:g}" if isinstance(x, float) else x for x in (value, least, most))
+            raise RewardModelError(f"--{name}: {shown}, expected a number in [{first}, {last}]")
+    hidden, heads = sizes["hidden"], sizes["heads"]
     if hidden % (2 * heads) != 0:
         raise RewardModelError(f"--hidden: {hidden}, expected a multiple of 2 * --heads, {2 * heads}")
+
+
+def _folder_beside(out):
+    """(folder to write, empty folder of another name beside it). Raises RewardModelError if `out` holds anything."""
+    folder = Path(out).expanduser().resolve()
+    if folder.exists() and not folder.is_dir():
+        raise RewardModelError(f"--out: {out}: is not a folder, expected a new or an empty one")
+    if folder.exists() and any(folder.iterdir()):
+        raise RewardModelError(f"--out: {out}: is not empty, expected a new or an empty folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    parts = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    mask = os.umask(0)
+    os.umask(mask)
+    parts.chmod(0o777 & ~mask)
+    return folder, parts
+
+
+def train_reward_model(pairs, tokens, out, *, tell=None, **sizes):
+    """Trains a reward model on pairs (prompt, chosen, rejected), writes it into the folder `out`, a new or an empty one, and returns
+    the share of held-out pairs, one of ten, whose chosen answer gets the higher score. `sizes` are of SIZES. Raises RewardModelError."""
+    import torch
+
+    sizes = {name: default for name, (default, *_) in SIZES.items()} | sizes
+    _check_sizes(sizes)
+    if len(pairs) < 2 * HELD_OUT:
+        raise RewardModelError(f"there are {len(pairs)} pairs, expected at least {2 * HELD_OUT}")
     texts = [tuple(tokens.prompt(p) + tokens.answer(a) + [tokens.end] for a in (chosen, rejected)) for p, chosen, rejected in pairs]
     longest = max(len(text) for pair in texts for text in pair)
-    random.Random(seed).shuffle(texts)
-    held_out, trained = texts[: len(texts) // HELD_OUT], texts[len(texts) // HELD_OUT :]
-    config = {
+    if 0 < sizes["positions"] < longest:
+        raise RewardModelError(f"--positions: {sizes['positions']}, but the longest prompt and answer have {longest} tokens")
+    random.Random(sizes["seed"]).shuffle(texts)
+    config = _config(sizes, tokens, sizes["positions"] or 2 * longest)
+    folder, parts = _folder_beside(out)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(sizes["threads"])
+        model, accuracy = _train(texts, config, sizes, tell or functools.partial(print, flush=True))
+        tokens.write(parts)
+        _write_safetensors(parts / "model.safetensors", model.state_dict())
+        (parts / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        parts.replace(folder)  # fails if something was put there
+        return accuracy
+    except BaseException:
+        shutil.rmtree(parts, ignore_errors=True)
+        raise
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _config(sizes, tokens, positions):
+    return {
         "architectures": ["LlamaForSequenceClassification"],
         "model_type": "llama",
         "vocab_size": tokens.size,
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": heads,
-        "intermediate_size": 3 * hidden,
-        "max_position_embeddings": max(positions, 2 * longest),
+        "hidden_size": sizes["hidden"],
+        "num_hidden_layers": sizes["layers"],
+        "num_attention_heads": sizes["heads"],
+        "num_key_value_heads": sizes["heads"],
+        "intermediate_size": 3 * sizes["hidden"],
+        "max_position_embeddings": positions,
         "rms_norm_eps": 1e-6,
         "rope_theta": 10000.0,
         "hidden_act": "silu",
@@ -317,33 +434,43 @@ def train_reward_model(pairs, tokens, out, *, hidden=64, layers=2, heads=4, posi
         "eos_token_id": tokens.end,
         "torch_dtype": "float32",
     }
-    torch.manual_seed(seed)
+
+
+def _train(texts, config, sizes, tell):
+    """(the model, its accuracy on held-out pairs)"""
+    import torch
+
+    held_out, trained = texts[: len(texts) // HELD_OUT], texts[len(texts) // HELD_OUT :]
+    steps, lr = sizes["steps"], sizes["lr"]
+    torch.manual_seed(sizes["seed"])
     model = _make_decoder(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.01)
 
     def margins(chunk):
-        scores = model(*_padded([chosen for chosen, _ in chunk] + [rejected for _, rejected in chunk], tokens.pad))
+        scores = model(*_padded([chosen for chosen, _ in chunk] + [rejected for _, rejected in chunk], config["pad_token_id"]))
         return scores[: len(chunk)] - scores[len(chunk) :]
 
-    draw = random.Random(seed)
+    tell(f"{len(trained)} pairs are trained on, {len(held_out)} are held out")
+    draw = random.Random(sizes["seed"])
+    told = time.monotonic()
     for step in range(1, steps + 1):
         for group in optimizer.param_groups:
             group["lr"] = lr * min(1, step / 20, (steps - step + 1) / (steps / 2))
-        loss = -torch.nn.functional.logsigmoid(margins(draw.sample(trained, min(batch, len(trained))))).mean()
+        loss = -torch.nn.functional.logsigmoid(margins(draw.sample(trained, min(sizes["batch"], len(trained))))).mean()
+        if not math.isfinite(loss.item()):
+            raise RewardModelError(f"the loss is {loss.item()} in step {step}; use a smaller --lr than {lr}")
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if step % 100 == 0 or step == steps:
+        if step in (1, steps) or time.monotonic() - told >= SECONDS_PER_LINE:
+            told = time.monotonic()
             tell(f"step {step} of {steps}: loss {loss.item():.3f}")
+    if not all(parameter.isfinite().all() for parameter in model.parameters()):
+        raise RewardModelError(f"the weights are not finite after step {steps}; use a smaller --lr than {lr}")
     with torch.no_grad():
         right = sum((margins(held_out[i : i + 256]) > 0).sum().item() for i in range(0, len(held_out), 256))
-    folder = Path(out).expanduser()
-    folder.mkdir(parents=True, exist_ok=True)
-    tokens.write(folder)
-    _write_safetensors(folder / "model.safetensors", model.state_dict())
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    return right / len(held_out)
+    return model, right / len(held_out)
 
 
 def main(arguments=None):
@@ -356,35 +483,30 @@ def main(arguments=None):
     parser.add_argument("--alphabet", metavar="TEXT", help="instead: the characters of a tokenizer of the kind char, in their order")
     parser.add_argument("--chat-template", choices=("none", "chatml"), default="none", help="as tokenizer.chat_template of the run")
     parser.add_argument("--out", metavar="DIR", help=f"folder of the model; default with --example: {EXAMPLE_FOLDER}")
-    parser.add_argument("--hidden", type=int, default=64)
-    parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--positions", type=int, default=0, help="longest text in tokens; default: twice that of the pairs")
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--batch", type=int, default=64, help="pairs per step")
-    parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--seed", type=int, default=1)
+    for name, (default, least, most, meaning) in SIZES.items():
+        shown = f"{meaning}; in [{least}, {most}], default: {default}"
+        parser.add_argument(f"--{name}", type=type(default), default=default, metavar="N", help=shown)
     options = parser.parse_args(arguments)
     if options.example == bool(options.pairs):
         parser.error("give either a file of pairs or --example")
-    if not options.example and (bool(options.tokenizer) == bool(options.alphabet) or not options.out):
+    if options.example and (options.tokenizer or options.alphabet):
+        parser.error("--example has its own alphabet; leave --tokenizer and --alphabet out")
+    if not options.example and ((options.tokenizer is None) == (options.alphabet is None) or not options.out):
         parser.error("a file of pairs needs --out, and either --tokenizer or --alphabet")
     try:
-        import torch
-
-        torch.set_num_threads(1)  # more would wait for each other: the matrices are small
-        pairs = example_pairs(EXAMPLE_PAIRS, options.seed) if options.example else read_pairs(options.pairs)
         if options.tokenizer:
             tokens = tokens_of(options.tokenizer, options.chat_template)
         else:
-            tokens = CharTokens(options.alphabet or EXAMPLE_ALPHABET)
+            tokens = CharTokens(EXAMPLE_ALPHABET if options.example else options.alphabet)
+        pairs = example_pairs(EXAMPLE_PAIRS, options.seed) if options.example else read_pairs(options.pairs)
         out = options.out or EXAMPLE_FOLDER
-        sizes = {name: getattr(options, name) for name in ("hidden", "layers", "heads", "positions", "steps", "batch", "lr", "seed")}
-        accuracy = train_reward_model(pairs, tokens, out, **sizes)
+        accuracy = train_reward_model(pairs, tokens, out, **{name: getattr(options, name) for name in SIZES})
     except (RewardModelError, OSError) as error:
-        sys.exit(f"troupe.reward_model: {error}")
+        sys.exit("troupe.reward_model: " + " ".join(str(error).split()))
     except ImportError as missing:
         sys.exit(f"troupe.reward_model: the Python package {missing.name} is missing; it needs PyTorch")
+    except KeyboardInterrupt:
+        sys.exit("troupe.reward_model: interrupted; nothing was written")
     print(f"{out}: the chosen answer has the higher score in {accuracy:.1%} of the held-out pairs")
 
 

@@ -48,7 +48,6 @@ def pairs_of(count, seed):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The folder of a reward model, and its accuracy on held-out pairs."""
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("reward_model")
     tokens = reward_model.CharTokens(reward_model.EXAMPLE_ALPHABET)
     lines = []
@@ -93,23 +92,120 @@ def test_the_command_reads_pairs_and_writes_a_folder(tmp_path, capsys):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
 
+PAIR = '{"prompt": "1>", "chosen": "1", "rejected": "2"}'
+DIGITS = "0123456789>"
+
+
+def refusal(arguments):
+    """What the command says about arguments that it refuses."""
+    with pytest.raises(SystemExit) as refused:
+        reward_model.main([str(argument) for argument in arguments])
+    text = str(refused.value)
+    assert text.startswith("troupe.reward_model: ") and "\n" not in text
+    return text.removeprefix("troupe.reward_model: ")
+
+
 @pytest.mark.parametrize(
     ("line", "alphabet", "what"),
     [
-        ('{"prompt": "1>", "chosen": "1"}', "0123456789>", "pairs.jsonl:1: KeyError('rejected'), expected prompt, chosen and rejected"),
-        ('{"prompt": "1>", "chosen": "1", "rejected": 2}', "0123456789>", "pairs.jsonl:1: prompt, chosen and rejected must be texts"),
-        ('{"prompt": "1>", "chosen": "1", "rejected": "2"}', "0123456789>", "there are 1 pairs, expected at least 20"),
-        ('{"prompt": "1>", "chosen": "1", "rejected": "2"}' + 20 * '\n{"prompt": "a", "chosen": "1", "rejected": "2"}', "12>", "'a'"),
+        ('{"prompt": "1>", "chosen": "1"}', DIGITS, "pairs.jsonl:1: rejected is missing, expected prompt, chosen and rejected"),
+        ('{"prompt": "1>", "chosen": "1", "rejected": 2}', DIGITS, "pairs.jsonl:1: rejected: 2, expected a text"),
+        ('{"prompt": "1>", "chosen": "1", "rejected": "\\ud800"}', DIGITS, "pairs.jsonl:1: rejected: '\\ud800', expected a text"),
+        ('{"prompt": "1>", "chosen": "1", "rejected": "1"}', DIGITS, "pairs.jsonl:1: chosen and rejected are equal, '1'"),
+        ('{"prompt": "", "chosen": "1", "rejected": "2"}', DIGITS, "pairs.jsonl:1: prompt is empty"),
+        (PAIR + "\n[1]", DIGITS, "pairs.jsonl:2: expected a JSON object with prompt, chosen and rejected"),
+        (PAIR + "\n" + 100_000 * "[", DIGITS, "pairs.jsonl:2: is not JSON in UTF-8: "),
+        (PAIR.encode() + b"\n\xff", DIGITS, "pairs.jsonl:2: is not JSON in UTF-8: "),
+        (PAIR, DIGITS, "there are 1 pairs, expected at least 20"),
+        (PAIR + 20 * '\n{"prompt": "a", "chosen": "1", "rejected": "2"}', "12>", "'a' has the character 'a'"),
         ("", "11", "--alphabet: '11', expected each character once"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_line(tmp_path, line, alphabet, what):
+def test_pairs_that_cannot_be_used_are_refused_in_one_line(tmp_path, line, alphabet, what):
     file = tmp_path / "pairs.jsonl"
-    file.write_text(line)
-    with pytest.raises(SystemExit) as refused:
-        reward_model.main([str(file), "--alphabet", alphabet, "--out", str(tmp_path / "out")])
-    assert what in str(refused.value) and "\n" not in str(refused.value)
+    file.write_bytes(line if isinstance(line, bytes) else line.encode())
+    assert what in refusal([file, "--alphabet", alphabet, "--out", tmp_path / "out"])
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["heads 0", "heads -4", "hidden 0", "hidden -64", "hidden 20", "layers 0", "steps -5", "batch 0", "positions -5", "positions 1"]
+    + ["lr nan", "lr -1", "lr 1e+30", "seed -1", "seed 99999999999999999999999", "threads 0"],
+)
+def test_a_size_that_cannot_be_used_is_refused_in_one_line(tmp_path, setting):
+    name, value = setting.split()
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(20 * (PAIR + "\n"))
+    text = refusal([file, "--alphabet", DIGITS, "--out", tmp_path / "out", f"--{name}={value}"])
+    assert text.startswith(f"--{name}: {value}, ")
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "what"),
+    [
+        ("[]", "tokenizer.json is not a JSON object"),
+        ("{", "has no tokenizer.json that can be read: "),
+        (100_000 * "[", "has no tokenizer.json that can be read: "),
+        ('{"model": null}', "tokenizer.json: model is None, expected an object"),
+        ('{"model": {"type": "WordLevel"}}', "is of the type WordLevel and not one that troupe has written"),
+        ('{"model": {"type": "WordLevel", "vocab": []}}', "is of the type WordLevel and not one that troupe has written"),
+        ('{"model": {"type": "WordLevel", "vocab": {"<pad>": 0, "<eos>": "1"}}}', "is of the type WordLevel and not one that troupe"),
+        ('{"model": {"type": "WordLevel", "vocab": {"<pad>": 0, "<eos>": 1, "0": 7}}}', "is of the type WordLevel and not one that"),
+    ],
+)
+def test_a_tokenizer_that_cannot_be_used_is_refused_in_one_line(tmp_path, tokenizer, what):
+    (tmp_path / "tokenizer.json").write_text(tokenizer)
+    (tmp_path / "pairs.jsonl").write_text(20 * (PAIR + "\n"))
+    text = refusal([tmp_path / "pairs.jsonl", "--tokenizer", tmp_path, "--out", tmp_path / "out"])
+    assert text.startswith(f"--tokenizer: {tmp_path}: {what}")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_tokenizer_that_the_package_tokenizers_refuses_is_refused_in_one_line(tmp_path):
+    pytest.importorskip("tokenizers", reason="needs tokenizers")
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": 1}}')
+    (tmp_path / "pairs.jsonl").write_text(20 * (PAIR + "\n"))
+    text = refusal([tmp_path / "pairs.jsonl", "--tokenizer", tmp_path, "--out", tmp_path / "out"])
+    assert text.startswith(f"--tokenizer: {tmp_path}: the package tokenizers cannot read tokenizer.json: ")
+
+
+def test_a_folder_that_holds_files_is_refused_before_the_training_and_keeps_them(tmp_path):
+    (tmp_path / "pairs.jsonl").write_text(20 * (PAIR + "\n"))
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "config.json").write_text("of a policy")
+    (tmp_path / "file").write_text("text")
+    begin = [tmp_path / "pairs.jsonl", "--alphabet", DIGITS, "--steps", 10_000_000, "--out"]
+    text = refusal([*begin, tmp_path / "policy"])
+    assert text == f"--out: {tmp_path / 'policy'}: is not empty, expected a new or an empty folder"
+    assert [path.name for path in (tmp_path / "policy").iterdir()] == ["config.json"]
+    assert (tmp_path / "policy" / "config.json").read_text() == "of a policy"
+    assert refusal([*begin, tmp_path / "file"]) == f"--out: {tmp_path / 'file'}: is not a folder, expected a new or an empty one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "pairs.jsonl", "policy"]
+
+
+def test_training_that_diverges_writes_nothing(tmp_path, monkeypatch):
+    tokens = reward_model.CharTokens(DIGITS)
+    made = reward_model._make_decoder
+
+    def broken(config):
+        model = made(config)
+        torch.nn.init.constant_(model.score.weight, float("nan"))
+        return model
+
+    monkeypatch.setattr(reward_model, "_make_decoder", broken)
+    with pytest.raises(reward_model.RewardModelError, match="^the loss is nan in step 1; use a smaller --lr than 0.002$"):
+        reward_model.train_reward_model(pairs_of(40, seed=1), tokens, tmp_path / "out", hidden=16, tell=lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_training_tells_what_it_does_from_its_begin(tmp_path):
+    lines = []
+    tokens = reward_model.CharTokens(DIGITS)
+    reward_model.train_reward_model(pairs_of(40, seed=1), tokens, tmp_path / "out", hidden=16, layers=1, steps=2, tell=lines.append)
+    assert lines[0] == "36 pairs are trained on, 4 are held out"
+    assert lines[1].startswith("step 1 of 2: loss ") and lines[2].startswith("step 2 of 2: loss ")
 
 
 @pytest.fixture
