@@ -107,6 +107,7 @@ const std::string* value_of(const SpecFields& fields, const std::string& name) {
   return it == fields.end() ? nullptr : &it->second;
 }
 
+// Not every process reads these.
 bool may_lack(const std::string& name) { return name == kModelBase || name == kRewardModel; }
 
 std::string shown(const std::string* value) { return value == nullptr ? "missing" : printable(*value, kValueBytes); }
@@ -158,7 +159,7 @@ std::vector<std::string> made_of_changes(const SpecFields& before, const SpecFie
     if (const std::string* other = value_of(now, name); other == nullptr ? !may_lack(name) : *other != value)
       add(name, &value, other);
   for (const auto& [name, value] : now)
-    if (!may_lack(name) && value_of(before, name) == nullptr) add(name, nullptr, &value);
+    if (value_of(before, name) == nullptr) add(name, nullptr, &value);
   return changes;
 }
 

@@ -29,7 +29,7 @@ SpecFields spec_fields(const RunContext& context);
 std::optional<std::string> spec_difference(const SpecFields& run, const SpecFields& worker);
 
 // "NAME was VALUE and is now VALUE" for each field that differs. A process that does not read the base or
-// the reward model has no field of it, which is no difference.
+// the reward model has no field of it in `now`, which is no difference.
 std::vector<std::string> made_of_changes(const SpecFields& before, const SpecFields& now);
 
 }  // namespace troupe

@@ -70,6 +70,8 @@ void require_one_score(const std::string& text, LmFamily family, const std::stri
         source + ": architectures: " + (architectures.is_null() ? "is missing" : printable(architectures.dump(), 200)) +
         ", expected " + wanted.dump() + ", a model that gives a text a score");
   const Json names = config.value("id2label", Json()), number = config.value("num_labels", Json());
+  if (!names.is_null() && !names.is_object())
+    throw ConfigError(source + ": id2label: " + printable(names.dump(), 200) + ", expected an object with one label");
   const Json labels = names.is_object() ? Json(names.size()) : number.is_null() ? Json(2) : number;
   if (labels != 1)
     throw ConfigError(

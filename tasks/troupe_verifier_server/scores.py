@@ -26,6 +26,8 @@ def number(value, what):
         raise Refused(f"{what} is {ascii(value[:60])}, expected a number")
     try:
         result = float(value)
+    except OverflowError:
+        raise Refused(f"{what} is too large, expected at most {MOST_REWARD:g} in magnitude") from None
     except Exception:
         raise Refused(f"{what} is of type {type(value).__name__}, expected a number") from None
     if not math.isfinite(result):

@@ -76,12 +76,14 @@ TEST_CASE("made_of: the first character that differs in an alphabet is named") {
         "its end");
 }
 
-TEST_CASE("made_of: a process that does not read the base compares the rest") {
+TEST_CASE("made_of: a process that does not read the base or the reward model compares the rest") {
   const SpecFields without = {{"task", "reverse"}};
-  const auto with = [](const std::string& hash) { return SpecFields{{"task", "reverse"}, {kModelBase, hash}}; };
-  CHECK(made_of_changes(with("a"), without).empty());
-  CHECK(made_of_changes(without, with("a")).empty());
-  CHECK(made_of_changes(with("a"), with("b")) == std::vector<std::string>{"model.base was a and is now b"});
+  for (const std::string name : {kModelBase, kRewardModel}) {
+    const auto with = [&](const std::string& hash) { return SpecFields{{"task", "reverse"}, {name, hash}}; };
+    CHECK(made_of_changes(with("a"), without).empty());
+    CHECK(made_of_changes(without, with("a")) == std::vector<std::string>{name + " was missing and is now a"});
+    CHECK(made_of_changes(with("a"), with("b")) == std::vector<std::string>{name + " was a and is now b"});
+  }
   CHECK(made_of_changes(without, {}) == std::vector<std::string>{"task was reverse and is now missing"});
   CHECK(made_of_changes({}, without) == std::vector<std::string>{"task was missing and is now reverse"});
 }

@@ -168,6 +168,7 @@ TEST_CASE("verifier: a value of a wrong form fails that answer alone") {
   CHECK(verifier.figures().scored == 1);
   CHECK(scores_of("not_a_number", kItems)[1] == "failed: the score is nan, expected a finite number");
   CHECK(scores_of("returns_text", kItems)[0] == "failed: the score is '1', expected a number");
+  CHECK(scores_of("too_large", kItems)[0] == "failed: the score is too large, expected at most 1e+06 in magnitude");
 }
 
 TEST_CASE("verifier: without a reward it is the weighted sum of the parts") {

@@ -26,6 +26,15 @@ def with_parts(items):
     return [{"reward": 0.25, "right": True, "parts": {"format": 1, "length": len(item["answer"])}} for item in items]
 
 
+def names_task(items):
+    """Scores with a part that has the name of a part of a run with a reward model."""
+    return [{"reward": 1, "parts": {"task": 5}} for _ in items]
+
+
+def too_large(items):
+    return [10**400 for _ in items]
+
+
 def talks(items):
     """Writes to stdout and stderr as a side effect, more than a pipe holds."""
     print("x" * 200_000)

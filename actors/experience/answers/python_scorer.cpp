@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "actors/experience/answers/reward_scorer.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
@@ -57,6 +58,9 @@ void try_verifier(const RunConfig& config, const Task& task) {
             printable(items[0].answer) + "\" to the prompt \"" + printable(items[0].prompt) + "\": ";
     const Verdict verdict = process.score(items).at(0);
     if (verdict.score.scored == Scored::failed) throw VerifierFailed(verdict.score.problem, verdict.traceback);
+    if (!config.reward_model.used()) return;
+    if (const std::string problem = problem_of_parts(verdict.score); !problem.empty())
+      throw ConfigError("task.verifier: \"" + printable(config.task.verifier, 200) + "\": " + problem);
   } catch (const VerifierFailed& failed) {
     if (!failed.traceback.empty()) log_block(LogLevel::info, "verifier", failed.traceback);
     throw ConfigError(what + failed.what());

@@ -1,5 +1,8 @@
 #include "actors/experience/answers/reward_scorer.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 #include "runtime/base/errors.h"
@@ -10,7 +13,20 @@ namespace {
 
 constexpr double kLargestScore = 1e6;  // as of verifiers
 
+std::string text_of(float value) {
+  std::array<char, 32> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
 }  // namespace
+
+std::string problem_of_parts(const Score& score) {
+  const auto taken = std::ranges::find_if(
+      score.parts, [](const auto& part) { return part.first == kTaskPart || part.first == kRewardModelPart; });
+  if (taken == score.parts.end()) return "";
+  return "the verifier names a part of its score \"" + taken->first +
+         "\", as the run does with a reward model; give it another name";
+}
 
 std::vector<Score> RewardScorer::score(const Prompt& /*prompt*/, std::span<const std::string> answers) {
   TROUPE_CHECK(false, "answers without tokens", answers.size());
@@ -40,14 +56,14 @@ void RewardScorer::add_model(const Prompt& prompt, AnswerTokens tokens, std::spa
     Score& score = scores[i];
     if (score.scored != Scored::yes) continue;
     const double value = of_model[i];
-    if (!(std::abs(value) <= kLargestScore)) {
-      score = {.scored = Scored::failed,
-               .problem = "the reward model gave the score " + std::to_string(value) +
-                          ", expected a number of at most 1000000 in magnitude"};
+    std::string problem = problem_of_parts(score);
+    if (!(std::abs(value) <= kLargestScore))
+      problem = "the reward model gave the score " + text_of(of_model[i]) +
+                ", expected a number of at most 1000000 in magnitude";
+    if (!problem.empty()) {
+      score = {.scored = Scored::failed, .problem = std::move(problem)};
       continue;
     }
-    std::erase_if(score.parts,
-                  [](const auto& part) { return part.first == kTaskPart || part.first == kRewardModelPart; });
     score.parts.insert(score.parts.begin(), {{kTaskPart, score.reward}, {kRewardModelPart, value}});
     score.reward = task_weight_ * score.reward + weight_ * value;
   }

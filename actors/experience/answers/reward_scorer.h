@@ -14,9 +14,12 @@
 
 namespace troupe {
 
-// Names of the parts of a reward. Of a verifier's parts those with other names are kept.
+// Names of the parts of a reward, which no part of a verifier may have.
 inline constexpr const char* kTaskPart = "task";
 inline constexpr const char* kRewardModelPart = "reward_model";
+
+// Why the parts of a verifier's score cannot be reported beside those two; empty if they can.
+std::string problem_of_parts(const Score& score);
 
 class RewardScorer final : public Scorer {
  public:

@@ -110,6 +110,8 @@ TEST_CASE("reward_model: another number of labels is refused by name") {
   const std::string begin = R"({"architectures": ["LlamaForSequenceClassification"])";
   f.model.extra = begin + R"(, "id2label": {"0": "bad", "1": "good"}})";
   CHECK(f.refused() == f.config + "id2label: 2 labels, expected 1, the score");
+  f.model.extra = begin + R"(, "id2label": ["a"]})";
+  CHECK(f.refused() == f.config + "id2label: [\"a\"], expected an object with one label");
   f.model.extra = begin + R"(, "num_labels": 3})";
   CHECK(f.refused() == f.config + "num_labels: 3 labels, expected 1, the score");
   f.model.extra = begin + '}';

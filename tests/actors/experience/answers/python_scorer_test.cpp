@@ -117,6 +117,12 @@ TEST_CASE("python_scorer: a verifier that cannot be used is refused at the start
   CHECK(raises.find("\": ValueError: planned (/") != std::string::npos);
   CHECK(raises.find('\n') == std::string::npos);
   CHECK(refusal(config_with("returns_text")).ends_with("\": the score is '1', expected a number"));
+  RunConfig named = config_with("names_task");
+  CHECK(refusal(named) == "no error");
+  named.reward_model.path = "reward";
+  CHECK(refusal(named) ==
+        "task.verifier: \"py:tests/tasks/verifiers.py:names_task\": the verifier names a part of its score \"task\", "
+        "as the run does with a reward model; give it another name");
   RunConfig slow = config_with("hangs");
   slow.task.verifier_timeout = std::chrono::milliseconds(200);
   CHECK(refusal(slow).ends_with("has not answered within task.verifier_timeout_ms (200 ms) and was killed"));

@@ -116,8 +116,32 @@ TEST_CASE("reward_scorer: a score that is no number has failed, and is never 0")
   for (const Score& score : f.scores()) {
     CHECK(score.scored == Scored::failed);
     CHECK(score.problem.starts_with("the reward model gave the score "));
+    CHECK(score.problem.size() < 110);  // no number with all its digits
     CHECK(score.problem.ends_with(", expected a number of at most 1000000 in magnitude"));
   }
+}
+
+TEST_CASE("reward_scorer: a part of a verifier that has the name of a part of the run has failed") {
+  struct Named final : Scorer {
+    std::string name;
+    std::vector<Score> score(const Prompt&, std::span<const std::string> answers) override {
+      return std::vector<Score>(answers.size(), Score{.reward = 1, .parts = {{"length", 2}, {name, 5}}});
+    }
+  };
+  const Fixture f;
+  const auto named = std::make_shared<Named>();
+  RewardScorer scorer(f.config, f.tokens, named, f.model());
+  for (const std::string name : {kTaskPart, kRewardModelPart}) {
+    named->name = name;
+    const Score score = scorer.score_tokens(f.prompt, f.texts, f.ids).at(0);
+    CHECK(score.scored == Scored::failed);
+    CHECK(score.problem == "the verifier names a part of its score \"" + name +
+                               "\", as the run does with a reward model; give it another name");
+  }
+  named->name = "own";
+  const Score score = scorer.score_tokens(f.prompt, f.texts, f.ids).at(0);
+  CHECK(score.scored == Scored::yes);
+  CHECK(score.parts.size() == 4);
 }
 
 TEST_CASE("reward_scorer: an answer that the task does not score stays without a score") {
@@ -181,6 +205,11 @@ TEST_CASE("reward_scorer: a run is made of its reward model") {
   REQUIRE(changes.size() == 1);
   CHECK(changes[0].starts_with("reward_model was "));
   CHECK(spec_difference(of_run, spec_fields(f.context())).value_or("").starts_with("reward_model is "));
+  // A list that somebody has taken it out of is not accepted either.
+  SpecFields shortened = before;
+  std::erase_if(shortened, [](const auto& field) { return field.first == kRewardModel; });
+  REQUIRE(made_of_changes(shortened, now).size() == 1);
+  CHECK(made_of_changes(shortened, now)[0].starts_with("reward_model was missing and is now "));
   // Processes that do not score have none.
   RunContext without = f.context();
   without.reward_model = nullptr;
