@@ -91,14 +91,50 @@ TEST_CASE("reward model: another one is refused at a resume and by eval, not by 
   const std::string run = folder / "run";
   REQUIRE(CommandLine(line).exit_code == 0);
   CHECK(json_of(run + "/made_of.json").contains("reward_model"));
+  const CommandLine shown({"troupe", "play", run});
+  CHECK_MESSAGE(shown.exit_code == 0, shown.err);
+  CHECK_MESSAGE(has(shown.out, "  (reward "), shown.out);
   const CommandLine evaluated({"troupe", "eval", run});
   CHECK_MESSAGE(evaluated.exit_code == 0, evaluated.err);
   reward.change();
-  for (const Words& use : {line + set({"stop.updates=3"}), Words{"troupe", "eval", run}}) {
+  const Words more = line + set({"stop.updates=3"}), eval = {"troupe", "eval", run}, play = {"troupe", "play", run};
+  for (const Words& use : {more, eval, play}) {
     const CommandLine refused(use);
     CHECK(refused.exit_code == 2);
     CHECK_MESSAGE(has(refused.err, "the run was made of something else (made_of.json): reward_model was "),
                   refused.err);
   }
   CHECK(CommandLine({"troupe", "export", run, "--hf", folder / "hf"}).exit_code == 0);
+  // A list that somebody has taken the reward model out of is no way around the check.
+  Json list = json_of(run + "/made_of.json");
+  list.erase("reward_model");
+  posix_disk().write_atomic(run + "/made_of.json", list.dump());
+  for (const Words& use : {more, eval, play})
+    CHECK(has(CommandLine(use).err, "(made_of.json): reward_model was missing and is now "));
+}
+
+TEST_CASE("reward model: export and play do not need its folder, eval and a resume do") {
+  TempFolder folder;
+  const Reward reward(folder.path());
+  const Words line = token_train_line(folder.path(), reward.settings() + set({"stop.updates=2"}));
+  const std::string run = folder / "run";
+  const CommandLine trained(line);
+  REQUIRE(trained.exit_code == 0);
+  CHECK_MESSAGE(has(trained.out, ", reward "), trained.out);
+  std::filesystem::rename(reward.folder, folder / "elsewhere");
+  const std::string gone = "reward_model.path: " + reward.folder + ": there is no such folder";
+  const CommandLine exported({"troupe", "export", run, "--hf", folder / "hf"});
+  CHECK_MESSAGE(exported.exit_code == 0, exported.err);
+  const CommandLine asked({"troupe", "play", run, "--prompt", "12>"});
+  CHECK_MESSAGE(asked.exit_code == 0, asked.err);
+  CHECK(asked.err.empty());
+  const CommandLine shown({"troupe", "play", run});
+  CHECK_MESSAGE(shown.exit_code == 0, shown.err);
+  CHECK_MESSAGE(has(shown.err, gone + "; the answers are shown without rewards"), shown.err);
+  CHECK(!has(shown.out, "reward"));
+  for (const Words& use : {line + set({"stop.updates=3"}), Words{"troupe", "eval", run}}) {
+    const CommandLine refused(use);
+    CHECK(refused.exit_code == 2);
+    CHECK_MESSAGE(has(refused.err, gone), refused.err);
+  }
 }

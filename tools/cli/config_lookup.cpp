@@ -130,12 +130,14 @@ void check_tokens(const RunConfig& config) {
                         " tokens, the model in model.path " + std::to_string(of_model) + "; use \"bpe\"");
   }
   lm_shape_of(config.model, vocabulary, run->prompt_tokens + run->answer_tokens);
-  check_reward_model(config, *run);
 }
 
 // Checks all that training requires of the environment.
 void check_environment(const RunConfig& config) {
-  if (is_token_run(config)) return check_tokens(config);
+  if (is_token_run(config)) {
+    check_tokens(config);
+    return check_reward_model(config, *shared_token_run(config));
+  }
   const std::unique_ptr<Env> env = usable_environment(config);
   check_unused_settings(config.model, config.algorithm, env->spec());
   check_draw(config.replay.draw, config.algorithm, recurrence_of(config, env->spec()));

@@ -152,6 +152,7 @@ int run_eval(const EvalOptions& options) try {
   StopSignals signals("stopped before the evaluation began");
   const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
   const RunConfig& config = run.context->config;
+  read_reward_model(run, options.run_dir);
   const EvaluationPlan plan = plan_of(options, run);
   if (options.answers_file) require_writable(*options.answers_file);
   const auto timeout = options.timeout_ms ? std::chrono::milliseconds(*options.timeout_ms) : config.evaluation.timeout;

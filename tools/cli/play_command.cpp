@@ -10,6 +10,7 @@
 #include "actors/experience/grid/episode_player.h"
 #include "envs/make/make_env.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/file.h"
 #include "runtime/base/output.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
@@ -75,6 +76,18 @@ std::string title(int64_t episode, int64_t episodes, int64_t steps, double score
          "  return " + format_number(score, 2);
 }
 
+// Shows answers to prompts of the task with their scores: without that of the reward model, which is said, if its
+// folder is gone.
+void play_prompts(const TrainedRun& run, const PlayOptions& options) {
+  const std::string& rewards = run.context->config.reward_model.path;
+  if (rewards.empty() || posix_disk().exists(rewards))
+    read_reward_model(run, options.run_dir);
+  else
+    warn("reward_model.path: " + printable(rewards, 200) +
+         ": there is no such folder; the answers are shown without rewards");
+  print_answers(*run.context, *run.weights, options.episodes);
+}
+
 // Plays until all episodes are over (true) or the user stops (false).
 bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
   EnvConfig one = run.context->config.env;
@@ -125,7 +138,7 @@ int run_play(const PlayOptions& options) try {
       print_answers_to(*run.context, *run.weights,
                        {*options.prompt, options.greedy, options.temperature, options.episodes});
     else
-      print_answers(*run.context, *run.weights, options.episodes);
+      play_prompts(run, options);
     return 0;
   }
   Screen screen;

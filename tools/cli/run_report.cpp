@@ -17,6 +17,7 @@
 #include "runtime/stats/bottleneck.h"
 #include "runtime/stats/console.h"
 #include "tools/cli/terminal.h"
+#include "tools/cli/token_context.h"
 
 namespace troupe {
 
@@ -52,19 +53,21 @@ std::string success_text(double rate) {
   return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
 }
 
-// "pass@1 0.512, pass@2 0.604 over 512 answers, 2 to each prompt".
-std::string success_of(const Evaluation& e, const ExperienceWords& words) {
+// "pass@1 0.512, pass@2 0.604, reward 1.204 over 512 answers, 2 to each prompt".
+std::string success_of(const Evaluation& e, const ExperienceWords& words, bool with_reward) {
   std::string text = std::string(words.evaluation_success) + ' ' + format_number(e.success_rate, 3);
   for (const auto& [k, passed] : e.pass_at)
     if (k > 1) text += ", pass@" + std::to_string(k) + ' ' + format_number(passed, 3);
+  if (with_reward) text += std::string(", ") + words.episode_return + ' ' + format_number(e.return_mean, 3);
   const uint64_t each = e.pass_at.empty() ? 1 : e.pass_at.back().first;
   if (each == 1) return text + " over " + format_counted(e.episodes, words.episode);
   return text + " over " + format_counted(e.episodes, words.ended) + ", " + std::to_string(each) + " to each prompt";
 }
 
-std::string evaluation_text(const Evaluation& e, const ExperienceWords& words) {
+std::string evaluation_text(const Evaluation& e, const RunConfig& config) {
+  const ExperienceWords& words = *kind_of(config).words;
   return std::string("evaluation: ") +
-         (words.success_key != nullptr ? success_of(e, words)
+         (words.success_key != nullptr ? success_of(e, words, has_graded_rewards(config))
                                        : std::string(words.episode_return) + ' ' + format_number(e.return_mean, 2) +
                                              " +- " + format_number(e.return_std, 2) + success_text(e.success_rate) +
                                              " over " + format_counted(e.episodes, words.episode)) +
@@ -378,9 +381,11 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
   if (last_.uncounted_at_most > 0)
     close_with("uncounted: at most " + format_counted(last_.uncounted_at_most, words.sample) +
                " that killed workers made");
-  if (outcome.evaluation && outcome.evaluation->error.empty()) close_with(evaluation_text(*outcome.evaluation, words));
+  if (outcome.evaluation && outcome.evaluation->error.empty())
+    close_with(evaluation_text(*outcome.evaluation, config_));
   if (!outcome.evaluation && newest_)
-    close_with("after " + format_counted(newest_->version.number, "update") + ": " + evaluation_text(*newest_, words));
+    close_with("after " + format_counted(newest_->version.number, "update") + ": " +
+               evaluation_text(*newest_, config_));
   if (!outcome.evaluation && outcome.error.empty() && outcome.reason != kInterrupted)
     close_with("evaluation: stopped before its end, so there is no result; the same command starts it again");
   if (!folder_.ranking().empty()) {

@@ -15,6 +15,7 @@
 #include "runtime/base/output.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 
 namespace troupe {
 namespace {
@@ -62,9 +63,10 @@ std::vector<int32_t> ids_of(const RunContext& context, const std::string& text) 
   return ids;
 }
 
-std::string verdict_on(const Score& score) {
+std::string verdict_on(const Score& score, bool with_reward) {
   if (score.scored == Scored::failed) return "  (no score: " + printable(score.problem, 200) + ')';
   if (score.scored == Scored::none) return "  (no score)";
+  if (with_reward) return "  (reward " + format_number(score.reward, 3) + (score.right ? ")" : ", wrong)");
   return score.right ? "" : "  (wrong)";
 }
 
@@ -96,6 +98,8 @@ void add_generators(RunContext& context) {
   };
 }
 
+bool has_graded_rewards(const RunConfig& config) { return config.reward_model.used() || !config.task.verifier.empty(); }
+
 std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
   return make_answer_learner(context.config, *context.language_model, trainer_options(context.config, *context.tokens));
 }
@@ -106,12 +110,15 @@ void print_answers(const RunContext& context, const WeightSnapshot& weights, int
   const std::shared_ptr<Scorer> scorer = kind_of(context).make_scorers(context).at(0);
   generator->load(weights);
   AnswerPlayer player(context.config, run, *generator, scorer.get());
+  // A score of the task alone is no reward of a run with a reward model.
+  const bool with_reward =
+      has_graded_rewards(context.config) && (context.reward_model || !context.config.reward_model.used());
   for (const Prompt& prompt : run.task->held_out(derive_key(context.config.seed, "play"), count)) {
     player.ask(prompt, run.encode(prompt), {0}, /*greedy=*/true);
     const PlayedPrompt played = player.finish().at(0);
     const PlayedAnswer& answer = played.answers.at(0);
     std::cout << printable(prompt.text, std::string::npos) << ' ' << printable(answer.text, std::string::npos)
-              << verdict_on(answer.score) << '\n'
+              << verdict_on(answer.score, with_reward) << '\n'
               << std::flush;
   }
 }

@@ -19,6 +19,9 @@ void add_reward_model(RunContext& context);
 // add_tokens(), and the signature and generators.
 void add_generators(RunContext& context);
 
+// Whether the reward of an answer says more than whether it is right.
+bool has_graded_rewards(const RunConfig& config);
+
 std::unique_ptr<Learner> token_learner_of(const RunContext& context);
 
 // Prints `count` different held-out prompts, or all, with the most likely answers of these weights.

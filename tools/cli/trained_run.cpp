@@ -1,5 +1,6 @@
 #include "tools/cli/trained_run.h"
 
+#include "actors/experience/answers/reward_model_check.h"
 #include "actors/spec_fields.h"
 #include "models/weights/initial_weights.h"
 #include "models/weights/weight_block.h"
@@ -18,7 +19,6 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
   const RunConfig config = load_stored_config(folder + "/config.json");
   const std::shared_ptr<RunContext> context =
       learning_context(config, {.evaluation = device_elsewhere(device, config, "evaluation.device")});
-  add_reward_model(*context);
   require_made_of(folder, made_of(*context));
   context->use_threads(static_cast<int>(config.inference.threads));
 
@@ -31,6 +31,18 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
     throw ConfigError(path + ": " + misfit.what());
   }
   return {context, weights.snapshot(checkpoint.version), checkpoint.version, checkpoint.env_steps};
+}
+
+void read_reward_model(const TrainedRun& run, const std::string& folder) {
+  RunContext& context = *run.context;
+  if (!context.config.reward_model.used()) return;
+  try {
+    check_reward_model(context.config, *context.tokens);
+    add_reward_model(context);
+  } catch (const ConfigError& mistake) {
+    throw ConfigError(folder + "/config.json: " + mistake.what());
+  }
+  require_made_of(folder, made_of(context));
 }
 
 std::string not_finite_line(const std::string& folder, const std::string& which, const NotFinite& failure) {

@@ -11,7 +11,7 @@
 namespace troupe {
 
 struct TrainedRun {
-  std::shared_ptr<const RunContext> context;
+  std::shared_ptr<RunContext> context;
   WeightsPtr weights;  // of the checkpoint
   PolicyVersion version;
   uint64_t env_steps = 0;
@@ -23,6 +23,10 @@ struct TrainedRun {
 // ConfigError: no such device, no run folder, no such checkpoint, none that can be used, or one that does not fit the
 // config beside it.
 TrainedRun load_trained_run(const std::string& folder, const std::string& which, const std::string& device);
+
+// Reads the reward model of the run, if it has one. Only who scores answers needs it. Throws ConfigError if it cannot
+// be used, or is another one than that of the run in `folder`.
+void read_reward_model(const TrainedRun& run, const std::string& folder);
 
 // The error line for a policy that computes numbers that are not finite.
 std::string not_finite_line(const std::string& folder, const std::string& which, const NotFinite& failure);
