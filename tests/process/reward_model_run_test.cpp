@@ -61,6 +61,12 @@ TEST_CASE("reward model: workers of other processes score with it, inference nee
   const CommandLine other({"troupe", "worker", "--connect", run.workers_at()});
   CHECK(other.exit_code == 2);
   CHECK_MESSAGE(has(other.err, "does not fit the run: reward_model is "), other.err);
+  std::filesystem::rename(reward.folder, folder / "elsewhere");
+  const CommandLine without({"troupe", "worker", "--connect", run.workers_at()});
+  CHECK(without.exit_code == 2);
+  CHECK_MESSAGE(has(without.err, "troupe: --connect " + run.workers_at() + ": reward_model.path: " + reward.folder +
+                                     ": there is no such folder, expected one with "),
+                without.err);
   REQUIRE(run.makes_updates(1));
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(balances(run.summary().at("ledger")));

@@ -27,6 +27,18 @@ struct Shared {
   std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();
 };
 
+// Throws ConfigError "RUN: ...".
+RunContextPtr inference_context(const std::string& run, const std::string& device, const std::string& config) try {
+  const RunConfig settings = parse_config(config, "the run's config");
+  require_environment_of(run, settings.env.id);
+  const auto context =
+      learning_context(settings, {.inference = device_elsewhere(device, settings, "inference.device")});
+  if (context->tokens) context->tokens = without_prompts(*context->tokens);
+  return context;
+} catch (const ConfigError& misfit) {
+  throw ConfigError(about_run(run, misfit.what()));
+}
+
 }  // namespace
 
 int run_inference(const InferenceOptions& options) {
@@ -40,12 +52,7 @@ int run_inference(const InferenceOptions& options) {
   if (!options.device.empty()) require_device("--device", options.device, gpu_count());
   const auto make_context = [run = options.connect.text(),
                              flag = options.device](const std::string& config) -> RunContextPtr {
-    const RunConfig settings = parse_config(config, "the run's config");
-    require_environment_of(run, settings.env.id);
-    const auto context =
-        learning_context(settings, {.inference = device_elsewhere(flag, settings, "inference.device")});
-    if (context->tokens) context->tokens = without_prompts(*context->tokens);
-    return context;
+    return inference_context(run, flag, config);
   };
   bool interrupted = false;
   constexpr size_t kActors = 3;  // host, inference, receiver_actor

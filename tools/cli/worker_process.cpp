@@ -20,7 +20,11 @@
 
 namespace troupe {
 
-RunContextPtr worker_context(const std::string& run, const std::string& config) {
+std::string about_run(const std::string& run, const std::string& error) {
+  return error.starts_with(run + ": ") ? error : run + ": " + error;
+}
+
+RunContextPtr worker_context(const std::string& run, const std::string& config) try {
   auto context = std::make_shared<RunContext>();
   context->config = parse_config(config, "the run's config");
   if (is_token_run(context->config)) {
@@ -46,6 +50,8 @@ RunContextPtr worker_context(const std::string& run, const std::string& config) 
   context->threads = context->spec.blocks;
   if (context->threads) require_threads(1);
   return context;
+} catch (const ConfigError& misfit) {
+  throw ConfigError(about_run(run, misfit.what()));
 }
 
 RunAddress JoinReport::address(const Address& connect, std::optional<int64_t> wait) {

@@ -18,6 +18,9 @@ namespace troupe {
 // Environments for the config (JSON) of the run at the address `run`, without policies. Throws ConfigError.
 RunContextPtr worker_context(const std::string& run, const std::string& config);
 
+// The error of a process that joins the run at address `run`, which it names: "RUN: ERROR".
+std::string about_run(const std::string& run, const std::string& error);
+
 // CAF's network settings in a process that joins a run. CAF fixes them before the run's settings are known, so its own
 // limit on silence is disabled: the hosts watch the connection with the run's settings (runtime/caf/keep_alive.h).
 NetworkConfig joining_network();
