@@ -166,6 +166,7 @@ void RunFolder::open_or_create(const SettingsOfRun& settings, const Safetensors*
   if (resuming_) {
     require_checkpoint_of_summary();
     std::string stored = disk_->read(path_ + kConfigFile, kMaxConfigBytes);
+    parse_strict(stored, path_ + kConfigFile);
     std::vector<SettingChange> conflicts;
     try {
       if (settings.upgrade) stored = settings.upgrade(stored);

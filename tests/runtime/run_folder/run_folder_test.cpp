@@ -248,9 +248,9 @@ TEST_CASE_FIXTURE(Fixture, "run_folder: an older config is upgraded before it is
 TEST_CASE_FIXTURE(Fixture, "run_folder: the error about a damaged config.json has its path and position") {
   disk.write_atomic("run/run.lock", std::string());
   disk.write_atomic("run/config.json", "{\"seed\": 1, ");
-  CHECK(config_error_of([&] {
-          RunFolder(disk, "run", kConfig);
-        }).starts_with("run/config.json: cannot resume from this config: the stored config:1:13: not valid JSON"));
+  CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); }).starts_with("run/config.json:1:13: not valid JSON"));
+  disk.write_atomic("run/config.json", std::string());
+  CHECK(config_error_of([&] { RunFolder(disk, "run", kConfig); }).starts_with("run/config.json: is empty"));
 }
 
 TEST_CASE_FIXTURE(Fixture, "run_folder: a folder whose config.json is not of a run is refused and not changed") {
