@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ALGORITHMS = "algorithms: each config reaches its score"
-# Need a model that has to be downloaded or made first; tests/python/reward_model_test.py trains the second.
+# Need a model that has to be downloaded or made first. tests/python/rlhf_learn_test.py makes that of the second, and trains it.
 NOT_TRAINED = {"tokens/smollm2_chain_sum", "tokens/rlhf"}
 # Of each kind, the default run trains one.
 DEFAULT = {"cartpole", "pendulum", "grid_world_image", "token_reach"}
