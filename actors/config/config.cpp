@@ -138,10 +138,22 @@ std::vector<SettingInfo> describe_fields() {
   return infos_of(describe(defaults));
 }
 
+std::span<const std::string_view> file_settings() {
+  return kWords<"task.params.path", "task.params.held_out_path", "tokenizer.path", "model.path", "model.critic_path",
+                "reward_model.path">;
+}
+
+bool is_file_setting(std::string_view path) {
+  return std::ranges::find(file_settings(), path) != file_settings().end();
+}
+
 SettingsOfRun settings_of_run() {
   static RunConfig defaults;
   static const Fields fields = describe(defaults);
-  return {[](std::string_view path) { return change_of(fields, path); }, upgrade_config};
+  const auto change = [](std::string_view path) {
+    return is_file_setting(path) ? Change::at_resume : change_of(fields, path);
+  };
+  return {change, upgrade_config};
 }
 
 }  // namespace troupe

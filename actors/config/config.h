@@ -3,6 +3,7 @@
 // NaN are refused with the JSON path, the value given and what would be right. A duration is a number in the unit that
 // ends its key, like timeout_us. Pure functions; any thread.
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,11 @@ void apply_override(RunConfig& config, const std::string& assignment);
 std::string to_json(const RunConfig& config);
 // JSON Schema (draft 2020-12) of a config file.
 std::string json_schema();
+
+// Settings that say where the files of a run are. The content of those files is compared (made_of.json), or is read
+// only when the run begins, so a file may be in another place at a later use of the run.
+std::span<const std::string_view> file_settings();
+bool is_file_setting(std::string_view path);
 
 // For the run folder: how to read an older config, and which settings may change at a resume.
 SettingsOfRun settings_of_run();

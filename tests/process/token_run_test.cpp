@@ -108,6 +108,42 @@ TEST_CASE("token run: changed prompts are refused at a resume, by eval, play and
   for (const Words& use : uses) CHECK(CommandLine(use).exit_code == 0);
 }
 
+TEST_CASE("token run: prompts that were moved are used from their new place, if it is given and they are the same") {
+  const TempFolder folder;
+  const std::string run = folder / "run", moved = "task.params.path=" + (folder / "moved.jsonl");
+  write_prompts(folder.path());
+  const Words train = token_train_line(folder.path(), on_prompts(folder.path()) + set({"stop.updates=2"}));
+  REQUIRE(CommandLine(train).exit_code == 0);
+  const std::string config = text_of(run + "/config.json");
+  std::filesystem::rename(folder / "prompts.jsonl", folder / "moved.jsonl");
+  const std::vector<Words> uses = {
+      {"troupe", "eval", run}, {"troupe", "play", run}, {"troupe", "export", run, "--hf", folder / "hf"}};
+  for (const Words& use : uses) {
+    check_refused(use, "prompts.jsonl");
+    check_refused(use + set({"seed=2"}),
+                  "--set: seed=2: is not where a file of the run is, expected one of: task.params.path=PLACE, ");
+    CHECK(CommandLine(use + set({moved})).exit_code == 0);
+  }
+  CHECK(text_of(run + "/config.json") == config);
+  const CommandLine resumed(train + set({"stop.updates=3", moved}));
+  CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
+  CHECK(resumed.out.find("task.params.path \"") != std::string::npos);
+  for (const Words& use : {uses[0], uses[1]}) CHECK(CommandLine(use).exit_code == 0);
+  write_prompts(folder.path(), kSameLetters);
+  check_refused(train + set({"stop.updates=4"}), "task.data (the hash of the prompts) was ");
+}
+
+TEST_CASE("token run: without made_of.json, prompts may not be in another place") {
+  const TempFolder folder;
+  write_prompts(folder.path());
+  const Words train = token_train_line(folder.path(), on_prompts(folder.path()) + set({"stop.updates=2"}));
+  REQUIRE(CommandLine(train).exit_code == 0);
+  std::filesystem::remove(folder / "run/made_of.json");
+  std::filesystem::rename(folder / "prompts.jsonl", folder / "moved.jsonl");
+  check_refused(train + set({"task.params.path=" + (folder / "moved.jsonl")}),
+                "and the run does not say what the file contained (made_of.json); give it the old value");
+}
+
 TEST_CASE("token run: a folder that does not say what its run was made of resumes, and says it then") {
   const TempFolder folder;
   write_prompts(folder.path());

@@ -20,6 +20,7 @@
 #include "runtime/base/suggest.h"
 #include "tools/cli/base_config.h"
 #include "tools/cli/built_in_configs.h"
+#include "tools/cli/moved_files.h"
 #include "tools/cli/train_command.h"
 #include "tools/cli/waiting_line.h"
 
@@ -362,8 +363,9 @@ void require_room_for_folder(const TrainOptions& options, const RunConfig& confi
   }
 }
 
-RunConfig load_stored_config(const std::string& path) {
-  const RunConfig config = load_config(path, ConfigSource::run);
+RunConfig load_stored_config(const std::string& path, const std::vector<std::string>& moved) {
+  RunConfig config = load_config(path, ConfigSource::run);
+  set_moved_files(config, moved);
   try {
     if (is_token_run(config))
       check_tokens(config);

@@ -37,8 +37,9 @@ std::string run_folder_of(const TrainOptions& options, const RunConfig& config);
 void require_room_for_folder(const TrainOptions& options, const RunConfig& config);
 
 // The config that a run has stored in its folder. Rules that matter only to training are not applied, because an older
-// program may have had others. Throws ConfigError when the file or its environment cannot be used.
-RunConfig load_stored_config(const std::string& path);
+// program may have had others. `moved` are values of --set that say where its files are now (actors/config/config.h,
+// file_settings()). Throws ConfigError when the file or its environment cannot be used, and for another setting.
+RunConfig load_stored_config(const std::string& path, const std::vector<std::string>& moved = {});
 
 // The environment that the config names. Throws ConfigError.
 EnvSpec environment_of(const RunConfig& config);

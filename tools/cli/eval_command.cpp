@@ -150,7 +150,7 @@ void print_text(const std::string& folder, const TrainedRun& run, const Evaluati
 
 int run_eval(const EvalOptions& options) try {
   StopSignals signals("stopped before the evaluation began");
-  const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
+  const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device, options.moved);
   const RunConfig& config = run.context->config;
   read_reward_model(run, options.run_dir);
   const EvaluationPlan plan = plan_of(options, run);

@@ -10,6 +10,7 @@
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
 #include "tools/cli/machine_check.h"
+#include "tools/cli/moved_files.h"
 #include "tools/cli/stop_signals.h"
 
 namespace troupe {
@@ -17,6 +18,7 @@ namespace troupe {
 struct EvalOptions {
   std::string run_dir;
   std::string checkpoint = "newest";
+  Words moved;                        // where files of the run are now
   std::string device;                 // instead of the run's evaluation.device; may be empty
   std::optional<int64_t> episodes;    // in place of the run's evaluation.episodes
   std::optional<uint64_t> seed;       // in place of the run's
@@ -50,6 +52,7 @@ inline EvalOptions read_eval(Flags& flags) {
   flags.toggle("--json", options.json, "print one JSON object");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
                "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
+  add_moved_files(flags, options.moved);
   add_device_flag(flags, options.device, "evaluation.device");
   flags.read();
   return options;

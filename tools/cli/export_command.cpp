@@ -17,6 +17,7 @@
 #include "tools/cli/flag_values.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/made_of.h"
+#include "tools/cli/moved_files.h"
 #include "tools/cli/token_context.h"
 
 namespace troupe {
@@ -30,6 +31,7 @@ struct ExportOptions {
   std::string run_dir;
   std::string folder;
   std::string checkpoint = "newest";
+  Words moved;  // where files of the run are now
   bool merge = false;
 };
 
@@ -40,6 +42,7 @@ ExportOptions read_export(Flags& flags) {
   flags.toggle("--merge", options.merge, "add the adapters of a run with model.lora to the weights they belong to");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
                "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
+  add_moved_files(flags, options.moved);
   flags.read();
   return options;
 }
@@ -159,7 +162,7 @@ void run_export(const ExportOptions& options) {
   require_run_folder(options.run_dir);
   require_new_folder(options.folder);
   RunContext context;
-  context.config = load_stored_config(options.run_dir + "/config.json");
+  context.config = load_stored_config(options.run_dir + "/config.json", options.moved);
   if (!is_token_run(context.config))
     throw ConfigError(printable(options.run_dir, 200) + ": model.kind is \"" + context.config.model.kind +
                       "\", only runs with \"decoder\" can be exported");

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "actors/config/config.h"
 #include "actors/spec_fields.h"
 #include "models/lm/lm_model.h"
 #include "runtime/base/errors.h"
@@ -46,6 +47,22 @@ void require_made_of(const std::string& folder, const SpecFields& now) try {
   if (changes.empty()) return;
   throw ConfigError(printable(folder, 200) + ": the run was made of something else (made_of.json): " + changes +
                     "; restore what has changed, or begin a new run with --run DIR");
+} catch (const IoError& refused) {
+  throw ConfigError(refused.what());
+}
+
+void require_comparable_files(const std::string& folder, const std::vector<SettingChange>& changes) try {
+  constexpr std::string_view kNone = "\"\"";
+  const bool comparable = posix_disk().exists(path_in(folder));
+  for (const SettingChange& change : changes) {
+    // Without one, model.critic_path and tokenizer.path stand for model.path.
+    const bool other_run = (change.path == "model.path" || change.path == "reward_model.path") &&
+                           (change.before == kNone || change.now == kNone);
+    if (is_file_setting(change.path) && (other_run || !comparable))
+      throw ConfigError(printable(folder, 200) + ": cannot resume: " + change.sentence() +
+                        (other_run ? "" : ", and the run does not say what the file contained (made_of.json)") +
+                        "; give it the old value, or begin a new run with --run DIR");
+  }
 } catch (const IoError& refused) {
   throw ConfigError(refused.what());
 }

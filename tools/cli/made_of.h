@@ -3,8 +3,10 @@
 // Plain functions; main thread.
 
 #include <string>
+#include <vector>
 
 #include "actors/run_context.h"
+#include "runtime/config/fixed_settings.h"
 
 namespace troupe {
 
@@ -15,6 +17,10 @@ SpecFields made_of_training(const RunContext& context, const Learner& learner);
 // Throws ConfigError with all that differs from what the run in `folder` was made of. A folder of an older program does
 // not say, and is accepted.
 void require_made_of(const std::string& folder, const SpecFields& now);
+
+// Throws ConfigError if files of the run in `folder` are said to be in another place, and it cannot be compared whether
+// they are the same: the run had none, has none now, or its folder is of an older program.
+void require_comparable_files(const std::string& folder, const std::vector<SettingChange>& changes);
 
 // Keeps it. Throws ConfigError when the disk refuses.
 void keep_made_of(const std::string& folder, const SpecFields& now);

@@ -130,7 +130,7 @@ bool play(const TrainedRun& run, int64_t episodes, Screen& screen) {
 int run_play(const PlayOptions& options) try {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any thread starts: threads inherit it
-  const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device);
+  const TrainedRun run = load_trained_run(options.run_dir, options.checkpoint, options.device, options.moved);
   if (options.prompt && !is_token_run(run.context->config))
     throw ConfigError("--prompt: " + printable(options.run_dir, 200) + " is not a token run; leave it out");
   if (is_token_run(run.context->config)) {

@@ -11,12 +11,14 @@
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
 #include "tools/cli/machine_check.h"
+#include "tools/cli/moved_files.h"
 
 namespace troupe {
 
 struct PlayOptions {
   std::string run_dir;
   std::string checkpoint = "newest";
+  Words moved;         // where files of the run are now
   std::string device;  // in place of the run's evaluation.device; may be empty
   int64_t episodes = 1;
   // Token runs: what to ask in place of held-out prompts. Its answers are sampled, at the run's temperature or another.
@@ -40,6 +42,7 @@ inline PlayOptions read_play(Flags& flags) {
                "with --prompt: sample at this temperature (default: the run's generation.temperature)");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
                "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
+  add_moved_files(flags, options.moved);
   add_device_flag(flags, options.device, "evaluation.device");
   flags.read();
   for (const auto& [flag, used] :

@@ -269,7 +269,10 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
            context.spec.id + " with seed " + std::to_string(config.seed) + ", process " + std::to_string(getpid()));
   const std::vector<SettingChange> changes = changes_of(folder, config);
   const SpecFields parts = made_of_training(context, learner);
-  if (!folder.checkpoints().list().empty()) require_made_of(folder.path(), parts);
+  if (!folder.checkpoints().list().empty()) {
+    require_comparable_files(folder.path(), changes);
+    require_made_of(folder.path(), parts);
+  }
   Beginning beginning = restore(folder, learner, context);
   if (beginning.resume && initial) refuse_to_resume(*initial, folder.path());
   folder.keep_config();

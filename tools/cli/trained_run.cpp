@@ -14,9 +14,10 @@
 
 namespace troupe {
 
-TrainedRun load_trained_run(const std::string& folder, const std::string& which, const std::string& device) {
+TrainedRun load_trained_run(const std::string& folder, const std::string& which, const std::string& device,
+                            const std::vector<std::string>& moved) {
   require_run_folder(folder);
-  const RunConfig config = load_stored_config(folder + "/config.json");
+  const RunConfig config = load_stored_config(folder + "/config.json", moved);
   const std::shared_ptr<RunContext> context =
       learning_context(config, {.evaluation = device_elsewhere(device, config, "evaluation.device")});
   require_made_of(folder, made_of(*context));

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "actors/run_context.h"
 #include "models/heads/heads.h"
@@ -17,12 +18,13 @@ struct TrainedRun {
   uint64_t env_steps = 0;
 };
 
-// `which` is as for load_checkpoint() (tools/cli/chosen_checkpoint.h). Computes on `device` or, if that is empty, on
-// the device on which the run evaluates; on the CPU, with a warning, if this machine does not have it. Sets the number
-// of compute threads of this thread to that of the run's inference. Logs checkpoints that cannot be used. Throws
-// ConfigError: no such device, no run folder, no such checkpoint, none that can be used, or one that does not fit the
-// config beside it.
-TrainedRun load_trained_run(const std::string& folder, const std::string& which, const std::string& device);
+// `which` is as for load_checkpoint() (tools/cli/chosen_checkpoint.h), `moved` as for load_stored_config(). Computes on
+// `device` or, if that is empty, on the device on which the run evaluates; on the CPU, with a warning, if this machine
+// does not have it. Sets the number of compute threads of this thread to that of the run's inference. Logs checkpoints
+// that cannot be used. Throws ConfigError: no such device, no run folder, no such checkpoint, none that can be used, or
+// one that does not fit the config beside it.
+TrainedRun load_trained_run(const std::string& folder, const std::string& which, const std::string& device,
+                            const std::vector<std::string>& moved);
 
 // Reads the reward model of the run, if it has one. Only who scores answers needs it. Throws ConfigError if it cannot
 // be used, or is another one than that of the run in `folder`.

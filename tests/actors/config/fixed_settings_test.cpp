@@ -23,7 +23,11 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                            "task.python",
                                            "task.verifier_timeout_ms",
                                            "task.verifier_start_timeout_ms",
-                                           "task.verifier_processes"},
+                                           "task.verifier_processes",
+                                           "tokenizer.path",
+                                           "model.path",
+                                           "model.critic_path",
+                                           "reward_model.path"},
                               sections = {"stop", "evaluation", "checkpoint", "stats", "network"},
                               unless_deterministic = {"workers", "inference", "warmup"};
   for (const SettingInfo& info : describe_fields()) {
@@ -37,6 +41,9 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
   }
   CHECK(settings.change("evaluation.env_params.slip") == Change::at_resume);
   CHECK(settings.change("env.params.slip") == Change::never);
+  for (const std::string_view path : file_settings()) CHECK(settings.change(path) == Change::at_resume);
+  CHECK(settings.change("task.params.held_out_path") == Change::at_resume);
+  CHECK(settings.change("task.params.match") == Change::never);
   CHECK(settings.change("stop.no_such_setting") == Change::never);
 }
 
