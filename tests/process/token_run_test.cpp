@@ -440,6 +440,13 @@ TEST_CASE("token run: eval samples several answers and writes them to a file") {
   CHECK(answers_in(file) == answers_in(run + "/answers.jsonl"));
   check_refused(eval + Words{"--answers", "4"}, "--answers: 4, but the evaluation.temperature of the run is 0, ");
   check_refused(eval + Words{"--answers-file", folder.path()}, "--answers-file: " + folder.path());
+
+  const Words several = set({"stop.updates=1", "evaluation.temperature=1", "evaluation.answers=2"});
+  REQUIRE(CommandLine(token_train_line(folder.path(), several + set({"evaluation.episodes=3"}))).exit_code == 0);
+  const CommandLine one(eval + Words{"--temperature", "0"});
+  REQUIRE_MESSAGE(one.exit_code == 0, one.err);
+  CHECK(Json::parse(one.out).at("episodes") == 3);
+  check_refused(eval + Words{"--answers", "2", "--temperature", "0"}, "--answers: 2, but --temperature is 0, ");
 }
 
 TEST_CASE("token run: with remax, the greedy answers are counted on their own and never trained on") {

@@ -201,6 +201,8 @@ TEST_CASE("troupe: wrong numbers give a one-line error") {
        "--episodes: 2, but there is one most likely answer; use 1"},
       {{"play", "runs/x", "--prompt", "p", "--temperature", "0"},
        "--temperature: \"0\" is not valid, expected a number in [0.001, 100]"},
+      {{"eval", "runs/x", "--temperature", "0.0001"},
+       "--temperature: \"0.0001\" is not valid, expected 0 or a number in [0.001, 100]"},
       {{"eval", "runs/x", "--answers", "0"}, "--answers: 0 is out of range, expected an integer in [1, 1024]"},
       {{"eval", "runs/x", "--episodes", "ten"},
        "--episodes: \"ten\" is not an integer, expected an integer in [1, 1000000]"},

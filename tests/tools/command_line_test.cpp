@@ -71,6 +71,9 @@ TEST_CASE("command_line: the other commands that compute carry their values") {
   CHECK((eval.run_dir == "r" && eval.episodes == 3 && eval.json && !eval.seed.has_value()));
   const EvalOptions sampled =
       options_of<read_eval>({"r", "--answers", "8", "--temperature", "0.5", "--answers-file", "a.jsonl"});
+  CHECK(options_of<read_eval>({"r", "--temperature", "0"}).temperature == 0.0);
+  CHECK(options_of<read_eval>({"r", "--set", "model.path=m", "--set", "tokenizer.path=t"}).moved ==
+        Words{"model.path=m", "tokenizer.path=t"});
   CHECK((sampled.answers == 8 && sampled.temperature == 0.5 && sampled.answers_file == "a.jsonl"));
   CHECK(options_of<read_warmup>({"c", "--set", "warmup.steps=5"}).overrides ==
         Words{"warmup.steps=5", "stop.after_warmup=true"});

@@ -61,10 +61,12 @@ EvaluationPlan plan_of(const EvalOptions& options, const TrainedRun& run) {
   plan.episodes = options.episodes.value_or(plan.episodes);
   plan.answers = options.answers.value_or(plan.answers);
   plan.temperature = options.temperature.value_or(plan.temperature);
+  if (plan.temperature == 0 && !options.answers) plan.answers = 1;
   if (plan.answers > 1 && plan.temperature == 0)
-    refuse_flag("--answers", std::to_string(plan.answers) +
-                                 ", but the evaluation.temperature of the run is 0, so that all answers to a prompt "
-                                 "would be the same; give --temperature, like 1");
+    refuse_flag("--answers",
+                std::to_string(plan.answers) + ", but " +
+                    (options.temperature ? "--temperature" : "the evaluation.temperature of the run") +
+                    " is 0, so that all answers to a prompt would be the same; give --temperature, like 1");
   return plan;
 }
 

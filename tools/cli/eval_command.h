@@ -45,8 +45,9 @@ inline EvalOptions read_eval(Flags& flags) {
   flags.option("--answers", "K", options.answers, integer_in(1, 1024),
                "token runs: sample K answers to each prompt, for pass@1 to pass@K (default: the run's "
                "evaluation.answers)");
-  flags.option("--temperature", "T", options.temperature, parse_temperature,
-               "token runs: sample at this temperature (default: the run's evaluation.temperature)");
+  flags.option("--temperature", "T", options.temperature, parse_evaluation_temperature,
+               "token runs: sample at this temperature, 0 = one answer, the most likely (default: the run's "
+               "evaluation.temperature)");
   flags.option("--answers-file", kFileType, options.answers_file, any_text,
                "token runs: write every answer to this file, one JSON object per line");
   flags.toggle("--json", options.json, "print one JSON object");

@@ -57,6 +57,14 @@ double parse_temperature(std::string_view flag, const std::string& text) {
   return *value;
 }
 
+double parse_evaluation_temperature(std::string_view flag, const std::string& text) {
+  const std::optional<double> value = number_in(text);
+  if (value == 0.0) return 0;
+  if (!value || !(*value >= 0.001) || *value > 100)
+    refuse_flag(flag, '"' + printable(text) + "\" is not valid, expected 0 or a number in [0.001, 100]");
+  return *value;
+}
+
 std::string parse_device(std::string_view flag, const std::string& text) {
   Setting device = device_name();
   device.kind = Setting::Kind::text;

@@ -27,6 +27,9 @@ double parse_seconds(std::string_view flag, const std::string& text);
 // A temperature of sampling, as generation.temperature accepts it.
 double parse_temperature(std::string_view flag, const std::string& text);
 
+// The same or 0, as evaluation.temperature accepts it.
+double parse_evaluation_temperature(std::string_view flag, const std::string& text);
+
 // cpu, cuda or cuda:N.
 std::string parse_device(std::string_view flag, const std::string& text);
 
