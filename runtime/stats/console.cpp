@@ -102,6 +102,15 @@ std::string failures_line(const StatsSnapshot& s) {
   return text.empty() ? "" : "  failures   " + text;
 }
 
+uint64_t without_score(const StatsSnapshot& s) { return s.ledger.unscored + s.ledger.verifier_failed; }
+
+// Empty unless answers got no score.
+std::string unscored_line(const StatsSnapshot& s) {
+  if (without_score(s) == 0) return "";
+  return "  no score   " + format_short_counted(without_score(s), "answer") +
+         (s.ledger.verifier_failed > 0 ? ", the verifier failed on " + format_short(s.ledger.verifier_failed) : "");
+}
+
 std::string inference_line(const StatsSnapshot& s) {
   return "  inference  batch " + format_figure(s.batch_size_p50, 0) + "  p50 " + format_figure(s.inference_p50_ms, 2) +
          " ms  p99 " + format_figure(s.inference_p99_ms, 2) + " ms";
@@ -215,6 +224,7 @@ std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& 
           {1, steps_line(s)},
           {4, workers_line(s)},
           {5, failures_line(s)},
+          {5, unscored_line(s)},
           {11, inference_line(s)},
           {12, batches_line(s)},
           {3, training_line(s)},
@@ -277,6 +287,7 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   items.push_back(same(7, 15, "KL " + small_figure(learner_metric(s, "kl"))));
   if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, 4, s.words->failures, failures));
   if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, 11, "lost", s.ledger.lost_in_crash));
+  if (without_score(s) > 0) items.push_back(counted(1, 11, "no score", without_score(s)));
   if (const std::string what = find_bottleneck(s).what; !what.empty())
     items.push_back(same(0, 8, "bottleneck: " + what));
   if (s.training_ended) items.push_back(same(0, 8, "training has ended"));

@@ -170,10 +170,11 @@ StatsSnapshot extreme(Rng& rng) {
                         &s.learner["clip_fraction"],
                         &s.learner["ess"]})
     *value = number();
-  for (uint64_t* value : {&s.env_steps, &s.updates, &s.lag_cap, &s.ledger.produced, &s.ledger.dropped_stale,
-                          &s.ledger.dropped_full, &s.ledger.lost_in_crash, &s.batches_full, &s.batches_timeout,
-                          &s.batches_all_waiting, &s.workers_up, &s.workers_total, &s.inference_up, &s.inference_own,
-                          &s.rss_bytes, &s.weights_behind["inference 0"], &s.env_failures["Env"]})
+  for (uint64_t* value :
+       {&s.env_steps, &s.updates, &s.lag_cap, &s.ledger.produced, &s.ledger.dropped_stale, &s.ledger.dropped_full,
+        &s.ledger.lost_in_crash, &s.ledger.unscored, &s.ledger.verifier_failed, &s.batches_full, &s.batches_timeout,
+        &s.batches_all_waiting, &s.workers_up, &s.workers_total, &s.inference_up, &s.inference_own, &s.rss_bytes,
+        &s.weights_behind["inference 0"], &s.env_failures["Env"]})
     *value = count();
   if (rng.below(2) == 0) s.evaluation = EvaluationResult{count(), count(), number(), number(), number(), number()};
   return s;
@@ -391,6 +392,24 @@ TEST_CASE("console: a token run counts answers and tokens") {
   CHECK(has(block, "tokens 20,480/s, trained 19,000/s"));
   CHECK(has(block, "cut off 2 %"));
   CHECK(has(block, "pass@1 97 % of 200 prompts"));
+}
+
+TEST_CASE("console: answers without a score are shown if there are any") {
+  StatsSnapshot s = running();
+  s.words = &kAnswerWords;
+  s.ledger.lost_in_crash = 0;
+  const auto shown = [&](const std::string& part) {
+    std::string block;
+    for (const std::string& each : console_block("reverse", s, 80)) block += each + '\n';
+    return std::pair(console_line(s).find(part) != std::string::npos, block.find(part) != std::string::npos);
+  };
+  CHECK(shown("no score") == std::pair(false, false));
+  s.ledger.unscored = 120;
+  CHECK(shown("no score 120") == std::pair(true, false));
+  CHECK(shown("  no score   120 answers\n") == std::pair(false, true));
+  s.ledger.verifier_failed = 1'000;
+  CHECK(shown("no score 1,120") == std::pair(true, false));
+  CHECK(shown("  no score   1,120 answers, the verifier failed on 1,000\n") == std::pair(false, true));
 }
 
 TEST_CASE("console: counts, numbers, seconds and bytes are formatted readably") {
