@@ -314,11 +314,18 @@ constexpr std::array kFields = {
                   of_verifier<&VerifierFigures::restarts>},
     SnapshotField{kWorkers, "verifier.scored", "verifier_scored_total", "answers", kVerified, "that got a score",
                   of_verifier<&VerifierFigures::scored>},
-    SnapshotField{kWorkers, "verifier.seconds", "verifier_seconds_total", "s", kVerified,
-                  "time in these calls, with the starts of processes", verifier_seconds<&VerifierFigures::busy_us>},
-    SnapshotField{kWorkers, "verifier.wait_seconds", "verifier_wait_seconds_total", "s", kVerified,
-                  "time that the answers to each prompt waited until a process was free for them, all together",
-                  verifier_seconds<&VerifierFigures::wait_us>},
+    SnapshotField{
+        kWorkers,
+        "verifier.seconds", "verifier_seconds_total", "s", kVerified,
+        "time in these calls, with the starts of processes; when it grows in a second by the number of processes "
+        "(workers.up times task.verifier_processes), all of them are busy",
+        verifier_seconds<&VerifierFigures::busy_us>},
+    SnapshotField{
+        kWorkers,
+        "verifier.wait_seconds", "verifier_wait_seconds_total", "s", kVerified,
+        "time that the answers to each prompt waited until a process was free for them, the sum over all prompts: it "
+        "grows by more than 1 s in a second when several wait",
+        verifier_seconds<&VerifierFigures::wait_us>},
     SnapshotField{kAlarms, "alarms", "alarm_level{alarm=*}", "1 = warning, 2 = error", kAlways,
                   "the alarms that are raised now, by name; none is raised: an empty object", alarm_levels},
     SnapshotField{kAlarms, "alarm_texts", "", "text", kAlways,
