@@ -191,6 +191,12 @@ TEST_CASE(
   CHECK(json_of(folder / "linear/summary.json").dump() == summary);
   CHECK(train("2", "constant").exit_code == 0);
   CHECK(train("4", "constant").err == "");
+  const CommandLine two(train_line(folder / "linear", set({"stop.env_steps=0", "stop.updates=6", "stop.seconds=1000",
+                                                           "trainer.lr_schedule=linear"})));
+  CHECK(two.exit_code == 0);
+  CHECK(std::count(two.err.begin(), two.err.end(), '\n') == 1);
+  CHECK(two.err.find("stop.updates was 4 and is now 6, stop.seconds was ") != std::string::npos);
+  CHECK(two.err.find("\"linear\") will follow the new limits\n") != std::string::npos);
 }
 
 TEST_CASE("train: a start prints the settings that it changes, and logs each of them") {

@@ -170,12 +170,15 @@ void tell_moved_schedules(const RunConfig& config, const std::vector<SettingChan
   const std::string lr = config.trainer.lr_schedule;
   const bool others = config.algorithm.entropy_coef_end >= 0 || config.model.log_std == "scheduled";
   if (lr == "constant" && !others) return;
+  std::string moved;
+  int limits = 0;
   for (const SettingChange& change : changes)
     if (change.path == "stop.env_steps" || change.path == "stop.updates" || change.path == "stop.seconds")
-      log_warn("train",
-               change.sentence() + ": from here on " +
-                   (lr == "constant" ? "schedules" : "the learning rate (trainer.lr_schedule \"" + lr + "\")") +
-                   " will follow the new limit");
+      moved += (limits++ == 0 ? "" : ", ") + change.sentence();
+  if (limits == 0) return;
+  log_warn("train", moved + ": from here on " +
+                        (lr == "constant" ? "schedules" : "the learning rate (trainer.lr_schedule \"" + lr + "\")") +
+                        " will follow the new limit" + (limits > 1 ? "s" : ""));
 }
 
 // How the settings of the run in the folder, if there is one, differ from those of this start.
@@ -287,7 +290,7 @@ std::optional<ReplayStart> begin_or_resume(RunFolder& folder, const RunConfig& c
     totals.evaluation = newest_evaluation(folder, totals.evaluation, beginning.resume->updates);
     totals.failed_evaluations = failed_evaluations(folder, totals.failed_evaluations, beginning.resume->updates);
   }
-  if (beginning.resume) tell_moved_schedules(config, changes);
+  if (beginning.start.version.number > 0) tell_moved_schedules(config, changes);
   if (beginning.resume) tell_unused_warmup(beginning.start.warmup, changes);
   if (beginning.resume) tell_missing_checkpoint(folder, beginning.resume->updates);
   if (!beginning.resume) beginning.start = begin_from_given_weights(folder, learner, context, initial);
