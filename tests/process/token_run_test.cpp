@@ -259,6 +259,9 @@ TEST_CASE("token run: a signal stops the warm-up, which is saved, and the next s
   const uint64_t step = first.at("warmup").at("steps");
   CHECK(step > 0);
   CHECK(first.at("updates") == 0);
+  const CommandLine evaluated({"troupe", "eval", folder / "run"});
+  CHECK_MESSAGE(has(evaluated.out, " after 0 updates and " + format_counted(step, "step") + " of the warm-up, "),
+                evaluated.out);
   {
     // Another run would lose the warm-up.
     Process other(token_train_line(folder.path(), set({"warmup.steps=1000000", "seed=77"})));

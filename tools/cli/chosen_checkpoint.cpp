@@ -132,4 +132,16 @@ ChosenCheckpoint load_checkpoint(const std::string& run, const RunConfig& config
   }
 }
 
+std::string trained_text(uint64_t updates, uint64_t warmup_steps) {
+  const std::string text = format_counted(updates, "update");
+  return updates > 0 || warmup_steps == 0 ? text
+                                          : text + " and " + format_counted(warmup_steps, "step") + " of the warm-up";
+}
+
+uint64_t warmup_steps_of(const Checkpoint& checkpoint) {
+  const auto found = checkpoint.scalars.find(kWarmupSteps);
+  const bool count = found != checkpoint.scalars.end() && found->second >= 0 && found->second <= 0x1p53;
+  return count ? static_cast<uint64_t>(found->second) : 0;
+}
+
 }  // namespace troupe

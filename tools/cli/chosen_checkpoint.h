@@ -25,4 +25,8 @@ std::string parse_checkpoint(std::string_view flag, const std::string& text);
 ChosenCheckpoint load_checkpoint(const std::string& run, const RunConfig& config, const std::string& which,
                                  std::optional<uint64_t> weight_bytes = {});
 
+// How far its weights are trained: "12 updates", or "0 updates and 1,064 steps of the warm-up".
+std::string trained_text(uint64_t updates, uint64_t warmup_steps);
+uint64_t warmup_steps_of(const Checkpoint& checkpoint);
+
 }  // namespace troupe

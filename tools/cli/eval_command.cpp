@@ -134,7 +134,8 @@ void print_text(const std::string& folder, const TrainedRun& run, const Evaluati
   };
   const ExperienceWords& words = *kind_of(*run.context).words;
   std::cout << printable(folder, std::string::npos) << ": " << run.context->spec.id << " after "
-            << format_counted(run.version.number, "update") << ", " << format_counted(run.env_steps, words.step) << '\n'
+            << trained_text(run.version.number, run.warmup_steps) << ", " << format_counted(run.env_steps, words.step)
+            << '\n'
             << row(std::string(played_what(run, plan)) + 's') << format_count(s.episodes)
             << (plan.answers > 1 ? ", " + std::to_string(plan.answers) + " to each prompt" : "") << '\n';
   if (s.failed > 0)
@@ -175,6 +176,7 @@ int run_eval(const EvalOptions& options) try {
                      {"return_min", s.return_min},    {"return_max", s.return_max},   {"length_mean", s.length_mean},
                      {"success_rate", s.success_rate}};
   for (const auto& [k, passed] : s.pass_at) result["pass_at"][std::to_string(k)] = passed;
+  if (run.warmup_steps > 0) result["warmup_steps"] = run.warmup_steps;
   if (!played.error.empty()) result["error"] = played.error;
   std::cout << result.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
   return played.code;

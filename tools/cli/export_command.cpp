@@ -186,7 +186,7 @@ void run_export(const ExportOptions& options) {
   }
   const bool adapters = context.language_model->lora.used() && !options.merge;
   print_line(options.folder + ": the " + (adapters ? "adapters" : "model") + " of " + printable(options.run_dir, 200) +
-             " after " + format_counted(checkpoint.version.number, "update"));
+             " after " + trained_text(checkpoint.version.number, warmup_steps_of(checkpoint)));
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
   } catch (const ConfigError& misfit) {
     throw ConfigError(path + ": " + misfit.what());
   }
-  return {context, weights.snapshot(checkpoint.version), checkpoint.version, checkpoint.env_steps};
+  return {context, weights.snapshot(checkpoint.version), checkpoint.version, checkpoint.env_steps,
+          warmup_steps_of(checkpoint)};
 }
 
 void read_reward_model(const TrainedRun& run, const std::string& folder) {

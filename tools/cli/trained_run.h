@@ -16,6 +16,7 @@ struct TrainedRun {
   WeightsPtr weights;  // of the checkpoint
   PolicyVersion version;
   uint64_t env_steps = 0;
+  uint64_t warmup_steps = 0;
 };
 
 // `which` is as for load_checkpoint() (tools/cli/chosen_checkpoint.h), `moved` as for load_stored_config(). Computes on
