@@ -58,9 +58,15 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   self->monitor(handle);
   st.members[handle.address()] = {id, handle, false};
   report_members(self);
-  st.joins.info("worker " + std::to_string(id) + " joined" + from(request), self->clock().now());
-  return Welcome{id,       to_json(st.context->config),         place_worker(self, id), st.replay,
-                 st.stats, st.dependencies.start.version.epoch, st.context->run_id};
+  st.joins.info("worker " + std::to_string(id) + " connected" + from(request), self->clock().now());
+  return Welcome{.member = id,
+                 .config = to_json(st.context->config),
+                 .inference = place_worker(self, id),
+                 .replay = st.replay,
+                 .stats = st.stats,
+                 .epoch = st.dependencies.start.version.epoch,
+                 .run = st.context->run_id,
+                 .spec = spec_fields(*st.context)};
 }
 
 caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {

@@ -1,6 +1,7 @@
 #include "actors/worker_host.h"
 
 #include "actors/spawn.h"
+#include "actors/spec_fields.h"
 #include "runtime/caf/route.h"
 
 namespace troupe {
@@ -36,7 +37,9 @@ void start_worker(WorkerHostSelf self, const Welcome& welcome) {
   }
   self->monitor(st.worker);
   st.joining.member_since = self->clock().now();
-  joined(self, "worker " + std::to_string(welcome.member), context->config);
+  // Another worker is refused at its hello.
+  if (!spec_difference(welcome.spec, spec_fields(*context)))
+    joined(self, "worker " + std::to_string(welcome.member), context->config);
 }
 
 void on_down(WorkerHostSelf self, const caf::down_msg& down) {

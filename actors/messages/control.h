@@ -62,9 +62,11 @@ struct Welcome {
   StatsService stats;
   uint32_t epoch = 0;    // of the start of the run
   std::string run = {};  // its identity, the same at every start
+  SpecFields spec = {};  // for workers: what the run is made of, as in a WorkerHello
 
   template <class I> friend typename I::result_type inspect(I& f, Welcome& x) {
-    return f(caf::meta::type_name("Welcome"), x.member, x.config, x.inference, x.replay, x.stats, x.epoch, x.run);
+    return f(caf::meta::type_name("Welcome"), x.member, x.config, x.inference, x.replay, x.stats, x.epoch, x.run,
+             x.spec);
   }
 };
 

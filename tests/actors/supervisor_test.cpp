@@ -274,7 +274,7 @@ TEST_CASE("supervisor: 100 workers that join at once, and leave at once, have a 
   Run run;
   open_log(disk.open_append("log"), {LogLevel::info, LogLevel::error, false});
   for (int i = 0; i < 100; ++i) run.add_host();
-  CHECK(count_in(disk, " joined from ") == 100);
+  CHECK(count_in(disk, " connected from ") == 100);
   for (const SilentHost& host : run.hosts) caf::anon_send_exit(host, caf::exit_reason::kill);
   run.scheduler->run();
   CHECK(count_in(disk, " ended: ") == 100);
@@ -292,11 +292,11 @@ TEST_CASE("supervisor: of workers that join and are lost again and again the log
   CHECK(run.state_of<SilentHostState>(again).numbers.back() == 400);
   CHECK(run.state().members.size() == 1);  // the lines are left out, nothing else
   CHECK(run.state().next_worker == 1001);
-  CHECK(count_in(disk, " joined from ") == 256);
+  CHECK(count_in(disk, " connected from ") == 256);
   CHECK(count_in(disk, " ended: ") + count_in(disk, "joins again") == 256);
   run.scheduler->clock().advance_time(1s);
   run.join(again);
-  CHECK(count_in(disk, "worker 1001 joined from test pid 1 (left out before it: 745 lines)") == 1);
+  CHECK(count_in(disk, "worker 1001 connected from test pid 1 (left out before it: 745 lines)") == 1);
   CHECK(count_in(disk, "worker 400 ended; its process joins again (left out before it: 744 lines)") == 1);
 }
 

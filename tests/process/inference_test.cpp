@@ -160,8 +160,8 @@ TEST_CASE("inference: requests and replies above the size limit of messages reac
                            "stop.env_steps=0", "stop.updates=4"});
   TrainProcess run(folder / "run", lstm(256) + large);
   const auto worker = start_worker(run.workers_at());
-  REQUIRE(
-      eventually([&] { return log_has(run.folder(), " joined from"); }));  // the run's own worker could do without it
+  REQUIRE(eventually(
+      [&] { return log_has(run.folder(), " connected from"); }));  // the run's own worker could do without it
   const auto inference = start_inference(run.workers_at());
   CHECK(run.process().wait().value_or(-1) == 0);
   CHECK_MESSAGE(inference->wait().value_or(-1) == 0, inference->err());
@@ -239,11 +239,11 @@ TEST_CASE("inference: a worker that was frozen until its connection was lost is 
   REQUIRE(serves(run, 0));
   for (int cycle = 0; cycle < 2; ++cycle) {
     REQUIRE(keeps_serving(run, 0));
-    const size_t ended = log_count(run.folder(), " ended: "), joined = log_count(run.folder(), " joined from");
+    const size_t ended = log_count(run.folder(), " ended: "), joined = log_count(run.folder(), " connected from");
     process->signal(SIGSTOP);
     REQUIRE(eventually([&] { return log_count(run.folder(), " ended: ") > ended; }));
     process->signal(SIGCONT);
-    REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") > joined; }));
+    REQUIRE(eventually([&] { return log_count(run.folder(), " connected from") > joined; }));
   }
   CHECK(keeps_serving(run, 0));
   CHECK(run.makes_updates(5));

@@ -191,7 +191,7 @@ TEST_CASE("joining: a resumed run whose last port is taken logs that and listens
                 "port " + std::to_string(port_of(before)) +
                     ", on which the last start of this run listened, is taken; its workers must be started again"));
   const auto worker = start("worker", run.workers_at());
-  REQUIRE(eventually([&] { return log_has(run.folder(), " joined from"); }));  // the run makes updates without it
+  REQUIRE(eventually([&] { return log_has(run.folder(), " connected from"); }));  // the run makes updates without it
   CHECK(run.makes_updates());
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(worker->wait().value_or(-1) == 0);
@@ -208,7 +208,7 @@ TEST_CASE("joining: workers and inference processes send heartbeats as often as 
     const auto worker = start("worker", run.workers_at(), {"--count", "2"});
     const auto inference = start("inference", run.workers_at());
     REQUIRE(eventually([&] { return log_has(run.folder(), "inference process 1 serves"); }));
-    REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") >= 2; }));
+    REQUIRE(eventually([&] { return log_count(run.folder(), " connected from") >= 2; }));
     drive(run, std::chrono::seconds(5));
     if (log_count(run.folder(), " ended: ") > 0 || log_count(run.folder(), " is gone ") > 0) return false;
     CHECK(run.interrupt().value_or(-1) == 130);
@@ -231,7 +231,7 @@ TEST_CASE("joining: a worker whose environments are slow still sends heartbeats"
     REQUIRE(eventually([&] { return !json_of(at + "/endpoints.json").is_null(); }));
     const auto worker =
         start("worker", json_of(at + "/endpoints.json").at("workers"), {"--count", std::to_string(workers)});
-    REQUIRE(eventually([&] { return log_count(at, " joined from") >= workers; }));
+    REQUIRE(eventually([&] { return log_count(at, " connected from") >= workers; }));
     REQUIRE(eventually([&] { return updates_of(at) >= 2 || log_count(at, " ended: ") > 0; }));
     return log_count(at, " ended: ") == 0;
   }));

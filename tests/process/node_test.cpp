@@ -70,7 +70,7 @@ struct Sampling {
     REQUIRE(node.spawn(workers, run.workers_at()).exit_code == 0);
     REQUIRE(eventually([&] { return joined() == static_cast<size_t>(workers); }));
   }
-  size_t joined() const { return log_count(run.folder(), " joined from"); }
+  size_t joined() const { return log_count(run.folder(), " connected from"); }
 
   TrainProcess run;
   NodeProcess node;

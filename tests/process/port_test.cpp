@@ -105,7 +105,7 @@ TEST_CASE("ports: garbage, silent connections and floods neither stop a run nor 
     CHECK(run.makes_updates());
   }
   const auto late = start_worker(run.workers_at());
-  CHECK(eventually([&] { return log_count(run.folder(), " joined from") == 2; }));
+  CHECK(eventually([&] { return log_count(run.folder(), " connected from") == 2; }));
   CHECK(run.makes_updates());
   CHECK(!log_has(run.folder(), " ended: "));  // no worker was lost
   CHECK(run.process().peak_resident_bytes() < before + (256 << 20));

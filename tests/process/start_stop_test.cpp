@@ -35,7 +35,7 @@ TEST_CASE("start and stop: INT and TERM end a worker process with 130 at any tim
   REQUIRE(eventually([&] { return !metrics_of(run.folder()).is_null(); }));  // before that, a run refuses workers
   for (size_t cycle = 1; cycle <= 12; ++cycle) {
     const auto worker = start_worker(run.workers_at(), cycle % 3 == 0 ? 2 : 1);
-    REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") >= cycle + cycle / 3; }));
+    REQUIRE(eventually([&] { return log_count(run.folder(), " connected from") >= cycle + cycle / 3; }));
     if (cycle % 2 == 0) REQUIRE(run.makes_updates());  // while it samples, or right after it joined
     CHECK_MESSAGE(end_of(*worker, cycle % 4 == 0 ? SIGINT : SIGTERM) == 130, "cycle " << cycle);
     CHECK(worker->err() == "");
@@ -78,7 +78,7 @@ TEST_CASE("start and stop: TERM ends a node with 130, idle or with workers") {
     NodeProcess node;
     if (cycle % 2 == 0) {
       CHECK(node.spawn(2, run.workers_at()).exit_code == 0);
-      REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") >= cycle; }));
+      REQUIRE(eventually([&] { return log_count(run.folder(), " connected from") >= cycle; }));
     }
     CHECK_MESSAGE(end_of(node.process(), SIGTERM) == 130, "cycle " << cycle);
   }

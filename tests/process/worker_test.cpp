@@ -63,7 +63,7 @@ TEST_CASE("worker: 64 worker processes together need less than 2 GB") {
   TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany + set({"env.rows=1"}));
   std::vector<std::unique_ptr<Process>> workers;
   for (int i = 0; i < 64; ++i) workers.push_back(start_worker(run.workers_at()));
-  REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 64; }));
+  REQUIRE(eventually([&] { return log_count(run.folder(), " connected from") == 64; }));
   REQUIRE(run.makes_updates());
   double megabytes = 0;
   for (const auto& worker : workers) megabytes += static_cast<double>(worker->resident_bytes()) / 1e6;
@@ -86,7 +86,7 @@ TEST_CASE("worker: after workers are killed and replaced one by one the ledger b
     REQUIRE(victim->wait().value_or(-1) == 137);
     REQUIRE(eventually([&] { return log_count(run.folder(), " ended: ") == kills; }));
     victim = start_worker(run.workers_at());
-    REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 3 + kills; }));
+    REQUIRE(eventually([&] { return log_count(run.folder(), " connected from") == 3 + kills; }));
   }
   REQUIRE(eventually([&] { return workers_up(run.folder()) == 3; }));
   REQUIRE(run.makes_updates());
@@ -143,7 +143,7 @@ TEST_CASE("worker: Ctrl-C ends a worker process with 130, and the run continues"
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly);
   const auto worker = start_worker(run.workers_at(), 2);
-  REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 2; }));
+  REQUIRE(eventually([&] { return log_count(run.folder(), " connected from") == 2; }));
   const auto other = start_worker(run.workers_at());
   REQUIRE(run.makes_updates());
   worker->signal(SIGINT);
@@ -161,7 +161,7 @@ TEST_CASE("node: its workers sample for a run and end with it, and the node serv
     const CommandLine started = node.spawn(3, run.workers_at());
     CHECK(started.exit_code == 0);
     CHECK(started.out == "3 workers started on " + node.address() + "\n");
-    CHECK(eventually([&] { return log_count(run.folder(), " joined from") == 3; }));
+    CHECK(eventually([&] { return log_count(run.folder(), " connected from") == 3; }));
     CHECK(run.makes_updates());
     check_balanced_end(run);
   }
@@ -177,7 +177,7 @@ TEST_CASE("node: after a node and its workers are killed, the run continues with
   NodeProcess node;
   REQUIRE(node.spawn(3, run.workers_at()).exit_code == 0);
   const auto other = start_worker(run.workers_at());
-  REQUIRE(eventually([&] { return log_count(run.folder(), " joined from") == 4; }));
+  REQUIRE(eventually([&] { return log_count(run.folder(), " connected from") == 4; }));
   node.process().signal(SIGKILL);
   CHECK(eventually([&] { return log_count(run.folder(), " ended: ") == 3; }));
   CHECK(run.makes_updates());
