@@ -5,7 +5,8 @@ namespace troupe {
 void describe(GenerationConfig& c, Fields& fields) {
   const Section s(fields, "generation", "actors");
   s.add(c.answers, "answers", between(1, 1024), "answers sampled to each prompt (n)",
-        {.elsewhere = kWords<"num_generations", "n_samples_per_prompt", "group_size">});
+        {.elsewhere = kWords<"num_generations", "n_samples_per_prompt", "group_size">,
+         .change = Change::before_first_update});
   s.add(c.max_tokens, "max_tokens", between(0, 65536),
         "most tokens of an answer, its end token included; 0 = as many as the longest right answer of the task needs",
         {.elsewhere = kWords<"max_completion_length", "max_response_length", "max_new_tokens", "response_length">});

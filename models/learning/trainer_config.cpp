@@ -12,31 +12,32 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.super_batch, "super_batch", between(1, 1e9),
         "fewest samples (token runs: answers) of one update; with replay.draw column an update takes whole columns of "
         "rollouts and so may use up to rollout.length - 1 more",
-        {.elsewhere = kWords<"train_batch_size">});
+        {.elsewhere = kWords<"train_batch_size">, .change = Change::before_first_update});
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
-        {.elsewhere = kWords<"num_minibatches">});
+        {.elsewhere = kWords<"num_minibatches">, .change = Change::before_first_update});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),
         "samples per forward and backward pass within a minibatch; 0 = the whole minibatch");
   s.add(c.epochs, "epochs", between(1, 1000), "passes over the super-batch per update",
-        {.elsewhere = kWords<"update_epochs", "n_epochs", "num_sgd_iter">});
+        {.elsewhere = kWords<"update_epochs", "n_epochs", "num_sgd_iter">, .change = Change::before_first_update});
   s.add(c.value_epochs, "value_epochs", between(0, 1000),
         "passes over the super-batch per update that train the value function: the first trainer.epochs of them train "
         "the policy with it, the others the value function alone; 0 = trainer.epochs",
-        {.elsewhere = kWords<"critic.ppo_epochs">});
+        {.elsewhere = kWords<"critic.ppo_epochs">, .change = Change::before_first_update});
   s.add(c.policy_lr, "policy_lr", between(0, 10), "learning rate of the policy",
-        {.elsewhere = kWords<"learning_rate", "lr">});
+        {.elsewhere = kWords<"learning_rate", "lr">, .change = Change::before_first_update});
   s.add(c.value_lr, "value_lr", between(0, 10), "learning rate of the value function",
-        {.elsewhere = kWords<"learning_rate", "lr">});
+        {.elsewhere = kWords<"learning_rate", "lr">, .change = Change::before_first_update});
   s.add(c.lr_schedule, "lr_schedule", one_of(kWords<"constant", "linear", "cosine", "wsd">),
         "course of the learning rate over the run, which ends at the first of stop.env_steps, stop.updates and "
         "stop.seconds; wsd: at its peak for the fraction lr_stable_ratio of the run, then cosine",
-        {.elsewhere = kWords<"anneal_lr">});
-  s.add(c.lr_min_ratio, "lr_min_ratio", between(0, 1),
-        "learning rate at the end of the run, as a fraction of the peak");
+        {.elsewhere = kWords<"anneal_lr">, .change = Change::before_first_update});
+  s.add(c.lr_min_ratio, "lr_min_ratio", between(0, 1), "learning rate at the end of the run, as a fraction of the peak",
+        {.change = Change::before_first_update});
   s.add(c.lr_stable_ratio, "lr_stable_ratio", between(0, 1),
-        "lr_schedule wsd: fraction of the run at the peak learning rate");
+        "lr_schedule wsd: fraction of the run at the peak learning rate", {.change = Change::before_first_update});
   s.add(c.lr_warmup, "lr_warmup", between(0, kMostCount),
-        "updates over which the learning rate rises: the k-th has k / lr_warmup of it; 0 = no warm-up");
+        "updates over which the learning rate rises: the k-th has k / lr_warmup of it; 0 = no warm-up",
+        {.change = Change::before_first_update});
   s.add(c.adam_beta1, "adam_beta1", between(0, kLargestDecay), "decay of Adam's first moment");
   s.add(c.adam_beta2, "adam_beta2", between(0, kLargestDecay), "decay of Adam's second moment");
   s.add(c.adam_epsilon, "adam_epsilon", between(1e-30, 1), "added to Adam's denominator");
@@ -44,7 +45,8 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.max_grad_norm, "max_grad_norm", between(0, 1e9),
         "gradients with a larger norm are scaled down to this norm; 0 = off");
   s.add(c.value_only_updates, "value_only_updates", between(0, kMostCount),
-        "updates at the beginning of the run that train the value function only");
+        "updates at the beginning of the run that train the value function only",
+        {.change = Change::before_first_update});
   s.add(c.max_skipped, "max_skipped", between(1, 1e6),
         "the run fails after this many updates in a row that skip every optimizer step because it is not finite",
         {.change = Change::at_resume});

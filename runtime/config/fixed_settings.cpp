@@ -14,16 +14,25 @@ namespace {
 // Whether the setting at `path` may change when a run is resumed.
 class MayChange {
  public:
-  MayChange(const SettingsOfRun& settings, bool deterministic) : settings_(settings), deterministic_(deterministic) {}
+  MayChange(const SettingsOfRun& settings, bool deterministic, Made made)
+      : settings_(settings), deterministic_(deterministic), made_(made) {}
 
   bool operator()(const std::string& path) const {
     const Change change = settings_.change ? settings_.change(path) : Change::never;
-    return change != Change::never && !(deterministic_ && change == Change::at_resume_unless_deterministic);
+    switch (change) {
+      case Change::never: return false;
+      case Change::before_first_update: return made_ == Made::no_update && !deterministic_;
+      case Change::at_resume_unless_deterministic: return !deterministic_;
+      case Change::at_resume:
+      case Change::while_running: return true;
+    }
+    return false;
   }
 
  private:
   const SettingsOfRun& settings_;
   bool deterministic_;
+  Made made_;
 };
 
 bool is_deterministic(const Json& config) {
@@ -78,10 +87,10 @@ std::vector<SettingChange> changed_settings(const std::string& stored, const std
 }
 
 std::vector<SettingChange> config_conflicts(const std::string& stored, const std::string& now,
-                                            const SettingsOfRun& settings) {
+                                            const SettingsOfRun& settings, Made made) {
   const Json before = parse_strict(stored, "the stored config");
   const Json after = parse_strict(now, "this config");
-  const MayChange may_change(settings, is_deterministic(after));
+  const MayChange may_change(settings, is_deterministic(after), made);
   std::vector<SettingChange> conflicts = changes_between(before, after);
   std::erase_if(conflicts, [&](const SettingChange& change) { return may_change(change.path); });
   return conflicts;
@@ -89,7 +98,7 @@ std::vector<SettingChange> config_conflicts(const std::string& stored, const std
 
 std::string fixed_settings(const std::string& config, const SettingsOfRun& settings) {
   Json kept = parse_strict(config, "this config");
-  if (kept.is_object()) remove_changeable(kept, "", MayChange(settings, is_deterministic(kept)));
+  if (kept.is_object()) remove_changeable(kept, "", MayChange(settings, is_deterministic(kept), Made::updates));
   return kept.dump();
 }
 

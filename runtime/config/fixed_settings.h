@@ -2,6 +2,7 @@
 // The settings that are fixed when a run begins, so that a resumed run is still the same run. Pure functions on configs
 // as JSON text; any thread. They throw std::runtime_error when a text is not JSON.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -36,11 +37,15 @@ struct SettingChange {
 // Every setting that differs, in the order of `now`; those only in `stored` follow the others of their section.
 std::vector<SettingChange> changed_settings(const std::string& stored, const std::string& now);
 
+// Whether a run has made an update; if not, it may have made steps of its warm-up.
+enum class Made : uint8_t { updates, no_update };
+
 // The differing settings that may not change at a resume; empty if the run may be resumed.
 std::vector<SettingChange> config_conflicts(const std::string& stored, const std::string& now,
-                                            const SettingsOfRun& settings);
+                                            const SettingsOfRun& settings, Made made = Made::updates);
 
-// The config without the settings that may change at a resume, as compact JSON. The same for every start of a run.
+// The config without the settings that may change at a resume of a run with updates, as compact JSON. The same for
+// every start of a run.
 std::string fixed_settings(const std::string& config, const SettingsOfRun& settings);
 
 }  // namespace troupe

@@ -19,6 +19,7 @@ namespace troupe {
 // When the value of a setting may change.
 enum class Change : uint8_t {
   never,                           // fixed when the run begins
+  before_first_update,             // also once a warm-up has begun, which does not depend on it; never if deterministic
   at_resume,                       // whenever the run is resumed
   at_resume_unless_deterministic,  // the same, but never in a deterministic run, whose results depend on it
   while_running,                   // at any time

@@ -122,20 +122,21 @@ std::map<std::string, Array> read_tensors(const Disk& disk, const std::string& d
 }
 
 // The settings that show that a checkpoint is of another run than the owner's; empty if there are none.
-std::vector<SettingChange> foreign(const json& document, const CheckpointOwner& owner) {
+std::vector<SettingChange> foreign(const json& document, uint64_t updates, const CheckpointOwner& owner) {
   if (owner.settings.empty()) return {};
   if (!document.contains("settings"))
     return config_conflicts(json{{"seed", document.at("state").at("seed")}}.dump(),
                             json{{"seed", json::parse(owner.settings).value("seed", json())}}.dump(), owner.rules);
   const std::string theirs = document["settings"].dump();
   const SettingsOfRun& rules = owner.rules;
-  return config_conflicts(rules.upgrade ? fixed_settings(rules.upgrade(theirs), rules) : theirs, owner.settings, rules);
+  return config_conflicts(rules.upgrade ? fixed_settings(rules.upgrade(theirs), rules) : theirs, owner.settings, rules,
+                          updates > 0 ? Made::updates : Made::no_update);
 }
 
-void check_owner(const json& document, const CheckpointOwner& owner, const std::string& directory) {
+void check_owner(const json& document, uint64_t updates, const CheckpointOwner& owner, const std::string& directory) {
   std::vector<SettingChange> conflicts;
   try {
-    conflicts = foreign(document, owner);
+    conflicts = foreign(document, updates, owner);
   } catch (const ConfigError& error) {
     throw ForeignCheckpoint(directory, std::string("is not of this run: ") + error.what());
   }
@@ -155,7 +156,7 @@ json read_own_state(const Disk& disk, const std::string& directory, uint64_t ste
   if (checkpoint.version.number != step)
     throw IoError(path, "state.number is " + std::to_string(checkpoint.version.number) + ", expected " +
                             std::to_string(step) + " like state.updates");
-  check_owner(document, owner, directory);
+  check_owner(document, step, owner, directory);
   return document;
 }
 

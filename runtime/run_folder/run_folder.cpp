@@ -174,6 +174,8 @@ void RunFolder::open_or_create(const SettingsOfRun& settings, const Safetensors*
     } catch (const std::runtime_error& error) {
       throw ConfigError(path_ + kConfigFile + ": cannot resume from this config: " + error.what());
     }
+    if (!conflicts.empty() && has_only_warmed_up())
+      conflicts = config_conflicts(stored, config_, settings, Made::no_update);
     if (!conflicts.empty()) replace_settings(conflicts);
     config_before_ = std::move(stored);
   }
@@ -216,13 +218,18 @@ bool RunFolder::has_saved() const {
   });
 }
 
+// Whether all that was trained are steps of a warm-up, which are saved.
+bool RunFolder::has_only_warmed_up() const {
+  return checkpoints_.list() == std::vector<uint64_t>{0} && checkpoints_.scalar_of(0, kWarmupSteps).value_or(0) > 0 &&
+         !metrics_.has_updates();
+}
+
 // Accepts changed settings if the run has not trained yet, and throws ConfigError otherwise.
 void RunFolder::replace_settings(const std::vector<SettingChange>& conflicts) {
   const bool trained = metrics_.has_updates();
   const bool saved = has_saved();
-  const bool warmed_up = checkpoints_.scalar_of(0, kWarmupSteps).value_or(0) > 0;
   // The checkpoint before the first update holds weights that nothing has trained, unless it is of a warm-up.
-  const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0} && !warmed_up;
+  const bool only_first = checkpoints_.list() == std::vector<uint64_t>{0} && !has_only_warmed_up();
   if (trained || (saved && !only_first))
     throw ConfigError(path_ + ": cannot resume: " + sentences_of(conflicts) + "; to resume, " +
                       how_to_resume(conflicts) + "; to begin a new run, give another folder with --run DIR" +

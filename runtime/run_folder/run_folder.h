@@ -144,6 +144,7 @@ class RunFolder {
   void refuse_other_kinds() const;
   void require_checkpoint_of_summary() const;
   bool has_saved() const;
+  bool has_only_warmed_up() const;
   void prune();
   void replace_settings(const std::vector<SettingChange>& conflicts);
 

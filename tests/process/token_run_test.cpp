@@ -272,11 +272,17 @@ TEST_CASE("token run: a signal stops the warm-up, which is saved, and the next s
     CHECK(has(other.err(), "cannot resume: seed was "));
     CHECK(checkpoints_of(folder / "run") == std::vector<uint64_t>{0});
   }
-  TokenTrainProcess run(folder.path(), set({"warmup.steps=" + std::to_string(step + 2), "stop.updates=1"}));
+  // A setting that the warm-up does not depend on may change.
+  TokenTrainProcess run(
+      folder.path(), set({"warmup.steps=" + std::to_string(step + 2), "stop.updates=1", "trainer.policy_lr=0.00123"}));
   REQUIRE(run.process().wait().value_or(-1) == 0);
   CHECK(has(run.process().out(), "resuming at update 0, in the warm-up after step " + format_count(step) + '\n'));
   CHECK(run.summary().at("warmup").at("steps") == step + 2);
   CHECK(run.summary().at("updates") == 1);
+  CHECK(has(run.process().out(), "-> 0.00123"));
+  CHECK(json_of(run.folder() + "/config.json").at("trainer").at("policy_lr") == 0.00123);
+  check_refused(token_train_line(folder.path(), set({"warmup.steps=" + std::to_string(step + 2), "stop.updates=2"})),
+                "cannot resume: trainer.policy_lr was 0.00123 and is now ");
   check_balanced(run);
   CHECK(warmup_lines(run.folder()).back().at("step") == step + 2);
 }

@@ -25,7 +25,8 @@ from the defaults. `--set SECTION.KEY=VALUE` changes one setting; the value is J
 - A duration is a whole number in the unit at the end of its key (`_ms`, `_us`).
 - "Owner" is the folder of the source code that reads the settings of a section.
 - "may change" says whether a run can be resumed with another value. In deterministic runs, settings of `workers` and `inference` affect
-  the results and are fixed too.
+  the results and are fixed too. "before the first update" means also after steps of a warm-up. Where nothing is trained yet, everything
+  may change ([run_folder.md](run_folder.md#resume-a-run)), and so may the paths in `task.params` of a dataset that was moved.
 - [models.md](models.md) describes the keys of `model.net`.
 - `format` at the top of a run's `config.json` is written by the program. Leave it out of files of your own.
 - Effects name other libraries and papers for comparison: [AcceRL](https://github.com/distanceLu/AcceRL),
@@ -43,6 +44,7 @@ std::string code_list(const std::vector<std::string>& words) {
 const char* change_text(Change change) {
   switch (change) {
     case Change::never: return "no";
+    case Change::before_first_update: return "before the first update";
     case Change::at_resume: return "at a resume";
     case Change::at_resume_unless_deterministic: return "at a resume, not in a deterministic run";
     case Change::while_running: return "at any time";

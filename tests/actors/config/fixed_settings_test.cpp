@@ -29,14 +29,20 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                            "model.critic_path",
                                            "reward_model.path"},
                               sections = {"stop", "evaluation", "checkpoint", "stats", "network"},
-                              unless_deterministic = {"workers", "inference", "warmup"};
+                              unless_deterministic = {"workers", "inference", "warmup"},
+                              before_first_update = {
+                                  "trainer.super_batch",  "trainer.minibatches",        "trainer.epochs",
+                                  "trainer.value_epochs", "trainer.policy_lr",          "trainer.value_lr",
+                                  "trainer.lr_schedule",  "trainer.lr_min_ratio",       "trainer.lr_stable_ratio",
+                                  "trainer.lr_warmup",    "trainer.value_only_updates", "generation.answers"};
   for (const SettingInfo& info : describe_fields()) {
     CAPTURE(info.path);
     const std::string section = info.path.substr(0, info.path.find('.'));
     const bool other = unless_deterministic.contains(section) || info.path == "env.isolate";
     const Change change = at_resume.contains(info.path) || sections.contains(section) ? Change::at_resume
-                          : other ? Change::at_resume_unless_deterministic
-                                  : Change::never;
+                          : other                                   ? Change::at_resume_unless_deterministic
+                          : before_first_update.contains(info.path) ? Change::before_first_update
+                                                                    : Change::never;
     CHECK(settings.change(info.path) == change);
   }
   CHECK(settings.change("evaluation.env_params.slip") == Change::at_resume);

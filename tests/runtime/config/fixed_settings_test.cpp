@@ -8,6 +8,7 @@ namespace {
 
 const SettingsOfRun kSettings = {[](std::string_view path) {
                                    if (path.starts_with("workers.")) return Change::at_resume_unless_deterministic;
+                                   if (path == "trainer.lr") return Change::before_first_update;
                                    const bool may = path == "name" || path == "trainer.threads" ||
                                                     path.starts_with("stop.") || path.starts_with("stats.");
                                    return may ? Change::at_resume : Change::never;
@@ -67,6 +68,21 @@ TEST_CASE("config_conflicts: settings that affect a deterministic run may not ch
                     other_end = R"({"deterministic": true, "workers": {"count": 1}, "stop": {"updates": 9}})";
   CHECK(conflict(before, other_workers) == "workers.count was 1 and is now 2");
   CHECK(conflict(before, other_end) == "");
+}
+
+TEST_CASE("config_conflicts: some settings may change only before the first update, and not in a deterministic run") {
+  const std::string before = R"({"trainer": {"lr": 1, "epochs": 4}})",
+                    other_rate = R"({"trainer": {"lr": 2, "epochs": 4}})",
+                    both = R"({"trainer": {"lr": 2, "epochs": 8}})";
+  CHECK(conflict(before, other_rate) == "trainer.lr was 1 and is now 2");
+  CHECK(config_conflicts(before, other_rate, kSettings, Made::no_update).empty());
+  const auto left = config_conflicts(before, both, kSettings, Made::no_update);
+  REQUIRE(left.size() == 1);
+  CHECK(left.front().sentence() == "trainer.epochs was 4 and is now 8");
+  CHECK(config_conflicts(R"({"deterministic": true, "trainer": {"lr": 1}})",
+                         R"({"deterministic": true, "trainer": {"lr": 2}})", kSettings, Made::no_update)
+            .size() == 1);
+  CHECK(fixed_settings(other_rate, kSettings) == R"({"trainer":{"lr":2,"epochs":4}})");
 }
 
 TEST_CASE("fixed_settings: settings that may change are left out, and sections that have no others") {
