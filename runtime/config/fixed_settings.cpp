@@ -14,14 +14,14 @@ namespace {
 // Whether the setting at `path` may change when a run is resumed.
 class MayChange {
  public:
-  MayChange(const SettingsOfRun& settings, bool deterministic, Made made)
-      : settings_(settings), deterministic_(deterministic), made_(made) {}
+  MayChange(const SettingsOfRun& settings, bool deterministic, RunStage stage)
+      : settings_(settings), deterministic_(deterministic), stage_(stage) {}
 
   bool operator()(const std::string& path) const {
     const Change change = settings_.change ? settings_.change(path) : Change::never;
     switch (change) {
       case Change::never: return false;
-      case Change::before_first_update: return made_ == Made::no_update && !deterministic_;
+      case Change::before_first_update: return stage_ == RunStage::before_first_update && !deterministic_;
       case Change::at_resume_unless_deterministic: return !deterministic_;
       case Change::at_resume:
       case Change::while_running: return true;
@@ -32,7 +32,7 @@ class MayChange {
  private:
   const SettingsOfRun& settings_;
   bool deterministic_;
-  Made made_;
+  RunStage stage_;
 };
 
 bool is_deterministic(const Json& config) {
@@ -87,10 +87,10 @@ std::vector<SettingChange> changed_settings(const std::string& stored, const std
 }
 
 std::vector<SettingChange> config_conflicts(const std::string& stored, const std::string& now,
-                                            const SettingsOfRun& settings, Made made) {
+                                            const SettingsOfRun& settings, RunStage stage) {
   const Json before = parse_strict(stored, "the stored config");
   const Json after = parse_strict(now, "this config");
-  const MayChange may_change(settings, is_deterministic(after), made);
+  const MayChange may_change(settings, is_deterministic(after), stage);
   std::vector<SettingChange> conflicts = changes_between(before, after);
   std::erase_if(conflicts, [&](const SettingChange& change) { return may_change(change.path); });
   return conflicts;
@@ -98,7 +98,7 @@ std::vector<SettingChange> config_conflicts(const std::string& stored, const std
 
 std::string fixed_settings(const std::string& config, const SettingsOfRun& settings) {
   Json kept = parse_strict(config, "this config");
-  if (kept.is_object()) remove_changeable(kept, "", MayChange(settings, is_deterministic(kept), Made::updates));
+  if (kept.is_object()) remove_changeable(kept, "", MayChange(settings, is_deterministic(kept), RunStage::updates));
   return kept.dump();
 }
 

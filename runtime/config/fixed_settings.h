@@ -37,12 +37,12 @@ struct SettingChange {
 // Every setting that differs, in the order of `now`; those only in `stored` follow the others of their section.
 std::vector<SettingChange> changed_settings(const std::string& stored, const std::string& now);
 
-// Whether a run has made an update; if not, it may have made steps of its warm-up.
-enum class Made : uint8_t { updates, no_update };
+// How far a run is. Before the first update, it may have made steps of its warm-up.
+enum class RunStage : uint8_t { before_first_update, updates };
 
 // The differing settings that may not change at a resume; empty if the run may be resumed.
 std::vector<SettingChange> config_conflicts(const std::string& stored, const std::string& now,
-                                            const SettingsOfRun& settings, Made made = Made::updates);
+                                            const SettingsOfRun& settings, RunStage stage = RunStage::updates);
 
 // The config without the settings that may change at a resume of a run with updates, as compact JSON. The same for
 // every start of a run.

@@ -130,7 +130,7 @@ std::vector<SettingChange> foreign(const json& document, uint64_t updates, const
   const std::string theirs = document["settings"].dump();
   const SettingsOfRun& rules = owner.rules;
   return config_conflicts(rules.upgrade ? fixed_settings(rules.upgrade(theirs), rules) : theirs, owner.settings, rules,
-                          updates > 0 ? Made::updates : Made::no_update);
+                          updates > 0 ? RunStage::updates : RunStage::before_first_update);
 }
 
 void check_owner(const json& document, uint64_t updates, const CheckpointOwner& owner, const std::string& directory) {

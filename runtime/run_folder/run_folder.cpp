@@ -175,7 +175,7 @@ void RunFolder::open_or_create(const SettingsOfRun& settings, const Safetensors*
       throw ConfigError(path_ + kConfigFile + ": cannot resume from this config: " + error.what());
     }
     if (!conflicts.empty() && has_only_warmed_up())
-      conflicts = config_conflicts(stored, config_, settings, Made::no_update);
+      conflicts = config_conflicts(stored, config_, settings, RunStage::before_first_update);
     if (!conflicts.empty()) replace_settings(conflicts);
     config_before_ = std::move(stored);
   }

@@ -75,12 +75,12 @@ TEST_CASE("config_conflicts: some settings may change only before the first upda
                     other_rate = R"({"trainer": {"lr": 2, "epochs": 4}})",
                     both = R"({"trainer": {"lr": 2, "epochs": 8}})";
   CHECK(conflict(before, other_rate) == "trainer.lr was 1 and is now 2");
-  CHECK(config_conflicts(before, other_rate, kSettings, Made::no_update).empty());
-  const auto left = config_conflicts(before, both, kSettings, Made::no_update);
+  CHECK(config_conflicts(before, other_rate, kSettings, RunStage::before_first_update).empty());
+  const auto left = config_conflicts(before, both, kSettings, RunStage::before_first_update);
   REQUIRE(left.size() == 1);
   CHECK(left.front().sentence() == "trainer.epochs was 4 and is now 8");
   CHECK(config_conflicts(R"({"deterministic": true, "trainer": {"lr": 1}})",
-                         R"({"deterministic": true, "trainer": {"lr": 2}})", kSettings, Made::no_update)
+                         R"({"deterministic": true, "trainer": {"lr": 2}})", kSettings, RunStage::before_first_update)
             .size() == 1);
   CHECK(fixed_settings(other_rate, kSettings) == R"({"trainer":{"lr":2,"epochs":4}})");
 }
