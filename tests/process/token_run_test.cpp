@@ -452,6 +452,16 @@ TEST_CASE("token run: eval samples several answers and writes them to a file") {
   CHECK(answers_in(file) == answers_in(run + "/answers.jsonl"));
   check_refused(eval + Words{"--answers", "4"}, "--answers: 4, but the evaluation.temperature of the run is 0, ");
   check_refused(eval + Words{"--answers-file", folder.path()}, "--answers-file: " + folder.path());
+  const std::string foreign = folder / "pairs.jsonl", line = R"({"prompt":"1>","answer":"1"})"
+                                                             "\n";
+  std::ofstream(foreign) << line;
+  std::filesystem::create_symlink(run + "/config.json", folder / "link");
+  for (const std::string& kept : {foreign, folder / "link", run + "/config.json", run + "/answers.jsonl",
+                                  run + "/made_of.json", run + "/best.json"}) {
+    const std::string before = text_of(kept);
+    check_refused(eval + Words{"--answers-file", kept}, "--answers-file: ");
+    CHECK_MESSAGE(text_of(kept) == before, kept);
+  }
 
   const Words several = set({"stop.updates=1", "evaluation.temperature=1", "evaluation.answers=2"});
   REQUIRE(CommandLine(token_train_line(folder.path(), several + set({"evaluation.episodes=3"}))).exit_code == 0);

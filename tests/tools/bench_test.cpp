@@ -2,6 +2,7 @@
 // are good is not checked here: docs/performance.md has the bars and the measurements.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -110,6 +111,9 @@ TEST_CASE("bench --plot: a file that cannot be written is refused before measuri
   };
   CHECK(refusal(folder / "missing/gae.svg").find("No such file or directory") != std::string::npos);
   CHECK(refusal(folder.path()).find("is a folder") != std::string::npos);
+  const std::string notes = folder / "notes.txt";
+  std::ofstream(notes) << "kept";
+  CHECK(refusal(notes).find("exists and is not a picture of troupe bench") != std::string::npos);
 }
 
 TEST_CASE("bench bridge: environments in Python, compared with a loop in Python") {

@@ -16,6 +16,7 @@
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/weights.h"
+#include "tools/cli/output_file.h"
 #include "tools/cli/stop_signals.h"
 
 namespace troupe {
@@ -68,6 +69,7 @@ void check_plot(const std::string& file) {
   const std::string folder = parent.empty() ? "." : parent;
   if (::access(folder.c_str(), W_OK) != 0)
     refuse("cannot be written: " + folder + ": " + std::generic_category().message(errno));
+  require_replaceable("--plot", file, picture_output());
 }
 
 // Draws `json` with tools/plot_bench.py of the source tree.

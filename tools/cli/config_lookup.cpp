@@ -175,12 +175,6 @@ bool is_about(std::string_view mistake, const std::vector<std::string>& override
   });
 }
 
-// Every start creates run.lock. If somebody has removed it, checkpoints/ distinguishes a run from another folder that
-// has a config.json.
-bool is_run_folder(const fs::path& path) {
-  return is_file(path / "config.json") && (is_file(path / "run.lock") || posix_disk().exists(path / "checkpoints"));
-}
-
 // The folder of a file; "." if its path names none.
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
@@ -268,6 +262,12 @@ std::string name_near(const std::string& name) {
 }
 
 }  // namespace
+
+bool is_run_folder(const std::string& path) {
+  const fs::path folder = path;
+  return is_file(folder / "config.json") &&
+         (is_file(folder / "run.lock") || posix_disk().exists(folder / "checkpoints"));
+}
 
 std::optional<CheckpointPath> checkpoint_path(const std::string& path) {
   constexpr size_t kMostDigits = 15;

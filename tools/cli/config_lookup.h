@@ -51,6 +51,10 @@ struct CheckpointPath {
 };
 std::optional<CheckpointPath> checkpoint_path(const std::string& path);
 
+// Every start creates run.lock. If somebody has removed it, checkpoints/ distinguishes a run from another folder that
+// has a config.json.
+bool is_run_folder(const std::string& path);
+
 // Throws ConfigError, with the nearest name, unless `path` is the folder of a run.
 void require_run_folder(const std::string& path);
 

@@ -11,6 +11,7 @@
 #include "tools/cli/flag_values.h"
 #include "tools/cli/machine_check.h"
 #include "tools/cli/moved_files.h"
+#include "tools/cli/output_file.h"
 #include "tools/cli/stop_signals.h"
 
 namespace troupe {
@@ -63,6 +64,7 @@ inline void check_eval(const EvalOptions& options) {
   hold_stop_signals();  // they stay pending until troupe-learn handles them
   require_device_of_build("--device", options.device);
   require_run_folder(options.run_dir);
+  if (options.answers_file) require_replaceable("--answers-file", *options.answers_file, answers_output());
 }
 
 inline Command eval_command() {

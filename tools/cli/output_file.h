@@ -1,0 +1,24 @@
+#pragma once
+// The check that a file which a flag names may be written. Plain functions; any thread.
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace troupe {
+
+// What a flag writes, and how such a file is recognized.
+struct OutputKind {
+  std::string what;                                   // "an answers file of troupe eval"
+  std::function<bool(std::string_view line)> begins;  // whether the first line is one of such a file
+};
+
+// Throws ConfigError, beginning with the flag, if `file` has contents of another kind, or a name that runs use in the
+// folder of a run. Links are followed. Says nothing about whether the file can be opened.
+void require_replaceable(const std::string& flag, const std::string& file, const OutputKind& kind);
+
+// The lines of `troupe eval --answers-file`, which are those of answers.jsonl; the pictures of `troupe bench --plot`.
+OutputKind answers_output();
+OutputKind picture_output();
+
+}  // namespace troupe
