@@ -50,20 +50,39 @@ constexpr const char* kOutput = "lm_head.weight";
 
 bool is_number(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
-const char* class_with_score(LmFamily family) {
+constexpr std::string_view kOfScores = "ForSequenceClassification", kOfTokens = "ForCausalLM";
+
+std::string class_of(LmFamily family, std::string_view head) {
+  const auto with_head = [&](const char* name) { return name + std::string(head); };
   switch (family) {
-    case LmFamily::llama: return "LlamaForSequenceClassification";
-    case LmFamily::qwen2: return "Qwen2ForSequenceClassification";
-    case LmFamily::qwen3: return "Qwen3ForSequenceClassification";
+    case LmFamily::llama: return with_head("Llama");
+    case LmFamily::qwen2: return with_head("Qwen2");
+    case LmFamily::qwen3: return with_head("Qwen3");
   }
   TROUPE_CHECK(false, "family", static_cast<int>(family));
   return "";
 }
 
+// Whether a config.json names a class with this head.
+bool has_class(const Json& config, std::string_view head) {
+  const Json classes = config.is_object() ? config.value("architectures", Json()) : Json();
+  return classes.is_array() && std::ranges::any_of(classes, [&](const Json& name) {
+           return name.is_string() && name.get_ref<const std::string&>().ends_with(head);
+         });
+}
+
+// Throws ConfigError that begins with `source` if a config.json says that the model gives something else than tokens.
+void require_tokens(const std::string& text, LmFamily family, const std::string& source) {
+  const Json config = parse_strict(text, source), classes = config.value("architectures", Json());
+  if (!classes.is_array() || classes.empty() || has_class(config, kOfTokens)) return;
+  throw ConfigError(source + ": architectures: " + printable(classes.dump(), 200) + ", expected " +
+                    Json::array({class_of(family, kOfTokens)}).dump() + ", a model that gives the next token");
+}
+
 // Throws ConfigError that begins with `source` unless a config.json says that the model gives one score.
 void require_one_score(const std::string& text, LmFamily family, const std::string& source) {
   const Json config = parse_strict(text, source);
-  const Json wanted = Json::array({class_with_score(family)});
+  const Json wanted = Json::array({class_of(family, kOfScores)});
   const Json architectures = config.value("architectures", Json());
   if (architectures != wanted)
     throw ConfigError(
@@ -84,6 +103,13 @@ void require_one_score(const std::string& text, LmFamily family, const std::stri
 bool is_hf_folder(const Disk& disk, const std::string& folder) {
   return disk.exists(folder + "/config.json") &&
          (disk.exists(folder + '/' + kWeights) || disk.exists(folder + '/' + kIndex));
+}
+
+HfHead hf_head(const Disk& disk, const std::string& folder) try {
+  const Json config = Json::parse(disk.read(folder + "/config.json"), nullptr, false);
+  return has_class(config, kOfScores) ? HfHead::score : HfHead::tokens;
+} catch (const IoError&) {
+  return HfHead::tokens;
 }
 
 void HfFolder::refuse(const std::string& what) const { throw ConfigError(setting_ + ": " + what); }
@@ -109,6 +135,8 @@ HfFolder::HfFolder(const Disk& disk, const std::string& folder, const std::strin
   if (head_ == HfHead::score) {
     require_one_score(config, shape_.family, source);
     shape_.tied_embeddings = true;
+  } else {
+    require_tokens(config, shape_.family, source);
   }
   try {
     read_headers();

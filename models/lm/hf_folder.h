@@ -24,12 +24,15 @@ inline constexpr const char* kScoreWeight = "score.weight";  // [1, hidden]
 // Whether the folder has a config.json and weights beside it. So it is not the folder of a run.
 bool is_hf_folder(const Disk& disk, const std::string& folder);
 
+// The head that the config.json in the folder names; tokens where it names none or cannot be read.
+HfHead hf_head(const Disk& disk, const std::string& folder);
+
 class HfFolder {
  public:
   // Reads config.json and the headers of all shards, and checks that the tensors are those of the shape: none missing,
   // none unknown, each of its shape and a dtype that is read. Throws ConfigError that begins with `setting`, the file
   // and the tensor, with what is there and what is expected.
-  // With HfHead::score, also for another architecture or another number of labels.
+  // Also for an architecture with another head and, with HfHead::score, another number of labels.
   HfFolder(const Disk& disk, const std::string& folder, const std::string& setting = "model.path",
            HfHead head = HfHead::tokens);
 

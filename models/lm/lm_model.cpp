@@ -42,10 +42,14 @@ CriticKind find_critic(std::string_view name, std::string_view path) {
   return static_cast<CriticKind>(find_name(path, name, kCriticNames));
 }
 
+HfFolder critic_folder(const std::string& path) {
+  return {posix_disk(), path, "model.critic_path", hf_head(posix_disk(), path)};
+}
+
 void resolve_model_path(ModelConfig& config) {
-  if (!config.critic_path.empty()) {
+  if (!config.critic_path.empty() && config.critic == "separate") {
     config.critic_path = with_home(config.critic_path);
-    HfFolder(posix_disk(), config.critic_path, "model.critic_path");
+    critic_folder(config.critic_path);
   }
   if (config.path.empty()) return;
   config.path = with_home(config.path);

@@ -14,6 +14,8 @@
 
 namespace troupe {
 
+class HfFolder;
+
 // Weights that are not trained.
 struct FrozenWeights {
   WeightBlock weights;
@@ -46,9 +48,14 @@ struct LmModel {
 // A path that begins with ~, with the home folder in place of that.
 std::string with_home(const std::string& path);
 
+// The folder model.critic_path: a model of tokens, or a reward model. Throws ConfigError that begins with
+// model.critic_path.
+HfFolder critic_folder(const std::string& path);
+
 // Fills what a config leaves to model.path: model.path begins with ~ = the home folder; model.decoder {} = that of the
-// folder's config.json. The same of model.critic_path. Throws ConfigError beginning with model.path or
-// model.critic_path when the folder is not a model that can be read, or is not the model that model.decoder describes.
+// folder's config.json. The same of the model.critic_path of a separate critic. Throws ConfigError beginning with
+// model.path or model.critic_path when the folder is not a model that can be read, or is not the model that
+// model.decoder describes.
 void resolve_model_path(ModelConfig& config);
 
 // The model of a run with this shape. Reads the frozen weights of a run with adapters. Throws ConfigError.

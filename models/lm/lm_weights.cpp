@@ -97,7 +97,7 @@ void begin_adapters(const LmModel& model, uint64_t seed, WeightBlock& weights) {
 }
 
 void read_critic(const LmModel& model, WeightBlock& weights) {
-  const HfFolder folder(posix_disk(), model.critic_path, "model.critic_path");
+  const HfFolder folder = critic_folder(model.critic_path);
   LmShape shape = folder.shape();
   shape.tied_embeddings = true;
   if (!(shape == critic_shape(model)))
@@ -105,6 +105,7 @@ void read_critic(const LmModel& model, WeightBlock& weights) {
                       " is not the model of the policy: " + lm_config_text(model.shape));
   std::vector<float> output;  // which a critic does not have
   folder.read([&](const std::string& name) {
+    if (name == kScoreWeight) return weights.floats(kHeadWeight);
     if (name != "lm_head.weight") return weights.floats(of_critic(name));
     output.resize(static_cast<size_t>(shape.vocabulary * shape.hidden));
     return std::span<float>(output);

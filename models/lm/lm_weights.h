@@ -25,8 +25,8 @@ void draw_lm_weights(const LmShape& shape, uint64_t seed, WeightBlock& weights);
 // within 1 / sqrt(inputs) of 0, as in PEFT). A critic begins with a value head of 0, and a separate one as
 // begin_critic() says. Throws ConfigError for files that cannot be read.
 void begin_lm_weights(const LmModel& model, uint64_t seed, WeightBlock& weights);
-// The first weights of a separate critic's decoder: those of model.critic_path, or of the policy as it is in `weights`,
-// with LoRA without its adapters.
+// The first weights of a separate critic's decoder: those of model.critic_path, of which the score of a reward model
+// becomes the value head, or of the policy as it is in `weights`, with LoRA without its adapters.
 void begin_critic(const LmModel& model, WeightBlock& weights);
 
 DecoderWeights decoder_weights(const LmModel& model, const WeightBlock& weights);

@@ -11,6 +11,7 @@
 #include "models/lm/lm_weights.h"
 #include "runtime/base/errors.h"
 #include "tests/models/decoder/tiny_models.h"
+#include "tests/models/lm/reward_models.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
@@ -184,6 +185,16 @@ TEST_CASE("hf_folder: adapters beside the model are refused") {
   posix_disk().write_atomic(f.folder / "adapter_config.json", "{}");
   CHECK(f.refused("/adapter_config.json: ") ==
         "the folder has adapters beside the model, which transformers adds to it; merge them, or move the file");
+}
+
+TEST_CASE("hf_folder: a model with another head is refused by its architecture") {
+  const TempFolder folder;
+  CHECK(hf_head(posix_disk(), folder.path()) == HfHead::tokens);
+  TinyRewardModel(tiny_shape(LmFamily::qwen3, 4), 3).write(folder.path());
+  CHECK(refusal(folder.path()) == "model.path: " + (folder / "config.json") +
+                                      R"(: architectures: ["Qwen3ForSequenceClassification"], expected )"
+                                      R"(["Qwen3ForCausalLM"], a model that gives the next token)");
+  CHECK(hf_head(posix_disk(), folder.path()) == HfHead::score);
 }
 
 TEST_CASE("hf_folder: missing and truncated files are refused") {

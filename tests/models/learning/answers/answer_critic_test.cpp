@@ -13,6 +13,7 @@
 #include "runtime/base/file.h"
 #include "tests/models/learning/answers/answers.h"
 #include "tests/models/lm/lora_models.h"
+#include "tests/models/lm/reward_models.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
@@ -242,6 +243,19 @@ TEST_CASE("answer_critic: a separate critic begins with the weights of a folder,
   model.shape.intermediate += 1;
   CHECK_THROWS_WITH_AS(make_answer_learner(config_of(), model, kOptions),
                        doctest::Contains("is not the model of the policy"), ConfigError);
+}
+
+TEST_CASE("answer_critic: a separate critic begins with the decoder and the score of a reward model") {
+  const TempFolder folder;
+  LmModel model = model_of(CriticKind::separate);
+  const TinyRewardModel scores(model.shape, 7);
+  scores.write(folder.path());
+  model.critic_path = folder.path();
+  const auto learner = make_answer_learner(config_of(), model, kOptions);
+  const std::map<std::string, Array> tensors = scores.tensors(), critic = critic_of(*learner);
+  CHECK(critic.at("critic.value_head.weight") == tensors.at("score.weight"));
+  CHECK(critic.at("critic.model.norm.weight") == tensors.at("model.norm.weight"));
+  CHECK(critic.at("critic.model.embed_tokens.weight") == tensors.at("model.embed_tokens.weight"));
 }
 
 TEST_CASE("answer_critic: bootstrapping cut answers changes the targets of an update") {
