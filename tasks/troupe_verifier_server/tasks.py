@@ -20,6 +20,14 @@ def json_text(prompt, index, **options):
         raise Refused(f"prompt {index} cannot be written as JSON: {error}") from None
 
 
+def is_json_of(json_value, value):
+    """Whether the value is the same after JSON. What JSON cannot hold counts as the same, since its text may differ in each process."""
+    try:
+        return json.loads(json.dumps(value)) == json_value
+    except TypeError:
+        return True
+
+
 class DrawnTask:
     """An object whose draw(index) gives the prompts; score is a verifier of any form."""
 
@@ -59,8 +67,9 @@ class DatasetTask:
         try:
             index = item["columns"]["index"]
             entry = self._entry(index)
-            if entry["question"] != item["prompt"]:
-                raise Refused(f"entry {index} has another question than before; the task must be the same each time, so give it a seed")
+            for key, before in (("question", item["prompt"]), ("answer", item["columns"]["truth"])):
+                if not is_json_of(before, entry.get(key)):
+                    raise Refused(f"entry {index} has another {key} than before; the task must be the same each time, so give it a seed")
             return plain_score(self._task.score_answer(item["answer"].strip(), entry))
         except Exception as error:
             return {"failed": text_of(error), "traceback": traceback_of(error)}

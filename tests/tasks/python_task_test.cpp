@@ -93,14 +93,22 @@ TEST_CASE("python_task: a task may be like a dataset of reasoning_gym") {
   CHECK(rewards(config, prompt, {" " + prompt.truth + "\n", "x"}) == std::vector<double>{1, 0.01});
 }
 
-TEST_CASE("python_task: a task with other prompts in each process gives no scores") {
-  const TaskConfig config = config_of("Changes", R"({"size": 40})");
+TEST_CASE("python_task: a task with other prompts or answers in each process gives no scores") {
+  for (const auto& [name, changed] : {std::pair("Changes", "question"), std::pair("ChangesAnswers", "answer")}) {
+    const TaskConfig config = config_of(name, R"({"size": 40})");
+    const Prompt prompt = make_task(config)->prompt(1, 0, Split::train);
+    Verifier verifier(verifier_target(config));
+    const std::vector<VerifierItem> items = {{prompt.text, prompt.truth, prompt.truth, prompt.columns}};
+    const Score score = verifier.score(items).at(0);
+    CHECK(score.scored == Scored::failed);
+    CHECK(score.problem.find("has another " + std::string(changed) + " than before") != std::string::npos);
+  }
+}
+
+TEST_CASE("python_task: an answer that JSON cannot hold is not compared") {
+  const TaskConfig config = config_of("Objects", R"({"size": 40})");
   const Prompt prompt = make_task(config)->prompt(1, 0, Split::train);
-  Verifier verifier(verifier_target(config));
-  const std::vector<VerifierItem> items = {{prompt.text, prompt.truth, prompt.truth, prompt.columns}};
-  const Score score = verifier.score(items).at(0);
-  CHECK(score.scored == Scored::failed);
-  CHECK(score.problem.find("has another question than before") != std::string::npos);
+  CHECK(rewards(config, prompt, {"x"}) == std::vector<double>{0.01});
 }
 
 TEST_CASE("python_task: reasoning_gym") {

@@ -54,6 +54,20 @@ class Changes(Squares):
         return super().__getitem__(index + os.getpid())
 
 
+class ChangesAnswers(Squares):
+    """Has other answers in each process, to the same questions."""
+
+    def __getitem__(self, index):
+        return {**super().__getitem__(index), "answer": str(os.getpid())}
+
+
+class Objects(Squares):
+    """Has answers that JSON cannot hold, and that are another text in each process."""
+
+    def __getitem__(self, index):
+        return {**super().__getitem__(index), "answer": object()}
+
+
 class Hangs(Doubles):
     def draw(self, index):
         time.sleep(600)
