@@ -5,6 +5,8 @@ several files can be run at the same time.
 
 A comment on the line before a block changes that:
   <!-- not run: REASON -->   the block is skipped, and the reason printed
+  <!-- run with: ARGUMENTS --> the arguments are added to the block's last command, to make it short
+  <!-- file: NAME -->        the block, of any language, is the content of this file, which is written before the blocks after it run
   <!-- background -->        the block runs beside the following blocks; it is interrupted (SIGINT) at
                              the end of the file and must then end with 0 or 130
 
@@ -24,28 +26,36 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BLOCK_SECONDS = 300
 SKIPPED = 77  # the exit code if no block was to be run
 ADDRESS = re.compile(r"\b127\.0\.0\.1:([1-9]\d*)\b")
-MARKER = re.compile(r"<!--\s*(not run:\s*(?P<reason>.*?)|(?P<background>background))\s*-->\s*$")
+MARKER = re.compile(r"<!--\s*(not run:\s*(?P<reason>.*?)|run with:\s*(?P<arguments>.*?)|file:\s*(?P<file>[\w.-]+)|(?P<background>background))\s*-->\s*$")
 
 
 class Block:
     def __init__(self, line, marker):
+        marks = marker.groupdict() if marker else {}
         self.line = line  # number of the first command's line, from 1
         self.text = ""
-        self.reason = marker.group("reason") if marker else None
-        self.background = bool(marker and marker.group("background"))
+        self.reason = marks.get("reason")
+        self.arguments = marks.get("arguments")
+        self.file = marks.get("file")  # the name of the file that it is the content of
+        self.background = bool(marks.get("background"))
+
+    def end(self):
+        if self.arguments:
+            self.text = f"{self.text.rstrip()} {self.arguments}\n"
 
 
 def blocks_of(lines):
-    """The ```sh blocks of a Markdown file. A marker counts if only blank lines are between it and the block."""
+    """The ```sh blocks of a Markdown file, and those that are files. A marker counts if only blank lines are between it and the block."""
     blocks, block, marker = [], None, None
     for number, line in enumerate(lines, 1):
         if block is not None:
             if line.strip() == "```":
+                block.end()
                 blocks.append(block)
                 block = None
             else:
                 block.text += line
-        elif line.strip() == "```sh":
+        elif line.strip() == "```sh" or (marker and marker.group("file") and line.startswith("```")):
             block, marker = Block(number + 1, marker), None
         elif line.strip():
             marker = MARKER.match(line.strip())
@@ -139,6 +149,10 @@ def run_file(path, build_dir):
             if block.reason is not None:
                 print(f"{path}:{block.line}: not run: {block.reason}", flush=True)
                 continue
+            if block.file is not None:
+                with open(os.path.join(folder, block.file), "w", encoding="utf-8") as file:
+                    file.write(block.text)
+                continue
             print(f"{path}:{block.line}: {block.text.strip()}", flush=True)
             if block.background:
                 background.append((block, start(block, folder)))
@@ -150,7 +164,7 @@ def run_file(path, build_dir):
     failures = [(block, why) for block, why in failures if why]
     for block, why in failures:
         print(f"{path}:{block.line}: FAILED: {why}", flush=True)
-    return sum(block.reason is None for block in blocks), len(failures)
+    return sum(block.reason is None and block.file is None for block in blocks), len(failures)
 
 
 def main():

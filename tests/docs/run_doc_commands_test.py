@@ -48,6 +48,16 @@ class RunDocCommands(unittest.TestCase):
         code, _ = self.run_page(page(("<!-- not run: no -->", "true"), ("", "false")))
         self.assertEqual(code, 1)
 
+    def test_a_block_can_be_made_short_by_arguments(self):
+        code, text = self.run_page(page(("<!-- run with: 1 -->", "true\ntest 1 -eq")))
+        self.assertEqual(code, 0, text)
+
+    def test_a_block_can_be_a_file_of_those_after_it(self):
+        block = f"<!-- file: some.json -->\n{FENCE}text\n[1]\n{FENCE}\n"
+        code, text = self.run_page(block + page(("", "grep 1 some.json")))
+        self.assertEqual(code, 0, text)
+        self.assertEqual(self.run_page(block)[0], docs.SKIPPED)
+
     def test_a_background_block_runs_beside_the_next_and_is_interrupted(self):
         # A builtin makes the file, because a shell that waits for a command ignores an interrupt that comes in the meantime.
         waiting = "until test -e ready; do :; done"
