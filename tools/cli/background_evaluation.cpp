@@ -19,8 +19,9 @@ struct BackgroundEvaluation::State {
     return !told_to_end;
   }
   // Keeps the result of the episodes so far.
-  void note(const EpisodeSummary& result, const std::string& more_answers) {
+  void note(const EpisodeSummary& result, const std::string& more_answers, uint64_t of) {
     const MutexLock lock(mutex);
+    planned = of;
     so_far = result;
     answers += more_answers;
   }
@@ -36,6 +37,7 @@ struct BackgroundEvaluation::State {
   EpisodeSummary so_far TROUPE_GUARDED_BY(mutex);
   std::string answers TROUPE_GUARDED_BY(mutex);
   std::exception_ptr error TROUPE_GUARDED_BY(mutex);
+  uint64_t planned TROUPE_GUARDED_BY(mutex) = 0;
   bool told_to_end TROUPE_GUARDED_BY(mutex) = false, over TROUPE_GUARDED_BY(mutex) = false;
 };
 
@@ -51,8 +53,8 @@ BackgroundEvaluation::BackgroundEvaluation(const RunContextPtr& context, const W
       player->begin(*weights, plan);
       while (state->goes_on() && !player->complete()) {
         player->step();
-        state->note(player->summary(),
-                    player->take_answers());  // after each step, because the next one may never return
+        // After each step, because the next one may never return.
+        state->note(player->summary(), player->take_answers(), player->planned());
       }
     } catch (...) {
       error = std::current_exception();
@@ -84,6 +86,11 @@ bool BackgroundEvaluation::wait(std::chrono::milliseconds time) const {
 std::string BackgroundEvaluation::answers() const {
   const MutexLock lock(state_->mutex);
   return state_->answers;
+}
+
+uint64_t BackgroundEvaluation::planned() const {
+  const MutexLock lock(state_->mutex);
+  return state_->planned;
 }
 
 EpisodeSummary BackgroundEvaluation::so_far() const {

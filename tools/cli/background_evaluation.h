@@ -23,6 +23,8 @@ class BackgroundEvaluation {
 
   // Whether it is over; waits for that at most this long. Throws what ended it, if that was an exception.
   bool wait(std::chrono::milliseconds time) const;
+  // How many episodes or answers it plays; 0 before the first step.
+  uint64_t planned() const;
   // Of the episodes that have ended.
   EpisodeSummary so_far() const;
   // The lines of answers.jsonl about the answers that have ended.

@@ -44,9 +44,11 @@ const char* played_what(const TrainedRun& run, const EvaluationPlan& plan) {
   return plan.answers == 1 ? words.episode : words.ended;
 }
 
-std::string how_many(const TrainedRun& run, const EpisodeSummary& so_far, const EvaluationPlan& plan) {
-  return format_count(so_far.ended()) + " of " +
-         format_counted(static_cast<uint64_t>(plan.ends()), played_what(run, plan));
+// `planned` is less than the plan asks for if the task has fewer prompts, and 0 if that is not known yet.
+std::string how_many(const TrainedRun& run, const EpisodeSummary& so_far, const EvaluationPlan& plan,
+                     uint64_t planned) {
+  const uint64_t of = planned > 0 ? planned : static_cast<uint64_t>(plan.ends());
+  return format_count(so_far.ended()) + " of " + format_counted(of, played_what(run, plan));
 }
 
 // Throws ConfigError if the run has no answers, or cannot give several different ones to a prompt.
@@ -102,15 +104,16 @@ Played play_episodes(const TrainedRun& run, const EvaluationPlan& plan, std::chr
     if (now.ended() > played.summary.ended()) last_end = Clock::now();
     played.summary = now;
     if (signals.asked()) {
-      played.error = "stopped by " + signal_name(signals.first()) + " after " + how_many(run, now, plan);
+      played.error =
+          "stopped by " + signal_name(signals.first()) + " after " + how_many(run, now, plan, evaluation.planned());
       played.code = kExitInterrupted;
       played.answers = evaluation.answers();
       return played;
     }
     if (timeout.count() > 0 && Clock::now() - last_end >= timeout) {
       played.error = "no episode ended within " + std::to_string(timeout.count()) +
-                     " ms (evaluation.timeout_ms of the run, --timeout-ms); " + how_many(run, now, plan) +
-                     (plan.ends() == 1 ? " was" : " were") + " played";
+                     " ms (evaluation.timeout_ms of the run, --timeout-ms); " +
+                     how_many(run, now, plan, evaluation.planned()) + (plan.ends() == 1 ? " was" : " were") + " played";
       if (now.failures() > 0) played.error += "; " + environment_failed_text(now.failures(), now.last_error);
       played.code = kExitFailure;
       played.answers = evaluation.answers();
@@ -118,7 +121,7 @@ Played play_episodes(const TrainedRun& run, const EvaluationPlan& plan, std::chr
     }
     if (Clock::now() < next_line) continue;
     next_line += kBetweenLines;
-    print_error("troupe: " + how_many(run, now, plan) + " played after " +
+    print_error("troupe: " + how_many(run, now, plan, evaluation.planned()) + " played after " +
                 format_seconds(std::chrono::duration<double>(Clock::now() - started).count()));
   }
   played.summary = evaluation.so_far();
