@@ -26,7 +26,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BLOCK_SECONDS = 300
 SKIPPED = 77  # the exit code if no block was to be run
 ADDRESS = re.compile(r"\b127\.0\.0\.1:([1-9]\d*)\b")
-MARKER = re.compile(r"<!--\s*(not run:\s*(?P<reason>.*?)|run with:\s*(?P<arguments>.*?)|file:\s*(?P<file>[\w.-]+)|(?P<background>background))\s*-->\s*$")
+MARKER = re.compile(
+    r"<!--\s*(not run:\s*(?P<reason>.*?)|run with:\s*(?P<arguments>.*?)|file:\s*(?P<file>[\w.-]+)|(?P<background>background))\s*-->\s*$"
+)
 
 
 class Block:
