@@ -39,17 +39,23 @@ std::vector<std::string> ask_for_prompts(const TaskConfig& config, uint64_t coun
   TaskConfig own = config;
   own.verifier = config.name;
   std::vector<std::string> prompts;
+  uint64_t end = 0;  // of those that it draws
   try {
     VerifierProcess process(verifier_target(own));
     process.start();
     while (prompts.size() < count) {
-      const uint64_t first = prompts.size(), end = std::min(count, first + kAtATime);
+      const uint64_t first = prompts.size();
+      end = std::min(count, first + kAtATime);
       for (std::string& prompt : process.prompts(first, end)) prompts.push_back(std::move(prompt));
       if (prompts.size() < end) break;
     }
   } catch (const VerifierFailed& failed) {
     if (!failed.traceback.empty()) log_block(LogLevel::info, "task", failed.traceback);
-    throw ConfigError("task.name: \"" + printable(config.name, 200) + "\": " + failed.what());
+    const std::string what = failed.what();  // an error of a prompt names it
+    throw ConfigError("task.name: \"" + printable(config.name, 200) + "\": " + what +
+                      (end == 0 || what.starts_with("prompt ")
+                           ? ""
+                           : "; it drew prompts " + std::to_string(prompts.size()) + " to " + std::to_string(end - 1)));
   } catch (const IoError& missing) {
     throw ConfigError("task.python: " + std::string(missing.what()) + "; task.name needs it");
   }

@@ -146,9 +146,11 @@ VerifierTarget verifier_target(const TaskConfig& config) {
 VerifierProcess::VerifierProcess(const VerifierTarget& target, int abandoned)
     : target_(target), child_("verifier", ChildKind::verifier, command_of(target)), abandoned_(abandoned) {}
 
+std::string VerifierProcess::who() const { return target_.params.empty() ? "the verifier" : "the task"; }
+
 void VerifierProcess::lose(const std::string& what, bool closed) {
   const ChildConnection::End end = child_.end(closed);
-  throw VerifierFailed((end.by_itself ? "the verifier " + end.state : what) + end.last_line);
+  throw VerifierFailed((end.by_itself ? who() + ' ' + end.state : what) + end.last_line);
 }
 
 std::string VerifierProcess::exchange(std::string_view text, std::chrono::milliseconds limit, const char* setting,
@@ -156,22 +158,22 @@ std::string VerifierProcess::exchange(std::string_view text, std::chrono::millis
   using Io = ChildConnection::Io;
   const Deadline deadline(limit);
   const auto require = [&](Io io) {
-    if (io == Io::closed) lose("the verifier closed its connection and was killed", /*closed=*/true);
+    if (io == Io::closed) lose(who() + " closed its connection and was killed", /*closed=*/true);
     if (io == Io::late)
-      lose("the verifier has not answered within " + std::string(setting) + " (" + std::to_string(limit.count()) +
+      lose(who() + " has not answered within " + std::string(setting) + " (" + std::to_string(limit.count()) +
            " ms) and was killed");
   };
   require(child_.send(text, deadline));
   size_t end = 0;
   while ((end = received_.find('\n')) == std::string::npos) {
     if (child_.wait(POLLIN, deadline, abandoned_) == ChildConnection::Wait::other)
-      lose("nobody waits for the verifier any more, and it was killed");
+      lose("nobody waits for " + who() + " any more, and it was killed");
     require(child_.receive_some(received_, deadline));
     if (received_.size() > longest)
-      lose("the verifier sent more than " + std::to_string(longest) + " bytes for one reply and was killed");
+      lose(who() + " sent more than " + std::to_string(longest) + " bytes for one reply and was killed");
   }
   if (end + 1 != received_.size())
-    lose("the verifier wrote \"" + printable(received_) + "\" to troupe's socket, expected one reply per request");
+    lose(who() + " wrote \"" + printable(received_) + "\" to troupe's socket, expected one reply per request");
   received_.pop_back();
   return std::exchange(received_, {});
 }
@@ -179,17 +181,17 @@ std::string VerifierProcess::exchange(std::string_view text, std::chrono::millis
 void VerifierProcess::await_ready() {
   const Json message = parse_line(exchange("", target_.starting, "task.verifier_start_timeout_ms", kBytesPerReply));
   if (message.contains("error") && message["error"].is_string())
-    throw VerifierFailed((target_.params.empty() ? "the verifier " : "the task ") + printable(target_.function) +
+    throw VerifierFailed(who() + ' ' + printable(target_.function) +
                              " cannot be loaded: " + printable(message["error"].get<std::string>(), kLongestProblem),
                          traceback_of(message));
   if (message != Json{{"ready", true}})
-    throw VerifierFailed("the verifier wrote \"" + printable(message.dump()) + "\" before it was ready");
+    throw VerifierFailed(who() + " wrote \"" + printable(message.dump()) + "\" before it was ready");
   ready_ = true;
 }
 
 template <class Work>
 auto VerifierProcess::or_kill(Work work) {
-  if (!child_.open()) throw VerifierFailed("the process of the verifier has ended");
+  if (!child_.open()) throw VerifierFailed("the process of " + who() + " has ended");
   try {
     if (!ready_) await_ready();
     return work();

@@ -80,6 +80,7 @@ class VerifierProcess {
   pid_t id() const { return child_.id(); }
 
  private:
+  std::string who() const;  // "the verifier", or "the task" where the process makes a whole one
   void await_ready();
   // Sends `text` and returns the next line, without its newline.
   std::string exchange(std::string_view text, std::chrono::milliseconds limit, const char* setting, size_t longest);

@@ -11,6 +11,14 @@ class Refused(Exception):
     """A verifier that cannot be used. Its text is the whole error."""
 
 
+class DrawFailed(Exception):
+    """The exception that ended the draw of a prompt."""
+
+    def __init__(self, index, error):
+        super().__init__(index)
+        self.index, self.error = index, error
+
+
 def one_line(text, limit=300):
     return " ".join(str(text).split())[:limit].encode("utf-8", "replace").decode()
 
@@ -19,6 +27,9 @@ def text_of(error):
     """An exception as one line: type, text, file and line of the user's code."""
     if isinstance(error, Refused):
         return one_line(error)
+    if isinstance(error, DrawFailed):
+        text = text_of(error.error)
+        return text if text.startswith(f"prompt {error.index} ") else f"prompt {error.index}: {text}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not ours(f.filename)]
     frames = [f for f in frames if "importlib" not in f.filename]
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
@@ -30,6 +41,8 @@ def traceback_of(error):
     """The lines of the traceback, from the user's code on; without their middle if they are very long."""
     if isinstance(error, Refused):
         return []
+    if isinstance(error, DrawFailed):
+        return traceback_of(error.error)
     trace = error.__traceback__
     while trace and ours(trace.tb_frame.f_code.co_filename) and trace.tb_next:
         trace = trace.tb_next

@@ -3,7 +3,7 @@
 import functools
 import json
 
-from troupe_verifier_server.errors import Refused, text_of, traceback_of
+from troupe_verifier_server.errors import DrawFailed, Refused, text_of, traceback_of
 from troupe_verifier_server.forms import caller_of
 from troupe_verifier_server.scores import plain_score
 
@@ -91,7 +91,10 @@ def prompts_between(task, first, end):
     """The prompts with these indices as JSON, up to the end of the task."""
     prompts = []
     for index in range(first, end):
-        text = task.draw(index)
+        try:
+            text = task.draw(index)
+        except Exception as error:
+            raise DrawFailed(index, error) from error
         if text is None:
             break
         prompts.append(text)

@@ -125,12 +125,13 @@ TEST_CASE("python_task: reasoning_gym") {
 }
 
 TEST_CASE("python_task: each way to fail is refused in one line") {
-  CHECK(refusal(config_of("Raises")).starts_with("ValueError: no more numbers ("));
+  CHECK(refusal(config_of("Raises")).starts_with("prompt 0: ValueError: no more numbers ("));
   CHECK(refusal(config_of("Lists")) == "prompt 0 is of type list, expected a dict with the key prompt");
   CHECK(refusal(config_of("NoNumber")).starts_with("prompt 0 cannot be written as JSON: "));
   CHECK(refusal(config_of("NoPrompt")) ==
         "task.name: py:tests/tasks/python_tasks.py:NoPrompt: prompt 0: has no \"prompt\", which is required");
-  CHECK(refusal(config_of("Exits")) == "the verifier ended with exit code 7");
+  CHECK(refusal(config_of("RaisesLater")).starts_with("prompt 70: ValueError: no number 70 ("));
+  CHECK(refusal(config_of("Exits")) == "the task ended with exit code 7; it drew prompts 0 to 63");
   CHECK(refusal(config_of("no_task"))
             .starts_with("the task tests/tasks/python_tasks.py:no_task cannot be loaded: it "
                          "gives an object of type int, expected one with draw(index) and "));
@@ -149,7 +150,8 @@ TEST_CASE("python_task: each way to fail is refused in one line") {
                 " gives 2 prompts for training and 0 held-out ones, expected at least 1 of each; use more prompts"));
   TaskConfig hangs = config_of("Hangs");
   hangs.verifier_timeout = std::chrono::milliseconds(200);
-  CHECK(refusal(hangs) == "the verifier has not answered within task.verifier_timeout_ms (200 ms) and was killed");
+  CHECK(refusal(hangs) ==
+        "the task has not answered within task.verifier_timeout_ms (200 ms) and was killed; it drew prompts 0 to 63");
   TaskConfig missing = config_of("Doubles");
   missing.python = "/nonexistent/python";
   CHECK(refusal(missing).starts_with("task.python: /nonexistent/python: cannot be started"));

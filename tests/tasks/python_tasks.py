@@ -83,6 +83,13 @@ class Raises(Doubles):
         raise ValueError("no more numbers")
 
 
+class RaisesLater(Doubles):
+    def draw(self, index):
+        if index >= 70:
+            raise ValueError(f"no number {index}")
+        return super().draw(index)
+
+
 class Lists(Doubles):
     def draw(self, index):
         return [index]
