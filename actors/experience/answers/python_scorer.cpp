@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 
 namespace troupe {
 
@@ -44,10 +45,27 @@ VerifierFigures PythonScorer::figures() const {
   return figures_;
 }
 
+std::string problem_of_demonstrations(std::span<const VerifierItem> items, std::span<const Verdict> verdicts) {
+  size_t wrong = 0, first = 0;
+  for (size_t i = items.size(); i-- > 0;) {
+    const Score& score = verdicts[i].score;
+    if (score.scored != Scored::yes || score.right) continue;
+    ++wrong;
+    first = i;
+  }
+  if (wrong == 0) return "";
+  return "the warm-up trains on demonstrations that are not right (" + std::to_string(wrong) + " of " +
+         std::to_string(items.size()) + " that were tried); the first: \"" + printable(items[first].answer) +
+         "\" to the prompt \"" + printable(items[first].prompt) + "\" has the score " +
+         format_number(verdicts[first].score.reward, 3) + ", a right answer at least 1, or \"right\": true";
+}
+
 void try_verifier(const RunConfig& config, const Task& task) {
   if (config.task.verifier.empty()) return;
   std::vector<VerifierItem> items;
-  for (const Prompt& prompt : task.held_out(derive_key(config.seed, "verifier"), 1))
+  // Those of a whole task are by its own author.
+  const int64_t tried = config.task.verifier == config.task.name ? 8 : 1;
+  for (const Prompt& prompt : task.held_out(derive_key(config.seed, "verifier"), tried))
     if (!prompt.demonstration.empty()) items.push_back(item_of(prompt, prompt.demonstration));
   std::string what = "task.verifier: ";
   try {
@@ -56,7 +74,10 @@ void try_verifier(const RunConfig& config, const Task& task) {
     if (items.empty()) return;
     what += '"' + printable(config.task.verifier, 200) + "\" does not score the right answer \"" +
             printable(items[0].answer) + "\" to the prompt \"" + printable(items[0].prompt) + "\": ";
-    const Verdict verdict = process.score(items).at(0);
+    const std::vector<Verdict> verdicts = process.score(items);
+    const Verdict& verdict = verdicts.at(0);
+    const std::string problem = problem_of_demonstrations(items, verdicts);
+    if (config.warmup.steps > 0 && !problem.empty()) log_warn("task", problem);
     if (verdict.score.scored == Scored::failed) throw VerifierFailed(verdict.score.problem, verdict.traceback);
     if (!config.reward_model.used()) return;
     if (const std::string problem = problem_of_parts(verdict.score); !problem.empty())

@@ -33,8 +33,12 @@ class PythonScorer final : public Scorer {
   VerifierFigures figures_ TROUPE_GUARDED_BY(mutex_);
 };
 
+// That some of these demonstrations are not right, for a warning; empty if all are, or have no score.
+std::string problem_of_demonstrations(std::span<const VerifierItem> items, std::span<const Verdict> verdicts);
+
 // Throws ConfigError "task.verifier: ..." or "task.python: ..." if the verifier of the config cannot be loaded, or does
-// not score the demonstration of a held-out prompt, if that has one. Does nothing without a verifier. Blocks.
+// not score the demonstration of a held-out prompt, if that has one. Warns of demonstrations that are not right, if
+// there is a warm-up. Does nothing without a verifier. Blocks.
 void try_verifier(const RunConfig& config, const Task& task);
 
 }  // namespace troupe

@@ -131,6 +131,21 @@ TEST_CASE("python_scorer: a verifier that cannot be used is refused at the start
   CHECK(refusal(missing) == "task.python: no-such-python: no program of this name in PATH; task.verifier needs it");
 }
 
+TEST_CASE("python_scorer: demonstrations that are not right are named") {
+  const std::vector<VerifierItem> items = {{"1>", "", "1"}, {"2>", "", "9"}, {"3>", "", "9"}};
+  const auto problem = [&](const std::vector<Score>& scores) {
+    std::vector<Verdict> verdicts;
+    for (const Score& score : scores) verdicts.push_back({score});
+    return problem_of_demonstrations(items, verdicts);
+  };
+  const Score right{.reward = 0.5, .right = true}, wrong{.reward = 0.25};
+  CHECK(problem({right, right, {.scored = Scored::failed}}) == "");
+  CHECK(problem({right, wrong, {}}) ==
+        "the warm-up trains on demonstrations that are not right (2 of 3 that were tried); the first: \"9\" to the "
+        "prompt "
+        "\"2>\" has the score 0.250, a right answer at least 1, or \"right\": true");
+}
+
 TEST_CASE("python_scorer: evaluations count only answers that have a score") {
   const RunContextPtr context = context_with("by_digit");
   uint64_t scored = 0;
