@@ -23,8 +23,8 @@ function evaluating(s) {
 /** How far the warm-up of a token run is; empty when there is none. @param {any} s */
 function warmingUp(s) {
   if (typeof at(s, "warmup.of") !== "number") return "";
-  const right = at(s, "warmup.pass_at_1");
-  return `warm-up, step ${formatted(at(s, "warmup.step"))} of at most ${formatted(at(s, "warmup.of"))}` + (right === null ? "" : `, pass@1 ${formatted(right)}`);
+  const loss = at(s, "warmup.loss"), right = at(s, "warmup.pass_at_1");
+  return `warm-up, step ${formatted(at(s, "warmup.step"))} of at most ${formatted(at(s, "warmup.of"))}` + (loss === null ? "" : `, loss ${formatted(loss)}`) + (right === null ? "" : `, pass@1 ${formatted(right)}`);
 }
 
 /** What to add to the score of the last evaluation. @param {any} s */

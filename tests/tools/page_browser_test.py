@@ -365,12 +365,15 @@ class Page(unittest.TestCase):
 
     def test_the_warm_up_of_a_token_run_is_shown_live_and_after_a_reload_and_is_no_part_of_the_curves(self):
         empty = {"env_steps": 0, "updates": 0, "lag": {"cap": 1}, "training_ended": False, "elapsed_seconds": 3.0}
-        steps = [{**empty, "warmup": {"step": n, "of": 1500, "pass_at_1": None if n < 2 else 0.25}} for n in range(3)]
+        steps = [
+            {**empty, "warmup": {"step": n, "of": 1500, "loss": None if n < 1 else 0.75, "pass_at_1": None if n < 2 else 0.25}}
+            for n in range(3)
+        ]
         self.open()
         text, state = "byId('progress-text').textContent", "byId('state').textContent"
         self.server.publish(*steps)
         for _ in ("live", "after a reload"):
-            self.browser.wait(f"{text}.includes('warm-up, step 2 of at most 1,500, pass@1 0.25')")
+            self.browser.wait(f"{text}.includes('warm-up, step 2 of at most 1,500, loss 0.75, pass@1 0.25')")
             self.assertEqual(self.browser.value(state), "warm-up")
             self.assertEqual(self.browser.value("byId('figures').children.length"), 0)
             self.assertIn("when the warm-up has ended", self.browser.value("learning.panel.textContent"))
