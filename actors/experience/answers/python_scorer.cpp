@@ -76,8 +76,8 @@ void try_verifier(const RunConfig& config, const Task& task) {
             printable(items[0].answer) + "\" to the prompt \"" + printable(items[0].prompt) + "\": ";
     const std::vector<Verdict> verdicts = process.score(items);
     const Verdict& verdict = verdicts.at(0);
-    const std::string problem = problem_of_demonstrations(items, verdicts);
-    if (config.warmup.steps > 0 && !problem.empty()) log_warn("task", problem);
+    const std::string wrong = problem_of_demonstrations(items, verdicts);
+    if (config.warmup.steps > 0 && !wrong.empty()) log_warn("task", wrong);
     if (verdict.score.scored == Scored::failed) throw VerifierFailed(verdict.score.problem, verdict.traceback);
     if (!config.reward_model.used()) return;
     if (const std::string problem = problem_of_parts(verdict.score); !problem.empty())
