@@ -73,6 +73,24 @@ TEST_CASE("reward model: workers of other processes score with it, inference nee
   CHECK(run.summary().at("ledger").at("verifier_failed") == 0);
 }
 
+TEST_CASE("reward model: one that was moved is used from its new place, and a run with one does not go on without") {
+  TempFolder folder;
+  const Reward reward(folder.path());
+  const Words line = token_train_line(folder.path(), set({"reward_model.path=" + reward.folder, "stop.updates=2"}));
+  const std::string run = folder / "run", elsewhere = folder / "elsewhere";
+  REQUIRE(CommandLine(line).exit_code == 0);
+  std::filesystem::rename(reward.folder, elsewhere);
+  const Words moved = set({"reward_model.path=" + elsewhere});
+  for (const Words& use : {Words{"troupe", "eval", run} + moved, line + moved + set({"stop.updates=3"})}) {
+    const CommandLine used(use);
+    CHECK_MESSAGE(used.exit_code == 0, used.err);
+  }
+  const CommandLine without(line + set({"reward_model.path=\"\"", "stop.updates=4"}));
+  CHECK(without.exit_code == 2);
+  CHECK_MESSAGE(has(without.err, "cannot resume: reward_model.path was \"" + elsewhere + "\" and is now \"\"; give it"),
+                without.err);
+}
+
 TEST_CASE("reward model: a deterministic run that is killed and resumed ends with the same bytes") {
   TempFolder folder, whole;
   const Reward reward(folder.path());
