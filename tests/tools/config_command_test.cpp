@@ -26,6 +26,13 @@ TEST_CASE("troupe: the error about a mistake names the file, --set, or both") {
   });
 }
 
+TEST_CASE("troupe: config lists a run whose reward model is not there, and warns") {
+  const CommandResult result = run_troupe({"config", "tokens/rlhf", "--set", "reward_model.path=nowhere"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("\"path\": \"nowhere\"") != std::string::npos);
+  CHECK(result.err.starts_with("troupe: warning: reward_model.path: nowhere: there is no such folder"));
+}
+
 TEST_CASE("troupe: config accepts the folder of a run in place of its config.json") {
   const Folder folder;
   std::filesystem::create_directories(folder.path / "run");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/config/config.h"
+#include "actors/experience/answers/reward_model_check.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "tools/cli/command.h"
 #include "tools/cli/command_help.h"
@@ -63,7 +64,8 @@ void print_effective(const ConfigOptions& options) {
   std::cout << to_json(config);
   const EnvSpec env = environment_of(config);
   const Machine machine = Machine::here();
-  for (const std::string& misfit : {devices_missing_in_build(config), memory_shortage(config, env, machine)})
+  for (const std::string& misfit :
+       {devices_missing_in_build(config), missing_reward_model(config), memory_shortage(config, env, machine)})
     if (!misfit.empty()) warn(misfit);
   for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
 }

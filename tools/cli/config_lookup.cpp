@@ -137,7 +137,8 @@ void check_tokens(const RunConfig& config) {
 void check_environment(const RunConfig& config) {
   if (is_token_run(config)) {
     check_tokens(config);
-    return check_reward_model(config, *shared_token_run(config));
+    if (missing_reward_model(config).empty()) check_reward_model(config, *shared_token_run(config));
+    return;
   }
   const std::unique_ptr<Env> env = usable_environment(config);
   check_unused_settings(config.model, config.algorithm, env->spec());
@@ -264,9 +265,7 @@ std::string name_near(const std::string& name) {
 }  // namespace
 
 bool is_run_folder(const std::string& path) {
-  const fs::path folder = path;
-  return is_file(folder / "config.json") &&
-         (is_file(folder / "run.lock") || posix_disk().exists(folder / "checkpoints"));
+  return is_file(path + "/config.json") && (is_file(path + "/run.lock") || posix_disk().exists(path + "/checkpoints"));
 }
 
 std::optional<CheckpointPath> checkpoint_path(const std::string& path) {

@@ -21,10 +21,10 @@ struct TrainOptions;  // tools/cli/train_command.h
 std::string find_config(const std::string& name);
 
 // The config file with overrides and seed applied, named after its file if it has no name. Everything is checked that
-// depends neither on a model nor on this machine. Throws ConfigError, which names the file, --set if the field was
-// given there, or both if they contradict each other. `env` is the value of --env: if it is not empty, it is the
-// environment, and with it `config` may be empty: then all settings have their defaults, and the run is named after the
-// environment.
+// depends neither on a model nor on this machine; a reward model, if its folder is there. Throws ConfigError, which
+// names the file, --set if the field was given there, or both if they contradict each other. `env` is the value of
+// --env: if it is not empty, it is the environment, and with it `config` may be empty: then all settings have their
+// defaults, and the run is named after the environment.
 RunConfig load_run_config(const std::string& config, const std::vector<std::string>& overrides = {},
                           std::optional<uint64_t> seed = {}, const std::string& env = {});
 

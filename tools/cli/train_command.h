@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/experience/answers/reward_model_check.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "tools/cli/address.h"
@@ -101,7 +102,8 @@ inline void check_train(const TrainOptions& options) {
   // handles them.
   const StopSignals signals;
   const RunConfig config = load_run_config(options.config, options.overrides, options.seed, options.env);
-  if (const std::string missing = devices_missing_in_build(config); !missing.empty()) throw ConfigError(missing);
+  for (const std::string& missing : {devices_missing_in_build(config), missing_reward_model(config)})
+    if (!missing.empty()) throw ConfigError(missing);
   if (config.deterministic) require_no_addresses(options);
   require_room_for_folder(options, config);
   const EnvSpec env = environment_of(config);

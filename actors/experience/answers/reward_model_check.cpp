@@ -24,4 +24,15 @@ void check_reward_model(const RunConfig& config, const TokenRun& run) {
                       ", but a prompt and an answer may have " + std::to_string(positions) + " tokens together");
 }
 
+std::string missing_reward_model(const RunConfig& config) {
+  const std::string& path = config.reward_model.path;
+  if (path.empty() || posix_disk().exists(path)) return "";
+  try {
+    reward_model_shape(posix_disk(), path);
+  } catch (const ConfigError& missing) {
+    return missing.what();
+  }
+  return "";
+}
+
 }  // namespace troupe
