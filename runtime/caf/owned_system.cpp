@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include <caf/actor_ostream.hpp>
 #include <caf/logger.hpp>
 
 namespace troupe {
@@ -39,6 +40,8 @@ OwnedSystem::OwnedSystem(const SystemOptions& options, void (*register_messages)
   register_messages(shared_->config);
   configure(shared_->config, options);
   shared_->system = std::make_unique<caf::actor_system>(shared_->config);
+  // CAF's own actors print messages of a broken peer that they do not know, and nothing of troupe prints that way.
+  if (options.network) caf::actor_ostream::redirect_all(*shared_->system, "/dev/null");
   std::thread([shared = shared_] { shared->end_when_told(); }).detach();
 }
 
