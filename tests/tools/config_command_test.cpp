@@ -26,6 +26,15 @@ TEST_CASE("troupe: the error about a mistake names the file, --set, or both") {
   });
 }
 
+TEST_CASE("troupe: a critic_path without a separate critic is refused before its folder is read") {
+  const CommandResult result = run_troupe(
+      {"config", "tokens/reverse_ppo", "--set", "model.critic=shared", "--set", "model.critic_path=nowhere"});
+  CHECK(result.exit_code == 2);
+  CHECK_MESSAGE(
+      result.err.find("model.critic_path: \"nowhere\" has no effect with model.critic \"shared\"") != std::string::npos,
+      result.err);
+}
+
 TEST_CASE("troupe: config lists a run whose reward model is not there, and warns") {
   const CommandResult result = run_troupe({"config", "tokens/rlhf", "--set", "reward_model.path=nowhere"});
   CHECK(result.exit_code == 0);
