@@ -40,8 +40,8 @@ struct EvaluatorState {
   uint64_t planned = 0, failures = 0;     // of the first, as in EvaluationSlice
   uint64_t steps = 0, steps_at_end = 0;   // of the first: made, and when an episode last ended
   std::chrono::steady_clock::time_point started, last_end;
-  bool beats = false;          // a beat is on its way
-  bool told_left_out = false;  // that an evaluation is not made, since the last one that was
+  bool beats = false;           // a beat is on its way
+  bool told_left_out = false;   // that an evaluation is not made, since the last one that was
   bool told_of_warmup = false;  // that a check of it lacks scores
   bool stopping = false;
 };

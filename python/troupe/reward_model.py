@@ -371,8 +371,11 @@ def _folder_beside(out):
         raise RewardModelError(f"--out: {out}: is not a folder, expected a new or an empty one")
     if folder.exists() and any(folder.iterdir()):
         raise RewardModelError(f"--out: {out}: is not empty, expected a new or an empty folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    parts = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        parts = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    except OSError as error:
+        raise RewardModelError(f"--out: {out}: cannot be made: {error.strerror}") from None
     mask = os.umask(0)
     os.umask(mask)
     parts.chmod(0o777 & ~mask)
@@ -501,7 +504,9 @@ def main(arguments=None):
         pairs = example_pairs(EXAMPLE_PAIRS, options.seed) if options.example else read_pairs(options.pairs)
         out = options.out or EXAMPLE_FOLDER
         accuracy = train_reward_model(pairs, tokens, out, **{name: getattr(options, name) for name in SIZES})
-    except (RewardModelError, OSError) as error:
+    except OSError as error:
+        sys.exit(f"troupe.reward_model: {error.filename}: {error.strerror}")
+    except RewardModelError as error:
         sys.exit("troupe.reward_model: " + " ".join(str(error).split()))
     except ImportError as missing:
         sys.exit(f"troupe.reward_model: the Python package {missing.name} is missing; it needs PyTorch")

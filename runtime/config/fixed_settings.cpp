@@ -48,8 +48,12 @@ const Json* member(const Json& object, const std::string& key) {
   return found != object.end() ? &*found : nullptr;
 }
 
+// An object without members says as little as a missing one: what is left of one whose members may all change.
+bool is_nothing(const Json* value) { return value == nullptr || (value->is_object() && value->empty()); }
+
 // Appends the differences between the values at `path`.
 void collect(const std::string& path, const Json* stored, const Json* now, std::vector<SettingChange>& changes) {
+  if (is_nothing(stored) && is_nothing(now)) return;
   const bool both_objects = stored != nullptr && now != nullptr && stored->is_object() && now->is_object();
   if (!both_objects) {
     if (stored == nullptr || now == nullptr || *stored != *now)

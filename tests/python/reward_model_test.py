@@ -182,6 +182,9 @@ def test_a_folder_that_holds_files_is_refused_before_the_training_and_keeps_them
     assert [path.name for path in (tmp_path / "policy").iterdir()] == ["config.json"]
     assert (tmp_path / "policy" / "config.json").read_text() == "of a policy"
     assert refusal([*begin, tmp_path / "file"]) == f"--out: {tmp_path / 'file'}: is not a folder, expected a new or an empty one"
+    under = tmp_path / "file" / "out"
+    assert refusal([*begin, under]) == f"--out: {under}: cannot be made: File exists"
+    assert refusal([tmp_path / "none", "--alphabet", DIGITS, "--out", under]) == f"{tmp_path / 'none'}: No such file or directory"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "pairs.jsonl", "policy"]
 
 

@@ -38,6 +38,9 @@ TEST_CASE("config_conflicts: the first conflict of two configs") {
       {R"({"stop": {"env_steps": 1}, "stats": {"window": 1}})", R"({"stop": {"env_steps": 2}, "stats": {"window": 5}})",
        ""},
       {R"({"workers": {"count": 1}, "name": "a"})", R"({"workers": {"count": 9}, "name": "b"})", ""},
+      {R"({"a": 1, "b": {}})", R"({"a": 1})", ""},  // all members of b may change
+      {R"({"a": 1})", R"({"a": 1, "b": {}})", ""},
+      {R"({"a": 1, "b": {}})", R"({"a": 1, "b": 2})", "b was {} and is now 2"},
       {R"({"stopper": 1})", R"({"stopper": 2})", "stopper was 1 and is now 2"},
       {R"({"trainer": {"threads_x": 1}})", R"({"trainer": {"threads_x": 2}})", "trainer.threads_x was 1 and is now 2"},
   };
