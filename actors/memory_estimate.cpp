@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/config/replay_capacity.h"
+#include "actors/experience/answers/reward_model_check.h"
 #include "actors/experience/answers/shared_token_run.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/decoder/lora.h"
@@ -167,7 +168,7 @@ std::vector<MemoryNeed> needs_of_answers(const RunConfig& config, const EnvSpec&
   const LmShape shape =
       lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
   std::vector<MemoryNeed> needs = {of_language_model(config, shape), of_slots(config, *run, shape)};
-  if (config.reward_model.used()) needs.push_back(of_reward_model(config));
+  if (config.reward_model.used() && missing_reward_model(config).empty()) needs.push_back(of_reward_model(config));
   return needs;
 }
 

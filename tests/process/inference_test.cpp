@@ -121,7 +121,7 @@ TEST_CASE(
   TrainProcess run(folder / "run",
                    set({"inference.count=0", "stop.env_steps=0", "stop.updates=60", "trainer.epochs=1"}));
   const auto worker = start_worker(run.workers_at());
-  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
+  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 1 connected"); }));
   CHECK(run.updates() == 0);
   REQUIRE(eventually(
       [&] { return run.process().out().find("bottleneck: waiting for an inference process") != std::string::npos; }));

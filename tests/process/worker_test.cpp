@@ -44,7 +44,7 @@ TEST_CASE("worker: a worker process joins a run quickly, needs little memory and
   CHECK(run.updates() == 0);
   const auto begin = Clock::now();
   const auto worker = start_worker(run.workers_at());
-  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 0 joined"); }));
+  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 0 connected"); }));
   const double joined_ms = milliseconds_since(begin);
   REQUIRE(eventually([&] { return run.updates() > 0; }));
   const double trained_ms = milliseconds_since(begin);
@@ -113,12 +113,12 @@ TEST_CASE("worker: a frozen worker counts as gone, and joins again after SIGCONT
   const auto frozen = start_worker(run.workers_at());
   REQUIRE(run.makes_updates());
   const auto other = start_worker(run.workers_at());
-  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
+  REQUIRE(eventually([&] { return log_has(run.folder(), "worker 1 connected"); }));
   frozen->signal(SIGSTOP);
   REQUIRE(eventually([&] { return log_has(run.folder(), "worker 0 ended"); }));
   CHECK(run.makes_updates());
   frozen->signal(SIGCONT);
-  CHECK(eventually([&] { return log_has(run.folder(), "worker 2 joined"); }));
+  CHECK(eventually([&] { return log_has(run.folder(), "worker 2 connected"); }));
   CHECK(eventually([&] { return workers_up(run.folder()) == 2; }));
   CHECK(run.makes_updates());
   check_balanced_end(run);
@@ -134,7 +134,7 @@ TEST_CASE("worker: a worker loses a frozen run, and joins it again after SIGCONT
   run.process().signal(SIGSTOP);
   REQUIRE(eventually([&] { return has(worker->err(), "joining again"); }));
   run.process().signal(SIGCONT);
-  CHECK(eventually([&] { return log_has(run.folder(), "worker 1 joined"); }));
+  CHECK(eventually([&] { return log_has(run.folder(), "worker 1 connected"); }));
   CHECK(run.makes_updates());
   check_balanced_end(run);
 }

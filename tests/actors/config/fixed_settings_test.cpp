@@ -23,6 +23,7 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                            "task.python",
                                            "task.verifier_timeout_ms",
                                            "task.verifier_start_timeout_ms",
+                                           "task.verifier_batch",
                                            "task.verifier_processes",
                                            "tokenizer.path",
                                            "model.path",
