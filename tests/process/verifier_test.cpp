@@ -158,8 +158,8 @@ TEST_CASE("verifier: a run that is stopped does not wait for a call that hangs, 
   for (const char* function : {"hangs_at_last", "hangs_in_evaluations"}) {
     CAPTURE(function);
     const VerifierFolder folder;
-    TokenTrainProcess run(folder.path(),
-                          folder.scored_by(function) + set({"stop.updates=4", "task.verifier_timeout_ms=3600000"}));
+    TokenTrainProcess run(folder.path(), folder.scored_by(function) + set({"stop.updates=4", "workers.groups=1",
+                                                                           "task.verifier_timeout_ms=3600000"}));
     REQUIRE(eventually([&] { return folder.done("hang") > 0; }));
     const auto begin = std::chrono::steady_clock::now();
     CHECK(run.interrupt().value_or(-1) == 130);

@@ -43,7 +43,7 @@ def unreliable(answers):
 
 
 def hangs_in_evaluations(answers):
-    """Hangs on the answers of an evaluation, which are more than a group."""
+    """Hangs on the answers of an evaluation, which are more than a group, in a run whose worker has one group."""
     if len(answers) > 4:
         note("hang")
         time.sleep(600)
@@ -52,7 +52,7 @@ def hangs_in_evaluations(answers):
 
 def hangs_at_last(answers):
     """Hangs after 100 answers."""
-    if next(ANSWERS) > 25:  # groups of 4
+    if max(next(ANSWERS) for _ in answers) > 100:
         note("hang")
         time.sleep(600)
     return ones(answers)
