@@ -241,7 +241,7 @@ std::string inside_a_run(const fs::path& path) {
 std::string name_near(const std::string& name) {
   const bool like_a_folder = name.find('/') != std::string::npos && !is_config_file_name(name);
   if (const std::string run = run_named(name); !run.empty()) return run;
-  const std::string file = nearest_config_file(name);
+  std::string file = nearest_config_file(name);
   if (!file.empty() && (like_a_folder || is_config_file_name(name))) return file;
   if (const std::string run = like_a_folder ? run_near(name) : ""; !run.empty()) return run;
   const fs::path path(name);
