@@ -43,8 +43,11 @@ std::vector<Score> RewardScorer::score_tokens(const Prompt& prompt, std::span<co
 std::vector<Score> RewardScorer::score_tokens_each(std::span<const Prompt> prompts,
                                                    std::span<const std::string> answers, AnswerTokens tokens) {
   std::vector<Score> scores = task_->score_each(prompts, answers);
-  for (size_t i = 0; i < scores.size(); ++i)
-    add_model(prompts[i], tokens.subspan(i, 1), std::span(scores).subspan(i, 1));
+  // The model reads a prompt once for all answers to it.
+  for (size_t begin = 0, end = 0; begin < scores.size(); begin = end) {
+    while (end < scores.size() && prompts[end].text == prompts[begin].text) ++end;
+    add_model(prompts[begin], tokens.subspan(begin, end - begin), std::span(scores).subspan(begin, end - begin));
+  }
   return scores;
 }
 

@@ -107,6 +107,16 @@ TEST_CASE("reward_scorer: answers to different prompts get the scores that they 
     CHECK(scores[i].reward == alone.at(0).reward);
     CHECK(scores[i].right);
   }
+  // Those to one prompt, of which the model reads it once, among others.
+  const std::array<Prompt, 3> mixed{f.prompt, f.prompt, prompts[1]};
+  const std::array<std::string, 3> texts{f.texts[0], f.texts[1], f.texts[1]};
+  const std::vector<std::vector<int32_t>> ids{f.ids[0], f.ids[1], f.ids[1]};
+  const std::vector<Score> of_mixed = scorer->score_tokens_each(mixed, texts, ids);
+  const std::vector<Score> of_group = scorer->score_tokens(f.prompt, f.texts, f.ids);
+  REQUIRE(of_mixed.size() == 3);
+  CHECK(of_mixed[0].reward == of_group.at(0).reward);
+  CHECK(of_mixed[1].reward == of_group.at(1).reward);
+  CHECK(of_mixed[2].reward == scores[1].reward);
 }
 
 TEST_CASE("reward_scorer: a score that is no number has failed, and is never 0") {
