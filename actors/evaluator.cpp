@@ -42,7 +42,7 @@ void beat(EvaluatorSelf self) {
 void start(EvaluatorSelf self) {
   auto& st = self->state;
   if (!st.actor) {
-    const std::vector<std::shared_ptr<Scorer>> scorers = kind_of(*st.context).make_scorers(*st.context);
+    const std::vector<std::shared_ptr<Scorer>> scorers = kind_of(*st.context).make_evaluation_scorers(*st.context);
     st.scorer = scorers.empty() ? nullptr : scorers.front();
     st.actor = spawn_on(self->system(), st.context->threads, evaluation_actor, st.context, st.scorer);
     self->monitor(st.actor);

@@ -231,8 +231,10 @@ void load(InferenceSelf self, const WeightSnapshot& weights) {
   if (st.version && weights.version <= *st.version) return;
   st.server->load(weights);
   st.version = weights.version;
-  self->send(st.peers.replay, Applied{st.inference_index, *st.version});
-  self->send(st.peers.stats, Applied{st.inference_index, *st.version});
+  if (st.role == Role::sampling) {
+    self->send(st.peers.replay, Applied{st.inference_index, *st.version});
+    self->send(st.peers.stats, Applied{st.inference_index, *st.version});
+  }
   run_ready(self);
 }
 
@@ -240,6 +242,7 @@ void report(InferenceSelf self) {
   auto& st = self->state;
   InferenceReport report = st.server->take_report();
   report.inference_index = st.inference_index;
+  report.role = st.role;
   if (st.version) report.version = *st.version;
   report.busy_us = self->busy_us();
   self->send(st.peers.stats, std::move(report));
@@ -247,20 +250,28 @@ void report(InferenceSelf self) {
 
 }  // namespace
 
-InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr context, InferenceIndex inference_index,
-                                              InferencePeers peers) {
+bool needs_weights(const RunConfig& config, Role role) {
+  return role == Role::sampling || config.reference.by_scorers();
+}
+
+InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr context, Role role,
+                                              InferenceIndex inference_index, InferencePeers peers) {
   guard(self);
   auto& st = self->state;
   st.context = context;
+  st.role = role;
   st.inference_index = inference_index;
   st.peers = peers;
   const ExperienceKind& kind = kind_of(*context);
-  st.server = kind.make_server(*context, *context);
+  st.server = (role == Role::sampling ? kind.make_server : kind.make_scoring_server)(*context, *context);
   st.port = std::make_unique<ServerPortToActors>(self);
   st.parts = PartAssembler(kind.most_bytes_of_request(*context), most_open_bytes(*context));
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });
-  self->send(peers.publisher, next_atom_v);
-  const std::string name = "inference " + std::to_string(inference_index);
+  if (needs_weights(context->config, role))
+    self->send(peers.publisher, next_atom_v);
+  else
+    st.version.emplace();
+  const std::string name = std::string(name_of(role)) + ' ' + std::to_string(inference_index);
   if (const std::string* state = context->state_of(name)) restoring([&] { st.server->load_counts(*state, name); });
   beat_after(self, *context, kReportInterval);
   return {

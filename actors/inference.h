@@ -1,6 +1,7 @@
 #pragma once
-// InferenceActor: answers the requests of workers with a Server, each at most once. A request gets no answer if its
-// client has replaced it by a newer one, has withdrawn it or is gone. Detached.
+// InferenceActor: answers the requests of workers with a Server, each at most once: those for samples, or, in the role
+// scoring, those for scores of answers. A request gets no answer if its client has replaced it by a newer one, has
+// withdrawn it or is gone. Detached.
 
 #include <map>
 #include <memory>
@@ -15,7 +16,9 @@
 namespace troupe {
 
 struct InferencePeers {
-  PublisherActor publisher;  // none in a process of its own, where the weights come from a WeightReceiverActor
+  // Of the policy, or of the reference for a scorer. None in a process of its own, where the weights come from a
+  // WeightReceiverActor.
+  PublisherActor publisher;
   ReplayService replay;
   StatsService stats;
 };
@@ -42,6 +45,7 @@ struct InferenceState {
   };
 
   RunContextPtr context;
+  Role role = Role::sampling;
   InferenceIndex inference_index = 0;
   InferencePeers peers;
   std::unique_ptr<Server> server;
@@ -60,6 +64,9 @@ struct InferenceState {
 };
 
 InferenceActor::behavior_type inference_actor(SelfPointer<InferenceActor, InferenceState> self, RunContextPtr context,
-                                              InferenceIndex inference_index, InferencePeers peers);
+                                              Role role, InferenceIndex inference_index, InferencePeers peers);
+
+// Whether an actor of this role needs weights that are sent: a scorer that computes with a reward model alone does not.
+bool needs_weights(const RunConfig& config, Role role);
 
 }  // namespace troupe

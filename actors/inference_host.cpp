@@ -30,20 +30,26 @@ void stop_serving(InferenceHostSelf self, const std::string& why) {
 // Makes the receiver and the actors first and then asks the run for weights, so that none come too early.
 void start_serving(InferenceHostSelf self, const Welcome& welcome) {
   auto& st = self->state;
-  ServeRequest request{welcome.member, {}, {}, {}, {}};
+  const Role role = st.dependencies.role;
+  ServeRequest request{welcome.member, {}, {}, {}, {}, role};
+  bool weights = true;
   RunContextPtr context;
   try {
     context = st.dependencies.make_context(welcome.config);
     const Route route = st.dependencies.route_to(st.joining.run.host);
     st.inference_index = welcome.member;
     const auto published = std::make_shared<const Signature>(published_signature(*context->signature));
-    st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), published,
-                                                   std::make_shared<WeightSlot>(), channel_options(*context));
-    st.inference = spawn_inference_on(self->system(), context, st.inference_index,
+    st.inference = spawn_inference_on(self->system(), context, role, st.inference_index,
                                       InferencePeers{PublisherActor{}, welcome.replay, welcome.stats});
-    st.receiver_actor = spawn_on(
-        self->system(), context->threads, weight_receiver_actor, st.receiver, st.inference_index,
-        WeightReceiverPeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, context->threads);
+    weights = needs_weights(context->config, role);
+    if (weights) {
+      st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), published,
+                                                     std::make_shared<WeightSlot>(), channel_options(*context));
+      st.receiver_actor =
+          spawn_on(self->system(), context->threads, weight_receiver_actor, st.receiver, st.inference_index,
+                   WeightReceiverPeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)},
+                   context->threads);
+    }
     request.inference = st.inference;
     request.signature = *published;
     request.address = route.remote;
@@ -52,8 +58,10 @@ void start_serving(InferenceHostSelf self, const Welcome& welcome) {
     return fail_joining(self, e.what());
   }
   self->monitor(st.inference);
-  joined(self, "inference " + std::to_string(st.inference_index), context->config);
-  ask_server<void>(self, std::move(request), [] {});
+  joined(self, std::string(name_of(role)) + ' ' + std::to_string(st.inference_index), context->config);
+  ask_server<void>(self, std::move(request), [self, weights, index = st.inference_index] {
+    if (!weights) self->send(self, Serving{index});
+  });
 }
 
 void on_down(InferenceHostSelf self, const caf::down_msg& down) {
@@ -65,7 +73,7 @@ void on_down(InferenceHostSelf self, const caf::down_msg& down) {
 
 void on_expelled(InferenceHostSelf self, const Expelled& expelled) {
   auto& st = self->state;
-  if (expelled.inference_index != st.inference_index || !st.receiver) return;
+  if (expelled.inference_index != st.inference_index || !st.inference) return;
   if (!st.serving && ++st.fruitless >= kMaxFruitless)
     return fail_joining(self, "the run could not send weights to this process: " + expelled.why);
   join_again(self, "removed from the run: " + expelled.why);
@@ -81,7 +89,7 @@ InferenceHostActor::behavior_type inference_host(InferenceHostSelf self, Inferen
   guard_joining(self);
   auto& st = self->state;
   st.joining = {.run = std::move(dependencies.run),
-                .kind = "inference",
+                .kind = name_of(dependencies.role),
                 .on_welcome = [self](const Welcome& welcome) { start_serving(self, welcome); },
                 .on_lost = [self](const std::string& why) { stop_serving(self, why); },
                 .on_end = std::move(dependencies.on_end)};
@@ -102,8 +110,8 @@ InferenceHostActor::behavior_type inference_host(InferenceHostSelf self, Inferen
         st.serving = true;
         st.fruitless = 0;
         st.joining.member_since = self->clock().now();
-        log_info("inference", "answers workers of the run at " + st.joining.run.text() + " as inference actor " +
-                                  std::to_string(st.inference_index));
+        log_info(name_of(st.dependencies.role),
+                 "answers workers of the run at " + st.joining.run.text() + " as " + st.joining.member);
         self->send(st.joining.server, serving);
       },
   };

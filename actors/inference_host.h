@@ -1,10 +1,10 @@
 #pragma once
-// InferenceHost: runs one inference actor in a separate process and keeps it joined to a run. Connects to the run's
-// join server, joins, sends the signature of its model, and serves with the weights that arrive over the weight plane,
-// starting with the current ones. When the connection to the run, the weight transfer or the inference actor fails, it
-// joins again as a new receiver. Detached, because preparing to serve blocks. It ends when the run ends or refuses it,
-// when it has failed to connect for too long, or when the run drops it kMaxFruitless times in a row before it got any
-// weights.
+// InferenceHost: runs one inference actor, or one scorer, in a separate process and keeps it joined to a run. Connects
+// to the run's join server, joins, sends the signature of its model, and serves with the weights that arrive over the
+// weight plane, starting with the current ones; a scorer that needs none serves at once. When the connection to the
+// run, the weight transfer or the inference actor fails, it joins again as a new receiver. Detached, because preparing
+// to serve blocks. It ends when the run ends or refuses it, when it has failed to connect for too long, or when the run
+// drops it kMaxFruitless times in a row before it got any weights.
 
 #include <functional>
 #include <memory>
@@ -28,6 +28,7 @@ struct InferenceHostDependencies {
   std::function<Route(const std::string& host)> route_to;
   // Called once, with an empty text when the run ended normally, else with a one-line error.
   std::function<void(const std::string& error)> on_end;
+  Role role = Role::sampling;  // of the inference actor
 };
 
 struct InferenceHostState {

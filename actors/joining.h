@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kLeastJoinDeadline{500};  // also at the end
 
 struct Joining {
   RunAddress run;
-  std::string kind;                                      // "worker" or "inference"
+  std::string kind;                                      // "worker", "inference" or "scorer"
   std::function<void(const Welcome&)> on_welcome;        // the run took the host in
   std::function<void(const std::string& why)> on_lost;   // gives up what belongs to the present membership
   std::function<void(const std::string& error)> on_end;  // once; an empty text when the run ended in order

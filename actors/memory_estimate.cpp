@@ -134,6 +134,13 @@ MemoryNeed of_language_model(const RunConfig& config, const LmShape& shape) {
           "weights, gradients, moments and copies of the model", count(lm_parameter_count(shape)) * kFloat * copies};
 }
 
+// Weights and a packed copy of the reference in every scorer; of a model with adapters the frozen weights are shared.
+MemoryNeed of_scorers(const RunConfig& config, const LmShape& shape) {
+  const double copies = lora_from_config(config.model.lora, "model.lora").used() ? 1 : 2;
+  return {"scorers.count", setting_text(config.scorers.count), "weights of the reference and copies of them",
+          count(lm_parameter_count(shape)) * kFloat * copies * count(config.scorers.count)};
+}
+
 // Weights and a packed copy, in this process.
 MemoryNeed of_reward_model(const RunConfig& config) {
   const LmShape shape = reward_model_shape(posix_disk(), config.reward_model.path);
@@ -168,6 +175,7 @@ std::vector<MemoryNeed> needs_of_answers(const RunConfig& config, const EnvSpec&
   const LmShape shape =
       lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
   std::vector<MemoryNeed> needs = {of_language_model(config, shape), of_slots(config, *run, shape)};
+  if (config.reference.by_scorers()) needs.push_back(of_scorers(config, shape));
   if (config.reward_model.used() && missing_reward_model(config).empty()) needs.push_back(of_reward_model(config));
   return needs;
 }

@@ -32,6 +32,7 @@ Misfit misfit(const RunConfig& config, const EnvSpec& spec, const WorkerReport& 
 }
 
 Misfit misfit(const InferenceReport& report) {
+  if (report.role != Role::sampling && report.role != Role::scoring) return "no actor has its role";
   if (auto error = check_array("batch_rows", report.batch_rows, DType::i32, Shape{report.batch_rows.size()}))
     return error;
   return check_array("latency_us", report.latency_us, DType::f32, Shape{report.latency_us.size()});

@@ -13,6 +13,14 @@
 
 namespace troupe {
 
+// Keeps the last `limit` values.
+template <class T>
+void append_bounded(std::deque<T>& window, const Array& values, size_t limit) {
+  if (values.empty()) return;
+  for (const T value : values.view<T>()) window.push_back(value);
+  while (window.size() > limit) window.pop_front();
+}
+
 template <class T>
 double percentile(const std::deque<T>& values, double p) {
   if (values.empty()) return kUnknown;

@@ -41,6 +41,13 @@ void spawn_publisher(SupervisorSelf self) {
                           PublisherDependencies{st.context, st.signature, told<ReceiverLost>(self)});
 }
 
+void spawn_reference_publisher(SupervisorSelf self) {
+  auto& st = self->state;
+  if (!st.context->config.reference.by_scorers()) return;
+  st.reference_publisher = spawn_on(self->system(), false, publisher,
+                                    PublisherDependencies{st.context, st.signature, told<ReceiverLost>(self)});
+}
+
 void spawn_replay(SupervisorSelf self) {
   auto& st = self->state;
   st.replay = spawn_on(self->system(), false, replay_buffer, st.context, st.dependencies.start, st.stats,
@@ -60,9 +67,10 @@ void spawn_evaluator(SupervisorSelf self) {
 
 void spawn_trainer(SupervisorSelf self) {
   auto& st = self->state;
-  st.trainer = spawn_on(
-      self->system(), st.context->threads, trainer, st.context, st.dependencies.learner, st.dependencies.start,
-      TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats, SupervisorActor(self)});
+  st.trainer =
+      spawn_on(self->system(), st.context->threads, trainer, st.context, st.dependencies.learner, st.dependencies.start,
+               TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats,
+                            SupervisorActor(self), st.reference_publisher});
 }
 
 template <auto State::* member>
@@ -74,6 +82,7 @@ constexpr RunActor kRunActors[] = {
     {"recorder", spawn_recorder, handle<&State::recorder>, StopStage::record},
     {"stats", spawn_stats, handle<&State::stats>, StopStage::stats},
     {"publisher", spawn_publisher, handle<&State::publisher>},
+    {"publisher of the reference", spawn_reference_publisher, handle<&State::reference_publisher>},
     {"replay", spawn_replay, handle<&State::replay>},
     {"prefetcher", spawn_prefetcher, handle<&State::prefetcher>},
     {.name = "evaluator", .spawn = spawn_evaluator, .handle = handle<&State::evaluator>, .may_be_left_behind = true},

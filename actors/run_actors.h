@@ -21,6 +21,9 @@ struct RunActor {
   StopStage stage = StopStage::first;
   bool stops_by_exit = false;       // Stop ends only its training
   bool may_be_left_behind = false;  // may be blocked in an environment step when the run ends
+
+  // Some runs have no such actor.
+  bool exists(const SupervisorState& state) const { return static_cast<bool>(handle(state)); }
 };
 
 // In start order; they are stopped in reverse order.

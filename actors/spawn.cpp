@@ -13,9 +13,9 @@ WorkerActor spawn_worker_on(caf::actor_system& system, const RunContextPtr& cont
   return spawn_on(system, context->threads, worker_actor, context, worker, peers);
 }
 
-InferenceActor spawn_inference_on(caf::actor_system& system, const RunContextPtr& context,
+InferenceActor spawn_inference_on(caf::actor_system& system, const RunContextPtr& context, Role role,
                                   InferenceIndex inference_index, const InferencePeers& peers) {
-  return spawn_on(system, context->threads, inference_actor, context, inference_index, peers);
+  return spawn_on(system, context->threads, inference_actor, context, role, inference_index, peers);
 }
 
 }  // namespace troupe

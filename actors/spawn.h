@@ -13,7 +13,7 @@ namespace troupe {
 
 WorkerActor spawn_worker_on(caf::actor_system& system, const RunContextPtr& context, uint64_t worker,
                             const WorkerPeers& peers);
-InferenceActor spawn_inference_on(caf::actor_system& system, const RunContextPtr& context,
+InferenceActor spawn_inference_on(caf::actor_system& system, const RunContextPtr& context, Role role,
                                   InferenceIndex inference_index, const InferencePeers& peers);
 
 }  // namespace troupe

@@ -42,13 +42,6 @@ AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
   return facts;
 }
 
-template <class T>
-void append_bounded(std::deque<T>& window, const Array& values, size_t limit) {
-  if (values.empty()) return;
-  for (T value : values.view<T>()) window.push_back(value);
-  while (window.size() > limit) window.pop_front();
-}
-
 }  // namespace
 
 StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start,
@@ -67,6 +60,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       receivers_(config.deterministic),
       published_(start.version) {
   now_.inference_own = static_cast<uint64_t>(config.inference.count);
+  now_.needs_scorers = has_scorers(config);
   now_.words = kind_of(config).words;
   now_.lag_cap = static_cast<uint64_t>(config.replay.max_policy_lag);
   now_.updates = start.version.number;
@@ -111,6 +105,7 @@ std::optional<std::string> StatsCore::add(const WorkerReport& report, Clock::tim
 }
 
 void StatsCore::add(const InferenceReport& report) {
+  if (report.role == Role::scoring) return scorers_.add(report);
   append_bounded<int32_t>(batch_rows_, report.batch_rows, kLatencyWindow);
   append_bounded<float>(latency_us_, report.latency_us, kLatencyWindow);
   receivers_.add(report);
@@ -118,7 +113,10 @@ void StatsCore::add(const InferenceReport& report) {
 
 void StatsCore::add(const Applied& applied) { receivers_.add(applied); }
 
-void StatsCore::add(const ReceiverGone& gone) { receivers_.add(gone); }
+void StatsCore::add(const ReceiverGone& gone) {
+  receivers_.add(gone);
+  scorers_.add(gone);
+}
 
 void StatsCore::note(const TokenFigures& tokens) {
   tokens_ = tokens;
@@ -287,6 +285,7 @@ void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
   s.busy.credit_wait = share(credit_wait_, workers.credit_wait, s.workers_up);
   s.busy.action_wait = share(action_wait_, workers.action_wait, s.workers_up);
   s.busy.inference = share(inference_busy_, receivers_.busy_us(), s.inference_up);
+  s.busy.scorers = share(scorers_busy_, scorers_.busy_us(), s.scorers_up);
   s.busy.replay = share(replay_busy_, busy_.replay, 1);
   s.busy.prefetcher = share(prefetcher_busy_, busy_.prefetcher, 1);
   s.busy.trainer = share(trainer_busy_, busy_.trainer, 1);
@@ -301,6 +300,7 @@ void StatsCore::fill_inference(StatsSnapshot& s) const {
   s.inference_p50_ms = percentile(latency_us_, 0.5) / 1000;
   s.inference_p99_ms = percentile(latency_us_, 0.99) / 1000;
   receivers_.fill(s, published_);
+  scorers_.fill(s);
 }
 
 void StatsCore::fill_workers(StatsSnapshot& s, Clock::time_point now) const {
@@ -357,7 +357,7 @@ std::string StatsCore::save(Clock::time_point now) const {
                   now_.evaluation ? to_json(*now_.evaluation) : std::string(), points_, point_env_steps_,
                   point_figures_, view_figures_, episodes_.save(), std::vector<LagCounts>(lags_.begin(), lags_.end()),
                   std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()), workers_.save(now), receivers_.save(),
-                  published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_);
+                  scorers_.save(), published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -367,11 +367,12 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   std::vector<int32_t> batch_rows;
   WorkerTable::Saved workers;
   ReceiverTable::Saved receivers;
+  ScorerTable::Saved scorers;
   std::string last_error;
   from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.uncounted_at_most, now_.episodes,
              now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluation, points_, point_env_steps_,
-             point_figures_, view_figures_, episodes, lags, batch_rows, workers, receivers, published_, reported_,
-             alarms_, evaluated_, last_evaluated_, tokens_);
+             point_figures_, view_figures_, episodes, lags, batch_rows, workers, receivers, scorers, published_,
+             reported_, alarms_, evaluated_, last_evaluated_, tokens_);
   note(TokenFigures(tokens_));
   episodes_.load(episodes);
   now_.reuse = reuse;
@@ -380,6 +381,7 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   batch_rows_.assign(batch_rows.begin(), batch_rows.end());
   workers_.load(workers, last_error, now);
   receivers_.load(receivers);
+  scorers_.load(scorers);
 }
 
 }  // namespace troupe

@@ -19,6 +19,7 @@
 #include "actors/receiver_table.h"
 #include "actors/recent_counts.h"
 #include "actors/replay_buffer.h"
+#include "actors/scorer_table.h"
 #include "actors/worker_table.h"
 #include "envs/env.h"
 #include "runtime/stats/snapshot.h"
@@ -123,13 +124,14 @@ class StatsCore {
   TokenFigures tokens_;
   Rate env_rate_, update_rate_, tokens_rate_, trained_tokens_rate_;
   BusyTimes busy_;
-  Rate workers_busy_, stepping_busy_, inference_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;
+  Rate workers_busy_, stepping_busy_, inference_busy_, scorers_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;
   Rate credit_wait_, action_wait_, machine_busy_, machine_total_;
   std::deque<int32_t> batch_rows_;
   std::deque<float> latency_us_;
   WorkerTable workers_;
   uint64_t launched_workers_ = 0;
   ReceiverTable receivers_;
+  ScorerTable scorers_;
   PolicyVersion published_;
   double wait_seconds_ = 0, update_seconds_ = 0;
   uint64_t reported_ = 0;  // updates of the last view that was due

@@ -3,6 +3,7 @@
 // inference actors of other processes join. A child that ends is restarted, replaced, or ends the run with a reason.
 // Event-based.
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -62,6 +63,11 @@ struct SupervisorState {
     InferenceMember host;  // its host in that process; null when it is local
     bool serving = false;  // has weights
     RestartLimit restarts;
+    Role role = Role::sampling;
+  };
+  struct RestingInference {
+    RestartLimit restarts;
+    Role role = Role::sampling;
   };
   struct Member {  // a worker, of this process or another
     uint64_t id = 0;
@@ -76,13 +82,13 @@ struct SupervisorState {
   StopStage stop_stage = StopStage::first;  // in Phase::stopping
   RecorderActor recorder;
   StatsActor stats;
-  PublisherActor publisher;
+  PublisherActor publisher, reference_publisher;  // of the policy, and of what scorers compute with; that may be none
   ReplayActor replay;
   PrefetcherActor prefetcher;
   EvaluatorActor evaluator;
   TrainerActor trainer;
   std::map<InferenceIndex, Inference> inference;
-  Placement placement;
+  std::array<Placement, kRoles> placements;  // by role
   std::string weights_address;  // address that inference processes use for this one; empty until the first joins
   std::shared_ptr<const Signature> signature;
   std::map<caf::actor_addr, Member> members;
@@ -90,7 +96,8 @@ struct SupervisorState {
   uint64_t next_worker = 0;
   InferenceIndex next_inference_index = 0;
   // Children to be restarted after a pause, by the number of the worker that ended, or the inference index.
-  std::map<uint64_t, RestartLimit> resting_workers, resting_inference;
+  std::map<uint64_t, RestartLimit> resting_workers;
+  std::map<uint64_t, RestingInference> resting_inference;
   // How long the end of the run waits for each kind of child; nullopt until that kind was told to stop.
   std::optional<std::chrono::steady_clock::time_point> members_until, others_until;
   // Processes that join and are lost again and again must not fill the log. A run of some 100 workers has all its
@@ -98,6 +105,12 @@ struct SupervisorState {
   static constexpr int kMemberLines = 256;  // of each kind at once
   LimitedLog joins{name, kMemberLines}, losses{name, kMemberLines};
   RunOutcome outcome;
+
+  Placement& placement(Role role) { return placements[static_cast<size_t>(role)]; }
+  const PublisherActor& publisher_of(Role role) const {
+    return role == Role::sampling ? publisher : reference_publisher;
+  }
+
   bool interrupted = false;
   bool evaluated = false;
 };

@@ -13,9 +13,10 @@ namespace troupe {
 
 namespace {
 
-void spawn_worker(SupervisorSelf self, uint64_t id, const InferenceService& inference, const RestartLimit& restarts) {
+void spawn_worker(SupervisorSelf self, uint64_t id, const InferenceService& inference, const InferenceService& scorer,
+                  const RestartLimit& restarts) {
   auto& st = self->state;
-  const WorkerPeers peers{inference, st.replay, st.stats, st.dependencies.start.version.epoch};
+  const WorkerPeers peers{inference, st.replay, st.stats, st.dependencies.start.version.epoch, scorer};
   WorkerActor actor = spawn_worker_on(self->system(), st.context, id, peers);
   self->monitor(actor);
   st.members[actor.address()] = {id, actor, true, restarts};
@@ -23,8 +24,9 @@ void spawn_worker(SupervisorSelf self, uint64_t id, const InferenceService& infe
 }
 
 // What a checkpoint of a deterministic run holds of each child. The list of numbers are its RestartLimit::ages().
-using SavedInference = std::pair<InferenceIndex, std::vector<int64_t>>;
-using SavedWorker = std::pair<std::pair<uint64_t, InferenceIndex>, std::vector<int64_t>>;  // with its inference actor
+using SavedInference = std::pair<std::pair<InferenceIndex, Role>, std::vector<int64_t>>;
+using SavedPlace = std::pair<Role, InferenceIndex>;  // of a worker: its inference actor in a role
+using SavedWorker = std::pair<std::vector<SavedPlace>, std::vector<int64_t>>;
 
 void spawn_children(SupervisorSelf self, const std::string& state) {
   auto& st = self->state;
@@ -36,14 +38,18 @@ void spawn_children(SupervisorSelf self, const std::string& state) {
     restarts.restore(ages, now);
     return restarts;
   };
-  for (const auto& [inference_index, ages] : inference) {
-    spawn_inference(self, inference_index, limit(ages));
-    st.placement.add_inference(inference_index);
+  for (const auto& [index_and_role, ages] : inference) {
+    const auto [inference_index, role] = index_and_role;
+    spawn_inference(self, role, inference_index, limit(ages));
+    st.placement(role).add_inference(inference_index);
   }
   for (const auto& [id, worker] : workers) {
-    const InferenceIndex inference_index = worker.first.second;
-    st.placement.place(id, inference_index);
-    spawn_worker(self, id, st.inference.at(inference_index).service, limit(worker.second));
+    std::array<InferenceService, kRoles> services;
+    for (const auto& [role, inference_index] : worker.first) {
+      st.placement(role).place(id, inference_index);
+      services[static_cast<size_t>(role)] = st.inference.at(inference_index).service;
+    }
+    spawn_worker(self, id, services[0], services[1], limit(worker.second));
   }
 }
 
@@ -57,31 +63,32 @@ std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st) {
 
 void report_members(SupervisorSelf self) { self->send(self->state.stats, LaunchedWorkers{self->state.members.size()}); }
 
-void spawn_inference(SupervisorSelf self, InferenceIndex inference_index, const RestartLimit& restarts) {
+void spawn_inference(SupervisorSelf self, Role role, InferenceIndex inference_index, const RestartLimit& restarts) {
   auto& st = self->state;
-  InferenceActor actor = spawn_inference_on(self->system(), st.context, inference_index,
-                                            InferencePeers{st.publisher, st.replay, st.stats});
+  InferenceActor actor = spawn_inference_on(self->system(), st.context, role, inference_index,
+                                            InferencePeers{st.publisher_of(role), st.replay, st.stats});
   self->monitor(actor);
-  st.inference[inference_index] = {actor, actor, {}, true, restarts};
+  st.inference[inference_index] = {actor, actor, {}, true, restarts, role};
 }
 
-InferenceService place_worker(SupervisorSelf self, uint64_t worker) {
+InferenceService place_worker(SupervisorSelf self, Role role, uint64_t worker) {
   auto& st = self->state;
-  const std::optional<InferenceIndex> inference_index = st.placement.add_worker(worker);
+  const std::optional<InferenceIndex> inference_index = st.placement(role).add_worker(worker);
   return inference_index ? st.inference.at(*inference_index).service : InferenceService{};
 }
 
-void tell(SupervisorSelf self, const std::vector<Placement::Move>& moves) {
+void tell(SupervisorSelf self, Role role, const std::vector<Placement::Move>& moves) {
   auto& st = self->state;
   const std::map<uint64_t, MemberActor> members = members_by_id(st);
   for (const Placement::Move& move : moves)
     if (const auto member = members.find(move.worker); member != members.end() && move.inference_index)
-      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference_index).service});
+      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference_index).service, role});
 }
 
 void spawn_worker(SupervisorSelf self, const RestartLimit& restarts) {
   const uint64_t id = self->state.next_worker++;
-  spawn_worker(self, id, place_worker(self, id), restarts);
+  const InferenceService inference = place_worker(self, Role::sampling, id);
+  spawn_worker(self, id, inference, place_worker(self, Role::scoring, id), restarts);
 }
 
 std::string save_children(SupervisorSelf self) {
@@ -90,9 +97,13 @@ std::string save_children(SupervisorSelf self) {
   std::vector<SavedInference> inference;
   std::map<uint64_t, SavedWorker> workers;
   for (const auto& [inference_index, actor] : st.inference)
-    inference.emplace_back(inference_index, actor.restarts.ages(now));
-  for (const auto& [address, member] : st.members)
-    workers[member.id] = {{member.id, st.placement.inference_of(member.id).value()}, member.restarts.ages(now)};
+    inference.emplace_back(std::pair(inference_index, actor.role), actor.restarts.ages(now));
+  for (const auto& [address, member] : st.members) {
+    std::vector<SavedPlace> places;
+    for (const Role role : {Role::sampling, Role::scoring})
+      if (const auto place = st.placement(role).inference_of(member.id)) places.emplace_back(role, *place);
+    workers[member.id] = {places, member.restarts.ages(now)};
+  }
   return to_bytes(st.next_inference_index, st.next_worker, inference, workers);
 }
 
@@ -100,17 +111,22 @@ void spawn_children(SupervisorSelf self) {
   auto& st = self->state;
   if (const std::string* state = st.context->state_of("supervisor")) return spawn_children(self, *state);
   const RunConfig& config = st.context->config;
-  for (int64_t i = 0; i < config.inference.count; ++i) {
-    const InferenceIndex inference_index = st.next_inference_index++;
-    spawn_inference(self, inference_index);
-    st.placement.add_inference(inference_index);
-  }
+  const auto spawn = [&](Role role, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const InferenceIndex inference_index = st.next_inference_index++;
+      spawn_inference(self, role, inference_index);
+      st.placement(role).add_inference(inference_index);
+    }
+  };
+  spawn(Role::sampling, config.inference.count);
+  if (has_scorers(config)) spawn(Role::scoring, config.scorers.count);
   for (int64_t i = 0; i < config.workers.count; ++i) spawn_worker(self);
 }
 
 void spawn_run_actors(SupervisorSelf self) {
   for (const RunActor& actor : run_actors()) actor.spawn(self);
-  for (const RunActor& actor : run_actors()) self->monitor(actor.handle(self->state));
+  for (const RunActor& actor : run_actors())
+    if (actor.exists(self->state)) self->monitor(actor.handle(self->state));
 }
 
 }  // namespace troupe

@@ -13,10 +13,10 @@ namespace troupe {
 
 // Ordered by id, because the order of actor addresses differs between processes.
 std::map<uint64_t, MemberActor> members_by_id(const SupervisorState& st);
-void spawn_inference(SupervisorSelf self, InferenceIndex inference_index, const RestartLimit& restarts = {});
-// Assigns a new worker to an inference actor and returns it; null if there is none.
-InferenceService place_worker(SupervisorSelf self, uint64_t worker);
-void tell(SupervisorSelf self, const std::vector<Placement::Move>& moves);
+void spawn_inference(SupervisorSelf self, Role role, InferenceIndex inference_index, const RestartLimit& restarts = {});
+// Assigns a new worker to an inference actor of the role and returns it; null if there is none.
+InferenceService place_worker(SupervisorSelf self, Role role, uint64_t worker);
+void tell(SupervisorSelf self, Role role, const std::vector<Placement::Move>& moves);
 void spawn_worker(SupervisorSelf self, const RestartLimit& restarts = {});
 // Tells stats how many workers there are. Call it after each change of SupervisorState::members.
 void report_members(SupervisorSelf self);

@@ -34,7 +34,7 @@ void leave(SupervisorSelf self, const Handle& child) {
 void leave(SupervisorSelf self, StopStage stage) {
   self->state.stop_stage = stage;
   for (const RunActor& actor : run_actors() | std::views::reverse) {
-    if (actor.stage != stage) continue;
+    if (actor.stage != stage || !actor.exists(self->state)) continue;
     const Stoppable child = actor.handle(self->state);
     if (!actor.stops_by_exit) {
       leave(self, child);

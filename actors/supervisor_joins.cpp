@@ -5,6 +5,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/config/config.h"
+#include "actors/inference.h"
 #include "actors/spec_fields.h"
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_losses.h"
@@ -26,12 +27,17 @@ std::string from(const JoinRequest& request) {
   return " from " + printable(request.host) + " pid " + std::to_string(request.pid);
 }
 
-caf::result<Welcome> join_inference(SupervisorSelf self, const JoinRequest& request) {
+caf::result<Welcome> join_inference(SupervisorSelf self, Role role, const JoinRequest& request) {
   auto& st = self->state;
+  if (role == Role::scoring && !has_scorers(st.context->config))
+    return make_error(Fault::bad_message,
+                      "this run has nothing for a scorer to compute; train with reference.computed_by or "
+                      "reward_model.computed_by \"scorers\"");
   if (!st.context->make_group_backend)
     return make_error(Fault::bad_message, "this run sends no weights to other processes");
   const InferenceIndex inference_index = st.next_inference_index++;
-  st.joins.info("inference process " + std::to_string(inference_index) + " joins" + from(request), self->clock().now());
+  st.joins.info(std::string(name_of(role)) + " process " + std::to_string(inference_index) + " joins" + from(request),
+                self->clock().now());
   return Welcome{inference_index, to_json(st.context->config), {}, st.replay, st.stats, 0, st.context->run_id};
 }
 
@@ -42,16 +48,17 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   if (request.protocol != kProtocolVersion)
     return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the " +
                                               printable(request.kind) + " " + std::to_string(request.protocol));
-  if (request.kind != "worker" && request.kind != "inference")
+  const bool scorer = request.kind == name_of(Role::scoring), inference = request.kind == name_of(Role::sampling);
+  if (request.kind != "worker" && !inference && !scorer)
     return make_error(Fault::bad_message,
-                      "nothing joins as \"" + printable(request.kind) + "\", expected worker or inference");
+                      "nothing joins as \"" + printable(request.kind) + "\", expected worker, inference or scorer");
   if (!request.run.empty() && request.run != st.context->run_id)
     return make_error(Fault::not_ready, "another run listens there (" + st.context->config.name +
                                             "), not the one that the " + printable(request.kind) + " belongs to");
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
   if (!self->current_sender())
     return make_error(Fault::peer_gone, "the worker's connection is lost");  // reaches nobody
-  if (request.kind == "inference") return join_inference(self, request);
+  if (inference || scorer) return join_inference(self, scorer ? Role::scoring : Role::sampling, request);
   const uint64_t id = st.next_worker++;
   auto handle = caf::actor_cast<MemberActor>(self->current_sender());
   forget_former_worker(self, handle.address());
@@ -61,12 +68,13 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   st.joins.info("worker " + std::to_string(id) + " connected" + from(request), self->clock().now());
   return Welcome{.member = id,
                  .config = to_json(st.context->config),
-                 .inference = place_worker(self, id),
+                 .inference = place_worker(self, Role::sampling, id),
                  .replay = st.replay,
                  .stats = st.stats,
                  .epoch = st.dependencies.start.version.epoch,
                  .run = st.context->run_id,
-                 .spec = spec_fields(*st.context)};
+                 .spec = spec_fields(*st.context),
+                 .scorer = place_worker(self, Role::scoring, id)};
 }
 
 caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {
@@ -76,20 +84,25 @@ caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {
       !request.inference)
     return make_error(Fault::bad_message,
                       "inference actor " + std::to_string(request.inference_index) + " has not joined");
-  if (const auto difference = st.signature->first_difference(request.signature))
+  const Role role = request.role;
+  if (role != Role::sampling && (role != Role::scoring || !has_scorers(st.context->config)))
+    return make_error(Fault::bad_message, "this run has no actor of its role");
+  const bool weights = needs_weights(st.context->config, role);
+  if (const auto difference = st.signature->first_difference(request.signature); weights && difference)
     return make_error(Fault::bad_message, "another policy: " + *difference);
   if (const auto difference = spec_difference(spec_fields(*st.context), request.spec))
-    return make_error(Fault::bad_message, "the inference process does not fit the run: " + *difference);
+    return make_error(Fault::bad_message,
+                      std::string("the ") + name_of(role) + " process does not fit the run: " + *difference);
   if (st.weights_address.empty())
     st.weights_address = st.context->network_address.empty() ? request.address : st.context->network_address;
-  if (is_loopback(st.weights_address) && !is_loopback(request.address))
+  if (weights && is_loopback(st.weights_address) && !is_loopback(request.address))
     return make_error(Fault::bad_message, "the run sends its weights from " + st.weights_address + ", which " +
                                               request.address + " cannot be reached by; train with --listen " +
                                               request.address + ":PORT");
   self->monitor(request.inference);
   auto host = caf::actor_cast<InferenceMember>(self->current_sender());
-  st.inference[request.inference_index] = {request.inference, {}, host, false};
-  self->send(st.publisher, ReceiverJoined{request.inference_index, host, request.address});
+  st.inference[request.inference_index] = {request.inference, {}, host, false, {}, role};
+  if (weights) self->send(st.publisher_of(role), ReceiverJoined{request.inference_index, host, request.address});
   return caf::unit;
 }
 
@@ -98,11 +111,12 @@ void on_serving(SupervisorSelf self, InferenceIndex inference_index) {
   const auto it = st.inference.find(inference_index);
   if (it == st.inference.end() || it->second.serving || st.phase != Phase::running) return;
   it->second.serving = true;
-  const std::vector<Placement::Move> moves = st.placement.add_inference(inference_index);
-  st.joins.info(
-      "inference process " + std::to_string(inference_index) + " serves " + format_counted(moves.size(), "worker"),
-      self->clock().now());
-  tell(self, moves);
+  const Role role = it->second.role;
+  const std::vector<Placement::Move> moves = st.placement(role).add_inference(inference_index);
+  st.joins.info(std::string(name_of(role)) + " process " + std::to_string(inference_index) + " serves " +
+                    format_counted(moves.size(), "worker"),
+                self->clock().now());
+  tell(self, role, moves);
 }
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/inference.h"
 #include "actors/run_actors.h"
 #include "actors/supervisor_children.h"
 #include "actors/supervisor_end.h"
@@ -21,8 +22,9 @@ using Phase = SupervisorState::Phase;
 // Removes the receiver from admission and reports.
 void forget_inference(SupervisorSelf self, InferenceIndex inference_index) {
   auto& st = self->state;
+  const Role role = st.inference.at(inference_index).role;
   st.inference.erase(inference_index);
-  self->send(st.replay, ReceiverGone{inference_index});
+  if (role == Role::sampling) self->send(st.replay, ReceiverGone{inference_index});
   self->send(st.stats, ReceiverGone{inference_index});
 }
 
@@ -46,14 +48,15 @@ std::string too_many(const std::string& what, const caf::error& reason) {
 
 void replace_inference(SupervisorSelf self, InferenceIndex inference_index, const caf::error& reason) {
   auto& st = self->state;
-  const std::string what = "inference actor " + std::to_string(inference_index);
+  const Role role = st.inference.at(inference_index).role;
+  const std::string what = (role == Role::sampling ? "inference actor " : "scorer ") + std::to_string(inference_index);
   RestartLimit restarts = st.inference.at(inference_index).restarts;
   const auto pause = restarts.next_pause(self->clock().now());
   if (!pause) return fail(self, too_many(what, reason));
   log_warn("supervisor", what + " ended: " + describe(reason) + "; starting another" + after(*pause));
-  tell(self, st.placement.remove_inference(inference_index));
+  tell(self, role, st.placement(role).remove_inference(inference_index));
   forget_inference(self, inference_index);
-  st.resting_inference[inference_index] = restarts;
+  st.resting_inference[inference_index] = {restarts, role};
   restart(self, *pause, {true, inference_index});
 }
 
@@ -61,7 +64,7 @@ void replace_inference(SupervisorSelf self, InferenceIndex inference_index, cons
 // wait for requests of that worker.
 void excuse(SupervisorSelf self, uint64_t worker) {
   auto& st = self->state;
-  const std::optional<InferenceIndex> inference_index = st.placement.inference_of(worker);
+  const std::optional<InferenceIndex> inference_index = st.placement(Role::sampling).inference_of(worker);
   if (!inference_index || st.inference.at(*inference_index).local) return;
   for (int64_t group = 0; group < st.context->config.workers.groups; ++group)
     self->send(st.inference.at(*inference_index).service, Pause{worker, static_cast<uint32_t>(group)});
@@ -87,7 +90,7 @@ void replace_worker(SupervisorSelf self, const SupervisorState::Member& ended, c
 void forget_worker(SupervisorSelf self, const SupervisorState::Member& gone) {
   auto& st = self->state;
   excuse(self, gone.id);
-  st.placement.remove_worker(gone.id);
+  for (Placement& placement : st.placements) placement.remove_worker(gone.id);
   st.members.erase(gone.actor.address());
   report_members(self);
 }
@@ -112,24 +115,30 @@ void lose_worker(SupervisorSelf self, const SupervisorState::Member& ended, cons
 void lose_remote_inference(SupervisorSelf self, InferenceIndex inference_index, const std::string& why) {
   auto& st = self->state;
   const SupervisorState::Inference inference = st.inference.at(inference_index);
-  st.losses.warn("inference process " + std::to_string(inference_index) + " is gone (" + why + ")",
+  const Role role = inference.role;
+  st.losses.warn(std::string(name_of(role)) + " process " + std::to_string(inference_index) + " is gone (" + why + ")",
                  self->clock().now());
   self->demonitor(inference.service.address());
   self->send(inference.host, Expelled{inference_index, why});
-  self->send(st.publisher, ReceiverGone{inference_index});
-  tell(self, st.placement.remove_inference(inference_index));
+  if (needs_weights(st.context->config, role)) self->send(st.publisher_of(role), ReceiverGone{inference_index});
+  tell(self, role, st.placement(role).remove_inference(inference_index));
   forget_inference(self, inference_index);
 }
 
 void on_restart_due(SupervisorSelf self, const RestartDue& due) {
   auto& st = self->state;
   if (st.phase != Phase::running) return;
-  auto resting = (due.inference ? st.resting_inference : st.resting_workers).extract(due.ended);
+  if (!due.inference) {
+    const auto worker = st.resting_workers.extract(due.ended);
+    TROUPE_CHECK(!worker.empty(), due.ended);
+    return spawn_worker(self, worker.mapped());
+  }
+  const auto resting = st.resting_inference.extract(due.ended);
   TROUPE_CHECK(!resting.empty(), due.ended);
-  if (!due.inference) return spawn_worker(self, resting.mapped());
+  const auto& [restarts, role] = resting.mapped();
   const InferenceIndex inference_index = st.next_inference_index++;
-  spawn_inference(self, inference_index, resting.mapped());
-  tell(self, st.placement.add_inference(inference_index));
+  spawn_inference(self, role, inference_index, restarts);
+  tell(self, role, st.placement(role).add_inference(inference_index));
 }
 
 // CAF does not report the end of an actor if its process has reconnected, so replay would wait for the former worker's
@@ -149,7 +158,7 @@ void on_down(SupervisorSelf self, const caf::down_msg& down) {
   auto& st = self->state;
   if (st.phase == Phase::stopping) return on_left(self, down.source);
   for (const RunActor& actor : run_actors())
-    if (actor.handle(st).address() == down.source)
+    if (actor.exists(st) && actor.handle(st).address() == down.source)
       return fail(self, std::string(actor.name) + " ended: " + describe(down.reason));
   if (st.phase != Phase::running) return;
   const bool own = down.source.node() == self->node();

@@ -161,6 +161,8 @@ void on_written(TrainerSelf self) {
 void begin_training(TrainerSelf self) {
   auto& st = self->state;
   st.started = st.updated = self->clock().now();
+  if (st.peers.reference_publisher)
+    self->send(st.peers.reference_publisher, WeightsMessage{st.learner->reference(st.version)});
   self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
   if (st.context->deterministic) return;
   for (WeightsPtr& weights : std::exchange(st.start.evaluations, {})) {

@@ -22,6 +22,7 @@ struct TrainerPeers {
   EvaluatorActor evaluator;
   StatsActor stats;
   caf::typed_actor<caf::reacts_to<TrainingEnded>, caf::reacts_to<save_atom>> supervisor;
+  PublisherActor reference_publisher = {};  // if scorers compute with the reference
 };
 
 struct TrainerState {

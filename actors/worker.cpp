@@ -54,8 +54,8 @@ class SamplerPortToActors final : public SamplerPort {
         queue_(std::move(scorers)) {}
 
   void ask(InferenceRequest request) override {
-    const InferenceService& inference = self_->state.peers.inference;
-    if (inference) deliver(inference, std::move(request));  // otherwise ask_all_again() sends it to the next one
+    const InferenceService& service = self_->state.peers.of(role_of(request.body));
+    if (service) deliver(service, std::move(request));  // otherwise ask_all_again() sends it to the next one
   }
   void pause(uint32_t group) override { self_->send(self_->state.peers.inference, Pause{worker_, group}); }
   void push(RolloutPtr rollout) override { deliver(self_->state.peers.replay, RolloutMessage{std::move(rollout)}); }
@@ -146,10 +146,13 @@ void log_first_failure(WorkerSelf self, const std::string& name) {
 bool is_of_run(WorkerSelf self) { return self->state.peers.replay.node() == self->node(); }
 
 // A name by which a user can find the process.
-std::string name_of_inference(WorkerSelf self, const caf::node_id& node) {
-  if (node == self->node()) return "the inference actor of this process";
-  return (node == self->state.peers.replay.node() ? "the inference actor of the run, " : "the inference ") +
-         process_of(node);
+std::string name_of_inference(WorkerSelf self, const InferenceService& service) {
+  const bool scorer = service == self->state.peers.scorer;
+  const caf::node_id node = service.node();
+  const std::string actor = scorer ? "the scorer" : "the inference actor";
+  if (node == self->node()) return actor + " of this process";
+  if (node == self->state.peers.replay.node()) return actor + " of the run, " + process_of(node);
+  return (scorer ? "the scorer " : "the inference ") + process_of(node);
 }
 
 // Logs once when requests stay without an answer, at most once in kBetweenFailureLines, and once when answers come
@@ -162,9 +165,10 @@ void log_silence(WorkerSelf self, const std::string& name) {
   if (beats > 0 && !st.silence_logged) {
     if (now < st.next_silence_line) return;
     st.next_silence_line = now + kBetweenFailureLines;
-    const InferenceService& inference = st.peers.inference;
-    const std::string who =
-        inference ? name_of_inference(self, inference.node()) : "inference, of which there is none now,";
+    const Role role = st.sampler->silent_role();
+    const InferenceService& service = st.peers.of(role);
+    const std::string none = role == Role::sampling ? "inference, of which" : "scorers, of which";
+    const std::string who = service ? name_of_inference(self, service) : none + " there is none now,";
     log_warn(name, "no answer from " + who + " for " + std::to_string((beats * kBeat).count()) +
                        " s; the worker keeps asking");
   }
@@ -224,7 +228,8 @@ void refuse_inference(WorkerSelf self, const std::string& name, const std::strin
   if (is_of_run(self) && sender->node() != self->node())
     self->send_exit(caf::actor_cast<caf::actor>(sender), make_error(Fault::bad_message, why));
   else
-    log_asked_again(self, name, name_of_inference(self, sender->node()) + ": " + why, self->state.next_forward_line);
+    log_asked_again(self, name, name_of_inference(self, caf::actor_cast<InferenceService>(sender)) + ": " + why,
+                    self->state.next_forward_line);
 }
 
 // Handles a refused request; returns whether the worker has ended. In the run's process the worker's environment is the
@@ -246,7 +251,8 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
   if (is_refused(self, name, reply)) return;
   if (reply.fault != Fault::bad_message) self->state.refused = false;
   if (reply.fault == Fault::forward_failed)
-    log_asked_again(self, name, "inference failed: " + reply.error, self->state.next_forward_line);
+    log_asked_again(self, name, self->state.sampler->what_failed(reply.group) + " failed: " + reply.error,
+                    self->state.next_forward_line);
   const auto begun = self->clock().now();
   const bool goes_on = go_on(self, worker, [&] {
     if (const auto why = self->state.sampler->on_reply(reply))
@@ -272,8 +278,11 @@ void on_scores(WorkerSelf self, uint64_t worker, const std::string& name, const 
 void on_part(WorkerSelf self, const RunContext& context, uint64_t worker, const std::string& name, const Part& part) {
   auto& st = self->state;
   const caf::strong_actor_ptr& sender = self->current_sender();
-  // The worker waits only for its current inference actor. Parts from a former one are too late.
-  if (!sender || !st.peers.inference || sender->address() != st.peers.inference.address()) return;
+  // The worker waits only for its current inference actor and scorer. Parts from a former one are too late.
+  const auto is_from = [&](const InferenceService& service) {
+    return sender && service && sender->address() == service.address();
+  };
+  if (!is_from(st.peers.inference) && !is_from(st.peers.scorer)) return;
   InferenceReply reply;
   try {
     TROUPE_CHECK(part.of == PartOf::reply, static_cast<int>(part.of));
@@ -286,14 +295,16 @@ void on_part(WorkerSelf self, const RunContext& context, uint64_t worker, const 
   on_reply(self, context, worker, name, reply);
 }
 
-void replace_inference(WorkerSelf self, uint64_t worker, const InferenceService& inference) {
+void replace_inference(WorkerSelf self, uint64_t worker, const InferenceReplaced& replaced) {
   auto& st = self->state;
+  InferenceService& service = st.peers.of(replaced.role);
   // The old one may still serve other workers, and its batches must not wait for this one.
-  for (uint32_t group = 0; group < st.sampler->groups(); ++group) self->send(st.peers.inference, Pause{worker, group});
-  if (st.peers.inference) st.parts.forget(st.peers.inference.address());
-  st.peers.inference = inference;
-  if (st.peers.inference) self->monitor(st.peers.inference);
-  st.sampler->ask_all_again();
+  const auto [first, end] = st.sampler->requests_of(replaced.role);
+  for (uint32_t group = first; group < end; ++group) self->send(service, Pause{worker, group});
+  if (service) st.parts.forget(service.address());
+  service = replaced.inference;
+  if (service) self->monitor(service);
+  st.sampler->ask_all_again(replaced.role);
 }
 
 // Sends the last reports of a worker that ends with an error. It may have no sampler, if its environments could
@@ -338,6 +349,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   }
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
+  if (peers.scorer) self->monitor(peers.scorer);
   self->set_down_handler([self](const caf::down_msg& down) {
     // If the inference actor ended, the supervisor sends a new one. If replay ended, the run has ended.
     self->state.parts.forget(down.source);
@@ -382,7 +394,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
       [self, name](const SaveMessage& save) {
         self->send(save.recorder, ActorState{name, self->state.sampler->save()});
       },
-      [self, worker](const InferenceReplaced& replaced) { replace_inference(self, worker, replaced.inference); },
+      [self, worker](const InferenceReplaced& replaced) { replace_inference(self, worker, replaced); },
       [self](const Stop&) {
         report(self, /*last=*/true);  // includes its partial rollouts
         self->quit();

@@ -16,7 +16,10 @@ struct WorkerPeers {
   InferenceService inference;  // may be none: InferenceReplaced brings one
   ReplayService replay;
   StatsService stats;
-  uint32_t epoch = 0;  // of the start of the run, see Sampler::begin()
+  uint32_t epoch = 0;            // of the start of the run, see Sampler::begin()
+  InferenceService scorer = {};  // as `inference`, in the role scoring
+
+  InferenceService& of(Role role) { return role == Role::sampling ? inference : scorer; }
 };
 
 class SamplerPortToActors;
@@ -32,7 +35,7 @@ struct WorkerState {
   std::unique_ptr<SamplerPortToActors> port;
   std::vector<ScorerActor> scorers;  // asked in turn; none if the sampler needs no scores, and in a deterministic run
   std::unique_ptr<Sampler> sampler;
-  PartAssembler parts;  // of replies of `peers.inference`
+  PartAssembler parts;  // of replies of `peers.inference` and `peers.scorer`
   uint64_t failures_logged = 0;
   std::chrono::steady_clock::time_point next_failure_line = {};
   bool silence_logged = false;  // that inference does not answer

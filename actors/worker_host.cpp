@@ -27,11 +27,13 @@ void reach_through_run(WorkerHostSelf self, const InferenceService& inference) {
 void start_worker(WorkerHostSelf self, const Welcome& welcome) {
   auto& st = self->state;
   reach_through_run(self, welcome.inference);
+  reach_through_run(self, welcome.scorer);
   RunContextPtr context;
   try {
     context = st.make_context(welcome.config);
-    st.worker = spawn_worker_on(self->system(), context, welcome.member,
-                                WorkerPeers{welcome.inference, welcome.replay, welcome.stats, welcome.epoch});
+    st.worker =
+        spawn_worker_on(self->system(), context, welcome.member,
+                        WorkerPeers{welcome.inference, welcome.replay, welcome.stats, welcome.epoch, welcome.scorer});
   } catch (const std::exception& e) {
     return fail_joining(self, e.what());
   }

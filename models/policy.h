@@ -98,6 +98,8 @@ class Learner {
   virtual std::shared_ptr<const Signature> published_signature() const = 0;
   // The published parameters and normaliser state as they are now, stamped with `version`.
   virtual WeightsPtr snapshot(PolicyVersion version) const = 0;
+  // The weights of the frozen policy that it is kept close to; null if there is none.
+  virtual WeightsPtr reference(PolicyVersion /*version*/) const { return nullptr; }
   // Of the batches that update() takes. It may outlive the learner.
   virtual std::shared_ptr<const Stager> stager() const = 0;
   // One update: normaliser statistics, advantages, all epochs and minibatches. It is computed in pieces, so that a

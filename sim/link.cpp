@@ -96,12 +96,16 @@ caf::message Link::as_received(caf::message content) {
   if (content.match_elements<Welcome>()) {
     Welcome welcome = content.get_as<Welcome>(0);
     welcome.inference = far(welcome.inference);
+    if (welcome.scorer) welcome.scorer = far(welcome.scorer);
     welcome.replay = far(welcome.replay);
     welcome.stats = far(welcome.stats);
     return caf::make_message(std::move(welcome));
   }
-  if (content.match_elements<InferenceReplaced>())
-    return caf::make_message(InferenceReplaced{far(content.get_as<InferenceReplaced>(0).inference)});
+  if (content.match_elements<InferenceReplaced>()) {
+    InferenceReplaced replaced = content.get_as<InferenceReplaced>(0);
+    replaced.inference = far(replaced.inference);
+    return caf::make_message(std::move(replaced));
+  }
   through_wire<InferenceRequest>(system_, content) || through_wire<InferenceReply>(system_, content) ||
       through_wire<RolloutMessage>(system_, content) || through_wire<WorkerReport>(system_, content) ||
       through_wire<WorkerHello>(system_, content) || through_wire<Credits>(system_, content) ||

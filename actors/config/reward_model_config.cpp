@@ -13,6 +13,8 @@ void describe(RewardModelConfig& c, Fields& fields) {
   s.add(c.weight, "weight", between(-1e6, 1e6), "weight of its score in the reward; 0 = it is only reported");
   s.add(c.threads, "threads", between(1, 1024), "CPU threads that compute scores in each process",
         {.change = Change::at_resume});
+  s.add(c.computed_by, "computed_by", one_of(kWords<"workers", "scorers">),
+        "workers: in each process of workers; scorers: by scorers.count actors and by processes of troupe scorer");
 }
 
 }  // namespace troupe

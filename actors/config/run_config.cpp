@@ -30,6 +30,8 @@ bool waits_for_late(const RunConfig& config) {
          (late == "wait" || (late == "auto" && settings_of_kind(config).waits_for_late));
 }
 
+bool has_scorers(const RunConfig& config) { return config.reference.by_scorers() || config.reward_model.by_scorers(); }
+
 Fields describe(RunConfig& c) {
   Fields fields;
   const Section s(fields, "", "actors");
@@ -60,6 +62,7 @@ Fields describe(RunConfig& c) {
   describe(c.warmup, fields);
   describe(c.reference, fields);
   describe(c.reward_model, fields);
+  describe(c.scorers, fields);
   return fields;
 }
 

@@ -13,6 +13,7 @@
 #include "actors/config/replay_config.h"
 #include "actors/config/reward_model_config.h"
 #include "actors/config/rollout_config.h"
+#include "actors/config/scorers_config.h"
 #include "actors/config/stats_config.h"
 #include "actors/config/stop_config.h"
 #include "actors/config/workers_config.h"
@@ -54,6 +55,7 @@ struct RunConfig {
   WarmupConfig warmup;
   ReferenceConfig reference;
   RewardModelConfig reward_model;
+  ScorersConfig scorers;
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 
   // The settings from which models and learners are made.
@@ -70,6 +72,8 @@ bool is_token_run(const RunConfig& config);
 const std::string& env_or_task(const RunConfig& config);
 // Whether the estimator compares answers with the most likely answer to the same prompt, which is then asked for too.
 bool needs_greedy_answer(const RunConfig& config);
+// Whether scorers compute with frozen models.
+bool has_scorers(const RunConfig& config);
 // Answers that are asked for to each prompt: generation.answers samples, and after them the most likely one, if needed.
 int64_t answers_asked(const RunConfig& config);
 // Samples of a whole rollout: steps of environments, or the answers to one prompt.

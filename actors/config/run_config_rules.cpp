@@ -192,6 +192,8 @@ void check_deterministic(const RunConfig& c) {
   if (c.reward_model.threads > 1) refuse("reward_model.threads", c.reward_model.threads, with + "use 1");
   if (c.workers.count == 0) refuse("workers.count", c.workers.count, with + "use at least 1");
   if (c.inference.count == 0) refuse("inference.count", c.inference.count, with + "use at least 1");
+  if (c.scorers.threads > 1) refuse("scorers.threads", c.scorers.threads, with + "use 1");
+  if (c.scorers.count == 0) refuse("scorers.count", c.scorers.count, with + "use at least 1");
 }
 
 void check_network(const NetworkConfig& n) {

@@ -87,7 +87,8 @@ void check_step_settings(const RunConfig& c) {
   unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
   unused("evaluation.answers", c.evaluation.answers, d.evaluation.answers);
   unused("evaluation.temperature", c.evaluation.temperature, d.evaluation.temperature);
-  require_defaults({"task", "tokenizer", "generation", "warmup", "reference", "reward_model"}, c, other, instead);
+  require_defaults({"task", "tokenizer", "generation", "warmup", "reference", "reward_model", "scorers"}, c, other,
+                   instead);
 }
 
 void check_step_sizes(const RunConfig& config) {

@@ -107,6 +107,12 @@ void check_reward_model(const RunConfig& c, const RunConfig& d) {
                    "and task.weight 0 make every reward 0; use another weight for one of them");
 }
 
+void check_scorers(const RunConfig& c) {
+  if (!has_scorers(c))
+    require_defaults({"scorers"}, c, "reference.computed_by \"trainer\" and reward_model.computed_by \"workers\"",
+                     "set reference.computed_by or reward_model.computed_by to \"scorers\"");
+}
+
 void check_evaluation(const EvaluationConfig& c) {
   constexpr double kLeast = 0.001;  // as of generation.temperature
   if (c.temperature > 0 && c.temperature < kLeast)
@@ -167,6 +173,7 @@ void check_answer_settings(const RunConfig& config) {
   check_critic(config, defaults);
   check_reference(config, defaults);
   check_reward_model(config, defaults);
+  check_scorers(config);
   check_evaluation(config.evaluation);
   if (config.algorithm.rollout_correction != defaults.algorithm.rollout_correction)
     refuse_setting("algorithm.rollout_correction", config.algorithm.rollout_correction,

@@ -10,6 +10,7 @@
 #include "actors/experience/answers/answer_words.h"
 #include "actors/experience/answers/demonstrations.h"
 #include "actors/experience/answers/generation_server.h"
+#include "actors/experience/answers/scoring_server.h"
 #include "actors/experience/grid/environment_evaluation.h"
 #include "actors/experience/grid/grid_checks.h"
 #include "actors/experience/grid/policy_server.h"
@@ -53,7 +54,9 @@ constexpr ExperienceKind kKinds[] = {
      .most_bytes_of_reply = most_bytes_of_step_reply,
      .make_sampler = make_step_sampler,
      .make_scorers = make_no_scorers,
+     .make_evaluation_scorers = make_no_scorers,
      .make_server = make_server<PolicyServer>,
+     .make_scoring_server = nullptr,
      .make_evaluation = make_environment_evaluation,
      .demonstrations = nullptr,
      .count = count_nothing,
@@ -66,8 +69,10 @@ constexpr ExperienceKind kKinds[] = {
      .most_bytes_of_request = most_bytes_of_answer_request,
      .most_bytes_of_reply = most_bytes_of_answer_reply,
      .make_sampler = make_answer_sampler,
-     .make_scorers = make_answer_scorers,
+     .make_scorers = make_worker_scorers,
+     .make_evaluation_scorers = make_answer_scorers,
      .make_server = make_server<GenerationServer>,
+     .make_scoring_server = make_server<ScoringServer>,
      .make_evaluation = make_answer_evaluation,
      .demonstrations = draw_demonstrations,
      .count = count_answers,

@@ -35,8 +35,12 @@ struct ExperienceKind {
                                            SamplerPort& port);
   // What scores the experience of a worker, asked in turn; empty if it needs no scores.
   std::vector<std::shared_ptr<Scorer>> (*make_scorers)(const RunSpec& run);
+  // What scores that of an evaluation, where scorers of the run have no part.
+  std::vector<std::shared_ptr<Scorer>> (*make_evaluation_scorers)(const RunSpec& run);
   // What an inference actor does. `run` and `factories` must live as long as the server.
   std::unique_ptr<Server> (*make_server)(const RunSpec& run, const RunFactories& factories);
+  // The same in the role scoring; null: there is no such actor.
+  std::unique_ptr<Server> (*make_scoring_server)(const RunSpec& run, const RunFactories& factories);
   // What plays evaluations. `scorer` scores what it plays; null: the player makes its own, if it needs one.
   std::unique_ptr<EvaluationPlayer> (*make_evaluation)(std::shared_ptr<const RunSpec> run,
                                                        std::shared_ptr<const RunFactories> factories,

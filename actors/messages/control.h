@@ -18,7 +18,7 @@
 namespace troupe {
 
 // A process with another number is refused when it joins a run or sends a SpawnRequest.
-constexpr uint32_t kProtocolVersion = 11;
+constexpr uint32_t kProtocolVersion = 12;
 
 struct Stop {
   std::string reason;
@@ -43,7 +43,7 @@ using InferenceMember = caf::typed_actor<caf::reacts_to<Invitation>, caf::reacts
 
 struct JoinRequest {
   uint32_t protocol = 0;
-  std::string kind;  // "worker" or "inference"
+  std::string kind;  // "worker", "inference" or "scorer"
   std::string host;
   uint64_t pid = 0;
   std::string run = {};  // the identity of the run that it was a member of; empty if it was of none
@@ -60,22 +60,24 @@ struct Welcome {
   InferenceService inference;  // for workers; null while no inference actor serves: InferenceReplaced follows
   ReplayService replay;
   StatsService stats;
-  uint32_t epoch = 0;    // of the start of the run
-  std::string run = {};  // its identity, the same at every start
-  SpecFields spec = {};  // for workers: what the run is made of, as in a WorkerHello
+  uint32_t epoch = 0;            // of the start of the run
+  std::string run = {};          // its identity, the same at every start
+  SpecFields spec = {};          // for workers: what the run is made of, as in a WorkerHello
+  InferenceService scorer = {};  // for workers, as `inference`
 
   template <class I> friend typename I::result_type inspect(I& f, Welcome& x) {
     return f(caf::meta::type_name("Welcome"), x.member, x.config, x.inference, x.replay, x.stats, x.epoch, x.run,
-             x.spec);
+             x.spec, x.scorer);
   }
 };
 
 // To a worker: use this inference actor from now on. The former one ended, or had more workers than this one.
 struct InferenceReplaced {
   InferenceService inference;
+  Role role = Role::sampling;  // in which
 
   template <class I> friend typename I::result_type inspect(I& f, InferenceReplaced& x) {
-    return f(caf::meta::type_name("InferenceReplaced"), x.inference);
+    return f(caf::meta::type_name("InferenceReplaced"), x.inference, x.role);
   }
 };
 
@@ -87,9 +89,11 @@ struct ServeRequest {
   Signature signature;
   std::string address;   // numeric address of the run at which the process reached it
   SpecFields spec = {};  // as in a WorkerHello
+  Role role = Role::sampling;
 
   template <class I> friend typename I::result_type inspect(I& f, ServeRequest& x) {
-    return f(caf::meta::type_name("ServeRequest"), x.inference_index, x.inference, x.signature, x.address, x.spec);
+    return f(caf::meta::type_name("ServeRequest"), x.inference_index, x.inference, x.signature, x.address, x.spec,
+             x.role);
   }
 };
 

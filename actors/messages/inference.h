@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "actors/messages/role.h"
 #include "models/experience/answer_request.h"
 #include "models/experience/rollout.h"
 #include "models/experience/step_request.h"
@@ -16,12 +17,16 @@
 
 namespace troupe {
 
-// The bodies of requests, in the order of Experience.
-using RequestBody = std::variant<StepRequest, AnswerRequest>;
-static_assert(std::variant_size_v<RequestBody> == kExperiences);
+// The bodies of requests: those for sampling in the order of Experience, and that for scores.
+using RequestBody = std::variant<StepRequest, AnswerRequest, ScoringRequest>;
+static_assert(std::variant_size_v<RequestBody> == kExperiences + 1);
 
-// A request of one group of a worker. One that comes again with the same id while it is in progress is
-// answered once.
+inline Role role_of(const RequestBody& body) {
+  return std::holds_alternative<ScoringRequest>(body) ? Role::scoring : Role::sampling;
+}
+
+// A request of one group of a worker, or one for scores of its answers, which has a number of its own in place of the
+// group's (Sampler). One that comes again with the same id while it is in progress is answered once.
 struct InferenceRequest {
   uint64_t id = 0;  // chosen by the client, echoed in the reply
   uint64_t worker = 0;
@@ -46,9 +51,9 @@ struct NoResult {
   template <class Self, class Use> static decltype(auto) fields(Self&, Use&& use) { return use(); }
 };
 
-// The bodies of replies: after NoResult in the order of Experience.
-using ReplyBody = std::variant<NoResult, StepReply, AnswerReply>;
-static_assert(std::variant_size_v<ReplyBody> == kExperiences + 1);
+// The bodies of replies: after NoResult in the order of RequestBody.
+using ReplyBody = std::variant<NoResult, StepReply, AnswerReply, ScoringReply>;
+static_assert(std::variant_size_v<ReplyBody> == std::variant_size_v<RequestBody> + 1);
 
 struct InferenceReply {
   uint64_t id = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "actors/messages/role.h"
 #include "runtime/base/array.h"
 #include "runtime/base/version.h"
 #include "runtime/caf/inspect.h"
@@ -72,10 +73,11 @@ struct InferenceReport {
   uint64_t busy_us = 0;  // time in handlers, cumulative like the counts
   Array batch_rows;      // [n] int32 of the batches since the last report
   Array latency_us;      // [n] float32 from the oldest request's arrival to the reply
+  Role role = Role::sampling;
 
   template <class I> friend typename I::result_type inspect(I& f, InferenceReport& x) {
     return f(caf::meta::type_name("InferenceReport"), x.inference_index, x.version, x.batches, x.rows, x.full,
-             x.timeout, x.all_waiting, x.failed, x.busy_us, x.batch_rows, x.latency_us);
+             x.timeout, x.all_waiting, x.failed, x.busy_us, x.batch_rows, x.latency_us, x.role);
   }
 };
 

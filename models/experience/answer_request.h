@@ -1,5 +1,6 @@
 #pragma once
-// The bodies of the messages by which a worker of a token run asks for answers. They cross the network.
+// The bodies of the messages by which a worker of a token run asks for answers, and for scores of them. They cross the
+// network.
 
 #include <cstdint>
 
@@ -40,6 +41,27 @@ struct AnswerReply {
   }
 
   int64_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+};
+
+// Answers to a prompt, to be scored by frozen models: the reference, the reward model, or both.
+struct ScoringRequest {
+  Array prompt;   // [P] int32 token ids
+  Array tokens;   // [T] int32 token ids, answer after answer, each at least one token
+  Array offsets;  // [n + 1] int64, as in AnswerReply
+
+  int64_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
+  template <class Self, class Use> static decltype(auto) fields(Self& self, Use&& use) {
+    return use(self.prompt, self.tokens, self.offsets);
+  }
+};
+
+struct ScoringReply {
+  Array reference;  // [T] float32 log-probabilities of the tokens at the temperature of the run, or empty = not asked
+  Array scores;     // [n] float32 of the reward model, or empty = not asked
+
+  template <class Self, class Use> static decltype(auto) fields(Self& self, Use&& use) {
+    return use(self.reference, self.scores);
+  }
 };
 
 }  // namespace troupe

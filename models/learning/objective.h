@@ -49,6 +49,8 @@ class Objective {
   // [D] of continuous actions, else empty.
   virtual std::span<const float> log_std() const = 0;
   virtual bool has_critic() const = 0;
+  // As Learner::reference().
+  virtual WeightsPtr reference(PolicyVersion /*version*/) const { return nullptr; }
   // As Learner::end_warmup().
   virtual void end_warmup() { optimizer().reset(); }
   // An optimizer step as Learner::imitate() makes it.

@@ -8,8 +8,11 @@ void describe(ReferenceConfig& c, Fields& fields) {
   const Section s(fields, "reference", "models/learning");
   s.add(c.model, "model", one_of(kWords<"none", "start">),
         "token runs: the frozen policy that the trained one is kept close to: none, or start, the weights with which "
-        "training starts, after the warm-up; the trainer computes with it",
+        "training starts, after the warm-up",
         {.elsewhere = kWords<"ref_model">});
+  s.add(c.computed_by, "computed_by", one_of(kWords<"trainer", "scorers">),
+        "trainer: at the start of each update; scorers: before answers reach replay, by scorers.count actors and by "
+        "processes of troupe scorer");
   s.add(c.place, "in", one_of(kWords<"reward", "loss">),
         "where KL(policy || reference) counts: reward, subtracted from the reward of each token; loss, added to the "
         "loss");
@@ -30,6 +33,10 @@ KlEstimator reference_kl(const ReferenceConfig& config) {
   const std::string path = "reference.kl";
   if (config.kl == "auto") return {config.in_reward() ? KlKind::k1 : KlKind::k3, false};
   const KlEstimator result = find_kl(config.kl, path);
+  if (config.by_scorers() && result.kind == KlKind::full)
+    throw ConfigError(path + ": \"" + config.kl +
+                      "\" cannot be used with reference.computed_by \"scorers\", which send the probabilities of "
+                      "sampled tokens alone; use \"k3\", or set reference.computed_by to \"trainer\"");
   if (!config.in_reward()) return result;
   if (result.kind == KlKind::full)
     throw ConfigError(path + ": \"" + config.kl +

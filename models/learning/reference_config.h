@@ -11,10 +11,11 @@
 namespace troupe {
 
 struct ReferenceConfig {
-  std::string model = "none";    // or "start": the weights with which training starts, after a warm-up
-  std::string place = "reward";  // where the KL counts: in the rewards of tokens, or in the "loss"
-  std::string kl = "auto";       // an estimate (algorithms/losses/kl.h); "auto": k1 in the reward, k3 in the loss
-  double kl_coef = 0.01;         // its weight
+  std::string model = "none";           // or "start": the weights with which training starts, after a warm-up
+  std::string computed_by = "trainer";  // or "scorers", which are actors and processes of their own
+  std::string place = "reward";         // where the KL counts: in the rewards of tokens, or in the "loss"
+  std::string kl = "auto";  // an estimate (algorithms/losses/kl.h); "auto": k1 in the reward, k3 in the loss
+  double kl_coef = 0.01;    // its weight
   std::string kl_controller = "fixed";  // or "adaptive": kl_coef follows the measured KL
   double kl_target = 0.1;               // per token
   double kl_horizon = 10'000.0;         // in answers
@@ -22,6 +23,7 @@ struct ReferenceConfig {
 
   bool used() const { return model != "none"; }
   bool in_reward() const { return place == "reward"; }
+  bool by_scorers() const { return used() && computed_by == "scorers"; }
 };
 
 // Adds the settings of the section, whose values are those of `config`.

@@ -43,6 +43,7 @@ class UpdateLearner final : public Learner {
     between_updates();
     return objective_->weights().snapshot(version);
   }
+  WeightsPtr reference(PolicyVersion version) const override { return objective_->reference(version); }
   std::shared_ptr<const Stager> stager() const override { return objective_->stager(); }
   void begin(StagedBatch& batch, double progress) override;
   bool advance() override;

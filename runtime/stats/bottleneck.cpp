@@ -88,6 +88,8 @@ Bottleneck missing_processes(const StatsSnapshot& s) {
     return {"waiting for workers", s.workers_total == 0 ? "none has joined" : "all have left", "", kWorkersLimit};
   if (waits_for_process) return {"waiting for an inference process", "none is connected", "", kInferenceLimit};
   if (s.inference_up == 0) return {"waiting for inference", "no inference actor is up", "", kInferenceLimit};
+  if (s.needs_scorers && s.scorers_up == 0)
+    return {"waiting for a scorer", "none is connected", "troupe scorer adds one", kInferenceLimit};
   return {};
 }
 

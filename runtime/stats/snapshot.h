@@ -86,6 +86,7 @@ struct BusyShares {
   // Of the time of a group of environments, waiting: for a credit, and for actions.
   double credit_wait = kUnknown, action_wait = kUnknown;
   double inference = kUnknown;
+  double scorers = kUnknown;
   double replay = kUnknown;
   double prefetcher = kUnknown;  // preparing super-batches
   double trainer = kUnknown;     // in updates
@@ -149,6 +150,13 @@ struct StatsSnapshot {
   uint64_t batches_failed = 0;       // whose forward failed
   double inference_p50_ms = kUnknown;
   double inference_p99_ms = kUnknown;
+
+  bool needs_scorers = false;    // not in the JSON
+  uint64_t scorers_up = 0;       // that serve, in this process and others
+  uint64_t scored_answers = 0;   // by all scorers, of this start
+  uint64_t scorer_batches = 0;   // forward passes
+  uint64_t scorer_failures = 0;  // of them, those that threw
+  double scorer_p50_ms = kUnknown;
 
   uint64_t episodes = 0;
   double return_mean = kUnknown;  // over the statistics window, unscaled

@@ -71,6 +71,7 @@ constexpr const char* kTrainedTimed = "after the first update, not in determinis
 constexpr const char* kServed = "after the first forward pass";
 constexpr const char* kServedTimed = "after the first forward pass, not in deterministic runs";
 constexpr const char* kFinished = "after the first episode";
+constexpr const char* kScored = "always; 0 without scorers";
 constexpr const char* kVerified = "with `task.verifier`, so not in deterministic runs";
 
 constexpr std::array kFields = {
@@ -132,6 +133,8 @@ constexpr std::array kFields = {
     SnapshotField{kBusyHeading, "busy.inference", "busy_ratio{actor=inference}", "0 to 1", kTimed,
                   "the same of the inference actors, in handlers: forward passes, and applying weights",
                   of_busy<&BusyShares::inference>},
+    SnapshotField{kBusyHeading, "busy.scorers", "busy_ratio{actor=scorers}", "0 to 1",
+                  "with scorers, not in deterministic runs", "the same of the scorers", of_busy<&BusyShares::scorers>},
     SnapshotField{kBusyHeading, "busy.replay", "busy_ratio{actor=replay}", "0 to 1", kTimed,
                   "the same of the replay buffer", of_busy<&BusyShares::replay>},
     SnapshotField{kBusyHeading, "busy.prefetcher", "busy_ratio{actor=prefetcher}", "0 to 1", kTimed,
@@ -238,6 +241,19 @@ constexpr std::array kFields = {
                   "median time from a worker's request for actions to the reply", of<&S::inference_p50_ms>},
     SnapshotField{kInference, "inference.p99_ms", "inference_p99_seconds", "ms", kServedTimed,
                   "99th percentile of the same", of<&S::inference_p99_ms>},
+    SnapshotField{kInference, "scorers.up", "scorers", "scorers", kScored,
+                  "that serve now, in the trainer's process and in others", of<&S::scorers_up>},
+    SnapshotField{kInference, "scorers.answers", "scorers_answers_total", "answers", kScored,
+                  "that scorers have computed log-probabilities or scores of, since the start of the process "
+                  "(deterministic runs: of the run)",
+                  of<&S::scored_answers>},
+    SnapshotField{kInference, "scorers.batches", "scorers_batches_total", "batches", kScored, "of these answers",
+                  of<&S::scorer_batches>},
+    SnapshotField{kInference, "scorers.failed", "scorers_batches_failed_total", "batches", kScored,
+                  "that threw; the requests of such a batch are computed again apart", of<&S::scorer_failures>},
+    SnapshotField{kInference, "scorers.p50_ms", "scorers_p50_seconds", "ms",
+                  "after the first batch of scorers, not in deterministic runs",
+                  "median time from the oldest request of a batch to the replies", of<&S::scorer_p50_ms>},
     SnapshotField{kEpisodes, "episodes.count", "episodes_total", "episodes", kAlways,
                   "over all starts: episodes that ended within `env_steps`", of<&S::episodes>},
     SnapshotField{kEpisodes, "episodes.return_mean", "episode_return_mean", "rewards", kFinished,

@@ -28,7 +28,7 @@ struct Fixture : OneActor {
     world.faults_on = false;
     world.scenario.recurrence = context->recurrence = recurrence;
     inference = keep(
-        system->spawn(inference_actor, RunContextPtr(context), InferenceIndex{0},
+        system->spawn(inference_actor, RunContextPtr(context), Role::sampling, InferenceIndex{0},
                       InferencePeers{peers.as<PublisherActor>(), peers.as<ReplayService>(), peers.as<StatsService>()}));
     run();
   }

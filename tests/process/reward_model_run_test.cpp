@@ -5,40 +5,15 @@
 
 #include <filesystem>
 
-#include "tests/models/lm/reward_models.h"
+#include "tests/process/reward_folder.h"
 #include "tests/process/train_process.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
-#include "text/char_tokenizer.h"
-#include "text/write_tokenizer.h"
 
 using namespace troupe;
 using namespace troupe::test;
 
 namespace {
-
-// A random reward model for the task `reverse`, in FOLDER/reward.
-struct Reward {
-  std::string folder;
-  TinyRewardModel model{shape(), 3};
-
-  explicit Reward(const std::string& in) : folder(in + "/reward") {
-    std::filesystem::create_directories(folder);
-    write_tokenizer_json(CharTokenizer("0123456789>"), posix_disk(), folder);
-    model.write(folder);
-  }
-  static LmShape shape() {
-    LmShape result = tiny_shape(LmFamily::llama, 4);
-    result.vocabulary = 13;
-    return result;
-  }
-  Words settings() const { return set({"reward_model.path=" + folder, "reward_model.weight=0.5", "task.weight=2"}); }
-  // The same folder with other weights.
-  void change() {
-    for (float& weight : model.head) weight = -weight;
-    model.write(folder);
-  }
-};
 
 std::string weights_of(const std::string& run, uint64_t updates) {
   return posix_disk().read(checkpoint_folder(run, updates) + "/model.safetensors");

@@ -30,8 +30,8 @@ class BenchInference {
     const auto weights = system_.stop_at_end(system.spawn(publisher, PublisherDependencies{}));
     const InferencePeers peers{weights, system_.stop_at_end(system.spawn(silent_replay)),
                                system_.stop_at_end(system.spawn(silent_stats))};
-    inference_ =
-        system_.stop_at_end(spawn_on(system, true, inference_actor, RunContextPtr(context), InferenceIndex{0}, peers));
+    inference_ = system_.stop_at_end(
+        spawn_on(system, true, inference_actor, RunContextPtr(context), Role::sampling, InferenceIndex{0}, peers));
     self_->send(weights, WeightsMessage{learner_of(*context)->snapshot({})});
     ask(0);
   }

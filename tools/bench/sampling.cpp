@@ -113,8 +113,8 @@ class Pipeline {
     publisher_ = system_.stop_at_end(system.spawn(publisher, PublisherDependencies{}));
     replay_ = system_.stop_at_end(
         system.spawn(replay_buffer, context, ReplayStart{}, stats, caf::typed_actor<caf::reacts_to<SamplingFailed>>{}));
-    const auto inference = system_.stop_at_end(spawn_on(system, true, inference_actor, context, InferenceIndex{0},
-                                                        InferencePeers{publisher_, replay_, stats}));
+    const auto inference = system_.stop_at_end(spawn_on(system, true, inference_actor, context, Role::sampling,
+                                                        InferenceIndex{0}, InferencePeers{publisher_, replay_, stats}));
     self_->send(publisher_, WeightsMessage{weights_});
     if (!own_process) {
       system_.stop_at_end(

@@ -16,6 +16,7 @@ namespace troupe {
   line(warmup_command);       \
   line(worker_command);       \
   line(inference_command);    \
+  line(scorer_command);       \
   line(node_command);         \
   line(spawn_command);        \
   line(eval_command);         \

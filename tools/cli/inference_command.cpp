@@ -7,6 +7,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/config/config.h"
+#include "actors/experience/answers/reward_model_check.h"
 #include "actors/experience/answers/shared_token_run.h"
 #include "actors/inference_host.h"
 #include "envs/make/make_env.h"
@@ -16,6 +17,7 @@
 #include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"
 #include "tools/cli/stop_signals.h"
+#include "tools/cli/token_context.h"
 #include "tools/cli/worker_process.h"
 
 namespace troupe {
@@ -28,11 +30,16 @@ struct Shared {
 };
 
 // Throws ConfigError "RUN: ...".
-RunContextPtr inference_context(const std::string& run, const std::string& device, const std::string& config) try {
+RunContextPtr inference_context(const std::string& run, const std::string& device, Role role,
+                                const std::string& config) try {
   const RunConfig settings = parse_config(config, "the run's config");
   require_environment_of(run, settings.env.id);
   const auto context =
       learning_context(settings, {.inference = device_elsewhere(device, settings, "inference.device")});
+  if (role == Role::scoring && settings.reward_model.by_scorers()) {
+    check_reward_model(settings, *context->tokens);
+    add_reward_model(*context);
+  }
   if (context->tokens) context->tokens = without_prompts(*context->tokens);
   return context;
 } catch (const ConfigError& misfit) {
@@ -41,7 +48,9 @@ RunContextPtr inference_context(const std::string& run, const std::string& devic
 
 }  // namespace
 
-int run_inference(const InferenceOptions& options) {
+namespace {
+
+int run(Role role, const InferenceOptions& options) {
   const auto shared = std::make_shared<Shared>();
   shared->signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
@@ -50,9 +59,9 @@ int run_inference(const InferenceOptions& options) {
     shared->signals.end();
   };
   if (!options.device.empty()) require_device("--device", options.device, gpu_count());
-  const auto make_context = [run = options.connect.text(),
-                             flag = options.device](const std::string& config) -> RunContextPtr {
-    return inference_context(run, flag, config);
+  const auto make_context = [run = options.connect.text(), flag = options.device,
+                             role](const std::string& config) -> RunContextPtr {
+    return inference_context(run, flag, role, config);
   };
   bool interrupted = false;
   constexpr size_t kActors = 3;  // host, inference, receiver_actor
@@ -60,7 +69,7 @@ int run_inference(const InferenceOptions& options) {
   with_network(2, kActors + kMore, joining_network(), [&](caf::actor_system& system) {
     const InferenceHostActor host = system.spawn<caf::detached>(
         inference_host, InferenceHostDependencies{shared->report->address(options.connect, options.wait), make_context,
-                                                  route_to, on_end});
+                                                  route_to, on_end, role});
     interrupted = shared->signals.wait();
     if (interrupted) caf::anon_send(host, Stop{"interrupted"});
     return 0;
@@ -68,5 +77,11 @@ int run_inference(const InferenceOptions& options) {
   close_log();
   return shared->report->exit_code(interrupted);
 }
+
+}  // namespace
+
+int run_inference(const InferenceOptions& options) { return run(Role::sampling, options); }
+
+int run_scorer(const InferenceOptions& options) { return run(Role::scoring, options); }
 
 }  // namespace troupe

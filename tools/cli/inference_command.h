@@ -1,5 +1,5 @@
 #pragma once
-// `troupe inference`: its flags, and what troupe does before troupe-learn joins the run
+// `troupe inference` and `troupe scorer`: their flags, and what troupe does before troupe-learn joins the run
 // (tools/cli/inference_command.cpp).
 
 #include <cstdint>
@@ -22,11 +22,19 @@ struct InferenceOptions {
 
 // In troupe-learn.
 int run_inference(const InferenceOptions& options);
+int run_scorer(const InferenceOptions& options);
 
 inline InferenceOptions read_inference(Flags& flags) {
   InferenceOptions options;
   add_join_flags(flags, options.connect, options.wait);
   add_device_flag(flags, options.device, "inference.device");
+  flags.read();
+  return options;
+}
+
+inline InferenceOptions read_scorer(Flags& flags) {
+  InferenceOptions options;
+  add_join_flags(flags, options.connect, options.wait);
   flags.read();
   return options;
 }
@@ -49,6 +57,15 @@ inline Command inference_command() {
                      {130, "stopped by a signal"}},
       .parse = read_then_run<read_inference, check_inference>,
       .done_by = kLearnProgram};
+}
+
+inline Command scorer_command() {
+  Command command = inference_command();
+  command.name = "scorer";
+  command.summary = "add a process that scores answers with frozen models to a run, at any time, from any machine";
+  command.examples = "  troupe scorer --connect 127.0.0.1:5555\n";
+  command.parse = read_then_run<read_scorer, check_inference>;
+  return command;
 }
 
 }  // namespace troupe

@@ -86,9 +86,11 @@ size_t threads_needed(const RunConfig& config) {
   constexpr int64_t kEssential = 4;  // recorder, prefetcher, evaluator, trainer
   constexpr int64_t kMore = 8;       // main, signals, and what LibTorch and Gloo start
   const int64_t policies = 1 + (config.deterministic ? 0 : config.inference.count);  // with the evaluator's
-  const int64_t compute = config.trainer.threads - 1 + policies * (config.inference.threads - 1);
+  const int64_t compute = config.trainer.threads - 1 + policies * (config.inference.threads - 1) +
+                          (config.deterministic ? 0 : config.scorers.count * (config.scorers.threads - 1));
   const int64_t sampling = config.workers.count * (1 + settings_of_kind(config).scorers(config));
-  const int64_t actors = config.deterministic ? 0 : sampling + config.inference.count + kEssential;
+  const int64_t scorers = has_scorers(config) ? config.scorers.count : 0;
+  const int64_t actors = config.deterministic ? 0 : sampling + config.inference.count + scorers + kEssential;
   return static_cast<size_t>(kSystem + actors + compute + kMore);
 }
 
@@ -100,6 +102,8 @@ std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec
                  "more environments in each (env.rows, workers.groups) take less time", warnings);
   warn_of_actors("inference.count", config.inference.count, "inference actors", machine.processors, "use fewer",
                  warnings);
+  warn_of_threads("scorers.threads", config.scorers.threads, machine.processors, warnings);
+  warn_of_actors("scorers.count", config.scorers.count, "scorers", machine.processors, "use fewer", warnings);
   for (const MemoryNeed& need : possible_memory(config, env))
     if (need.bytes > static_cast<double>(machine.memory))
       warnings.push_back(need.setting + ": " + need.value + " may take up to " + bytes_text(need.bytes) +

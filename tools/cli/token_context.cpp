@@ -6,6 +6,7 @@
 #include "actors/experience/answers/shared_token_run.h"
 #include "actors/experience/kinds.h"
 #include "models/learning/answers/answer_learner.h"
+#include "models/learning/answers/lm_reference.h"
 #include "models/lm/lm_config.h"
 #include "models/lm/lm_generator.h"
 #include "models/lm/lm_model.h"
@@ -44,6 +45,12 @@ LmGeneratorOptions generator_options(const RunContext& context) {
           .answer_tokens = context.tokens->answer_tokens,
           .temperature = config.generation.temperature,
           .threads = static_cast<int>(config.inference.threads)};
+}
+
+LmReferenceOptions reference_options(const RunConfig& config) {
+  return {.temperature = config.generation.temperature,
+          .batch_tokens = config.scorers.batch_tokens,
+          .threads = static_cast<int>(config.scorers.threads)};
 }
 
 // The ids of a prompt of the user.
@@ -96,6 +103,7 @@ void add_generators(RunContext& context) {
     at.temperature = temperature;
     return make_lm_generator(*model, at);
   };
+  context.make_reference = [model, options = reference_options(config)] { return make_lm_reference(*model, options); };
 }
 
 bool has_graded_rewards(const RunConfig& config) { return config.reward_model.used() || !config.task.verifier.empty(); }
@@ -107,7 +115,7 @@ std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count) {
   const TokenRun& run = *context.tokens;
   const std::unique_ptr<Generator> generator = context.make_generator(context.config.generation.temperature);
-  const std::shared_ptr<Scorer> scorer = kind_of(context).make_scorers(context).at(0);
+  const std::shared_ptr<Scorer> scorer = kind_of(context).make_evaluation_scorers(context).at(0);
   generator->load(weights);
   AnswerPlayer player(context.config, run, *generator, scorer.get());
   // A score of the task alone is no reward of a run with a reward model.

@@ -16,6 +16,7 @@ std::vector<Command> learning_commands() {
   commands.push_back(done<read_train, run_train>(train_command()));
   commands.push_back(done<read_warmup, run_train>(warmup_command()));
   commands.push_back(done<read_inference, run_inference>(inference_command()));
+  commands.push_back(done<read_scorer, run_scorer>(scorer_command()));
   commands.push_back(done<read_eval, run_eval>(eval_command()));
   commands.push_back(done<read_play, run_play>(play_command()));
   return commands;

@@ -29,8 +29,10 @@ RunContextPtr worker_context(const std::string& run, const std::string& config) 
   context->config = parse_config(config, "the run's config");
   if (is_token_run(context->config)) {
     add_tokens(*context);
-    check_reward_model(context->config, *context->tokens);
-    add_reward_model(*context);
+    if (!context->config.reward_model.by_scorers()) {
+      check_reward_model(context->config, *context->tokens);
+      add_reward_model(*context);
+    }
     const TaskConfig& task = context->config.task;
     // Whoever waits for a verifier, or computes with a reward model, would block the other actors.
     context->threads = !task.verifier.empty() || context->reward_model;

@@ -57,15 +57,42 @@ Misfit check_answers(const TokenRun& run, int64_t answers, const AnswerReply& t)
   return std::nullopt;
 }
 
+Misfit check_prompt(const TokenRun& tokens, const Array& prompt) {
+  if (prompt.dtype() != DType::i32 || prompt.rank() != 1) return "prompt is not a list of int32";
+  if (prompt.empty() || prompt.size() > tokens.prompt_tokens)
+    return "the prompt has " + std::to_string(prompt.size()) + " tokens, expected 1 to " +
+           std::to_string(tokens.prompt_tokens);
+  return check_ids("prompt", prompt, tokens);
+}
+
+// Log-probabilities by the reference of `count` tokens, which are there if scorers compute with it.
+Misfit check_reference(const RunConfig& config, const Array& reference, int64_t count) {
+  if (auto error = check("reference", reference, DType::f32, config.reference.by_scorers() ? count : 0)) return error;
+  const auto is_log_prob = [](float x) { return std::isfinite(x) && x <= 0; };
+  if (!reference.empty() && !std::ranges::all_of(reference.view<float>(), is_log_prob))
+    return "reference: a log-probability is not finite, or above 0";
+  return std::nullopt;
+}
+
 }  // namespace
 
 Misfit misfit(const RunConfig& config, const TokenRun& tokens, const AnswerRequest& request) {
-  if (request.prompt.dtype() != DType::i32 || request.prompt.rank() != 1) return "prompt is not a list of int32";
-  if (request.prompt.empty() || request.prompt.size() > tokens.prompt_tokens)
-    return "the prompt has " + std::to_string(request.prompt.size()) + " tokens, expected 1 to " +
-           std::to_string(tokens.prompt_tokens);
-  if (auto error = check_ids("prompt", request.prompt, tokens)) return error;
+  if (auto error = check_prompt(tokens, request.prompt)) return error;
   return check("keys", request.keys, DType::i64, answers_asked(config));
+}
+
+Misfit misfit(const RunConfig& config, const TokenRun& tokens, const ScoringRequest& request) {
+  if (auto error = check_prompt(tokens, request.prompt)) return error;
+  if (request.tokens.dtype() != DType::i32 || request.tokens.rank() != 1) return "tokens are not a list of int32";
+  if (auto error =
+          check_offsets("offsets", request.offsets, answers_asked(config), request.tokens.size(), tokens.answer_tokens))
+    return error;
+  return check_ids("tokens", request.tokens, tokens);
+}
+
+Misfit misfit(const RunConfig& config, const ScoringRequest& request, const ScoringReply& reply) {
+  if (auto error = check_reference(config, reply.reference, request.tokens.size())) return error;
+  return check("scores", reply.scores, DType::f32, config.reward_model.by_scorers() ? request.count() : 0);
 }
 
 Misfit misfit(const TokenRun& tokens, const AnswerRequest& request, const AnswerReply& reply) {
@@ -90,6 +117,7 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   if (std::ranges::any_of(a.group.view<int32_t>(), [](int32_t group) { return group != 0; }))
     return "an answer belongs to another prompt";
   if (auto error = check("baselines", a.baselines, DType::f32, static_cast<int64_t>(greedy))) return error;
+  if (auto error = check_reference(run.config, a.reference, a.sampled.tokens.size())) return error;
   const auto finite = [](float x) { return std::isfinite(x); };
   if (!std::ranges::all_of(a.rewards.view<float>(), finite)) return "rewards are not finite";
   if (!std::ranges::all_of(a.baselines.view<float>(), finite)) return "baselines are not finite";
@@ -115,8 +143,11 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
 }
 
 size_t most_bytes_of_answer_request(const RunSpec& run) {
-  return static_cast<size_t>(run.tokens->prompt_tokens) * sizeof(int32_t) +
-         static_cast<size_t>(answers_asked(run.config)) * sizeof(int64_t) + kNamesBytes;
+  const auto answers = static_cast<size_t>(answers_asked(run.config));
+  const size_t tokens =  // of the answers, in a request for scores
+      has_scorers(run.config) ? answers * static_cast<size_t>(run.tokens->answer_tokens) : 0;
+  return (static_cast<size_t>(run.tokens->prompt_tokens) + tokens) * sizeof(int32_t) + (answers + 1) * sizeof(int64_t) +
+         kNamesBytes;
 }
 
 size_t most_bytes_of_answer_reply(const RunSpec& run) {
@@ -134,8 +165,10 @@ size_t most_bytes_of_answer_reply(const RunSpec& run) {
 size_t most_bytes_of_answers(const RunSpec& run) {
   // Group, reward and right; and, of its episode, length, return and success.
   constexpr size_t kScoredBytes = 2 * (sizeof(int32_t) + sizeof(float) + sizeof(uint8_t));
+  const size_t reference =
+      run.config.reference.by_scorers() ? static_cast<size_t>(run.tokens->answer_tokens) * sizeof(float) : 0;
   return most_bytes_of_answer_request(run) + most_bytes_of_answer_reply(run) +
-         static_cast<size_t>(run.config.generation.answers) * kScoredBytes;
+         static_cast<size_t>(run.config.generation.answers) * (kScoredBytes + reference);
 }
 
 }  // namespace troupe

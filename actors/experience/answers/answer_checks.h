@@ -17,7 +17,9 @@ size_t most_bytes_of_answers(const RunSpec& run);
 
 Misfit misfit(const RunConfig& config, const TokenRun& tokens, const AnswerRequest& request);
 Misfit misfit(const TokenRun& tokens, const AnswerRequest& request, const AnswerReply& reply);
-// No request or reply of a worker has more bytes on the wire.
+Misfit misfit(const RunConfig& config, const TokenRun& tokens, const ScoringRequest& request);
+Misfit misfit(const RunConfig& config, const ScoringRequest& request, const ScoringReply& reply);
+// No request or reply of a worker, of either role, has more bytes on the wire.
 size_t most_bytes_of_answer_request(const RunSpec& run);
 size_t most_bytes_of_answer_reply(const RunSpec& run);
 

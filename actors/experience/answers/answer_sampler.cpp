@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/answers/reward_scorer.h"
 #include "actors/experience/common/state_bytes.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/rng.h"
@@ -31,14 +32,22 @@ Array joined(const Array& array, const Ranges& ranges) {
   return result;
 }
 
+// Where the tokens of the answers with these numbers are.
+Ranges token_ranges(const AnswerReply& all, const std::vector<size_t>& numbers) {
+  const auto offsets = all.offsets.view<int64_t>();
+  Ranges ranges;
+  for (const size_t a : numbers) ranges.emplace_back(offsets[a], offsets[a + 1]);
+  return ranges;
+}
+
 // The answers with these numbers, which ascend.
 AnswerReply chosen(const AnswerReply& all, const std::vector<size_t>& numbers) {
   const auto offsets = all.offsets.view<int64_t>();
   if (numbers.size() + 1 == offsets.size()) return all;
-  Ranges tokens, answers;
+  const Ranges tokens = token_ranges(all, numbers);
+  Ranges answers;
   std::vector<int64_t> kept_offsets{0};
   for (const size_t a : numbers) {
-    tokens.emplace_back(offsets[a], offsets[a + 1]);
     answers.emplace_back(a, a + 1);
     kept_offsets.push_back(kept_offsets.back() + offsets[a + 1] - offsets[a]);
   }
@@ -68,7 +77,7 @@ std::vector<ReturnPart> parts_of(const std::vector<Score>& scores, const std::ve
 
 AnswerSampler::AnswerSampler(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, uint64_t worker,
                              SamplerPort& port)
-    : Sampler(worker, config.workers.groups, port, kPatience),
+    : Sampler(worker, config.workers.groups, port, kPatience, has_scorers(config)),
       config_(config),
       tokens_(std::move(tokens)),
       groups_(static_cast<size_t>(config.workers.groups)),
@@ -99,20 +108,41 @@ void AnswerSampler::start(uint32_t group) {
   ask(group, AnswerRequest{.prompt = Array::of(tokens_->encode(started.prompt)), .keys = Array::of(keys)});
 }
 
-Misfit AnswerSampler::misfit(uint32_t /*group*/, const RequestBody& request, const InferenceReply& reply) const {
+Misfit AnswerSampler::misfit(uint32_t /*number*/, const RequestBody& request, const InferenceReply& reply) const {
+  if (const auto* scoring = std::get_if<ScoringRequest>(&request)) {
+    const auto* scores = std::get_if<ScoringReply>(&reply.body);
+    if (scores == nullptr) return "it holds no scores";
+    return troupe::misfit(config_, *scoring, *scores);
+  }
   const auto* answers = std::get_if<AnswerReply>(&reply.body);
   if (answers == nullptr) return "it holds no answers";
   return troupe::misfit(*tokens_, std::get<AnswerRequest>(request), *answers);
 }
 
-void AnswerSampler::take(uint32_t group, const RequestBody& request, const InferenceReply& reply) {
+void AnswerSampler::take(uint32_t number, const RequestBody& request, const InferenceReply& reply) {
+  if (const auto* scoring = std::get_if<ScoringReply>(&reply.body)) {
+    const uint32_t group = number - groups();
+    groups_[group].scoring = *scoring;
+    return put_scores(group);
+  }
+  const uint32_t group = number;
   Group& answered = groups_[group];
   answered.stage = Stage::scoring;
   answered.prompt_ids = std::get<AnswerRequest>(request).prompt;
   answered.epoch = reply.version.epoch;
   answered.answers = reply.answers();
   answered.score_id = scores_.add(group);
+  answered.scores.clear();
+  answered.scoring.reset();
+  if (has_scorers(config_)) ask_scorers(group);
   ask_for_scores(group);
+}
+
+void AnswerSampler::ask_scorers(uint32_t group) {
+  const Group& answered = groups_[group];
+  ask(scoring_number(group),
+      ScoringRequest{
+          .prompt = answered.prompt_ids, .tokens = answered.answers.tokens, .offsets = answered.answers.offsets});
 }
 
 void AnswerSampler::ask_for_scores(uint32_t group) {
@@ -139,7 +169,16 @@ void AnswerSampler::on_scores(const ScoreReply& reply) {
     report_.last_error = "scoring failed: " + reply.error;
     return port_.wake_later(reply.group, 0, scores_.failed(reply.id, reply.error));
   }
-  scores_.put(reply.id, reply.scores);
+  groups_[reply.group].scores = reply.scores;
+  put_scores(reply.group);
+}
+
+void AnswerSampler::put_scores(uint32_t group) {
+  Group& answered = groups_[group];
+  if (answered.scores.empty() || (has_scorers(config_) && !answered.scoring)) return;
+  if (config_.reward_model.by_scorers())
+    add_model_scores(config_, answered.scoring->scores.view<float>(), answered.scores);
+  scores_.put(answered.score_id, std::move(answered.scores));
   while (const auto scored = scores_.next()) push(*scored);
 }
 
@@ -181,6 +220,9 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
     if (usable && scored.scores[a].scored == Scored::yes) kept.push_back(a);
   if (kept.size() < std::min(fewest_, sampled)) kept.clear();
   const AnswerReply answers = chosen(answered.answers, kept);
+  const Array reference = config_.reference.by_scorers()
+                              ? joined(answered.scoring->reference, token_ranges(answered.answers, kept))
+                              : Array();
   const auto offsets = answers.offsets.view<int64_t>();
   // Replay finds the credit of a rollout by its versions, also when no answer is left.
   const auto version = (kept.empty() ? answered.answers : answers).version.view<int64_t>();
@@ -214,7 +256,8 @@ RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
       .rewards = rollout->episodes.returns,
       .right = rollout->episodes.success,
       .baselines =
-          greedy == nullptr ? Array() : Array::of(std::vector<float>{static_cast<float>(usable ? greedy->reward : 0)})};
+          greedy == nullptr ? Array() : Array::of(std::vector<float>{static_cast<float>(usable ? greedy->reward : 0)}),
+      .reference = reference};
   report_.env_steps += asked;
   return rollout;
 }

@@ -35,8 +35,8 @@ class AnswerSampler final : public Sampler {
  protected:
   bool is_free(uint32_t group) const override { return groups_[group].stage == Stage::idle; }
   void start(uint32_t group) override;
-  Misfit misfit(uint32_t group, const RequestBody& request, const InferenceReply& reply) const override;
-  void take(uint32_t group, const RequestBody& request, const InferenceReply& reply) override;
+  Misfit misfit(uint32_t number, const RequestBody& request, const InferenceReply& reply) const override;
+  void take(uint32_t number, const RequestBody& request, const InferenceReply& reply) override;
   // Asks again for the scores of a group.
   void on_wake(uint32_t group, uint32_t item) override;
   void add_to(WorkerReport& report) const override;  // answers without scores do not count
@@ -55,9 +55,15 @@ class AnswerSampler final : public Sampler {
     uint32_t epoch = 0;
     AnswerReply answers;
     uint64_t score_id = 0;  // of the request for scores
+    // What has come of the task or its verifier, and of the scorers of the run.
+    std::vector<Score> scores;
+    std::optional<ScoringReply> scoring;
   };
 
   void ask_for_scores(uint32_t group);
+  void ask_scorers(uint32_t group);
+  // Pushes what all scores have come for.
+  void put_scores(uint32_t group);
   // Throws ScoringFailed when too many prompts in a row have no score.
   void count_scored(const std::vector<Score>& scores);
   void push(const ScoreOrder::Scored& scored);

@@ -28,4 +28,8 @@ Scorers make_answer_scorers(const RunSpec& run) {
   return scorers;
 }
 
+Scorers make_worker_scorers(const RunSpec& run) {
+  return run.config.reward_model.by_scorers() ? make_task_scorers(run) : make_answer_scorers(run);
+}
+
 }  // namespace troupe

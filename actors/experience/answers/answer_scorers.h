@@ -11,5 +11,7 @@ namespace troupe {
 
 // One for each process of the verifier, or one that runs the code of the task; with a reward model, that beside it.
 std::vector<std::shared_ptr<Scorer>> make_answer_scorers(const RunSpec& run);
+// The same of a worker, for which scorers may compute with the reward model.
+std::vector<std::shared_ptr<Scorer>> make_worker_scorers(const RunSpec& run);
 
 }  // namespace troupe

@@ -51,10 +51,12 @@ std::vector<Score> RewardScorer::score_tokens_each(std::span<const Prompt> promp
   return scores;
 }
 
-// An answer without a score of the task stays without one.
 void RewardScorer::add_model(const Prompt& prompt, AnswerTokens tokens, std::span<Score> scores) {
-  TROUPE_CHECK(scores.size() == tokens.size(), scores.size(), tokens.size());
-  const std::vector<float> of_model = model_->score(tokens_->encode(prompt), tokens);
+  add_model_scores(config_, model_->score(tokens_->encode(prompt), tokens), scores);
+}
+
+void add_model_scores(const RunConfig& config, std::span<const float> of_model, std::span<Score> scores) {
+  TROUPE_CHECK(scores.size() == of_model.size(), scores.size(), of_model.size());
   for (size_t i = 0; i < scores.size(); ++i) {
     Score& score = scores[i];
     if (score.scored != Scored::yes) continue;
@@ -68,7 +70,7 @@ void RewardScorer::add_model(const Prompt& prompt, AnswerTokens tokens, std::spa
       continue;
     }
     score.parts.insert(score.parts.begin(), {{kTaskPart, score.reward}, {kRewardModelPart, value}});
-    score.reward = task_weight_ * score.reward + weight_ * value;
+    score.reward = config.task.weight * score.reward + config.reward_model.weight * value;
   }
 }
 

@@ -21,16 +21,17 @@ inline constexpr const char* kRewardModelPart = "reward_model";
 // Why the parts of a verifier's score cannot be reported beside those two; empty if they can.
 std::string problem_of_parts(const Score& score);
 
+// Adds the scores of the reward model, one for each answer, to those of the task or its verifier, each times its
+// weight. An answer without a score of the task stays without one; it has failed if the model's is not finite or too
+// large.
+void add_model_scores(const RunConfig& config, std::span<const float> of_model, std::span<Score> scores);
+
 class RewardScorer final : public Scorer {
  public:
   // `task` gives the other score, and says which answers are right.
   RewardScorer(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, std::shared_ptr<Scorer> task,
                std::shared_ptr<RewardModel> model)
-      : task_weight_(config.task.weight),
-        weight_(config.reward_model.weight),
-        tokens_(std::move(tokens)),
-        task_(std::move(task)),
-        model_(std::move(model)) {}
+      : config_(config), tokens_(std::move(tokens)), task_(std::move(task)), model_(std::move(model)) {}
 
   // Throws InvariantError: the model reads tokens.
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
@@ -45,7 +46,7 @@ class RewardScorer final : public Scorer {
  private:
   void add_model(const Prompt& prompt, AnswerTokens tokens, std::span<Score> scores);
 
-  double task_weight_, weight_;
+  RunConfig config_;
   std::shared_ptr<const TokenRun> tokens_;
   std::shared_ptr<Scorer> task_;
   std::shared_ptr<RewardModel> model_;

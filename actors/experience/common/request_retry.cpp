@@ -9,10 +9,10 @@ bool RequestRetry::beat(uint32_t patience) {
   return ++beats_waiting_ >= patience;
 }
 
-std::chrono::milliseconds RequestRetry::failed(Fault fault, const std::string& error) {
+std::chrono::milliseconds RequestRetry::failed(Fault fault, const std::string& error, const std::string& what) {
   silent_beats_ = 0;
   if (fault == Fault::forward_failed && ++failures_ >= kMostFailures)
-    throw InferenceFailed("inference failed " + std::to_string(failures_) +
+    throw InferenceFailed(what + " failed " + std::to_string(failures_) +
                           " times in a row on the same request, the last time with: " + error);
   return retry_delay(++errors_);
 }

@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// Inference has failed RequestRetry::kMostFailures times on the same request.
+// Inference, or a scorer, has failed RequestRetry::kMostFailures times on the same request.
 class InferenceFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -37,9 +37,9 @@ class RequestRetry {
   bool beat(uint32_t patience = kPatience);
   // The request is in progress.
   void in_progress() { beats_waiting_ = silent_beats_ = 0; }
-  // The answer is an error. Returns after how long to ask again. Throws InferenceFailed when the forward has failed
-  // kMostFailures times.
-  std::chrono::milliseconds failed(Fault fault, const std::string& error);
+  // The answer is an error. Returns after how long to ask again. Throws InferenceFailed, which says that `what` failed,
+  // when the forward has failed kMostFailures times.
+  std::chrono::milliseconds failed(Fault fault, const std::string& error, const std::string& what = "inference");
   // The request is answered.
   void answered() { *this = {}; }
 

@@ -1,6 +1,7 @@
 #include "actors/experience/common/sampler.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "actors/experience/common/state_bytes.h"
@@ -8,8 +9,12 @@
 
 namespace troupe {
 
-Sampler::Sampler(uint64_t worker, int64_t groups, SamplerPort& port, uint32_t patience)
-    : worker_(worker), port_(port), asking_(static_cast<size_t>(groups)), patience_(patience) {
+Sampler::Sampler(uint64_t worker, int64_t groups, SamplerPort& port, uint32_t patience, bool scoring)
+    : worker_(worker),
+      port_(port),
+      groups_of_worker_(static_cast<uint32_t>(groups)),
+      asking_(static_cast<size_t>(scoring ? 2 * groups : groups)),
+      patience_(patience) {
   report_.worker = worker;
   for (size_t g = 0; g < asking_.size(); ++g) {
     asking_[g].request.worker = worker;
@@ -33,8 +38,8 @@ bool Sampler::start_with_credit(uint32_t group) {
 
 void Sampler::wait_for_credit(uint32_t group) { asking_[group].without_credit = WallClock::now(); }
 
-void Sampler::ask(uint32_t group, RequestBody body) {
-  Asking& asking = asking_[group];
+void Sampler::ask(uint32_t number, RequestBody body) {
+  Asking& asking = asking_[number];
   asking.request.id = next_request_++;
   asking.request.body = std::move(body);
   asking.outstanding = true;
@@ -42,40 +47,49 @@ void Sampler::ask(uint32_t group, RequestBody body) {
   send(asking);
 }
 
-void Sampler::send(Asking& group) {
-  group.failed = false;
-  group.retry.asked();
+void Sampler::send(Asking& request) {
+  request.failed = false;
+  request.retry.asked();
   ++report_.requests;
-  port_.ask(group.request);
+  port_.ask(request.request);
 }
 
-void Sampler::ask_again(uint32_t group) {
-  if (!asking_[group].outstanding) return;
+void Sampler::ask_again(uint32_t number) {
+  if (!asking_[number].outstanding) return;
   ++report_.retries;
-  send(asking_[group]);
+  send(asking_[number]);
 }
 
-void Sampler::ask_all_again() {
-  for (uint32_t group = 0; group < groups(); ++group) ask_again(group);
+std::pair<uint32_t, uint32_t> Sampler::requests_of(Role role) const {
+  if (role == Role::sampling) return {0, groups()};
+  return {groups(), static_cast<uint32_t>(asking_.size())};
+}
+
+std::string Sampler::what_failed(uint32_t number) const { return number < groups() ? "inference" : "scoring"; }
+
+void Sampler::ask_all_again(Role role) {
+  const auto [first, end] = requests_of(role);
+  for (uint32_t number = first; number < end; ++number) ask_again(number);
 }
 
 void Sampler::beat() {
-  for (uint32_t group = 0; group < groups(); ++group)
-    if (asking_[group].outstanding && asking_[group].retry.beat(patience_)) ask_again(group);
+  for (uint32_t number = 0; number < asking_.size(); ++number)
+    if (asking_[number].outstanding && asking_[number].retry.beat(patience_)) ask_again(number);
 }
 
-void Sampler::wake(uint32_t group, uint32_t item) {
-  TROUPE_CHECK(group < groups(), group, groups());
+void Sampler::wake(uint32_t number, uint32_t item) {
+  TROUPE_CHECK(number < asking_.size(), number, asking_.size());
   if (item == kAskAgain)
-    ask_again(group);
+    ask_again(number);
   else
-    on_wake(group, item);
+    on_wake(number, item);
 }
 
 void Sampler::on_scores(const ScoreReply& reply) { TROUPE_CHECK(false, reply.id, reply.group); }
 
 bool Sampler::awaits(const InferenceReply& reply) const {
-  return reply.group < groups() && asking_[reply.group].outstanding && asking_[reply.group].request.id == reply.id;
+  return reply.group < asking_.size() && asking_[reply.group].outstanding &&
+         asking_[reply.group].request.id == reply.id;
 }
 
 std::optional<std::string> Sampler::on_reply(const InferenceReply& reply) {
@@ -95,22 +109,30 @@ std::optional<std::string> Sampler::on_reply(const InferenceReply& reply) {
   }
   group.retry.answered();
   group.outstanding = false;
-  end_wait(group.asked, action_wait_);
+  std::chrono::nanoseconds scoring_wait{0};  // is no wait for actions
+  end_wait(group.asked, reply.group < groups() ? action_wait_ : scoring_wait);
   const RequestBody request = std::move(group.request.body);  // take() may send the next one
   take(reply.group, request, reply);
   return std::nullopt;
 }
 
-void Sampler::note_failed(Asking& group, Fault fault, const std::string& error) {
-  if (std::exchange(group.failed, true)) return;
-  report_.last_error = (fault == Fault::forward_failed ? "inference failed: " : "") + error;
-  port_.wake_later(group.request.group, kAskAgain, group.retry.failed(fault, error));
+void Sampler::note_failed(Asking& request, Fault fault, const std::string& error) {
+  if (std::exchange(request.failed, true)) return;
+  const uint32_t number = request.request.group;
+  report_.last_error = (fault == Fault::forward_failed ? what_failed(number) + " failed: " : "") + error;
+  port_.wake_later(number, kAskAgain, request.retry.failed(fault, error, what_failed(number)));
 }
 
 uint32_t Sampler::beats_without_answer() const {
   uint32_t most = 0;
   for (const Asking& group : asking_) most = std::max(most, group.retry.silent_beats());
   return most >= RequestRetry::kSilence ? most : 0;
+}
+
+Role Sampler::silent_role() const {
+  const auto longest =
+      std::ranges::max_element(asking_, {}, [](const Asking& request) { return request.retry.silent_beats(); });
+  return longest - asking_.begin() < static_cast<std::ptrdiff_t>(groups()) ? Role::sampling : Role::scoring;
 }
 
 void Sampler::end_wait(std::optional<WallClock::time_point>& since, std::chrono::nanoseconds& sum) {
@@ -121,15 +143,15 @@ void Sampler::end_wait(std::optional<WallClock::time_point>& since, std::chrono:
 WorkerReport Sampler::report() const {
   WorkerReport result = report_;
   std::chrono::nanoseconds credit_wait = credit_wait_, action_wait = action_wait_;
-  for (const Asking& group : asking_) {  // waits that have not ended
+  for (const Asking& group : std::span(asking_).first(groups())) {  // waits that have not ended
     auto without_credit = group.without_credit, asked = group.asked;
     end_wait(without_credit, credit_wait);
     end_wait(asked, action_wait);
   }
   const auto microseconds = [](std::chrono::nanoseconds time) { return static_cast<uint64_t>(time.count() / 1000); };
   result.step_us = microseconds(busy_);
-  result.credit_wait_us = microseconds(credit_wait) / asking_.size();
-  result.action_wait_us = microseconds(action_wait) / asking_.size();
+  result.credit_wait_us = microseconds(credit_wait) / groups();
+  result.action_wait_us = microseconds(action_wait) / groups();
   add_to(result);
   return result;
 }

@@ -54,13 +54,17 @@ class Sampler {
   virtual void on_scores(const ScoreReply& reply);
   // A time given to wake_later() is over.
   void wake(uint32_t group, uint32_t item);
-  // Sends all outstanding requests again: their inference actor was replaced.
-  void ask_all_again();
+  // Sends all outstanding requests to actors of this role again: their inference actor was replaced.
+  void ask_all_again(Role role);
   // Call about once a second: sends again what has gone unanswered (RequestRetry). While a request is in progress,
   // inference answers it once, however often it comes.
   void beat();
 
-  uint32_t groups() const { return static_cast<uint32_t>(asking_.size()); }
+  uint32_t groups() const { return groups_of_worker_; }
+  // First and end of the numbers that requests have in place of a group's (InferenceRequest::group).
+  std::pair<uint32_t, uint32_t> requests_of(Role role) const;
+  // What has failed when the request with this number has: "inference" or "scoring".
+  std::string what_failed(uint32_t number) const;
   // Of a whole rollout.
   virtual uint64_t samples_per_rollout() const = 0;
   uint32_t credits() const { return credits_; }
@@ -68,6 +72,8 @@ class Sampler {
   virtual std::optional<std::string> failing() const = 0;
   // Calls of beat() for which the group that waits longest has had no answer; 0 below RequestRetry::kSilence.
   uint32_t beats_without_answer() const;
+  // Whose answer is missing for so long.
+  Role silent_role() const;
   // Cumulative counts, and what partial rollouts hold.
   WorkerReport report() const;
   uint64_t env_failures() const { return report_.env_failures; }
@@ -81,18 +87,20 @@ class Sampler {
  protected:
   using WallClock = std::chrono::steady_clock;
 
-  // `patience`: calls of beat() without a sign of inference after which a request is sent again.
-  Sampler(uint64_t worker, int64_t groups, SamplerPort& port, uint32_t patience = RequestRetry::kPatience);
+  // `patience`: calls of beat() without a sign of inference after which a request is sent again. `scoring`: groups ask
+  // for scores too, with requests of the numbers scoring_number(group).
+  Sampler(uint64_t worker, int64_t groups, SamplerPort& port, uint32_t patience = RequestRetry::kPatience,
+          bool scoring = false);
 
   // -- what a kind of experience does
   // Whether the group may begin a rollout with a credit.
   virtual bool is_free(uint32_t group) const = 0;
   // Begins a rollout; its credit is taken.
   virtual void start(uint32_t group) = 0;
-  // Whether the reply to a group's request fits it.
-  virtual Misfit misfit(uint32_t group, const RequestBody& request, const InferenceReply& reply) const = 0;
+  // Whether the reply to the request with this number, the group's or scoring_number() of it, fits that.
+  virtual Misfit misfit(uint32_t number, const RequestBody& request, const InferenceReply& reply) const = 0;
   // Makes experience from a reply that fits.
-  virtual void take(uint32_t group, const RequestBody& request, const InferenceReply& reply) = 0;
+  virtual void take(uint32_t number, const RequestBody& request, const InferenceReply& reply) = 0;
   // A time given to wake_later() with this item is over; for kinds that use it.
   virtual void on_wake(uint32_t group, uint32_t item) = 0;
   // Adds what partial rollouts hold, and counts that are only known now.
@@ -101,8 +109,9 @@ class Sampler {
   virtual void load_parts(const std::vector<std::string>& parts) = 0;
 
   // -- what it uses
-  void ask(uint32_t group, RequestBody body);
-  bool is_asking(uint32_t group) const { return asking_[group].outstanding; }
+  void ask(uint32_t number, RequestBody body);
+  uint32_t scoring_number(uint32_t group) const { return groups() + group; }
+  bool is_asking(uint32_t number) const { return asking_[number].outstanding; }
   // Inference fails on the group's request.
   bool inference_fails(uint32_t group) const { return asking_[group].retry.is_failing(); }
   // Begins a rollout if there is a credit for it.
@@ -127,11 +136,12 @@ class Sampler {
   };
 
   static void end_wait(std::optional<WallClock::time_point>& since, std::chrono::nanoseconds& sum);
-  void send(Asking& group);
-  void ask_again(uint32_t group);
-  void note_failed(Asking& group, Fault fault, const std::string& error);
+  void send(Asking& request);
+  void ask_again(uint32_t number);
+  void note_failed(Asking& request, Fault fault, const std::string& error);
 
-  std::vector<Asking> asking_;  // by group
+  uint32_t groups_of_worker_;
+  std::vector<Asking> asking_;  // by group, and those for scores after them
   uint32_t patience_;
   uint32_t credits_ = 0;
   uint64_t next_request_ = 1;

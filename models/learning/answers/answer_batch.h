@@ -22,6 +22,7 @@ struct AnswerBatch final : StagedBatch {
   std::vector<float> log_probs;         // [T] of the policy that sampled the tokens
   std::vector<float> rewards;           // [S]
   std::vector<float> baselines;         // [G] scores of the most likely answers, or empty
+  std::vector<float> reference;         // [T] log-probabilities by the reference, or empty = the trainer computes them
   std::vector<uint8_t> cut;             // [S] 1 = ended by the largest number of tokens; empty = none
 
   int64_t groups() const { return static_cast<int64_t>(group_offsets.size()) - 1; }

@@ -47,6 +47,9 @@ class AnswerObjective final : public Objective {
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const AnswerStager>(); }
   std::span<const float> log_std() const override { return {}; }
   bool has_critic() const override { return trainer_.has_critic(); }
+  WeightsPtr reference(PolicyVersion version) const override {
+    return trainer_.reference() ? trainer_.reference()->snapshot(version) : nullptr;
+  }
   void end_warmup() override {
     trainer_.optimizer().reset();
     trainer_.begin_critic();
@@ -90,7 +93,12 @@ class AnswerObjective final : public Objective {
 
 EpochInput AnswerObjective::begin(StagedBatch& staged) {
   batch_ = &dynamic_cast<AnswerBatch&>(staged);
-  AnswerStart start = trainer_.start(*batch_, needs_of(choice_, algorithm_, has_critic(), reference_.used()));
+  const bool reference = reference_.used() && !reference_.by_scorers();
+  AnswerStart start = trainer_.start(*batch_, needs_of(choice_, algorithm_, has_critic(), reference));
+  if (reference_.by_scorers()) {
+    TROUPE_CHECK(batch_->reference.size() == batch_->tokens.size(), batch_->reference.size(), batch_->tokens.size());
+    start.reference = batch_->reference;
+  }
   targets_ = answer_targets(choice_, algorithm_, penalty_, *batch_, std::move(start));
   trains_policy_ = false;
   return {static_cast<double>(batch_->answers()), targets_.figures};

@@ -403,7 +403,7 @@ TEST_CASE("answer_sampler: inference that fails on one request again and again e
 TEST_CASE("answer_sampler: the errors of several copies of a request are one failure") {
   Worker worker;
   worker.core.add_credits(1);
-  worker.core.ask_all_again();
+  worker.core.ask_all_again(Role::sampling);
   InferenceReply failed;
   failed.id = worker.port.asked[0].id;
   failed.fault = Fault::forward_failed;

@@ -376,7 +376,7 @@ TEST_CASE("step_sampler: a repeated request has the same observations and seeds"
   Fixture f;
   f.core->add_credits(1);
   const InferenceRequest first = f.port.next();
-  f.core->ask_all_again();
+  f.core->ask_all_again(Role::sampling);
   const InferenceRequest second = f.port.next();
   CHECK(second.id == first.id);
   CHECK(second.steps().seeds == first.steps().seeds);
@@ -588,7 +588,7 @@ TEST_CASE("step_sampler: a repeated request has the same recurrent state") {
   f.core->add_credits(1);
   f.serve(2);
   const InferenceRequest first = f.port.next();
-  f.core->ask_all_again();
+  f.core->ask_all_again(Role::sampling);
   const InferenceRequest again = f.port.next();
   CHECK(again.id == first.id);
   CHECK(again.steps().state == first.steps().state);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/learning/answers/answer_learner.h"
+#include "models/learning/answers/lm_reference.h"
 #include "runtime/base/errors.h"
 #include "tests/models/learning/answers/sampled.h"
 #include "tests/models/lm/lora_models.h"
@@ -181,5 +182,85 @@ TEST_CASE("answer_reference: threads and micro-batches do not change the bytes")
     }
     CHECK(weights[0] == weights[1]);
     CHECK(weights[0] == weights[2]);
+  }
+}
+
+namespace {
+
+// What a scorer computes for each group of the answers, asked `together` in one call or group by group.
+std::vector<float> by_scorer(ReferenceModel& model, const Answers& all, bool together) {
+  const auto prompts = all.prompts.view<int32_t>(), tokens = all.sampled.tokens.view<int32_t>();
+  const auto prompt_offsets = all.prompt_offsets.view<int64_t>(), offsets = all.sampled.offsets.view<int64_t>();
+  const auto groups = all.group.view<int32_t>();
+  std::vector<std::vector<int64_t>> of_group;
+  std::vector<PromptAnswers> asked;
+  for (int64_t g = 0; g < all.groups(); ++g) {
+    const auto [first, last] = std::ranges::equal_range(groups, static_cast<int32_t>(g));
+    const auto begin = static_cast<size_t>(first - groups.begin()), end = static_cast<size_t>(last - groups.begin());
+    std::vector<int64_t>& own = of_group.emplace_back();
+    for (size_t a = begin; a <= end; ++a) own.push_back(offsets[a] - offsets[begin]);
+    const auto at = static_cast<size_t>(g);
+    asked.push_back({prompts.subspan(static_cast<size_t>(prompt_offsets[at]),
+                                     static_cast<size_t>(prompt_offsets[at + 1] - prompt_offsets[at])),
+                     tokens.subspan(static_cast<size_t>(offsets[begin]), static_cast<size_t>(own.back())),
+                     {}});
+  }
+  for (size_t g = 0; g < asked.size(); ++g) asked[g].offsets = of_group[g];
+  if (together) return model.log_probs(asked);
+  std::vector<float> result;
+  for (const PromptAnswers& each : asked) {
+    const std::vector<float> part = model.log_probs({&each, 1});
+    result.insert(result.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("lm_reference: the bits of the policy that sampled the answers, whatever is asked for together") {
+  for (const LmFamily family : kFamilies)
+    for (const bool lora : {false, true}) {
+      CAPTURE(name_of(family));
+      CAPTURE(lora);
+      const LmShape shape = tiny_shape(family, 3);
+      const LmModel model = lora ? lora_model(shape, 4, 8) : LmModel(shape);
+      const auto learner = make_answer_learner(config_of("reward"), model, kOptions);
+      const auto generator = make_lm_generator(model, slots(0.7, 1));
+      for (int round = 0; round < 2; ++round) {
+        update(*learner, model, 3);
+        generator->load(*learner->snapshot({1, 0}));
+        const RolloutPtr rollout = sampled_rollout(shape, *generator, 5);
+        const auto sampled = rollout->answers().sampled.log_probs.view<float>();
+        for (const int64_t batch_tokens : {1, 20, 4096})
+          for (const int threads : {1, 3}) {
+            const auto reference = make_lm_reference(model, {0.7, batch_tokens, threads});
+            reference->load(*learner->snapshot({1, 0}));
+            for (const bool together : {false, true})
+              CHECK(std::ranges::equal(by_scorer(*reference, rollout->answers(), together), sampled));
+          }
+      }
+    }
+}
+
+TEST_CASE("answer_reference: a learner trains alike whoever computes with its reference") {
+  for (const char* place : {"reward", "loss"}) {
+    CAPTURE(place);
+    const LmModel model(tiny_shape(LmFamily::qwen2, 3));
+    LearnerConfig config = config_of(place, "k3");
+    const auto own = make_answer_learner(config, model, kOptions);
+    config.reference.computed_by = "scorers";
+    const auto given = make_answer_learner(config, model, kOptions);
+    const auto reference = make_lm_reference(model, {});
+    reference->load(*given->reference({1, 0}));
+    for (uint64_t seed = 1; seed < 4; ++seed) {
+      const auto rollout = random_answers(6, model.shape.vocabulary, seed);
+      own->update(*own->stager()->stage(whole(rollout)), 0);
+      auto& answers = std::get<Answers>(rollout->body);
+      answers.reference = array_of(by_scorer(*reference, answers, true));
+      given->update(*given->stager()->stage(whole(rollout)), 0);
+      CHECK(own->save().model == given->save().model);
+    }
+    const RolloutPtr without = random_answers(6, model.shape.vocabulary, 1);
+    CHECK_THROWS_AS(given->update(*given->stager()->stage(whole(without)), 0), InvariantError);
   }
 }

@@ -1,0 +1,15 @@
+#include "actors/config/scorers_config.h"
+
+namespace troupe {
+
+void describe(ScorersConfig& c, Fields& fields) {
+  const Section s(fields, "scorers", "actors", Change::at_resume_unless_deterministic);
+  s.add(c.count, "count", between(0, 256),
+        "token runs with reference.computed_by or reward_model.computed_by scorers: scorers inside the trainer's "
+        "process; 0 = all of them join over the network");
+  s.add(c.batch_tokens, "batch_tokens", between(1, 1'000'000),
+        "most tokens of one pass; the answers to one prompt are never divided");
+  s.add(c.threads, "threads", between(1, 1024), "CPU threads of one pass");
+}
+
+}  // namespace troupe

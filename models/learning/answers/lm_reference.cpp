@@ -1,0 +1,88 @@
+#include "models/learning/answers/lm_reference.h"
+
+#include <numeric>
+#include <optional>
+
+#include "models/decoder/decoder.h"
+#include "models/decoder/token_log_probs.h"
+#include "models/learning/answers/answer_batch.h"
+#include "models/lm/lm_weights.h"
+#include "runtime/base/errors.h"
+
+namespace troupe {
+namespace {
+
+AnswerBatch batch_of(std::span<const PromptAnswers> prompts) {
+  AnswerBatch batch;
+  batch.prompt_offsets = batch.group_offsets = batch.offsets = {0};
+  for (const PromptAnswers& each : prompts) {
+    batch.prompts.insert(batch.prompts.end(), each.prompt.begin(), each.prompt.end());
+    batch.prompt_offsets.push_back(static_cast<int64_t>(batch.prompts.size()));
+    const auto before = static_cast<int64_t>(batch.tokens.size());
+    for (size_t a = 1; a < each.offsets.size(); ++a) batch.offsets.push_back(before + each.offsets[a]);
+    batch.tokens.insert(batch.tokens.end(), each.tokens.begin(), each.tokens.end());
+    batch.group_offsets.push_back(static_cast<int64_t>(batch.offsets.size()) - 1);
+  }
+  return batch;
+}
+
+class LmReference final : public ReferenceModel {
+ public:
+  LmReference(const LmModel& model, const LmReferenceOptions& options)
+      : model_(model),
+        options_(options),
+        weights_(published_signature(lm_signature(model))),
+        parallel_(options.threads),
+        decoder_(model.shape, parallel_),
+        token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens) {}
+
+  void load(const WeightSnapshot& weights) override {
+    weights_.load(weights);
+    const DecoderWeights tensors = decoder_weights(model_, weights_);
+    loaded_&& model_.lora.used() ? decoder_.load_adapters(tensors) : decoder_.load(tensors);
+    loaded_ = true;
+  }
+  std::vector<float> log_probs(std::span<const PromptAnswers> prompts) override {
+    TROUPE_CHECK(loaded_, "load() comes first");
+    const AnswerBatch batch = batch_of(prompts);
+    std::vector<int64_t> groups(prompts.size());
+    std::iota(groups.begin(), groups.end(), 0);
+    std::vector<float> result(batch.tokens.size());
+    for (const std::vector<int64_t>& part : group_micro_batches(batch, groups, options_.batch_tokens))
+      add(batch, part, result);
+    return result;
+  }
+
+ private:
+  static constexpr int64_t kLogitRows = 128;  // that exist at once
+
+  void add(const AnswerBatch& batch, std::span<const int64_t> groups, std::vector<float>& result) {
+    const PackedAnswers packed = pack_answers(batch, groups);
+    const auto inputs = static_cast<int64_t>(packed.ids.size());
+    if (!store_ || store_->layers.front().cells() < inputs) store_.emplace(model_.shape, inputs);
+    hidden_.resize(inputs * model_.shape.hidden);
+    decoder_.forward(packed.inputs(), *store_, hidden_.span());
+    log_probs_.resize(packed.rows.size());
+    token_log_probs_.forward(hidden_.span(), {packed.rows, packed.labels, options_.temperature}, log_probs_, {});
+    for (size_t i = 0; i < packed.places.size(); ++i) result[static_cast<size_t>(packed.places[i])] = log_probs_[i];
+  }
+
+  LmModel model_;
+  LmReferenceOptions options_;
+  WeightBlock weights_;
+  ParallelFor parallel_;
+  Decoder decoder_;
+  TokenLogProbs token_log_probs_;
+  std::optional<KvStore> store_;
+  FloatBuffer hidden_;
+  std::vector<float> log_probs_;
+  bool loaded_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ReferenceModel> make_lm_reference(const LmModel& model, const LmReferenceOptions& options) {
+  return std::make_unique<LmReference>(model, options);
+}
+
+}  // namespace troupe
