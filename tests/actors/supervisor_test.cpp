@@ -160,7 +160,7 @@ struct Run {
     const InferenceService service = system->spawn(silent_service);
     const InferenceMember host = system->spawn(silent_member);
     state().inference[inference_index] = {service, {}, host, true};
-    state().placement.add_inference(inference_index);
+    state().placement(Role::sampling).add_inference(inference_index);
     receivers.push_back(caf::actor_cast<caf::actor>(service));
     receivers.push_back(caf::actor_cast<caf::actor>(host));
   }
@@ -231,12 +231,12 @@ TEST_CASE("supervisor: when a host joins again, its former worker is removed com
   CHECK(run.state_of<SilentHostState>(host).numbers == std::vector<uint64_t>{0, 1, 2, 3, 4});
   SupervisorState& state = run.state();
   CHECK(state.members.size() == 1);
-  for (uint64_t former = 0; former < 4; ++former) CHECK(!state.placement.inference_of(former));
-  CHECK(state.placement.inference_of(4));
+  for (uint64_t former = 0; former < 4; ++former) CHECK(!state.placement(Role::sampling).inference_of(former));
+  CHECK(state.placement(Role::sampling).inference_of(4));
   caf::anon_send_exit(host, caf::exit_reason::kill);
   run.scheduler->run();
   CHECK(state.members.empty());
-  CHECK(!state.placement.inference_of(4));
+  CHECK(!state.placement(Role::sampling).inference_of(4));
 }
 
 TEST_CASE("supervisor: stats knows the workers that were started or have joined and are not ready") {

@@ -105,11 +105,12 @@ std::string tunnel_command(const Address& address) {
 }
 
 // Prints the run folder and the addresses.
-void announce(RunFolder& folder, const Address& workers, const Address& stats) {
+void announce(RunFolder& folder, const RunConfig& config, const Address& workers, const Address& stats) {
   const std::string connect = address_for_others(workers, host_name());
   print_line("run folder " + folder.path());
   print_line("workers    troupe worker --connect " + connect);
   print_line("inference  troupe inference --connect " + connect);
+  if (has_scorers(config)) print_line("scorers    troupe scorer --connect " + connect);
   print_line("statistics " + address_for_others(stats, host_name()));
   print_line("dashboard  http://" + address_for_others(stats, host_name()) + '/');
   if (const std::string tunnel = tunnel_command(stats); !tunnel.empty())
