@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/process/reward_folder.h"
+#include "tests/process/random_reward.h"
 #include "tests/process/train_process.h"
 #include "tests/support/config_error.h"
 #include "tests/support/temp_folder.h"
@@ -36,13 +36,13 @@ void kill(std::unique_ptr<Process>& process) {
 
 TEST_CASE("scorer: a run has the same bytes whoever computes with its frozen models") {
   const TempFolder files;
-  const Reward reward(files.path());
+  const RandomReward reward(files.path());
   const Words critic = set({"algorithm.advantage=gae", "model.critic=separate", "reference.kl_controller=adaptive",
                             "reference.kl_horizon=500", "algorithm.reward_clip=1"});
   const Words loss = set({"reference.in=loss", "reference.kl=k3", "algorithm.advantage=remax"});
   for (const Words& settings : {critic, loss}) {
     const TempFolder folders[2];
-    const Words line = kReference + reward.settings() + settings + set({"deterministic=true", "stop.updates=12"});
+    const Words line = kReference + set(reward.settings()) + settings + set({"deterministic=true", "stop.updates=12"});
     const Words moved = set({"reference.computed_by=scorers", "reward_model.computed_by=scorers", "scorers.count=2",
                              "scorers.batch_tokens=20", "workers.count=2"});
     const Words same = set({"workers.count=2"});
@@ -83,10 +83,10 @@ TEST_CASE("scorer: a deterministic run that is killed and resumed ends with the 
 
 TEST_CASE("scorer: processes join, are killed and replaced, and the ledger balances") {
   const TempFolder folder;
-  const Reward reward(folder.path());
+  const RandomReward reward(folder.path());
   const Words elsewhere = set({"workers.count=0", "inference.count=0", "scorers.count=0", "replay.max_policy_lag=4",
                                "stop.updates=1000000", "reward_model.computed_by=scorers"});
-  TokenTrainProcess run(folder.path(), kByScorers + reward.settings() + elsewhere);
+  TokenTrainProcess run(folder.path(), kByScorers + set(reward.settings()) + elsewhere);
   auto worker = start_worker(run.workers_at());
   Process inference({"troupe", "inference", "--connect", run.workers_at()});
   auto scorer = start_scorer(run.workers_at());
@@ -115,8 +115,8 @@ TEST_CASE("scorer: processes join, are killed and replaced, and the ledger balan
 
 TEST_CASE("scorer: a reward model alone needs no weights from the run") {
   const TempFolder folder;
-  const Reward reward(folder.path());
-  TokenTrainProcess run(folder.path(), reward.settings() + set({"reward_model.computed_by=scorers", "scorers.count=0",
+  const RandomReward reward(folder.path());
+  TokenTrainProcess run(folder.path(), set(reward.settings()) + set({"reward_model.computed_by=scorers", "scorers.count=0",
                                                                 "stop.updates=1000000"}));
   const auto scorer = start_scorer(run.workers_at());
   REQUIRE(run.makes_updates(3));
