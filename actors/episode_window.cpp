@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "actors/experience/common/state_bytes.h"
+#include "actors/messages/experience.h"
+#include "runtime/base/suggest.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {
@@ -66,21 +68,33 @@ std::string EpisodeWindow::save() const {
     lengths.push_back(episode.length);
     success.push_back(episode.success ? 1 : 0);
   }
-  return to_bytes(Array::of<float>({static_cast<int64_t>(returns.size())}, returns), lengths, success);
+  std::vector<ReturnPart> parts;
+  for (const auto& [name, values] : parts_)
+    parts.push_back({name, Array::of(std::vector<float>(values.begin(), values.end()))});
+  return to_bytes(Array::of<float>({static_cast<int64_t>(returns.size())}, returns), lengths, success, parts);
 }
 
 void EpisodeWindow::load(const std::string& bytes) {
   Array returns;
   std::vector<int32_t> lengths;
   std::vector<uint8_t> success;
-  from_bytes(bytes, "stats.window", returns, lengths, success);
+  std::vector<ReturnPart> parts;
+  from_bytes(bytes, "stats.window", returns, lengths, success, parts);
   if (returns.dtype() != DType::f32 || returns.size() != static_cast<int64_t>(lengths.size()) ||
       lengths.size() != success.size())
     throw std::runtime_error("stats.window: its lists differ in length");
+  for (const ReturnPart& part : parts)
+    if (part.values.dtype() != DType::f32)
+      throw std::runtime_error("stats.window: the part " + printable(part.name) + " is not of float32");
   newest_.clear();
+  parts_.clear();
   for (size_t i = 0; i < lengths.size(); ++i)
     newest_.push_back({returns.view<float>()[i], lengths[i], success[i] != 0});
   while (newest_.size() > limit_) newest_.pop_front();
+  for (const ReturnPart& part : parts) {
+    const auto values = part.values.view<float>();
+    parts_[part.name].assign(values.end() - static_cast<std::ptrdiff_t>(std::min(values.size(), limit_)), values.end());
+  }
 }
 
 }  // namespace troupe

@@ -22,13 +22,13 @@ class EpisodeWindow {
     double return_mean, return_std, length_mean, success_rate;
   };
   Summary summary() const;
-  // The mean of each part of the returns, over as many of the newest episodes that have it. Not saved.
+  // The mean of each part of the returns, over as many of the newest episodes that have it.
   std::map<std::string, double> part_means() const;
   bool full() const { return newest_.size() >= limit_; }
   // Mean return over the newest quarter of the window; unknown without episodes.
   double newest_return_mean() const;
 
-  // Saves the episodes as bytes and restores them. load() throws std::runtime_error for invalid bytes.
+  // Saves the episodes and parts as bytes and restores them. load() throws std::runtime_error for invalid bytes.
   std::string save() const;
   void load(const std::string& bytes);
 

@@ -187,12 +187,18 @@ TEST_CASE("episode_window: it holds the newest episodes, also after saving and l
   EpisodeWindow window(3), copy(3), shorter(2);
   CHECK(std::isnan(window.summary().return_mean));
   window.add(episodes({1, 2}));
-  window.add(episodes({3, 6}));
+  Episodes with_parts = episodes({3, 6});
+  with_parts.parts = {{"form", Array::of<float>({2}, {1, 4})}, {"length", Array::of<float>({2}, {NAN, 8})}};
+  window.add(with_parts);
   CHECK(window.summary().return_mean == (2.0 + 3.0 + 6.0) / 3);
+  CHECK(window.part_means() == std::map<std::string, double>{{"form", 2.5}, {"length", 8}});
   copy.load(window.save());
+  CHECK(copy.part_means() == window.part_means());
   CHECK(copy.summary().return_mean == window.summary().return_mean);
+  window.add(with_parts);
   shorter.load(window.save());
   CHECK(shorter.summary().return_mean == 4.5);
+  CHECK(shorter.part_means() == std::map<std::string, double>{{"form", 2.5}, {"length", 8}});
   CHECK_THROWS_WITH(copy.load("x"), doctest::Contains("stats.window"));
 }
 
