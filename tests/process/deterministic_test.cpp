@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/process/results.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
@@ -110,28 +111,6 @@ void run_all(const std::vector<Words>& lines) {
   for (const auto& each : runs) {
     const int exit_code = each->wait().value_or(-1);
     REQUIRE_MESSAGE(exit_code == 0, each->err());
-  }
-}
-
-// The files of the checkpoint at `update`, by name, and the metrics.
-std::map<std::string, std::string> results_of(const std::string& folder, uint64_t update) {
-  std::map<std::string, std::string> files{{"metrics.jsonl", text_of(folder + "/metrics.jsonl")}};
-  if (const std::string answers = folder + "/answers.jsonl"; fs::exists(answers)) files["answers"] = text_of(answers);
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(checkpoint_folder(folder, update), none))
-    files[entry.path().filename()] = text_of(entry.path());
-  return files;
-}
-
-// `files`: metrics, model, optimizer, extras, state; in token runs answers too.
-void check_same(const std::string& folder, const std::string& reference, uint64_t update = 40, size_t files = 5) {
-  const auto got = results_of(folder, update), wanted = results_of(reference, update);
-  REQUIRE(wanted.size() == files);
-  REQUIRE(got.size() == wanted.size());
-  for (const auto& [name, bytes] : wanted) {
-    CAPTURE(name);
-    CHECK(!bytes.empty());
-    CHECK((got.at(name) == bytes));
   }
 }
 

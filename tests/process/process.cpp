@@ -39,11 +39,12 @@ Words operator+(Words left, const Words& right) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline) {
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline,
+                std::chrono::microseconds pause) {
   const auto end = std::chrono::steady_clock::now() + deadline;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(pause);
   }
   return true;
 }

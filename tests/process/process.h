@@ -25,8 +25,9 @@ bool has(const std::string& text, const std::string& part);
 // Long enough for a busy machine; a passing test never waits this long.
 constexpr std::chrono::seconds kPatience{60};
 
-// Whether `condition` becomes true before the deadline. Checks it every few milliseconds.
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline = kPatience);
+// Whether `condition` becomes true before the deadline. Checks it once per `pause`.
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds deadline = kPatience,
+                std::chrono::microseconds pause = std::chrono::milliseconds(5));
 
 // The text of a file; empty if there is no file, and for a file of a process under /proc once that process has ended.
 std::string text_of(const std::string& path);

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "tests/process/reward_folder.h"
+#include "tests/process/random_reward.h"
 #include "tests/process/train_process.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -23,9 +23,9 @@ std::string weights_of(const std::string& run, uint64_t updates) {
 
 TEST_CASE("reward model: workers of other processes score with it, inference needs none, and another one is refused") {
   TempFolder folder;
-  Reward reward(folder.path());
+  RandomReward reward(folder.path());
   TokenTrainProcess run(folder.path(),
-                        reward.settings() + set({"stop.updates=1000000", "workers.count=0", "inference.count=0"}));
+                        set(reward.settings()) + set({"stop.updates=1000000", "workers.count=0", "inference.count=0"}));
   auto worker = start_worker(run.workers_at());
   const Process inference({"troupe", "inference", "--connect", run.workers_at()});
   REQUIRE(run.makes_updates(3));
@@ -50,7 +50,7 @@ TEST_CASE("reward model: workers of other processes score with it, inference nee
 
 TEST_CASE("reward model: one that was moved is used from its new place, and a run with one does not go on without") {
   TempFolder folder;
-  const Reward reward(folder.path());
+  const RandomReward reward(folder.path());
   const Words line = token_train_line(folder.path(), set({"reward_model.path=" + reward.folder, "stop.updates=2"}));
   const std::string run = folder / "run", elsewhere = folder / "elsewhere";
   REQUIRE(CommandLine(line).exit_code == 0);
@@ -68,8 +68,9 @@ TEST_CASE("reward model: one that was moved is used from its new place, and a ru
 
 TEST_CASE("reward model: a deterministic run that is killed and resumed ends with the same bytes") {
   TempFolder folder, whole;
-  const Reward reward(folder.path());
-  const Words line = reward.settings() + set({"deterministic=true", "checkpoint.every_updates=10", "stop.updates=200"});
+  const RandomReward reward(folder.path());
+  const Words line =
+      set(reward.settings()) + set({"deterministic=true", "checkpoint.every_updates=10", "stop.updates=200"});
   REQUIRE(CommandLine(token_train_line(whole.path(), line)).exit_code == 0);
   const std::string run = folder / "run";
   {
@@ -85,8 +86,8 @@ TEST_CASE("reward model: a deterministic run that is killed and resumed ends wit
 
 TEST_CASE("reward model: another one is refused at a resume and by eval, not by export") {
   TempFolder folder;
-  Reward reward(folder.path());
-  const Words line = token_train_line(folder.path(), reward.settings() + set({"stop.updates=2"}));
+  RandomReward reward(folder.path());
+  const Words line = token_train_line(folder.path(), set(reward.settings()) + set({"stop.updates=2"}));
   const std::string run = folder / "run";
   REQUIRE(CommandLine(line).exit_code == 0);
   CHECK(json_of(run + "/made_of.json").contains("reward_model"));
@@ -114,8 +115,8 @@ TEST_CASE("reward model: another one is refused at a resume and by eval, not by 
 
 TEST_CASE("reward model: export and play do not need its folder, eval and a resume do") {
   TempFolder folder;
-  const Reward reward(folder.path());
-  const Words line = token_train_line(folder.path(), reward.settings() + set({"stop.updates=2"}));
+  const RandomReward reward(folder.path());
+  const Words line = token_train_line(folder.path(), set(reward.settings()) + set({"stop.updates=2"}));
   const std::string run = folder / "run";
   const CommandLine trained(line);
   REQUIRE(trained.exit_code == 0);

@@ -295,7 +295,7 @@ int begin_and_train(Start& run) {
   run.signals.begin([](int signal) { return stopping_line(signal, /*training_ended=*/false); });
   run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run(), initial ? &*initial : nullptr);
   const auto begins = [&] {
-    if (listener) announce(*run.folder, listener->address(), parse_address("--stats", run.socket->address()));
+    if (listener) announce(*run.folder, config, listener->address(), parse_address("--stats", run.socket->address()));
   };
   const std::optional<ReplayStart> start =
       begin_or_resume(*run.folder, config, *run.learner, *run.context, initial, begins);

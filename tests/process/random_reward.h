@@ -1,0 +1,37 @@
+#pragma once
+// A random reward model for token runs whose characters are the digits and ">".
+
+#include <filesystem>
+#include <string>
+
+#include "tests/models/lm/reward_models.h"
+#include "tests/process/train_process.h"
+#include "text/char_tokenizer.h"
+#include "text/write_tokenizer.h"
+
+namespace troupe::test {
+
+// In FOLDER/reward.
+struct RandomReward {
+  std::string folder;
+  TinyRewardModel model{shape(), 3};
+
+  explicit RandomReward(const std::string& in) : folder(in + "/reward") {
+    std::filesystem::create_directories(folder);
+    write_tokenizer_json(CharTokenizer("0123456789>"), posix_disk(), folder);
+    model.write(folder);
+  }
+  static LmShape shape() {
+    LmShape result = tiny_shape(LmFamily::llama, 4);
+    result.vocabulary = 13;
+    return result;
+  }
+  Words settings() const { return {"reward_model.path=" + folder, "reward_model.weight=0.5", "task.weight=2"}; }
+  // The same folder with other weights.
+  void change() {
+    for (float& weight : model.head) weight = -weight;
+    model.write(folder);
+  }
+};
+
+}  // namespace troupe::test
