@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/learning/value_term.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -54,12 +55,8 @@ LossReport PolicyLoss::compute(const LossInput& input, const LossTotals& totals,
   else
     std::ranges::fill(out.outputs, 0.0f);
   value_losses_.resize(samples);
-  report.value_clip_fraction =
-      value_loss(input.values, input.old_values, input.returns, {}, value_loss_, value_losses_, out.values);
-  report.value_loss = mean_of_samples(value_losses_);
-  report.loss += value_coef_ * report.value_loss;
-  const auto value_weight = static_cast<float>(value_coef_ * weight);
-  for (float& gradient : out.values) gradient *= value_weight;
+  add_value_term({input.values, input.old_values, input.returns, static_cast<double>(totals.samples)}, value_loss_,
+                 value_coef_, value_losses_, out.values, report);
   return report;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "models/learning/value_term.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/rng.h"
 
@@ -224,12 +225,8 @@ void AnswerTrainer::add_value_loss(const PackedAnswers& packed, std::span<float>
   const LmBatch inputs = packed.inputs();
   const std::span<const float> hidden = critic_.hidden_rows(inputs, hidden_.span(), activations_);
   critic_.values(hidden, packed.rows, part_.values);
-  report.value_clip_fraction =
-      value_loss(part_.values, part_.old_values, part_.returns, {}, value_loss_, part_.value_loss, part_.d_values);
-  report.value_loss = std::accumulate(part_.value_loss.begin(), part_.value_loss.end(), 0.0) / report.count;
-  report.loss += options_.value_coef * report.value_loss;
-  const auto weight = static_cast<float>(options_.value_coef / step_.totals.tokens);
-  for (float& gradient : part_.d_values) gradient *= weight;
+  add_value_term({part_.values, part_.old_values, part_.returns, step_.totals.tokens}, value_loss_, options_.value_coef,
+                 part_.value_loss, part_.d_values, report);
   critic_.backward(inputs, hidden, packed.rows, part_.d_values, activations_, d_hidden, gradients_);
 }
 
