@@ -170,9 +170,14 @@ void check_stop(const RunConfig& c) {
   if (c.trainer.value_only_updates >= updates)
     refuse("trainer.value_only_updates", c.trainer.value_only_updates,
            "leave the policy untrained: " + end + "; use at most " + text(updates - 1));
-  if (c.trainer.lr_warmup > updates)
+  const int64_t of_policy = updates - c.trainer.value_only_updates;
+  if (c.trainer.lr_warmup > of_policy)
     refuse("trainer.lr_warmup", c.trainer.lr_warmup,
-           "updates never reach the learning rate: " + end + "; use at most " + text(updates));
+           "updates never reach the learning rate: " + end +
+               (of_policy < updates
+                    ? ", and the policy learns after trainer.value_only_updates " + text(c.trainer.value_only_updates)
+                    : "") +
+               "; use at most " + text(of_policy));
 }
 
 void require_cpu(const RunConfig& c, const std::string& why) {

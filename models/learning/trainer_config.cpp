@@ -35,9 +35,11 @@ void describe(TrainerConfig& c, Fields& fields) {
         {.change = Change::before_first_update});
   s.add(c.lr_stable_ratio, "lr_stable_ratio", between(0, 1),
         "lr_schedule wsd: fraction of the run at the peak learning rate", {.change = Change::before_first_update});
-  s.add(c.lr_warmup, "lr_warmup", between(0, kMostCount),
-        "updates over which the learning rate rises: the k-th has k / lr_warmup of it; 0 = no warm-up",
-        {.change = Change::before_first_update});
+  s.add(
+      c.lr_warmup, "lr_warmup", between(0, kMostCount),
+      "updates over which the learning rate rises: the k-th has k / lr_warmup of it, and for the policy the k-th after "
+      "trainer.value_only_updates; 0 = no warm-up",
+      {.change = Change::before_first_update});
   s.add(c.adam_beta1, "adam_beta1", between(0, kLargestDecay), "decay of Adam's first moment");
   s.add(c.adam_beta2, "adam_beta2", between(0, kLargestDecay), "decay of Adam's second moment");
   s.add(c.adam_epsilon, "adam_epsilon", between(1e-30, 1), "added to Adam's denominator");

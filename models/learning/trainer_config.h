@@ -19,7 +19,7 @@ struct TrainerConfig {
   std::string lr_schedule = "linear";  // "constant", "linear", "cosine", "wsd"
   double lr_min_ratio = 0.0;           // of the peak, at the end of the schedule
   double lr_stable_ratio = 0.9;        // "wsd" only: part of the run that is spent at the peak
-  int64_t lr_warmup = 0;               // updates of linear warm-up: the k-th one has k / lr_warmup of the rate
+  int64_t lr_warmup = 0;               // updates of linear warm-up: the k-th that trains has k / lr_warmup of the rate
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-5;

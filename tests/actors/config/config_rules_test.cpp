@@ -267,7 +267,12 @@ TEST_CASE("validate: runs that never end or end before they learn are refused") 
       {{"trainer.lr_warmup=250"},
        "trainer.lr_warmup: 250 updates never reach the learning rate: the run ends after at most 244 updates "
        "(stop.env_steps 500000, stop.updates 0); use at most 244"},
+      {{"trainer.lr_warmup=20", "trainer.value_only_updates=5", "stop.updates=20"},
+       "trainer.lr_warmup: 20 updates never reach the learning rate: the run ends after at most 20 updates "
+       "(stop.env_steps 500000, stop.updates 20), and the policy learns after trainer.value_only_updates 5; "
+       "use at most 15"},
   });
+  CHECK(error_with({"trainer.lr_warmup=15", "trainer.value_only_updates=5", "stop.updates=20"}) == "");
   CHECK(error_with({"stop.env_steps=0", "stop.seconds=5"}) == "");
   CHECK(error_with({"stop.env_steps=2048"}) == "");
 }
