@@ -8,7 +8,7 @@ void describe(TokenizerConfig& c, Fields& fields) {
         "char: one token per character of tokenizer.alphabet; bpe: byte-level BPE from a tokenizer.json");
   s.add(c.path, "path", anything(),
         "a tokenizer.json of Hugging Face, or the folder that contains it; empty = the one in model.path; only for bpe",
-        {.elsewhere = kWords<"name_or_path", "tokenizer_path">, .change = Change::at_resume});
+        {.elsewhere = kWords<"name_or_path", "tokenizer_path">});
   s.add(c.alphabet, "alphabet", anything(),
         "the characters, in the order of their ids; empty = those of the task; only for char");
   s.add(c.bos, "bos", anything(),

@@ -50,7 +50,8 @@ std::string to_json(const RunConfig& config);
 std::string json_schema();
 
 // Settings that say where the files of a run are. The content of those files is compared (made_of.json), or is read
-// only when the run begins, so a file may be in another place at a later use of the run.
+// only when the run begins, so a file may be in another place at a later use of the run: these settings may change at
+// a resume, whatever their descriptions say.
 std::span<const std::string_view> file_settings();
 bool is_file_setting(std::string_view path);
 

@@ -63,6 +63,8 @@ Fields describe(RunConfig& c) {
   describe(c.reference, fields);
   describe(c.reward_model, fields);
   describe(c.scorers, fields);
+  for (Field& field : fields)
+    if (is_file_setting(field.path)) field.setting.change = Change::at_resume;
   return fields;
 }
 

@@ -29,7 +29,7 @@ void describe(ModelConfig& c, Fields& fields) {
   s.add(c.path, "path", anything(),
         "kind decoder: folder of a pre-trained model: config.json and model.safetensors of transformers "
         "(docs/checkpoints_of_language_models.md); empty = random first weights",
-        {.elsewhere = kWords<"model_name_or_path", "pretrained">, .change = Change::at_resume});
+        {.elsewhere = kWords<"model_name_or_path", "pretrained">});
   s.add_object(c.lora, "lora",
                "kind decoder: train low-rank adapters of a pre-trained model alone: rank, alpha and targets");
   s.add(
@@ -40,7 +40,7 @@ void describe(ModelConfig& c, Fields& fields) {
       c.critic_path, "critic_path", anything(),
       "critic separate: folder of a pre-trained model of the policy's shape, as in model.path, with the critic's first "
       "weights; empty = the policy's first weights",
-      {.elsewhere = kWords<"critic_model_path", "value_model_path", "critic_pretrain">, .change = Change::at_resume});
+      {.elsewhere = kWords<"critic_model_path", "value_model_path", "critic_pretrain">});
   s.add(c.sequence, "sequence", between(0, 65536),
         "recurrent core: length of the sequences of consecutive steps it is trained on, a divisor of rollout.length; "
         "0 = the largest divisor from 8 to 32, or all of a shorter rollout",
