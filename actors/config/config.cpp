@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/config/foreign_names.h"
+#include "actors/config/kind_settings.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/networks/net_schema.h"
 #include "runtime/base/errors.h"
@@ -80,6 +81,10 @@ Json parse_json(const std::string& text, const std::string& name, JsonComments c
 
 bool is_yaml(std::string_view path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
 
+std::string with_format(const Fields& fields) {
+  return "{\n  \"format\": " + std::to_string(kConfigFormat) + ',' + fields_json(fields).substr(1);
+}
+
 }  // namespace
 
 RunConfig parse_config(const std::string& text, const std::string& name, ConfigSource source, RunConfig base) {
@@ -116,7 +121,15 @@ void apply_override(RunConfig& config, const std::string& assignment) {
 
 std::string to_json(const RunConfig& config) {
   RunConfig copy = config;  // describe() needs members that it may write
-  return "{\n  \"format\": " + std::to_string(kConfigFormat) + ',' + fields_json(describe(copy)).substr(1);
+  return with_format(describe(copy));
+}
+
+std::string to_json_of_kind(const RunConfig& config) {
+  RunConfig copy = config;
+  Fields fields = describe(copy);
+  const std::span<const std::string_view> absent = settings_of_kind(config).absent_sections;
+  std::erase_if(fields, [&](const Field& field) { return std::ranges::count(absent, field.section()) > 0; });
+  return with_format(fields);
 }
 
 std::string json_schema() {

@@ -46,6 +46,8 @@ std::string upgrade_config(const std::string& text);
 void apply_override(RunConfig& config, const std::string& assignment);
 // Every field as JSON text, indented, in order; parse_config(to_json(c)) == c.
 std::string to_json(const RunConfig& config);
+// The same without the sections that a run of its kind does not have.
+std::string to_json_of_kind(const RunConfig& config);
 // JSON Schema (draft 2020-12) of a config file.
 std::string json_schema();
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "actors/config/config.h"
+#include "actors/config/kind_settings.h"
 #include "actors/config/token_rules.h"
 #include "runtime/config/setting_rules.h"
 
@@ -87,8 +88,7 @@ void check_step_settings(const RunConfig& c) {
   unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
   unused("evaluation.answers", c.evaluation.answers, d.evaluation.answers);
   unused("evaluation.temperature", c.evaluation.temperature, d.evaluation.temperature);
-  require_defaults({"task", "tokenizer", "generation", "warmup", "reference", "reward_model", "scorers"}, c, other,
-                   instead);
+  require_defaults(settings_of_kind(c).absent_sections, c, other, instead);
 }
 
 void check_step_sizes(const RunConfig& config) {

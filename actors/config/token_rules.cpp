@@ -3,6 +3,7 @@
 #include "actors/config/token_rules.h"
 
 #include "actors/config/config.h"
+#include "actors/config/kind_settings.h"
 #include "algorithms/advantages/advantages.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/config/setting_rules.h"
@@ -43,7 +44,7 @@ void check_without_environment(const RunConfig& c, const RunConfig& d) {
   unused("evaluation.rows", c.evaluation.rows, d.evaluation.rows);
   unused("evaluation.env_params", c.evaluation.env_params, d.evaluation.env_params);
   unused("trainer.micro_batch", c.trainer.micro_batch, d.trainer.micro_batch);
-  require_defaults({"env", "rollout"}, c, other, instead);
+  require_defaults(settings_of_kind(c).absent_sections, c, other, instead);
 }
 
 bool uses_values(const AdvantageEntry& estimator) { return !estimator.run.sequences; }
@@ -81,7 +82,8 @@ void check_critic(const RunConfig& c, const RunConfig& d) {
 
 void check_reference(const RunConfig& c, const RunConfig& d) {
   const ReferenceConfig &r = c.reference, &fallback = d.reference;
-  if (!r.used()) require_defaults({"reference"}, c, "reference.model \"none\"", "set reference.model to \"start\"");
+  if (!r.used())
+    require_defaults(kWords<"reference">, c, "reference.model \"none\"", "set reference.model to \"start\"");
   const bool adaptive = r.kl_controller == "adaptive";
   const std::string fixed = "reference.kl_controller \"fixed\"", adapt = "set reference.kl_controller to \"adaptive\"";
   require_effect("reference.kl_target", r.kl_target, fallback.kl_target, adaptive, fixed, adapt);
@@ -100,7 +102,7 @@ void check_reference(const RunConfig& c, const RunConfig& d) {
 
 void check_reward_model(const RunConfig& c, const RunConfig& d) {
   const std::string none = "reward_model.path \"\"", set = "set reward_model.path to the folder of a reward model";
-  if (!c.reward_model.used()) require_defaults({"reward_model"}, c, none, set);
+  if (!c.reward_model.used()) require_defaults(kWords<"reward_model">, c, none, set);
   require_effect("task.weight", c.task.weight, d.task.weight, c.reward_model.used(), none, set);
   if (c.task.weight == 0 && c.reward_model.weight == 0)
     refuse_setting("reward_model.weight", c.reward_model.weight,
@@ -126,7 +128,7 @@ void check_evaluation(const EvaluationConfig& c) {
 
 }  // namespace
 
-void require_defaults(std::initializer_list<std::string_view> sections, RunConfig config, const std::string& because,
+void require_defaults(std::span<const std::string_view> sections, RunConfig config, const std::string& because,
                       const std::string& instead) {
   RunConfig defaults;
   require_effect_of(sections, infos_of(describe(config)), infos_of(describe(defaults)), because, instead);

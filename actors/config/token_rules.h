@@ -1,7 +1,7 @@
 #pragma once
 // Rules for token runs (actors/config/kind_settings.h).
 
-#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,7 +17,7 @@ void check_answer_settings(const RunConfig& config);
 void check_verifier(const RunConfig& config);
 
 // Throws unless every setting of the sections has its default.
-void require_defaults(std::initializer_list<std::string_view> sections, RunConfig config, const std::string& because,
+void require_defaults(std::span<const std::string_view> sections, RunConfig config, const std::string& because,
                       const std::string& instead);
 
 }  // namespace troupe

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,7 +46,7 @@ void require_effect(std::string_view path, const T& value, const T& fallback, bo
 
 // The same for each setting of sections that are disabled as a whole. `values` and `defaults` list the same settings
 // (infos_of()).
-inline void require_effect_of(std::initializer_list<std::string_view> sections, const std::vector<SettingInfo>& values,
+inline void require_effect_of(std::span<const std::string_view> sections, const std::vector<SettingInfo>& values,
                               const std::vector<SettingInfo>& defaults, const std::string& because,
                               const std::string& instead) {
   for (size_t i = 0; i < values.size(); ++i) {

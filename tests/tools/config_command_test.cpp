@@ -42,6 +42,21 @@ TEST_CASE("troupe: config lists a run whose reward model is not there, and warns
   CHECK(result.err.starts_with("troupe: warning: reward_model.path: nowhere: there is no such folder"));
 }
 
+TEST_CASE("troupe: config prints the sections that the kind of the run has, as a config file of the same run") {
+  const Folder folder;
+  for (const bool tokens : {false, true}) {
+    const CommandResult result = run_troupe({"config", tokens ? "tokens/reverse" : "cartpole"});
+    REQUIRE(result.exit_code == 0);
+    for (const std::string section : {"env", "rollout"})
+      CHECK((result.out.find("\n  \"" + section + "\": {") == std::string::npos) == tokens);
+    for (const std::string section : {"task", "tokenizer", "generation", "warmup", "reference", "reward_model"})
+      CHECK((result.out.find("\n  \"" + section + "\": {") != std::string::npos) == tokens);
+    for (const std::string section : {"model", "trainer", "network"})
+      CHECK(result.out.find("\n  \"" + section + "\": {") != std::string::npos);
+    CHECK(run_troupe({"config", folder.file("printed.json", result.out)}).out == result.out);
+  }
+}
+
 TEST_CASE("troupe: config accepts the folder of a run in place of its config.json") {
   const Folder folder;
   std::filesystem::create_directories(folder.path / "run");

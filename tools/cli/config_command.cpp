@@ -61,7 +61,7 @@ void print_fields() {
 // The config may be meant for another machine, so settings that do not fit this machine only cause warnings.
 void print_effective(const ConfigOptions& options) {
   const RunConfig config = load_run_config(options.config, options.overrides);
-  std::cout << to_json(config);
+  std::cout << to_json_of_kind(config);
   const EnvSpec env = environment_of(config);
   const Machine machine = Machine::here();
   for (const std::string& misfit :
