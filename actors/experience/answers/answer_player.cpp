@@ -84,12 +84,12 @@ std::vector<PlayedPrompt> AnswerPlayer::finish() {
 }
 
 void AnswerPlayer::score() {
-  std::vector<Prompt> prompts;
+  std::vector<const Prompt*> prompts;
   std::vector<std::string> answers;
   std::vector<std::vector<int32_t>> tokens;
   for (const PlayedPrompt& played : played_)
     for (const PlayedAnswer& answer : played.answers) {
-      prompts.push_back(played.prompt);
+      prompts.push_back(&played.prompt);
       answers.push_back(answer.text);
       tokens.push_back(answer.tokens);
     }

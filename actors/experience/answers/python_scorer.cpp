@@ -33,10 +33,10 @@ std::vector<Score> PythonScorer::score(const Prompt& prompt, std::span<const std
   return score(items);
 }
 
-std::vector<Score> PythonScorer::score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) {
+std::vector<Score> PythonScorer::score_each(PromptOfEach prompts, std::span<const std::string> answers) {
   TROUPE_CHECK(prompts.size() == answers.size(), prompts.size(), answers.size());
   std::vector<VerifierItem> items;
-  for (size_t i = 0; i < answers.size(); ++i) items.push_back(item_of(prompts[i], answers[i]));
+  for (size_t i = 0; i < answers.size(); ++i) items.push_back(item_of(*prompts[i], answers[i]));
   return score(items);
 }
 

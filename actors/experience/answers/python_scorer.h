@@ -19,7 +19,7 @@ class PythonScorer final : public Scorer {
       : answers_per_call_(static_cast<size_t>(target.answers_per_call)), verifier_(std::move(target)) {}
 
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
-  std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) override;
+  std::vector<Score> score_each(PromptOfEach prompts, std::span<const std::string> answers) override;
   size_t answers_per_call() const override { return answers_per_call_; }
   void abandon() override { verifier_.abandon(); }
   VerifierFigures figures() const override;

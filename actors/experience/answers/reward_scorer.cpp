@@ -18,6 +18,8 @@ std::string text_of(float value) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
+bool same(const Prompt* a, const Prompt* b) { return a == b || a->text == b->text; }
+
 }  // namespace
 
 std::string problem_of_parts(const Score& score) {
@@ -40,13 +42,13 @@ std::vector<Score> RewardScorer::score_tokens(const Prompt& prompt, std::span<co
   return scores;
 }
 
-std::vector<Score> RewardScorer::score_tokens_each(std::span<const Prompt> prompts,
-                                                   std::span<const std::string> answers, AnswerTokens tokens) {
+std::vector<Score> RewardScorer::score_tokens_each(PromptOfEach prompts, std::span<const std::string> answers,
+                                                   AnswerTokens tokens) {
   std::vector<Score> scores = task_->score_each(prompts, answers);
   // The model reads a prompt once for all answers to it.
   for (size_t begin = 0, end = 0; begin < scores.size(); begin = end) {
-    while (end < scores.size() && prompts[end].text == prompts[begin].text) ++end;
-    add_model(prompts[begin], tokens.subspan(begin, end - begin), std::span(scores).subspan(begin, end - begin));
+    while (end < scores.size() && same(prompts[end], prompts[begin])) ++end;
+    add_model(*prompts[begin], tokens.subspan(begin, end - begin), std::span(scores).subspan(begin, end - begin));
   }
   return scores;
 }

@@ -37,7 +37,7 @@ class RewardScorer final : public Scorer {
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
   std::vector<Score> score_tokens(const Prompt& prompt, std::span<const std::string> answers,
                                   AnswerTokens tokens) override;
-  std::vector<Score> score_tokens_each(std::span<const Prompt> prompts, std::span<const std::string> answers,
+  std::vector<Score> score_tokens_each(PromptOfEach prompts, std::span<const std::string> answers,
                                        AnswerTokens tokens) override;
   size_t answers_per_call() const override { return task_->answers_per_call(); }
   void abandon() override { task_->abandon(); }

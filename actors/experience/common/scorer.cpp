@@ -27,11 +27,11 @@ void check(const ScoreRequest& request, const std::vector<Score>& scores) {
 }
 
 std::vector<ScoreReply> score_together(Scorer& scorer, const std::vector<ScoreRequest>& requests) {
-  std::vector<Prompt> prompts;
+  std::vector<const Prompt*> prompts;
   std::vector<std::string> answers;
   std::vector<std::vector<int32_t>> tokens;
   for (const ScoreRequest& request : requests) {
-    prompts.insert(prompts.end(), request.answers.size(), request.prompt);
+    prompts.insert(prompts.end(), request.answers.size(), &request.prompt);
     answers.insert(answers.end(), request.answers.begin(), request.answers.end());
     tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
   }
@@ -52,11 +52,11 @@ std::vector<ScoreReply> score_together(Scorer& scorer, const std::vector<ScoreRe
 
 }  // namespace
 
-std::vector<Score> Scorer::score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) {
+std::vector<Score> Scorer::score_each(PromptOfEach prompts, std::span<const std::string> answers) {
   TROUPE_CHECK(prompts.size() == answers.size(), prompts.size(), answers.size());
   std::vector<Score> scores;
   for (size_t i = 0; i < answers.size(); ++i) {
-    const std::vector<Score> one = score(prompts[i], answers.subspan(i, 1));
+    const std::vector<Score> one = score(*prompts[i], answers.subspan(i, 1));
     TROUPE_CHECK(one.size() == 1, one.size());
     scores.push_back(one.front());
   }

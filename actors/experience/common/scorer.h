@@ -14,19 +14,22 @@ namespace troupe {
 // The ids of each answer, which end with an end token unless the answer was cut.
 using AnswerTokens = std::span<const std::vector<int32_t>>;
 
+// The prompt of each answer: a prompt with all its messages may be long, and many answers have the same.
+using PromptOfEach = std::span<const Prompt* const>;
+
 class Scorer {
  public:
   virtual ~Scorer() = default;
   // One score per answer, in their order. May block. Throws when there are none.
   virtual std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) = 0;
   // The same of answers to different prompts, one each.
-  virtual std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers);
+  virtual std::vector<Score> score_each(PromptOfEach prompts, std::span<const std::string> answers);
   // The same two for answers whose tokens are known, which only some scorers read.
   virtual std::vector<Score> score_tokens(const Prompt& prompt, std::span<const std::string> answers,
                                           AnswerTokens /*tokens*/) {
     return score(prompt, answers);
   }
-  virtual std::vector<Score> score_tokens_each(std::span<const Prompt> prompts, std::span<const std::string> answers,
+  virtual std::vector<Score> score_tokens_each(PromptOfEach prompts, std::span<const std::string> answers,
                                                AnswerTokens /*tokens*/) {
     return score_each(prompts, answers);
   }

@@ -87,7 +87,7 @@ TEST_CASE("python_scorer: answers to different prompts are scored in one call, w
   const std::array<Prompt, 2> prompts{Prompt{.text = "a", .columns = R"({"ground_truth": "1"})"},
                                       Prompt{.text = "b", .columns = R"({"ground_truth": "2"})"}};
   const std::array<std::string, 2> answers{R"(\boxed{1})", R"(\boxed{1})"};
-  const std::vector<Score> scores = scorer.score_each(prompts, answers);
+  const std::vector<Score> scores = scorer.score_each(std::array{&prompts[0], &prompts[1]}, answers);
   CHECK(scores.at(0).reward == 1);
   CHECK(scores.at(1).reward == 0);
   CHECK(scorer.figures().calls == 1);

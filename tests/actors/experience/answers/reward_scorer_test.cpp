@@ -99,7 +99,7 @@ TEST_CASE("reward_scorer: answers to different prompts get the scores that they 
   const RunContext run = f.context();
   const std::shared_ptr<Scorer> scorer = kind_of(run).make_scorers(run).at(0);
   const std::array<Prompt, 2> prompts{f.prompt, Prompt{.text = "987>", .truth = "12", .demonstration = "12"}};
-  const std::vector<Score> scores = scorer->score_tokens_each(prompts, f.texts, f.ids);
+  const std::vector<Score> scores = scorer->score_tokens_each(std::array{&prompts[0], &prompts[1]}, f.texts, f.ids);
   REQUIRE(scores.size() == 2);
   for (size_t i = 0; i < 2; ++i) {
     const std::vector<Score> alone =
@@ -108,7 +108,8 @@ TEST_CASE("reward_scorer: answers to different prompts get the scores that they 
     CHECK(scores[i].right);
   }
   // Those to one prompt, of which the model reads it once, among others.
-  const std::array<Prompt, 3> mixed{f.prompt, f.prompt, prompts[1]};
+  const Prompt equal = f.prompt;
+  const std::array<const Prompt*, 3> mixed{&f.prompt, &equal, &prompts[1]};
   const std::array<std::string, 3> texts{f.texts[0], f.texts[1], f.texts[1]};
   const std::vector<std::vector<int32_t>> ids{f.ids[0], f.ids[1], f.ids[1]};
   const std::vector<Score> of_mixed = scorer->score_tokens_each(mixed, texts, ids);

@@ -59,14 +59,14 @@ TEST_CASE("scorer: requests that are computed together get the replies that they
     std::string refused;  // an answer
     int calls = 0;
     std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override {
-      return score_each(std::vector<Prompt>(answers.size(), prompt), answers);
+      return score_each(std::vector<const Prompt*>(answers.size(), &prompt), answers);
     }
-    std::vector<Score> score_each(std::span<const Prompt> prompts, std::span<const std::string> answers) override {
+    std::vector<Score> score_each(PromptOfEach prompts, std::span<const std::string> answers) override {
       ++calls;
       std::vector<Score> scores;
       for (size_t i = 0; i < answers.size(); ++i) {
         if (answers[i] == refused) throw std::runtime_error("refused");
-        scores.push_back({.reward = static_cast<double>(answers[i].size() + 10 * prompts[i].text.size())});
+        scores.push_back({.reward = static_cast<double>(answers[i].size() + 10 * prompts[i]->text.size())});
       }
       return scores;
     }
