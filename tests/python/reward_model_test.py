@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch")
 from run_support import use_built_program  # noqa: E402
 
 import troupe  # noqa: E402
-from troupe import reward_model  # noqa: E402
+from troupe import _reward_training, reward_model  # noqa: E402
 
 PAIRS = 1500
 RUN = {
@@ -190,14 +190,14 @@ def test_a_folder_that_holds_files_is_refused_before_the_training_and_keeps_them
 
 def test_training_that_diverges_writes_nothing(tmp_path, monkeypatch):
     tokens = reward_model.CharTokens(DIGITS)
-    made = reward_model._make_decoder
+    made = _reward_training._make_decoder
 
     def broken(config):
         model = made(config)
         torch.nn.init.constant_(model.score.weight, float("nan"))
         return model
 
-    monkeypatch.setattr(reward_model, "_make_decoder", broken)
+    monkeypatch.setattr(_reward_training, "_make_decoder", broken)
     with pytest.raises(reward_model.RewardModelError, match="^the loss is nan in step 1; use a smaller --lr than 0.002$"):
         reward_model.train_reward_model(pairs_of(40, seed=1), tokens, tmp_path / "out", hidden=16, tell=lambda _: None)
     assert list(tmp_path.iterdir()) == []
