@@ -10,6 +10,7 @@ namespace {
 using Scorers = std::vector<std::shared_ptr<Scorer>>;
 
 Scorers make_task_scorers(const RunSpec& run) {
+  if (run.make_task_scorers) return run.make_task_scorers();
   const TaskConfig& task = run.config.task;
   if (task.verifier.empty()) return {std::make_shared<TaskScorer>(run.tokens)};
   Scorers scorers;

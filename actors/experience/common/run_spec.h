@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "actors/config/run_config.h"
 #include "envs/env.h"
@@ -14,12 +15,15 @@
 namespace troupe {
 
 class RewardModel;
+class Scorer;
 struct TokenRun;
 
 struct RunSpec {
   RunConfig config;
   std::shared_ptr<const TokenRun> tokens;  // of a token run (is_token_run()); a run on an environment has what follows
   std::shared_ptr<RewardModel> reward_model;  // of one with reward_model.path, in processes that score answers
+  // What scores answers beside the reward model, one for each verifier process; empty: what the settings say.
+  std::function<std::vector<std::shared_ptr<Scorer>>()> make_task_scorers;
   EnvSpec spec;
   Recurrence recurrence;
 };
