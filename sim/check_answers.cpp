@@ -60,18 +60,6 @@ void check_finish(World& world, const Answer& answer) {
     world.violate(answer.who + " has a wrong reason for its end");
 }
 
-// The reward is the one that the task gives this answer.
-void check_reward(World& world, const Answer& answer) {
-  const Answers& a = answer.rollout.answers();
-  const auto tokens = a.sampled.tokens.view<int32_t>().subspan(answer.begin(), answer.end() - answer.begin());
-  if (world.scenario.unscored && !has_score(a.prompts.view<int32_t>(), tokens))
-    return world.violate(answer.who + " has a reward, but no score");
-  const bool right = is_right_answer(a.prompts.view<int32_t>(), tokens);
-  if (a.rewards.view<float>()[answer.index] != (right ? 1.0f : 0.0f) ||
-      a.right.view<uint8_t>()[answer.index] != static_cast<uint8_t>(right))
-    world.violate(answer.who + " does not have the score that its task gives it");
-}
-
 // The answers of one request that have a score, each once and in order.
 void check_group(World& world, const Rollout& r, const std::string& who) {
   const Answers& a = r.answers();
@@ -83,7 +71,7 @@ void check_group(World& world, const Rollout& r, const std::string& who) {
   if (r.baselines != baselines || a.baselines.size() != static_cast<int64_t>(baselines))
     return world.violate(who + " has " + std::to_string(r.baselines) + " baselines, expected " +
                          std::to_string(baselines));
-  if (a.groups() != 1 || r.samples + without + baselines != n || (without > 0 && !world.scenario.unscored))
+  if (a.groups() != 1 || r.samples + without + baselines != n || (without > 0 && !may_lack_scores(world.scenario)))
     return world.violate(who + " holds " + std::to_string(a.count()) + " of the " + std::to_string(n) +
                          " answers of its group, and counts " + std::to_string(without) + " without a score");
   if (asked.worker != r.worker || !std::ranges::equal(a.prompts.view<int32_t>(), asked.prompt))
@@ -97,6 +85,7 @@ void check_group(World& world, const Rollout& r, const std::string& who) {
     if (next++ == end) return world.violate(who + ": answer " + std::to_string(i) + " belongs to another group");
     if (record->generator != first->generator) return world.violate(who + " mixes answers of two generators");
   }
+  check_missing(world, r, asked, first->generator, who);
 }
 
 // Checks the lag of an answer that update `batch` uses.
@@ -107,6 +96,21 @@ void check_lag(World& world, const Answer& answer, const SuperBatch& batch) {
       return world.violate(answer.who + ", version " + answer.version(t).text() + ", is used by update " +
                            std::to_string(batch.index) + " of epoch " + std::to_string(world.epoch) + ": lag above " +
                            std::to_string(bound));
+}
+
+// The rewards and the baseline of these answers are those with which they arrived.
+void check_rewards_used(World& world, const RolloutUnits& part) {
+  const Answers& a = part.rollout->answers();
+  const auto rewards = a.rewards.view<float>(), baselines = a.baselines.view<float>();
+  const auto offsets = a.sampled.offsets.view<int64_t>();
+  for (size_t i = 0; i < rewards.size(); ++i) {
+    const DrawnRecord* record = world.tokens.find(a.sampled.log_probs.view<float>()[static_cast<size_t>(offsets[i])]);
+    const auto group = static_cast<size_t>(a.group.view<int32_t>()[i]);
+    if (record == nullptr) return;
+    if (rewards[i] != record->reward || (!baselines.empty() && baselines[group] != record->baseline))
+      return world.violate("answer " + std::to_string(i) +
+                           " is used with another reward or baseline than it arrived with");
+  }
 }
 
 }  // namespace
@@ -147,10 +151,9 @@ void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool
     const Answer answer{r, i, who + ", answer " + std::to_string(i)};
     check_tokens(world, answer, published);
     check_finish(world, answer);
-    check_reward(world, answer);
   }
-  if (a.empty() && world.scenario.unscored) return;
-  if (a.empty()) return world.violate(who + " holds no answers");
+  if (a.empty()) return check_all_missing(world, r, who);
+  if (!world.violation) check_scores(world, r, who);
   if (!world.violation) check_group(world, r, who);
   const auto version = a.sampled.version.view<int64_t>();
   if (static_cast<uint64_t>(std::ranges::min(version)) != r.oldest ||
@@ -167,6 +170,7 @@ void check_answer_use(World& world, const SuperBatch& batch) {
     if (part.kind != UnitKind::group) return world.violate("a batch of a token run is not made of groups");
     for (size_t i = 0; i < static_cast<size_t>(part.rollout->answers().count()); ++i)
       check_lag(world, {*part.rollout, i, "answer " + std::to_string(i)}, batch);
+    check_rewards_used(world, part);
     for (DrawnRecord* record : answers_of(world, part)) {
       ++samples;
       if (!seen.insert(record).second) world.violate("an answer occurs twice in a batch");
@@ -176,7 +180,8 @@ void check_answer_use(World& world, const SuperBatch& batch) {
   const auto super_batch = static_cast<uint64_t>(world.scenario.config.trainer.super_batch);
   // Groups without all of their answers may not fill a batch exactly.
   const auto most =
-      super_batch + (world.scenario.unscored ? static_cast<uint64_t>(world.scenario.config.generation.answers) - 1 : 0);
+      super_batch +
+      (may_lack_scores(world.scenario) ? static_cast<uint64_t>(world.scenario.config.generation.answers) - 1 : 0);
   if (samples != batch.samples || samples < super_batch || samples > most)
     world.violate("a batch of " + std::to_string(samples) + " answers claims " + std::to_string(batch.samples) +
                   ", expected " + std::to_string(super_batch));

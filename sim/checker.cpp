@@ -127,7 +127,8 @@ void Checker::replay_takes(caf::mailbox_element& element) {
     WorkerAccount& account = workers_[rollout.worker];
     if (account.joined) {  // samples of a worker that is gone were counted as lost when it left
       replay_.arrived += kind.samples(rollout) + without + rollout.baselines;
-      replay_.without_score += without;
+      replay_.unscored += rollout.unscored;
+      replay_.failed_scores += rollout.verifier_failed;
       replay_.baselines += rollout.baselines;
       replay_.without_spread += kind.without_spread(rollout);
       count(rollout.env_steps, rollout.episodes);

@@ -82,11 +82,11 @@ class Checker {
     bool inexact = false;  // a worker crashed, or sent no last report
     bool revoked = false;  // a worker has lost its credits, so that nothing waits for its answers
     uint64_t produced_before = 0;
-    uint64_t without_score = 0;            // answers
-    uint64_t baselines = 0;                // greedy answers
-    uint64_t without_spread = 0;           // answers of groups in which all have the same reward
-    uint64_t number = 0;                   // the process's first version
-    std::map<uint64_t, uint64_t> batches;  // samples by index, not yet trained
+    uint64_t unscored = 0, failed_scores = 0;  // answers without a score
+    uint64_t baselines = 0;                    // greedy answers
+    uint64_t without_spread = 0;               // answers of groups in which all have the same reward
+    uint64_t number = 0;                       // the process's first version
+    std::map<uint64_t, uint64_t> batches;      // samples by index, not yet trained
     uint64_t next_batch = 0;
   };
 

@@ -39,8 +39,8 @@ void Checker::check_replay(const ReplayState& state) {
   } else {
     same("left over", ledger.left_over, replay_.base.left_over + replay_.left_over);
   }
-  same("without a score", ledger.unscored + ledger.verifier_failed,
-       replay_.base.unscored + replay_.base.verifier_failed + replay_.without_score);
+  same("without a score", ledger.unscored, replay_.base.unscored + replay_.unscored);
+  same("verifier failed", ledger.verifier_failed, replay_.base.verifier_failed + replay_.failed_scores);
   same("baselines", ledger.baselines, replay_.base.baselines + replay_.baselines);
   same("trained", ledger.trained, replay_.base.trained + replay_.trained);
   if (config.replay.mode == "consume_once")

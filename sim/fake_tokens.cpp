@@ -1,7 +1,6 @@
 #include "sim/fake_tokens.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -15,18 +14,12 @@ namespace {
 constexpr std::string_view kAlphabet = "abcdefgh";
 constexpr size_t kMostPrompt = 6;
 
-bool is_right_answer(std::string_view prompt, std::string_view answer) {
-  return derive_key(derive_key(0, prompt), answer) % 2 == 0;
+const std::shared_ptr<const CharTokenizer>& fake_tokenizer() {
+  static const auto tokenizer = std::make_shared<const CharTokenizer>(kAlphabet);
+  return tokenizer;
 }
 
-bool failed_on(std::string_view prompt, std::string_view answer) {
-  return derive_key(derive_key(1, prompt), answer) % 5 == 0;
-}
-bool left_out(std::string_view prompt, std::string_view answer) {
-  return derive_key(derive_key(2, prompt), answer) % 5 == 0;
-}
-
-// A prompt is a few random characters; about half of all answers are right.
+// A prompt is a few random characters.
 class FakeTask final : public Task {
  public:
   explicit FakeTask(World& world) : world_(world) {}
@@ -36,11 +29,9 @@ class FakeTask final : public Task {
     return prompt;
   }
   Score score(const Prompt& prompt, std::string_view answer) const override {
-    if (world_.running_kind == "scorer" && world_.scenario.unscored) {
-      if (failed_on(prompt.text, answer)) return {.scored = Scored::failed, .problem = "failed on purpose"};
-      if (left_out(prompt.text, answer)) return {.scored = Scored::none};
-    }
-    return Task::score(prompt, answer);
+    if (world_.running_kind != "scorer") return score_of(prompt.text, answer);
+    if (world_.fault(world_.scenario.score_fails)) throw std::runtime_error("a score failed on purpose");
+    return training_score(world_.scenario, prompt.text, answer);
   }
   std::string alphabet() const override { return std::string(kAlphabet); }
   size_t max_prompt_length() const override { return kMostPrompt; }
@@ -48,9 +39,7 @@ class FakeTask final : public Task {
 
  private:
   bool is_right(const Prompt& prompt, std::string_view answer) const override {
-    if (world_.running_kind == "scorer" && world_.fault(world_.scenario.score_fails))
-      throw std::runtime_error("a score failed on purpose");
-    return is_right_answer(prompt.text, answer);
+    return score_of(prompt.text, answer).right;
   }
   World& world_;
 };
@@ -137,8 +126,7 @@ class FakeGenerator final : public Generator {
     if (slot.key != key || static_cast<int64_t>(slot.tokens.size()) != part.before)
       return world_.violate("an answer continues in a slot that holds the keys and values of another one");
     for (const int32_t token : part.tokens) {
-      const auto drawn = drawn_.find({key, static_cast<int64_t>(slot.tokens.size())});
-      if (!evaluates() && (drawn == drawn_.end() || !drawn->second.contains(token)))
+      if (!evaluates() && !world_.tokens.was_drawn(number_, key, static_cast<int64_t>(slot.tokens.size()), token))
         return world_.violate("an answer continues with a token that was not drawn for it");
       slot.tokens.push_back(token);
     }
@@ -159,7 +147,7 @@ class FakeGenerator final : public Generator {
       world_.violate("an answer is drawn after the keys and values of another prompt");
     const size_t number = world_.tokens.drawn.size();
     world_.tokens.drawn.push_back({draw.key, draw.index, version_, token, number_});
-    drawn_[{draw.key, draw.index}].insert(token);
+    world_.tokens.by_key[draw.key].push_back(number);
     return {token, -static_cast<float>(number)};
   }
 
@@ -168,8 +156,6 @@ class FakeGenerator final : public Generator {
   PolicyVersion version_;
   std::vector<std::vector<int32_t>> prompts_;  // what each slot holds
   std::vector<AnswerSlot> answers_;
-  // The tokens drawn for (key, index): several if a request comes over two connections, and the weights change between.
-  std::map<std::pair<uint64_t, int64_t>, std::set<int32_t>> drawn_;
 };
 
 }  // namespace
@@ -180,23 +166,46 @@ DrawnRecord* TokenWorld::find(float log_prob) {
   return &drawn[static_cast<size_t>(number)];
 }
 
-bool is_right_answer(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
-  static const CharTokenizer tokenizer(kAlphabet);
-  return is_right_answer(tokenizer.decode(prompt, SpecialTokens::skip), tokenizer.decode(answer, SpecialTokens::skip));
+bool TokenWorld::was_drawn(uint64_t generator, uint64_t key, int64_t index, int32_t token) const {
+  const auto it = by_key.find(key);
+  return it != by_key.end() && std::ranges::any_of(it->second, [&](size_t number) {
+           const DrawnRecord& record = drawn[number];
+           return record.generator == generator && record.index == index && record.token == token;
+         });
 }
 
-bool has_score(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
-  static const CharTokenizer tokenizer(kAlphabet);
-  const std::string asked = tokenizer.decode(prompt, SpecialTokens::skip);
-  const std::string answered = tokenizer.decode(answer, SpecialTokens::skip);
-  return !failed_on(asked, answered) && !left_out(asked, answered);
+std::set<uint64_t> TokenWorld::generators_of(uint64_t key) const {
+  std::set<uint64_t> result;
+  if (const auto it = by_key.find(key); it != by_key.end())
+    for (const size_t number : it->second) result.insert(drawn[number].generator);
+  return result;
 }
+
+GeneratedAnswer TokenWorld::answer(uint64_t generator, uint64_t key, int64_t most_tokens) const {
+  GeneratedAnswer result;
+  const auto it = by_key.find(key);
+  if (it == by_key.end()) return result;
+  for (const size_t number : it->second) {
+    const DrawnRecord& record = drawn[number];
+    if (record.generator != generator) continue;
+    const auto index = static_cast<size_t>(record.index);
+    if (index == result.tokens.size())
+      result.tokens.push_back(record.token);
+    else
+      result.ambiguous |= index > result.tokens.size() || result.tokens[index] != record.token;
+  }
+  result.complete = !result.tokens.empty() && (result.tokens.back() == CharTokenizer::kEos ||
+                                               static_cast<int64_t>(result.tokens.size()) == most_tokens);
+  return result;
+}
+
+std::string text_of(std::span<const int32_t> ids) { return fake_tokenizer()->decode(ids, SpecialTokens::skip); }
 
 std::shared_ptr<const TokenRun> fake_token_run(World& world) {
   auto run = std::make_shared<TokenRun>();
   run->task = std::make_shared<FakeTask>(world);
   run->data_hash = run->task->data_hash();
-  run->tokenizer = std::make_shared<CharTokenizer>(kAlphabet);
+  run->tokenizer = fake_tokenizer();
   run->prompt_tokens = static_cast<int64_t>(kMostPrompt) + 1;
   run->answer_tokens = world.scenario.config.generation.max_tokens;
   run->end_tokens = {CharTokenizer::kEos};

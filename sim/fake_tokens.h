@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "actors/experience/answers/token_run.h"
@@ -31,6 +33,8 @@ struct DrawnRecord {
   // Of the first token of an answer:
   bool trained = false;  // in an update that succeeded
   uint32_t uses = 0;     // number of updates that used it
+  float reward = 0;      // that its answer arrived with
+  float baseline = 0;    // the same
 };
 
 // A request for a group of answers.
@@ -41,22 +45,31 @@ struct AskedGroup {
   std::vector<uint64_t> keys;
 };
 
+// An answer as a generator has drawn it. Ambiguous if it was asked twice and different tokens were drawn.
+struct GeneratedAnswer {
+  std::vector<int32_t> tokens;
+  bool complete = false, ambiguous = false;
+};
+
 struct TokenWorld {
   std::vector<DrawnRecord> drawn{1};
+  std::unordered_map<uint64_t, std::vector<size_t>> by_key;     // numbers of the tokens drawn for each answer
   std::map<uint64_t, std::shared_ptr<const AskedGroup>> asked;  // by the key of each answer
   uint64_t generators = 0;
 
   // The token with this log-probability, or nullptr.
   DrawnRecord* find(float log_prob);
+  bool was_drawn(uint64_t generator, uint64_t key, int64_t index, int32_t token) const;
+  // Those that have drawn a token of this answer.
+  std::set<uint64_t> generators_of(uint64_t key) const;
+  GeneratedAnswer answer(uint64_t generator, uint64_t key, int64_t most_tokens) const;
 };
 
 // The first tokens of the answers in the selected groups, one per answer.
 std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part);
 
-// Whether the task calls the answer right.
-bool is_right_answer(std::span<const int32_t> prompt, std::span<const int32_t> answer);
-// Whether the answer has a score in a run in which some have none.
-bool has_score(std::span<const int32_t> prompt, std::span<const int32_t> answer);
+// The text of a prompt or an answer.
+std::string text_of(std::span<const int32_t> ids);
 
 std::shared_ptr<const TokenRun> fake_token_run(World& world);
 std::unique_ptr<Generator> fake_generator(World& world);
@@ -65,6 +78,13 @@ std::unique_ptr<Generator> fake_generator(World& world);
 void note_request(World& world, const InferenceRequest& request, uint64_t process);
 // A rollout arrives at replay: checks every answer against the tokens that were drawn.
 void check_answers(World& world, const Rollout& rollout, const std::map<uint64_t, bool>& published);
+// Its part for scores: the answers have the rewards, the parts and the baseline that are theirs.
+void check_scores(World& world, const Rollout& rollout, const std::string& who);
+// An answer without a score is missing, and counted; no other one is. `generator` has generated the answers to `asked`.
+void check_missing(World& world, const Rollout& rollout, const AskedGroup& asked, uint64_t generator,
+                   const std::string& who);
+// The same of a rollout without answers.
+void check_all_missing(World& world, const Rollout& rollout, const std::string& who);
 // An update is about to use this batch.
 void check_answer_use(World& world, const SuperBatch& batch);
 

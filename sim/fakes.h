@@ -18,6 +18,7 @@
 #include "models/policy.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
+#include "sim/fake_scores.h"
 #include "sim/fake_tokens.h"
 #include "sim/scenario.h"
 
@@ -77,6 +78,7 @@ class World {
   bool faults_on = true;
   std::optional<std::string> violation;
   TokenWorld tokens;                    // of a token run
+  ScoreWorld scores;                    // the same
   std::vector<Transition> transitions;  // by observation number
   std::vector<uint64_t> reset_seeds;    // of every Env::reset()
   uint64_t produced = 0;                // valid steps of all workers' environments, or answers that workers have pushed

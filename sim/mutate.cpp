@@ -50,20 +50,54 @@ void mutate_reply(Mutation m, AnswerReply& reply) {
 
 void mutate_scores(SimulatedRun& run, ScoreReply& reply) {
   const Mutation m = run.scenario().mutation;
+  const std::vector<Score> own = reply.scores;
+  const std::vector<Score>& last = run.last_scores;
   if (m == Mutation::score_lost && run.chance(0.1)) reply.id += 1000;
   if (m == Mutation::score_zeroed)
     for (Score& score : reply.scores)
       if (score.scored == Scored::failed) score = {};
-  if (m == Mutation::score_moved && run.last_scores.size() == reply.scores.size())
-    std::swap(reply.scores, run.last_scores);
-  else
-    run.last_scores = reply.scores;
+  if (m == Mutation::score_moved && last.size() == own.size()) reply.scores = last;
+  if (m == Mutation::score_of_another_answer && own.size() > 1)
+    std::ranges::rotate(reply.scores, reply.scores.begin() + 1);
+  if (m == Mutation::baseline_of_another_prompt && !last.empty() && !own.empty()) reply.scores.back() = last.back();
+  run.last_scores = own;
+}
+
+void mutate_scores(SimulatedRun& run, ScoreReplies& replies) {
+  if (run.scenario().mutation == Mutation::call_mixed && replies.of.size() > 1 &&
+      replies.of[0].scores.size() == replies.of[1].scores.size())
+    std::swap(replies.of[0].scores, replies.of[1].scores);
+  for (ScoreReply& reply : replies.of) mutate_scores(run, reply);
+}
+
+// The values of the array come to the next answer each.
+void rotate(Array& array) {
+  array = array.clone();
+  const auto values = array.mutable_view<float>();
+  if (!values.empty()) std::ranges::rotate(values, values.begin() + 1);
 }
 
 void mutate_answers(SimulatedRun& run, RolloutMessage& message) {
   const Mutation m = run.scenario().mutation;
   const RolloutPtr whole = message.rollout;
-  if (m == Mutation::group_split && whole->answers().count() > 1) message.rollout = split(*whole);
+  const bool several = whole->answers().count() > 1;
+  if (m == Mutation::group_split && several) message.rollout = split(*whole);
+  if (m == Mutation::scored_left_out && several) {
+    auto changed = split(*whole);
+    changed->env_steps = whole->env_steps;
+    ++changed->unscored;
+    message.rollout = changed;
+  }
+  if (m == Mutation::failure_hidden) {
+    auto changed = std::make_shared<Rollout>(*whole);
+    changed->unscored += std::exchange(changed->verifier_failed, 0);
+    message.rollout = changed;
+  }
+  if (m == Mutation::parts_moved) {
+    auto changed = std::make_shared<Rollout>(*whole);
+    for (ReturnPart& part : changed->episodes.parts) rotate(part.values);
+    message.rollout = changed;
+  }
   if (m == Mutation::group_repeated && run.last_answers && run.last_answers->worker == whole->worker &&
       run.last_answers->epoch == whole->epoch) {
     auto changed = std::make_shared<Rollout>(*run.last_answers);
@@ -71,6 +105,16 @@ void mutate_answers(SimulatedRun& run, RolloutMessage& message) {
     message.rollout = changed;
   }
   run.last_answers = whole;
+}
+
+std::shared_ptr<SuperBatch> with_other_rewards(const SuperBatch& batch) {
+  auto changed = std::make_shared<SuperBatch>(batch);
+  for (RolloutUnits& part : changed->parts) {
+    auto rollout = std::make_shared<Rollout>(*part.rollout);
+    rotate(std::get<Answers>(rollout->body).rewards);
+    part.rollout = rollout;
+  }
+  return changed;
 }
 
 }  // namespace
@@ -138,8 +182,7 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (m == Mutation::reply_relabelled && reply->version.number > run.start_version.number && run.chance(0.3))
         --reply->version.number;
     }
-    if (auto* scores = mutable_content<ScoreReplies>(element))
-      for (ScoreReply& reply : scores->of) mutate_scores(run, reply);
+    if (auto* scores = mutable_content<ScoreReplies>(element)) mutate_scores(run, *scores);
     if (auto* credits = mutable_content<Credits>(element)) {
       if (m == Mutation::credit_lost && run.chance(0.3)) --credits->count;
       if (m == Mutation::credit_extra) credits->count += 3;
@@ -175,6 +218,7 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
         changed->index = message->batch->index;
         message->batch = changed;
       }
+      if (m == Mutation::reward_changed) message->batch = with_other_rewards(*message->batch);
       run.last_batch = message->batch;
     }
   if (kind == "evaluator")

@@ -1,6 +1,7 @@
 #include "sim/scenario.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/errors.h"
@@ -55,7 +56,17 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::epoch_ignored, "epoch_ignored", "a resumed run draws the same prompts again", true},
     {Mutation::score_lost, "score_lost", "the scores of a group never reach its worker", true},
     {Mutation::score_moved, "score_moved", "a group gets the scores of another one", true},
+    {Mutation::score_of_another_answer, "score_of_another_answer", "the answers of a group get each other's scores",
+     true},
+    {Mutation::call_mixed, "call_mixed", "two groups that are scored in one call get each other's scores", true},
     {Mutation::score_zeroed, "score_zeroed", "an answer on which the verifier failed gets a reward of 0", true},
+    {Mutation::parts_moved, "parts_moved", "the answers of a group get the parts of each other's scores", true},
+    {Mutation::scored_left_out, "scored_left_out", "an answer that has a score counts as one without", true},
+    {Mutation::failure_hidden, "failure_hidden",
+     "an answer on which the verifier failed counts as one that has no score", true},
+    {Mutation::baseline_of_another_prompt, "baseline_of_another_prompt", "a group gets the baseline of another prompt",
+     true},
+    {Mutation::reward_changed, "reward_changed", "an update uses other rewards than those that arrived", true},
     {Mutation::warmup_counted, "warmup_counted", "a warm-up step counts as an update", true},
 };
 
@@ -215,7 +226,10 @@ std::string text_of_tokens(const RunConfig& c) {
   return "tokens, answers " + std::to_string(c.generation.answers) + " of " + std::to_string(c.generation.max_tokens) +
          " slots " + std::to_string(c.generation.prompt_slots) + "/" + std::to_string(c.generation.answer_slots) +
          " prefill " + std::to_string(c.generation.prefill_tokens) + " late " + c.replay.late +
-         (c.replay.filter_groups ? " filters" : "");
+         (c.replay.filter_groups ? " filters" : "") +
+         (c.task.verifier.empty() ? ""
+                                  : " verifiers " + std::to_string(c.task.verifier_processes) + " of " +
+                                        std::to_string(c.task.verifier_batch));
 }
 
 std::string text_of_steps(const RunConfig& c) {
@@ -246,13 +260,31 @@ void draw_control(Scenario& s) {
   draw_units(units, s);
 }
 
+// Verifiers, of which some score several groups in a call, are slow, or die.
+void draw_verifiers(Draw& draw, Scenario& s) {
+  s.config.task.verifier = "py:simulated:score";
+  s.config.task.verifier_processes = draw.chance(0.7) ? 1 : draw.between(2, 3);
+  s.config.task.verifier_batch = draw.chance(0.3) ? 1 : draw.between(4, 16);
+  if (draw.chance(0.5)) s.config.workers.groups = draw.between(3, 6);
+  if (draw.chance(0.3)) s.score_slow = 0.1;
+  if (draw.chance(0.3)) s.verifier_dies = 0.05;
+}
+
 // What only token runs have.
 void draw_tokens(Scenario& s) {
+  const auto planted = [&](std::initializer_list<Mutation> any) {
+    return std::ranges::find(any, s.mutation) != any.end();
+  };
   Draw scores(s.seed, "scores");
   if (scores.chance(0.3)) s.score_fails = 0.05;
-  s.unscored = scores.chance(0.3) || s.mutation == Mutation::score_zeroed;
+  s.unscored =
+      scores.chance(0.3) || planted({Mutation::score_zeroed, Mutation::scored_left_out, Mutation::failure_hidden});
+  Draw verifiers(s.seed, "verifiers");
+  if (verifiers.chance(0.6) || planted({Mutation::call_mixed})) draw_verifiers(verifiers, s);
   Draw baseline(s.seed, "baseline");
-  if (baseline.chance(0.2) && !s.config.replay.filter_groups) s.config.algorithm.advantage = "remax";
+  if (planted({Mutation::baseline_of_another_prompt})) s.config.replay.filter_groups = false;
+  if (!s.config.replay.filter_groups && (baseline.chance(0.2) || planted({Mutation::baseline_of_another_prompt})))
+    s.config.algorithm.advantage = "remax";
   Draw warmup(s.seed, "warm-up");
   if (!warmup.chance(0.3) && s.mutation != Mutation::warmup_counted) return;
   s.config.warmup.steps = warmup.between(1, 6);

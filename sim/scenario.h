@@ -57,7 +57,14 @@ enum class Mutation : uint8_t {
   epoch_ignored,
   score_lost,
   score_moved,
+  score_of_another_answer,
+  call_mixed,
   score_zeroed,
+  parts_moved,
+  scored_left_out,
+  failure_hidden,
+  baseline_of_another_prompt,
+  reward_changed,
   warmup_counted,
 };
 
@@ -89,10 +96,10 @@ struct Scenario {
   double kill_worker = 0, kill_inference = 0, kill_essential = 0, crash = 0, interrupt = 0, cut = 0, kill_node = 0,
          stall = 0, disk = 0;
   // Probabilities per call of an environment, a policy or a learner; row_broken and row_fails per row, score_fails per
-  // answer.
+  // answer or call of a verifier, verifier_dies per prompt.
   double row_broken = 0, row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0,
-         learner_throws = 0, load_fails = 0, score_fails = 0;
-  bool unscored = false;     // some answers never get a score (sim/fake_tokens.h)
+         learner_throws = 0, load_fails = 0, score_fails = 0, score_slow = 0, verifier_dies = 0;
+  bool unscored = false;     // some answers never get a score (sim/fake_scores.h)
   uint32_t max_faults = 8;   // limit on the faults per scheduler step, without those of the clock
   uint32_t max_endings = 2;  // faults that end the process
 

@@ -34,6 +34,8 @@ Outcome run_to_the_end(SimulatedRun& run) {
   run.outcome.violation = run.world.violation;
   run.outcome.updates = run.checker.updates();
   run.outcome.largest_mailbox = run.checker.largest_mailbox();
+  run.outcome.shared_score_calls = run.world.scores.shared_calls;
+  run.outcome.lost_groups = run.world.scores.lost.size();
   return run.outcome;
 }
 

@@ -21,6 +21,8 @@ struct Outcome {
   uint64_t processes = 0;  // trainer processes; more than one if it was killed and resumed
   uint64_t faults = 0;
   uint64_t largest_mailbox = 0;
+  uint64_t shared_score_calls = 0;  // of verifiers, with several groups of answers
+  uint64_t lost_groups = 0;         // on which a verifier died
 };
 
 // Runs the simulation of a seed. `trace` gets one line per event; nullptr = none.

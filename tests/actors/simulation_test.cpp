@@ -98,6 +98,18 @@ TEST_CASE("simulation: faults occur, and runs continue after them") {
   CHECK(updates >= 500);
 }
 
+TEST_CASE("simulation: verifiers score several groups in a call, and die") {
+  const QuietLog quiet;
+  uint64_t shared = 0, lost = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const Outcome outcome = simulate(seed, Mutation::none, nullptr, RunKind::tokens);
+    shared += outcome.shared_score_calls;
+    lost += outcome.lost_groups;
+  }
+  CHECK(shared >= 50);
+  CHECK(lost >= 20);
+}
+
 TEST_CASE("simulation: every injected bug is caught") {
   constexpr uint64_t kSeeds = 400;  // some faults show in one of a hundred
   const QuietLog quiet;
@@ -145,6 +157,13 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"epoch_ignored", "draws the same prompts again"},
       {"score_lost", "groups that nobody computes"},
       {"score_moved", "does not have the score that its task gives it"},
+      {"score_of_another_answer", "does not have the score that its task gives it"},
+      {"call_mixed", "does not have the score that its task gives it"},
+      {"parts_moved", "of its score"},
+      {"scored_left_out", "its scores lead to"},
+      {"failure_hidden", "its scores lead to"},
+      {"baseline_of_another_prompt", "1 baselines of"},
+      {"reward_changed", "with another reward or baseline than it arrived with"},
       {"warmup_counted", "weights after 0 updates have version"},
       {"start_forgotten", "wrong mark for the start of an episode"},
   };
