@@ -2,9 +2,7 @@
 
 #include <sys/eventfd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <set>
 
 #include "runtime/base/file.h"
@@ -75,20 +73,18 @@ std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierIt
 
 std::vector<Score> Verifier::score(std::span<const VerifierItem> items) {
   std::optional<std::vector<Verdict>> verdicts = attempt(items);
-  if (!verdicts && !abandoned_) {
-    // The answers to one prompt may be at fault, and those to the others must not fail with them.
-    const auto other = std::ranges::find_if(items, [&](const VerifierItem& item) {
-      return item.prompt != items.front().prompt || item.columns != items.front().columns;
-    });
-    if (other != items.end()) {
-      const auto count = static_cast<size_t>(other - items.begin());
-      std::vector<Score> scores = score(items.first(count)), rest = score(items.subspan(count));
-      std::ranges::move(rest, std::back_inserter(scores));
-      return scores;
-    }
-    verdicts = attempt(items);
-  }
-  if (!verdicts) verdicts.emplace(items.size(), Verdict{{.scored = Scored::failed, .problem = last_error_}});
+  if (!verdicts && !abandoned_) verdicts = attempt(items);
+  return scores_of(std::move(verdicts), items.size());
+}
+
+std::vector<Score> Verifier::score_together(std::span<const VerifierItem> items) {
+  std::optional<std::vector<Verdict>> verdicts = attempt(items);
+  if (!verdicts && !abandoned_) throw VerifierFailed(last_error_);
+  return scores_of(std::move(verdicts), items.size());
+}
+
+std::vector<Score> Verifier::scores_of(std::optional<std::vector<Verdict>> verdicts, size_t items) {
+  if (!verdicts) verdicts.emplace(items, Verdict{{.scored = Scored::failed, .problem = last_error_}});
   std::vector<Score> scores;
   for (Verdict& verdict : *verdicts) {
     if (verdict.score.scored == Scored::yes) ++figures_.scored;

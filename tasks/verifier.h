@@ -20,11 +20,13 @@ class Verifier {
   // Throws IoError if the process has no file descriptor left.
   explicit Verifier(VerifierTarget target);
 
-  // One score per item, in their order. If a call fails, the items of each prompt are scored in calls of their own; if
-  // such a call failed twice, each time on another process, all of its items have failed, with last_error() as the
-  // problem. Logs what fails, each text once in this process. Throws nothing but
+  // One score per item, in their order. If the call failed twice, each time on another process, all items have failed,
+  // with last_error() as the problem. Logs what fails, each text once in this process. Throws nothing but
   // std::bad_alloc.
   std::vector<Score> score(std::span<const VerifierItem> items);
+  // The same of items that may be scored apart, because they belong to different prompts: throws VerifierFailed if the
+  // call failed once, since some of them may be at fault. Once it is abandoned it does not throw.
+  std::vector<Score> score_together(std::span<const VerifierItem> items);
 
   // Any thread. The call under way and all later ones end at once, and their answers have failed.
   void abandon();
@@ -34,6 +36,8 @@ class Verifier {
 
  private:
   std::optional<std::vector<Verdict>> attempt(std::span<const VerifierItem> items);
+  // The scores of a call of so many items; all have failed without verdicts.
+  std::vector<Score> scores_of(std::optional<std::vector<Verdict>> verdicts, size_t items);
 
   VerifierTarget target_;
   std::atomic<bool> abandoned_ = false;

@@ -116,20 +116,14 @@ TEST_CASE("verifier: each way to fail gives no scores and a reason") {
         "the verifier has not answered within task.verifier_timeout_ms (200 ms) and was killed");
 }
 
-TEST_CASE("verifier: answers to other prompts do not fail with those that make a call fail") {
-  const auto to = [](const std::string& prompt, const std::string& answer) {
-    return VerifierItem{.prompt = prompt, .truth = "2", .answer = answer};
-  };
+TEST_CASE("verifier: a call for several prompts is not made again, and has no scores if it fails") {
   Verifier verifier(target_of("raises_at_poison"));
-  const std::vector<Score> scores = verifier.score(
-      std::vector{to("a", "2"), to("a", "3"), to("b", "poison"), to("b", "2"), to("c", "2"), to("d", "1")});
-  const Texts texts = texts_of(scores);
-  CHECK(Texts(texts.begin(), texts.begin() + 2) == Texts{"1 right", "0"});
-  CHECK(texts[2].starts_with("failed: ValueError: poison"));
-  CHECK(texts[3] == texts[2]);
-  CHECK(Texts(texts.begin() + 4, texts.end()) == Texts{"1 right", "0"});
-  CHECK(verifier.figures().calls == 6);  // all; a; b to d; b, twice; c and d
-  CHECK(verifier.figures().scored == 4);
+  const std::vector<VerifierItem> poisoned = {{"1+1=", "2", "2"}, {"2+1=", "3", "poison"}};
+  CHECK_THROWS_AS(verifier.score_together(poisoned), VerifierFailed);
+  CHECK(verifier.figures().calls == 1);
+  CHECK(texts_of(verifier.score_together(kItems)) == Texts{"1 right", "0"});
+  verifier.abandon();
+  CHECK(verifier.score_together(kItems).at(1).scored == Scored::failed);
 }
 
 TEST_CASE("verifier: a verifier that cannot be loaded, and a missing interpreter, are reported") {

@@ -1,5 +1,6 @@
 #include "actors/experience/answers/answer_player.h"
 
+#include <stdexcept>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -84,20 +85,21 @@ std::vector<PlayedPrompt> AnswerPlayer::finish() {
 }
 
 void AnswerPlayer::score() {
-  std::vector<const Prompt*> prompts;
-  std::vector<std::string> answers;
-  std::vector<std::vector<int32_t>> tokens;
-  for (const PlayedPrompt& played : played_)
+  ScoreRequests requests;
+  for (const PlayedPrompt& played : played_) {
+    ScoreRequest request{.prompt = played.prompt, .answers = {}};
     for (const PlayedAnswer& answer : played.answers) {
-      prompts.push_back(&played.prompt);
-      answers.push_back(answer.text);
-      tokens.push_back(answer.tokens);
+      request.answers.push_back(answer.text);
+      request.tokens.push_back(answer.tokens);
     }
-  if (answers.empty()) return;
-  std::vector<Score> scores = scorer_->score_tokens_each(prompts, answers, tokens);
-  size_t next = 0;
-  for (PlayedPrompt& played : played_)
-    for (PlayedAnswer& answer : played.answers) answer.score = std::move(scores.at(next++));
+    requests.of.push_back(std::move(request));
+  }
+  ScoreReplies replies = score_replies(*scorer_, requests);
+  for (size_t i = 0; i < played_.size(); ++i) {
+    ScoreReply& reply = replies.of[i];
+    if (!reply.error.empty()) throw std::runtime_error(reply.error);
+    for (size_t a = 0; a < reply.scores.size(); ++a) played_[i].answers[a].score = std::move(reply.scores[a]);
+  }
 }
 
 }  // namespace troupe

@@ -20,24 +20,26 @@ VerifierItem item_of(const Prompt& prompt, const std::string& answer) {
 
 }  // namespace
 
-std::vector<Score> PythonScorer::score(std::span<const VerifierItem> items) {
-  std::vector<Score> scores = verifier_.score(items);
+void PythonScorer::publish_figures() {
   const MutexLock lock(mutex_);
   figures_ = verifier_.figures();
-  return scores;
 }
 
 std::vector<Score> PythonScorer::score(const Prompt& prompt, std::span<const std::string> answers) {
   std::vector<VerifierItem> items;
   for (const std::string& answer : answers) items.push_back(item_of(prompt, answer));
-  return score(items);
+  std::vector<Score> scores = verifier_.score(items);
+  publish_figures();
+  return scores;
 }
 
 std::vector<Score> PythonScorer::score_each(PromptOfEach prompts, std::span<const std::string> answers) {
   TROUPE_CHECK(prompts.size() == answers.size(), prompts.size(), answers.size());
   std::vector<VerifierItem> items;
   for (size_t i = 0; i < answers.size(); ++i) items.push_back(item_of(*prompts[i], answers[i]));
-  return score(items);
+  std::vector<Score> scores = verifier_.score_together(items);
+  publish_figures();
+  return scores;
 }
 
 VerifierFigures PythonScorer::figures() const {

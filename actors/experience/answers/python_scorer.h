@@ -25,7 +25,7 @@ class PythonScorer final : public Scorer {
   VerifierFigures figures() const override;
 
  private:
-  std::vector<Score> score(std::span<const VerifierItem> items);
+  void publish_figures();
 
   const size_t answers_per_call_;
   Verifier verifier_;

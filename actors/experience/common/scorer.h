@@ -22,7 +22,8 @@ class Scorer {
   virtual ~Scorer() = default;
   // One score per answer, in their order. May block. Throws when there are none.
   virtual std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) = 0;
-  // The same of answers to different prompts, one each.
+  // The same of answers to different prompts, one each, in one call where that is faster. If it throws, some of them
+  // may still be scored alone: score_replies() does so.
   virtual std::vector<Score> score_each(PromptOfEach prompts, std::span<const std::string> answers);
   // The same two for answers whose tokens are known, which only some scorers read.
   virtual std::vector<Score> score_tokens(const Prompt& prompt, std::span<const std::string> answers,

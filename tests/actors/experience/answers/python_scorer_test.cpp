@@ -3,6 +3,8 @@
 #include "actors/experience/answers/python_scorer.h"
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "actors/experience/answers/answer_words.h"
 #include "actors/experience/common/request_retry.h"
@@ -91,6 +93,26 @@ TEST_CASE("python_scorer: answers to different prompts are scored in one call, w
   CHECK(scores.at(0).reward == 1);
   CHECK(scores.at(1).reward == 0);
   CHECK(scorer.figures().calls == 1);
+}
+
+TEST_CASE("python_scorer: answers to other prompts do not fail with those that make a call fail") {
+  PythonScorer scorer(verifier_target(config_with("raises_at_poison").task));
+  ScoreRequests requests;
+  for (const auto& answers : std::vector<std::vector<std::string>>{{"2", "3"}, {"poison", "2"}, {"2"}, {"1"}})
+    requests.of.push_back({.prompt = {.text = "1+1=", .truth = "2"}, .answers = answers});
+  const ScoreReplies replies = score_replies(scorer, requests);
+  REQUIRE(replies.of.size() == 4);
+  std::vector<double> rewards;
+  for (const size_t i : {size_t{0}, size_t{2}, size_t{3}})
+    for (const Score& score : replies.of[i].scores) rewards.push_back(score.reward);
+  CHECK(rewards == std::vector<double>{1, 0, 1, 0});
+  REQUIRE(replies.of[1].scores.size() == 2);
+  for (const Score& score : replies.of[1].scores) {
+    CHECK(score.scored == Scored::failed);
+    CHECK(score.problem.starts_with("ValueError: poison"));
+  }
+  CHECK(scorer.figures().calls == 6);  // all, then each request alone, of which one fails twice
+  CHECK(scorer.figures().scored == 4);
 }
 
 TEST_CASE("python_scorer: a call that fails is counted, and its answers have failed") {
