@@ -30,16 +30,16 @@ class FakeVerifier final : public Scorer {
   }
   std::vector<Score> score_tokens(const Prompt& prompt, std::span<const std::string> answers,
                                   AnswerTokens tokens) override {
-    return score_tokens_each(std::vector<Prompt>(answers.size(), prompt), answers, tokens);
+    return score_tokens_each(std::vector<const Prompt*>(answers.size(), &prompt), answers, tokens);
   }
-  std::vector<Score> score_tokens_each(std::span<const Prompt> prompts, std::span<const std::string> answers,
+  std::vector<Score> score_tokens_each(PromptOfEach prompts, std::span<const std::string> answers,
                                        AnswerTokens tokens) override {
     if (abandoned_) return failed(answers.size(), "the verifier was abandoned");
     for (size_t i = 0; i < answers.size(); ++i)
       if (text_of(tokens[i]) != answers[i]) world_.violate("an answer is scored with the tokens of another one");
     if (world_.running_kind == "scorer") return training_call(prompts, answers);
     std::vector<Score> scores;
-    for (size_t i = 0; i < answers.size(); ++i) scores.push_back(score_of(prompts[i].text, answers[i]));
+    for (size_t i = 0; i < answers.size(); ++i) scores.push_back(score_of(prompts[i]->text, answers[i]));
     return scores;
   }
   size_t answers_per_call() const override { return static_cast<size_t>(world_.scenario.config.task.verifier_batch); }
@@ -50,7 +50,7 @@ class FakeVerifier final : public Scorer {
     return std::vector<Score>(count, Score{.scored = Scored::failed, .problem = problem});
   }
 
-  std::vector<Score> training_call(std::span<const Prompt> prompts, std::span<const std::string> answers) {
+  std::vector<Score> training_call(PromptOfEach prompts, std::span<const std::string> answers) {
     const auto group = static_cast<size_t>(answers_asked(world_.scenario.config));
     if (answers.size() % group != 0 || answers.size() > std::max(group, answers_per_call()))
       world_.violate("a verifier is called with " + std::to_string(answers.size()) + " answers, in groups of " +
@@ -59,7 +59,7 @@ class FakeVerifier final : public Scorer {
     if (world_.fault(world_.scenario.score_slow)) world_.seconds_to_pass += world_.rng.uniform_double() * 3;
     std::vector<Score> scores;
     for (size_t begin = 0; begin + group <= answers.size(); begin += group)
-      std::ranges::move(score_group(prompts[begin], answers.subspan(begin, group)), std::back_inserter(scores));
+      std::ranges::move(score_group(*prompts[begin], answers.subspan(begin, group)), std::back_inserter(scores));
     if (world_.fault(world_.scenario.score_fails)) fail(scores);
     return scores;
   }
