@@ -291,3 +291,11 @@ TEST_CASE("bottleneck: training that waits for open evaluations is not taken for
   s.recent.checkpoint_wait = 0.1;
   CHECK(find_bottleneck(s).what != "checkpoints");
 }
+
+TEST_CASE("bottleneck: a run that needs scorers waits for one") {
+  StatsSnapshot s = running();
+  s.needs_scorers = true;
+  CHECK(text_of(find_bottleneck(s)) == "waiting for a scorer: none is connected; troupe scorer adds one");
+  s.scorers_up = 1;
+  CHECK_FALSE(text_of(find_bottleneck(s)).starts_with("waiting"));
+}
