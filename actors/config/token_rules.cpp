@@ -111,7 +111,7 @@ void check_reward_model(const RunConfig& c, const RunConfig& d) {
 
 void check_scorers(const RunConfig& c) {
   if (!has_scorers(c))
-    require_defaults({"scorers"}, c, "reference.computed_by \"trainer\" and reward_model.computed_by \"workers\"",
+    require_defaults(kWords<"scorers">, c, "reference.computed_by \"trainer\" and reward_model.computed_by \"workers\"",
                      "set reference.computed_by or reward_model.computed_by to \"scorers\"");
 }
 
