@@ -136,7 +136,8 @@ TEST_CASE("scorer: a run without scorers refuses one, and settings that do not f
     CHECK(run.interrupt().value_or(-1) == 130);
   }
   const auto refuses = [&](const Words& settings, const std::string& why) {
-    const CommandLine line(token_train_line(folder / "none", settings));
+    const TempFolder none;
+    const CommandLine line(token_train_line(none.path(), settings));
     CHECK(line.exit_code == 2);
     CHECK_MESSAGE(has(line.err, why), line.err);
   };
