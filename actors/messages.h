@@ -3,6 +3,8 @@
 // interface of every actor. A new message that crosses the network takes a struct there, a line of the registration,
 // and a line in the interface of the actor that receives it. Replies go to the sender of the request.
 
+#include <cstdint>  // before caf/atom.hpp, which needs it
+
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/atom.hpp>
 #include <caf/replies_to.hpp>

@@ -163,7 +163,8 @@ TEST_CASE("child_processes: every way to close inherited descriptors keeps the f
   for (const auto& close_all_from : close_from) {
     const pid_t child = fork();
     if (child == 0) {
-      for (int i = 0; i < kMany; ++i) dup(STDIN_FILENO);
+      for (int i = 0; i < kMany; ++i)
+        if (dup(STDIN_FILENO) < 0) break;
       close_all_from(3);
       int left = 0;
       for (int number = 0; number < 2 * kMany; ++number) left += fcntl(number, F_GETFD) >= 0 ? 1 : 0;
