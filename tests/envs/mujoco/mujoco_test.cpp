@@ -46,7 +46,8 @@ TEST_CASE("mujoco: an error inside MuJoCo is an exception, and the data can be u
   std::ofstream(folder / "small.xml") << R"(<mujoco><size memory="1500"/><worldbody><geom type="plane" size="9 9 1"/>)"
                                       << R"(<body pos="0 0 .1"><freejoint/><geom type="box" size=".2 .2 .2"/></body>)"
                                       << "</worldbody></mujoco>";
-  const MujocoFunctions& mujoco = mujoco_functions("mujoco:Hopper-v5");
+  const std::string id = "mujoco:Hopper-v5";
+  const MujocoFunctions& mujoco = mujoco_functions(id);
   char error[500] = "";
   MujocoModel* model = mujoco.load_model((folder / "small.xml").c_str(), error, sizeof error);
   REQUIRE_MESSAGE(model != nullptr, error);
