@@ -34,6 +34,10 @@ TEST_CASE("configs: tokens/reverse_cispo learns to reverse digits with CISPO") {
   check_learns({.config = "tokens/reverse_cispo", .score = "success_rate", .least = 0.8, .seeds = 1});
 }
 
+TEST_CASE("configs: tokens/addition learns to add two numbers") {
+  check_learns({.config = "tokens/addition", .score = "success_rate", .least = 0.85, .seeds = 1});
+}
+
 TEST_CASE("configs: tokens/sort learns to sort digits") {
   check_learns({.config = "tokens/sort", .score = "success_rate", .least = 0.9, .seeds = 1});
 }
