@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes random tiny models of sequence classification with one label, and their scores, for reward_model_test.cpp.
+"""Writes random tiny models of sequence classification with one label, and their scores, for reward_scores_test.cpp.
 
 scores_case.py FOLDER: one folder in it per model, as save_pretrained() writes it, and expected.safetensors with the ids of a prompt
 [P], of answers to it [A, T] with their lengths [A], and scores [A], which transformers computes in one batch with padding.
