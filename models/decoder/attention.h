@@ -28,7 +28,6 @@ void attend(const LmShape& shape, std::span<const LmSequence> sequences, const f
 struct AttentionGradient {
   const float* queries;
   int64_t query_stride;
-  const float* out;    // [P, heads * head_dim]
   const float* d_out;  // [P, heads * head_dim]
   // [P, (heads + 2 kv_heads) * head_dim]: gradients of queries, keys and values side by side, written.
   float* d_qkv;

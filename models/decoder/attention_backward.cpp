@@ -38,7 +38,7 @@ struct HeadGradient {
 };
 
 struct BackwardScratch {
-  FloatBuffer queries, d_out, out, products, p, d_scores, d_queries;
+  FloatBuffer queries, d_out, products, p, d_scores, d_queries;
 };
 
 // The queries of one sequence that share a key head.
@@ -59,12 +59,11 @@ class SequenceGradient {
   void add(const TokenBlock& block, const AttentionState& state, const AttentionGradient& gradient) const {
     const AttentionRows rows(shape_, block, kv_head_);
     const int64_t dim = shape_.head_dim, width = padded(dim), all = rows.rows() * rows.stride();
-    for (FloatBuffer* buffer : {&s_.queries, &s_.d_out, &s_.out}) buffer->resize(rows.rows() * dim);
+    for (FloatBuffer* buffer : {&s_.queries, &s_.d_out}) buffer->resize(rows.rows() * dim);
     for (FloatBuffer* buffer : {&s_.products, &s_.p, &s_.d_scores}) buffer->resize(all);
     s_.d_queries.resize(rows.rows() * width);
     rows.gather(gradient.queries, gradient.query_stride, s_.queries.data());
     rows.gather(gradient.d_out, shape_.query_width(), s_.d_out.data());
-    rows.gather(gradient.out, shape_.query_width(), s_.out.data());
     rows.score(kernels_, s_.queries.data(), cells_, s_.products.data(), s_.p.data());
     for (int64_t r = 0; r < rows.rows(); ++r) {
       const int64_t at = rows.token(r) * shape_.heads + rows.head(r);
@@ -72,6 +71,7 @@ class SequenceGradient {
       kernels_.probabilities(p, state.max.data()[at], 1.0f / state.sum.data()[at], rows.keys(r), p);
       std::fill(p + rows.keys(r), p + block.most_keys(), 0.0f);
     }
+    differentiate_scores(block, rows);
     for (const KeyRange& range : ranges_of(block)) add_range(block, rows, range);
     rows.weighted_sums(kernels_, s_.d_scores.data(), block.most_keys(), head_.keys.data(), cells_.cells(),
                        s_.d_queries.data());
@@ -81,15 +81,25 @@ class SequenceGradient {
   }
 
  private:
-  void add_range(const TokenBlock& block, const AttentionRows& rows, const KeyRange& range) const {
-    const int64_t dim = shape_.head_dim, count = range.end - range.begin;
-    const int64_t from = rows.multiply(kernels_, s_.d_out.data(), head_.values.data(), range, s_.products.data());
-    for (int64_t r = 0; r < rows.rows(); ++r) {
-      const float shift = kernels_.dot(s_.d_out.data() + r * dim, s_.out.data() + r * dim, dim);
-      const int64_t at = r * rows.stride();
-      kernels_.softmax_backward(s_.p.data() + at + range.order, s_.products.data() + at + from, shift, rows.factor(),
-                                count, s_.d_scores.data() + at + range.order);
+  // The gradient of a row's probabilities is d_out . value; their mean under p is subtracted. It equals d_out . out,
+  // but is computed from the same products, so that their rounding errors cancel where one key has nearly all of p.
+  void differentiate_scores(const TokenBlock& block, const AttentionRows& rows) const {
+    for (const KeyRange& range : ranges_of(block)) {
+      const int64_t from = rows.multiply(kernels_, s_.d_out.data(), head_.values.data(), range, s_.products.data());
+      for (int64_t r = 0; r < rows.rows(); ++r)
+        std::copy_n(s_.products.data() + r * rows.stride() + from, range.end - range.begin,
+                    s_.d_scores.data() + r * rows.stride() + range.order);
     }
+    for (int64_t r = 0; r < rows.rows(); ++r) {
+      const float* p = s_.p.data() + r * rows.stride();
+      float* d_scores = s_.d_scores.data() + r * rows.stride();
+      const float mean = kernels_.dot(p, d_scores, rows.keys(r));
+      kernels_.softmax_backward(p, d_scores, mean, rows.factor(), block.most_keys(), d_scores);
+    }
+  }
+
+  void add_range(const TokenBlock& block, const AttentionRows& rows, const KeyRange& range) const {
+    const int64_t dim = shape_.head_dim;
     const bool prefix = range.order < block.sequence->prefix_size();
     const int64_t first = (prefix ? first_prefix_ : range.begin) * dim;
     add_outer(rows, range, s_.p.data(), s_.d_out.data(),

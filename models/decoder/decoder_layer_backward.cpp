@@ -82,13 +82,10 @@ void DecoderLayer::backward_attention(const LayerPass& pass, const KvLayer& cell
   add_weight_gradient(d_view, attended, gradients.output, pass.parallel);
   adapter(LmLinear::output)
       .add_weight_gradients(d_view, attended, gradients.adapter(LmLinear::output), s.lora, pass.parallel);
-  attend_backward(shape, pass.batch.sequences, cells, a.attention,
-                  {.queries = a.qkv.data(),
-                   .query_stride = qkv_.outputs(),
-                   .out = a.attended.data(),
-                   .d_out = s.d_attended.data(),
-                   .d_qkv = s.d_qkv.data()},
-                  pass.parallel);
+  attend_backward(
+      shape, pass.batch.sequences, cells, a.attention,
+      {.queries = a.qkv.data(), .query_stride = qkv_.outputs(), .d_out = s.d_attended.data(), .d_qkv = s.d_qkv.data()},
+      pass.parallel);
 }
 
 // Turns scratch.d_qkv into the gradients of the linear layers' outputs, and adds those of the norms of heads.

@@ -86,12 +86,12 @@ void check_group(const LmShape& shape, int64_t prompt, const std::vector<int64_t
   const Parameters p = parameters_of(model);
   const Reference expected = reference_of(shape, p, group, temperature);
   ((expected.log_probs * torch::tensor(a)).sum() + (expected.entropy * torch::tensor(b)).sum()).backward();
-  CHECK(difference(log_probs, expected.log_probs) < 1e-4);
-  CHECK(difference(entropy, expected.entropy) < 1e-4);
+  CHECK(difference(log_probs, expected.log_probs) < 1e-5);
+  CHECK(difference(entropy, expected.entropy) < 1e-5);
   for (const auto& [name, parameter] : p) {
     CAPTURE(name);
     CHECK(parameter.grad().abs().max().item<double>() > 0);
-    CHECK(difference(model.gradients.at(name), parameter.grad()) < 1e-4);
+    CHECK(difference(model.gradients.at(name), parameter.grad()) < 1e-5);
   }
 }
 

@@ -18,8 +18,7 @@ using namespace troupe::test;
 
 namespace {
 
-// The decoder computes in float32: as strict as the tests of its gradients.
-constexpr double kTrunkTolerance = 1e-4;
+constexpr double kTolerance = 1e-5;
 constexpr double kTemperature = 0.9, kClip = 0.2, kValueClip = 0.05, kValueCoef = 0.7;
 constexpr double kGamma = 0.97, kLambda = 0.9, kRewardClip = 0.75, kKlCoef = 0.3;
 
@@ -167,9 +166,9 @@ void check_flow(const LmModel& model, const ReferenceConfig& reference) {
     const UpdateReport report = learner->update(*learner->stager()->stage(whole(rollout)), 0);
     Models models(model.shape, now);  // before the last step
     const Loss expected = losses(start, models, *batch, reference);
-    CHECK(report.metrics.at("return_mean") == doctest::Approx(expected.return_mean).epsilon(1e-5));
-    CHECK(report.metrics.at("policy_loss") == doctest::Approx(expected.actor.item<double>()).epsilon(1e-5));
-    CHECK(report.metrics.at("value_loss") == doctest::Approx(expected.critic.item<double>()).epsilon(1e-5));
+    CHECK(report.metrics.at("return_mean") == doctest::Approx(expected.return_mean).epsilon(kTolerance));
+    CHECK(report.metrics.at("policy_loss") == doctest::Approx(expected.actor.item<double>()).epsilon(kTolerance));
+    CHECK(report.metrics.at("value_loss") == doctest::Approx(expected.critic.item<double>()).epsilon(kTolerance));
     torch::Tensor loss = expected.actor + kValueCoef * expected.critic;
     if (!reference.in_reward()) loss = loss + kKlCoef * expected.kl;
     loss.backward();
@@ -180,8 +179,7 @@ void check_flow(const LmModel& model, const ReferenceConfig& reference) {
         CAPTURE(name);
         const std::span<const float> gradient = state.optimizer.at("first." + prefix + name).view<float>();
         REQUIRE(parameter.grad().defined());
-        CHECK(difference(std::vector<float>(gradient.begin(), gradient.end()), parameter.grad()) <
-              (name.starts_with("value_head.") ? 1e-5 : kTrunkTolerance));
+        CHECK(difference(std::vector<float>(gradient.begin(), gradient.end()), parameter.grad()) < kTolerance);
       }
     };
     check(models.policy, "");
