@@ -87,7 +87,8 @@ void AnswerTrainer::begin_critic() {
 namespace {
 
 // The groups whose answers add to the gradient: without a critic, a group whose answers were all scored alike has no
-// advantages, and is left out. Its tokens still divide the loss; means in the report are over the groups that are used.
+// advantages, and is left out. Its tokens still divide the loss; other means in the report are over the groups that are
+// used.
 // At least one group is used, and each that holds a number that is not finite, so that the step is found to be invalid.
 std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const AnswerTargets& targets,
                                           std::span<const int64_t> groups, const LossSettings& settings) {
@@ -124,6 +125,9 @@ void AnswerTrainer::backward(size_t part) { step_.loss.merge(accumulate(step_.pa
 StepReport AnswerTrainer::apply() {
   // A loss that is not finite must not change the weights, even if all gradients are.
   if (!std::isfinite(step_.loss.loss)) gradients_.front() = std::numeric_limits<float>::quiet_NaN();
+  const double used = step_.loss.count / step_.totals.tokens;  // below 1 only if the surrogate is the whole loss
+  step_.loss.policy_loss *= used;
+  step_.loss.loss *= used;
   const StepReport report = {step_.loss,
                              optimizer_.step(gradients_, step_.settings->rates, step_.settings->loss.train_policy)};
   if (report.applied()) use_weights();

@@ -142,6 +142,24 @@ TEST_CASE("answer_learner: another temperature, or other weights, give other rat
   }
 }
 
+TEST_CASE("answer_learner: the loss is that of all groups, also of those left out because their answers scored alike") {
+  const LmShape shape = tiny_shape(LmFamily::llama, 3);
+  const RolloutPtr rollout = random_answers(6, shape.vocabulary, 4);
+  const auto groups = rollout->answers().group.view<int32_t>();
+  Array rewards = rollout->answers().rewards;
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (groups[i] < 3) rewards.mutable_view<float>()[i] = 0;
+  const auto loss_with = [&](double entropy_coef) {
+    LearnerConfig config = config_of(2);
+    config.algorithm.entropy_coef = entropy_coef;
+    const auto learner = make_answer_learner(config, shape, {.seed = 2, .answer_tokens = 13});
+    return learner->update(*learner->stager()->stage(whole(rollout)), 0).metrics.at("policy_loss");
+  };
+  const double loss = loss_with(1e-9);  // with an entropy bonus no group is left out
+  CHECK(std::abs(loss) > 1e-3);
+  CHECK(loss_with(0) == doctest::Approx(loss).epsilon(1e-6));
+}
+
 TEST_CASE("answer_learner: a restored learner continues with the same bits") {
   const LmShape shape = tiny_shape(LmFamily::qwen3, 4);
   LearnerConfig config = config_of(5);
