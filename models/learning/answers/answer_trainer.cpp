@@ -88,8 +88,7 @@ namespace {
 
 // The groups whose answers add to the gradient: without a critic, a group whose answers were all scored alike has no
 // advantages, and is left out. Its tokens still divide the loss; other means in the report are over the groups that are
-// used.
-// At least one group is used, and each that holds a number that is not finite, so that the step is found to be invalid.
+// used. At least one is used, and each that holds a number that is not finite, so that the step is found to be invalid.
 std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const AnswerTargets& targets,
                                           std::span<const int64_t> groups, const LossSettings& settings) {
   if (!targets.values.empty()) return {groups.begin(), groups.end()};
