@@ -72,9 +72,10 @@ void begin(EvaluationActorState& st) {
   }
   const RunConfig& config = st.context->config;
   if (st.job.of_warmup)
-    st.player->begin(*st.job.weights, {.seed = derive_key(config.seed, "warm-up"), .episodes = kWarmupPrompts});
-  else
-    st.player->begin(*st.job.weights, evaluation_plan(config));
+    return st.player->begin(*st.job.weights, {.seed = derive_key(config.seed, "warm-up"), .episodes = kWarmupPrompts});
+  EvaluationPlan plan = evaluation_plan(config);
+  plan.reference = st.job.reference;
+  st.player->begin(*st.job.weights, plan);
 }
 
 void play(EvaluationSelf self) {

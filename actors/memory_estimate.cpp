@@ -124,10 +124,12 @@ MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
 
 // Weights, gradients, two moments and a packed copy of the trainer; a snapshot; and weights and a packed copy of every
 // generator. With adapters, the frozen weights once, and a packed copy of the trainer and of every generator. A
-// separate critic: weights, gradients, two moments and a packed copy. A reference: weights, unless they are adapters.
+// separate critic: weights, gradients, two moments and a packed copy. A reference: weights, a snapshot, and weights and
+// a packed copy of evaluations; of adapters the packed copy alone.
 MemoryNeed of_language_model(const RunConfig& config, const LmShape& shape) {
   const bool adapters = lora_from_config(config.model.lora, "model.lora").used();
-  const double others = (config.model.critic == "separate" ? 5 : 0) + (config.reference.used() && !adapters ? 1 : 0);
+  const double reference = !config.reference.used() ? 0 : adapters ? 1 : 4;
+  const double others = (config.model.critic == "separate" ? 5 : 0) + reference;
   const double copies = others + (adapters ? 2 + count(config.inference.count) : 6 + 2 * count(config.inference.count));
   const bool read = !config.model.path.empty();
   return {read ? "model.path" : "model.decoder", read ? config.model.path : config.model.decoder,

@@ -53,7 +53,8 @@ void on_training_ended(SupervisorSelf self, const TrainingEnded& ended) {
   if (st.outcome.error.empty()) st.outcome.error = ended.error;
   st.members_until = self->clock().now() + kFarewell;
   for (const auto& [id, member] : members_by_id(st)) self->send(member, Stop{ended.reason});
-  if (!st.interrupted && st.outcome.error.empty()) self->send(st.evaluator, EvaluateMessage{ended.weights, true});
+  if (!st.interrupted && st.outcome.error.empty())
+    self->send(st.evaluator, EvaluateMessage{ended.weights, true, false, ended.reference});
   stop_when_complete(self);
 }
 

@@ -99,7 +99,8 @@ void end(TrainerSelf self, const std::string& reason, const std::string& error =
   if (st.ended) return;
   st.ended = true;
   checkpoint(self, /*last=*/true);
-  self->send(st.peers.supervisor, TrainingEnded{st.version, reason, error, st.learner->snapshot(st.version)});
+  self->send(st.peers.supervisor,
+             TrainingEnded{st.version, reason, error, st.learner->snapshot(st.version), st.reference});
 }
 
 // Ends now or, in a deterministic run, when all actors are idle.
@@ -139,7 +140,7 @@ void go_on(TrainerSelf self, WeightsPtr weights) {
   if (due(st.version.number, config.evaluation.every_updates)) {
     if (!weights) weights = st.learner->snapshot(st.version);
     ++st.evaluations;
-    self->send(st.peers.evaluator, EvaluateMessage{weights, false});
+    self->send(st.peers.evaluator, EvaluateMessage{weights, false, false, st.reference});
     if (st.evaluations >= most_open_evaluations(weights->flat.bytes())) return hold(self);
   }
   ask(self);
@@ -161,13 +162,13 @@ void on_written(TrainerSelf self) {
 void begin_training(TrainerSelf self) {
   auto& st = self->state;
   st.started = st.updated = self->clock().now();
-  if (st.peers.reference_publisher)
-    self->send(st.peers.reference_publisher, WeightsMessage{st.learner->reference(st.version)});
+  st.reference = st.learner->reference(st.version);
+  if (st.peers.reference_publisher) self->send(st.peers.reference_publisher, WeightsMessage{st.reference});
   self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
   if (st.context->deterministic) return;
   for (WeightsPtr& weights : std::exchange(st.start.evaluations, {})) {
     ++st.evaluations;
-    self->send(st.peers.evaluator, EvaluateMessage{std::move(weights), false});
+    self->send(st.peers.evaluator, EvaluateMessage{std::move(weights), false, false, st.reference});
   }
   if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
   // Needed in case no further update checks the clock.

@@ -31,6 +31,7 @@ struct TrainerState {
 
   RunContextPtr context;
   std::shared_ptr<Learner> learner;
+  WeightsPtr reference;  // since training began, of a run with one
   TrainerPeers peers;
   PolicyVersion version;
   uint64_t env_steps = 0;

@@ -156,7 +156,8 @@ struct Evaluation {
 struct EvaluateMessage {
   WeightsPtr weights;
   bool last = false;
-  bool of_warmup = false;  // a check of the warm-up, whose result only the asker gets
+  bool of_warmup = false;     // a check of the warm-up, whose result only the asker gets
+  WeightsPtr reference = {};  // of a run with one: the KL of the answers to it is kept
 };
 
 // To stats: how far the warm-up is.
@@ -235,6 +236,7 @@ struct TrainingEnded {
   std::string reason;
   std::string error;
   WeightsPtr weights;  // the last; null: it failed at once, and there is no last checkpoint and no evaluation
+  WeightsPtr reference = {};
 };
 
 }  // namespace troupe

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
@@ -45,6 +46,21 @@ class OneCharacter final : public Generator {
   }
 };
 
+// Every token has the log-probability -1 / temperature.
+struct FakeReference final : ReferenceModel {
+  explicit FakeReference(double temperature) : log_prob(static_cast<float>(-1 / temperature)) {}
+  void load(const WeightSnapshot& weights) override { CHECK(weights.version.number == 7); }
+  std::vector<float> log_probs(std::span<const PromptAnswers> prompts) override {
+    std::vector<float> result;
+    for (const PromptAnswers& each : prompts) {
+      CHECK(each.offsets.back() == static_cast<int64_t>(each.tokens.size()));
+      result.insert(result.end(), each.tokens.size(), log_prob);
+    }
+    return result;
+  }
+  float log_prob;
+};
+
 std::vector<nlohmann::json> parsed(const std::string& lines) {
   std::vector<nlohmann::json> result;
   std::istringstream in(lines);
@@ -52,7 +68,7 @@ std::vector<nlohmann::json> parsed(const std::string& lines) {
   return result;
 }
 
-RunContextPtr token_context() {
+std::shared_ptr<RunContext> token_context() {
   auto context = std::make_shared<RunContext>();
   context->config = token_config();
   context->tokens = make_token_run(context->config);
@@ -84,7 +100,7 @@ WeightSnapshot weights_of(uint64_t number) {
 }  // namespace
 
 TEST_CASE("evaluation_player: one that cannot begin is complete and has nothing of the one before") {
-  for (const RunContextPtr& context : {environment_context(), token_context()}) {
+  for (const RunContextPtr& context : {environment_context(), RunContextPtr(token_context())}) {
     const std::unique_ptr<EvaluationPlayer> player = kind_of(*context).make_evaluation(context, context, nullptr);
     CHECK(player->complete());
     player->begin(weights_of(0), {.seed = 1, .episodes = 5});
@@ -126,6 +142,34 @@ TEST_CASE("evaluation_player: several answers to each prompt are sampled, and ea
   CHECK(answers.size() == 5);
   CHECK(std::ranges::any_of(answers, [](const auto& each) { return each.second.size() > 1; }));
   CHECK(play() == lines);
+}
+
+TEST_CASE(
+    "evaluation_player: with a reference, each line has the mean of log p - log q, at the temperature of the answers") {
+  const std::shared_ptr<RunContext> context = token_context();
+  context->make_reference = [](double temperature) { return std::make_unique<FakeReference>(temperature); };
+  const std::unique_ptr<EvaluationPlayer> player = kind_of(*context).make_evaluation(context, context, nullptr);
+  EvaluationPlan plan{.seed = 1, .episodes = 5, .answers = 2, .temperature = 0.5};
+  plan.reference = std::make_shared<const WeightSnapshot>(weights_of(7));
+  const auto kls = [&] {
+    player->begin(weights_of(3), plan);
+    std::set<double> result;
+    while (!player->complete()) {
+      player->step();
+      for (const nlohmann::json& line : parsed(player->take_answers())) result.insert(line.value("kl", NAN));
+    }
+    return result;
+  };
+  CHECK(kls() == std::set<double>{-0.5 + 2});
+  plan.temperature = 4;
+  CHECK(kls() == std::set<double>{-0.5 + 0.25});
+  plan.reference = nullptr;
+  player->begin(weights_of(3), plan);
+  player->step();
+  while (!player->complete()) player->step();
+  const std::string lines = player->take_answers();
+  CHECK(lines.find("\"updates\":3") != std::string::npos);
+  CHECK(lines.find("kl") == std::string::npos);
 }
 
 TEST_CASE("evaluation_player: the plan of a run without other settings is one most likely answer to each prompt") {

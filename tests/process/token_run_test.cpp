@@ -434,6 +434,26 @@ TEST_CASE("token run: every evaluation keeps its answers, and a resume those up 
   CHECK(answers_in(file, 6).size() == 20);
 }
 
+TEST_CASE("token run: evaluations keep the KL of their answers to the reference, which is 0 while nothing is learned") {
+  const Words settings = set({"reference.model=start", "stop.updates=4", "evaluation.every_updates=2",
+                              "evaluation.episodes=5", "evaluation.answers=2", "evaluation.temperature=0.7"});
+  for (const bool learns : {true, false}) {
+    const TempFolder folder;
+    const std::string run = folder / "run", file = folder / "answers.jsonl";
+    const CommandLine trained(
+        token_train_line(folder.path(), settings + set({learns ? "seed=1" : "trainer.policy_lr=0"})));
+    REQUIRE_MESSAGE(trained.exit_code == 0, trained.err);
+    for (const uint64_t updates : {2, 4}) {
+      const std::vector<Json> answers = answers_in(run + "/answers.jsonl", updates);
+      REQUIRE(answers.size() == 10);
+      for (const Json& answer : answers) CHECK((answer.at("kl").get<double>() != 0.0) == learns);
+    }
+    const CommandLine evaluated({"troupe", "eval", run, "--answers-file", file});
+    REQUIRE_MESSAGE(evaluated.exit_code == 0, evaluated.err);
+    CHECK(answers_in(file) == answers_in(run + "/answers.jsonl", 4));
+  }
+}
+
 TEST_CASE("token run: eval samples several answers and writes them to a file") {
   const TempFolder folder;
   const std::string run = folder / "run", file = folder / "answers.jsonl";

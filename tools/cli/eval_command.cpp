@@ -59,6 +59,7 @@ EvaluationPlan plan_of(const EvalOptions& options, const TrainedRun& run) {
     if (given && !run.context->tokens)
       refuse_flag(flag, printable(options.run_dir, 200) + " is not a token run; leave it out");
   EvaluationPlan plan = evaluation_plan(run.context->config);
+  plan.reference = run.reference;
   plan.seed = options.seed.value_or(plan.seed);
   plan.episodes = options.episodes.value_or(plan.episodes);
   plan.answers = options.answers.value_or(plan.answers);

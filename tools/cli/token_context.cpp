@@ -48,9 +48,7 @@ LmGeneratorOptions generator_options(const RunContext& context) {
 }
 
 LmReferenceOptions reference_options(const RunConfig& config) {
-  return {.temperature = config.generation.temperature,
-          .batch_tokens = config.scorers.batch_tokens,
-          .threads = static_cast<int>(config.scorers.threads)};
+  return {.batch_tokens = config.scorers.batch_tokens, .threads = static_cast<int>(config.scorers.threads)};
 }
 
 // The ids of a prompt of the user.
@@ -103,7 +101,11 @@ void add_generators(RunContext& context) {
     at.temperature = temperature;
     return make_lm_generator(*model, at);
   };
-  context.make_reference = [model, options = reference_options(config)] { return make_lm_reference(*model, options); };
+  context.make_reference = [model, options = reference_options(config)](double temperature) {
+    LmReferenceOptions at = options;
+    at.temperature = temperature;
+    return make_lm_reference(*model, at);
+  };
 }
 
 bool has_graded_rewards(const RunConfig& config) { return config.reward_model.used() || !config.task.verifier.empty(); }

@@ -2,6 +2,7 @@
 
 #include "actors/experience/answers/reward_model_check.h"
 #include "actors/spec_fields.h"
+#include "models/learning/answers/answer_learner.h"
 #include "models/weights/initial_weights.h"
 #include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
@@ -24,14 +25,26 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
   context->use_threads(static_cast<int>(config.inference.threads));
 
   WeightBlock weights(*context->signature);
+  WeightsPtr reference;
   const auto [checkpoint, path] = load_checkpoint(folder, config, which, weights.signature()->total_bytes());
   try {
     weights.load(checkpoint.model);
     check_initial_weights(*weights.signature(), checkpoint.model);
+    if (config.reference.used()) {
+      const std::map<std::string, Array> saved = saved_reference(checkpoint.optimizer);
+      check_initial_weights(*weights.published(), saved);
+      WeightBlock block(*weights.published());
+      block.load(saved);
+      reference = block.snapshot(checkpoint.version);
+    }
   } catch (const ConfigError& misfit) {
     throw ConfigError(path + ": " + misfit.what());
   }
-  return {context, weights.snapshot(checkpoint.version), checkpoint.version, checkpoint.env_steps,
+  return {context,
+          weights.snapshot(checkpoint.version),
+          reference,
+          checkpoint.version,
+          checkpoint.env_steps,
           warmup_steps_of(checkpoint)};
 }
 

@@ -13,7 +13,8 @@ namespace troupe {
 
 struct TrainedRun {
   std::shared_ptr<RunContext> context;
-  WeightsPtr weights;  // of the checkpoint
+  WeightsPtr weights;    // of the checkpoint
+  WeightsPtr reference;  // of a run with one
   PolicyVersion version;
   uint64_t env_steps = 0;
   uint64_t warmup_steps = 0;

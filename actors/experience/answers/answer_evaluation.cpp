@@ -33,7 +33,9 @@ class AnswerEvaluation final : public EvaluationPlayer {
     const TokenRun& tokens = *run_->tokens;
     const double temperature = plan.temperature > 0 ? plan.temperature : run_->config.generation.temperature;
     if (!generator_ || temperature_ != temperature) generator_ = factories_->make_generator(temperature);
+    if (temperature_ != temperature) reference_.reset();
     temperature_ = temperature;
+    load_reference(plan.reference);
     if (!scorer_) scorer_ = make_answer_scorers(*run_).at(0);
     generator_->load(weights);
     player_.emplace(run_->config, tokens, *generator_, scorer_.get());
@@ -46,7 +48,9 @@ class AnswerEvaluation final : public EvaluationPlayer {
     }
   }
   void step() override {
-    for (const PlayedPrompt& played : player_->step()) count(played);
+    std::vector<PlayedPrompt> all = player_->step();
+    if (reference_ && !all.empty()) add_kl(all);
+    for (const PlayedPrompt& played : all) count(played);
     if (complete() && rewards_.empty() && without_score_ > 0)
       throw ScoringFailed("no answer has a score" + (problem_.empty() ? "" : "; the last problem: " + problem_));
   }
@@ -74,6 +78,39 @@ class AnswerEvaluation final : public EvaluationPlayer {
   std::string take_answers() override { return std::exchange(lines_, {}); }
 
  private:
+  void load_reference(const WeightsPtr& weights) {
+    if (!weights) return reference_.reset();
+    if (reference_ && weights == loaded_) return;
+    if (!reference_) reference_ = factories_->make_reference(temperature_);
+    reference_->load(*weights);
+    loaded_ = weights;
+  }
+  // Of each answer: the mean over its tokens of log p - log q.
+  void add_kl(std::vector<PlayedPrompt>& all) {
+    struct Ids {
+      std::vector<int32_t> prompt, tokens;
+      std::vector<int64_t> offsets{0};
+    };
+    std::vector<Ids> ids;
+    for (const PlayedPrompt& played : all) {
+      Ids& of = ids.emplace_back();
+      of.prompt = run_->tokens->encode(played.prompt);
+      for (const PlayedAnswer& answer : played.answers) {
+        of.tokens.insert(of.tokens.end(), answer.tokens.begin(), answer.tokens.end());
+        of.offsets.push_back(static_cast<int64_t>(of.tokens.size()));
+      }
+    }
+    std::vector<PromptAnswers> asked;
+    for (const Ids& of : ids) asked.push_back({of.prompt, of.tokens, of.offsets});
+    const std::vector<float> reference = reference_->log_probs(asked);
+    auto log_q = reference.begin();
+    for (PlayedPrompt& played : all)
+      for (PlayedAnswer& answer : played.answers) {
+        double sum = 0;
+        for (const float log_p : answer.log_probs) sum += static_cast<double>(log_p) - *log_q++;
+        answer.kl = sum / static_cast<double>(answer.log_probs.size());
+      }
+  }
   void count(const PlayedPrompt& played) {
     uint64_t scored = 0, right = 0;
     for (const PlayedAnswer& answer : played.answers) {
@@ -96,7 +133,9 @@ class AnswerEvaluation final : public EvaluationPlayer {
   std::shared_ptr<const RunSpec> run_;
   std::shared_ptr<const RunFactories> factories_;
   std::unique_ptr<Generator> generator_;
-  double temperature_ = 0;  // of it
+  double temperature_ = 0;                     // of it, and of the reference
+  std::unique_ptr<ReferenceModel> reference_;  // null without one
+  WeightsPtr loaded_;                          // of it
   std::shared_ptr<Scorer> scorer_;
   std::optional<AnswerPlayer> player_;
   uint64_t planned_ = 0;

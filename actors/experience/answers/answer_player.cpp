@@ -39,6 +39,7 @@ std::string answer_line(PolicyVersion version, const Prompt& prompt, const Playe
                    {"parts", parts},
                    {"finish", finish_name(answer.finish)},
                    {"tokens", answer.tokens.size()}};
+  if (answer.kl) line["kl"] = *answer.kl;
   if (score.scored == Scored::failed) line["problem"] = score.problem;
   return line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
@@ -67,6 +68,7 @@ std::vector<PlayedPrompt> AnswerPlayer::step() {
     for (const GeneratedAnswer& answer : done.answers)
       played.answers.push_back({.text = run_.decode(answer.tokens),
                                 .tokens = answer.tokens,
+                                .log_probs = answer.log_probs,
                                 .finish = answer.finish,
                                 .score = {.scored = Scored::none}});
     waiting_ += done.answers.size();

@@ -3,6 +3,7 @@
 // and `troupe play`. One thread.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,10 @@ namespace troupe {
 struct PlayedAnswer {
   std::string text;
   std::vector<int32_t> tokens = {};
+  std::vector<float> log_probs = {};  // one per token
   Finish finish = Finish::stop;
-  Score score;  // Scored::none without a scorer
+  Score score;                    // Scored::none without a scorer
+  std::optional<double> kl = {};  // to the reference, set by those who have one
 };
 
 struct PlayedPrompt {

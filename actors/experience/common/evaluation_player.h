@@ -3,6 +3,7 @@
 // held-out prompts of a task. Owned by the evaluator or a command; one thread.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "actors/config/run_config.h"
@@ -17,8 +18,9 @@ struct EvaluationPlan {
   uint64_t seed = 0;  // the same one gives the same episodes
   // Episodes, or held-out prompts: as many different ones, or all that the task has.
   int64_t episodes = 1;
-  int64_t answers = 1;     // to each prompt
-  double temperature = 0;  // at which they are sampled; 0 = the most likely answer
+  int64_t answers = 1;                                   // to each prompt
+  double temperature = 0;                                // at which they are sampled; 0 = the most likely answer
+  std::shared_ptr<const WeightSnapshot> reference = {};  // its KL is part of the lines of the answers; null = none
 
   int64_t ends() const { return episodes * answers; }  // that summary() counts, at most
 };

@@ -38,8 +38,8 @@ struct RunFactories {
   std::function<std::unique_ptr<Policy>()> make_evaluation_policy;
   // Token runs: a generator for an inference actor or an evaluation, which samples at this temperature.
   std::function<std::unique_ptr<Generator>(double temperature)> make_generator;
-  // Of a run whose scorers compute with the reference.
-  std::function<std::unique_ptr<ReferenceModel>()> make_reference;
+  // Of a run with a reference: one for a scorer or an evaluation, of distributions at this temperature.
+  std::function<std::unique_ptr<ReferenceModel>(double temperature)> make_reference;
   // An actor that computes calls this on its thread before it starts, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};
 };

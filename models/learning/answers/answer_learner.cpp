@@ -156,6 +156,13 @@ std::optional<size_t> AnswerObjective::begin_step(size_t minibatch, const Update
 
 }  // namespace
 
+std::map<std::string, Array> saved_reference(const std::map<std::string, Array>& optimizer) {
+  std::map<std::string, Array> weights;
+  for (const auto& [name, tensor] : optimizer)
+    if (name.starts_with(kReference)) weights[name.substr(kReference.size())] = tensor;
+  return weights;
+}
+
 std::unique_ptr<Learner> make_answer_learner(const LearnerConfig& config, const LmModel& model,
                                              const AnswerTrainerOptions& options) {
   return make_update_learner(config, std::make_unique<AnswerObjective>(config, model, options));

@@ -77,6 +77,11 @@ TEST_CASE("answer_player: the line of an answer says what was asked, answered an
         R"({"updates":20,"epoch":3,"prompt":"1+1=","answer":"2","reward":1.5,"right":true,"parts":{"format":0.5},)"
         R"("finish":"stop","tokens":2})"
         "\n");
+  PlayedAnswer with_reference = right;
+  with_reference.kl = 0.25;
+  CHECK(answer_line({3, 20}, prompt, with_reference)
+            .ends_with(R"("finish":"stop","tokens":2,"kl":0.25})"
+                       "\n"));
   PlayedAnswer failed{.text = "\xff",
                       .tokens = {5, 6, 7},
                       .finish = Finish::length,
