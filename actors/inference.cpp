@@ -240,6 +240,7 @@ void load(InferenceSelf self, const WeightSnapshot& weights) {
 
 void report(InferenceSelf self) {
   auto& st = self->state;
+  if (st.role == Role::scoring && !st.version) return;  // it does not serve yet
   InferenceReport report = st.server->take_report();
   report.inference_index = st.inference_index;
   report.role = st.role;

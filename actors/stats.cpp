@@ -99,7 +99,8 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
     restoring([&] { self->state.core->load(*state, self->clock().now()); });
   self->set_down_handler([self](const caf::down_msg& down) {
     self->state.worker_of.erase(down.source);
-    self->state.receiver_of.erase(down.source);
+    const auto receiver = self->state.receiver_of.extract(down.source);
+    if (!receiver.empty()) self->state.core->receiver_ended(receiver.mapped());
   });
   beat_after(self, *context, interval);
   return {

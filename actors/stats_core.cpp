@@ -114,8 +114,7 @@ void StatsCore::add(const InferenceReport& report) {
 void StatsCore::add(const Applied& applied) { receivers_.add(applied); }
 
 void StatsCore::add(const ReceiverGone& gone) {
-  receivers_.add(gone);
-  scorers_.add(gone);
+  gone.role == Role::scoring ? scorers_.add(gone) : receivers_.add(gone);
 }
 
 void StatsCore::note(const TokenFigures& tokens) {

@@ -93,7 +93,7 @@ caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {
   if (const auto difference = spec_difference(spec_fields(*st.context), request.spec))
     return make_error(Fault::bad_message,
                       std::string("the ") + name_of(role) + " process does not fit the run: " + *difference);
-  if (st.weights_address.empty())
+  if (weights && st.weights_address.empty())
     st.weights_address = st.context->network_address.empty() ? request.address : st.context->network_address;
   if (weights && is_loopback(st.weights_address) && !is_loopback(request.address))
     return make_error(Fault::bad_message, "the run sends its weights from " + st.weights_address + ", which " +

@@ -25,7 +25,7 @@ void forget_inference(SupervisorSelf self, InferenceIndex inference_index) {
   const Role role = st.inference.at(inference_index).role;
   st.inference.erase(inference_index);
   if (role == Role::sampling) self->send(st.replay, ReceiverGone{inference_index});
-  self->send(st.stats, ReceiverGone{inference_index});
+  self->send(st.stats, ReceiverGone{inference_index, role});
 }
 
 // Restarts a child now or after `pause`.

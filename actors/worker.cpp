@@ -267,7 +267,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
       self, worker, static_cast<size_t>(context->config.network.chunk_bytes), scorers, context->deterministic);
   st.sampler = kind.make_sampler(*context, *context, worker, *st.port);
   const size_t most = kind.most_bytes_of_reply(*context);
-  st.parts = PartAssembler(most, most);
+  st.parts = PartAssembler(most, 2 * most);  // of inference, and of a scorer
   for (const std::shared_ptr<Scorer>& scorer : scorers) {
     if (context->deterministic) break;
     st.scorers.push_back(spawn_on(self->system(), context->threads, scorer_actor, scorer, WorkerActor(self)));

@@ -26,9 +26,10 @@ struct Applied {
 // This inference actor is gone or was removed from the run: it gets no weights, and nothing waits for it.
 struct ReceiverGone {
   InferenceIndex inference_index = 0;
+  Role role = Role::sampling;
 
   template <class I> friend typename I::result_type inspect(I& f, ReceiverGone& x) {
-    return f(caf::meta::type_name("ReceiverGone"), x.inference_index);
+    return f(caf::meta::type_name("ReceiverGone"), x.inference_index, x.role);
   }
 };
 

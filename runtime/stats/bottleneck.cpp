@@ -140,6 +140,9 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
             2 * r.batches_full > batches ? "more inference actors or a larger batch_size"
                                          : "more inference actors or a smaller model",
             kInferenceLimit};
+  if (b.scorers >= kBusy)
+    return {"scorers", busy_text("scorers are", b.scorers), "a larger scorers.count, or processes of troupe scorer",
+            kInferenceLimit};
   if (Bottleneck full = all_processors(b); !full.what.empty()) return full;
   if (2 * r.batches_timeout > batches)
     return {"batch timeout", "most batches start only after inference.timeout_us",
@@ -202,7 +205,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   environments fail       no samples come because environments fail; says how many failures and rows in quarantine.
 //                           In a token run: workers fail
 //   starting ...            workers were started or have joined, and none is ready
-//   waiting for ...         there is no worker or no inference actor
+//   waiting for ...         there is no worker, no inference actor or no scorer
 //   not known yet           the first rollouts are not complete
 //   no samples              none for 10 s, and the trainer has nothing to do
 //   waste                   many samples of the last minute were dropped
@@ -211,7 +214,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   by the shares of time that each part was busy in the last 10 s:
 //     training, batch preparation, replay buffer   the busiest of these, if it is always busy
 //     lag cap, credits      workers wait for credits: because of max_policy_lag, or for another reason
-//     environment steps, workers, inference, processors   one of these is always busy
+//     environment steps, workers, inference, scorers, processors   one of these is always busy
 //     batch timeout         most batches start only after inference.timeout_us
 //     few environments      requests are too few to fill the time
 //     none                  nothing is always busy
