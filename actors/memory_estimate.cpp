@@ -137,10 +137,13 @@ MemoryNeed of_language_model(const RunConfig& config, const LmShape& shape) {
 }
 
 // Weights and a packed copy of the reference in every scorer; of a model with adapters the frozen weights are shared.
+// And keys and values of a batch.
 MemoryNeed of_scorers(const RunConfig& config, const LmShape& shape) {
+  const double token = 2 * kFloat * count(shape.layers * shape.kv_heads * shape.head_dim);
   const double copies = lora_from_config(config.model.lora, "model.lora").used() ? 1 : 2;
   return {"scorers.count", setting_text(config.scorers.count), "weights of the reference and copies of them",
-          count(lm_parameter_count(shape)) * kFloat * copies * count(config.scorers.count)};
+          (count(lm_parameter_count(shape)) * kFloat * copies + token * count(config.scorers.batch_tokens)) *
+              count(config.scorers.count)};
 }
 
 // Weights and a packed copy, in this process.

@@ -234,7 +234,9 @@ void on_report(ReplaySelf self, const WorkerReport& report) {
   constexpr uint64_t kLongest = uint64_t{1} << 50;  // microseconds, 35 years
   st.sampling.stepped(report.worker, report.env_steps, std::chrono::microseconds(std::min(report.step_us, kLongest)),
                       now);
-  note_delivery(report.worker, st.credits.stepped(report.worker, report.env_steps, now));
+  // No worker can push answers while there is no scorer.
+  note_delivery(report.worker, report.without_scorer ? st.credits.delivered(report.worker, now)
+                                                     : st.credits.stepped(report.worker, report.env_steps, now));
 }
 
 void on_applied(ReplaySelf self, const Applied& applied) {

@@ -54,13 +54,15 @@ double saved_number(const Checkpoint& checkpoint, const std::string& name, doubl
   return value;
 }
 
+bool in_warmup(const Checkpoint& checkpoint) { return checkpoint.scalars.contains(kWarmupChecked); }
+
 WarmupState saved_warmup(const Checkpoint& checkpoint) {
   WarmupState warmup;
   if (!checkpoint.scalars.contains(kWarmupSteps)) {
     warmup.complete = checkpoint.updates > 0;  // before the first update there may still be one
     return warmup;
   }
-  warmup.complete = !checkpoint.scalars.contains(kWarmupChecked);
+  warmup.complete = !in_warmup(checkpoint);
   warmup.step = saved_count(checkpoint, kWarmupSteps);
   if (!warmup.complete) warmup.checked = saved_count(checkpoint, kWarmupChecked);
   warmup.seconds = saved_number(checkpoint, kWarmupSeconds, kMostElapsedSeconds);

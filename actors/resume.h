@@ -17,6 +17,8 @@ namespace troupe {
 inline constexpr const char* kTimeProgress = "stats.time_progress";
 
 // How far the warm-up is, as scalars of a checkpoint; the trainer puts them beside the learner's.
+// Whether it was written in a warm-up.
+bool in_warmup(const Checkpoint& checkpoint);
 void put_warmup(const WarmupState& warmup, std::map<std::string, double>& scalars);
 
 // Ledger and totals of the run.

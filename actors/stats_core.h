@@ -45,7 +45,9 @@ class StatsCore {
   void add(const Applied& applied);
   void add(const ReceiverGone& gone);
   // The actor of this index has ended. A scorer that the run has refused is known to nobody else.
-  void receiver_ended(InferenceIndex inference_index) { scorers_.add(ReceiverGone{inference_index, Role::scoring}); }
+  void receiver_ended(InferenceIndex inference_index) {
+    if (!now_.training_ended) scorers_.add(ReceiverGone{inference_index, Role::scoring});
+  }
   void add(const LaunchedWorkers& workers) { launched_workers_ = workers.count; }
   void add(const ReplayReport& report, Clock::time_point now);
   void add(const UpdateMessage& update, Clock::time_point now);

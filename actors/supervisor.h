@@ -89,7 +89,8 @@ struct SupervisorState {
   TrainerActor trainer;
   std::map<InferenceIndex, Inference> inference;
   std::array<Placement, kRoles> placements;  // by role
-  std::string weights_address;  // address that inference processes use for this one; empty until the first joins
+  // By role: the address that inference processes use for this one; empty until the first joins.
+  std::array<std::string, kRoles> weights_addresses;
   std::shared_ptr<const Signature> signature;
   std::map<caf::actor_addr, Member> members;
   std::set<caf::actor_addr> leaving;  // children that were told to stop and still have something to report

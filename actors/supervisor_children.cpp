@@ -49,7 +49,8 @@ void spawn_children(SupervisorSelf self, const std::string& state) {
       st.placement(role).place(id, inference_index);
       services[static_cast<size_t>(role)] = st.inference.at(inference_index).service;
     }
-    spawn_worker(self, id, services[0], services[1], limit(worker.second));
+    const auto of = [&](Role role) { return services[static_cast<size_t>(role)]; };
+    spawn_worker(self, id, of(Role::sampling), of(Role::scoring), limit(worker.second));
   }
 }
 
@@ -81,8 +82,13 @@ void tell(SupervisorSelf self, Role role, const std::vector<Placement::Move>& mo
   auto& st = self->state;
   const std::map<uint64_t, MemberActor> members = members_by_id(st);
   for (const Placement::Move& move : moves)
-    if (const auto member = members.find(move.worker); member != members.end() && move.inference_index)
-      self->send(member->second, InferenceReplaced{st.inference.at(*move.inference_index).service, role});
+    if (const auto member = members.find(move.worker); member != members.end()) {
+      // Without any scorer its worker says so in its reports, and keeps its credits.
+      if (move.inference_index)
+        self->send(member->second, InferenceReplaced{st.inference.at(*move.inference_index).service, role});
+      else if (role == Role::scoring)
+        self->send(member->second, InferenceReplaced{{}, role});
+    }
 }
 
 void spawn_worker(SupervisorSelf self, const RestartLimit& restarts) {

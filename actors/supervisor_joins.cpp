@@ -93,12 +93,13 @@ caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {
   if (const auto difference = spec_difference(spec_fields(*st.context), request.spec))
     return make_error(Fault::bad_message,
                       std::string("the ") + name_of(role) + " process does not fit the run: " + *difference);
-  if (weights && st.weights_address.empty())
-    st.weights_address = st.context->network_address.empty() ? request.address : st.context->network_address;
-  if (weights && is_loopback(st.weights_address) && !is_loopback(request.address))
-    return make_error(Fault::bad_message, "the run sends its weights from " + st.weights_address + ", which " +
-                                              request.address + " cannot be reached by; train with --listen " +
-                                              request.address + ":PORT");
+  std::string& address = st.weights_addresses[static_cast<size_t>(role)];
+  if (weights && address.empty())
+    address = st.context->network_address.empty() ? request.address : st.context->network_address;
+  if (weights && is_loopback(address) && !is_loopback(request.address))
+    return make_error(Fault::bad_message, "the run sends its weights from " + address + ", which " + request.address +
+                                              " cannot be reached by; train with --listen " + request.address +
+                                              ":PORT");
   self->monitor(request.inference);
   auto host = caf::actor_cast<InferenceMember>(self->current_sender());
   st.inference[request.inference_index] = {request.inference, {}, host, false, {}, role};

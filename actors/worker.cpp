@@ -93,6 +93,7 @@ void report(WorkerSelf self, bool last = false) {
   WorkerMemory::fill(report, self->state.peers.replay.node() == self->node());
   report.busy_us = self->busy_us() + (self->state.scorers.empty() ? 0 : report.step_us);
   report.verifier = self->state.port->verifier_figures();
+  report.without_scorer = !self->state.peers.scorer && self->state.sampler->waits_for_scorer();
   send_report(self, std::move(report));
 }
 
@@ -106,9 +107,9 @@ bool is_of_run(WorkerSelf self) { return self->state.peers.replay.node() == self
 // run's. Asking again cannot help, and a worker that keeps its credits can block all others.
 void end_refused(WorkerSelf self, const InferenceReply& reply) {
   report(self, /*last=*/true);
-  self->quit(
-      make_error(Fault::incompatible, "inference refuses its requests: " + reply.error +
-                                          " (are the environment and the task the same as in the run's program?)"));
+  self->quit(make_error(Fault::incompatible,
+                        self->state.sampler->what_failed(reply.group) + " refuses its requests: " + reply.error +
+                            " (are the environment and the task the same as in the run's program?)"));
 }
 
 // Ends the worker because inference or scoring has failed too often on one request. It counts as a worker whose
@@ -168,7 +169,8 @@ bool is_refused(WorkerSelf self, const std::string& name, const InferenceReply& 
     refuse_inference(self, name, "it refuses a request of " + name + " of the run: " + reply.error);
     return false;
   }
-  if (!std::exchange(self->state.refused, true)) return false;  // it may have been damaged on its way: ask once more
+  bool& refused = self->state.refused[static_cast<size_t>(self->state.sampler->role_of(reply.group))];
+  if (!std::exchange(refused, true)) return false;  // it may have been damaged on its way: ask once more
   end_refused(self, reply);
   return true;
 }
@@ -176,7 +178,8 @@ bool is_refused(WorkerSelf self, const std::string& name, const InferenceReply& 
 void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const std::string& name,
               const InferenceReply& reply) {
   if (is_refused(self, name, reply)) return;
-  if (reply.fault != Fault::bad_message) self->state.refused = false;
+  if (reply.fault != Fault::bad_message)
+    self->state.refused[static_cast<size_t>(self->state.sampler->role_of(reply.group))] = false;
   if (reply.fault == Fault::forward_failed)
     log_asked_again(self, name, self->state.sampler->what_failed(reply.group) + " failed: " + reply.error,
                     self->state.next_forward_line);

@@ -3,6 +3,7 @@
 // environment blocks (EnvSpec::blocks) or a verifier scores its answers, else it shares threads with the others there.
 // Needs no LibTorch. It ends with Fault::peer_gone when the replay buffer is gone.
 
+#include <array>
 #include <vector>
 
 #include "actors/messages.h"
@@ -38,8 +39,8 @@ struct WorkerState {
   PartAssembler parts;  // of replies of `peers.inference` and `peers.scorer`
   uint64_t failures_logged = 0;
   std::chrono::steady_clock::time_point next_failure_line = {};
-  bool silence_logged = false;  // that inference does not answer
-  bool refused = false;         // the last answer of inference said that the request does not fit the run
+  bool silence_logged = false;            // that inference does not answer
+  std::array<bool, kRoles> refused = {};  // by role: the last answer said that the request does not fit the run
   std::chrono::steady_clock::time_point next_silence_line = {}, next_forward_line = {}, next_score_line = {};
 };
 

@@ -103,7 +103,7 @@ caf::message Link::as_received(caf::message content) {
   }
   if (content.match_elements<InferenceReplaced>()) {
     InferenceReplaced replaced = content.get_as<InferenceReplaced>(0);
-    replaced.inference = far(replaced.inference);
+    if (replaced.inference) replaced.inference = far(replaced.inference);
     return caf::make_message(std::move(replaced));
   }
   through_wire<InferenceRequest>(system_, content) || through_wire<InferenceReply>(system_, content) ||

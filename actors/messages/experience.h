@@ -107,11 +107,12 @@ struct WorkerReport {
   uint64_t verifier_bytes = 0;
   VerifierFigures verifier;  // of its scorers; cumulative
   PromptFigures prompts;
+  bool without_scorer = false;  // it waits for scores, and there is no scorer
 
   template <class I> friend typename I::result_type inspect(I& f, WorkerReport& x) {
     return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.last, x.requests, x.retries,
              x.env_failures, x.quarantined, x.rss_bytes, x.busy_us, x.step_us, x.credit_wait_us, x.action_wait_us,
-             x.last_error, x.environment_bytes, x.verifier_bytes, x.verifier, x.prompts);
+             x.last_error, x.environment_bytes, x.verifier_bytes, x.verifier, x.prompts, x.without_scorer);
   }
 };
 

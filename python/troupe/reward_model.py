@@ -47,7 +47,7 @@ def main(arguments=None):
         out = options.out or EXAMPLE_FOLDER
         accuracy = train_reward_model(pairs, tokens, out, **{name: getattr(options, name) for name in SIZES})
     except OSError as error:
-        sys.exit(f"troupe.reward_model: {error.filename}: {error.strerror}")
+        sys.exit("troupe.reward_model: " + (f"{error.filename}: " if error.filename else "") + str(error.strerror or error))
     except RewardModelError as error:
         sys.exit("troupe.reward_model: " + " ".join(str(error).split()))
     except ImportError as missing:

@@ -89,7 +89,7 @@ Bottleneck missing_processes(const StatsSnapshot& s) {
   if (waits_for_process) return {"waiting for an inference process", "none is connected", "", kInferenceLimit};
   if (s.inference_up == 0) return {"waiting for inference", "no inference actor is up", "", kInferenceLimit};
   if (s.needs_scorers && s.scorers_up == 0)
-    return {"waiting for a scorer", "none is connected", "troupe scorer adds one", kInferenceLimit};
+    return {"waiting for a scorer", "none is up", "troupe scorer adds one", kInferenceLimit};
   return {};
 }
 
@@ -141,8 +141,7 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
                                          : "more inference actors or a smaller model",
             kInferenceLimit};
   if (b.scorers >= kBusy)
-    return {"scorers", busy_text("scorers are", b.scorers), "a larger scorers.count, or processes of troupe scorer",
-            kInferenceLimit};
+    return {"scorers", busy_text("scorers are", b.scorers), "more processes of troupe scorer", kInferenceLimit};
   if (Bottleneck full = all_processors(b); !full.what.empty()) return full;
   if (2 * r.batches_timeout > batches)
     return {"batch timeout", "most batches start only after inference.timeout_us",

@@ -116,12 +116,12 @@ constexpr std::array kFields = {
     SnapshotField{
         kBusyHeading, "busy.workers", "busy_ratio{actor=workers}", "0 to 1", kTimed,
         "share of the last 10 s that a worker spent in handlers, on average; the rest it waited for actions "
-        "or for a credit; in token runs, in handlers or with its scorer, at most 1 where both work at the same "
+        "or for a credit; in token runs, in handlers or in scoring answers, at most 1 where both work at the same "
         "time",
         of_busy<&BusyShares::workers>},
     SnapshotField{kBusyHeading, "busy.stepping", "busy_ratio{actor=environments}", "0 to 1", kTimed,
                   "share of the last 10 s that a worker spent in steps of its environments, on average; in token runs, "
-                  "that its scorer scored answers",
+                  "in scoring answers",
                   of_busy<&BusyShares::stepping>},
     SnapshotField{kBusyHeading, "busy.credit_wait", "busy_ratio{actor=waits_for_credit}", "0 to 1", kTimed,
                   "share of the last 10 s that a group of environments waited for a credit, because its samples might "

@@ -147,7 +147,7 @@ TEST_CASE("evaluation_player: several answers to each prompt are sampled, and ea
 TEST_CASE(
     "evaluation_player: with a reference, each line has the mean of log p - log q, at the temperature of the answers") {
   const std::shared_ptr<RunContext> context = token_context();
-  context->make_reference = [](double temperature) { return std::make_unique<FakeReference>(temperature); };
+  context->make_reference = [](double temperature, int64_t) { return std::make_unique<FakeReference>(temperature); };
   const std::unique_ptr<EvaluationPlayer> player = kind_of(*context).make_evaluation(context, context, nullptr);
   EvaluationPlan plan{.seed = 1, .episodes = 5, .answers = 2, .temperature = 0.5};
   plan.reference = std::make_shared<const WeightSnapshot>(weights_of(7));

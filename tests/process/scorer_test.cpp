@@ -106,7 +106,7 @@ TEST_CASE("scorer: processes join, are killed and replaced, and the ledger balan
   }
   const Json figures = metrics_of(run.folder());
   CHECK(figures.at("scorers").at("failed") == 0);
-  CHECK(figures.at("learner").at("reference_kl") >= 0.0);
+  CHECK(figures.at("learner").at("reference_kl").is_number());
   CHECK(figures.at("episodes").at("return_parts").contains("reward_model"));
   CHECK(run.interrupt().value_or(-1) == 130);
   CHECK(balances(run.summary().at("ledger")));
@@ -116,8 +116,8 @@ TEST_CASE("scorer: processes join, are killed and replaced, and the ledger balan
 TEST_CASE("scorer: a reward model alone needs no weights from the run") {
   const TempFolder folder;
   const RandomReward reward(folder.path());
-  TokenTrainProcess run(folder.path(), set(reward.settings()) + set({"reward_model.computed_by=scorers", "scorers.count=0",
-                                                                "stop.updates=1000000"}));
+  TokenTrainProcess run(folder.path(), set(reward.settings()) + set({"reward_model.computed_by=scorers",
+                                                                     "scorers.count=0", "stop.updates=1000000"}));
   const auto scorer = start_scorer(run.workers_at());
   REQUIRE(run.makes_updates(3));
   CHECK(metrics_of(run.folder()).at("episodes").at("return_parts").contains("reward_model"));

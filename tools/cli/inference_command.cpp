@@ -46,10 +46,6 @@ RunContextPtr inference_context(const std::string& run, const std::string& devic
   throw ConfigError(about_run(run, misfit.what()));
 }
 
-}  // namespace
-
-namespace {
-
 int run(Role role, const InferenceOptions& options) {
   const auto shared = std::make_shared<Shared>();
   shared->signals.begin({});

@@ -47,10 +47,6 @@ LmGeneratorOptions generator_options(const RunContext& context) {
           .threads = static_cast<int>(config.inference.threads)};
 }
 
-LmReferenceOptions reference_options(const RunConfig& config) {
-  return {.batch_tokens = config.scorers.batch_tokens, .threads = static_cast<int>(config.scorers.threads)};
-}
-
 // The ids of a prompt of the user.
 std::vector<int32_t> ids_of(const RunContext& context, const std::string& text) {
   const TokenRun& run = *context.tokens;
@@ -101,10 +97,9 @@ void add_generators(RunContext& context) {
     at.temperature = temperature;
     return make_lm_generator(*model, at);
   };
-  context.make_reference = [model, options = reference_options(config)](double temperature) {
-    LmReferenceOptions at = options;
-    at.temperature = temperature;
-    return make_lm_reference(*model, at);
+  context.make_reference = [model, batch_tokens = config.scorers.batch_tokens](double temperature, int64_t threads) {
+    return make_lm_reference(
+        *model, {.temperature = temperature, .batch_tokens = batch_tokens, .threads = static_cast<int>(threads)});
   };
 }
 

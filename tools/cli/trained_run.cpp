@@ -1,6 +1,7 @@
 #include "tools/cli/trained_run.h"
 
 #include "actors/experience/answers/reward_model_check.h"
+#include "actors/resume.h"
 #include "actors/spec_fields.h"
 #include "models/learning/answers/answer_learner.h"
 #include "models/weights/initial_weights.h"
@@ -30,7 +31,8 @@ TrainedRun load_trained_run(const std::string& folder, const std::string& which,
   try {
     weights.load(checkpoint.model);
     check_initial_weights(*weights.signature(), checkpoint.model);
-    if (config.reference.used()) {
+    // Before the end of a warm-up there is none yet.
+    if (config.reference.used() && !in_warmup(checkpoint)) {
       const std::map<std::string, Array> saved = saved_reference(checkpoint.optimizer);
       check_initial_weights(*weights.published(), saved);
       WeightBlock block(*weights.published());

@@ -81,7 +81,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
   void load_reference(const WeightsPtr& weights) {
     if (!weights) return reference_.reset();
     if (reference_ && weights == loaded_) return;
-    if (!reference_) reference_ = factories_->make_reference(temperature_);
+    if (!reference_) reference_ = factories_->make_reference(temperature_, run_->config.inference.threads);
     reference_->load(*weights);
     loaded_ = weights;
   }

@@ -295,7 +295,9 @@ std::optional<std::string> AnswerSampler::failing() const {
   for (uint32_t group = 0; group < groups(); ++group) {
     const Stage stage = groups_[group].stage;
     if (stage == Stage::idle) continue;
-    if (stage == Stage::scoring || !inference_fails(group)) return std::nullopt;
+    const uint32_t waits_for = stage == Stage::asking ? group : scoring_number(group);
+    if (stage == Stage::scoring && (!has_scorers(config_) || !is_asking(waits_for))) return std::nullopt;
+    if (!inference_fails(waits_for)) return std::nullopt;
     any = true;
   }
   return any ? std::optional(report_.last_error) : std::nullopt;

@@ -27,7 +27,7 @@ class AnswerSampler final : public Sampler {
   void begin(uint32_t epoch) override;
   // Rollouts are pushed in the order in which their scores were asked for.
   void on_scores(const ScoreReply& reply) override;
-  // The last error, when inference fails on the requests of all groups that have work.
+  // The last error, when inference or scorers fail on the requests of all groups that have work.
   std::optional<std::string> failing() const override;
   // Requests for scores that are being computed.
   size_t scores_outstanding() const { return scores_.outstanding(); }

@@ -29,8 +29,9 @@ std::vector<float> model_scores(RewardModel& model, const ScoringRequest& reques
 
 ScoringServer::ScoringServer(const RunSpec& run, const RunFactories& factories)
     : run_(run),
-      reference_(run.config.reference.by_scorers() ? factories.make_reference(run.config.generation.temperature)
-                                                   : nullptr) {}
+      reference_(run.config.reference.by_scorers()
+                     ? factories.make_reference(run.config.generation.temperature, run.config.scorers.threads)
+                     : nullptr) {}
 
 Misfit ScoringServer::misfit(const RequestBody& request) const {
   const auto* scoring = std::get_if<ScoringRequest>(&request);

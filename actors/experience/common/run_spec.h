@@ -39,7 +39,7 @@ struct RunFactories {
   // Token runs: a generator for an inference actor or an evaluation, which samples at this temperature.
   std::function<std::unique_ptr<Generator>(double temperature)> make_generator;
   // Of a run with a reference: one for a scorer or an evaluation, of distributions at this temperature.
-  std::function<std::unique_ptr<ReferenceModel>(double temperature)> make_reference;
+  std::function<std::unique_ptr<ReferenceModel>(double temperature, int64_t threads)> make_reference;
   // An actor that computes calls this on its thread before it starts, with the number of compute threads it may use.
   std::function<void(int)> use_threads = [](int) {};
 };

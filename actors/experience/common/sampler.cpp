@@ -65,7 +65,13 @@ std::pair<uint32_t, uint32_t> Sampler::requests_of(Role role) const {
   return {groups(), static_cast<uint32_t>(asking_.size())};
 }
 
-std::string Sampler::what_failed(uint32_t number) const { return number < groups() ? "inference" : "scoring"; }
+std::string Sampler::what_failed(uint32_t number) const {
+  return role_of(number) == Role::sampling ? "inference" : "scoring";
+}
+
+bool Sampler::waits_for_scorer() const {
+  return std::ranges::any_of(std::span(asking_).subspan(groups()), &Asking::outstanding);
+}
 
 void Sampler::ask_all_again(Role role) {
   const auto [first, end] = requests_of(role);
@@ -132,7 +138,7 @@ uint32_t Sampler::beats_without_answer() const {
 Role Sampler::silent_role() const {
   const auto longest =
       std::ranges::max_element(asking_, {}, [](const Asking& request) { return request.retry.silent_beats(); });
-  return longest - asking_.begin() < static_cast<std::ptrdiff_t>(groups()) ? Role::sampling : Role::scoring;
+  return role_of(static_cast<uint32_t>(longest - asking_.begin()));
 }
 
 void Sampler::end_wait(std::optional<WallClock::time_point>& since, std::chrono::nanoseconds& sum) {

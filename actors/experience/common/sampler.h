@@ -63,8 +63,12 @@ class Sampler {
   uint32_t groups() const { return groups_of_worker_; }
   // First and end of the numbers that requests have in place of a group's (InferenceRequest::group).
   std::pair<uint32_t, uint32_t> requests_of(Role role) const;
-  // What has failed when the request with this number has: "inference" or "scoring".
+  // Of the request with this number.
+  Role role_of(uint32_t number) const { return number < groups() ? Role::sampling : Role::scoring; }
+  // What has failed when that has: "inference" or "scoring".
   std::string what_failed(uint32_t number) const;
+  // Whether a request for scores is outstanding.
+  bool waits_for_scorer() const;
   // Of a whole rollout.
   virtual uint64_t samples_per_rollout() const = 0;
   uint32_t credits() const { return credits_; }
@@ -112,8 +116,8 @@ class Sampler {
   void ask(uint32_t number, RequestBody body);
   uint32_t scoring_number(uint32_t group) const { return groups() + group; }
   bool is_asking(uint32_t number) const { return asking_[number].outstanding; }
-  // Inference fails on the group's request.
-  bool inference_fails(uint32_t group) const { return asking_[group].retry.is_failing(); }
+  // Inference, or a scorer, fails on the request with this number.
+  bool inference_fails(uint32_t number) const { return asking_[number].retry.is_failing(); }
   // Begins a rollout if there is a credit for it.
   bool start_with_credit(uint32_t group);
   // The group has nothing to do until a credit comes.

@@ -87,7 +87,9 @@ ScoreReplies score_replies(Scorer& scorer, const ScoreRequests& requests) {
     } catch (const std::exception&) {
       // One of them may be at fault.
     }
+  const auto lost = std::chrono::steady_clock::now() - begun;
   for (const ScoreRequest& request : requests.of) replies.of.push_back(score_reply(scorer, request));
+  if (!replies.of.empty()) replies.of.front().spent += lost;
   return replies;
 }
 

@@ -295,7 +295,10 @@ TEST_CASE("bottleneck: training that waits for open evaluations is not taken for
 TEST_CASE("bottleneck: a run that needs scorers waits for one") {
   StatsSnapshot s = running();
   s.needs_scorers = true;
-  CHECK(text_of(find_bottleneck(s)) == "waiting for a scorer: none is connected; troupe scorer adds one");
+  CHECK(text_of(find_bottleneck(s)) == "waiting for a scorer: none is up; troupe scorer adds one");
   s.scorers_up = 1;
   CHECK_FALSE(text_of(find_bottleneck(s)).starts_with("waiting"));
+  s.busy.scorers = 0.9;
+  s.busy.workers = s.busy.inference = s.busy.trainer = 0.3;
+  CHECK(text_of(find_bottleneck(s)) == "scorers: scorers are busy 90 % of the time; more processes of troupe scorer");
 }

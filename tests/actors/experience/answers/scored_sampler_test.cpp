@@ -119,7 +119,6 @@ TEST_CASE("scored_sampler: a rollout is pushed once the task and the scorers hav
 
 TEST_CASE("scored_sampler: only the answers that are kept bring log-probabilities of the reference") {
   Worker worker("rloo");
-  worker.config.generation.answers = 2;
   worker.begin();
   ScoreReply scores = worker.by_task(0);
   scores.scores[0].scored = Scored::none;
@@ -187,4 +186,26 @@ TEST_CASE("scored_sampler: a scorer that fails, misfits or is replaced is asked 
   CHECK(worker.port.pushed.size() == 1);
   worker.core.on_reply(worker.by_scorer(asked));  // again: it has been answered
   CHECK(worker.port.pushed.size() == 1);
+}
+
+TEST_CASE("scored_sampler: a worker fails while the scorers fail on all that it has") {
+  Worker worker;
+  worker.begin();
+  worker.core.on_scores(worker.by_task(0));
+  CHECK(worker.core.waits_for_scorer());
+  const InferenceRequest asked = worker.port.to_scorers[0];
+  InferenceReply failed;
+  failed.id = asked.id;
+  failed.group = asked.group;
+  failed.fault = Fault::forward_failed;
+  failed.error = "planned";
+  for (uint32_t i = 0; i < RequestRetry::kFailing; ++i) {
+    CHECK_FALSE(worker.core.failing().has_value());
+    worker.core.on_reply(failed);
+    worker.core.wake(asked.group, Sampler::kAskAgain);
+  }
+  CHECK(worker.core.failing() == "scoring failed: planned");
+  worker.core.on_reply(worker.by_scorer(asked));
+  CHECK_FALSE(worker.core.failing().has_value());
+  CHECK_FALSE(worker.core.waits_for_scorer());
 }

@@ -71,7 +71,7 @@ struct Fixture {
   }
   RunFactories factories() {
     RunFactories result;
-    result.make_reference = [this](double /*temperature*/) {
+    result.make_reference = [this](double /*temperature*/, int64_t /*threads*/) {
       auto made = std::make_unique<FakeReference>();
       reference = made.get();
       return made;
