@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -98,6 +99,22 @@ std::string request_text(uint64_t id, std::span<const VerifierItem> items) {
   return request.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
+// Whether the object has this key or path of keys. Null is a value.
+bool has_key(const Json& object, const std::string& key) {
+  if (!object.is_object()) return false;
+  if (object.contains(key)) return true;
+  const size_t point = key.find('.');
+  const auto outer = point == std::string::npos ? object.end() : object.find(key.substr(0, point));
+  return outer != object.end() && has_key(*outer, key.substr(point + 1));
+}
+
+std::string listed(std::span<const std::string> keys, const std::string& last_joint) {
+  std::string text;
+  for (size_t i = 0; i < keys.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == keys.size() ? last_joint : ", ") + ('"' + printable(keys[i]) + '"');
+  return text;
+}
+
 std::vector<std::string> command_of(const VerifierTarget& target) {
   std::vector<std::string> command = {target.python, "-u", server_file("verifier_server.py", "tasks"), "3",
                                       target.function};
@@ -130,6 +147,22 @@ std::vector<Verdict> read_verdicts(std::string_view line, uint64_t id, size_t co
   } catch (const Json::exception&) {
     throw VerifierFailed("the reply is \"" + printable(line) + "\", expected {\"id\", \"scores\"}");
   }
+}
+
+std::string problem_of_prompt(const Prompt& prompt, std::span<const VerifierNeed> needs) {
+  const Json columns = columns_of(prompt.columns);
+  for (const VerifierNeed& need : needs) {
+    const auto given = [&](const std::string& key) {
+      return key == "truth" ? !prompt.truth.empty() : has_key(columns, key);
+    };
+    if (std::ranges::any_of(need.keys, given)) continue;
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : columns.items()) keys.push_back(key);
+    return "the verifier requires " + printable(need.parameter) + ", but the prompt has no " +
+           listed(need.keys, " or ") + (keys.empty() ? "" : ", only " + printable(listed(keys, " and "), 200)) +
+           "; add it, or give the parameter a default";
+  }
+  return "";
 }
 
 VerifierTarget verifier_target(const TaskConfig& config) {
@@ -184,9 +217,13 @@ void VerifierProcess::await_ready() {
     throw VerifierFailed(who() + ' ' + printable(target_.function) +
                              " cannot be loaded: " + printable(message["error"].get<std::string>(), kLongestProblem),
                          traceback_of(message));
-  if (message != Json{{"ready", true}})
+  try {
+    ready_ = message.at("ready").get<bool>();
+    for (const Json& need : message.at("needs"))
+      needs_.push_back({need.at(0).get<std::string>(), need.at(1).get<std::vector<std::string>>()});
+  } catch (const Json::exception&) {
     throw VerifierFailed(who() + " wrote \"" + printable(message.dump()) + "\" before it was ready");
-  ready_ = true;
+  }
 }
 
 template <class Work>

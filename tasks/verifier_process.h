@@ -42,6 +42,15 @@ struct Verdict {
   std::vector<std::string> traceback = {};  // of an answer that failed; often empty
 };
 
+// A parameter of the verifier without which it cannot score an answer.
+struct VerifierNeed {
+  std::string parameter;
+  std::vector<std::string> keys;  // each prompt must have one of them as a column, or a truth where one is "truth"
+};
+
+// Why the prompt cannot be scored, in one line; empty if it has what the verifier needs.
+std::string problem_of_prompt(const Prompt& prompt, std::span<const VerifierNeed> needs);
+
 inline constexpr double kMostReward = 1e6;
 inline constexpr size_t kMostParts = 32;
 inline constexpr size_t kLongestPartName = 64;  // bytes
@@ -77,6 +86,8 @@ class VerifierProcess {
   // and throws as score().
   std::vector<std::string> prompts(uint64_t first, uint64_t end);
 
+  const std::vector<VerifierNeed>& needs() const { return needs_; }  // once it has started
+
   pid_t id() const { return child_.id(); }
 
  private:
@@ -95,6 +106,7 @@ class VerifierProcess {
   int abandoned_;
   uint64_t requests_ = 0;
   bool ready_ = false;
+  std::vector<VerifierNeed> needs_;
 };
 
 }  // namespace troupe

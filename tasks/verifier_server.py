@@ -4,7 +4,8 @@ troupe starts it as `PYTHON verifier_server.py DESCRIPTOR TARGET`, where DESCRIP
 is "MODULE:CALLABLE" or "FILE.py:CALLABLE". It needs Python 3.9 and nothing else. The other side is
 tasks/verifier_process.h.
 
-Every message is one line of JSON. The server first writes {"ready": true}, or {"error": TEXT} and ends. A request is
+Every message is one line of JSON. The server first writes {"ready": true, "needs": [[PARAMETER, [KEY, ...]], ...]}, where each prompt
+must have one of the keys of a parameter, or {"error": TEXT} and ends. A request is
 {"id": N, "items": [{"prompt": TEXT, "truth": TEXT, "answer": TEXT, "columns": OBJECT}, ...]}. The reply is
 {"id": N, "scores": [...]} with one value for each item, or {"id": N, "error": TEXT}. A value is a number, an object
 {"reward": NUMBER, "right": BOOLEAN, "parts": {NAME: NUMBER}}, null for an answer that is not scored, or {"failed": TEXT}.
@@ -107,7 +108,7 @@ def main():
         call = task.score if task else caller_of(find_function(target))
     except Exception as error:
         return send(connection, failure(error))
-    send(connection, {"ready": True})
+    send(connection, {"ready": True, "needs": list(getattr(call, "needs", ()))})
     serve(connection, call, task)
 
 

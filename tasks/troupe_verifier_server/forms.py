@@ -6,6 +6,7 @@ from troupe_verifier_server.errors import Refused, one_line, text_of, traceback_
 from troupe_verifier_server.scores import counted, plain_score
 
 NOT_GIVEN = ("completion_ids", "completions_ids", "trainer_state", "log_extra", "log_metric", "environments")  # what only TRL has
+TRUTH_KEYS = ["reward_model.ground_truth", "ground_truth", "truth"]  # of verl's form, in this order
 FORMS = (
     "(prompts, completions, **columns) as in TRL, (data_source, solution_str, ground_truth, extra_info) as in verl, the same in the "
     "plural for its batches, or one parameter for the list of answers"
@@ -59,6 +60,7 @@ class TrlCaller:
         named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         self._names = {p.name for p in named}
         self._required = [p.name for p in named if p.default is p.empty and p.name not in ("prompts", "completions")]
+        self.needs = [(name, [name]) for name in self._required]
         for name in self._required:
             if name in NOT_GIVEN:
                 raise Refused(f"it requires the parameter {name}, which troupe does not give; remove it, or give it a default")
@@ -95,6 +97,7 @@ class VerlCaller:
         self._function = function
         self._takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self._names = {p.name for p in parameters}
+        self.needs = [(p.name, TRUTH_KEYS) for p in parameters if p.default is p.empty and p.name == self.GIVEN[2]]
         for p in parameters:
             if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name not in self.GIVEN:
                 raise Refused(f"it requires the parameter {p.name}, which troupe does not give; give it a default")
@@ -123,17 +126,19 @@ class VerlCaller:
 
     @staticmethod
     def _values(item):
+        """Without a truth, the default of the function applies."""
         columns = item["columns"]
         reward_model = columns.get("reward_model")
-        truth = columns.get("ground_truth", item["truth"])
-        if isinstance(reward_model, dict) and "ground_truth" in reward_model:
-            truth = reward_model["ground_truth"]
-        return {
+        values = {
             "data_source": columns.get("data_source", ""),
             "solution_str": item["answer"],
-            "ground_truth": truth,
             "extra_info": columns.get("extra_info") or {},
         }
+        if isinstance(reward_model, dict) and "ground_truth" in reward_model:
+            values["ground_truth"] = reward_model["ground_truth"]
+        elif "ground_truth" in columns or item["truth"]:
+            values["ground_truth"] = columns.get("ground_truth", item["truth"])
+        return values
 
 
 class VerlBatchCaller(VerlCaller):
@@ -143,13 +148,15 @@ class VerlBatchCaller(VerlCaller):
 
     def __call__(self, items):
         values = [self._values(item) for item in items]
-        given = {name + "s": [of_item[name] for of_item in values] for name in VerlCaller.GIVEN}
+        given = {name + "s": [of_item.get(name) for of_item in values] for name in VerlCaller.GIVEN}
         scores = LOOP.result(self._function(**self._taken(given)))
         return [plain_score(score, of_verl=True) for score in counted(scores, items)]
 
 
 class ListCaller:
     """Calls function(list): one dict for each answer, with the columns of its prompt and "prompt", "truth", "answer"."""
+
+    needs = ()
 
     def __init__(self, function):
         self._function = function

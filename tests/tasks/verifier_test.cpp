@@ -204,6 +204,37 @@ TEST_CASE("verifier: functions in the form of verl get one answer") {
   CHECK(scores_of("judged", {item("2", good), item("3", good)}) == Texts{"1 right", "0"});
 }
 
+TEST_CASE("verifier: in verl's form, the default of the function applies to a prompt without a truth") {
+  const VerifierItem without{.prompt = "1+1=", .truth = "", .answer = "none"};
+  CHECK(scores_of("default_truth", {without, item("none"), item("2")}) == Texts{"1 right", "0", "1 right"});
+}
+
+TEST_CASE("verifier: a prompt lacks what a parameter without a default needs") {
+  const auto problem = [](const std::string& function, const Prompt& prompt) {
+    VerifierProcess process(target_of(function));
+    process.start();
+    return problem_of_prompt(prompt, process.needs());
+  };
+  const std::string solution = R"({"prompt": "a", "solution": "2"})";
+  const Prompt with_truth{.text = "a", .truth = "2", .columns = solution}, without{.text = "a", .columns = solution};
+  for (const char* function : {"compute_score", "short_score", "judged"}) {
+    CAPTURE(function);
+    CHECK(problem(function, with_truth) == "");
+    CHECK(problem(function, {.text = "a", .columns = R"({"reward_model": {"ground_truth": null}})"}) == "");
+    CHECK(
+        problem(function, without) ==
+        "the verifier requires ground_truth, but the prompt has no \"reward_model.ground_truth\", \"ground_truth\" or "
+        "\"truth\", only \"prompt\" and \"solution\"; add it, or give the parameter a default");
+  }
+  CHECK(problem("compute_scores", without).starts_with("the verifier requires ground_truths, but the prompt has no "));
+  CHECK(problem("default_truth", without) == "");
+  CHECK(problem("short_scores", without) == "");
+  CHECK(problem("requires_column", without) == "");
+  CHECK(problem("requires_column", {.text = "a", .truth = "2"}) ==
+        "the verifier requires solution, but the prompt has no \"solution\"; add it, or give the parameter a default");
+  CHECK(problem("exact", {.text = "a"}) == "");
+}
+
 TEST_CASE("verifier: an exception in verl's form fails that answer, and the call if all answers have one") {
   const std::string good = R"({"data_source": "arithmetic", "extra_info": {"index": 0}})",
                     bad = R"({"data_source": "x"})";

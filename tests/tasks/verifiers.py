@@ -212,6 +212,11 @@ def short_score(solution_str, ground_truth, method="strict", score=1.0):
     return score if method == "strict" and solution_str == ground_truth else 0
 
 
+def default_truth(solution_str, ground_truth="none"):
+    """Of verl's form, for prompts that may have no truth."""
+    return float(solution_str == ground_truth)
+
+
 async def judged(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
     """Of verl's form, as a coroutine."""
     await asyncio.sleep(0.001)

@@ -18,6 +18,20 @@ VerifierItem item_of(const Prompt& prompt, const std::string& answer) {
   return {.prompt = prompt.text, .truth = prompt.truth, .answer = answer, .columns = prompt.columns};
 }
 
+// Throws ConfigError, with the line of a dataset, for a prompt that the verifier cannot score.
+void check_prompts(const Task& task, std::span<const VerifierNeed> needs) {
+  if (needs.empty()) return;
+  const auto check = [&](const Prompt& prompt) {
+    if (const std::string problem = problem_of_prompt(prompt, needs); !problem.empty()) throw ConfigError(problem);
+  };
+  if (task.for_each_prompt(check)) return;
+  try {
+    for (const Prompt& prompt : task.held_out(0, 1)) check(prompt);
+  } catch (const ConfigError& error) {
+    throw ConfigError("task.verifier: " + std::string(error.what()));
+  }
+}
+
 }  // namespace
 
 void PythonScorer::publish_figures() {
@@ -73,6 +87,7 @@ void try_verifier(const RunConfig& config, const Task& task) {
   try {
     VerifierProcess process(verifier_target(config.task));
     process.start();
+    check_prompts(task, process.needs());
     if (items.empty()) return;
     what += '"' + printable(config.task.verifier, 200) + "\" does not score the right answer \"" +
             printable(items[0].answer) + "\" to the prompt \"" + printable(items[0].prompt) + "\": ";

@@ -36,9 +36,10 @@ class PythonScorer final : public Scorer {
 // That some of these demonstrations are not right, for a warning; empty if all are, or have no score.
 std::string problem_of_demonstrations(std::span<const VerifierItem> items, std::span<const Verdict> verdicts);
 
-// Throws ConfigError "task.verifier: ..." or "task.python: ..." if the verifier of the config cannot be loaded, or does
-// not score the demonstration of a held-out prompt, if that has one. Warns of demonstrations that are not right, if
-// there is a warm-up. Does nothing without a verifier. Blocks.
+// Throws ConfigError "task.verifier: ...", "task.python: ..." or, for a line of a dataset, "FILE:LINE: ..." if the
+// verifier of the config cannot be loaded, needs a column that a prompt lacks, or does not score the demonstration of a
+// held-out prompt, if that has one. Warns of demonstrations that are not right, if there is a warm-up. Does nothing
+// without a verifier. Blocks.
 void try_verifier(const RunConfig& config, const Task& task);
 
 }  // namespace troupe

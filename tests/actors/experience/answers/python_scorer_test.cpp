@@ -3,6 +3,7 @@
 #include "actors/experience/answers/python_scorer.h"
 
 #include <array>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "actors/run_context.h"
 #include "runtime/base/rng.h"
 #include "tests/support/config_error.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
 #include "text/char_tokenizer.h"
@@ -151,6 +153,21 @@ TEST_CASE("python_scorer: a verifier that cannot be used is refused at the start
   RunConfig missing = config_with("exact");
   missing.task.python = "no-such-python";
   CHECK(refusal(missing) == "task.python: no-such-python: no program of this name in PATH; task.verifier needs it");
+}
+
+TEST_CASE("python_scorer: a line without the truth that the verifier needs is refused at the start") {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/prompts.jsonl";
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += R"({"prompt": "p)" + std::to_string(i) + R"(", "truth": "2"})" + "\n";
+  std::ofstream(path) << lines << R"({"prompt": "last", "solution": "2"})";
+  RunConfig config = config_with("compute_score");
+  config.task.name = "dataset";
+  config.task.params = R"({"path": ")" + path + R"("})";
+  config.warmup.steps = 0;
+  CHECK(refusal(config).starts_with(path + ":41: the verifier requires ground_truth, but the prompt has no "));
+  config.task.verifier = "py:tests/tasks/verifiers.py:default_truth";
+  CHECK(refusal(config) == "no error");
 }
 
 TEST_CASE("python_scorer: demonstrations that are not right are named") {
