@@ -11,17 +11,18 @@
 
 #include "runtime/base/descriptor.h"
 #include "runtime/stats/verifier_figures.h"
+#include "tasks/failure_log.h"
 #include "tasks/verifier_process.h"
 
 namespace troupe {
 
 class Verifier {
  public:
-  // Throws IoError if the process has no file descriptor left.
-  explicit Verifier(VerifierTarget target);
+  // Throws IoError if the process has no file descriptor left. `log` outlives it.
+  explicit Verifier(VerifierTarget target, FailureLog& log = FailureLog::of_process());
 
-  // One score per item, in their order. If the call failed twice, each time on another process, all items have failed,
-  // with last_error() as the problem. Logs what fails, each text once in this process. Throws nothing but
+  // One score per item, in their order. If the call failed twice, all items have failed, with last_error() as the
+  // problem. A process that is still there is kept. Logs what fails, each kind once in this process. Throws nothing but
   // std::bad_alloc.
   std::vector<Score> score(std::span<const VerifierItem> items);
   // The same of items that may be scored apart, because they belong to different prompts: throws VerifierFailed if the
@@ -40,9 +41,10 @@ class Verifier {
   std::vector<Score> scores_of(std::optional<std::vector<Verdict>> verdicts, size_t items);
 
   VerifierTarget target_;
+  FailureLog& log_;
   std::atomic<bool> abandoned_ = false;
   Descriptor wake_;                           // an eventfd, readable once it is abandoned
-  std::unique_ptr<VerifierProcess> process_;  // none before the first call and after a failure
+  std::unique_ptr<VerifierProcess> process_;  // none before the first call and after it was lost
   bool started_ = false;
   VerifierFigures figures_;
   std::string last_error_;

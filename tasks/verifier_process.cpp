@@ -38,6 +38,11 @@ std::vector<std::string> traceback_of(const Json& message) {
   return lines;
 }
 
+std::string place_of(const Json& message) {
+  const auto found = message.find("place");
+  return found != message.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 Json columns_of(const std::string& text) {
   Json columns = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   return columns.is_object() ? columns : Json::object();
@@ -69,6 +74,7 @@ Verdict verdict_of(const Json& value, const std::string& index) {
     score.scored = Scored::failed;
     score.problem = printable(value.at("failed").get<std::string>(), kLongestProblem);
     verdict.traceback = traceback_of(value);
+    verdict.place = place_of(value);
   } else {
     score.reward = number_of(value.at("reward"), "reward " + index);
     score.right = value.at("right").get<bool>();
@@ -128,7 +134,8 @@ void check_reply(const Json& reply, uint64_t id) {
     throw VerifierFailed("the reply is to request " + printable(reply.at("id").dump()) + ", expected " +
                          std::to_string(id));
   if (reply.contains("error"))
-    throw VerifierFailed(printable(reply.at("error").get<std::string>(), kLongestProblem), traceback_of(reply));
+    throw VerifierRaised(printable(reply.at("error").get<std::string>(), kLongestProblem), traceback_of(reply),
+                         place_of(reply));
 }
 
 }  // namespace
@@ -232,6 +239,8 @@ auto VerifierProcess::or_kill(Work work) {
   try {
     if (!ready_) await_ready();
     return work();
+  } catch (const VerifierRaised&) {
+    throw;
   } catch (const VerifierFailed&) {
     child_.end(/*closed=*/false);
     throw;

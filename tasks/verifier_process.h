@@ -1,7 +1,8 @@
 #pragma once
 // VerifierProcess: a Python process that runs verifier_server.py and scores answers with a function of the user. Every
-// call has a deadline; a process that ended, is silent past the deadline, fails or breaks the protocol is killed and
-// reported as VerifierFailed. One thread at a time; its functions block.
+// call has a deadline. A process that ended, is silent past the deadline or breaks the protocol is killed and reported
+// as VerifierFailed; one whose function raises an exception is reported as VerifierRaised and stays. One thread at a
+// time; its functions block.
 
 #include <chrono>
 #include <cstdint>
@@ -40,6 +41,7 @@ struct VerifierItem {
 struct Verdict {
   Score score;                              // reward and parts are at most kMostReward in magnitude
   std::vector<std::string> traceback = {};  // of an answer that failed; often empty
+  std::string place = {};                   // where it failed, the same for all failures of one kind; may be empty
 };
 
 // A parameter of the verifier without which it cannot score an answer.
@@ -58,9 +60,16 @@ inline constexpr size_t kLongestPartName = 64;  // bytes
 // The verifier gave no scores. what() is one line.
 class VerifierFailed : public std::runtime_error {
  public:
-  explicit VerifierFailed(const std::string& what, std::vector<std::string> lines = {})
-      : std::runtime_error(what), traceback(std::move(lines)) {}
+  explicit VerifierFailed(const std::string& what, std::vector<std::string> lines = {}, std::string where = {})
+      : std::runtime_error(what), traceback(std::move(lines)), place(std::move(where)) {}
   std::vector<std::string> traceback;  // empty if no exception of the verifier is the cause
+  std::string place;                   // as that of a Verdict
+};
+
+// The same because its function raised an exception, or returned what gives no scores. The process can be asked again.
+class VerifierRaised : public VerifierFailed {
+ public:
+  using VerifierFailed::VerifierFailed;
 };
 
 // The verdicts of a reply of verifier_server.py to the request `id` about `count` answers. A number is a reward, and an
@@ -78,8 +87,8 @@ class VerifierProcess {
 
   // Waits until the verifier is loaded. Throws as score().
   void start();
-  // One verdict per item. The first call also waits for the start. Throws VerifierFailed; the process is killed then,
-  // and every later call throws.
+  // One verdict per item. The first call also waits for the start. Throws VerifierRaised, or VerifierFailed: the
+  // process is killed then, and every later call throws.
   std::vector<Verdict> score(std::span<const VerifierItem> items);
 
   // Of a whole task: its prompts from index `first` on to `end` - 1, as JSON objects; fewer if it has no more. Blocks
@@ -96,7 +105,7 @@ class VerifierProcess {
   // Sends `text` and returns the next line, without its newline.
   std::string exchange(std::string_view text, std::chrono::milliseconds limit, const char* setting, size_t longest);
   [[noreturn]] void lose(const std::string& what, bool closed = false);
-  // Kills the process when `work` throws VerifierFailed.
+  // Kills the process when `work` throws VerifierFailed, except VerifierRaised.
   template <class Work>
   auto or_kill(Work work);
 

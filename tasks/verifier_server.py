@@ -9,7 +9,8 @@ must have one of the keys of a parameter, or {"error": TEXT} and ends. A request
 {"id": N, "items": [{"prompt": TEXT, "truth": TEXT, "answer": TEXT, "columns": OBJECT}, ...]}. The reply is
 {"id": N, "scores": [...]} with one value for each item, or {"id": N, "error": TEXT}. A value is a number, an object
 {"reward": NUMBER, "right": BOOLEAN, "parts": {NAME: NUMBER}}, null for an answer that is not scored, or {"failed": TEXT}.
-An error, and a failed answer, can have the lines of a traceback as "traceback".
+An error, and a failed answer, can have the lines of a traceback as "traceback", and as "place" a text that is the same for all failures of
+one kind.
 
 The parts are in the folder troupe_verifier_server. The forms of callables are told apart by their parameters
 (forms.caller_of).
@@ -31,7 +32,7 @@ import sys
 _folder, _writes_bytecode = os.path.dirname(os.path.abspath(__file__)), sys.dont_write_bytecode
 sys.path = [_folder] + [path for path in sys.path if os.path.abspath(path) != _folder]
 sys.dont_write_bytecode = True
-from troupe_verifier_server.errors import Refused, text_of, traceback_of  # noqa: E402
+from troupe_verifier_server.errors import Refused, problem_of, text_of  # noqa: E402
 from troupe_verifier_server.forms import caller_of  # noqa: E402
 from troupe_verifier_server.tasks import prompts_between, task_of  # noqa: E402
 
@@ -40,7 +41,7 @@ sys.path.remove(_folder)
 
 
 def failure(error):
-    return {"error": text_of(error), "traceback": traceback_of(error)}
+    return {"error": text_of(error), **problem_of(error)}
 
 
 def find(target):

@@ -323,7 +323,7 @@ constexpr std::array kFields = {
                   "those of evaluations",
                   of_verifier<&VerifierFigures::calls>},
     SnapshotField{kWorkers, "verifier.failed_calls", "verifier_failed_calls_total", "calls", kVerified,
-                  "of them, those that gave no scores; each is repeated once on a new process",
+                  "of them, those that gave no scores; each is repeated once",
                   of_verifier<&VerifierFigures::failed_calls>},
     SnapshotField{kWorkers, "verifier.restarts", "verifier_restarts_total", "processes", kVerified,
                   "of verifiers that were started in place of one that had ended or was killed",

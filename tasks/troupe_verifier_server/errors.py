@@ -37,6 +37,20 @@ def text_of(error):
     return one_line(line, max(60, 270 - len(place))) + place
 
 
+def place_of(error):
+    """Type and place of an exception: the same for each failure of the same kind, whatever its text."""
+    if isinstance(error, DrawFailed):
+        return place_of(error.error)
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in frames if not ours(f.filename)] or frames
+    return type(error).__name__ + (f" {frames[-1].filename}:{frames[-1].lineno}" if frames else "")
+
+
+def problem_of(error, with_traceback=True):
+    """What a reply says of an exception, but for the key of its text."""
+    return {"place": place_of(error), "traceback": traceback_of(error) if with_traceback else []}
+
+
 def traceback_of(error):
     """The lines of the traceback, from the user's code on; without their middle if they are very long."""
     if isinstance(error, Refused):

@@ -2,7 +2,7 @@
 
 import inspect
 
-from troupe_verifier_server.errors import Refused, one_line, text_of, traceback_of
+from troupe_verifier_server.errors import Refused, one_line, place_of, problem_of, text_of
 from troupe_verifier_server.scores import counted, plain_score
 
 NOT_GIVEN = ("completion_ids", "completions_ids", "trainer_state", "log_extra", "log_metric", "environments")  # what only TRL has
@@ -103,16 +103,14 @@ class VerlCaller:
                 raise Refused(f"it requires the parameter {p.name}, which troupe does not give; give it a default")
 
     def __call__(self, items):
-        """An exception fails that answer alone, unless every answer has one."""
-        scores, errors = LOOP.results([self._score_or_error(item) for item in items]), []
+        """An exception fails that answer alone. The first of each place has a traceback."""
+        scores, places = LOOP.results([self._score_or_error(item) for item in items]), set()
         for i, score in enumerate(scores):
             if isinstance(score, BaseException):
-                errors.append(score)
-                scores[i] = {"failed": text_of(score), "traceback": [] if len(errors) > 1 else traceback_of(score)}
+                scores[i] = {"failed": text_of(score), **problem_of(score, with_traceback=place_of(score) not in places)}
+                places.add(scores[i]["place"])
             else:
                 scores[i] = plain_score(score, of_verl=True)
-        if errors and len(errors) == len(items):
-            raise errors[0]
         return scores
 
     def _score_or_error(self, item):

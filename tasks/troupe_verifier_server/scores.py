@@ -2,7 +2,7 @@
 
 import math
 
-from troupe_verifier_server.errors import Refused, one_line, text_of
+from troupe_verifier_server.errors import Refused, one_line, place_of, text_of
 
 MOST_REWARD = 1e6  # in magnitude; this and the next two as in tasks/verifier_process.h
 MOST_PARTS = 32
@@ -109,4 +109,4 @@ def plain_score(score, of_verl=False):
             return score_of_verl(score)
         return score_of_dict(score)
     except Exception as error:
-        return {"failed": text_of(error)}
+        return {"failed": text_of(error), "place": place_of(error)}

@@ -3,7 +3,7 @@
 import functools
 import json
 
-from troupe_verifier_server.errors import DrawFailed, Refused, text_of, traceback_of
+from troupe_verifier_server.errors import DrawFailed, Refused, problem_of, text_of
 from troupe_verifier_server.forms import caller_of
 from troupe_verifier_server.scores import plain_score
 
@@ -72,7 +72,7 @@ class DatasetTask:
                     raise Refused(f"entry {index} has another {key} than before; the task must be the same each time, so give it a seed")
             return plain_score(self._task.score_answer(item["answer"].strip(), entry))
         except Exception as error:
-            return {"failed": text_of(error), "traceback": traceback_of(error)}
+            return {"failed": text_of(error), **problem_of(error)}
 
 
 def task_of(factory, params):

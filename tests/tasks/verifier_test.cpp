@@ -46,13 +46,13 @@ Texts scores_of(const std::string& function, const std::vector<VerifierItem>& it
   return texts_of(verifier.score(items));
 }
 
-// Why the verifier gives no scores, after it was tried on two processes.
-std::string failure_of(VerifierTarget target) {
+// Why the verifier gives no scores, after it was tried twice: on the same process, or on two.
+std::string failure_of(VerifierTarget target, uint64_t restarts = 1) {
   Verifier verifier(std::move(target));
   const std::vector<Score> scores = verifier.score(kItems);
   CHECK(verifier.figures().calls == 2);
   CHECK(verifier.figures().failed_calls == 2);
-  CHECK(verifier.figures().restarts == 1);
+  CHECK(verifier.figures().restarts == restarts);
   CHECK(verifier.figures().scored == 0);
   REQUIRE(scores.size() == 2);
   for (const Score& score : scores) {
@@ -104,12 +104,12 @@ TEST_CASE("verifier: what a function prints does not disturb it") {
 }
 
 TEST_CASE("verifier: each way to fail gives no scores and a reason") {
-  CHECK(failure_of(target_of("raises")).starts_with("ValueError: planned ("));
+  CHECK(failure_of(target_of("raises"), 0).starts_with("ValueError: planned ("));
   CHECK(failure_of(target_of("exits")) == "the verifier ended with exit code 7");
   CHECK(failure_of(target_of("calls_exit")) ==
         "the verifier ended with exit code 1; the last line of its output: no more");
-  CHECK(failure_of(target_of("one_too_few")) == "the verifier returned 1 scores, expected 2");
-  CHECK(failure_of(target_of("returns_nothing")) == "the verifier returned nothing, expected a list of 2 scores");
+  CHECK(failure_of(target_of("one_too_few"), 0) == "the verifier returned 1 scores, expected 2");
+  CHECK(failure_of(target_of("returns_nothing"), 0) == "the verifier returned nothing, expected a list of 2 scores");
   CHECK(failure_of(target_of("garbage")).starts_with("the verifier wrote \"\\xff\\x00garbage"));
   CHECK(failure_of(target_of("endless")).starts_with("the verifier sent more than 278528 bytes for one reply"));
   CHECK(failure_of(target_of("hangs", std::chrono::milliseconds(200))) ==
@@ -235,7 +235,7 @@ TEST_CASE("verifier: a prompt lacks what a parameter without a default needs") {
   CHECK(problem("exact", {.text = "a"}) == "");
 }
 
-TEST_CASE("verifier: an exception in verl's form fails that answer, and the call if all answers have one") {
+TEST_CASE("verifier: an exception in verl's form fails that answer alone") {
   const std::string good = R"({"data_source": "arithmetic", "extra_info": {"index": 0}})",
                     bad = R"({"data_source": "x"})";
   const Texts texts = scores_of("compute_score", {item("2", good), item("2", bad)});
@@ -243,7 +243,8 @@ TEST_CASE("verifier: an exception in verl's form fails that answer, and the call
   CHECK(texts[1].starts_with("failed: NotImplementedError: no reward for data_source='x' (/"));
   Verifier verifier(target_of("compute_score"));
   CHECK(texts_of(verifier.score(std::vector{item("2", bad)}))[0] == texts[1]);
-  CHECK(verifier.figures().failed_calls == 2);
+  CHECK(verifier.figures().calls == 1);
+  CHECK(verifier.figures().failed_calls == 0);
 }
 
 TEST_CASE("verifier: functions in verl's form for batches get lists, and an exception fails the call") {
@@ -254,7 +255,7 @@ TEST_CASE("verifier: functions in verl's form for batches get lists, and an exce
   CHECK(scores_of("short_scores", {item("2"), item("2", R"({"ground_truth": "4"})")}) == Texts{"1 right", "-0.5"});
   CHECK(scores_of("wrong_scores", {item("1"), item("2"), item("3")}) ==
         Texts{"failed: the score is nan, expected a finite number", "none", "0.5"});
-  CHECK(failure_of(target_of("compute_scores")).starts_with("NotImplementedError: no reward for data_source='' (/"));
+  CHECK(failure_of(target_of("compute_scores"), 0).starts_with("NotImplementedError: no reward for data_source='' (/"));
 }
 
 TEST_CASE("verifier: parameters that fit no form, or that troupe cannot give, are refused by name") {
@@ -272,14 +273,15 @@ TEST_CASE("verifier: parameters that fit no form, or that troupe cannot give, ar
         "it requires the parameter task_ids, which troupe does not give; give it a default");
   CHECK(refusal("requires_ids") ==
         "it requires the parameter completion_ids, which troupe does not give; remove it, or give it a default");
-  CHECK(failure_of(target_of("requires_column")) ==
+  CHECK(failure_of(target_of("requires_column"), 0) ==
         "the verifier requires the column solution, which the prompts lack; they have truth");
 }
 
 TEST_CASE("verifier: the traceback of an exception is logged once") {
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
-  Verifier verifier(target_of("deep"));
+  FailureLog failures;
+  Verifier verifier(target_of("deep"), failures);
   for (int i = 0; i < 2; ++i) verifier.score(kItems);
   close_log();
   const std::string log = disk.read("log");
@@ -292,6 +294,42 @@ TEST_CASE("verifier: the traceback of an exception is logged once") {
   CHECK_MESSAGE(count("KeyError: 'key'") == 1, log);
   CHECK_MESSAGE(count("in inner") == 2, log);  // of both exceptions
   CHECK(count("verifier_server") == 0);
+}
+
+TEST_CASE("verifier: an exception does not cost its process, and is logged once whatever its text is") {
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  FailureLog failures;
+  Verifier calls(target_of("raises_with_answer"), failures), answers(target_of("score_with_answer"), failures);
+  for (const char* answer : {"1", "2", "3"})
+    for (Verifier* verifier : {&calls, &answers}) {
+      const std::vector<Score> scores = verifier->score(std::vector{item(answer), item(answer)});
+      CHECK(scores.at(1).problem.starts_with("ValueError: no number in " + std::string(answer) + " (/"));
+    }
+  close_log();
+  const std::string log = disk.read("log");
+  size_t lines = 0;
+  for (size_t at = log.find("not logged again"); at != std::string::npos; at = log.find("not logged again", at + 1))
+    ++lines;
+  CHECK_MESSAGE(lines == 2, log);  // one for each function
+  CHECK(calls.figures().calls == 6);
+  CHECK(calls.figures().failed_calls == 6);
+  CHECK(answers.figures().calls == 3);
+  CHECK(answers.figures().failed_calls == 0);
+  for (const Verifier* verifier : {&calls, &answers}) CHECK(verifier->figures().restarts == 0);
+}
+
+TEST_CASE("failure_log: each kind is logged once, and few of them in a minute") {
+  FailureLog log;
+  TokenBucket::Clock::time_point now{};
+  CHECK(log.take("a", now));
+  CHECK_FALSE(log.take("a", now));
+  int taken = 1;
+  for (int i = 0; i < 20; ++i) taken += log.take("b" + std::to_string(i), now) ? 1 : 0;
+  CHECK(taken == FailureLog::kLinesPerMinute);
+  now += std::chrono::minutes(1);
+  CHECK_FALSE(log.take("a", now));
+  CHECK(log.take("b19", now));
 }
 
 TEST_CASE("verifier: after a failure the next process answers") {

@@ -59,6 +59,16 @@ def raises(items):
     raise ValueError("planned")
 
 
+def raises_with_answer(items):
+    """Raises an exception with another text for each answer."""
+    raise ValueError(f"no number in {items[0]['answer']}")
+
+
+def score_with_answer(solution_str):
+    """The same in verl's form."""
+    raise ValueError(f"no number in {solution_str}")
+
+
 def raises_at_poison(items):
     """Raises an exception if an answer is "poison"."""
     if any(item["answer"] == "poison" for item in items):
