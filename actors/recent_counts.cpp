@@ -15,6 +15,7 @@ RecentCounts::RecentCounts(const ReplayStart& start, Clock::time_point now) {
   produced_.add(now, start.ledger.produced);
   dropped_stale_.add(now, start.ledger.dropped_stale);
   dropped_full_.add(now, start.ledger.dropped_full);
+  filtered_.add(now, start.ledger.filtered);
   env_failures_.add(now, start.totals.env_failures);
   for (Rate* batches : {&batches_full_, &batches_timeout_, &batches_all_waiting_}) batches->add(now, 0);
 }
@@ -34,6 +35,7 @@ RecentFigures RecentCounts::take(const StatsSnapshot& s, uint64_t env_failures, 
   result.produced = grown(produced_, s.ledger.produced);
   result.dropped_stale = grown(dropped_stale_, s.ledger.dropped_stale);
   result.dropped_full = grown(dropped_full_, s.ledger.dropped_full);
+  result.filtered = grown(filtered_, s.ledger.filtered);
   result.env_failures = grown(env_failures_, env_failures);
   result.batches_full = grown(batches_full_, s.batches_full);
   result.batches_timeout = grown(batches_timeout_, s.batches_timeout);

@@ -27,7 +27,8 @@ class RecentCounts {
     double wait_seconds = 0, evaluation_wait_seconds = 0, checkpoint_wait_seconds = 0, update_seconds = 0;
   };
 
-  Rate produced_, dropped_stale_, dropped_full_, env_failures_, batches_full_, batches_timeout_, batches_all_waiting_;
+  Rate produced_, dropped_stale_, dropped_full_, filtered_, env_failures_, batches_full_, batches_timeout_,
+      batches_all_waiting_;
   std::deque<Update> updates_;  // of the last 10 s, and at least the last 10
 };
 

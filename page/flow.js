@@ -44,6 +44,7 @@ class FlowView {
     const batches = ["full", "timeout", "all_waiting"].map((why) => Number(at(s, "batch." + why) || 0));
     const sum = batches.reduce((a, b) => a + b, 0);
     const share = (/** @type {number} */ i) => sum > 0 ? formatted(batches[i] / sum, "0 to 1") : "\u2013";
+    const notTrained = [["filtered", "ledger.filtered"], ["without a score", "ledger.unscored"], ["verifier failed", "ledger.verifier_failed"]];
     const behind = Object.values(at(s, "weights_behind") || {}).map(Number);
     const up = at(s, "workers.starting") > 0 ? `${value("workers.up")}, ${value("workers.starting")} starting` : `${value("workers.up")} of ${value("workers.total")}`;
     this.list.replaceChildren(
@@ -51,7 +52,8 @@ class FlowView {
                           [words === kTokenWords ? "scoring answers" : "in environment steps", value("busy.stepping", "0 to 1")], ["waiting for actions", value("busy.action_wait", "0 to 1")], ["waiting for a credit", value("busy.credit_wait", "0 to 1")], ["rows in quarantine", value("quarantined")]], limit === "workers"),
       station("Inference", at(s, "busy.inference"), [["actors", value("inference.up")], ["request, median", value("inference.p50_ms") + " ms"], ["99th percentile", value("inference.p99_ms") + " ms"],
                             ["rows in a batch", value("batch.size_p50")], ["batches started full", share(0)], ["at timeout", share(1)], ["all workers waiting", share(2)]], limit === "inference"),
-      station("Replay buffer", at(s, "busy.replay"), [["samples waiting", value("ledger.waiting")], ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))]], limit === "replay"),
+      station("Replay buffer", at(s, "busy.replay"), [["samples waiting", value("ledger.waiting")], ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))],
+                                ...notTrained.filter(([, path]) => at(s, path) > 0).map(([name, path]) => /** @type {[string, string]} */ ([name, value(path)]))], limit === "replay"),
       station("Trainer", at(s, "busy.trainer"), [["updates/s", value("updates_per_second")], ["waits for data", value("trainer_wait_fraction", "0 to 1")], ["updates per sample", value("reuse")],
                           ["steps skipped", value("skipped_steps")], ["preparing batches", value("busy.prefetcher", "0 to 1")], ["processors of the machine", value("busy.machine", "0 to 1")]], limit === "trainer" || limit === "prefetcher"),
       station("Weights", null, [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? formatted(Math.max(...behind)) : "\u2013"]], false));

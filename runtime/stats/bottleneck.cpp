@@ -15,6 +15,7 @@ constexpr double kMuchWaiting = 0.2;    // share of time for which groups of env
 constexpr double kBusyTrainer = 0.1;    // wait fraction below which the trainer limits the run
 constexpr double kHungryTrainer = 0.3;  // wait fraction above which sampling does
 constexpr double kMuchDropped = 0.05;   // of the samples produced
+constexpr double kMuchFiltered = 0.5;   // of the answers produced
 constexpr double kLongSeconds = 3;      // of an update: the share of 10 s does not tell how busy the trainer is
 constexpr double kLongUpdate = 3;       // times the longest of the last updates: the next one may take as long
 
@@ -93,11 +94,15 @@ Bottleneck missing_processes(const StatsSnapshot& s) {
   return {};
 }
 
-// The verdict when many of the samples of the last minute were dropped.
+// The verdict when many of the samples of the last minute were dropped, or most of the answers filtered.
 Bottleneck waste(const RecentFigures& r) {
   const auto produced = static_cast<double>(r.produced),
              dropped = static_cast<double>(r.dropped_stale + r.dropped_full);
-  if (r.produced == 0 || dropped <= kMuchDropped * produced) return {};
+  if (r.produced == 0) return {};
+  if (const double filtered = static_cast<double>(r.filtered) / produced; filtered > kMuchFiltered)
+    return {"waste", format_percent(std::min(filtered, 1.0)) + " of the answers of the last minute are filtered",
+            "prompts that are right at times, or a larger generation.answers", ""};
+  if (dropped <= kMuchDropped * produced) return {};
   return {"waste",
           format_percent(std::min(dropped / produced, 1.0)) + " of the samples of the last minute are dropped, " +
               (r.dropped_stale >= r.dropped_full ? "most as stale" : "most because the buffer was full"),
@@ -207,7 +212,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   waiting for ...         there is no worker, no inference actor or no scorer
 //   not known yet           the first rollouts are not complete
 //   no samples              none for 10 s, and the trainer has nothing to do
-//   waste                   many samples of the last minute were dropped
+//   waste                   many samples of the last minute were dropped, or most answers filtered
 //   not known yet           the first update is not complete
 //   unknown                 a deterministic run, which reports no times
 //   by the shares of time that each part was busy in the last 10 s:

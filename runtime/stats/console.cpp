@@ -111,6 +111,13 @@ std::string unscored_line(const StatsSnapshot& s) {
          (s.ledger.verifier_failed > 0 ? ", the verifier failed on " + format_short(s.ledger.verifier_failed) : "");
 }
 
+// Empty unless answers were filtered.
+std::string filtered_line(const StatsSnapshot& s) {
+  if (s.ledger.filtered == 0) return "";
+  return "  filtered   " + format_short_counted(s.ledger.filtered, "answer") + " (" +
+         share(std::min(s.ledger.filtered, s.ledger.produced), s.ledger.produced) + "), whose group has equal rewards";
+}
+
 std::string inference_line(const StatsSnapshot& s) {
   return "  inference  batch " + format_figure(s.batch_size_p50, 0) + "  p50 " + format_figure(s.inference_p50_ms, 2) +
          " ms  p99 " + format_figure(s.inference_p99_ms, 2) + " ms";
@@ -225,6 +232,7 @@ std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& 
           {4, workers_line(s)},
           {5, failures_line(s)},
           {5, unscored_line(s)},
+          {5, filtered_line(s)},
           {11, inference_line(s)},
           {12, batches_line(s)},
           {3, training_line(s)},
@@ -299,6 +307,7 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   if (!s.training_ended) items.push_back(same(4, 14, "ETA " + format_seconds(s.eta_seconds)));
   items.push_back({0, 13, lag + format_figure(s.lag_p95, 0) + cap + format_short(s.lag_cap),
                    lag + compact_lag(s.lag_p95) + cap + format_compact(s.lag_cap)});
+  if (s.ledger.filtered > 0) items.push_back(counted(1, 11, "filtered", s.ledger.filtered));
   items.push_back(counted(0, 11, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));
   return items;
 }

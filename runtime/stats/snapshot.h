@@ -96,9 +96,9 @@ struct BusyShares {
 // What happened lately, for the verdict on the bottleneck (runtime/stats/bottleneck.h). Not in the JSON.
 struct RecentFigures {
   // Of the last minute, or since the process started.
-  uint64_t produced = 0, dropped_stale = 0, dropped_full = 0;               // samples
-  uint64_t env_failures = 0;                                                // of environments
-  uint64_t batches_full = 0, batches_timeout = 0, batches_all_waiting = 0;  // forward passes
+  uint64_t produced = 0, dropped_stale = 0, dropped_full = 0, filtered = 0;  // samples
+  uint64_t env_failures = 0;                                                 // of environments
+  uint64_t batches_full = 0, batches_timeout = 0, batches_all_waiting = 0;   // forward passes
   double trainer_wait = kUnknown;     // share of the trainer's time, of the updates that ended in the last 10 s or, if
                                       // they are long, in the time of three
   double evaluation_wait = kUnknown;  // the part of it that open evaluations held training

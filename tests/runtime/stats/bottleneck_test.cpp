@@ -167,6 +167,13 @@ TEST_CASE("bottleneck: in updates of many seconds the trainer is busy, although 
 TEST_CASE("bottleneck: only what the last minute has counted, not the starts before") {
   CHECK(text_with([](auto& s) { s.recent.dropped_stale = 3200; }) ==
         "waste: 32 % of the samples of the last minute are dropped, most as stale");
+  CHECK(text_with([](auto& s) {
+          s.recent.filtered = 8'000;
+          s.recent.dropped_stale = 1'000;
+        }) ==
+        "waste: 80 % of the answers of the last minute are filtered; prompts that are right at times, or a larger "
+        "generation.answers");
+  CHECK(text_with([](auto& s) { s.recent.filtered = 4'000; }).starts_with("training: "));
   CHECK(text_with([](auto& s) { s.recent.dropped_full = 5000; }).ends_with("most because the buffer was full"));
   CHECK(text_with([](auto& s) {
           s.ledger.produced = 1'000'000;

@@ -121,6 +121,18 @@ TEST_CASE("console: the newest evaluation is shown if it failed, beside the last
   for (const std::string& other : console_block("demo", s, 120)) CHECK(other.find("failed (") == std::string::npos);
 }
 
+TEST_CASE("console: filtered answers are shown beside the dropped ones if there are any") {
+  StatsSnapshot s = running();
+  s.words = &kAnswerWords;
+  s.ledger = {.produced = 157'296, .trained = 31'232, .filtered = 126'064};
+  CHECK(console_line(s).ends_with("  filtered 126,064  dropped 0"));
+  CHECK(std::ranges::count(console_block("demo", s, 80),
+                           "  filtered   126,064 answers (80 %), whose group has equal rewards") == 1);
+  s.ledger.filtered = 0;
+  CHECK(console_line(s).find("filtered") == std::string::npos);
+  for (const std::string& line : console_block("demo", s, 80)) CHECK(line.find("filtered") == std::string::npos);
+}
+
 TEST_CASE("console: workers that were started again are not shown as missing") {
   StatsSnapshot s = running();
   s.workers_total = 9;
@@ -170,11 +182,26 @@ StatsSnapshot extreme(Rng& rng) {
                         &s.learner["clip_fraction"],
                         &s.learner["ess"]})
     *value = number();
-  for (uint64_t* value :
-       {&s.env_steps, &s.updates, &s.lag_cap, &s.ledger.produced, &s.ledger.dropped_stale, &s.ledger.dropped_full,
-        &s.ledger.lost_in_crash, &s.ledger.unscored, &s.ledger.verifier_failed, &s.batches_full, &s.batches_timeout,
-        &s.batches_all_waiting, &s.workers_up, &s.workers_total, &s.inference_up, &s.inference_own, &s.rss_bytes,
-        &s.weights_behind["inference 0"], &s.env_failures["Env"]})
+  for (uint64_t* value : {&s.env_steps,
+                          &s.updates,
+                          &s.lag_cap,
+                          &s.ledger.produced,
+                          &s.ledger.dropped_stale,
+                          &s.ledger.dropped_full,
+                          &s.ledger.lost_in_crash,
+                          &s.ledger.filtered,
+                          &s.ledger.unscored,
+                          &s.ledger.verifier_failed,
+                          &s.batches_full,
+                          &s.batches_timeout,
+                          &s.batches_all_waiting,
+                          &s.workers_up,
+                          &s.workers_total,
+                          &s.inference_up,
+                          &s.inference_own,
+                          &s.rss_bytes,
+                          &s.weights_behind["inference 0"],
+                          &s.env_failures["Env"]})
     *value = count();
   if (rng.below(2) == 0) s.evaluation = EvaluationResult{count(), count(), number(), number(), number(), number()};
   return s;
