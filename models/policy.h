@@ -127,7 +127,8 @@ class Learner {
   virtual void end_warmup() {}
   virtual LearnerState save() const = 0;
   // Before the first update: replaces its parameters and normaliser statistics by these, by the names of what it saves.
-  // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.
+  // A critic of a language model that is not among them begins as that of a new run. Throws ConfigError naming the
+  // first tensor that does not fit, and then changes nothing.
   virtual void begin_from(const std::map<std::string, Array>& model) = 0;
   // Throws ConfigError naming the first tensor that does not fit, and then changes nothing.
   virtual void load(const LearnerState& state) = 0;

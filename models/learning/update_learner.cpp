@@ -213,8 +213,12 @@ LearnerState UpdateLearner::save() const {
 
 void UpdateLearner::begin_from(const std::map<std::string, Array>& model) {
   TROUPE_CHECK(updates_ == 0 && !update_, updates_);
-  check_initial_weights(*saved_signature(), model);
-  objective_->load_weights(model);
+  check_given_weights(*saved_signature(), model);
+  if (!begins_critic(*saved_signature(), model)) return objective_->load_weights(model);
+  std::map<std::string, Array> all = objective_->weights().save();
+  for (const auto& [name, tensor] : model) all.insert_or_assign(name, tensor);
+  objective_->load_weights(all);
+  objective_->end_warmup();  // a separate critic begins with the weights of the policy
 }
 
 void UpdateLearner::load(const LearnerState& state) {

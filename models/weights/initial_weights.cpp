@@ -59,6 +59,15 @@ void check_statistics(const std::string& normalizer, const std::map<std::string,
                   kLargestVariance * std::max(1.0, count.view<double>()[0]));
 }
 
+bool is_of_critic(const TensorSpec& spec) { return spec.group == TensorGroup::critic; }
+
+// Of the tensors in a file, which have no groups.
+bool is_critic_name(const std::string& name) { return name.starts_with("critic."); }
+
+bool has_critic(const std::map<std::string, Array>& tensors) {
+  return std::ranges::any_of(tensors, [](const auto& tensor) { return is_critic_name(tensor.first); });
+}
+
 }  // namespace
 
 void check_initial_weights(const Signature& model, const std::map<std::string, Array>& tensors) {
@@ -70,6 +79,30 @@ void check_initial_weights(const Signature& model, const std::map<std::string, A
                         ", this run's model has no such tensor");
   for (const std::string normalizer : {kObservationNormalizer, kReturnNormalizer})
     if (weights.has(normalizer + ".count")) check_statistics(normalizer, tensors);
+}
+
+void check_given_weights(const Signature& model, const std::map<std::string, Array>& tensors) {
+  if (!begins_critic(model, tensors)) return check_initial_weights(model, tensors);
+  Signature without = model;
+  std::erase_if(without.tensors, is_of_critic);
+  check_initial_weights(without, tensors);
+}
+
+bool begins_critic(const Signature& model, const std::map<std::string, Array>& tensors) {
+  return std::ranges::any_of(model.tensors, is_of_critic) && !has_critic(tensors);
+}
+
+void leave_out_other_critic(const Signature& model, std::map<std::string, Array>& tensors) {
+  const auto fits = [&](const TensorSpec& spec) {
+    const auto found = tensors.find(spec.name);
+    return !is_of_critic(spec) ||
+           (found != tensors.end() && found->second.dtype() == spec.dtype && found->second.shape() == spec.shape);
+  };
+  const auto of_critic = [](const auto& tensor) { return is_critic_name(tensor.first); };
+  const bool same_number =
+      std::ranges::count_if(tensors, of_critic) == std::ranges::count_if(model.tensors, is_of_critic);
+  if (same_number && std::ranges::all_of(model.tensors, fits)) return;
+  std::erase_if(tensors, of_critic);
 }
 
 }  // namespace troupe

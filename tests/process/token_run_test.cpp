@@ -362,7 +362,7 @@ TEST_CASE("token run: workers and inference in other processes are killed and re
 }
 
 TEST_CASE("token run: a new run begins with the weights of another one, and with a folder of transformers") {
-  const TempFolder former, folders[3];
+  const TempFolder former, folders[4];
   const std::string first = former / "run", exported = former / "hf";
   REQUIRE(CommandLine(token_train_line(former.path(), set({"stop.updates=2"}))).exit_code == 0);
   REQUIRE(CommandLine({"troupe", "export", first, "--hf", exported}).exit_code == 0);
@@ -374,6 +374,11 @@ TEST_CASE("token run: a new run begins with the weights of another one, and with
     CHECK(has(begun.out, "beginning with the weights of " + source));
     CHECK(CommandLine(line).exit_code == 0);  // the run is finished
   }
+  const CommandLine with_critic(
+      token_train_line(folders[3].path(), set({"algorithm.advantage=gae", "model.critic=shared", "stop.updates=1"})) +
+      Words{"--init-from", first});
+  CHECK_MESSAGE(with_critic.exit_code == 0, with_critic.err);
+  CHECK(has(with_critic.out, "; they have no critic like that of this run, which begins anew"));
   check_refused(token_train_line(folders[2].path(), set({"model.decoder.hidden_size=16", "stop.updates=1"})) +
                     Words{"--init-from", first},
                 "--init-from: " + first);

@@ -191,7 +191,7 @@ std::optional<EnvSpec> environment_if_known(const RunConfig& config) {
 
 void check_fit(const Found& found, const InitTarget& target) {
   try {
-    if (target.language_model != nullptr) return check_initial_weights(*target.language_model, found.tensors);
+    if (target.language_model != nullptr) return check_given_weights(*target.language_model, found.tensors);
     check_initial_weights(model_signature(target.model, target.env), found.tensors);
     if (!found.config) return;
     if (const auto of_source = environment_if_known(*found.config)) require_same_observations(*of_source, target.env);
@@ -232,6 +232,7 @@ InitialWeights weights_of(const std::string& init_from, const InitTarget& target
   const std::string path = trimmed(init_from);
   std::optional<Found> of_folder = target.language_model != nullptr ? find_language_model(path, target) : std::nullopt;
   Found found = of_folder ? std::move(*of_folder) : find_weights(path);
+  if (target.language_model != nullptr) leave_out_other_critic(*target.language_model, found.tensors);
   check_fit(found, target);
   const std::string checksum = checksum_text(found.tensors);
   return {std::move(found.tensors),

@@ -26,7 +26,7 @@ struct InitTarget {
 // RUN/checkpoints/best, RUN/checkpoints/150, the folder of a checkpoint, or a .safetensors file; for a token run also a
 // folder with a model as transformers, or with adapters as PEFT writes it. Nothing when `init_from` is empty or the run
 // began with it: then it is not read again, unless the copy that the run keeps is damaged or missing before the first
-// update. Throws ConfigError that begins with
+// update. A critic of a language model that is not the run's is left out. Throws ConfigError that begins with
 // --init-from: the source does not exist or cannot be used, a tensor does not fit or had another meaning in the run
 // that trained it, or the run has checkpoints and began with other weights.
 std::optional<InitialWeights> read_init_from(const std::string& init_from, const std::string& run,

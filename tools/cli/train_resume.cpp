@@ -12,6 +12,7 @@
 #include "actors/evaluator.h"
 #include "actors/experience/kinds.h"
 #include "models/learning/environment_rules.h"
+#include "models/weights/initial_weights.h"
 #include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
@@ -95,7 +96,9 @@ ReplayStart begin_from_given_weights(RunFolder& folder, Learner& learner, const 
     throw ConfigError(folder.path() + "/init.safetensors: " + misfit.what() +
                       "; use another run folder, or remove this file and init.json to begin with new weights");
   }
-  const std::string line = "beginning with " + initial_weights_text(*weights);
+  const bool new_critic = begins_critic(*learner.saved_signature(), weights->tensors);
+  const std::string line = "beginning with " + initial_weights_text(*weights) +
+                           (new_critic ? "; they have no critic like that of this run, which begins anew" : "");
   log_info("train", line);
   print_line(line);
   return start;

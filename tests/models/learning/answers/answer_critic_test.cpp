@@ -9,6 +9,7 @@
 
 #include "models/learning/answers/answer_learner.h"
 #include "models/lm/hf_export.h"
+#include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "tests/models/learning/answers/answers.h"
@@ -256,6 +257,34 @@ TEST_CASE("answer_critic: a separate critic begins with the decoder and the scor
   CHECK(critic.at("critic.value_head.weight") == tensors.at("score.weight"));
   CHECK(critic.at("critic.model.norm.weight") == tensors.at("model.norm.weight"));
   CHECK(critic.at("critic.model.embed_tokens.weight") == tensors.at("model.embed_tokens.weight"));
+}
+
+TEST_CASE("answer_critic: with the weights of a model that has another critic, the critic begins anew") {
+  for (const CriticKind kind : kCritics)
+    for (const CriticKind before : {CriticKind::none, CriticKind::shared, CriticKind::separate}) {
+      CAPTURE(static_cast<int>(before));
+      const auto learner = make_answer_learner(config_of(), model_of(kind), kOptions);
+      const LmModel model = model_of(before);
+      const auto former = make_answer_learner(config_of(before == CriticKind::none ? "grpo" : "gae"), model, kOptions);
+      update(*former, model, 1);
+      std::map<std::string, Array> given = former->save().model;
+      leave_out_other_critic(*learner->saved_signature(), given);
+      CHECK(begins_critic(*learner->saved_signature(), given) == (before != kind));
+      learner->begin_from(given);
+      CHECK(policy_of(*learner) == policy_of(*former));
+      const std::map<std::string, Array> critic = critic_of(*learner);
+      if (before == kind) {
+        CHECK(critic == critic_of(*former));
+        continue;
+      }
+      for (const float x : critic.at("critic.value_head.weight").view<float>()) CHECK(x == 0);
+      if (kind == CriticKind::separate)
+        CHECK(critic.at("critic.model.norm.weight") == policy_of(*former).at("model.norm.weight"));
+    }
+  const auto learner = make_answer_learner(config_of(), model_of(CriticKind::shared), kOptions);
+  std::map<std::string, Array> given = policy_of(*learner);
+  given.erase("model.norm.weight");
+  CHECK_THROWS_AS(learner->begin_from(given), ConfigError);
 }
 
 TEST_CASE("answer_critic: bootstrapping cut answers changes the targets of an update") {
