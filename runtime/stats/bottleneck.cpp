@@ -179,7 +179,8 @@ Bottleneck by_shares(const StatsSnapshot& s) {
   const double trainer = trainer_share(s), busiest = std::max({trainer, prefetcher, replay});
   if (busiest >= kBusy) {
     if (busiest == trainer)
-      return {"training", busy_text("the trainer is", trainer), "fewer epochs, or a faster device", kTrainerLimit};
+      return {"training", busy_text("the trainer is", trainer),
+              (s.several_epochs ? "fewer epochs, or " : "") + std::string(s.words->trains_faster), kTrainerLimit};
     if (busiest == prefetcher)
       return {"batch preparation", busy_text("the prefetcher is", prefetcher), "a smaller super_batch or more reuse",
               kPrefetcherLimit};

@@ -23,6 +23,7 @@ struct ExperienceWords {
   const char* starting = "starting environments";
   const char* work = "environment steps";  // of workers
   const char* in_work = "steps";
+  const char* trains_faster = "a faster device";
   // Samples are made of tokens, which are counted too.
   bool tokens = false;
   // An evaluation is told by its success rate alone, which summary.json has by this name too; null: it has a return.

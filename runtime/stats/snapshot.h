@@ -151,6 +151,7 @@ struct StatsSnapshot {
   double inference_p50_ms = kUnknown;
   double inference_p99_ms = kUnknown;
 
+  bool several_epochs = false;   // trainer.epochs is above 1; not in the JSON
   bool needs_scorers = false;    // not in the JSON
   uint64_t scorers_up = 0;       // that serve, in this process and others
   uint64_t scored_answers = 0;   // by all scorers, of this start

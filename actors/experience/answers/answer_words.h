@@ -26,6 +26,7 @@ inline constexpr ExperienceWords kAnswerWords{.step = "answer",
                                               .starting = "starting workers",
                                               .work = "scoring answers",
                                               .in_work = "scores",
+                                              .trains_faster = "more processors",
                                               .tokens = true,
                                               .success_key = "pass_at_1"};
 

@@ -160,8 +160,23 @@ TEST_CASE("bottleneck: in updates of many seconds the trainer is busy, although 
       s.recent.trainer_wait = wait;
     });
   };
-  CHECK(verdict(0, 0.02) == "training: the trainer is busy 98 % of the time; fewer epochs, or a faster device");
+  CHECK(verdict(0, 0.02) == "training: the trainer is busy 98 % of the time; a faster device");
   CHECK(verdict(1, 0.6).starts_with("few environments: "));
+}
+
+TEST_CASE("bottleneck: the advice for a busy trainer names only what the run can change") {
+  const auto advice = [](bool several_epochs, const ExperienceWords& words) {
+    return verdict_with([&](auto& s) {
+             s.busy = {.workers = 0.3, .inference = 0.2, .trainer = 0.97, .machine = 0.5};
+             s.several_epochs = several_epochs;
+             s.words = &words;
+           })
+        .advice;
+  };
+  CHECK(advice(true, kStepWords) == "fewer epochs, or a faster device");
+  CHECK(advice(false, kStepWords) == "a faster device");
+  CHECK(advice(true, kAnswerWords) == "fewer epochs, or more processors");
+  CHECK(advice(false, kAnswerWords) == "more processors");
 }
 
 TEST_CASE("bottleneck: only what the last minute has counted, not the starts before") {
