@@ -486,6 +486,54 @@ TEST_CASE("run_report: the seconds of the summary end with the training, not wit
   }
 }
 
+TEST_CASE("run_report: an early end of the warm-up says why, and with a verifier what is right") {
+  const auto line = [](uint64_t step, const std::string& verifier) {
+    const test::TempFolder folder;
+    const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
+    Output console(file);
+    Fixture f({}, nullptr, console);
+    f.config.warmup.pass_at_1 = 0.3;
+    f.config.task.verifier = verifier;
+    f.report.emplace(f.folder, nullptr, f.config, f.start, nullptr, console);
+    StatsSnapshot s;
+    s.warmup = WarmupState{.step = step, .of = 100, .pass_at_1 = 1, .seconds = 0.5, .complete = true};
+    f.report->show(s);
+    close(file);
+    std::string text;
+    std::ifstream out(folder / "out");
+    std::getline(out, text);
+    return text;
+  };
+  const std::string why = "; ended early, because warmup.pass_at_1 is 0.30";
+  CHECK(line(100, "py:m:f") == "warm-up: 100 steps on demonstrations in 0.5 s, pass@1 1.00");
+  CHECK(line(5, "") == "warm-up: 5 steps on demonstrations in 0.5 s, pass@1 1.00" + why);
+  CHECK(line(5, "py:m:f")
+            .ends_with(why + " (right is a reward of at least 1, unless the verifier says which answers are right)"));
+}
+
+TEST_CASE("run_report: a verifier's failures are told in answers and in whole calls") {
+  const auto line = [](uint64_t failed_calls, uint64_t failed_answers) {
+    const test::TempFolder folder;
+    const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
+    Output console(file);
+    Fixture f({}, nullptr, console);
+    StatsSnapshot s = f.at(100, 2);
+    s.verifier = VerifierFigures{.calls = 16'214, .failed_calls = failed_calls};
+    s.ledger.verifier_failed = failed_answers;
+    f.report->show(s);
+    f.finish();
+    close(file);
+    std::ifstream out(folder / "out");
+    for (std::string text; std::getline(out, text);)
+      if (text.starts_with("verifier: ")) return text;
+    return std::string();
+  };
+  CHECK(line(0, 0) == "");
+  CHECK(line(0, 30'476) ==
+        "verifier: it failed on 30,476 answers, without a score; 0 of 16,214 calls failed as a whole");
+  CHECK(line(2, 0) == "verifier: 2 of 16,214 calls failed, and were repeated");
+}
+
 TEST_CASE("run_report: an evaluation that was stopped is said, and lines fit the columns of their reader") {
   const test::TempFolder folder;
   const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);

@@ -16,8 +16,8 @@
 #include "runtime/base/suggest.h"
 #include "runtime/stats/bottleneck.h"
 #include "runtime/stats/console.h"
+#include "tools/cli/run_lines.h"
 #include "tools/cli/terminal.h"
-#include "tools/cli/token_context.h"
 
 namespace troupe {
 
@@ -47,46 +47,6 @@ OrderedJson evaluation_of(const Evaluation& e, const ExperienceWords& words) {
 
 OrderedJson score_of(const CheckpointScore& s) {
   return {{"updates", s.updates}, {"return_mean", s.return_mean}, {"episodes", s.episodes}};
-}
-
-std::string success_text(double rate) {
-  return std::isfinite(rate) ? ", success " + format_number(100 * rate, 1) + " %" : "";
-}
-
-// "pass@1 0.512, pass@2 0.604, reward 1.204 over 512 answers, 2 to each prompt".
-std::string success_of(const Evaluation& e, const ExperienceWords& words, bool with_reward) {
-  std::string text = std::string(words.evaluation_success) + ' ' + format_number(e.success_rate, 3);
-  for (const auto& [k, passed] : e.pass_at)
-    if (k > 1) text += ", pass@" + std::to_string(k) + ' ' + format_number(passed, 3);
-  if (with_reward) text += std::string(", ") + words.episode_return + ' ' + format_number(e.return_mean, 3);
-  const uint64_t each = e.pass_at.empty() ? 1 : e.pass_at.back().first;
-  if (each == 1) return text + " over " + format_counted(e.episodes, words.episode);
-  return text + " over " + format_counted(e.episodes, words.ended) + ", " + std::to_string(each) + " to each prompt";
-}
-
-std::string evaluation_text(const Evaluation& e, const RunConfig& config) {
-  const ExperienceWords& words = *kind_of(config).words;
-  return std::string("evaluation: ") +
-         (words.success_key != nullptr ? success_of(e, words, has_graded_rewards(config))
-                                       : std::string(words.episode_return) + ' ' + format_number(e.return_mean, 2) +
-                                             " +- " + format_number(e.return_std, 2) + success_text(e.success_rate) +
-                                             " over " + format_counted(e.episodes, words.episode)) +
-         (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + ' ' + words.that_failed : "");
-}
-
-std::string failures_text(const StatsSnapshot& last, const ExperienceWords& words) {
-  const uint64_t failures = env_failures_of(last);
-  return std::string(words.failing) + " failed " + format_count(failures) + (failures == 1 ? " time" : " times") +
-         (last.last_error.empty() ? "" : ", the last error: " + last.last_error);
-}
-
-std::string verifier_text(const StatsSnapshot& last) {
-  const uint64_t failed = last.ledger.verifier_failed;
-  return "verifier: " + format_count(last.verifier->failed_calls) + " of " +
-         format_counted(last.verifier->calls, "call") + " failed" +
-         (failed > 0 ? ", " + format_counted(failed, "answer") + (failed == 1 ? " has" : " have") +
-                           " no score because it failed"
-                     : "");
 }
 
 // How a run ended, in one word or the name of a setting.
@@ -265,17 +225,11 @@ void RunReport::show(const StatsSnapshot& snapshot) {
 
 // A line after the first step and then every ten seconds, and one at the end.
 void RunReport::show_warmup(const WarmupState& warmup) {
-  const std::string right =
-      std::isfinite(warmup.pass_at_1) ? ", pass@1 " + format_number(warmup.pass_at_1, 2) : std::string();
-  if (warmup.complete)
-    return close_with("warm-up: " + format_counted(warmup.step, "step") + " on demonstrations" +
-                      (config_.deterministic ? "" : " in " + format_number(warmup.seconds, 1) + " s") + right);
+  if (warmup.complete) return close_with(warmup_end_text(warmup, config_));
   const auto now = std::chrono::steady_clock::now();
   if (warmup.step == 0 || now < next_warmup_line_) return;
   next_warmup_line_ = now + std::chrono::seconds(10);
-  print_line("warm-up: step " + format_count(warmup.step) + " of at most " + format_count(warmup.of) + ", loss " +
-                 format_number(warmup.loss, 3) + right,
-             console_);
+  print_line(warmup_text(warmup), console_);
 }
 
 // Snapshots of a deterministic run contain no times. For the console they are computed from the real clock.

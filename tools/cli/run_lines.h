@@ -1,0 +1,25 @@
+#pragma once
+// The lines that a run prints of its warm-up, its evaluations and what failed. Pure functions; any thread.
+
+#include <string>
+
+#include "actors/config/run_config.h"
+#include "actors/messages/local.h"
+#include "runtime/stats/snapshot.h"
+
+namespace troupe {
+
+// "evaluation: return 500.00 +- 0.00 over 100 episodes".
+std::string evaluation_text(const Evaluation& evaluation, const RunConfig& config);
+
+// How often environments, or workers of a token run, failed.
+std::string failures_text(const StatsSnapshot& last, const ExperienceWords& words);
+
+// How often the verifier failed, on answers and in whole calls. The run has one.
+std::string verifier_text(const StatsSnapshot& last);
+
+// Of a warm-up that goes on, and of one that is complete.
+std::string warmup_text(const WarmupState& warmup);
+std::string warmup_end_text(const WarmupState& warmup, const RunConfig& config);
+
+}  // namespace troupe
