@@ -159,8 +159,10 @@ std::string return_line(const StatsSnapshot& s) {
 }
 
 std::string learning_line(const StatsSnapshot& s) {
+  const double reference_kl = learner_metric(s, "reference_kl");
   return "  learning   KL " + small_figure(learner_metric(s, "kl")) + "  clipped " +
-         format_percent(learner_metric(s, "clip_fraction")) + "  ESS " + format_figure(learner_metric(s, "ess"), 2);
+         format_percent(learner_metric(s, "clip_fraction")) + "  ESS " + format_figure(learner_metric(s, "ess"), 2) +
+         (std::isfinite(reference_kl) ? "  reference KL " + small_figure(reference_kl) : "");
 }
 
 std::string evaluation_line(const StatsSnapshot& s) {
@@ -198,17 +200,18 @@ std::string evaluating_line(const StatsSnapshot& s) {
          (e.waiting > 0 ? ", " + format_short(e.waiting) + " more to do" : "");
 }
 
-// Empty unless an alarm is raised. Errors come first.
-std::string alarms_line(const StatsSnapshot& s) {
+// Errors come first.
+std::string alarm_names(const StatsSnapshot& s) {
   std::string errors, warnings;
   for (const auto& [name, alarm] : s.alarms) {
     std::string& list = alarm.level == AlarmLevel::error ? errors : warnings;
     list += (list.empty() ? "" : ", ") + name;
   }
-  if (errors.empty() && warnings.empty()) return "";
-  return "  alarms     " + (errors.empty() ? "" : "ERROR " + errors) +
-         (errors.empty() || warnings.empty() ? "" : "; ") + warnings;
+  return (errors.empty() ? "" : "ERROR " + errors) + (errors.empty() || warnings.empty() ? "" : "; ") + warnings;
 }
+
+// Empty unless an alarm is raised.
+std::string alarms_line(const StatsSnapshot& s) { return s.alarms.empty() ? "" : "  alarms     " + alarm_names(s); }
 
 std::string bottleneck_line(const StatsSnapshot& s) {
   const Bottleneck verdict = find_bottleneck(s);
@@ -272,7 +275,8 @@ LineItem counted(int rank, int narrow, const std::string& name, uint64_t count) 
   return {rank, narrow, name + ' ' + format_short(count), name + ' ' + format_compact(count)};
 }
 
-std::vector<LineItem> line_items(const StatsSnapshot& s) {
+// With `names`, there is room for the names of alarms.
+std::vector<LineItem> line_items(const StatsSnapshot& s, bool names) {
   const auto same = [](int rank, int narrow, const std::string& text) { return LineItem{rank, narrow, text, text}; };
   const auto steps = [&](auto format) {
     return std::string(s.words->steps) + ' ' + format(s.env_steps) + " (" + rate(s.env_steps_per_second, format) +
@@ -293,6 +297,8 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
                          std::string(s.words->success) + ' ' + format_percent(s.success_rate)));
   if (s.words->tokens) items.push_back(same(3, 10, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
   items.push_back(same(7, 15, "KL " + small_figure(learner_metric(s, "kl"))));
+  if (const double kl = learner_metric(s, "reference_kl"); std::isfinite(kl))
+    items.push_back(same(7, 16, "reference KL " + small_figure(kl)));
   if (const uint64_t failures = env_failures_of(s)) items.push_back(counted(1, 4, s.words->failures, failures));
   if (s.ledger.lost_in_crash > 0) items.push_back(counted(1, 11, "lost", s.ledger.lost_in_crash));
   if (without_score(s) > 0) items.push_back(counted(1, 11, "no score", without_score(s)));
@@ -302,7 +308,8 @@ std::vector<LineItem> line_items(const StatsSnapshot& s) {
   if (s.evaluating)
     items.push_back(
         {0, 8, evaluating_text(*s.evaluating, format_short), evaluating_text(*s.evaluating, format_compact)});
-  if (!s.alarms.empty()) items.push_back(counted(1, 3, "alarms", s.alarms.size()));
+  if (!s.alarms.empty())
+    items.push_back(names ? same(1, 3, "alarms: " + alarm_names(s)) : counted(1, 3, "alarms", s.alarms.size()));
   items.push_back(counted(0, 12, "workers", s.workers_up));
   if (!s.training_ended) items.push_back(same(4, 14, "ETA " + format_seconds(s.eta_seconds)));
   items.push_back({0, 13, lag + format_figure(s.lag_p95, 0) + cap + format_short(s.lag_cap),
@@ -356,7 +363,8 @@ std::string console_redraw(const std::vector<std::string>& lines, size_t lines_b
 }
 
 std::string console_line(const StatsSnapshot& s, size_t columns) {
-  const std::vector<LineItem> items = line_items(s);
+  const std::vector<LineItem> items = line_items(s, /*names=*/columns > kLineColumns);
+  if (columns > kLineColumns) return joined(items, /*compact=*/false, INT_MAX);
   if (columns < kLineColumns) return narrow_line(items, columns);
   constexpr int kHighestRank = 7, kFailures = 1;
   std::string line = joined(items, /*compact=*/false, kHighestRank);

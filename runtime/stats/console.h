@@ -26,7 +26,8 @@ std::string console_redraw(const std::vector<std::string>& lines, size_t lines_b
 // With kLineColumns so are steps, steps per second, updates, return, bottleneck, workers, lag and dropped samples,
 // unless an evaluation is under way. Where there is no room for the rest, the least important items are left out.
 // Numbers below ten million are abbreviated only where failures and lost samples would be left out otherwise. With
-// fewer columns, numbers are abbreviated and the line has the most important items that fit.
+// fewer columns, numbers are abbreviated and the line has the most important items that fit; with more, it has all of
+// them, and the names of the alarms.
 constexpr size_t kLineColumns = 160;
 std::string console_line(const StatsSnapshot& snapshot, size_t columns = kLineColumns);
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "runtime/base/memory_disk.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -532,6 +533,28 @@ TEST_CASE("run_report: a verifier's failures are told in answers and in whole ca
   CHECK(line(0, 30'476) ==
         "verifier: it failed on 30,476 answers, without a score; 0 of 16,214 calls failed as a whole");
   CHECK(line(2, 0) == "verifier: 2 of 16,214 calls failed, and were repeated");
+}
+
+TEST_CASE("run_report: evaluations during a run are printed, and logged") {
+  const test::TempFolder folder;
+  const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
+  Output console(file);
+  Fixture f({}, nullptr, console);
+  open_log(f.disk.open_append("log"), {.to_stderr = false});
+  Evaluation evaluation{.version = {0, 25}, .episodes = 20, .return_mean = 3, .return_std = 1};
+  f.report->evaluated(evaluation);
+  evaluation.error = "why";
+  f.report->evaluated(evaluation);
+  evaluation.error.clear();
+  evaluation.last = true;  // the end of the run says it
+  f.report->evaluated(evaluation);
+  close_log();
+  close(file);
+  const std::string line = "after 25 updates: evaluation: return 3.00 +- 1.00 over 20 episodes";
+  std::ifstream out(folder / "out");
+  const std::string text{std::istreambuf_iterator<char>(out), {}};
+  CHECK(text == line + '\n');
+  CHECK(f.disk.read("log").find(line) != std::string::npos);
 }
 
 TEST_CASE("run_report: an evaluation that was stopped is said, and lines fit the columns of their reader") {

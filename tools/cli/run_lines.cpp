@@ -51,6 +51,10 @@ std::string evaluation_text(const Evaluation& e, const RunConfig& config) {
          (e.failed_episodes > 0 ? ", without " + format_count(e.failed_episodes) + ' ' + words.that_failed : "");
 }
 
+std::string evaluation_after_text(const Evaluation& evaluation, const RunConfig& config) {
+  return "after " + format_counted(evaluation.version.number, "update") + ": " + evaluation_text(evaluation, config);
+}
+
 std::string failures_text(const StatsSnapshot& last, const ExperienceWords& words) {
   const uint64_t failures = env_failures_of(last);
   return std::string(words.failing) + " failed " + format_count(failures) + (failures == 1 ? " time" : " times") +

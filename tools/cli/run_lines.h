@@ -12,6 +12,9 @@ namespace troupe {
 // "evaluation: return 500.00 +- 0.00 over 100 episodes".
 std::string evaluation_text(const Evaluation& evaluation, const RunConfig& config);
 
+// The same with the update that was evaluated: "after 200 updates: evaluation: ...".
+std::string evaluation_after_text(const Evaluation& evaluation, const RunConfig& config);
+
 // How often environments, or workers of a token run, failed.
 std::string failures_text(const StatsSnapshot& last, const ExperienceWords& words);
 

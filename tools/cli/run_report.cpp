@@ -137,10 +137,22 @@ void RunReport::evaluated(const Evaluation& evaluation) {
   if (evaluation.answers) folder_.write_answers(evaluation.version.number, *evaluation.answers);
   if (!evaluation.point.empty() && !evaluation.last) write_evaluation(evaluation.point);
   if (evaluation.last) last_evaluation_ = evaluation.point;
-  if (evaluation.error.empty()) newest_ = evaluation;
+  if (evaluation.error.empty()) {
+    newest_ = evaluation;
+    if (!evaluation.last) tell_evaluation(evaluation);
+  }
   if (config_.checkpoint.keep_best == 0) return;
   const double score = evaluation.error.empty() ? evaluation.return_mean : kUnknown;
   folder_.rank_checkpoint({evaluation.version.number, score, evaluation.ended()});
+}
+
+// On a terminal, the block shows it.
+void RunReport::tell_evaluation(const Evaluation& evaluation) {
+  const std::string line = evaluation_after_text(evaluation, config_);
+  if (terminal_)
+    log_info("train", line);
+  else
+    close_with(line);
 }
 
 // A line of its own, at the update that was evaluated. TensorBoard has its other figures already.
@@ -247,7 +259,7 @@ StatsSnapshot RunReport::with_times(StatsSnapshot s) {
   return s;
 }
 
-// Prints a closing line, and logs it.
+// Prints a line, and logs it.
 void RunReport::close_with(const std::string& line) {
   print_line(line, console_);
   log_info("train", line);
@@ -337,9 +349,7 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
                " that killed workers made");
   if (outcome.evaluation && outcome.evaluation->error.empty())
     close_with(evaluation_text(*outcome.evaluation, config_));
-  if (!outcome.evaluation && newest_)
-    close_with("after " + format_counted(newest_->version.number, "update") + ": " +
-               evaluation_text(*newest_, config_));
+  if (!outcome.evaluation && newest_) close_with(evaluation_after_text(*newest_, config_));
   if (!outcome.evaluation && outcome.error.empty() && outcome.reason != kInterrupted)
     close_with("evaluation: stopped before its end, so there is no result; the same command starts it again");
   if (!folder_.ranking().empty()) {

@@ -78,6 +78,7 @@ class RunReport : public RunSink {
   void write(const Checkpoint& checkpoint);
   void write_held();
   void write_evaluation(const std::string& point);
+  void tell_evaluation(const Evaluation& evaluation);
   // The text of summary.json. `wall_seconds` is the time of this start, of which `after_training` came after the end of
   // training.
   std::string summary_of(const RunOutcome& outcome, double wall_seconds, double after_training) const;

@@ -31,12 +31,12 @@ inline TerminalSize terminal_size() {
 }
 
 // Columns for lines that do not go to a terminal of this process: those of the variable TROUPE_COLUMNS, which a
-// program sets that shows them in its own terminal, but at most kLineColumns.
+// program sets that shows them in its own terminal, but at most kLineColumns. Without it, no limit.
 inline size_t line_columns() {
   const char* text = std::getenv("TROUPE_COLUMNS");  // NOLINT(concurrency-mt-unsafe): nothing sets it
   size_t columns = 0;
   if (text != nullptr) std::from_chars(text, text + std::strlen(text), columns);
-  return columns == 0 ? kLineColumns : std::min(columns, kLineColumns);
+  return columns == 0 ? SIZE_MAX : std::min(columns, kLineColumns);
 }
 
 }  // namespace troupe

@@ -355,6 +355,22 @@ TEST_CASE("console: a line for few columns fits and keeps the most important fig
     }
 }
 
+TEST_CASE("console: a line without a limit has all figures, and the names of the alarms") {
+  StatsSnapshot s = running();
+  s.env_steps = 1'234'567'890;
+  s.env_failures = {{"Maze", 1'000'000}};
+  s.ledger.filtered = s.ledger.unscored = 123'456;
+  s.alarms["kl_high"] = {};
+  s.alarms["no_signal"] = {.level = AlarmLevel::error};
+  s.learner["reference_kl"] = 0.021;
+  CHECK(console_line(s, SIZE_MAX) ==
+        "0:12  62 %  steps 1.23G (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  reference KL 0.0210  env "
+        "failures 1,000,000  lost 64  no score 123,456  bottleneck: training  alarms: ERROR no_signal; kl_high  "
+        "workers 2  ETA 1:02:05  lag p95 1 cap 1  filtered 123,456  dropped 1,000");
+  CHECK(std::ranges::count(console_block("demo", s, 80),
+                           "  learning   KL 0.0123  clipped 8 %  ESS 0.94  reference KL 0.0210") == 1);
+}
+
 TEST_CASE("console: small returns have three digits after the decimal point") {
   StatsSnapshot s = running();
   s.return_mean = 0.9123;
