@@ -52,7 +52,7 @@ std::vector<int32_t> CharTokenizer::encode(std::string_view text) const {
       if (found == ids_.end())
         throw ConfigError("text: character " + std::to_string(place) + ' ' +
                           shown(part.text.substr(at, character.bytes), character.code) +
-                          " is not in the alphabet of the tokenizer; add it to tokenizer.alphabet");
+                          " is not in the alphabet of the tokenizer; only a new run can have another tokenizer.alphabet");
       ids.push_back(found->second);
       at += character.bytes;
     }

@@ -40,12 +40,12 @@ TEST_CASE("char: special tokens in a text become their ids, and can be left out 
 TEST_CASE("char: a character outside the alphabet is refused with its place") {
   const CharTokenizer tokenizer("ab日");
   CHECK_THROWS_WITH_AS(tokenizer.encode("a日<eos>é"),
-                       "text: character 7 \"é\" (U+00E9) is not in the alphabet of the tokenizer; add it to "
-                       "tokenizer.alphabet",
+                       "text: character 7 \"é\" (U+00E9) is not in the alphabet of the tokenizer; only a "
+                       "new run can have another tokenizer.alphabet",
                        ConfigError);
   CHECK_THROWS_WITH_AS(tokenizer.encode("ab\n"),
-                       "text: character 2 \"\\x0a\" (U+000A) is not in the alphabet of the tokenizer; add it to "
-                       "tokenizer.alphabet",
+                       "text: character 2 \"\\x0a\" (U+000A) is not in the alphabet of the tokenizer; only a "
+                       "new run can have another tokenizer.alphabet",
                        ConfigError);
   CHECK_THROWS_WITH_AS(tokenizer.encode("a\xe6\x97"), "text: byte 1 (0xe6) is not UTF-8, expected a text in UTF-8",
                        ConfigError);
