@@ -70,4 +70,19 @@ std::string lm_config_text(const LmShape& shape, std::string_view extra) {
   return config.dump();
 }
 
+std::string lm_differences(const LmShape& shape, const LmShape& other) {
+  const Json of_shape = parse_strict(lm_config_text(shape), "config.json"),
+             of_other = parse_strict(lm_config_text(other), "config.json");
+  Json all = of_other;
+  all.update(of_shape);
+  std::string text;
+  for (const auto& item : all.items()) {
+    const std::string& key = item.key();
+    const Json here = of_shape.contains(key) ? of_shape.at(key) : Json(),
+               there = of_other.contains(key) ? of_other.at(key) : Json();
+    if (here != there) text += (text.empty() ? "" : ", ") + key + ' ' + here.dump() + " instead of " + there.dump();
+  }
+  return text;
+}
+
 }  // namespace troupe

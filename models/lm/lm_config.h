@@ -19,4 +19,7 @@ LmShape lm_shape_of(const ModelConfig& config, int64_t vocabulary, int64_t posit
 // the same model. `extra` is the text of an object whose keys are added, such as token ids.
 std::string lm_config_text(const LmShape& shape, std::string_view extra = "{}");
 
+// The keys of their config.json in which a shape differs from another one: "hidden_size 64 instead of 128, ...".
+std::string lm_differences(const LmShape& shape, const LmShape& other);
+
 }  // namespace troupe

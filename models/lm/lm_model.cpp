@@ -32,8 +32,8 @@ constexpr std::array<std::string_view, 3> kCriticNames = {"none", "shared", "sep
 
 void require_same_shape(const LmShape& of_config, const HfFolder& folder) {
   if (of_config == folder.shape()) return;
-  throw ConfigError("model.decoder: " + lm_config_text(of_config) +
-                    " is not the model in model.path: " + lm_config_text(folder.shape()) + "; remove model.decoder");
+  throw ConfigError("model.decoder: is not the model in model.path: " + lm_differences(of_config, folder.shape()) +
+                    "; remove model.decoder");
 }
 
 }  // namespace

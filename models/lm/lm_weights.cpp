@@ -101,8 +101,8 @@ void read_critic(const LmModel& model, WeightBlock& weights) {
   LmShape shape = folder.shape();
   shape.tied_embeddings = true;
   if (!(shape == critic_shape(model)))
-    throw ConfigError("model.critic_path: " + lm_config_text(folder.shape()) +
-                      " is not the model of the policy: " + lm_config_text(model.shape));
+    throw ConfigError("model.critic_path: is not the model of the policy: " +
+                      lm_differences(shape, critic_shape(model)));
   std::vector<float> output;  // which a critic does not have
   folder.read([&](const std::string& name) {
     if (name == kScoreWeight) return weights.floats(kHeadWeight);

@@ -241,9 +241,10 @@ TEST_CASE("answer_critic: a separate critic begins with the weights of a folder,
   learner->end_warmup();
   CHECK(learner->save().model.at("critic.model.embed_tokens.weight") ==
         other->save().model.at("model.embed_tokens.weight"));
-  model.shape.intermediate += 1;
-  CHECK_THROWS_WITH_AS(make_answer_learner(config_of(), model, kOptions),
-                       doctest::Contains("is not the model of the policy"), ConfigError);
+  const int64_t size = model.shape.intermediate++;
+  const std::string problem = "model.critic_path: is not the model of the policy: intermediate_size " +
+                              std::to_string(size) + " instead of " + std::to_string(size + 1);
+  CHECK_THROWS_WITH_AS(make_answer_learner(config_of(), model, kOptions), problem.c_str(), ConfigError);
 }
 
 TEST_CASE("answer_critic: a separate critic begins with the decoder and the score of a reward model") {
