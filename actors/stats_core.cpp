@@ -96,7 +96,10 @@ void StatsCore::recall(const StatsTotals& totals) {
 
 void StatsCore::begin_training(Clock::time_point now) {
   training_started_ = now;
-  for (Rate* rate : {&env_rate_, &update_rate_, &tokens_rate_, &trained_tokens_rate_}) *rate = {};
+  for (Rate* rate : {&env_rate_, &update_rate_, &tokens_rate_, &trained_tokens_rate_, &workers_busy_, &stepping_busy_,
+                     &inference_busy_, &scorers_busy_, &replay_busy_, &prefetcher_busy_, &trainer_busy_, &credit_wait_,
+                     &action_wait_, &machine_busy_, &machine_total_})
+    *rate = {};
   env_rate_.add(now, now_.env_steps);
   update_rate_.add(now, now_.updates);
 }
@@ -209,7 +212,6 @@ StatsSnapshot StatsCore::take_point(Clock::time_point now) {
   return result;
 }
 
-// Shares of time are over the last 10 s, so that those after the warm-up are of it too.
 void StatsCore::add(const WarmupState& warmup) {
   const double before = now_.warmup ? now_.warmup->seconds : warmup.seconds;
   busy_.trainer += static_cast<uint64_t>(1e6 * std::max(warmup.seconds - before, 0.0));

@@ -689,7 +689,7 @@ TEST_CASE("stats: the verdict counts what happened in the last minute, and nothi
   CHECK(after_a_minute.since_update == 50);
 }
 
-TEST_CASE("stats: the trainer is busy in a warm-up, also of the 10 s that the shares are of") {
+TEST_CASE("stats: the trainer is busy in a warm-up, and the shares begin anew after it") {
   RunConfig config = config_of(100);
   config.model.kind = kDecoderKind;
   StatsCore stats(config, false, kStart);
@@ -705,7 +705,10 @@ TEST_CASE("stats: the trainer is busy in a warm-up, also of the 10 s that the sh
   UpdateMessage update = update_with(1, {});
   update.update_seconds = 1;
   stats.add(update, at(8));
-  CHECK(stats.take_view(at(8)).busy.trainer == doctest::Approx(7.0 / 8));
+  CHECK(std::isnan(stats.take_view(at(8)).busy.trainer));
+  update.version.number = 2;
+  stats.add(update, at(10));
+  CHECK(stats.take_view(at(10)).busy.trainer == doctest::Approx(1.0 / 2));
 }
 
 TEST_CASE("stats: after the end of training there is no alarm") {
