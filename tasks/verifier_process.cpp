@@ -156,7 +156,8 @@ std::vector<Verdict> read_verdicts(std::string_view line, uint64_t id, size_t co
   }
 }
 
-std::string problem_of_prompt(const Prompt& prompt, std::span<const VerifierNeed> needs) {
+std::string problem_of_prompt(const Prompt& prompt, std::span<const VerifierNeed> needs,
+                              const std::string& truth_setting) {
   const Json columns = columns_of(prompt.columns);
   for (const VerifierNeed& need : needs) {
     const auto given = [&](const std::string& key) {
@@ -167,7 +168,11 @@ std::string problem_of_prompt(const Prompt& prompt, std::span<const VerifierNeed
     for (const auto& [key, value] : columns.items()) keys.push_back(key);
     return "the verifier requires " + printable(need.parameter) + ", but the prompt has no " +
            listed(need.keys, " or ") + (keys.empty() ? "" : ", only " + printable(listed(keys, " and "), 200)) +
-           "; add it, or give the parameter a default";
+           "; add it, " +
+           (truth_setting.empty() || std::ranges::find(need.keys, "truth") == need.keys.end()
+                ? ""
+                : "name the key of the truth in " + truth_setting + ", ") +
+           "or give the parameter a default";
   }
   return "";
 }

@@ -50,8 +50,10 @@ struct VerifierNeed {
   std::vector<std::string> keys;  // each prompt must have one of them as a column, or a truth where one is "truth"
 };
 
-// Why the prompt cannot be scored, in one line; empty if it has what the verifier needs.
-std::string problem_of_prompt(const Prompt& prompt, std::span<const VerifierNeed> needs);
+// Why the prompt cannot be scored, in one line; empty if it has what the verifier needs. `truth_setting` names the key
+// of truths, if a setting does.
+std::string problem_of_prompt(const Prompt& prompt, std::span<const VerifierNeed> needs,
+                              const std::string& truth_setting = {});
 
 inline constexpr double kMostReward = 1e6;
 inline constexpr size_t kMostParts = 32;

@@ -19,10 +19,12 @@ VerifierItem item_of(const Prompt& prompt, const std::string& answer) {
 }
 
 // Throws ConfigError, with the line of a dataset, for a prompt that the verifier cannot score.
-void check_prompts(const Task& task, std::span<const VerifierNeed> needs) {
+void check_prompts(const RunConfig& config, const Task& task, std::span<const VerifierNeed> needs) {
   if (needs.empty()) return;
+  const std::string truth_setting = config.task.name == "dataset" ? "task.params.truth" : "";
   const auto check = [&](const Prompt& prompt) {
-    if (const std::string problem = problem_of_prompt(prompt, needs); !problem.empty()) throw ConfigError(problem);
+    if (const std::string problem = problem_of_prompt(prompt, needs, truth_setting); !problem.empty())
+      throw ConfigError(problem);
   };
   if (task.for_each_prompt(check)) return;
   try {
@@ -87,7 +89,7 @@ void try_verifier(const RunConfig& config, const Task& task) {
   try {
     VerifierProcess process(verifier_target(config.task));
     process.start();
-    check_prompts(task, process.needs());
+    check_prompts(config, task, process.needs());
     if (items.empty()) return;
     what += '"' + printable(config.task.verifier, 200) + "\" does not score the right answer \"" +
             printable(items[0].answer) + "\" to the prompt \"" + printable(items[0].prompt) + "\": ";

@@ -165,7 +165,11 @@ TEST_CASE("python_scorer: a line without the truth that the verifier needs is re
   config.task.name = "dataset";
   config.task.params = R"({"path": ")" + path + R"("})";
   config.warmup.steps = 0;
-  CHECK(refusal(config).starts_with(path + ":41: the verifier requires ground_truth, but the prompt has no "));
+  CHECK(refusal(config) == path +
+                               ":41: the verifier requires ground_truth, but the prompt has no "
+                               "\"reward_model.ground_truth\", \"ground_truth\" or \"truth\", only \"prompt\" and "
+                               "\"solution\"; add it, name the key of the truth in task.params.truth, or give the "
+                               "parameter a default");
   config.task.verifier = "py:tests/tasks/verifiers.py:default_truth";
   CHECK(refusal(config) == "no error");
 }
