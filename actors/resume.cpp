@@ -54,15 +54,13 @@ double saved_number(const Checkpoint& checkpoint, const std::string& name, doubl
   return value;
 }
 
-bool in_warmup(const Checkpoint& checkpoint) { return checkpoint.scalars.contains(kWarmupChecked); }
-
 WarmupState saved_warmup(const Checkpoint& checkpoint) {
   WarmupState warmup;
   if (!checkpoint.scalars.contains(kWarmupSteps)) {
     warmup.complete = checkpoint.updates > 0;  // before the first update there may still be one
     return warmup;
   }
-  warmup.complete = !in_warmup(checkpoint);
+  warmup.complete = !checkpoint.scalars.contains(kWarmupChecked);
   warmup.step = saved_count(checkpoint, kWarmupSteps);
   if (!warmup.complete) warmup.checked = saved_count(checkpoint, kWarmupChecked);
   warmup.seconds = saved_number(checkpoint, kWarmupSeconds, kMostElapsedSeconds);
@@ -81,6 +79,8 @@ std::map<uint64_t, std::string> saved_evaluations(const Checkpoint& checkpoint) 
 }
 
 }  // namespace
+
+bool in_warmup(const Checkpoint& checkpoint) { return checkpoint.scalars.contains(kWarmupChecked); }
 
 void put_warmup(const WarmupState& warmup, std::map<std::string, double>& scalars) {
   if (warmup.step == 0 && warmup.complete) return;
