@@ -445,8 +445,8 @@ TEST_CASE("token run: evaluations keep the KL of their answers to the reference,
   for (const bool learns : {true, false}) {
     const TempFolder folder;
     const std::string run = folder / "run", file = folder / "answers.jsonl";
-    const CommandLine trained(
-        token_train_line(folder.path(), settings + set({learns ? "seed=1" : "trainer.policy_lr=0"})));
+    const CommandLine trained(token_train_line(
+        folder.path(), settings + set({"algorithm.entropy_coef=0.1", learns ? "seed=1" : "trainer.policy_lr=0"})));
     REQUIRE_MESSAGE(trained.exit_code == 0, trained.err);
     for (const uint64_t updates : {2, 4}) {
       const std::vector<Json> answers = answers_in(run + "/answers.jsonl", updates);
