@@ -165,6 +165,7 @@ TEST_CASE("python_scorer: a line without the truth that the verifier needs is re
   config.task.name = "dataset";
   config.task.params = R"({"path": ")" + path + R"("})";
   config.warmup.steps = 0;
+  config.generation.max_tokens = 4;
   CHECK(refusal(config) == path +
                                ":41: the verifier requires ground_truth, but the prompt has no "
                                "\"reward_model.ground_truth\", \"ground_truth\" or \"truth\", only \"prompt\" and "
