@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kAnswers = 8, kPrompts = 16;
 constexpr int kWarmUpSteps = 60;
-constexpr uint64_t kUpdates = 400;
+constexpr uint64_t kUpdates = 500;
 
 LmShape small_shape(int64_t vocabulary) {
   LmShape shape;
@@ -153,7 +153,7 @@ SuperBatch super_batch(const RolloutPtr& rollout) {
 
 }  // namespace
 
-TEST_CASE("token learner: reverses 4 digits after a warm-up on demonstrations and 400 updates of RLOO") {
+TEST_CASE("token learner: reverses 4 digits after a warm-up on demonstrations and 500 updates of RLOO") {
   World world({.name = "reverse", .params = R"({"digits": 4})"});
   LearnerConfig config;
   config.trainer.policy_lr = 1e-4;

@@ -24,9 +24,10 @@ from the defaults. `--set SECTION.KEY=VALUE` changes one setting; the value is J
   is used.
 - A duration is a whole number in the unit at the end of its key (`_ms`, `_us`).
 - "Owner" is the folder of the source code that reads the settings of a section.
-- "may change" says whether a run can be resumed with another value. In deterministic runs, settings of `workers`, `inference` and `scorers`
-  affect the results and are fixed too. "before the first update" means also after steps of a warm-up. Where nothing is trained yet, everything
-  may change. At a resume, so may the paths of a dataset in `task.params` ([run_folder.md](run_folder.md#files-that-were-moved)).
+- "may change" says whether a run can be resumed with another value. In deterministic runs, settings of `workers`, `inference` and
+  `scorers` affect the results and are fixed too. "before the first update" means also after steps of a warm-up. Where nothing is trained
+  yet, everything may change. At a resume, so may the paths of a dataset in `task.params`
+  ([run_folder.md](run_folder.md#files-that-were-moved)).
 - [models.md](models.md) describes the keys of `model.net`.
 - `format` at the top of a run's `config.json` is written by the program. Leave it out of files of your own.
 - Effects name other libraries and papers for comparison: [AcceRL](https://github.com/distanceLu/AcceRL),

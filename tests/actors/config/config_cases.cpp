@@ -9,7 +9,7 @@ constexpr auto kNoJson = InSchema::no_json;
 
 const char* const kTopKeys =
     "name, seed, deterministic, env, workers, rollout, inference, replay, model, algorithm, trainer, stop, evaluation, "
-    "checkpoint, stats, network, task, tokenizer, generation, warmup, reference, reward_model";
+    "checkpoint, stats, network, task, tokenizer, generation, warmup, reference, reward_model, scorers";
 
 std::string nested(int levels) {
   std::string text = R"({"env": {"params": )";

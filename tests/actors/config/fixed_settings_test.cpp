@@ -30,7 +30,7 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                            "model.critic_path",
                                            "reward_model.path"},
                               sections = {"stop", "evaluation", "checkpoint", "stats", "network"},
-                              unless_deterministic = {"workers", "inference", "warmup"},
+                              unless_deterministic = {"workers", "inference", "scorers", "warmup"},
                               before_first_update = {
                                   "trainer.super_batch",  "trainer.minibatches",        "trainer.epochs",
                                   "trainer.value_epochs", "trainer.policy_lr",          "trainer.value_lr",
