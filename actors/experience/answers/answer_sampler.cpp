@@ -173,6 +173,11 @@ void AnswerSampler::on_scores(const ScoreReply& reply) {
   put_scores(reply.group);
 }
 
+size_t AnswerSampler::scores_outstanding() const {
+  const auto wait_for_scorers = std::ranges::count_if(groups_, [](const Group& g) { return !g.scores.empty(); });
+  return scores_.outstanding() - static_cast<size_t>(wait_for_scorers);
+}
+
 void AnswerSampler::put_scores(uint32_t group) {
   Group& answered = groups_[group];
   if (answered.scores.empty() || (has_scorers(config_) && !answered.scoring)) return;

@@ -29,8 +29,8 @@ class AnswerSampler final : public Sampler {
   void on_scores(const ScoreReply& reply) override;
   // The last error, when inference or scorers fail on the requests of all groups that have work.
   std::optional<std::string> failing() const override;
-  // Requests for scores that are being computed.
-  size_t scores_outstanding() const { return scores_.outstanding(); }
+  // Groups whose scores by the task or its verifier have not come.
+  size_t scores_outstanding() const;
 
  protected:
   bool is_free(uint32_t group) const override { return groups_[group].stage == Stage::idle; }

@@ -108,6 +108,7 @@ TEST_CASE("scored_sampler: a rollout is pushed once the task and the scorers hav
     if (task_first) worker.core.on_scores(worker.by_task(0));
     if (!task_first) worker.core.on_reply(worker.by_scorer(asked));
     CHECK(worker.port.pushed.empty());
+    CHECK(worker.core.scores_outstanding() == (task_first ? 0 : 1));
     if (!task_first) worker.core.on_scores(worker.by_task(0));
     if (task_first) worker.core.on_reply(worker.by_scorer(asked));
     REQUIRE(worker.port.pushed.size() == 1);
