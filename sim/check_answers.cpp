@@ -4,6 +4,7 @@
 #include <set>
 
 #include "models/experience/rollout_units.h"
+#include "sim/fake_reference.h"
 #include "sim/fakes.h"
 #include "text/char_tokenizer.h"
 
@@ -116,6 +117,8 @@ void check_rewards_used(World& world, const RolloutUnits& part) {
 }  // namespace
 
 void note_request(World& world, const InferenceRequest& request, uint64_t process) {
+  if (const auto* scoring = std::get_if<ScoringRequest>(&request.body))
+    return check_scoring_request(world, request.worker, *scoring);
   const auto prompt = request.answers().prompt.view<int32_t>();
   auto group = std::make_shared<AskedGroup>(AskedGroup{request.worker, process, {prompt.begin(), prompt.end()}, {}});
   for (const int64_t key : request.answers().keys.view<int64_t>()) group->keys.push_back(static_cast<uint64_t>(key));
@@ -152,6 +155,7 @@ void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool
     check_tokens(world, answer, published);
     check_finish(world, answer);
   }
+  if (!world.violation) check_reference(world, a, who);
   if (a.empty()) return check_all_missing(world, r, who);
   if (!world.violation) check_scores(world, r, who);
   if (!world.violation) check_group(world, r, who);
@@ -171,6 +175,7 @@ void check_answer_use(World& world, const SuperBatch& batch) {
     for (size_t i = 0; i < static_cast<size_t>(part.rollout->answers().count()); ++i)
       check_lag(world, {*part.rollout, i, "answer " + std::to_string(i)}, batch);
     check_rewards_used(world, part);
+    check_reference(world, part.rollout->answers(), "a group that is used");
     for (DrawnRecord* record : answers_of(world, part)) {
       ++samples;
       if (!seen.insert(record).second) world.violate("an answer occurs twice in a batch");

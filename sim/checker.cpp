@@ -39,6 +39,7 @@ void Checker::begin_process(const ReplayStart& start) {
   next_sequence_.clear();
   published_.clear();
   last_published_.reset();
+  published_reference_.reset();
   replay_ = {};
   replay_.base = start.ledger;
   replay_.base.lost_in_crash += replay_.base.waiting;
@@ -162,6 +163,22 @@ void Checker::replay_takes(caf::mailbox_element& element) {
   }
 }
 
+void Checker::publisher_takes(caf::mailbox_element& element) {
+  const auto* weights = content_of<WeightsMessage>(element);
+  if (weights == nullptr) return;
+  const PolicyVersion version = weights->weights->version;
+  if (is_reference(*weights->weights)) {
+    if (published_reference_) world_.violate("the reference is published again, as version " + version.text());
+    published_reference_ = version;
+    return;
+  }
+  if (last_published_ && (version.epoch != last_published_->epoch || version.number != last_published_->number + 1))
+    world_.violate("version " + version.text() + " is published after " + last_published_->text());
+  last_published_ = version;
+  published_[version.number] = true;
+  ++updates_;
+}
+
 void Checker::take_request(caf::actor_id inference, caf::actor_id client, uint64_t request, uint32_t group,
                            bool again) {
   if (client == 0) return;  // its connection is lost, so it gets no answer
@@ -244,16 +261,7 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
   if (known.kind == "replay") replay_takes(*element);
   if (known.is_inference()) inference_takes(actor, *element);
   if (known.is_worker()) worker_takes(actor, *element);
-  if (known.kind == "publisher") {
-    if (const auto* weights = content_of<WeightsMessage>(*element)) {
-      const PolicyVersion version = weights->weights->version;
-      if (last_published_ && (version.epoch != last_published_->epoch || version.number != last_published_->number + 1))
-        world_.violate("version " + version.text() + " is published after " + last_published_->text());
-      last_published_ = version;
-      published_[version.number] = true;
-      ++updates_;
-    }
-  }
+  if (known.kind == "publisher") publisher_takes(*element);
   if (known.kind == "prefetcher")
     if (const auto* batch = content_of<BatchMessage>(*element)) {
       if (batch->batch->index != replay_.next_batch++)

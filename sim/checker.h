@@ -17,6 +17,10 @@
 #include "runtime/stats/snapshot.h"
 #include "sim/fakes.h"
 
+namespace troupe {
+struct InferenceState;
+}
+
 namespace troupe::sim {
 
 struct KnownActor {
@@ -26,7 +30,8 @@ struct KnownActor {
   bool alive = true;
   bool in_order = false;  // it ended by itself, not because of a fault
   bool initialized = false;
-  uint64_t process = 0;  // the trainer's process that ran when it was first seen
+  Role role = Role::sampling;  // of an inference actor, once it has started
+  uint64_t process = 0;        // the trainer's process that ran when it was first seen
 
   bool is_worker() const { return kind == "worker"; }
   bool is_scorer() const { return kind == "scorer"; }
@@ -91,12 +96,13 @@ class Checker {
   };
 
   void replay_takes(caf::mailbox_element& element);
+  void publisher_takes(caf::mailbox_element& element);
   void inference_takes(caf::scheduled_actor& actor, caf::mailbox_element& element);
   // `again`: the same request is in progress, so that this one gets no answer of its own.
   void take_request(caf::actor_id inference, caf::actor_id client, uint64_t request, uint32_t group, bool again);
   // Returns a name of the answer for messages.
   std::string answered(InferenceAccount& account, caf::actor_id inference, caf::actor_id client, uint64_t request);
-  void check_pending(caf::actor_id inference, size_t pending, const std::optional<PolicyVersion>& version);
+  void check_pending(caf::actor_id inference, const InferenceState& state);
   void worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& element);
   void worker_left(uint64_t worker, bool in_order);
   void silent_workers_left();
@@ -121,7 +127,7 @@ class Checker {
   std::map<uint64_t, std::deque<float>> returns_by_step_;  // their values at that number of environment steps
   Ledger last_ledger_;
   std::map<uint64_t, bool> published_;
-  std::optional<PolicyVersion> last_published_;
+  std::optional<PolicyVersion> last_published_, published_reference_;
   uint64_t process_ = 0;
   uint64_t updates_ = 0;
   size_t largest_mailbox_ = 0;

@@ -76,8 +76,10 @@ void Checker::check_groups(const Ledger& ledger) {
   if (filtered > most || (all && filtered < most))
     world_.violate(std::to_string(filtered) + " answers are filtered, but " + std::to_string(most) +
                    " belong to groups without spread");
-  const auto generators = std::ranges::count_if(
-      actors_, [this](const auto& entry) { return entry.second.is_inference() && entry.second.process == process_; });
+  const auto generators = std::ranges::count_if(actors_, [this](const auto& entry) {
+    const KnownActor& known = entry.second;
+    return known.is_inference() && known.role == Role::sampling && known.process == process_;
+  });
   // A rollout of steps that is larger than all updates which may use it is dropped in part.
   const ReplayRules rules = replay_rules(config);
   const bool fits =
@@ -115,6 +117,7 @@ void Checker::after(caf::scheduled_actor& actor) {
   if (known.kind == "replay") check_replay(*replay_of(&actor));
   if (known.kind == "inference") {
     const InferenceState& state = *inference_of(&actor);
+    known.role = state.role;
     if (state.server && state.pending.size() != state.server->requests())
       world_.violate(name_of(actor.id()) + " has " + std::to_string(state.pending.size()) +
                      " requests, but its server has " + std::to_string(state.server->requests()));
@@ -129,19 +132,21 @@ void Checker::after(caf::scheduled_actor& actor) {
 }
 
 // What an inference actor has and owes while no message is in flight.
-void Checker::check_pending(caf::actor_id id, size_t pending, const std::optional<PolicyVersion>& version) {
+void Checker::check_pending(caf::actor_id id, const InferenceState& state) {
   // An answer whose client ended before it arrived still counts as open here.
   const auto& open = inference_[id].open;
   const auto owed = static_cast<size_t>(std::ranges::count_if(open, [this](const auto& entry) {
     const auto client = actors_.find(entry.second.client);
     return client != actors_.end() && client->second.alive;
   }));
+  const size_t pending = state.pending.size();
   if (pending < owed || pending > open.size())
     world_.violate(name_of(id) + " owes " + std::to_string(owed) + " of " + std::to_string(open.size()) +
                    " answers but has requests pending: " + std::to_string(pending));
-  if (version && last_published_ && *version != *last_published_)
-    world_.violate(name_of(id) + " uses version " + version->text() + " while no message is in flight and version " +
-                   last_published_->text() + " is published");
+  const auto& published = state.role == Role::sampling ? last_published_ : published_reference_;
+  if (state.version && published && *state.version != *published)
+    world_.violate(name_of(id) + " uses version " + state.version->text() +
+                   " while no message is in flight and version " + published->text() + " is published");
 }
 
 // While no message is in flight, a worker waits for no scores.
@@ -157,7 +162,7 @@ void Checker::quiet() {
     const auto pointer = known.alive ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
     if (!pointer || !known.initialized) continue;
     if (const InferenceState* state = inference_of(pointer->get())) {
-      check_pending(id, state->pending.size(), state->version);
+      check_pending(id, *state);
       if (!simulated_kind(world_).requests_may_wait && state->version && !state->pending.empty())
         world_.violate(name_of(id) + " has " + std::to_string(state->pending.size()) +
                        " requests, but computes nothing");

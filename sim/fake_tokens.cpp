@@ -71,7 +71,7 @@ class FakeGenerator final : public Generator {
 
   std::vector<DrawnToken> compute(std::span<const GeneratorPart> parts) override {
     if (evaluates()) world_.last_evaluated = version_;
-    if (!evaluates()) trouble();
+    if (!evaluates()) world_.trouble_forward();
     std::set<std::pair<bool, size_t>> used;
     std::vector<DrawnToken> drawn;
     for (const GeneratorPart& part : parts) {
@@ -99,11 +99,6 @@ class FakeGenerator final : public Generator {
   }
 
   bool evaluates() const { return world_.running_kind == "evaluation"; }
-
-  void trouble() {
-    if (world_.fault(world_.scenario.forward_slow)) world_.seconds_to_pass += world_.rng.uniform_double() * 3;
-    if (world_.fault(world_.scenario.forward_fails)) throw std::runtime_error("a forward failed on purpose");
-  }
 
   size_t slot_of(const GeneratorPart& part) const {
     const bool shared = world_.scenario.mutation == Mutation::slot_shared && !evaluates() && part.answer > 0;

@@ -56,6 +56,7 @@ struct TokenWorld {
   std::unordered_map<uint64_t, std::vector<size_t>> by_key;     // numbers of the tokens drawn for each answer
   std::map<uint64_t, std::shared_ptr<const AskedGroup>> asked;  // by the key of each answer
   uint64_t generators = 0;
+  uint64_t shared_scorings = 0;  // forward passes of scorers with several groups of answers
 
   // The token with this log-probability, or nullptr.
   DrawnRecord* find(float log_prob);

@@ -12,18 +12,12 @@ namespace troupe::sim {
 
 namespace {
 
-constexpr const char* kOrigin = "origin";  // the tensor that contains the number of the weights the run started from
-
 float unit(uint64_t bits) {
   return static_cast<float>(static_cast<double>(bits >> 40) / static_cast<double>(1 << 23) - 1.0);
 }
 
 uint64_t hash_of(PolicyVersion version, int64_t observation, uint64_t what) {
   return mix(mix(version.epoch, version.number), mix(static_cast<uint64_t>(observation), what));
-}
-
-int64_t code_of(PolicyVersion version) {
-  return (static_cast<int64_t>(version.epoch) << 32) | static_cast<int64_t>(version.number);
 }
 
 // The observation numbers in a block of observations. Reports a row that mixes two observations.
@@ -126,8 +120,7 @@ class FakePolicy final : public Policy {
     if (rows > world_.scenario.config.inference.max_batch)
       world_.violate("a forward of " + std::to_string(rows) + " rows exceeds max_batch " +
                      std::to_string(world_.scenario.config.inference.max_batch));
-    if (world_.fault(world_.scenario.forward_slow)) world_.seconds_to_pass += world_.rng.uniform_double() * 3;
-    if (world_.fault(world_.scenario.forward_fails)) throw std::runtime_error("a forward failed on purpose");
+    world_.trouble_forward();
   }
 
   World& world_;
@@ -156,29 +149,6 @@ class FakeStager final : public Stager {
 };
 
 }  // namespace
-
-std::shared_ptr<const Signature> fake_signature() {
-  static const auto signature =
-      std::make_shared<const Signature>(Signature{{{TensorGroup::policy, "a", {3}, DType::i64},
-                                                   {TensorGroup::policy, "b", {17}, DType::i64},
-                                                   {TensorGroup::policy, kOrigin, {1}, DType::i64},
-                                                   {TensorGroup::buffer, "c", {1}, DType::i64}}});
-  return signature;
-}
-
-void check_weights(World& world, const WeightSnapshot& weights) {
-  const Signature& signature = *fake_signature();
-  for (size_t i = 0; i < signature.tensors.size(); ++i) {
-    const Array tensor = weights.tensor(i);
-    const bool says_origin = signature.tensors[i].name == kOrigin;
-    const int64_t expected = says_origin ? world.scenario.given_weights : code_of(weights.version);
-    for (const int64_t number : tensor.view<int64_t>())
-      if (number != expected)
-        return world.violate(
-            "weights " + weights.version.text() +
-            (says_origin ? " do not come from the weights given to the run" : " contain tensors of several versions"));
-  }
-}
 
 float value_of(PolicyVersion version, int64_t observation) { return unit(hash_of(version, observation, 1)); }
 float log_prob_of(PolicyVersion version, int64_t observation) { return unit(hash_of(version, observation, 2)) - 1.0f; }
@@ -294,26 +264,16 @@ void FakeEnv::step(const Array& actions, EnvStep& out) {
 
 std::unique_ptr<Policy> fake_policy(World& world) { return std::make_unique<FakePolicy>(world); }
 
-WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other, int64_t origin) {
-  auto snapshot = std::make_shared<WeightSnapshot>();
-  snapshot->version = version;
-  snapshot->signature = fake_signature();
-  snapshot->flat = Array(DType::u8, {static_cast<int64_t>(snapshot->signature->total_bytes())});
-  for (size_t i = 0; i < snapshot->signature->tensors.size(); ++i) {
-    Array tensor = snapshot->tensor(i);
-    const bool last = i + 1 == snapshot->signature->tensors.size();
-    const bool says_origin = snapshot->signature->tensors[i].name == kOrigin;
-    std::ranges::fill(tensor.mutable_view<int64_t>(), says_origin ? origin : code_of(last ? other : version));
-  }
-  return snapshot;
-}
-
 FakeLearner::FakeLearner(World& world, uint32_t epoch) : world_(world), epoch_(epoch), signature_(fake_signature()) {}
 
 WeightsPtr FakeLearner::snapshot(PolicyVersion version) const {
   if (version.number != updates_)
     world_.violate("weights after " + std::to_string(updates_) + " updates have version " + version.text());
   return fake_weights(version, version, origin_);
+}
+
+WeightsPtr FakeLearner::reference(PolicyVersion version) const {
+  return world_.scenario.config.reference.used() ? reference_weights(version, origin_) : nullptr;
 }
 
 std::shared_ptr<const Stager> FakeLearner::stager() const { return std::make_shared<const FakeStager>(world_); }

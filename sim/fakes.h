@@ -20,6 +20,7 @@
 #include "runtime/base/rng.h"
 #include "sim/fake_scores.h"
 #include "sim/fake_tokens.h"
+#include "sim/fake_weights.h"
 #include "sim/scenario.h"
 
 namespace troupe::sim {
@@ -50,7 +51,6 @@ float parameter_of(PolicyVersion version, int64_t observation, size_t index);
 constexpr int32_t kActions = 8;
 
 EnvSpec fake_spec();
-std::shared_ptr<const Signature> fake_signature();
 
 class World {
  public:
@@ -63,6 +63,8 @@ class World {
   }
   // True with this probability, once faults are on.
   bool fault(double probability) { return faults_on && rng.uniform_double() < probability; }
+  // A forward pass takes long or fails, as the scenario has it.
+  void trouble_forward();
   int64_t new_observation();
   Transition* find(int64_t observation);
   // For a recurrent model: `state` must be the state that belongs before this observation, two numbers, unless the
@@ -117,9 +119,6 @@ class FakeEnv final : public Env {
   std::vector<int64_t> failures_;  // consecutive failures
 };
 
-// Checks that the tensors of a snapshot belong together and come from the weights that the run was given.
-void check_weights(World& world, const WeightSnapshot& weights);
-
 std::unique_ptr<Policy> fake_policy(World& world);
 
 // A learner whose update is one piece. Its functions must be called in their order.
@@ -154,6 +153,7 @@ class FakeLearner final : public WholeUpdateLearner {
   std::shared_ptr<const Signature> saved_signature() const override { return signature_; }
   std::shared_ptr<const Signature> published_signature() const override { return signature_; }
   WeightsPtr snapshot(PolicyVersion version) const override;
+  WeightsPtr reference(PolicyVersion version) const override;
   std::shared_ptr<const Stager> stager() const override;
   UpdateReport update_with(StagedBatch& batch, double progress) override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
@@ -172,8 +172,5 @@ class FakeLearner final : public WholeUpdateLearner {
   bool warmed_up_ = false;  // the warm-up has ended
   int64_t origin_ = 0;      // the weights that it started from, see Scenario::given_weights
 };
-
-// A snapshot whose tensors contain `version`, the last one `other`, and the number of the weights they come from.
-WeightsPtr fake_weights(PolicyVersion version, PolicyVersion other, int64_t origin = 0);
 
 }  // namespace troupe::sim

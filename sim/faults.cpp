@@ -54,6 +54,7 @@ bool kill_one(SimulatedRun& run, const std::function<bool(const KnownActor&)>& w
   if (victims.empty()) return false;
   const auto& victim = victims[run.rng.below(victims.size())];
   const KnownActor& known = run.checker.actors()[victim->id()];
+  run.outcome.killed_scorers += known.role == Role::scoring;
   kill(run, victim, known.kind + "#" + std::to_string(known.ordinal));
   return true;
 }

@@ -30,6 +30,7 @@ std::shared_ptr<Rollout> split(const Rollout& whole) {
   AnswerReply::per_token(a.sampled, [&](const char*, Array& array, DType) { array = array.slice(0, tokens); });
   AnswerReply::per_answer(a.sampled, [&](const char*, Array& array, DType) { array = array.slice(0, count); });
   for (Array* array : {&a.group, &a.rewards, &a.right}) *array = array->slice(0, count);
+  if (!a.reference.empty()) a.reference = a.reference.slice(0, tokens);
   const auto version = a.sampled.version.view<int64_t>();
   part->oldest = static_cast<uint64_t>(std::ranges::min(version));
   part->newest = static_cast<uint64_t>(std::ranges::max(version));
@@ -70,11 +71,21 @@ void mutate_scores(SimulatedRun& run, ScoreReplies& replies) {
   for (ScoreReply& reply : replies.of) mutate_scores(run, reply);
 }
 
-// The values of the array come to the next answer each.
+// The values of the array come to the next answer or token each.
 void rotate(Array& array) {
   array = array.clone();
   const auto values = array.mutable_view<float>();
   if (!values.empty()) std::ranges::rotate(values, values.begin() + 1);
+}
+
+void mutate_reference(SimulatedRun& run, ScoringReply& reply) {
+  if (run.scenario().mutation != Mutation::reference_moved) return;
+  const Array own = reply.reference;
+  if (run.last_reference.size() == own.size() && run.chance(0.5))
+    reply.reference = run.last_reference;
+  else
+    rotate(reply.reference);
+  run.last_reference = own;
 }
 
 void mutate_answers(SimulatedRun& run, RolloutMessage& message) {
@@ -134,7 +145,9 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
   const Mutation m = run.scenario().mutation;
   const auto again = [&] { actor.enqueue(element.sender, element.mid, element.copy_content_to_message(), nullptr); };
   if (kind == "publisher") {
-    if (auto* weights = mutable_content<WeightsMessage>(element)) run.old_weights.push_back(weights->weights);
+    if (auto* weights = mutable_content<WeightsMessage>(element);
+        weights != nullptr && !is_reference(*weights->weights))
+      run.old_weights.push_back(weights->weights);
   }
   if (kind == "inference") {
     auto* request = mutable_content<InferenceRequest>(element);
@@ -145,8 +158,13 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (!last.empty()) steps->state = last;
       last = now;
     }
-    if (auto* weights = mutable_content<WeightsMessage>(element);
-        weights != nullptr && weights->weights->version.number > run.start_version.number) {
+    auto* weights = mutable_content<WeightsMessage>(element);
+    const bool reference = weights != nullptr && is_reference(*weights->weights);
+    if (reference && m == Mutation::reference_of_policy) {
+      const PolicyVersion version = weights->weights->version;
+      weights->weights = fake_weights(version, version, run.scenario().given_weights);
+    }
+    if (weights != nullptr && !reference && weights->weights->version.number > run.start_version.number) {
       const PolicyVersion version = weights->weights->version;
       if (m == Mutation::weights_old)
         weights->weights = run.old_weights[run.old_weights.size() > 1 ? run.old_weights.size() - 2 : 0];
@@ -161,6 +179,8 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
     if (m == Mutation::epoch_ignored) worker_of(&actor)->peers.epoch = 0;
     auto* reply = mutable_content<InferenceReply>(element);
     if (reply != nullptr && std::holds_alternative<AnswerReply>(reply->body)) mutate_reply(m, reply->answers());
+    if (reply != nullptr && std::holds_alternative<ScoringReply>(reply->body))
+      mutate_reference(run, std::get<ScoringReply>(reply->body));
     if (reply != nullptr && std::holds_alternative<StepReply>(reply->body)) {
       StepReply& steps = reply->steps();
       if (m == Mutation::reply_twice && run.chance(0.05)) again();

@@ -67,6 +67,9 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::baseline_of_another_prompt, "baseline_of_another_prompt", "a group gets the baseline of another prompt",
      true},
     {Mutation::reward_changed, "reward_changed", "an update uses other rewards than those that arrived", true},
+    {Mutation::reference_moved, "reference_moved",
+     "the log-probabilities of the reference are those of the next token, or of another group", true},
+    {Mutation::reference_of_policy, "reference_of_policy", "a scorer gets the weights of the trained policy", true},
     {Mutation::warmup_counted, "warmup_counted", "a warm-up step counts as an update", true},
 };
 
@@ -227,6 +230,9 @@ std::string text_of_tokens(const RunConfig& c) {
          " slots " + std::to_string(c.generation.prompt_slots) + "/" + std::to_string(c.generation.answer_slots) +
          " prefill " + std::to_string(c.generation.prefill_tokens) + " late " + c.replay.late +
          (c.replay.filter_groups ? " filters" : "") +
+         (c.reference.by_scorers() ? " scorers " + std::to_string(c.scorers.count) + " of " +
+                                         std::to_string(c.scorers.batch_tokens) + " tokens"
+                                   : "") +
          (c.task.verifier.empty() ? ""
                                   : " verifiers " + std::to_string(c.task.verifier_processes) + " of " +
                                         std::to_string(c.task.verifier_batch));
@@ -270,6 +276,14 @@ void draw_verifiers(Draw& draw, Scenario& s) {
   if (draw.chance(0.3)) s.verifier_dies = 0.05;
 }
 
+// Scorers, which compute the log-probabilities of a reference, some of them one group at a time.
+void give_scorers(RunConfig& c, uint64_t seed) {
+  c.reference.model = "start";
+  c.reference.computed_by = "scorers";
+  c.scorers.count = 1 + static_cast<int64_t>(seed / 3 % 2);
+  c.scorers.batch_tokens = int64_t{8} << (seed / 6 % 5);
+}
+
 // What only token runs have.
 void draw_tokens(Scenario& s) {
   const auto planted = [&](std::initializer_list<Mutation> any) {
@@ -285,6 +299,9 @@ void draw_tokens(Scenario& s) {
   if (planted({Mutation::baseline_of_another_prompt})) s.config.replay.filter_groups = false;
   if (!s.config.replay.filter_groups && (baseline.chance(0.2) || planted({Mutation::baseline_of_another_prompt})))
     s.config.algorithm.advantage = "remax";
+  // Not drawn, so that older seeds stay what they were.
+  if (s.seed % 3 == 0 || planted({Mutation::reference_moved, Mutation::reference_of_policy}))
+    give_scorers(s.config, s.seed);
   Draw warmup(s.seed, "warm-up");
   if (!warmup.chance(0.3) && s.mutation != Mutation::warmup_counted) return;
   s.config.warmup.steps = warmup.between(1, 6);

@@ -65,6 +65,8 @@ enum class Mutation : uint8_t {
   failure_hidden,
   baseline_of_another_prompt,
   reward_changed,
+  reference_moved,
+  reference_of_policy,
   warmup_counted,
 };
 

@@ -83,6 +83,7 @@ struct SimulatedRun {
   std::shared_ptr<const SuperBatch> last_batch;
   RolloutPtr last_answers;
   std::vector<Score> last_scores;
+  Array last_reference;  // that a scorer computed
   caf::actor leaked;
 };
 

@@ -36,6 +36,7 @@ Outcome run_to_the_end(SimulatedRun& run) {
   run.outcome.largest_mailbox = run.checker.largest_mailbox();
   run.outcome.shared_score_calls = run.world.scores.shared_calls;
   run.outcome.lost_groups = run.world.scores.lost.size();
+  run.outcome.shared_scorings = run.world.tokens.shared_scorings;
   return run.outcome;
 }
 

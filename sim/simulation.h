@@ -23,6 +23,8 @@ struct Outcome {
   uint64_t largest_mailbox = 0;
   uint64_t shared_score_calls = 0;  // of verifiers, with several groups of answers
   uint64_t lost_groups = 0;         // on which a verifier died
+  uint64_t shared_scorings = 0;     // forward passes of scorers with several groups of answers
+  uint64_t killed_scorers = 0;
 };
 
 // Runs the simulation of a seed. `trace` gets one line per event; nullptr = none.

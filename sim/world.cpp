@@ -7,6 +7,11 @@
 
 namespace troupe::sim {
 
+void World::trouble_forward() {
+  if (fault(scenario.forward_slow)) seconds_to_pass += rng.uniform_double() * 3;
+  if (fault(scenario.forward_fails)) throw std::runtime_error("a forward failed on purpose");
+}
+
 int64_t World::new_observation() {
   transitions.emplace_back();
   return static_cast<int64_t>(transitions.size()) - 1;

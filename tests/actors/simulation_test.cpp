@@ -110,6 +110,18 @@ TEST_CASE("simulation: verifiers score several groups in a call, and die") {
   CHECK(lost >= 20);
 }
 
+TEST_CASE("simulation: scorers compute several groups at a time, and die") {
+  const QuietLog quiet;
+  uint64_t shared = 0, killed = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const Outcome outcome = simulate(seed, Mutation::none, nullptr, RunKind::tokens);
+    shared += outcome.shared_scorings;
+    killed += outcome.killed_scorers;
+  }
+  CHECK(shared >= 20);
+  CHECK(killed >= 10);
+}
+
 TEST_CASE("simulation: every injected bug is caught") {
   constexpr uint64_t kSeeds = 400;  // some faults show in one of a hundred
   const QuietLog quiet;
@@ -164,6 +176,8 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"failure_hidden", "its scores lead to"},
       {"baseline_of_another_prompt", "1 baselines of"},
       {"reward_changed", "with another reward or baseline than it arrived with"},
+      {"reference_moved", "does not have the log-probabilities of the reference"},
+      {"reference_of_policy", "are not those of the reference"},
       {"warmup_counted", "weights after 0 updates have version"},
       {"start_forgotten", "wrong mark for the start of an episode"},
   };
