@@ -47,7 +47,7 @@ SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const
   made->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
   made->make_policy = [this] { return fake_policy(world); };
   made->make_generator = [this](double /*temperature*/) { return fake_generator(world); };
-  made->make_reference = [this](double /*temperature*/) { return fake_reference(world); };
+  made->make_reference = [this](double /*temperature*/, int64_t /*threads*/) { return fake_reference(world); };
   made->threads = false;
   made->run_id = "simulation";
   context = made;
