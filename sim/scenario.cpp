@@ -300,8 +300,10 @@ void draw_tokens(Scenario& s) {
   if (!s.config.replay.filter_groups && (baseline.chance(0.2) || planted({Mutation::baseline_of_another_prompt})))
     s.config.algorithm.advantage = "remax";
   // Not drawn, so that older seeds stay what they were.
-  if (s.seed % 3 == 0 || planted({Mutation::reference_moved, Mutation::reference_of_policy}))
+  if (s.seed % 3 == 0 || planted({Mutation::reference_moved, Mutation::reference_of_policy})) {
     give_scorers(s.config, s.seed);
+    s.clock = std::min(s.clock, 0.05);  // all these actors report between two ticks
+  }
   Draw warmup(s.seed, "warm-up");
   if (!warmup.chance(0.3) && s.mutation != Mutation::warmup_counted) return;
   s.config.warmup.steps = warmup.between(1, 6);

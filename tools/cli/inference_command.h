@@ -62,7 +62,7 @@ inline Command inference_command() {
 inline Command scorer_command() {
   Command command = inference_command();
   command.name = "scorer";
-  command.summary = "add a process that scores answers with frozen models to a run, at any time, from any machine";
+  command.summary = "add a scorer process to a token run, at any time, from any machine";
   command.examples = "  troupe scorer --connect 127.0.0.1:5555\n";
   command.parse = read_then_run<read_scorer, check_inference>;
   return command;
