@@ -50,9 +50,10 @@ std::vector<int32_t> CharTokenizer::encode(std::string_view text) const {
       const Utf8Character character = utf8_character(part.text, at).value();
       const auto found = ids_.find(character.code);
       if (found == ids_.end())
-        throw ConfigError("text: character " + std::to_string(place) + ' ' +
-                          shown(part.text.substr(at, character.bytes), character.code) +
-                          " is not in the alphabet of the tokenizer; only a new run can have another tokenizer.alphabet");
+        throw ConfigError(
+            "text: character " + std::to_string(place) + ' ' +
+            shown(part.text.substr(at, character.bytes), character.code) +
+            " is not in the alphabet of the tokenizer; only a new run can have another tokenizer.alphabet");
       ids.push_back(found->second);
       at += character.bytes;
     }
