@@ -1,13 +1,17 @@
 #include "tools/cli/command_line.h"
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
 
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 #include "tools/cli/bench_command.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/eval_command.h"
 #include "tools/cli/inference_command.h"
+#include "tools/cli/output_file.h"
 #include "tools/cli/play_command.h"
 #include "tools/cli/train_command.h"
 #include "tools/cli/warmup_command.h"
@@ -138,4 +142,20 @@ TEST_CASE("address: one that means all addresses of a machine is shown with the 
   CHECK(address_for_others({"0.0.0.0", 5555}, "localhost.localdomain") == "HOST:5555");
   CHECK(address_for_others({"::1", 5555}, "trainer") == "[::1]:5555");
   CHECK(address_for_others({"10.0.0.1", 5555}, "trainer") == "10.0.0.1:5555");
+}
+
+TEST_CASE("output file: a link, which would be replaced, and an empty name are refused") {
+  const test::TempFolder folder;
+  const std::string file = folder / "answers.jsonl.txt", link = folder / "link", dangling = folder / "dangling";
+  std::ofstream(file).flush();
+  std::filesystem::create_symlink(file, link);
+  std::filesystem::create_symlink(folder / "none", dangling);
+  require_replaceable("--answers-file", file, answers_output());
+  for (const std::string& name : {link, dangling})
+    CHECK_THROWS_WITH_AS(
+        require_replaceable("--answers-file", name, answers_output()),
+        ("--answers-file: " + name + ": is a link, which would be replaced; give the name of the file itself").c_str(),
+        ConfigError);
+  CHECK_THROWS_WITH_AS(require_replaceable("--answers-file", "", answers_output()),
+                       "--answers-file: \"\" is empty, expected the name of a file", ConfigError);
 }

@@ -55,12 +55,16 @@ void require_replaceable(const std::string& flag, const std::string& file, const
   const auto refuse = [&](const std::string& why) {
     throw ConfigError(flag + ": " + printable(file, 200) + ": " + why);
   };
+  if (file.empty()) throw ConfigError(flag + ": \"\" is empty, expected the name of a file");
   std::error_code failed;
   const fs::path real = fs::weakly_canonical(fs::absolute(file), failed);
   if (failed) return;
   const std::string run = run_around(real);
   if (!run.empty() && is_run_file(real.lexically_relative(run).begin()->string()))
     refuse("is a file of the run " + printable(run, 200) + "; give another name");
+  // What is written takes the place of the name itself, and not of what a link leads to.
+  if (fs::is_symlink(fs::symlink_status(file, failed)))
+    refuse("is a link, which would be replaced; give the name of the file itself");
   if (!fs::is_regular_file(real, failed) || fs::file_size(real, failed) == 0) return;
   std::string line;
   try {
