@@ -316,7 +316,7 @@ bool needs_groups(const AlgorithmChoice& choice) { return choice.advantage->need
 
 bool needs_probabilities(const AlgorithmChoice& choice) { return choice.advantage->needs & kNeedsPolicy; }
 
-void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch) {
+void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch, int64_t micro_batch_tokens) {
   const AlgorithmChoice choice = choose_algorithm(a);
   const AlgorithmConfig defaults;
   const EstimatorRun& run = choice.advantage->run;
@@ -326,8 +326,9 @@ void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch) {
                  "set algorithm.advantage to an estimator for whole sequences, like \"grpo\"");
   require_effect("algorithm.group_by", a.group_by, defaults.group_by, needs_groups(choice), advantage,
                  "set algorithm.advantage to an estimator that compares sequences, like \"grpo\"");
-  if (choice.surrogate.entry->needs == SurrogateNeeds::batch && micro_batch > 0)
-    refuse("trainer.micro_batch", std::to_string(micro_batch),
+  if (choice.surrogate.entry->needs == SurrogateNeeds::batch && std::max(micro_batch, micro_batch_tokens) > 0)
+    refuse(micro_batch > 0 ? "trainer.micro_batch" : "trainer.micro_batch_tokens",
+           std::to_string(micro_batch > 0 ? micro_batch : micro_batch_tokens),
            "would split minibatches, but algorithm.surrogate " + in_quotes(a.surrogate) +
                " compares all samples of a minibatch; use 0");
 }

@@ -55,9 +55,9 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config);
 
 RolloutExtras rollout_extras(const AlgorithmConfig& config);
 
-// choose_algorithm(), and also checks the section against trainer.micro_batch and rejects settings that have no effect.
-// Call it together with validate().
-void check_algorithm(const AlgorithmConfig& config, int64_t micro_batch);
+// choose_algorithm(), and also checks the section against trainer.micro_batch and trainer.micro_batch_tokens, and
+// rejects settings that have no effect. Call it together with validate().
+void check_algorithm(const AlgorithmConfig& config, int64_t micro_batch, int64_t micro_batch_tokens = 0);
 
 // Checks only that the names are in their tables. Call it before validate(), which would report a misspelled name by
 // its consequences.

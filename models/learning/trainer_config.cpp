@@ -17,6 +17,12 @@ void describe(TrainerConfig& c, Fields& fields) {
         {.elsewhere = kWords<"num_minibatches">, .change = Change::before_first_update});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),
         "samples per forward and backward pass within a minibatch; 0 = the whole minibatch");
+  s.add(
+      c.micro_batch_tokens, "micro_batch_tokens", between(0, 1e9),
+      "token runs: most tokens of one forward and backward pass within a minibatch, each prompt counted once; 0 = the "
+      "whole minibatch",
+      {.elsewhere = kWords<"ppo_max_token_len_per_gpu", "max_token_len_per_gpu", "max_tokens_per_gpu">,
+       .change = Change::at_resume_unless_deterministic});
   s.add(c.epochs, "epochs", between(1, 1000), "passes over the super-batch per update",
         {.elsewhere = kWords<"update_epochs", "n_epochs", "num_sgd_iter">, .change = Change::before_first_update});
   s.add(c.value_epochs, "value_epochs", between(0, 1000),

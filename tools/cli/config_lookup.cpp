@@ -154,7 +154,7 @@ std::string mistake_in(RunConfig& config) {
     if (is_token_run(config)) use_pretrained(config);
     check_names(config.algorithm);
     validate(config);
-    check_algorithm(config.algorithm, config.trainer.micro_batch);
+    check_algorithm(config.algorithm, config.trainer.micro_batch, config.trainer.micro_batch_tokens);
     check_environment(config);
     return "";
   } catch (const ConfigError& mistake) {

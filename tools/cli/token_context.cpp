@@ -33,7 +33,7 @@ AnswerTrainerOptions trainer_options(const RunConfig& config, const TokenRun& to
   return {.seed = config.seed,
           .temperature = config.generation.temperature,
           .answer_tokens = tokens.answer_tokens,
-          .micro_batch_tokens = 0,
+          .micro_batch_tokens = config.trainer.micro_batch_tokens,
           .threads = static_cast<int>(config.trainer.threads)};
 }
 

@@ -87,6 +87,18 @@ void set_lengths(TokenRun& run, int64_t most_answer_tokens) {
   run.answer_tokens = most_answer_tokens > 0 ? most_answer_tokens : answer + 1;
 }
 
+// A pass holds whole answers, each after its prompt.
+void check_micro_batch(const RunConfig& config, const TokenRun& run) {
+  const int64_t most = config.trainer.micro_batch_tokens, longest = run.prompt_tokens + run.answer_tokens;
+  if (most > 0 && most < longest)
+    throw ConfigError("trainer.micro_batch_tokens: " + std::to_string(most) +
+                      " is less than the longest answer with its "
+                      "prompt, which may have " +
+                      std::to_string(longest) + " tokens (" + std::to_string(run.prompt_tokens) +
+                      " of the prompt and " + std::to_string(run.answer_tokens) + " of the answer); use at least " +
+                      std::to_string(longest) + ", or 0 for the whole minibatch");
+}
+
 }  // namespace
 
 void check_answers(const RunConfig& config, const TokenRun& run) {
@@ -134,6 +146,7 @@ std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config) {
   run->stop = config.generation.stop;
   run->end_tokens = end_tokens_of(*run->tokenizer, run->chat);
   set_lengths(*run, config.generation.max_tokens);
+  check_micro_batch(config, *run);
   return run;
 }
 

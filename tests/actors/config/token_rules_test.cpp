@@ -248,6 +248,16 @@ TEST_CASE("token_rules: a temperature whose inverse is no number is refused") {
   CHECK(error_with({"generation.temperature=0.001"}) == "");
 }
 
+TEST_CASE("token_rules: micro-batches that cannot hold the longest answer are refused") {
+  const std::string most = "trainer.micro_batch_tokens=";  // 9 tokens of a prompt and 9 of an answer
+  CHECK(error_with({most + "0"}) == "");
+  CHECK(error_with({most + "18"}) == "");
+  CHECK(
+      error_with({most + "17"}) ==
+      "trainer.micro_batch_tokens: 17 is less than the longest answer with its prompt, which may have 18 tokens (9 of "
+      "the prompt and 9 of the answer); use at least 18, or 0 for the whole minibatch");
+}
+
 TEST_CASE("token_rules: a task whose right answers cannot be given is refused") {
   CHECK(error_with({"generation.max_tokens=9"}) == "");
   const std::string error = error_with({"generation.max_tokens=8"});

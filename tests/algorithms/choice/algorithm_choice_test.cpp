@@ -316,6 +316,10 @@ TEST_CASE("algorithm choice: a surrogate that compares the samples of a minibatc
                        "trainer.micro_batch: 16 would split minibatches, but algorithm.surrogate \"kl_cov\" compares "
                        "all samples of a minibatch; use 0",
                        ConfigError);
+  CHECK_THROWS_WITH_AS(check_algorithm(config.algorithm, 0, 4096),
+                       "trainer.micro_batch_tokens: 4096 would split minibatches, but algorithm.surrogate \"kl_cov\" "
+                       "compares all samples of a minibatch; use 0",
+                       ConfigError);
 }
 
 TEST_CASE("algorithm choice: rollout correction is read") {
