@@ -93,6 +93,10 @@ void check(std::span<const int64_t> lengths, const MicroBatchOptions& options) {
   at_least("max_tokens", options.max_tokens, 1);
   at_least("min_count", options.min_count, 0);
   at_least("divided_by", options.divided_by, 1);
+  if (!options.work.empty() && options.work.size() != lengths.size())
+    throw ConfigError("work: " + std::to_string(options.work.size()) + " values for " + std::to_string(lengths.size()) +
+                      " lengths");
+  checked_sum(options.work, "work");
   for (std::size_t i = 0; i < lengths.size(); ++i)
     if (lengths[i] > options.max_tokens)
       throw ConfigError("lengths: " + std::to_string(lengths[i]) + " at index " + std::to_string(i) +
@@ -128,8 +132,12 @@ int64_t agreed_count(int64_t own, const MicroBatchOptions& options) {
 Partition micro_batches(std::span<const int64_t> lengths, const MicroBatchOptions& options) {
   check(lengths, options);
   const auto n = static_cast<int64_t>(lengths.size());
-  const std::vector<int64_t> cost = options.by_workload ? workloads(lengths) : squares(lengths);
-  const std::span<const int64_t> values = options.by_workload ? std::span<const int64_t>(cost) : lengths;
+  const bool given = !options.work.empty();
+  const std::vector<int64_t> computed = given                 ? std::vector<int64_t>()
+                                        : options.by_workload ? workloads(lengths)
+                                                              : squares(lengths);
+  const std::span<const int64_t> cost = given ? options.work : std::span<const int64_t>(computed);
+  const std::span<const int64_t> values = given || options.by_workload ? cost : lengths;
   auto [own, parts] = own_parts(lengths, values, options);
   const int64_t count = agreed_count(own, options);
   if (options.verl_compat && count > n)

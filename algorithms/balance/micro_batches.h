@@ -16,6 +16,8 @@ struct MicroBatchOptions {
   int64_t divided_by = 1;  // their number is a multiple of this
   bool by_workload =
       false;  // true: balance and order by 24576 length + length^2; false: balance lengths, order by squared lengths
+  // [n] the work of each sequence, in place of these two: it is balanced, and orders.
+  std::span<const int64_t> work = {};
   bool sort = true;  // true: heaviest first, so that memory use peaks at once; false: in the order of the partition
   bool interleave = false;   // then: heaviest in the middle, light ones at both ends
   bool verl_compat = false;  // the number depends on the total only, so micro-batches may exceed the cap; an error if

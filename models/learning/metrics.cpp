@@ -50,17 +50,24 @@ Value loss(const Figures& f) {
   return of_loss(f, [](const LossReport& report) { return report.*member; });
 }
 
+template <double BalanceFigures::* member>
+Value balance(const Figures& f) {
+  return f.balance && f.balance->count > 0 ? Value((*f.balance).*member) : Value();
+}
+
 Value saturated(const Figures& f) {
   return f.choice.surrogate.entry->name == "sapo" ? diagnostic<&SurrogateDiagnostics::saturated_fraction>(f) : Value();
 }
 
 using Diagnostics = SurrogateDiagnostics;
 using Off = OffPolicyMetrics;
+using Balance = BalanceFigures;
 
 constexpr const char* kSettings = "Settings in effect and skipped steps";
 constexpr const char* kTargets = "Advantages and value targets";
 constexpr const char* kLosses = "Losses and the policy";
 constexpr const char* kCorrections = "Rollout correction";
+constexpr const char* kBalance = "Micro-batches";
 
 constexpr const char* kAlways = "always";
 constexpr const char* kCritic = "with a value function; in token runs with `model.critic`";
@@ -70,12 +77,14 @@ constexpr const char* kFullKl = "if `algorithm.kl` is `full`";
 constexpr const char* kValueClip = "if `algorithm.value_clip` is above 0";
 constexpr const char* kSapo = "if `algorithm.surrogate` is `sapo`";
 constexpr const char* kReference = "if `reference.model` is set";
+constexpr const char* kTokenRuns = "in token runs";
 constexpr const char* kCorrected = "if `algorithm.rollout_correction` is set";
 
 // Units.
 constexpr const char* kNumber = "number";  // without a unit
 constexpr const char* kFraction = "0 to 1";
 constexpr const char* kNats = "nats";
+constexpr const char* kTokens = "tokens";
 constexpr const char* kRewards = "scaled rewards";
 
 constexpr std::array kMetrics = {
@@ -211,6 +220,22 @@ constexpr std::array kMetrics = {
            correction<&Off::rejected_token_fraction>},
     Metric{kCorrections, "rollout_rejected_sequences", kFraction, kMean, kCorrected,
            "share of sequences that lost at least one token", correction<&Off::rejected_sequence_fraction>},
+
+    Metric{kBalance, "micro_batches", "micro-batches", kMean, kTokenRuns, "forward and backward passes of an update",
+           balance<&Balance::count>},
+    Metric{kBalance, "balance_mean", kTokens, kMean, kTokenRuns,
+           "mean tokens of a micro-batch; a prompt that several of its answers share counts once",
+           [](const Figures& f) { return f.balance && f.balance->count > 0 ? Value(f.balance->mean()) : Value(); }},
+    Metric{kBalance, "balance_min", kTokens, kSmallest, kTokenRuns, "tokens of the smallest micro-batch",
+           balance<&Balance::least>},
+    Metric{kBalance, "balance_max", kTokens, kLargest, kTokenRuns,
+           "tokens of the largest micro-batch, at most `trainer.micro_batch_tokens`", balance<&Balance::most>},
+    Metric{kBalance, "balance_min_by_count", kTokens, kSmallest, kTokenRuns,
+           "the same as `balance_min` if as many micro-batches had been cut with equal numbers of answers",
+           balance<&Balance::least_by_count>},
+    Metric{kBalance, "balance_max_by_count", kTokens, kLargest, kTokenRuns,
+           "the same as `balance_max` if as many micro-batches had been cut with equal numbers of answers",
+           balance<&Balance::most_by_count>},
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "algorithms/choice/algorithm_choice.h"
 #include "algorithms/common/moments.h"
 #include "algorithms/losses/rollout_correction.h"
+#include "models/learning/balance_figures.h"
 #include "models/learning/loss_report.h"
 #include "models/learning/update_settings.h"
 
@@ -49,7 +50,8 @@ struct UpdateFigures {
   uint64_t skipped = 0;                         // optimizer steps, over all epochs
   std::span<const float> log_std;               // [D]; empty unless actions are continuous
   bool penalizes_kl = false;
-  bool critic = true;  // the learner has a value function
+  bool critic = true;                          // the learner has a value function
+  std::optional<BalanceFigures> balance = {};  // in token runs
 };
 
 // How the values of several updates become one figure. Values that are not finite are left out, except by `last`.

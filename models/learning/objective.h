@@ -79,6 +79,8 @@ class Objective {
   // Makes the measured KL, which decides about early stop and KL control, the same on all ranks.
   virtual void merge_kl_over_ranks(LossReport& epoch) = 0;
   virtual void end(double progress) = 0;
+  // Of the micro-batches of the update that has ended; nothing where they are not cut by tokens.
+  virtual std::optional<BalanceFigures> balance() const { return std::nullopt; }
 };
 
 }  // namespace troupe

@@ -172,7 +172,8 @@ UpdateReport UpdateLearner::finish() {
                                       .skipped = update.report.skipped,
                                       .log_std = objective_->log_std(),
                                       .penalizes_kl = config_.algorithm.kl_coef != 0.0,
-                                      .critic = objective_->has_critic()});
+                                      .critic = objective_->has_critic(),
+                                      .balance = objective_->balance()});
   adapt_kl(update);
   return std::move(update.report);
 }

@@ -1,9 +1,7 @@
 #include "models/learning/answers/answer_batch.h"
 
 #include <algorithm>
-#include <numeric>
 
-#include "models/learning/minibatch.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -52,67 +50,37 @@ std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
   return result;
 }
 
-PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> groups, bool last_tokens) {
+PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> answers, bool last_tokens) {
   PackedAnswers out;
   out.offsets.push_back(0);
-  for (const int64_t g : groups) {
-    const auto group = static_cast<size_t>(g);
-    const auto prompt_begin = static_cast<int64_t>(out.ids.size());
-    out.ids.insert(out.ids.end(), batch.prompts.begin() + batch.prompt_offsets[group],
-                   batch.prompts.begin() + batch.prompt_offsets[group + 1]);
-    const auto prompt_end = static_cast<int64_t>(out.ids.size());
-    out.sequences.push_back({.tokens = prompt_end - prompt_begin, .own_begin = prompt_begin});
-    for (int64_t a = batch.group_offsets[group]; a < batch.group_offsets[group + 1]; ++a) {
-      const int64_t first = batch.offsets[static_cast<size_t>(a)], end = batch.offsets[static_cast<size_t>(a) + 1];
-      const auto own = static_cast<int64_t>(out.ids.size());
-      for (int64_t t = first; t < end; ++t) {
-        out.rows.push_back(t == first ? prompt_end - 1 : own + (t - first) - 1);
-        out.labels.push_back(batch.tokens[static_cast<size_t>(t)]);
-        out.places.push_back(t);
-      }
-      out.offsets.push_back(static_cast<int64_t>(out.rows.size()));
-      out.answers.push_back(a);
-      const int64_t inputs = end - first - (last_tokens ? 0 : 1);
-      if (last_tokens) out.last_rows.push_back(own + inputs - 1);
-      if (inputs == 0) continue;
-      out.ids.insert(out.ids.end(), batch.tokens.begin() + first, batch.tokens.begin() + first + inputs);
-      out.sequences.push_back(
-          {.tokens = inputs, .prefix_begin = prompt_begin, .prefix_end = prompt_end, .own_begin = own});
+  int64_t group = -1, prompt_begin = 0, prompt_end = 0;
+  for (const int64_t a : answers) {
+    if (const int64_t of = batch.group_of(a); of != group) {
+      group = of;
+      const auto at = static_cast<size_t>(group);
+      prompt_begin = static_cast<int64_t>(out.ids.size());
+      out.ids.insert(out.ids.end(), batch.prompts.begin() + batch.prompt_offsets[at],
+                     batch.prompts.begin() + batch.prompt_offsets[at + 1]);
+      prompt_end = static_cast<int64_t>(out.ids.size());
+      out.sequences.push_back({.tokens = prompt_end - prompt_begin, .own_begin = prompt_begin});
     }
+    const int64_t first = batch.offsets[static_cast<size_t>(a)], end = batch.offsets[static_cast<size_t>(a) + 1];
+    const auto own = static_cast<int64_t>(out.ids.size());
+    for (int64_t t = first; t < end; ++t) {
+      out.rows.push_back(t == first ? prompt_end - 1 : own + (t - first) - 1);
+      out.labels.push_back(batch.tokens[static_cast<size_t>(t)]);
+      out.places.push_back(t);
+    }
+    out.offsets.push_back(static_cast<int64_t>(out.rows.size()));
+    out.answers.push_back(a);
+    const int64_t inputs = end - first - (last_tokens ? 0 : 1);
+    if (last_tokens) out.last_rows.push_back(own + inputs - 1);
+    if (inputs == 0) continue;
+    out.ids.insert(out.ids.end(), batch.tokens.begin() + first, batch.tokens.begin() + first + inputs);
+    out.sequences.push_back(
+        {.tokens = inputs, .prefix_begin = prompt_begin, .prefix_end = prompt_end, .own_begin = own});
   }
   return out;
-}
-
-std::vector<std::vector<int64_t>> group_minibatches(const AnswerBatch& batch, int64_t parts, uint64_t key) {
-  std::vector<int64_t> all(static_cast<size_t>(batch.groups()));
-  std::iota(all.begin(), all.end(), 0);
-  const EpochOrder order = shuffled(all, key);
-  std::vector<std::vector<int64_t>> result(static_cast<size_t>(parts));
-  int64_t before = 0;
-  for (const int64_t g : order.indices) {
-    // The part that holds the middle of the group when all answers are divided evenly.
-    const int64_t count = batch.answers_of(g);
-    const int64_t part = (2 * before + count) * parts / (2 * batch.answers());
-    result[static_cast<size_t>(std::min(part, parts - 1))].push_back(g);
-    before += count;
-  }
-  return result;
-}
-
-std::vector<std::vector<int64_t>> group_micro_batches(const AnswerBatch& batch, std::span<const int64_t> groups,
-                                                      int64_t most_tokens) {
-  std::vector<std::vector<int64_t>> result;
-  int64_t tokens = 0;
-  for (const int64_t g : groups) {
-    const int64_t own = batch.prompt_tokens(g) + batch.answer_tokens(g);
-    if (result.empty() || (most_tokens > 0 && tokens + own > most_tokens)) {
-      result.emplace_back();
-      tokens = 0;
-    }
-    result.back().push_back(g);
-    tokens += own;
-  }
-  return result;
 }
 
 }  // namespace troupe

@@ -2,6 +2,7 @@
 // AnswerBatch: the answers of a super-batch in one piece, and how some of them are packed for one forward pass. Plain
 // values; any thread.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -33,14 +34,18 @@ struct AnswerBatch final : StagedBatch {
   int64_t first_token(int64_t g) const { return offsets[size_at(group_offsets[size_at(g)])]; }
   int64_t answer_tokens(int64_t g) const { return first_token(g + 1) - first_token(g); }
 
+  // Of answer a, and the prompt that it is to.
+  int64_t tokens_of(int64_t a) const { return offsets[size_at(a + 1)] - offsets[size_at(a)]; }
+  int64_t group_of(int64_t a) const { return std::ranges::upper_bound(group_offsets, a) - group_offsets.begin() - 1; }
+
   static size_t size_at(int64_t i) { return static_cast<size_t>(i); }
 };
 
 // The units of a super-batch must be groups.
 std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch);
 
-// Some groups, packed for one forward pass: each prompt once, before its answers. The last token of an answer is
-// predicted; it is an input only where the state after it is asked for.
+// Some answers, packed for one forward pass: the prompt of answers that follow each other once, before them. The last
+// token of an answer is predicted; it is an input only where the state after it is asked for.
 struct PackedAnswers {
   std::vector<int32_t> ids;           // inputs
   std::vector<LmSequence> sequences;  // of the inputs
@@ -53,14 +58,7 @@ struct PackedAnswers {
   LmBatch inputs() const { return {ids, sequences}; }
 };
 
-PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> groups, bool last_tokens = false);
-
-// Groups in an order drawn from the stream `key`, in `parts` parts with numbers of answers as equal as whole groups
-// allow. Some may be empty.
-std::vector<std::vector<int64_t>> group_minibatches(const AnswerBatch& batch, int64_t parts, uint64_t key);
-
-// A minibatch in parts of at most `most_tokens` tokens, or one larger group; 0 = one part.
-std::vector<std::vector<int64_t>> group_micro_batches(const AnswerBatch& batch, std::span<const int64_t> groups,
-                                                      int64_t most_tokens);
+// `answers` ascending.
+PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> answers, bool last_tokens = false);
 
 }  // namespace troupe

@@ -68,6 +68,7 @@ class AnswerObjective final : public Objective {
   void backward(size_t part) override { trainer_.backward(part); }
   StepReport apply() override { return trainer_.apply(); }
   void merge_kl_over_ranks(LossReport& /*epoch*/) override {}  // there is one
+  std::optional<BalanceFigures> balance() const override { return trainer_.balance(); }
   void end(double progress) override;
 
  private:
@@ -144,7 +145,7 @@ std::function<void()> AnswerObjective::read(std::map<std::string, Array>& state)
 }
 
 size_t AnswerObjective::begin_epoch(uint64_t key) {
-  of_minibatches_ = group_minibatches(*batch_, minibatches_, key);
+  of_minibatches_ = answer_minibatches(*batch_, minibatches_, key);
   return of_minibatches_.size();
 }
 

@@ -38,7 +38,8 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       critic_(model_, weights_, parallel_),
       token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens),
       loss_(choice, static_cast<double>(options.answer_tokens), options.reference_kl),
-      likelihood_(likelihood(), static_cast<double>(options.answer_tokens)) {
+      likelihood_(likelihood(), static_cast<double>(options.answer_tokens)),
+      cost_(answer_cost(model.shape)) {
   begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
   decoder_.load(decoder_weights(model_, weights_));
   critic_.use_weights();
@@ -115,7 +116,8 @@ size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& 
         {.tokens = static_cast<double>(batch.answer_tokens(g)), .sequences = static_cast<double>(batch.answers_of(g))};
   std::ranges::fill(gradients_, 0.0f);
   const std::vector<int64_t> used = groups_with_gradient(batch, targets, groups, settings.loss);
-  step_.parts = group_micro_batches(batch, used, options_.micro_batch_tokens);
+  step_.parts = cut_answers(batch, used, {.most_tokens = options_.micro_batch_tokens, .cost = cost_}).front();
+  balance_.merge(balance_of(batch, used, step_.parts));
   return step_.parts.size();
 }
 
@@ -164,10 +166,10 @@ void gather(std::span<const float> from, std::span<const int64_t> places, std::v
 
 }  // namespace
 
-LossReport AnswerTrainer::accumulate(std::span<const int64_t> groups) {
+LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   const AnswerTargets& targets = *step_.targets;
   const LossSettings& settings = step_.settings->loss;
-  const PackedAnswers packed = pack_answers(*step_.batch, groups);
+  const PackedAnswers packed = pack_answers(*step_.batch, answers);
   const bool exact = exact_kl() && targets.reference_coef != 0.0 && settings.train_policy;
   if (!settings.policy_figures && critic_.separate()) {
     LossReport report;

@@ -13,6 +13,7 @@
 #include "models/decoder/token_log_probs.h"
 #include "models/learning/answers/answer_batch.h"
 #include "models/learning/answers/answer_critic.h"
+#include "models/learning/answers/answer_parts.h"
 #include "models/learning/answers/answer_targets.h"
 #include "models/learning/objective.h"
 #include "models/learning/optimizer.h"
@@ -55,6 +56,9 @@ class AnswerTrainer {
   // What an update needs of the weights as they are.
   AnswerStart start(const AnswerBatch& batch, const AnswerNeeds& needs);
 
+  // Of the micro-batches since start().
+  const BalanceFigures& balance() const { return balance_; }
+
   // One optimizer step with the loss of these groups, in parts of micro_batch_tokens: begin_step(), which returns their
   // number, backward() for each of them, and apply(), whose losses are means over tokens. Targets of the batch without
   // values train the policy alone. Batch, targets and settings must outlive the step.
@@ -76,8 +80,8 @@ class AnswerTrainer {
     const AnswerTargets* targets = nullptr;
     const UpdateSettings* settings = nullptr;
     TokenCounts totals = {};
-    std::vector<std::vector<int64_t>> parts = {};  // groups
-    TokenLoss* of = nullptr;                       // computes the loss
+    std::vector<MicroBatch> parts = {};
+    TokenLoss* of = nullptr;  // computes the loss
     LossReport loss = {};
   };
   // Of the tokens of one part.
@@ -88,15 +92,14 @@ class AnswerTrainer {
   };
 
   StepReport finish_step();
-  LossReport accumulate(std::span<const int64_t> groups);
-  void add_reference(const AnswerBatch& batch, std::span<const std::vector<int64_t>> parts,
-                     std::vector<float>& log_probs);
+  LossReport accumulate(const MicroBatch& answers);
+  void add_reference(const AnswerBatch& batch, std::span<const MicroBatch> parts, std::vector<float>& log_probs);
   void use_policy(const WeightBlock& weights);
   bool exact_kl() const { return reference_ && options_.reference_kl.kind == KlKind::full; }
   void pack_reference();
   ReferenceRows reference_rows(const PackedAnswers& packed);
   void add_value_loss(const PackedAnswers& packed, std::span<float> d_hidden, LossReport& report);
-  PackedAnswers add_start(const AnswerBatch& batch, std::span<const int64_t> groups, const AnswerNeeds& needs,
+  PackedAnswers add_start(const AnswerBatch& batch, const MicroBatch& answers, const AnswerNeeds& needs,
                           AnswerStart& result);
   void use_weights();
 
@@ -115,7 +118,9 @@ class AnswerTrainer {
   AnswerCritic critic_;
   TokenLogProbs token_log_probs_;
   TokenLoss loss_, likelihood_;
+  AnswerCost cost_;
   Step step_;
+  BalanceFigures balance_;
   Activations activations_;        // of either decoder
   std::optional<KvStore> store_;   // likewise, of passes without gradients
   FloatBuffer hidden_, d_hidden_;  // of the policy

@@ -1,7 +1,6 @@
 // What an update needs of the weights from before it.
 
 #include <algorithm>
-#include <numeric>
 
 #include "models/learning/answers/answer_trainer.h"
 
@@ -21,29 +20,30 @@ void scatter(std::span<const float> from, std::span<const int64_t> places, std::
 
 AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& needs) {
   AnswerStart result;
+  balance_ = {};
   if (!needs.any()) return result;
   const size_t tokens = batch.tokens.size();
   result.log_probs.resize(needs.policy ? tokens : 0);
   result.sum_pi_squared.resize(needs.squared ? tokens : 0);
   result.values.resize(needs.values ? tokens : 0);
   result.final_values.resize(needs.final_values ? static_cast<size_t>(batch.answers()) : 0);
-  std::vector<int64_t> groups(static_cast<size_t>(batch.groups()));
-  std::iota(groups.begin(), groups.end(), 0);
-  const std::vector<std::vector<int64_t>> parts = group_micro_batches(batch, groups, kStartTokens);
+  const int64_t most = options_.micro_batch_tokens;
+  const std::vector<MicroBatch> parts =
+      cut_answers(batch, most > 0 ? std::min(most, kStartTokens) : kStartTokens, cost_);
   if (needs.policy || needs.values)
-    for (const std::vector<int64_t>& part : parts) add_start(batch, part, needs, result);
+    for (const MicroBatch& part : parts) add_start(batch, part, needs, result);
   result.reference.resize(needs.reference ? tokens : 0);
   if (needs.reference) add_reference(batch, parts, result.reference);
   return result;
 }
 
 // With the decoder of the policy, which has its own weights again afterwards: there is no second one.
-void AnswerTrainer::add_reference(const AnswerBatch& batch, std::span<const std::vector<int64_t>> parts,
+void AnswerTrainer::add_reference(const AnswerBatch& batch, std::span<const MicroBatch> parts,
                                   std::vector<float>& log_probs) {
   use_policy(*reference_);
   if (exact_kl()) reference_hidden_.resize(static_cast<int64_t>(batch.tokens.size()) * shape_.hidden);
   AnswerStart result;
-  for (const std::vector<int64_t>& part : parts) {
+  for (const MicroBatch& part : parts) {
     result.log_probs.swap(log_probs);
     const PackedAnswers packed = add_start(batch, part, {.policy = true}, result);
     result.log_probs.swap(log_probs);
@@ -62,9 +62,9 @@ ReferenceRows AnswerTrainer::reference_rows(const PackedAnswers& packed) {
   return {reference_part_.span(), &reference_output_};
 }
 
-PackedAnswers AnswerTrainer::add_start(const AnswerBatch& batch, std::span<const int64_t> groups,
-                                       const AnswerNeeds& needs, AnswerStart& result) {
-  PackedAnswers packed = pack_answers(batch, groups, needs.final_values);
+PackedAnswers AnswerTrainer::add_start(const AnswerBatch& batch, const MicroBatch& answers, const AnswerNeeds& needs,
+                                       AnswerStart& result) {
+  PackedAnswers packed = pack_answers(batch, answers, needs.final_values);
   const auto inputs = static_cast<int64_t>(packed.ids.size());
   const size_t count = packed.rows.size();
   if (!store_ || store_->layers.front().cells() < inputs) store_.emplace(shape_, inputs);

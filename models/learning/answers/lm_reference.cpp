@@ -1,11 +1,10 @@
 #include "models/learning/answers/lm_reference.h"
 
-#include <numeric>
 #include <optional>
 
 #include "models/decoder/decoder.h"
 #include "models/decoder/token_log_probs.h"
-#include "models/learning/answers/answer_batch.h"
+#include "models/learning/answers/answer_parts.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/errors.h"
 
@@ -34,7 +33,8 @@ class LmReference final : public ReferenceModel {
         weights_(published_signature(lm_signature(model))),
         parallel_(options.threads),
         decoder_(model.shape, parallel_),
-        token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens) {}
+        token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens),
+        cost_(answer_cost(model.shape)) {}
 
   void load(const WeightSnapshot& weights) override {
     weights_.load(weights);
@@ -45,19 +45,16 @@ class LmReference final : public ReferenceModel {
   std::vector<float> log_probs(std::span<const PromptAnswers> prompts) override {
     TROUPE_CHECK(loaded_, "load() comes first");
     const AnswerBatch batch = batch_of(prompts);
-    std::vector<int64_t> groups(prompts.size());
-    std::iota(groups.begin(), groups.end(), 0);
     std::vector<float> result(batch.tokens.size());
-    for (const std::vector<int64_t>& part : group_micro_batches(batch, groups, options_.batch_tokens))
-      add(batch, part, result);
+    for (const MicroBatch& part : cut_answers(batch, options_.batch_tokens, cost_)) add(batch, part, result);
     return result;
   }
 
  private:
   static constexpr int64_t kLogitRows = 128;  // that exist at once
 
-  void add(const AnswerBatch& batch, std::span<const int64_t> groups, std::vector<float>& result) {
-    const PackedAnswers packed = pack_answers(batch, groups);
+  void add(const AnswerBatch& batch, const MicroBatch& answers, std::vector<float>& result) {
+    const PackedAnswers packed = pack_answers(batch, answers);
     const auto inputs = static_cast<int64_t>(packed.ids.size());
     if (!store_ || store_->layers.front().cells() < inputs) store_.emplace(model_.shape, inputs);
     hidden_.resize(inputs * model_.shape.hidden);
@@ -73,6 +70,7 @@ class LmReference final : public ReferenceModel {
   ParallelFor parallel_;
   Decoder decoder_;
   TokenLogProbs token_log_probs_;
+  AnswerCost cost_;
   std::optional<KvStore> store_;
   FloatBuffer hidden_;
   std::vector<float> log_probs_;

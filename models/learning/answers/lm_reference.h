@@ -12,7 +12,7 @@ namespace troupe {
 
 struct LmReferenceOptions {
   double temperature = 1.0;     // above 0
-  int64_t batch_tokens = 4096;  // most tokens of one pass, unless one prompt and its answers have more
+  int64_t batch_tokens = 4096;  // most tokens of one pass, unless a single answer with its prompt has more
   int threads = 1;
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "models/lm/lm_generator.h"
 #include "runtime/base/errors.h"
@@ -234,6 +236,41 @@ TEST_CASE("lm_generator: draws follow the distribution, and greedy draws take th
     CHECK(std::abs(counts[v] - expected) <= 5 * std::sqrt(expected + 1));
   }
   CHECK(probability[static_cast<size_t>(drawn.back().token)] == std::ranges::max(probability));
+}
+
+TEST_CASE("answer_learner: gradients are the same to 1e-5 however small the micro-batches are, and none is too large") {
+  for (const LmFamily family : kFamilies) {
+    const LmShape shape = tiny_shape(family, 4);
+    const LearnerConfig config = config_of(3);
+    const auto moments = [&](int64_t most, std::map<std::string, double>& metrics) {
+      const auto learner =
+          make_answer_learner(config, shape, {.seed = 5, .answer_tokens = 13, .micro_batch_tokens = most});
+      const auto staged = learner->stager()->stage(whole(random_answers(12, shape.vocabulary, 8)));
+      metrics = learner->update(*staged, 0.5).metrics;
+      return learner->save().optimizer;
+    };
+    std::map<std::string, double> whole_metrics, metrics;
+    const auto whole_moments = moments(0, whole_metrics);
+    CHECK(whole_metrics.at("micro_batches") == 1);
+    for (const int64_t most : {11, 16, 40}) {
+      const auto divided = moments(most, metrics);
+      CHECK(metrics.at("micro_batches") > 1);
+      CHECK(metrics.at("balance_max") <= static_cast<double>(most));
+      CHECK(metrics.at("balance_min") <= metrics.at("balance_mean"));
+      CHECK(metrics.at("policy_loss") == doctest::Approx(whole_metrics.at("policy_loss")).epsilon(1e-5));
+      for (const auto& [name, array] : whole_moments) {
+        if (array.dtype() != DType::f32) continue;
+        const auto expected = array.view<float>(), is = divided.at(name).view<float>();
+        float scale = 0, worst = 0;
+        for (size_t i = 0; i < expected.size(); ++i) {
+          scale = std::max(scale, std::abs(expected[i]));
+          worst = std::max(worst, std::abs(expected[i] - is[i]));
+        }
+        CAPTURE(name);
+        CHECK(worst <= 1e-5F * scale);
+      }
+    }
+  }
 }
 
 TEST_CASE("update_learner: updates in pieces, those of two learners in turns, are those in one call") {
