@@ -175,7 +175,28 @@ TEST_CASE("troupe: wrong commands and options give a one-line error") {
       {{"train", "cartpole", "--seed"}, "train: --seed: needs a value"},
       {{"train", "cartpole", "--set"}, "train: --set: needs a value"},
       {{"train", "cartpole", "--seed", "1", "--seed", "2"}, "train: --seed: is given more than once"},
+  });
+}
+
+TEST_CASE("troupe: an empty path gives a one-line error in every command that takes one") {
+  const std::string run = "RUN: is empty, expected the folder of a run", file = "is empty, expected the name of a file";
+  const std::string name = "the name of the config file is empty, expected a path or the name of a built-in one";
+  const std::string weights = "--init-from: is empty, expected the folder of a run or of a checkpoint, or a file";
+  check_all({
+      {{"train", ""}, name},
+      {{"warmup", ""}, name},
+      {{"config", ""}, name},
       {{"train", "cartpole", "--run", ""}, "--run: is empty, expected a folder"},
+      {{"warmup", "tokens/reverse", "--run="}, "--run: is empty, expected a folder"},
+      {{"train", "cartpole", "--init-from", ""}, weights},
+      {{"warmup", "tokens/reverse", "--init-from="}, weights},
+      {{"eval", ""}, run},
+      {{"eval", "runs/x", "--answers-file", ""}, "--answers-file: " + file},
+      {{"play", ""}, run},
+      {{"export", "", "--hf", "models/x"}, run},
+      {{"export", "runs/x", "--hf", ""}, "--hf: is empty, expected a new or an empty folder"},
+      {{"export", "runs/x", "--hf="}, "--hf: is empty, expected a new or an empty folder"},
+      {{"bench", "sampling", "--plot", ""}, "--plot: " + file},
   });
 }
 

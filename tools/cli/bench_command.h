@@ -45,14 +45,11 @@ inline BenchOptions read_bench(Flags& flags) {
     }
     return text;
   };
-  const auto file = [&](std::string_view flag, const std::string& text) {
-    if (text.empty()) flags.refuse(std::string(flag) + ": the name of the file is empty");
-    return text;
-  };
   flags.argument("NAME", options.what, benchmark, "what to measure, one of: " + all);
   flags.toggle("--json", options.json, "print one JSON object, whose keys name their units");
   flags.option("--seconds", "S", options.seconds, parse_seconds, "seconds to measure, roughly (default: 5)");
-  flags.option("--plot", kFileType, options.plot, file, "draw the result into this SVG file (only " + drawable + ")");
+  flags.option("--plot", kFileType, options.plot, path_to("the name of a file"),
+               "draw the result into this SVG file (only " + drawable + ")");
   flags.read();
   if (!options.plot.empty() && std::ranges::find(kDrawableBenchmarks, options.what) == kDrawableBenchmarks.end())
     flags.refuse("--plot: " + options.what + " cannot be drawn, only " + drawable);

@@ -36,7 +36,7 @@ int run_eval(const EvalOptions& options);
 
 inline EvalOptions read_eval(Flags& flags) {
   EvalOptions options;
-  flags.argument("RUN", options.run_dir, any_text, "folder of the run");
+  flags.argument("RUN", options.run_dir, path_to(kRunFolder), "folder of the run");
   flags.option("--episodes", "N", options.episodes, integer_in(1, 1'000'000),
                "episodes to play (default: the run's evaluation.episodes)");
   flags.option("--seed", "N", options.seed, parse_seed, "seed of the episodes (default: the run's)");
@@ -49,7 +49,7 @@ inline EvalOptions read_eval(Flags& flags) {
   flags.option("--temperature", "T", options.temperature, parse_evaluation_temperature,
                "token runs: sample at this temperature, 0 = one answer, the most likely (default: the run's "
                "evaluation.temperature)");
-  flags.option("--answers-file", kFileType, options.answers_file, any_text,
+  flags.option("--answers-file", kFileType, options.answers_file, path_to("the name of a file"),
                "token runs: write every answer to this file, one JSON object per line");
   flags.toggle("--json", options.json, "print one JSON object");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,

@@ -37,8 +37,9 @@ struct ExportOptions {
 
 ExportOptions read_export(Flags& flags) {
   ExportOptions options;
-  flags.argument("RUN", options.run_dir, any_text, "folder of the run");
-  flags.required_option("--hf", kFolderType, options.folder, any_text, "folder to write: a new or an empty one");
+  flags.argument("RUN", options.run_dir, path_to(kRunFolder), "folder of the run");
+  flags.required_option("--hf", kFolderType, options.folder, path_to("a new or an empty folder"),
+                        "folder to write: a new or an empty one");
   flags.toggle("--merge", options.merge, "add the adapters of a run with model.lora to the weights they belong to");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
                "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");

@@ -33,6 +33,15 @@ double parse_evaluation_temperature(std::string_view flag, const std::string& te
 // cpu, cuda or cuda:N.
 std::string parse_device(std::string_view flag, const std::string& text);
 
+// The reader of a path to `what`, like "a folder". An empty path is refused.
+inline auto path_to(const char* what) {
+  return [what](std::string_view flag, const std::string& text) {
+    if (text.empty()) refuse_flag(flag, std::string("is empty, expected ") + what);
+    return text;
+  };
+}
+inline constexpr const char* kRunFolder = "the folder of a run";
+
 // The text itself.
 inline std::string any_text(std::string_view, const std::string& text) { return text; }
 

@@ -55,7 +55,6 @@ void require_replaceable(const std::string& flag, const std::string& file, const
   const auto refuse = [&](const std::string& why) {
     throw ConfigError(flag + ": " + printable(file, 200) + ": " + why);
   };
-  if (file.empty()) throw ConfigError(flag + ": \"\" is empty, expected the name of a file");
   std::error_code failed;
   const fs::path real = fs::weakly_canonical(fs::absolute(file), failed);
   if (failed) return;

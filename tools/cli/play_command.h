@@ -32,7 +32,7 @@ int run_play(const PlayOptions& options);
 
 inline PlayOptions read_play(Flags& flags) {
   PlayOptions options;
-  flags.argument("RUN", options.run_dir, any_text, "folder of the run");
+  flags.argument("RUN", options.run_dir, path_to(kRunFolder), "folder of the run");
   flags.option("--episodes", "N", options.episodes, integer_in(1, 1'000'000),
                "episodes, prompts or answers to show (default: 1)");
   flags.option("--prompt", "TEXT", options.prompt, any_text,

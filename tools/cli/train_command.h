@@ -38,14 +38,6 @@ int run_train(const TrainOptions& options);
 
 inline TrainOptions read_train(Flags& flags) {
   TrainOptions options;
-  const auto folder = [](std::string_view flag, const std::string& text) {
-    if (text.empty()) refuse_flag(flag, "is empty, expected a folder");
-    return text;
-  };
-  const auto path = [](std::string_view flag, const std::string& text) {
-    if (text.empty()) refuse_flag(flag, "is empty, expected the folder of a run or of a checkpoint, or a file");
-    return text;
-  };
   flags.optional_argument(
       "CONFIG", options.config, any_text,
       "config file, or name of a built-in one, like cartpole; or the folder of a run or the config.json in it: "
@@ -58,11 +50,11 @@ inline TrainOptions read_train(Flags& flags) {
       },
       "environment to train, in place of the setting env.id; without CONFIG all other settings have their defaults");
   flags.option(
-      "--run", kFolderType, options.run_dir, folder,
+      "--run", kFolderType, options.run_dir, path_to("a folder"),
       "folder of the run; if it holds a run with these settings, that run is resumed. NAME is the setting name, or "
       "else that of the config file, or without one of the environment (default: runs/NAME)");
   flags.option(
-      "--init-from", "RUN|FILE", options.init_from, path,
+      "--init-from", "RUN|FILE", options.init_from, path_to("the folder of a run or of a checkpoint, or a file"),
       "begin a new run with the weights of another one: a run's folder (its newest checkpoint), "
       "RUN/checkpoints/best or RUN/checkpoints/NUMBER, or a .safetensors file; for a token run also a folder of "
       "transformers or, with model.lora, of PEFT");
