@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 
 #include "actors/run_context.h"
 #include "envs/observation_called.h"
@@ -66,18 +67,18 @@ std::string token_text(const Tokenizer& tokenizer, std::optional<int32_t> id) {
 
 SpecFields fields_of(const RunConfig& config, const TokenRun& run) {
   const Tokenizer& tokenizer = *run.tokenizer;
-  SpecFields fields = {
-      {"task", config.task.name}, {kTaskData, format_hash(run.data_hash)}, {"tokenizer.kind", config.tokenizer.kind}};
-  if (const auto* chars = dynamic_cast<const CharTokenizer*>(&tokenizer))
-    fields.emplace_back(kAlphabet, chars->alphabet());
-  fields.emplace_back("tokenizer.hash", format_hash(tokenizer.hash()));
+  SpecFields fields = {{"task", config.task.name}, {kTaskData, format_hash(run.data_hash)}};
+  std::ranges::move(tokenizer_fields(tokenizer), std::back_inserter(fields));
   fields.emplace_back("tokenizer.bos", token_text(tokenizer, tokenizer.bos()));
   fields.emplace_back("tokenizer.eos", token_text(tokenizer, tokenizer.eos()));
   fields.emplace_back("tokenizer.pad", token_text(tokenizer, tokenizer.pad()));
   return fields;
 }
 
-void add_reward_model(const RunContext& context, SpecFields& fields) {
+// The frozen models, as far as this process reads them.
+void add_models(const RunContext& context, SpecFields& fields) {
+  if (context.language_model && context.language_model->frozen)
+    fields.emplace_back(kModelBase, context.language_model->frozen->hash);
   if (context.reward_model) fields.emplace_back(kRewardModel, context.reward_model->hash());
 }
 
@@ -107,19 +108,36 @@ const std::string* value_of(const SpecFields& fields, const std::string& name) {
   return it == fields.end() ? nullptr : &it->second;
 }
 
+// Fields that say what files contain.
+const std::array<std::string, 4> kOfFiles = {kTaskData, kTokenizerHash, kModelBase, kRewardModel};
+
 // Not every process reads these.
 bool may_lack(const std::string& name) { return name == kModelBase || name == kRewardModel; }
+
+// What the value of a field is, where its name does not say it.
+std::string meaning_of(const std::string& name) {
+  if (name == kTaskData) return " (the hash of the prompts)";
+  if (name == kModelBase) return " (the hash of the weights in model.path)";
+  if (name == kRewardModel) return " (the hash of the weights in reward_model.path)";
+  return "";
+}
 
 std::string shown(const std::string* value) { return value == nullptr ? "missing" : printable(*value, kValueBytes); }
 
 }  // namespace
 
+SpecFields tokenizer_fields(const Tokenizer& tokenizer) {
+  const auto* chars = dynamic_cast<const CharTokenizer*>(&tokenizer);
+  SpecFields fields = {{kTokenizerKind, chars == nullptr ? "bpe" : "char"}};
+  if (chars != nullptr) fields.emplace_back(kAlphabet, chars->alphabet());
+  fields.emplace_back(kTokenizerHash, format_hash(tokenizer.hash()));
+  return fields;
+}
+
 SpecFields made_of(const RunContext& context) {
   if (!context.tokens) return fields_of(context.spec);
   SpecFields fields = fields_of(context.config, *context.tokens);
-  if (context.language_model && context.language_model->frozen)
-    fields.emplace_back(kModelBase, context.language_model->frozen->hash);
-  add_reward_model(context, fields);
+  add_models(context, fields);
   return fields;
 }
 
@@ -129,30 +147,36 @@ SpecFields spec_fields(const RunContext& context) {
   SpecFields fields = fields_of(context.config, run);
   fields.emplace_back("longest prompt in tokens", std::to_string(run.prompt_tokens));
   fields.emplace_back("longest answer in tokens", std::to_string(run.answer_tokens));
-  add_reward_model(context, fields);
+  add_models(context, fields);
   return fields;
 }
 
 std::optional<std::string> spec_difference(const SpecFields& run, const SpecFields& worker) {
   std::string text;
   const auto add = [&](const std::string& name, const std::string* of_run, const std::string* of_worker) {
-    text += (text.empty() ? "" : "; ") + printable(name) + " is " + shown(of_worker) + ", in the run " + shown(of_run);
+    text += (text.empty() ? "" : "; ") + printable(name) + meaning_of(name) + " is " + shown(of_worker) +
+            ", in the run " + shown(of_run);
     if (name == kAlphabet && of_run != nullptr && of_worker != nullptr) text += first_difference(*of_worker, *of_run);
   };
   for (const auto& [name, value] : run)
-    if (const std::string* other = value_of(worker, name); other == nullptr ? name != kRewardModel : *other != value)
+    if (const std::string* other = value_of(worker, name); other == nullptr ? !may_lack(name) : *other != value)
       add(name, &value, other);
   constexpr size_t kMostFields = 1000;
   for (size_t i = 0; i < std::min(worker.size(), kMostFields) && text.size() < kMostErrorBytes / 2; ++i)
     if (value_of(run, worker[i].first) == nullptr) add(worker[i].first, nullptr, &worker[i].second);
-  return text.empty() ? std::nullopt : std::optional(text);
+  if (text.empty()) return std::nullopt;
+  const auto differs = [&](const std::string& name) {
+    const std::string *of_run = value_of(run, name), *of_worker = value_of(worker, name);
+    return of_run != nullptr && of_worker != nullptr && *of_run != *of_worker;
+  };
+  const bool other_files = std::ranges::any_of(kOfFiles, differs);
+  return text + (other_files ? "; give this process the files of the run" : "");
 }
 
 std::vector<std::string> made_of_changes(const SpecFields& before, const SpecFields& now) {
   std::vector<std::string> changes;
   const auto add = [&](const std::string& name, const std::string* was, const std::string* is) {
-    const char* const meaning = name == kTaskData ? " (the hash of the prompts)" : "";
-    changes.push_back(printable(name) + meaning + " was " + shown(was) + " and is now " + shown(is));
+    changes.push_back(printable(name) + meaning_of(name) + " was " + shown(was) + " and is now " + shown(is));
     if (name == kAlphabet && was != nullptr && is != nullptr) changes.back() += first_difference(*was, *is);
   };
   for (const auto& [name, value] : before)

@@ -10,22 +10,28 @@
 
 namespace troupe {
 
+class Tokenizer;
 struct RunContext;
 
 // Names of some fields. Hashes are XXH3, 16 hexadecimal digits.
-inline constexpr const char* kTaskData = "task.data";           // hash of the prompts
+inline constexpr const char* kTaskData = "task.data";  // hash of the prompts
+inline constexpr const char* kTokenizerKind = "tokenizer.kind";
+inline constexpr const char* kTokenizerHash = "tokenizer.hash";
 inline constexpr const char* kAlphabet = "tokenizer.alphabet";  // of a char tokenizer
 inline constexpr const char* kModelBase = "model.base";         // hash of pre-trained weights
 inline constexpr const char* kRewardModel = "reward_model";  // hash of its weights; only processes that score have it
 
+// By name: what makes the ids of a text.
+SpecFields tokenizer_fields(const Tokenizer& tokenizer);
+
 // By name: what a run is made of. Of model.base only that of weights that are not trained.
 SpecFields made_of(const RunContext& context);
 
-// What a process that joins must share with the run: the same without model.base, and sizes.
+// What a process that joins must share with the run, as far as it reads it: the same, and sizes.
 SpecFields spec_fields(const RunContext& context);
 
-// The fields in which a worker or an inference process differs from the run, with both values; nothing when there are
-// none.
+// The fields in which a process that joins differs from the run, with both values; nothing when there are none. A
+// process that does not read the base or the reward model has no field of it, which is no difference.
 std::optional<std::string> spec_difference(const SpecFields& run, const SpecFields& worker);
 
 // "NAME was VALUE and is now VALUE" for each field that differs. A process that does not read the base or

@@ -88,11 +88,11 @@ caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {
   if (role != Role::sampling && (role != Role::scoring || !has_scorers(st.context->config)))
     return make_error(Fault::bad_message, "this run has no actor of its role");
   const bool weights = needs_weights(st.context->config, role);
-  if (const auto difference = st.signature->first_difference(request.signature); weights && difference)
-    return make_error(Fault::bad_message, "another policy: " + *difference);
   if (const auto difference = spec_difference(spec_fields(*st.context), request.spec))
     return make_error(Fault::bad_message,
                       std::string("the ") + name_of(role) + " process does not fit the run: " + *difference);
+  if (const auto difference = st.signature->first_difference(request.signature); weights && difference)
+    return make_error(Fault::bad_message, "another policy: " + *difference);
   std::string& address = st.weights_addresses[static_cast<size_t>(role)];
   if (weights && address.empty())
     address = st.context->network_address.empty() ? request.address : st.context->network_address;

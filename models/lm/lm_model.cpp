@@ -30,12 +30,6 @@ std::shared_ptr<const FrozenWeights> load_frozen(const HfFolder& folder) {
 
 constexpr std::array<std::string_view, 3> kCriticNames = {"none", "shared", "separate"};
 
-void require_same_shape(const LmShape& of_config, const HfFolder& folder) {
-  if (of_config == folder.shape()) return;
-  throw ConfigError("model.decoder: is not the model in model.path: " + lm_differences(of_config, folder.shape()) +
-                    "; remove model.decoder");
-}
-
 }  // namespace
 
 CriticKind find_critic(std::string_view name, std::string_view path) {
@@ -56,8 +50,9 @@ void resolve_model_path(ModelConfig& config) {
   const HfFolder folder(posix_disk(), config.path);
   if (config.decoder == ModelConfig().decoder)
     config.decoder = lm_config_text(folder.shape());
-  else
-    require_same_shape(lm_shape_from_setting(config.decoder, "model.decoder"), folder);
+  else if (const LmShape given = lm_shape_from_setting(config.decoder, "model.decoder"); given != folder.shape())
+    throw ConfigError("model.decoder: is not the model in model.path: " + lm_differences(given, folder.shape()) +
+                      "; remove model.decoder, or set model.path to the folder of that model");
 }
 
 LmModel load_lm_model(const ModelConfig& config, const LmShape& shape) {
@@ -71,7 +66,9 @@ LmModel load_lm_model(const ModelConfig& config, const LmShape& shape) {
     throw ConfigError("model.lora: " + printable(config.lora) +
                       " needs pre-trained weights, and model.path is empty; set model.path");
   const HfFolder folder(posix_disk(), config.path);
-  require_same_shape(shape, folder);
+  if (shape != folder.shape())
+    throw ConfigError("model.path: " + printable(config.path + "/config.json", 200) + " is not the model of the run: " +
+                      lm_differences(folder.shape(), shape) + "; give the folder of that model");
   model.frozen = load_frozen(folder);
   return model;
 }

@@ -81,8 +81,13 @@ TEST_CASE("made_of: a process that does not read the base or the reward model co
   for (const std::string name : {kModelBase, kRewardModel}) {
     const auto with = [&](const std::string& hash) { return SpecFields{{"task", "reverse"}, {name, hash}}; };
     CHECK(made_of_changes(with("a"), without).empty());
-    CHECK(made_of_changes(without, with("a")) == std::vector<std::string>{name + " was missing and is now a"});
-    CHECK(made_of_changes(with("a"), with("b")) == std::vector<std::string>{name + " was a and is now b"});
+    const std::string setting = name == kModelBase ? "model.path" : "reward_model.path";
+    const std::string shown = name + " (the hash of the weights in " + setting + ')';
+    CHECK(made_of_changes(without, with("a")) == std::vector<std::string>{shown + " was missing and is now a"});
+    CHECK(made_of_changes(with("a"), with("b")) == std::vector<std::string>{shown + " was a and is now b"});
+    CHECK_FALSE(spec_difference(with("a"), without));
+    CHECK(spec_difference(with("a"), with("b")) ==
+          shown + " is b, in the run a; give this process the files of the run");
   }
   CHECK(made_of_changes(without, {}) == std::vector<std::string>{"task was reverse and is now missing"});
   CHECK(made_of_changes({}, without) == std::vector<std::string>{"task was missing and is now reverse"});

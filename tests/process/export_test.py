@@ -289,7 +289,7 @@ class Export(unittest.TestCase):
                 shutil.rmtree(base)
                 self.scaled(base.name, {"model.norm.weight": 2})
                 longer = ("train", f"{name}.json", "--run", name, "--set", "stop.env_steps=96")
-                self.assertIn(f"model.base was {kept} and is now ", self.refused(*longer))
+                self.assertIn(f"model.base (the hash of the weights in model.path) was {kept} and is now ", self.refused(*longer))
                 shutil.rmtree(base)
                 self.scaled(base.name, {})
                 self.assertIn("resuming at update", self.troupe(*longer))

@@ -35,7 +35,8 @@ TEST_CASE("reward model: workers of other processes score with it, inference nee
   reward.change();
   const CommandLine other({"troupe", "worker", "--connect", run.workers_at()});
   CHECK(other.exit_code == 2);
-  CHECK_MESSAGE(has(other.err, "does not fit the run: reward_model is "), other.err);
+  CHECK_MESSAGE(has(other.err, "does not fit the run: reward_model (the hash of the weights in reward_model.path) is "),
+                other.err);
   std::filesystem::rename(reward.folder, folder / "elsewhere");
   const CommandLine without({"troupe", "worker", "--connect", run.workers_at()});
   CHECK(without.exit_code == 2);
@@ -101,7 +102,9 @@ TEST_CASE("reward model: another one is refused at a resume and by eval, not by 
   for (const Words& use : {more, eval, play}) {
     const CommandLine refused(use);
     CHECK(refused.exit_code == 2);
-    CHECK_MESSAGE(has(refused.err, "the run was made of something else (made_of.json): reward_model was "),
+    CHECK_MESSAGE(has(refused.err,
+                      "the run was made of something else (made_of.json): reward_model (the hash of the weights in "
+                      "reward_model.path) was "),
                   refused.err);
   }
   CHECK(CommandLine({"troupe", "export", run, "--hf", folder / "hf"}).exit_code == 0);
@@ -110,7 +113,8 @@ TEST_CASE("reward model: another one is refused at a resume and by eval, not by 
   list.erase("reward_model");
   posix_disk().write_atomic(run + "/made_of.json", list.dump());
   for (const Words& use : {more, eval, play})
-    CHECK(has(CommandLine(use).err, "(made_of.json): reward_model was missing and is now "));
+    CHECK(has(CommandLine(use).err,
+              "(made_of.json): reward_model (the hash of the weights in reward_model.path) was missing and is now "));
 }
 
 TEST_CASE("reward model: export and play do not need its folder, eval and a resume do") {

@@ -243,7 +243,7 @@ def test_another_reward_model_is_refused_at_a_resume(made, in_a_folder, tmp_path
     assert run.exit_code == 0
     weights = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(weights[:-4] + struct.pack("<f", 0.5))
-    with pytest.raises(troupe.RunError, match="the run was made of something else .*reward_model was [0-9a-f]{16} and is now"):
+    with pytest.raises(troupe.RunError, match="the run was made of something else .*reward_model \\(the hash of the weights in reward_model.path\\) was [0-9a-f]{16} and is now"):
         troupe.train(run.folder, stop__updates=2, quiet=True)
 
 

@@ -214,13 +214,16 @@ TEST_CASE("reward_scorer: a run is made of its reward model") {
   const SpecFields now = made_of(f.context());
   const std::vector<std::string> changes = made_of_changes(before, now);
   REQUIRE(changes.size() == 1);
-  CHECK(changes[0].starts_with("reward_model was "));
-  CHECK(spec_difference(of_run, spec_fields(f.context())).value_or("").starts_with("reward_model is "));
+  const std::string name = "reward_model (the hash of the weights in reward_model.path)";
+  CHECK(changes[0].starts_with(name + " was "));
+  const std::string difference = spec_difference(of_run, spec_fields(f.context())).value_or("");
+  CHECK(difference.starts_with(name + " is "));
+  CHECK(difference.ends_with("; give this process the files of the run"));
   // A list that somebody has taken it out of is not accepted either.
   SpecFields shortened = before;
   std::erase_if(shortened, [](const auto& field) { return field.first == kRewardModel; });
   REQUIRE(made_of_changes(shortened, now).size() == 1);
-  CHECK(made_of_changes(shortened, now)[0].starts_with("reward_model was missing and is now "));
+  CHECK(made_of_changes(shortened, now)[0].starts_with(name + " was missing and is now "));
   // Processes that do not score have none.
   RunContext without = f.context();
   without.reward_model = nullptr;
