@@ -38,11 +38,12 @@ void start_serving(InferenceHostSelf self, const Welcome& welcome) {
     context = st.dependencies.make_context(welcome.config);
     const Route route = st.dependencies.route_to(st.joining.run.host);
     st.inference_index = welcome.member;
-    const auto published = std::make_shared<const Signature>(published_signature(*context->signature));
     st.inference = spawn_inference_on(self->system(), context, role, st.inference_index,
                                       InferencePeers{PublisherActor{}, welcome.replay, welcome.stats});
     weights = needs_weights(context->config, role);
     if (weights) {
+      request.signature = published_signature(*context->signature);
+      const auto published = std::make_shared<const Signature>(request.signature);
       st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), published,
                                                      std::make_shared<WeightSlot>(), channel_options(*context));
       st.receiver_actor =
@@ -51,7 +52,6 @@ void start_serving(InferenceHostSelf self, const Welcome& welcome) {
                    context->threads);
     }
     request.inference = st.inference;
-    request.signature = *published;
     request.address = route.remote;
     request.spec = spec_fields(*context);
   } catch (const std::exception& e) {

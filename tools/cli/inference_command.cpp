@@ -9,6 +9,7 @@
 #include "actors/config/config.h"
 #include "actors/experience/answers/reward_model_check.h"
 #include "actors/experience/answers/shared_token_run.h"
+#include "actors/inference.h"
 #include "actors/inference_host.h"
 #include "envs/make/make_env.h"
 #include "models/devices.h"
@@ -29,13 +30,23 @@ struct Shared {
   std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();
 };
 
+// Of a scorer that computes with a reward model alone: it reads no other model.
+std::shared_ptr<RunContext> context_without_policy(const RunConfig& config) {
+  auto context = std::make_shared<RunContext>();
+  context->config = config;
+  add_tokens(*context);
+  return context;
+}
+
 // Throws ConfigError "RUN: ...".
 RunContextPtr inference_context(const std::string& run, const std::string& device, Role role,
                                 const std::string& config) try {
   const RunConfig settings = parse_config(config, "the run's config");
   require_environment_of(run, settings.env.id);
   const auto context =
-      learning_context(settings, {.inference = device_elsewhere(device, settings, "inference.device")});
+      needs_weights(settings, role)
+          ? learning_context(settings, {.inference = device_elsewhere(device, settings, "inference.device")})
+          : context_without_policy(settings);
   if (role == Role::scoring && settings.reward_model.by_scorers()) {
     check_reward_model(settings, *context->tokens);
     add_reward_model(*context);
