@@ -51,10 +51,11 @@ std::string summary_of(const nlohmann::json& parts) {
 
 }  // namespace
 
-void require_same_tokenizer(const Disk& disk, const Tokenizer& tokenizer, const TokenizerConfig& config,
-                            const std::string& folder, const std::string& setting) {
-  const std::string path = folder + "/tokenizer.json", source = setting + ": " + printable(path, 200);
-  const nlohmann::json other = parts_of(read(disk, path, setting), source);
+std::optional<std::string> tokenizer_difference(const Disk& disk, const Tokenizer& tokenizer,
+                                                const TokenizerConfig& config, const std::string& folder,
+                                                const std::string& setting) {
+  const std::string path = folder + "/tokenizer.json";
+  const nlohmann::json other = parts_of(read(disk, path, setting), setting + ": " + printable(path, 200));
   std::vector<std::string> own;  // in each way in which it may be written
   if (const auto* chars = dynamic_cast<const CharTokenizer*>(&tokenizer))
     own = {tokenizer_json(*chars), tokenizer_json(*chars, CharacterTokens::added)};
@@ -63,11 +64,10 @@ void require_same_tokenizer(const Disk& disk, const Tokenizer& tokenizer, const 
   std::string wanted;
   for (const std::string& text : own) {
     const nlohmann::json parts = parts_of(text, "tokenizer.path");
-    if (parts == other) return;
+    if (parts == other) return std::nullopt;
     if (wanted.empty()) wanted = summary_of(parts);
   }
-  throw ConfigError(source + " has " + summary_of(other) + ", the tokenizer of the policy " + wanted +
-                    "; a reward model must have the same tokenizer");
+  return printable(path, 200) + " has " + summary_of(other) + ", the tokenizer of the policy " + wanted;
 }
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/lm/lm_config.h"
+#include "models/lm/peft_folder.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/run_folder/safetensors.h"
@@ -83,7 +84,8 @@ void write_peft_adapters(Disk& disk, const std::string& folder, const LmModel& m
   std::map<std::string, Array> named;
   for (const LmTensor& tensor : lora_tensors(model.shape, model.lora))
     named["base_model.model." + tensor.name] = adapters.at(tensor.name);
-  write_safetensors(disk, folder + "/adapter_model.safetensors", named, {{"format", "pt"}});
+  write_safetensors(disk, folder + "/adapter_model.safetensors", named,
+                    {{"format", "pt"}, {kBaseHash, model.frozen->hash}, {kBaseConfig, lm_config_text(model.shape)}});
   Json targets = Json::array();
   for (size_t i = 0; i < kLmLinears; ++i)
     if (model.lora.targets[i]) targets.push_back(std::string(kLoraTargets[i]));

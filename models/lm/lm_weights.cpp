@@ -20,6 +20,7 @@ namespace {
 constexpr float kStandardDeviation = 0.02f;  // initializer_range of transformers
 constexpr const char* kHeadWeight = "critic.value_head.weight";
 constexpr const char* kHeadBias = "critic.value_head.bias";
+constexpr std::string_view kFrozen = "frozen.";
 
 // Of a separate critic's decoder: tied embeddings stand for no output layer of its own.
 LmShape critic_shape(const LmModel& model) {
@@ -65,8 +66,14 @@ Signature lm_signature(const LmModel& model) {
   std::ranges::sort(result.tensors, {},
                     [](const TensorSpec& t) { return std::pair(t.group, std::string_view(t.name)); });
   if (model.lora.used())
-    result.tensors.push_back({TensorGroup::buffer, "frozen." + model.frozen->hash, Shape{0}, DType::u8});
+    result.tensors.push_back({TensorGroup::buffer, frozen_name(model.frozen->hash), Shape{0}, DType::u8});
   return result;
+}
+
+std::string frozen_name(const std::string& hash) { return std::string(kFrozen) + hash; }
+
+std::optional<std::string> frozen_hash_in(const std::string& name) {
+  return name.starts_with(kFrozen) ? std::optional(name.substr(kFrozen.size())) : std::nullopt;
 }
 
 void draw_lm_weights(const LmShape& shape, uint64_t seed, WeightBlock& weights) {

@@ -3,7 +3,9 @@
 // functions; any thread.
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "models/decoder/decoder_tensors.h"
 #include "models/decoder/value_head.h"
@@ -17,6 +19,10 @@ namespace troupe {
 // critic.value_head.bias [1], and of a separate critic the parameters of its decoder without an output layer as
 // "critic.NAME".
 Signature lm_signature(const LmModel& model);
+// "frozen.HASH".
+std::string frozen_name(const std::string& hash);
+// The hash in such a name; nothing for another name.
+std::optional<std::string> frozen_hash_in(const std::string& name);
 
 // Random first values: norms 1, biases 0, matrices normal with a standard deviation of 0.02. Each tensor depends on the
 // seed and its name alone.

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/lm/hf_folder.h"
+#include "models/lm/lm_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
@@ -69,28 +71,50 @@ Array as_float32(const Array& array, const std::string& what) {
   return result;
 }
 
+using Metadata = std::map<std::string, std::string>;
+
+std::optional<LmShape> base_of(const Disk& disk, const Json& config, const Metadata& metadata,
+                               const std::string& source) {
+  if (const auto kept = metadata.find(kBaseConfig); kept != metadata.end())
+    return lm_shape_from_config(kept->second, source + ": metadata " + kBaseConfig);
+  const auto name = config.find("base_model_name_or_path");
+  if (name == config.end() || !name->is_string()) return std::nullopt;
+  const std::string folder = name->get<std::string>();
+  if (folder.find('\0') != std::string::npos || !is_hf_folder(disk, folder)) return std::nullopt;
+  const std::string file = folder + "/config.json";
+  return lm_shape_from_config(disk.read(file, kMaxReadBytes), printable(file, 200));
+}
+
+// The tensor, without numbers, that names the frozen weights of the adapters.
+void add_frozen_name(const Metadata& metadata, const Signature& signature, std::map<std::string, Array>& tensors) {
+  const auto kept = metadata.find(kBaseHash);
+  for (const TensorSpec& spec : signature.tensors)
+    if (spec.group == TensorGroup::buffer)
+      tensors.emplace(kept == metadata.end() ? spec.name : frozen_name(kept->second), Array(spec.dtype, spec.shape));
+}
+
 }  // namespace
 
 bool is_peft_folder(const Disk& disk, const std::string& folder) { return disk.exists(folder + kConfig); }
 
-std::map<std::string, Array> read_peft_adapters(const Disk& disk, const std::string& folder, const LoraConfig& lora,
-                                                const Signature& signature) {
+PeftAdapters read_peft_adapters(const Disk& disk, const std::string& folder, const LoraConfig& lora,
+                                const Signature& signature) {
   const std::string config = folder + kConfig, shown = printable(config, 200);
   if (!lora.used()) throw ConfigError(shown + ": has adapters, but the run has none; set model.lora");
   const Json document = parse_strict(disk.read(config, kMaxReadBytes), shown);
   if (!document.is_object()) throw ConfigError(shown + ": is not an object");
   check_config(document, lora, shown);
   const std::string file = folder + "/adapter_model.safetensors";
-  std::map<std::string, Array> tensors;
-  for (auto& [name, array] : read_safetensors(disk, file).tensors) {
+  Safetensors contents = read_safetensors(disk, file);
+  PeftAdapters result{{}, base_of(disk, document, contents.metadata, printable(file, 200))};
+  for (auto& [name, array] : contents.tensors) {
     const std::string what = printable(file, 200) + ": tensor " + printable(name);
     if (!name.starts_with(kPrefix))
       throw ConfigError(what + " is unknown, expected a name that begins with base_model.model.");
-    tensors.emplace(name.substr(kPrefix.size()), as_float32(array, what));
+    result.tensors.emplace(name.substr(kPrefix.size()), as_float32(array, what));
   }
-  for (const TensorSpec& spec : signature.tensors)  // what names the frozen weights, without numbers
-    if (spec.group == TensorGroup::buffer) tensors.emplace(spec.name, Array(spec.dtype, spec.shape));
-  return tensors;
+  add_frozen_name(contents.metadata, signature, result.tensors);
+  return result;
 }
 
 }  // namespace troupe

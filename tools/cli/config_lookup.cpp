@@ -137,6 +137,7 @@ void check_tokens(const RunConfig& config) {
 void check_environment(const RunConfig& config) {
   if (is_token_run(config)) {
     check_tokens(config);
+    check_first_weights(config, *shared_token_run(config));
     if (missing_reward_model(config).empty()) check_reward_model(config, *shared_token_run(config));
     return;
   }

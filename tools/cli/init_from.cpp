@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/config/config.h"
+#include "actors/run_context.h"
 #include "models/lm/hf_folder.h"
 #include "models/lm/lm_weights.h"
 #include "models/lm/peft_folder.h"
@@ -21,6 +22,7 @@
 #include "runtime/run_folder/run_folder.h"
 #include "tools/cli/chosen_checkpoint.h"
 #include "tools/cli/config_lookup.h"
+#include "tools/cli/weights_meaning.h"
 
 namespace troupe {
 namespace {
@@ -75,45 +77,53 @@ std::string checksum_text(const std::map<std::string, Array>& tensors) {
   return format_hash(checksum.value());
 }
 
+// The run that trained weights, as far as it is known.
+struct SourceRun {
+  std::optional<RunConfig> config;
+  std::string folder;  // empty if they are not in one
+};
+
 struct Found {
   std::map<std::string, Array> tensors;
-  std::string file;                 // that holds them
-  std::optional<RunConfig> config;  // of the run that trained them, if it is known
+  std::string file;  // that holds them
+  SourceRun run;
+  std::optional<WeightsMeaning> meaning;  // of a language model that is not of a run
 };
 
 Found of_run(const std::string& run, const std::string& which) {
   const RunConfig config = load_config(run + "/config.json", ConfigSource::run);
   ChosenCheckpoint chosen = load_checkpoint(run, config, which);
-  return {std::move(chosen.checkpoint.model), chosen.path + kModelFile, config};
+  return {std::move(chosen.checkpoint.model), chosen.path + kModelFile, {config, run}, {}};
 }
 
-// The config in the folder of a run, if there is one.
-std::optional<RunConfig> config_in(const fs::path& run) {
-  const std::string path = run / "config.json";
+// The run in a folder, if there is one.
+SourceRun run_in(const fs::path& folder) {
+  const std::string path = folder / "config.json";
   std::error_code failed;
-  if (!fs::exists(path, failed)) return std::nullopt;
-  return load_config(path, ConfigSource::run);
+  if (!fs::exists(path, failed)) return {};
+  return {load_config(path, ConfigSource::run), folder.string()};
 }
 
 // The settings in a checkpoint. If an older program wrote the checkpoint, it has none: then those of the run whose
 // folder it is in.
-std::optional<RunConfig> config_of_checkpoint(const fs::path& checkpoint) {
+SourceRun run_of_checkpoint(const fs::path& checkpoint) {
   const std::string settings = read_checkpoint_settings(posix_disk(), checkpoint);
-  if (!settings.empty()) return parse_config(settings, checkpoint / "state.json", ConfigSource::run);
   const fs::path folder = fs::absolute(checkpoint).parent_path();
-  return folder.filename() == "checkpoints" ? config_in(folder.parent_path()) : std::nullopt;
+  const fs::path run = folder.filename() == "checkpoints" ? folder.parent_path() : fs::path();
+  if (settings.empty()) return run.empty() ? SourceRun{} : run_in(run);
+  return {parse_config(settings, checkpoint / "state.json", ConfigSource::run), run.string()};
 }
 
-// The config of the run that wrote a file, if the file is still in the run folder or in a copy of it.
-std::optional<RunConfig> config_of_file(const fs::path& file, const Safetensors& contents) {
+// The run that wrote a file, if the file is still in the run folder or in a copy of it.
+SourceRun run_of_file(const fs::path& file, const Safetensors& contents) {
   const fs::path folder = fs::absolute(file).parent_path();
-  if (contents.metadata.contains(kGiven)) return config_in(folder);
-  if (file.filename() != "model.safetensors") return std::nullopt;
+  if (contents.metadata.contains(kGiven)) return run_in(folder);
+  if (file.filename() != "model.safetensors") return {};
   try {
-    return config_of_checkpoint(folder);
+    return run_of_checkpoint(folder);
   } catch (const IoError& error) {
     if (error.is_refusal()) throw;
-    return std::nullopt;  // it is not in the folder of a checkpoint
+    return {};  // it is not in the folder of a checkpoint
   }
 }
 
@@ -154,7 +164,7 @@ Found find_weights(const std::string& path) {
   require_access(path);
   if (fs::is_directory(path, failed)) require_access(fs::path(path) / "state.json");
   if (fs::exists(fs::path(path) / "state.json", failed))
-    return {read_checkpoint_model(posix_disk(), path), path + kModelFile, config_of_checkpoint(path)};
+    return {read_checkpoint_model(posix_disk(), path), path + kModelFile, run_of_checkpoint(path), {}};
   if (const auto checkpoint = checkpoint_path(path)) return of_run(checkpoint->run, checkpoint->which);
   const bool is_json = fs::path(path).extension() == ".json";  // such as the config.json of a run
   if (fs::is_directory(path, failed) || !fs::exists(path, failed) || is_json) {
@@ -162,22 +172,32 @@ Found find_weights(const std::string& path) {
     return of_run(path, "newest");
   }
   Safetensors contents = read_weights(path);
-  const std::optional<RunConfig> config = config_of_file(path, contents);
-  return {std::move(contents.tensors), path, config};
+  const SourceRun run = run_of_file(path, contents);
+  return {std::move(contents.tensors), path, run, {}};
+}
+
+// The folder of a model or of adapters, if `path` is the file of its weights; else `path`.
+std::string folder_of_model(const std::string& path) {
+  const fs::path file(path), folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  const bool of_model = file.filename() == "model.safetensors" && is_hf_folder(posix_disk(), folder);
+  const bool of_adapters = file.filename() == "adapter_model.safetensors" && is_peft_folder(posix_disk(), folder);
+  return of_model || of_adapters ? folder.string() : path;
 }
 
 // A folder with a language model as transformers, or with adapters as PEFT writes it; nothing for another path.
-std::optional<Found> find_language_model(const std::string& path, const InitTarget& target) {
+std::optional<Found> find_language_model(const std::string& given, const RunContext& context) {
   const Disk& disk = posix_disk();
+  const std::string path = folder_of_model(given);
   if (is_peft_folder(disk, path)) {
-    const LoraConfig lora = lora_from_config(target.model.lora, "model.lora");
-    return Found{read_peft_adapters(disk, path, lora, *target.language_model), path + "/adapter_model.safetensors", {}};
+    PeftAdapters adapters = read_peft_adapters(disk, path, context.language_model->lora, *context.signature);
+    return Found{
+        std::move(adapters.tensors), path + "/adapter_model.safetensors", {}, meaning_in_folder(adapters.base, path)};
   }
   if (!is_hf_folder(disk, path)) return std::nullopt;
   const HfFolder folder(disk, path, kFlag);
   WeightBlock weights(lm_signature(folder.shape()));
   folder.read([&](const std::string& name) { return weights.floats(name); });
-  return Found{weights.save(), path, {}};
+  return Found{weights.save(), path, {}, meaning_in_folder(folder.shape(), path)};
 }
 
 // Nothing if this program does not have the environment.
@@ -189,13 +209,24 @@ std::optional<EnvSpec> environment_if_known(const RunConfig& config) {
   }
 }
 
+void check_language_model(const Found& found, const RunContext& context) {
+  require_same_base(found.tensors, *context.language_model);
+  check_given_weights(*context.signature, found.tensors);
+  const std::optional<RunConfig>& config = found.run.config;
+  require_same_meaning(found.meaning ? *found.meaning
+                       : config      ? meaning_in_run(*config, found.run.folder)
+                                     : WeightsMeaning(),
+                       context, found.file);
+}
+
 void check_fit(const Found& found, const InitTarget& target) {
   try {
-    if (target.language_model != nullptr) return check_given_weights(*target.language_model, found.tensors);
+    if (target.tokens != nullptr) return check_language_model(found, *target.tokens);
     check_initial_weights(model_signature(target.model, target.env), found.tensors);
-    if (!found.config) return;
-    if (const auto of_source = environment_if_known(*found.config)) require_same_observations(*of_source, target.env);
-    require_same_meaning(found.config->model, target.model, target.env);
+    const std::optional<RunConfig>& config = found.run.config;
+    if (!config) return;
+    if (const auto of_source = environment_if_known(*config)) require_same_observations(*of_source, target.env);
+    require_same_meaning(config->model, target.model, target.env);
   } catch (const ConfigError& misfit) {
     throw ConfigError(printable(found.file, kShownPath) + ": " + misfit.what());
   }
@@ -220,7 +251,7 @@ InitialWeights read_kept(const std::string& run, const Source& source) {
 // Checks that the kept weights fit the model. The settings of a run that was killed before its first update may have
 // changed since it began.
 void check_kept(const InitialWeights& kept, const std::string& run, const InitTarget& target) {
-  const Found found{kept.tensors, run + kInitFile, config_in(run)};
+  const Found found{kept.tensors, run + kInitFile, run_in(run), {}};
   try {
     check_fit(found, target);
   } catch (const ConfigError& misfit) {
@@ -230,9 +261,9 @@ void check_kept(const InitialWeights& kept, const std::string& run, const InitTa
 
 InitialWeights weights_of(const std::string& init_from, const InitTarget& target) {
   const std::string path = trimmed(init_from);
-  std::optional<Found> of_folder = target.language_model != nullptr ? find_language_model(path, target) : std::nullopt;
+  std::optional<Found> of_folder = target.tokens != nullptr ? find_language_model(path, *target.tokens) : std::nullopt;
   Found found = of_folder ? std::move(*of_folder) : find_weights(path);
-  if (target.language_model != nullptr) leave_out_other_critic(*target.language_model, found.tensors);
+  if (target.tokens != nullptr) leave_out_other_critic(*target.tokens->signature, found.tensors);
   check_fit(found, target);
   const std::string checksum = checksum_text(found.tensors);
   return {std::move(found.tensors),

@@ -8,9 +8,10 @@
 #include "envs/env.h"
 #include "models/networks/model_config.h"
 #include "runtime/run_folder/safetensors.h"
-#include "runtime/weights/weights.h"
 
 namespace troupe {
+
+struct RunContext;
 
 // The weights with which a run begins. Their metadata names their source, so that the same command can resume the run.
 using InitialWeights = Safetensors;
@@ -19,7 +20,7 @@ using InitialWeights = Safetensors;
 struct InitTarget {
   const ModelConfig& model;
   const EnvSpec& env;
-  const Signature* language_model = nullptr;  // of a token run: what a checkpoint of its model has
+  const RunContext* tokens = nullptr;  // of a token run, with its model
 };
 
 // The weights in `init_from`, for a run in the folder `run`. `init_from` is a run folder (its newest checkpoint),

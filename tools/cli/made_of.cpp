@@ -17,7 +17,7 @@ namespace {
 
 std::string path_in(const std::string& folder) { return folder + "/made_of.json"; }
 
-SpecFields read_made_of(const std::string& path) {
+SpecFields read_fields(const std::string& path) {
   const Json document = parse_stored(posix_disk().read(path), path);
   if (!document.is_object()) throw IoError(path, "is not an object, expected what train has written");
   SpecFields fields;
@@ -38,17 +38,21 @@ SpecFields made_of_training(const RunContext& context, const Learner& learner) {
   return fields;
 }
 
-void require_made_of(const std::string& folder, const SpecFields& now) try {
+std::optional<SpecFields> read_made_of(const std::string& folder) try {
   const std::string path = path_in(folder);
-  if (!posix_disk().exists(path)) return;
+  return posix_disk().exists(path) ? std::optional(read_fields(path)) : std::nullopt;
+} catch (const IoError& refused) {
+  throw ConfigError(refused.what());
+}
+
+void require_made_of(const std::string& folder, const SpecFields& now) {
+  const std::optional<SpecFields> before = read_made_of(folder);
   std::string changes;
-  for (const std::string& change : made_of_changes(read_made_of(path), now))
-    changes += (changes.empty() ? "" : "; ") + change;
+  if (before)
+    for (const std::string& change : made_of_changes(*before, now)) changes += (changes.empty() ? "" : "; ") + change;
   if (changes.empty()) return;
   throw ConfigError(printable(folder, 200) + ": the run was made of something else (made_of.json): " + changes +
                     "; restore what has changed, or begin a new run with --run DIR");
-} catch (const IoError& refused) {
-  throw ConfigError(refused.what());
 }
 
 void require_comparable_files(const std::string& folder, const std::vector<SettingChange>& changes) try {

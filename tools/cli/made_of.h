@@ -2,6 +2,7 @@
 // made_of.json in a run folder: what the run was made of (actors/spec_fields.h), compared whenever the run is used.
 // Plain functions; main thread.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@ namespace troupe {
 // What the process that trains keeps: made_of(), with the hash of the weights in model.path also where they are only
 // the first ones. Call it before anything changes the weights of `learner`.
 SpecFields made_of_training(const RunContext& context, const Learner& learner);
+
+// What the run in `folder` was made of; nothing if an older program made the folder. Throws ConfigError for a file that
+// cannot be used.
+std::optional<SpecFields> read_made_of(const std::string& folder);
 
 // Throws ConfigError with all that differs from what the run in `folder` was made of. A folder of an older program does
 // not say, and is accepted.

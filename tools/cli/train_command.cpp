@@ -286,7 +286,7 @@ int begin_and_train(Start& run) {
   const std::string path = run_folder_of(run.options, config);
   const std::optional<InitialWeights> initial =
       read_init_from(run.options.init_from, path,
-                     {config.model, run.context->spec, run.context->tokens ? run.context->signature.get() : nullptr});
+                     {config.model, run.context->spec, run.context->tokens ? run.context.get() : nullptr});
   std::optional<JoinListener> listener;
   uint16_t taken_port = 0;
   if (!config.deterministic)

@@ -101,6 +101,10 @@ void check_micro_batch(const RunConfig& config, const TokenRun& run) {
 
 }  // namespace
 
+std::shared_ptr<const Tokenizer> run_tokenizer(const RunConfig& config) {
+  return tokenizer_of(config, *make_task(config.task));
+}
+
 void check_answers(const RunConfig& config, const TokenRun& run) {
   run.task->check_answers([&](const Prompt& prompt, const std::string& answer) {
     std::string problem = answer.empty() ? "" : problem_of(run, "right answer", answer, fewest_tokens(run, answer));
