@@ -122,12 +122,12 @@ TEST_CASE("init-from: weights that do not say what they mean are used with a war
   const std::string file = folder / "mine.safetensors", model = folder / "model";
   fs::copy(source().exported + "/model.safetensors", file);
   CHECK(has(accepted(from(file)),
-            "mine.safetensors: its source does not say with which rope_theta, rms_norm_eps and "
+            "mine.safetensors: does not say with which rope_theta, rms_norm_eps and "
             "tokenizer it was trained; they are not compared"));
   fs::copy(source().exported, model);
   fs::remove(model + "/tokenizer.json");
-  CHECK(has(accepted(from(model)),
-            model + ": its source does not say with which tokenizer it was trained; they are not compared"));
+  CHECK(
+      has(accepted(from(model)), model + ": does not say with which tokenizer it was trained; they are not compared"));
 }
 
 TEST_CASE("init-from: adapters with another alpha, or of other weights than in model.path, are refused with both") {

@@ -102,7 +102,7 @@ void require_same_meaning(const WeightsMeaning& weights, const RunContext& conte
   } else if (!weights.tokenizer.empty()) {
     require_same_ids(weights.tokenizer, context);
   } else {
-    log_warn("train", printable(file, 200) + ": its source does not say with which " +
+    log_warn("train", printable(file, 200) + ": does not say with which " +
                           (weights.shape ? "" : "rope_theta, rms_norm_eps and ") +
                           "tokenizer it was trained; they are not compared");
   }

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "models/decoder/token_log_probs.h"
 #include "models/lm/hf_export.h"
 #include "models/lm/lm_weights.h"
 #include "models/lm/peft_folder.h"
 #include "runtime/base/errors.h"
+#include "runtime/run_folder/safetensors.h"
 #include "tests/models/lm/lora_models.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -226,4 +228,28 @@ TEST_CASE("lora: adapters in a folder of PEFT are read again, and others are ref
         }).starts_with("/adapter_config.json: target_modules is "));
   CHECK(refusal([](LoraConfig& lora) { lora.rank = 0; }) ==
         "/adapter_config.json: has adapters, but the run has none; set model.lora");
+}
+
+TEST_CASE("lora: a folder with adapters says which model they were trained on, as far as its writer has") {
+  const TempFolder folder;
+  LmModel model = lora_model(tiny_shape(LmFamily::llama, 2), 2, 4.0);
+  model.path = folder / "base";
+  model.shape.rope_theta = 500;
+  WeightBlock adapters(lm_signature(model));
+  fill_adapters(model, adapters, 3);
+  const std::string peft = folder / "adapters";
+  std::filesystem::create_directories(peft);
+  write_peft_adapters(posix_disk(), peft, model, adapters.save());
+  Signature of_other = *adapters.signature();
+  of_other.tensors.back().name = "frozen.of another model";
+  const auto read = [&] { return read_peft_adapters(posix_disk(), peft, model.lora, of_other); };
+  CHECK(read().tensors.contains("frozen." + model.frozen->hash));
+  CHECK(read().base == model.shape);
+  const std::string file = peft + "/adapter_model.safetensors";
+  write_safetensors(posix_disk(), file, read_safetensors(posix_disk(), file).tensors, {{"format", "pt"}});
+  CHECK(read().tensors.contains("frozen.of another model"));
+  CHECK_FALSE(read().base);
+  std::filesystem::create_directories(model.path);
+  write_hf_model(posix_disk(), model.path, model.shape, {}, model.frozen->weights.save());
+  CHECK(read().base == model.shape);
 }
