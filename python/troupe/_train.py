@@ -159,7 +159,7 @@ def train(config=None, env=None, *, reward=None, callbacks=(), run_dir=None, blo
         _restore_all(written)
         raise
     arguments = ["train", file]
-    if folder:
+    if folder or run_dir is not None:
         arguments += ["--run", folder]
     for setting in _settings(settings) + overriding:
         arguments += ["--set", setting]

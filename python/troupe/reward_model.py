@@ -32,6 +32,9 @@ def main(arguments=None):
         shown = f"{meaning}; in [{least}, {most}], default: {default}"
         parser.add_argument(f"--{name}", type=type(default), default=default, metavar="N", help=shown)
     options = parser.parse_args(arguments)
+    for name, what in (("pairs", "a file"), ("tokenizer", "a folder"), ("out", "a folder")):
+        if getattr(options, name) == "":
+            parser.error(f"{name if name == 'pairs' else '--' + name}: is empty, expected {what}")
     if options.example == bool(options.pairs):
         parser.error("give either a file of pairs or --example")
     if options.example and (options.tokenizer or options.alphabet):

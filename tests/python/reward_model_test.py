@@ -129,6 +129,22 @@ def test_pairs_that_cannot_be_used_are_refused_in_one_line(tmp_path, line, alpha
 
 
 @pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        ([""], "pairs: is empty, expected a file"),
+        (["--example", "--out", ""], "--out: is empty, expected a folder"),
+        (["pairs.jsonl", "--alphabet", DIGITS, "--out="], "--out: is empty, expected a folder"),
+        (["pairs.jsonl", "--tokenizer", "", "--out", "out"], "--tokenizer: is empty, expected a folder"),
+    ],
+)
+def test_an_empty_path_is_refused(capsys, arguments, what):
+    with pytest.raises(SystemExit) as refused:
+        reward_model.main(arguments)
+    assert refused.value.code == 2
+    assert capsys.readouterr().err.endswith(f"error: {what}\n")
+
+
+@pytest.mark.parametrize(
     "setting",
     ["heads 0", "heads -4", "hidden 0", "hidden -64", "hidden 20", "layers 0", "steps -5", "batch 0", "positions -5", "positions 1"]
     + ["lr nan", "lr -1", "lr 1e+30", "seed -1", "seed 99999999999999999999999", "threads 0"],
@@ -243,7 +259,7 @@ def test_another_reward_model_is_refused_at_a_resume(made, in_a_folder, tmp_path
     assert run.exit_code == 0
     weights = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(weights[:-4] + struct.pack("<f", 0.5))
-    with pytest.raises(troupe.RunError, match="the run was made of something else .*reward_model \\(the hash of the weights in reward_model.path\\) was [0-9a-f]{16} and is now"):
+    with pytest.raises(troupe.RunError, match="made of something else .*reward_model .the hash .*. was [0-9a-f]{16} and is now"):
         troupe.train(run.folder, stop__updates=2, quiet=True)
 
 

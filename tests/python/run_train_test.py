@@ -389,6 +389,11 @@ def test_the_printed_command_resumes_a_run_that_was_given_a_class(tmp_path, monk
         assert json.loads((run.folder / "summary.json").read_text())["starts"] == 2
 
 
+def test_an_empty_run_dir_is_refused():
+    with pytest.raises(troupe.RunError, match="^run_dir: is empty, expected a folder$"):
+        troupe.train(SMALL, env="CartPole-v1", run_dir="")
+
+
 def test_a_refusal_names_arguments_in_place_of_flags(capfd):
     run = troupe.train(SMALL, env="CartPole-v1", run_dir="run", stop__updates=1)
     with pytest.raises(troupe.RunError, match="to begin a new run, give another folder with run_dir") as caught:
