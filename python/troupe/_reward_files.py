@@ -1,9 +1,7 @@
-"""The files of troupe.reward_model: tokenizers, pairs of answers, and the folder that the model is written into."""
+"""The files of troupe.reward_model: tokenizers, and the folder that the model is written into."""
 
 import json
-import math
 import os
-import random
 import shutil
 import struct
 import tempfile
@@ -11,14 +9,13 @@ from pathlib import Path
 
 PAD_TOKEN, END_TOKEN = "<pad>", "<eos>"
 EXAMPLE_ALPHABET = "0123456789>"  # of the task `reverse`
-EXAMPLE_DIGITS = 5
 
 
 class RewardModelError(ValueError):
     """What is wrong with the pairs, the tokenizer or the folder, in one line."""
 
 
-def _shown(value):
+def shown(value):
     text = repr(value)
     return text if len(text) <= 200 else text[:200] + "..."
 
@@ -41,9 +38,9 @@ class CharTokens:
 
     def __init__(self, alphabet):
         if not alphabet or len(set(alphabet)) != len(alphabet):
-            raise RewardModelError(f"--alphabet: {_shown(alphabet)}, expected each character once")
-        if not _is_text(alphabet):
-            raise RewardModelError(f"--alphabet: {_shown(alphabet)}, expected UTF-8")
+            raise RewardModelError(f"--alphabet: {shown(alphabet)}, expected each character once")
+        if not is_text(alphabet):
+            raise RewardModelError(f"--alphabet: {shown(alphabet)}, expected UTF-8")
         self.alphabet = alphabet
         self.ids = {character: 2 + i for i, character in enumerate(alphabet)}
         self.size = 2 + len(alphabet)
@@ -52,8 +49,8 @@ class CharTokens:
         try:
             return [self.ids[character] for character in text]
         except KeyError as missing:
-            where = f"which is not in the alphabet {_shown(self.alphabet)}"
-            raise RewardModelError(f"{_shown(text)} has the character {missing}, {where}") from None
+            where = f"which is not in the alphabet {shown(self.alphabet)}"
+            raise RewardModelError(f"{shown(text)} has the character {missing}, {where}") from None
 
     prompt = answer = _encode
 
@@ -106,7 +103,7 @@ class FolderTokens:
     def _id(self, token, name):
         found = self.tokenizer.token_to_id(token) if isinstance(token, str) else None
         if found is None:
-            raise RewardModelError(f"--tokenizer: {self.folder}: {name} is {_shown(token)}, expected a token of the vocabulary")
+            raise RewardModelError(f"--tokenizer: {self.folder}: {name} is {shown(token)}, expected a token of the vocabulary")
         return found
 
     def prompt(self, text):
@@ -133,7 +130,7 @@ def tokens_of(folder, chat_template="none"):
     source = f"--tokenizer: {folder}"
     model = _read_json(folder / "tokenizer.json", source).get("model")
     if not isinstance(model, dict):
-        raise RewardModelError(f"{source}: tokenizer.json: model is {_shown(model)}, expected an object")
+        raise RewardModelError(f"{source}: tokenizer.json: model is {shown(model)}, expected an object")
     if model.get("type") != "WordLevel":
         return FolderTokens(folder, chat_template)
     tokens = _tokens_by_id(model.get("vocab"))
@@ -150,66 +147,12 @@ def _tokens_by_id(vocabulary):
     return tokens if [vocabulary[token] for token in tokens] == list(range(len(tokens))) else []
 
 
-def _is_text(value):
+def is_text(value):
     """Whether a value is a text that UTF-8 can hold."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
         return False
-
-
-def _pair_of(line):
-    """(prompt, chosen, rejected) of a line. Raises RewardModelError without its place."""
-    try:
-        pair = json.loads(line.decode())
-    except (ValueError, RecursionError) as error:
-        raise RewardModelError(f"is not JSON in UTF-8: {error}") from None
-    if not isinstance(pair, dict):
-        raise RewardModelError("expected a JSON object with prompt, chosen and rejected")
-    for key in ("prompt", "chosen", "rejected"):
-        if key not in pair:
-            raise RewardModelError(f"{key} is missing, expected prompt, chosen and rejected")
-        if not _is_text(pair[key]):
-            raise RewardModelError(f"{key}: {_shown(pair[key])}, expected a text")
-    if not pair["prompt"]:
-        raise RewardModelError("prompt is empty")
-    if pair["chosen"] == pair["rejected"]:
-        raise RewardModelError(f"chosen and rejected are equal, {_shown(pair['chosen'])}")
-    return pair["prompt"], pair["chosen"], pair["rejected"]
-
-
-def read_pairs(path):
-    """The lines of a file of pairs, as (prompt, chosen, rejected). Raises RewardModelError."""
-    pairs = []
-    with open(path, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                pairs.append(_pair_of(line))
-            except RewardModelError as error:
-                raise RewardModelError(f"{path}:{number}: {error}") from None
-    return pairs
-
-
-def example_pairs(count, seed=1):
-    """Pairs of answers to prompts of the task `reverse`. A program stands for the people who choose: it prefers large digits and answers
-    as long as the prompt, and errs like people, the more often the closer two answers are."""
-    draw = random.Random(seed)
-
-    def digits(length):
-        return "".join(draw.choice("0123456789") for _ in range(length))
-
-    def quality(answer):
-        return (sum(map(int, answer)) - 6 * abs(len(answer) - EXAMPLE_DIGITS)) / 4
-
-    pairs = []
-    while len(pairs) < count:
-        answers = [digits(EXAMPLE_DIGITS if draw.random() < 0.8 else draw.randint(2, EXAMPLE_DIGITS)) for _ in range(2)]
-        if draw.random() >= 1 / (1 + math.exp(quality(answers[1]) - quality(answers[0]))):
-            answers.reverse()
-        pairs.append((digits(EXAMPLE_DIGITS) + ">", *answers))
-    return pairs
 
 
 def write_safetensors(path, tensors):

@@ -5,11 +5,11 @@ import json
 import math
 import random
 import shutil
-import time
 
 from ._reward_files import RewardModelError, folder_beside, write_safetensors
+from ._reward_pairs import Pair, counted, different_pairs, split_by_prompt
+from ._reward_progress import Progress
 
-HELD_OUT = 10  # one pair of so many is not trained on
 SECONDS_PER_LINE = 5  # at most so long without a line about the training
 
 # Settings of the training: default, smallest, largest, meaning.
@@ -17,7 +17,8 @@ SIZES = {
     "hidden": (64, 2, 8192, "width of the model, a multiple of 2 * HEADS"),
     "layers": (2, 1, 200, "layers of the model"),
     "heads": (4, 1, 512, "attention heads of each layer"),
-    "positions": (0, 0, 1 << 20, "longest prompt and answer in tokens; 0 = twice that of the pairs"),
+    "longest": (2048, 2, 1 << 20, "most tokens of a prompt and an answer together; a pair with more is refused"),
+    "positions": (0, 0, 1 << 20, "longest prompt and answer that the model can score, in tokens; 0 = twice that of the pairs"),
     "steps": (300, 1, 10_000_000, "updates"),
     "batch": (64, 1, 100_000, "pairs of each step"),
     "lr": (2e-3, 1e-9, 1.0, "highest learning rate"),
@@ -134,33 +135,55 @@ def _check_sizes(sizes):
         raise RewardModelError(f"--hidden: {hidden}, expected a multiple of 2 * --heads, {2 * heads}")
 
 
+def _tokens_of_pairs(pairs, tokens, sizes, progress):
+    """(chosen, rejected) of each pair as tokens. Raises RewardModelError for a text that the tokenizer or the model cannot take."""
+    texts = []
+    for number, pair in enumerate(pairs, 1):
+        place = pair.place or f"pair {number}"
+        progress.begin(f"tokenizing pair {number} of {len(pairs)}", f"{number - 1} of {len(pairs)} pairs are tokenized")
+        try:
+            texts.append(tuple(tokens.prompt(pair.prompt) + tokens.answer(a) + [tokens.end] for a in (pair.chosen, pair.rejected)))
+        except RewardModelError as error:
+            raise RewardModelError(f"{place}: {error}") from None
+        longest = max(map(len, texts[-1]))
+        for name in ("longest", "positions"):
+            if 0 < sizes[name] < longest:
+                raise RewardModelError(f"{place}: prompt and answer have {longest} tokens, more than --{name} {sizes[name]}")
+    return texts
+
+
 def train_reward_model(pairs, tokens, out, *, tell=None, **sizes):
     """Trains a reward model on pairs (prompt, chosen, rejected), writes it into the folder `out`, a new or an empty one, and returns
-    the share of held-out pairs, one of ten, whose chosen answer gets the higher score. `sizes` are of SIZES. Raises RewardModelError."""
+    the share of held-out pairs, about one of ten, whose chosen answer gets the higher score. They have other prompts than those that are
+    trained on. `sizes` are of SIZES. `tell` gets lines about the training, some of them from another thread. Raises RewardModelError."""
     import torch
 
     sizes = {name: default for name, (default, *_) in SIZES.items()} | sizes
     _check_sizes(sizes)
-    if len(pairs) < 2 * HELD_OUT:
-        raise RewardModelError(f"there are {len(pairs)} pairs, expected at least {2 * HELD_OUT}")
-    texts = [tuple(tokens.prompt(p) + tokens.answer(a) + [tokens.end] for a in (chosen, rejected)) for p, chosen, rejected in pairs]
-    longest = max(len(text) for pair in texts for text in pair)
-    if 0 < sizes["positions"] < longest:
-        raise RewardModelError(f"--positions: {sizes['positions']}, but the longest prompt and answer have {longest} tokens")
-    random.Random(sizes["seed"]).shuffle(texts)
-    config = _config(sizes, tokens, sizes["positions"] or 2 * longest)
-    folder, parts = folder_beside(out)
+    tell = tell or functools.partial(print, flush=True)
+    pairs = [Pair(*pair) for pair in pairs]
+    different = different_pairs(pairs)
+    folder = parts = None
     threads = torch.get_num_threads()
     try:
-        torch.set_num_threads(sizes["threads"])
-        model, accuracy = _train(texts, config, sizes, tell or functools.partial(print, flush=True))
-        tokens.write(parts)
-        write_safetensors(parts / "model.safetensors", model.state_dict())
-        (parts / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        parts.replace(folder)  # fails if something was put there
-        return accuracy
+        with Progress(tell, SECONDS_PER_LINE) as progress:
+            if len(different) < len(pairs):
+                progress.tell(f"{counted(len(pairs) - len(different), 'pair')} left out, because an equal one came before")
+            texts = dict(zip(different, _tokens_of_pairs(different, tokens, sizes, progress)))
+            longest = max(len(text) for pair in texts.values() for text in pair)
+            config = _config(sizes, tokens, sizes["positions"] or 2 * longest)
+            folder, parts = folder_beside(out)
+            torch.set_num_threads(sizes["threads"])
+            model, accuracy = _train(texts, config, sizes, progress)
+            progress.begin("writing the model")
+            tokens.write(parts)
+            write_safetensors(parts / "model.safetensors", model.state_dict())
+            (parts / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+            parts.replace(folder)  # fails if something was put there
+            return accuracy
     except BaseException:
-        shutil.rmtree(parts, ignore_errors=True)
+        if parts:
+            shutil.rmtree(parts, ignore_errors=True)
         raise
     finally:
         torch.set_num_threads(threads)
@@ -191,11 +214,26 @@ def _config(sizes, tokens, positions):
     }
 
 
-def _train(texts, config, sizes, tell):
-    """(the model, its accuracy on held-out pairs)"""
+def _accuracy(margins, texts, progress):
+    """The share of these pairs whose chosen answer has the higher score."""
     import torch
 
-    held_out, trained = texts[: len(texts) // HELD_OUT], texts[len(texts) // HELD_OUT :]
+    right, at_a_time = 0, 256
+    with torch.no_grad():
+        for first in range(0, len(texts), at_a_time):
+            progress.begin(f"scoring the held-out pairs from number {first + 1} of {len(texts)} on")
+            right += (margins(texts[first : first + at_a_time]) > 0).sum().item()
+    return right / len(texts)
+
+
+def _train(texts, config, sizes, progress):
+    """(the model, its accuracy on held-out pairs). `texts` has the tokens of each pair."""
+    import torch
+
+    trained, held_out = split_by_prompt(texts, sizes["seed"])
+    on, out = (f"{counted(len(part), 'pair')} of {counted(len({p.prompt for p in part}), 'prompt')}" for part in (trained, held_out))
+    progress.tell(f"trained on {on}; held out: {out}")
+    trained, held_out = ([texts[pair] for pair in part] for part in (trained, held_out))
     steps, lr = sizes["steps"], sizes["lr"]
     torch.manual_seed(sizes["seed"])
     model = _make_decoder(config)
@@ -205,10 +243,9 @@ def _train(texts, config, sizes, tell):
         scores = model(*_padded([chosen for chosen, _ in chunk] + [rejected for _, rejected in chunk], config["pad_token_id"]))
         return scores[: len(chunk)] - scores[len(chunk) :]
 
-    tell(f"{len(trained)} pairs are trained on, {len(held_out)} are held out")
-    draw = random.Random(sizes["seed"])
-    told = time.monotonic()
+    draw, done = random.Random(sizes["seed"]), None
     for step in range(1, steps + 1):
+        progress.begin(f"step {step} of {steps}", done)
         for group in optimizer.param_groups:
             group["lr"] = lr * min(1, step / 20, (steps - step + 1) / (steps / 2))
         loss = -torch.nn.functional.logsigmoid(margins(draw.sample(trained, min(sizes["batch"], len(trained))))).mean()
@@ -218,11 +255,10 @@ def _train(texts, config, sizes, tell):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if step in (1, steps) or time.monotonic() - told >= SECONDS_PER_LINE:
-            told = time.monotonic()
-            tell(f"step {step} of {steps}: loss {loss.item():.3f}")
+        done = f"step {step} of {steps}: loss {loss.item():.3f}"
+        if step in (1, steps):
+            progress.tell(done)
+            done = None
     if not all(parameter.isfinite().all() for parameter in model.parameters()):
         raise RewardModelError(f"the weights are not finite after step {steps}; use a smaller --lr than {lr}")
-    with torch.no_grad():
-        right = sum((margins(held_out[i : i + 256]) > 0).sum().item() for i in range(0, len(held_out), 256))
-    return model, right / len(held_out)
+    return model, _accuracy(margins, held_out, progress)

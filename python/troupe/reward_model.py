@@ -4,14 +4,16 @@ python -m troupe.reward_model PAIRS.jsonl --tokenizer FOLDER --out DIR
 python -m troupe.reward_model --example     makes the model of configs/tokens/rlhf.json in ~/.cache/troupe/rlhf_reward
 
 A line of PAIRS.jsonl is {"prompt": TEXT, "chosen": TEXT, "rejected": TEXT}. The model is a decoder of the family Llama with a linear
-head, trained from random weights so that chosen answers get higher scores than rejected ones (Bradley-Terry). DIR, a new or an empty
-folder, gets a model of sequence classification with one label, which transformers loads too, and the files of the tokenizer.
+head, trained from random weights so that chosen answers get higher scores than rejected ones (Bradley-Terry). About one pair of ten is
+held out, with prompts of its own. DIR, a new or an empty folder, gets a model of sequence classification with one label, which
+transformers loads too, and the files of the tokenizer.
 """
 
 import argparse
 import sys
 
-from ._reward_files import EXAMPLE_ALPHABET, CharTokens, RewardModelError, example_pairs, read_pairs, tokens_of
+from ._reward_files import EXAMPLE_ALPHABET, CharTokens, RewardModelError, tokens_of
+from ._reward_pairs import example_pairs, read_pairs
 from ._reward_training import SIZES, train_reward_model
 
 EXAMPLE_FOLDER = "~/.cache/troupe/rlhf_reward"

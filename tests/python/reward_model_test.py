@@ -93,6 +93,7 @@ def test_the_command_reads_pairs_and_writes_a_folder(tmp_path, capsys):
 
 
 PAIR = '{"prompt": "1>", "chosen": "1", "rejected": "2"}'
+PAIRS_OF_PROMPTS = "".join(f'{{"prompt": "{i}>", "chosen": "1", "rejected": "2"}}\n' for i in range(20))
 DIGITS = "0123456789>"
 
 
@@ -116,8 +117,8 @@ def refusal(arguments):
         (PAIR + "\n[1]", DIGITS, "pairs.jsonl:2: expected a JSON object with prompt, chosen and rejected"),
         (PAIR + "\n" + 100_000 * "[", DIGITS, "pairs.jsonl:2: is not JSON in UTF-8: "),
         (PAIR.encode() + b"\n\xff", DIGITS, "pairs.jsonl:2: is not JSON in UTF-8: "),
-        (PAIR, DIGITS, "there are 1 pairs, expected at least 20"),
-        (PAIR + 20 * '\n{"prompt": "a", "chosen": "1", "rejected": "2"}', "12>", "'a' has the character 'a'"),
+        (PAIR, DIGITS, "there are too few different pairs: 1, expected at least 20"),
+        (PAIRS_OF_PROMPTS + '{"prompt": "a", "chosen": "1", "rejected": "2"}', DIGITS, "pairs.jsonl:21: 'a' has the character 'a'"),
         ("", "11", "--alphabet: '11', expected each character once"),
     ],
 )
@@ -146,13 +147,13 @@ def test_an_empty_path_is_refused(capsys, arguments, what):
 
 @pytest.mark.parametrize(
     "setting",
-    ["heads 0", "heads -4", "hidden 0", "hidden -64", "hidden 20", "layers 0", "steps -5", "batch 0", "positions -5", "positions 1"]
+    ["heads 0", "heads -4", "hidden 0", "hidden -64", "hidden 20", "layers 0", "steps -5", "batch 0", "positions -5", "longest 1"]
     + ["lr nan", "lr -1", "lr 1e+30", "seed -1", "seed 99999999999999999999999", "threads 0"],
 )
 def test_a_size_that_cannot_be_used_is_refused_in_one_line(tmp_path, setting):
     name, value = setting.split()
     file = tmp_path / "pairs.jsonl"
-    file.write_text(20 * (PAIR + "\n"))
+    file.write_text(PAIRS_OF_PROMPTS)
     text = refusal([file, "--alphabet", DIGITS, "--out", tmp_path / "out", f"--{name}={value}"])
     assert text.startswith(f"--{name}: {value}, ")
     assert [path.name for path in tmp_path.iterdir()] == ["pairs.jsonl"]
@@ -173,7 +174,7 @@ def test_a_size_that_cannot_be_used_is_refused_in_one_line(tmp_path, setting):
 )
 def test_a_tokenizer_that_cannot_be_used_is_refused_in_one_line(tmp_path, tokenizer, what):
     (tmp_path / "tokenizer.json").write_text(tokenizer)
-    (tmp_path / "pairs.jsonl").write_text(20 * (PAIR + "\n"))
+    (tmp_path / "pairs.jsonl").write_text(PAIRS_OF_PROMPTS)
     text = refusal([tmp_path / "pairs.jsonl", "--tokenizer", tmp_path, "--out", tmp_path / "out"])
     assert text.startswith(f"--tokenizer: {tmp_path}: {what}")
     assert not (tmp_path / "out").exists()
@@ -182,13 +183,13 @@ def test_a_tokenizer_that_cannot_be_used_is_refused_in_one_line(tmp_path, tokeni
 def test_a_tokenizer_that_the_package_tokenizers_refuses_is_refused_in_one_line(tmp_path):
     pytest.importorskip("tokenizers", reason="needs tokenizers")
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": 1}}')
-    (tmp_path / "pairs.jsonl").write_text(20 * (PAIR + "\n"))
+    (tmp_path / "pairs.jsonl").write_text(PAIRS_OF_PROMPTS)
     text = refusal([tmp_path / "pairs.jsonl", "--tokenizer", tmp_path, "--out", tmp_path / "out"])
     assert text.startswith(f"--tokenizer: {tmp_path}: the package tokenizers cannot read tokenizer.json: ")
 
 
 def test_a_folder_that_holds_files_is_refused_before_the_training_and_keeps_them(tmp_path):
-    (tmp_path / "pairs.jsonl").write_text(20 * (PAIR + "\n"))
+    (tmp_path / "pairs.jsonl").write_text(PAIRS_OF_PROMPTS)
     (tmp_path / "policy").mkdir()
     (tmp_path / "policy" / "config.json").write_text("of a policy")
     (tmp_path / "file").write_text("text")
@@ -223,7 +224,7 @@ def test_the_training_tells_what_it_does_from_its_begin(tmp_path):
     lines = []
     tokens = reward_model.CharTokens(DIGITS)
     reward_model.train_reward_model(pairs_of(40, seed=1), tokens, tmp_path / "out", hidden=16, layers=1, steps=2, tell=lines.append)
-    assert lines[0] == "36 pairs are trained on, 4 are held out"
+    assert lines[0] == "trained on 36 pairs of 36 prompts; held out: 4 pairs of 4 prompts"
     assert lines[1].startswith("step 1 of 2: loss ") and lines[2].startswith("step 2 of 2: loss ")
 
 
