@@ -13,6 +13,8 @@ Verifier::Verifier(VerifierTarget target, FailureLog& log)
   if (wake_.number() < 0) throw IoError(target_.function, "no eventfd for the verifier", errno);
 }
 
+Verifier::~Verifier() { log_.end(); }
+
 void Verifier::abandon() {
   abandoned_ = true;
   eventfd_write(wake_.number(), 1);

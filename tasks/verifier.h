@@ -20,6 +20,10 @@ class Verifier {
  public:
   // Throws IoError if the process has no file descriptor left. `log` outlives it.
   explicit Verifier(VerifierTarget target, FailureLog& log = FailureLog::of_process());
+  // Logs how many failures were not logged.
+  ~Verifier();
+  Verifier(const Verifier&) = delete;
+  Verifier& operator=(const Verifier&) = delete;
 
   // One score per item, in their order. If the call failed twice, all items have failed, with last_error() as the
   // problem. A process that is still there is kept. Logs what fails, each kind once in this process. Throws nothing but

@@ -4,25 +4,14 @@
 #include <thread>
 
 #include "runtime/base/child_memory.h"
-#include "runtime/base/log.h"
-#include "runtime/base/memory_disk.h"
 #include "runtime/base/rng.h"
 #include "tests/support/test.h"
+#include "tests/tasks/verifier_items.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
-
-VerifierTarget target_of(const std::string& function, std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
-  return {.function = "tests/tasks/verifiers.py:" + function, .python = "python3", .timeout = timeout};
-}
-
-const std::vector<VerifierItem> kItems = {{"1+1=", "2", "2"}, {"1+1=", "2", "4"}};
-
-// An answer to "1+1=" with these columns.
-VerifierItem item(const std::string& answer, const std::string& columns = {}) {
-  return {.prompt = "1+1=", .truth = "2", .answer = answer, .columns = columns};
-}
 
 // A score in short: "1 right", "0.25", "none" or "failed: PROBLEM"; with its parts "0.5 {format 1, length 2}".
 std::string text_of(const Score& score) {
@@ -275,61 +264,6 @@ TEST_CASE("verifier: parameters that fit no form, or that troupe cannot give, ar
         "it requires the parameter completion_ids, which troupe does not give; remove it, or give it a default");
   CHECK(failure_of(target_of("requires_column"), 0) ==
         "the verifier requires the column solution, which the prompts lack; they have truth");
-}
-
-TEST_CASE("verifier: the traceback of an exception is logged once") {
-  MemoryDisk disk;
-  open_log(disk.open_append("log"), {.to_stderr = false});
-  FailureLog failures;
-  Verifier verifier(target_of("deep"), failures);
-  for (int i = 0; i < 2; ++i) verifier.score(kItems);
-  close_log();
-  const std::string log = disk.read("log");
-  const auto count = [&log](const std::string& part) {
-    size_t found = 0;
-    for (size_t at = log.find(part); at != std::string::npos; at = log.find(part, at + 1)) ++found;
-    return found;
-  };
-  CHECK_MESSAGE(count("ValueError: planned in two lines (/") == 1, log);
-  CHECK_MESSAGE(count("KeyError: 'key'") == 1, log);
-  CHECK_MESSAGE(count("in inner") == 2, log);  // of both exceptions
-  CHECK(count("verifier_server") == 0);
-}
-
-TEST_CASE("verifier: an exception does not cost its process, and is logged once whatever its text is") {
-  MemoryDisk disk;
-  open_log(disk.open_append("log"), {.to_stderr = false});
-  FailureLog failures;
-  Verifier calls(target_of("raises_with_answer"), failures), answers(target_of("score_with_answer"), failures);
-  for (const char* answer : {"1", "2", "3"})
-    for (Verifier* verifier : {&calls, &answers}) {
-      const std::vector<Score> scores = verifier->score(std::vector{item(answer), item(answer)});
-      CHECK(scores.at(1).problem.starts_with("ValueError: no number in " + std::string(answer) + " (/"));
-    }
-  close_log();
-  const std::string log = disk.read("log");
-  size_t lines = 0;
-  for (size_t at = log.find("not logged again"); at != std::string::npos; at = log.find("not logged again", at + 1))
-    ++lines;
-  CHECK_MESSAGE(lines == 2, log);  // one for each function
-  CHECK(calls.figures().calls == 6);
-  CHECK(calls.figures().failed_calls == 6);
-  CHECK(answers.figures().calls == 3);
-  CHECK(answers.figures().failed_calls == 0);
-  for (const Verifier* verifier : {&calls, &answers}) CHECK(verifier->figures().restarts == 0);
-}
-
-TEST_CASE("failure_log: each kind is logged once, and few of them in a minute") {
-  FailureLog log;
-  TokenBucket::Clock::time_point now{};
-  CHECK(log.take("a", now));
-  CHECK_FALSE(log.take("a", now));
-  int taken = 1;
-  for (int i = 0; i < 20; ++i) taken += log.take("b" + std::to_string(i), now) ? 1 : 0;
-  CHECK(taken == FailureLog::kLinesPerMinute);
-  now += std::chrono::minutes(1);
-  CHECK_FALSE(log.take("a", now));
-  CHECK(log.take("b19", now));
 }
 
 TEST_CASE("verifier: after a failure the next process answers") {

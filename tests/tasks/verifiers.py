@@ -69,6 +69,11 @@ def score_with_answer(solution_str):
     raise ValueError(f"no number in {solution_str}")
 
 
+def raises_new_type(items):
+    """Raises an exception of another type at each call."""
+    raise type(f"Error{count_call()}", (Exception,), {})("planned")
+
+
 def raises_at_poison(items):
     """Raises an exception if an answer is "poison"."""
     if any(item["answer"] == "poison" for item in items):
