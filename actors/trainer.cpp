@@ -54,6 +54,7 @@ bool checkpoint_due(const TrainerState& st) { return checkpoint_due(st.context->
 
 void checkpoint(TrainerSelf self, bool last) {
   auto& st = self->state;
+  st.warmup_saves.saving(self->clock().now());
   LearnerState learner = st.learner->save();
   if (st.context->config.stop.seconds > 0)
     learner.scalars[kTimeProgress] = st.warmup ? st.start.time_progress : time_used(self);
@@ -149,6 +150,7 @@ void go_on(TrainerSelf self, WeightsPtr weights) {
 void on_written(TrainerSelf self) {
   auto& st = self->state;
   st.checkpoint_open = false;
+  st.warmup_saves.written(self->clock().now());
   if (std::exchange(st.warmup_owed, false) && st.version.number == 0 && !st.ended)
     return checkpoint(self, /*last=*/false);
   if (st.ended || !st.checkpoint_owed) return;
@@ -178,7 +180,8 @@ void begin_training(TrainerSelf self) {
   ask(self);
 }
 
-// Saves the warm-up every checkpoint.every_updates steps and at its end; in deterministic runs only when stopped.
+// Saves the warm-up every checkpoint.every_updates steps, when it was not saved for long, and at its end; in
+// deterministic runs only when stopped.
 void save_warmup_if_due(TrainerSelf self) {
   auto& st = self->state;
   const WarmupState& warmup = st.warmup ? st.warmup->state() : st.start.warmup;
@@ -186,7 +189,7 @@ void save_warmup_if_due(TrainerSelf self) {
   if (st.context->deterministic || every == 0 || st.ended) return;
   if (st.checkpoint_open)
     st.warmup_owed = warmup.complete;
-  else if (warmup.complete || due(warmup.step, every))
+  else if (warmup.complete || due(warmup.step, every) || st.warmup_saves.due(self->clock().now()))
     checkpoint(self, /*last=*/false);
 }
 
@@ -367,6 +370,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
         st.context->use_threads(static_cast<int>(st.context->config.trainer.threads));
         if (!st.warmup) return begin_training(self);
         st.updated = self->clock().now();
+        st.warmup_saves.begin(st.updated);
         self->send(st.peers.stats, WarmupMessage{st.warmup->state()});
         if (!st.context->deterministic) self->send(self, next_atom_v);
       },

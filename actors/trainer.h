@@ -11,6 +11,7 @@
 #include "actors/replay_buffer.h"
 #include "actors/run_context.h"
 #include "actors/warmup.h"
+#include "actors/warmup_saves.h"
 
 namespace troupe {
 
@@ -53,6 +54,7 @@ struct TrainerState {
   bool checkpoint_owed = false;  // one follows, of the current policy, and then the next batch is asked for
   bool warned_of_disk = false;
   bool warmup_owed = false;  // a checkpoint of the end of the warm-up follows
+  WarmupSaves warmup_saves;
   bool ended = false;
   // Used in deterministic runs:
   std::string end_reason, end_error;  // why to end at the next turn

@@ -186,6 +186,54 @@ TEST_CASE("trainer: the end of a warm-up is saved, also while its last step is b
   CHECK_FALSE(checkpoints[1].learner->scalars.contains("warmup.checked"));
 }
 
+TEST_CASE("trainer: a warm-up of few, slow steps is saved by the time") {
+  OneTrainer f(warming_up(100, 0.5));  // checkpoint.every_updates is 50
+  const auto& checkpoints = f.peer.heard->checkpoints;
+  const auto step_after = [&](std::chrono::seconds time) {  // each step follows a check
+    f.pass(time);
+    f.peer.tell(f.trainer, check_of(0.1));
+    f.run();
+  };
+  step_after(9s);
+  CHECK(checkpoints.empty());
+  step_after(1s);
+  REQUIRE(checkpoints.size() == 1);
+  CHECK(checkpoints[0].learner->scalars.at("warmup.steps") == 7.0);
+  CHECK_FALSE(checkpoints[0].last);
+  step_after(30s);
+  CHECK(checkpoints.size() == 1);  // it is not written yet
+  f.peer.tell(f.trainer, CheckpointWritten{});
+  step_after(1s);
+  CHECK(checkpoints.size() == 1);
+}
+
+TEST_CASE("trainer: a warm-up is not saved by the time if checkpoints are only made at the end") {
+  RunConfig config = warming_up(100, 0.5);
+  config.checkpoint.every_updates = 0;
+  OneTrainer f(config);
+  f.pass(1h);
+  f.peer.tell(f.trainer, check_of(0.1));
+  f.run();
+  CHECK(f.learner->rates.size() == 6);
+  CHECK(f.peer.heard->checkpoints.empty());
+}
+
+TEST_CASE("warm-up saves: one is due 10 s after the last was written, or later where writing takes long") {
+  WarmupSaves saves;
+  WarmupSaves::Clock::time_point now{};
+  saves.begin(now);
+  CHECK_FALSE(saves.due(now + 9s));
+  CHECK(saves.due(now += 10s));
+  saves.saving(now);
+  saves.written(now += 100ms);
+  CHECK_FALSE(saves.due(now + 9s));
+  CHECK(saves.due(now += 10s));
+  saves.saving(now);
+  saves.written(now += 2s);
+  CHECK_FALSE(saves.due(now + 39s));
+  CHECK(saves.due(now + 40s));
+}
+
 TEST_CASE("trainer: a warm-up that diverges ends the run without a checkpoint") {
   OneTrainer f(warming_up(100, 0.5));
   f.peer.tell(f.trainer, check_of(0, true));
