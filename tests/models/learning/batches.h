@@ -123,6 +123,27 @@ struct Pair {
   }
 };
 
+// A batch in which episodes end, so that it has several sequences per column. `distance` is the largest additional
+// noise of the log-probabilities.
+inline SuperBatch episodes_batch(const Pair& pair, uint64_t seed, float distance = 0) {
+  auto rollout = random_rollout(pair.spec, *pair.policy, 9, 8, seed);
+  Rng rng(seed);
+  if (distance > 0)
+    for (float& log_prob : rollout->grid().log_probs.mutable_view<float>())
+      log_prob += distance * (2 * rng.uniform() - 1);
+  for (int64_t i = 0; i < 72; ++i) {
+    rollout->grid().terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
+    rollout->grid().truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
+  }
+  if (!pair.spec.tasks.empty()) {
+    rollout->grid().task = Array(DType::i32, {9, 8});
+    for (int32_t& task : rollout->grid().task.mutable_view<int32_t>()) task = static_cast<int32_t>(rng.below(2));
+  }
+  return whole_batch(rollout);
+}
+
+inline bool same_model(const Learner& a, const Learner& b) { return a.save().model == b.save().model; }
+
 inline float nan() { return std::numeric_limits<float>::quiet_NaN(); }
 
 inline ActInput one_input(const EnvSpec& spec, int64_t samples) {
