@@ -104,11 +104,22 @@ void schedule(InferenceSelf self) {
     self->scheduled_send(self, *due, due_atom_v, st.timer);
 }
 
+// Says so if the server uses other weights than before.
+void note_version(InferenceSelf self) {
+  auto& st = self->state;
+  if (!st.server->version() || st.version == st.server->version()) return;
+  st.version = st.server->version();
+  if (st.role != Role::sampling) return;
+  self->send(st.peers.replay, Applied{st.inference_index, *st.version});
+  self->send(st.peers.stats, Applied{st.inference_index, *st.version});
+}
+
 // Computes what is ready. Then waits until more is due.
 void run_ready(InferenceSelf self) {
   auto& st = self->state;
   if (!st.version) return;
   st.server->run_ready(*st.port);
+  note_version(self);
   schedule(self);
 }
 
@@ -226,15 +237,11 @@ void on_down(InferenceSelf self, const caf::down_msg& down) {
   run_ready(self);
 }
 
-void load(InferenceSelf self, const WeightSnapshot& weights) {
+void load(InferenceSelf self, const WeightsPtr& weights) {
   auto& st = self->state;
-  if (st.version && weights.version <= *st.version) return;
+  if (st.version && weights->version <= *st.version) return;
   st.server->load(weights);
-  st.version = weights.version;
-  if (st.role == Role::sampling) {
-    self->send(st.peers.replay, Applied{st.inference_index, *st.version});
-    self->send(st.peers.stats, Applied{st.inference_index, *st.version});
-  }
+  note_version(self);
   run_ready(self);
 }
 
@@ -279,13 +286,14 @@ InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr 
       [self](const InferenceRequest& request) { on_request(self, request); },
       [self](const Part& part) { on_part(self, part); },
       [self](const Pause& pause) { on_pause(self, pause); },
-      [self](const WeightsMessage& message) { load(self, *message.weights); },
+      [self](const WeightsMessage& message) { load(self, message.weights); },
       [self](due_atom, uint64_t timer) {
         auto& st = self->state;
         if (timer != st.timer) return;
         st.timer = 0;
         if (!st.version) return;
         st.server->run_due(*st.port);
+        note_version(self);
         schedule(self);
       },
       [self, context](beat_atom) {

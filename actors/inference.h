@@ -50,7 +50,7 @@ struct InferenceState {
   InferencePeers peers;
   std::unique_ptr<Server> server;
   std::unique_ptr<ServerPortToActors> port;
-  std::optional<PolicyVersion> version;  // nothing until the first weights
+  std::optional<PolicyVersion> version;  // in use; nothing until the first weights
   PartAssembler parts;
   uint64_t streams = 0;  // replies sent in parts
   LimitedLog log{"inference"};

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/version.h"
 #include "runtime/weights/weights.h"
 
 namespace troupe {
@@ -30,9 +31,15 @@ struct GeneratorPart {
   std::span<const TokenDraw> draws;  // tokens to draw after the last one
 };
 
+// The oldest and the newest weights that made some keys and values.
+struct CellVersions {
+  PolicyVersion oldest, newest;
+};
+
 struct DrawnToken {
   int32_t token = 0;
   float log_prob = 0;
+  CellVersions cells = {};  // of the keys and values from which it was drawn
 };
 
 class Generator {

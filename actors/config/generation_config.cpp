@@ -19,6 +19,12 @@ void describe(GenerationConfig& c, Fields& fields) {
         {.elsewhere = kWords<"max_num_seqs">});
   s.add(c.prefill_tokens, "prefill_tokens", between(1, 1'000'000), "most tokens of prompts computed in one step",
         {.elsewhere = kWords<"max_num_batched_tokens">});
+  s.add(c.on_new_weights, "on_new_weights", one_of(kWords<"keep", "recompute", "finish">),
+        "what happens with the answers in progress when there are new weights. keep: they go on with the new weights, "
+        "and keep the keys and values of the older ones; recompute: the same, but their keys and values are computed "
+        "anew with the new weights; finish: they are finished with the weights with which they began, and the new "
+        "weights wait for that",
+        {.elsewhere = kWords<"partial_rollout", "partial_rollout_enable">});
 }
 
 void describe(WarmupConfig& c, Fields& fields) {

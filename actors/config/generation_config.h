@@ -17,6 +17,7 @@ struct GenerationConfig {
   int64_t prompt_slots = 32;     // prompts that one inference actor works on at the same time
   int64_t answer_slots = 128;    // answers likewise
   int64_t prefill_tokens = 512;  // most tokens of prompts in one step
+  std::string on_new_weights = "keep";
   friend bool operator==(const GenerationConfig&, const GenerationConfig&) = default;
 };
 

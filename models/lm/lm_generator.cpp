@@ -11,6 +11,7 @@
 #include "models/decoder/kernels/kernel_table.h"
 #include "models/heads/heads.h"
 #include "models/lm/lm_weights.h"
+#include "models/slot_versions.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 
@@ -33,6 +34,8 @@ class LmGenerator final : public Generator {
   LmSequence place(const GeneratorPart& part) const;
   int64_t sample(std::span<const float> logits, double uniform) const;
   DrawnToken draw(std::span<const float> logits, const TokenDraw& draw) const;
+  // From the logits of the last token of each part that has draws.
+  std::vector<DrawnToken> draw_all(std::span<const GeneratorPart> parts);
 
   LmModel model_;
   LmShape shape_;
@@ -42,6 +45,8 @@ class LmGenerator final : public Generator {
   Decoder decoder_;
   KvStore store_;
   bool loaded_ = false;
+  PolicyVersion version_;  // of the weights
+  SlotVersions versions_;
   FloatBuffer hidden_, rows_, logits_;
   std::vector<int32_t> ids_;
   std::vector<LmSequence> sequences_;
@@ -54,7 +59,8 @@ LmGenerator::LmGenerator(const LmModel& model, const LmGeneratorOptions& options
       weights_(published_signature(lm_signature(model))),
       parallel_(options.threads),
       decoder_(shape_, parallel_),
-      store_(shape_, options.prompt_slots * options.prompt_tokens + options.answer_slots * options.answer_tokens) {
+      store_(shape_, options.prompt_slots * options.prompt_tokens + options.answer_slots * options.answer_tokens),
+      versions_(options.prompt_slots, options.answer_slots) {
   TROUPE_CHECK(model.drawable() <= shape_.vocabulary, model.tokens, shape_.vocabulary);
   if (options.prompt_tokens + options.answer_tokens > shape_.max_positions)
     throw ConfigError("a prompt of " + std::to_string(options.prompt_tokens) + " tokens and an answer of " +
@@ -67,6 +73,7 @@ void LmGenerator::load(const WeightSnapshot& weights) {
   const DecoderWeights tensors = decoder_weights(model_, weights_);
   loaded_&& model_.lora.used() ? decoder_.load_adapters(tensors) : decoder_.load(tensors);
   loaded_ = true;
+  version_ = weights.version;
 }
 
 LmSequence LmGenerator::place(const GeneratorPart& part) const {
@@ -151,15 +158,20 @@ std::vector<DrawnToken> LmGenerator::compute(std::span<const GeneratorPart> part
   }
   logits_.resize(drawing * shape_.vocabulary);
   if (drawing > 0) decoder_.logits(rows_.span().first(static_cast<size_t>(drawing * shape_.hidden)), logits_.span());
+  return draw_all(parts);
+}
 
+std::vector<DrawnToken> LmGenerator::draw_all(std::span<const GeneratorPart> parts) {
   struct Draw {
     int64_t row;
     TokenDraw draw;
+    CellVersions cells;
   };
   std::vector<Draw> draws;
   int64_t row = 0;
   for (const GeneratorPart& part : parts) {
-    for (const TokenDraw& each : part.draws) draws.push_back({row, each});
+    const CellVersions cells = versions_.note(part, version_);
+    for (const TokenDraw& each : part.draws) draws.push_back({row, each, cells});
     if (!part.draws.empty()) ++row;
   }
   std::vector<DrawnToken> result(draws.size());
@@ -168,8 +180,9 @@ std::vector<DrawnToken> LmGenerator::compute(std::span<const GeneratorPart> part
     for (int64_t i = from; i < to; ++i) {
       const Draw& each = draws[static_cast<size_t>(i)];
       const auto at = static_cast<size_t>(each.row * shape_.vocabulary);
-      result[static_cast<size_t>(i)] =
-          draw(logits_.span().subspan(at, static_cast<size_t>(model_.drawable())), each.draw);
+      DrawnToken& drawn = result[static_cast<size_t>(i)];
+      drawn = draw(logits_.span().subspan(at, static_cast<size_t>(model_.drawable())), each.draw);
+      drawn.cells = each.cells;
     }
   });
   return result;

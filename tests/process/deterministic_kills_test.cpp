@@ -157,6 +157,16 @@ TEST_CASE("deterministic: all four roles, with a critic of its own, killed at ra
                                        "reference.kl_controller=adaptive", "reference.kl_horizon=500"});
 }
 
+TEST_CASE("deterministic: new weights while answers are in progress, killed at random moments") {
+  for (const std::string on_new_weights : {"keep", "recompute", "finish"}) {
+    CAPTURE(on_new_weights);
+    const TempFolder folder;
+    check_kills(folder.path(),
+                {"generation.on_new_weights=" + on_new_weights, "generation.prefill_tokens=8",
+                 "generation.answer_slots=24", "replay.max_policy_lag=2", "workers.count=2", "reference.model=start"});
+  }
+}
+
 TEST_CASE("deterministic: a shared critic and the KL to a reference in the loss, killed at random moments") {
   const TempFolder folder;
   check_kills(folder.path(), {"algorithm.advantage=vtrace", "model.critic=shared", "reference.model=start",

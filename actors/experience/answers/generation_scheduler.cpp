@@ -59,7 +59,7 @@ void GenerationScheduler::release(Active& active) {
 }
 
 void GenerationScheduler::admit() {
-  while (!waiting_.empty() && !free_prompts_.empty()) {
+  while (!held_ && !waiting_.empty() && !free_prompts_.empty()) {
     auto active = std::make_unique<Active>();
     active->request = std::move(waiting_.front());
     waiting_.pop_front();
@@ -73,7 +73,7 @@ void GenerationScheduler::admit() {
 // Gives slots to answers that have their first token, the oldest request first.
 void GenerationScheduler::give_slots() {
   for (const auto& active : active_) {
-    if (!active->started()) continue;
+    if (!active->drawn) continue;
     for (Answer& answer : active->answers) {
       if (answer.done || answer.slot >= 0) continue;
       if (free_answers_.empty()) return;
@@ -84,46 +84,93 @@ void GenerationScheduler::give_slots() {
   }
 }
 
-void GenerationScheduler::plan(std::span<const uint64_t> only) {
+bool GenerationScheduler::any_begun() const {
+  return std::ranges::any_of(active_, [](const auto& active) { return active->begun(); });
+}
+
+bool GenerationScheduler::recomputing() const {
+  return std::ranges::any_of(active_, [](const auto& active) { return active->recomputing; });
+}
+
+void GenerationScheduler::plan(uint64_t version, std::span<const uint64_t> only) {
   parts_.clear();
   uses_.clear();
   draws_.clear();
-  int64_t prefill = options_.prefill_tokens;
+  prefill_ = options_.prefill_tokens;
   for (const auto& active : active_) {
-    const GenerationRequest& request = active->request;
-    if (!only.empty() && std::ranges::find(only, request.ticket) == only.end()) continue;
-    const auto prompt = static_cast<int64_t>(request.prompt.size());
-    if (!active->started()) {
-      const int64_t count = std::min(prefill, prompt - active->computed);
-      if (count == 0) continue;
-      prefill -= count;
-      std::vector<TokenDraw>& draws = draws_.emplace_back();
-      if (active->computed + count == prompt)
-        for (size_t i = 0; i < request.keys.size(); ++i) draws.push_back({request.keys[i], 0, request.is_greedy(i)});
-      parts_.push_back(
-          {.prompt = active->slot,
-           .tokens =
-               std::span(request.prompt).subspan(static_cast<size_t>(active->computed), static_cast<size_t>(count)),
-           .before = active->computed,
-           .draws = draws});
-      uses_.push_back({active.get(), -1, count});
+    if (!only.empty() && std::ranges::find(only, active->request.ticket) == only.end()) continue;
+    if (held_ && !active->begun()) continue;
+    renew(*active, version);
+    if (!active->has_prompt()) {
+      plan_prompt(*active);
       continue;
     }
-    for (size_t i = 0; i < active->answers.size(); ++i) {
-      const Answer& answer = active->answers[i];
-      if (answer.slot < 0) continue;
-      const auto known = static_cast<int64_t>(answer.result.tokens.size());
-      const std::vector<TokenDraw>& draws =
-          draws_.emplace_back(std::vector<TokenDraw>{{request.keys[i], known, request.is_greedy(i)}});
-      parts_.push_back({.prompt = active->slot,
-                        .answer = answer.slot,
-                        .tokens = std::span(answer.result.tokens).last(1),
-                        .before = known - 1,
-                        .prompt_tokens = prompt,
-                        .draws = draws});
-      uses_.push_back({active.get(), static_cast<int64_t>(i), 1});
-    }
+    for (size_t i = 0; i < active->answers.size(); ++i)
+      if (active->answers[i].slot >= 0) plan_answer(*active, i);
   }
+}
+
+// Drops the keys and values of a request that older weights have made, if they are to be computed anew.
+void GenerationScheduler::renew(Active& active, uint64_t version) const {
+  const uint64_t before = std::exchange(active.version, version);
+  if (!active.begun() || before == version || options_.on_new_weights == OnNewWeights::keep) return;
+  TROUPE_CHECK(options_.on_new_weights == OnNewWeights::recompute, before, version);
+  active.recomputing = true;
+  active.computed = 0;
+  for (Answer& answer : active.answers) answer.computed = 0;
+}
+
+void GenerationScheduler::plan_prompt(Active& active) {
+  const GenerationRequest& request = active.request;
+  const int64_t left = static_cast<int64_t>(request.prompt.size()) - active.computed;
+  const int64_t count = std::min(prefill_, left);
+  if (count == 0) return;
+  prefill_ -= count;
+  std::vector<TokenDraw>& draws = draws_.emplace_back();
+  if (count == left && !active.drawn)
+    for (size_t i = 0; i < request.keys.size(); ++i) draws.push_back({request.keys[i], 0, request.is_greedy(i)});
+  parts_.push_back(
+      {.prompt = active.slot,
+       .tokens = std::span(request.prompt).subspan(static_cast<size_t>(active.computed), static_cast<size_t>(count)),
+       .before = active.computed,
+       .draws = draws});
+  uses_.push_back({&active, -1, count, active.recomputing ? count : 0});
+}
+
+// The last token of an answer, from which the next one is drawn, and before it those without keys and values.
+void GenerationScheduler::plan_answer(Active& active, size_t index) {
+  const GenerationRequest& request = active.request;
+  const Answer& answer = active.answers[index];
+  const int64_t behind = answer.behind(), again = std::min(prefill_, behind);
+  if (behind > 0 && again == 0) return;
+  prefill_ -= again;
+  std::vector<TokenDraw>& draws = draws_.emplace_back();
+  if (again == behind)
+    draws.push_back({request.keys[index], static_cast<int64_t>(answer.result.tokens.size()), request.is_greedy(index)});
+  const int64_t count = again + (again == behind ? 1 : 0);
+  parts_.push_back(
+      {.prompt = active.slot,
+       .answer = answer.slot,
+       .tokens =
+           std::span(answer.result.tokens).subspan(static_cast<size_t>(answer.computed), static_cast<size_t>(count)),
+       .before = answer.computed,
+       .prompt_tokens = static_cast<int64_t>(request.prompt.size()),
+       .draws = draws});
+  uses_.push_back({&active, static_cast<int64_t>(index), count, again});
+}
+
+// Unless they are kept, the keys and values from which a token is drawn are those of the weights that draw it.
+void GenerationScheduler::check_cells(std::span<const DrawnToken> drawn, uint64_t version) const {
+  if (options_.on_new_weights == OnNewWeights::keep) return;
+  for (const auto& [token, log_prob, cells] : drawn)
+    TROUPE_CHECK(cells.oldest == cells.newest && cells.newest.number == version, cells.oldest.text(),
+                 cells.newest.text(), version);
+}
+
+void GenerationScheduler::note_computed(const Use& use) {
+  last_rows_ += use.tokens;
+  last_recomputed_ += use.again;
+  (use.answer < 0 ? use.active->computed : use.active->answers[static_cast<size_t>(use.answer)].computed) += use.tokens;
 }
 
 void GenerationScheduler::append(Answer& answer, const GenerationRequest& request, const DrawnToken& drawn,
@@ -149,25 +196,33 @@ std::vector<Generation> GenerationScheduler::step(Generator& generator, uint64_t
                                                   std::span<const uint64_t> only) {
   admit();
   give_slots();
-  plan(only);
-  last_rows_ = 0;
+  plan(version, only);
+  last_rows_ = last_recomputed_ = 0;
   if (parts_.empty()) return {};
   const std::vector<DrawnToken> drawn = generator.compute(parts_);
-  for (const GeneratorPart& part : parts_) last_rows_ += static_cast<int64_t>(part.tokens.size());
+  check_cells(drawn, version);
   size_t next = 0;
   for (size_t i = 0; i < uses_.size(); ++i) {
     Active& active = *uses_[i].active;
-    if (uses_[i].answer < 0) active.computed += uses_[i].tokens;
+    note_computed(uses_[i]);
     for (size_t d = 0; d < draws_[i].size(); ++d) {
       const size_t answer = uses_[i].answer < 0 ? d : static_cast<size_t>(uses_[i].answer);
       append(active.answers[answer], active.request, drawn.at(next++), version);
+      active.drawn = true;
     }
   }
   TROUPE_CHECK(next == drawn.size(), next, drawn.size());
+  for (const auto& active : active_)
+    active->recomputing &= !active->has_prompt() || std::ranges::any_of(active->answers, [](const Answer& answer) {
+      return answer.slot >= 0 && answer.behind() > 0;
+    });
+  return take_done();
+}
 
+std::vector<Generation> GenerationScheduler::take_done() {
   std::vector<Generation> result;
   std::erase_if(active_, [&](const std::unique_ptr<Active>& active) {
-    if (!active->started() || !std::ranges::all_of(active->answers, &Answer::done)) return false;
+    if (!active->drawn || !std::ranges::all_of(active->answers, &Answer::done)) return false;
     release(*active);
     Generation& done = result.emplace_back();
     done.ticket = active->request.ticket;

@@ -16,12 +16,20 @@
 
 namespace troupe {
 
+// What happens with the keys and values of requests in progress when a step has another version than the one before.
+enum class OnNewWeights : uint8_t {
+  keep,       // nothing
+  recompute,  // they are computed anew before the next token, in parts of at most `prefill_tokens`
+  finish,     // it must not happen: the caller changes weights only while no request has begun
+};
+
 struct GenerationOptions {
-  int64_t prefill_tokens = 256;     // most tokens of prompts in one step; at least 1
+  int64_t prefill_tokens = 256;     // most tokens of prompts, and of those computed anew, in one step; at least 1
   std::vector<int32_t> end_tokens;  // an answer ends with the first of these
   std::string stop = {};            // or when it has this text, if there is one
   // The text of tokens; only for `stop`.
   std::function<std::string(std::span<const int32_t>)> text_of = {};
+  OnNewWeights on_new_weights = OnNewWeights::keep;
 };
 
 // Some answers to one prompt.
@@ -62,8 +70,15 @@ class GenerationScheduler {
   // Requests that are not done, and answers that have a slot.
   size_t requests() const { return waiting_.size() + active_.size(); }
   int64_t slots_in_use() const { return slots_in_use_; }
-  // Tokens that the last step computed.
+  // Tokens that the last step computed, and those of them whose keys and values older weights had computed before.
   int64_t last_rows() const { return last_rows_; }
+  int64_t last_recomputed() const { return last_recomputed_; }
+
+  // While it holds, no request begins; those that have begun go on.
+  void hold(bool held) { held_ = held; }
+  // Whether there are requests that have begun, and whether some of them are being computed anew.
+  bool any_begun() const;
+  bool recomputing() const;
 
   // Computes one step with the weights of this version number, and returns the requests that are done with it. When the
   // generator throws, no answer has changed. With `only`, the step is one of the requests with these tickets.
@@ -73,26 +88,40 @@ class GenerationScheduler {
   struct Answer {
     GeneratedAnswer result;
     int32_t slot = -1;
+    int64_t computed = 0;  // tokens whose keys and values the slot holds
     bool done = false;
+    // Tokens that must be computed before the last one, from which the next is drawn.
+    int64_t behind() const { return static_cast<int64_t>(result.tokens.size()) - 1 - computed; }
   };
   struct Active {
     GenerationRequest request;
-    int32_t slot = 0;      // of the prompt
-    int64_t computed = 0;  // tokens of the prompt
+    int32_t slot = 0;          // of the prompt
+    int64_t computed = 0;      // tokens of the prompt
+    uint64_t version = 0;      // of the last step of this request
+    bool drawn = false;        // all answers have their first token
+    bool recomputing = false;  // until all that it had is computed anew
     std::vector<Answer> answers;
-    bool started() const { return computed == static_cast<int64_t>(request.prompt.size()); }
+    bool begun() const { return computed > 0 || drawn; }
+    bool has_prompt() const { return computed == static_cast<int64_t>(request.prompt.size()); }
   };
   // What a part of a step is for.
   struct Use {
     Active* active = nullptr;
     int64_t answer = -1;  // or -1: the prompt
     int64_t tokens = 0;
+    int64_t again = 0;  // of them, those that are computed anew
   };
 
   void admit();
   void give_slots();
-  void plan(std::span<const uint64_t> only);
+  void plan(uint64_t version, std::span<const uint64_t> only);
+  void renew(Active& active, uint64_t version) const;
+  void plan_prompt(Active& active);
+  void plan_answer(Active& active, size_t index);
+  void check_cells(std::span<const DrawnToken> drawn, uint64_t version) const;
+  void note_computed(const Use& use);
   void append(Answer& answer, const GenerationRequest& request, const DrawnToken& drawn, uint64_t version);
+  std::vector<Generation> take_done();
   void release(Active& active);
   bool ends(int32_t token) const;
   bool has_stop(std::span<const int32_t> answer) const;
@@ -101,8 +130,10 @@ class GenerationScheduler {
   std::deque<GenerationRequest> waiting_;
   std::deque<std::unique_ptr<Active>> active_;  // oldest first
   std::vector<int32_t> free_prompts_, free_answers_;
-  int64_t slots_in_use_ = 0, last_rows_ = 0;
+  int64_t slots_in_use_ = 0, last_rows_ = 0, last_recomputed_ = 0;
+  bool held_ = false;
   // Of the current step.
+  int64_t prefill_ = 0;  // tokens of prompts, and of those computed anew, that it may still have
   std::vector<GeneratorPart> parts_;
   std::vector<Use> uses_;
   std::deque<std::vector<TokenDraw>> draws_;

@@ -31,12 +31,21 @@ AnswerReply reply_of(const std::vector<GeneratedAnswer>& answers) {
           .finish = Array::of(finish)};
 }
 
+GenerationOptions options_of(const RunSpec& run) {
+  GenerationOptions options = run.tokens->generation(run.config);
+  const std::string& chosen = run.config.generation.on_new_weights;
+  if (chosen == "recompute") options.on_new_weights = OnNewWeights::recompute;
+  if (chosen == "finish") options.on_new_weights = OnNewWeights::finish;
+  return options;
+}
+
 }  // namespace
 
 GenerationServer::GenerationServer(const RunSpec& run, const RunFactories& factories)
     : run_(run),
       generator_(factories.make_generator(run.config.generation.temperature)),
-      scheduler_(*generator_, run.tokens->generation(run.config)) {}
+      scheduler_(*generator_, options_of(run)),
+      on_new_weights_(options_of(run).on_new_weights) {}
 
 Misfit GenerationServer::misfit(const RequestBody& request) const {
   const auto* answers = std::get_if<AnswerRequest>(&request);
@@ -74,14 +83,30 @@ void GenerationServer::forget_worker(uint64_t worker) {
   });
 }
 
-void GenerationServer::load(const WeightSnapshot& weights) {
-  generator_->load(weights);
-  if (version_ && version_->epoch != weights.version.epoch)
+void GenerationServer::load(const WeightsPtr& weights) {
+  if (waiting_ && weights->version <= waiting_->version) return;
+  waiting_ = weights;
+  use_waiting();
+}
+
+bool GenerationServer::must_wait(const WeightSnapshot& weights) const {
+  if (!version_ || version_->epoch != weights.version.epoch) return false;
+  return on_new_weights_ == OnNewWeights::finish ? scheduler_.any_begun() : scheduler_.recomputing();
+}
+
+void GenerationServer::use_waiting() {
+  if (!waiting_) return;
+  const bool wait = must_wait(*waiting_);
+  scheduler_.hold(wait && on_new_weights_ == OnNewWeights::finish);
+  if (wait) return;
+  const WeightsPtr weights = std::exchange(waiting_, nullptr);
+  generator_->load(*weights);
+  if (version_ && version_->epoch != weights->version.epoch)
     for (const auto& [ticket, asked] : asked_) {
       scheduler_.forget(ticket);
       schedule(ticket, asked.request);
     }
-  version_ = weights.version;
+  version_ = weights->version;
 }
 
 std::optional<Server::Clock::time_point> GenerationServer::due() const {
@@ -90,6 +115,7 @@ std::optional<Server::Clock::time_point> GenerationServer::due() const {
 
 void GenerationServer::run_due(ServerPort& port) {
   if (!scheduler_.idle()) step(port);
+  use_waiting();
 }
 
 void GenerationServer::step(ServerPort& port, std::span<const uint64_t> only) {

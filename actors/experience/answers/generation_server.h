@@ -1,8 +1,7 @@
 #pragma once
 // GenerationServer: the Server of a token run: holds a Generator and computes one step of all answers in progress at a
-// time, so that requests and weights are taken between steps. New weights are used from the next step on; answers in
-// progress keep the keys and values that older weights computed, and every token has the version that sampled it. One
-// thread.
+// time, so that requests and weights are taken between steps. generation.on_new_weights says what new weights do to the
+// answers in progress; every token has the version that sampled it. One thread.
 
 #include <map>
 #include <memory>
@@ -26,9 +25,11 @@ class GenerationServer final : public Server {
   void forget(uint64_t ticket) override;
   void pause(ClientId /*client*/) override {}  // a step never waits for a client
   void forget_worker(uint64_t worker) override;
-  // An answer has tokens of one start of the run only: with weights of another epoch, answers begin anew.
-  void load(const WeightSnapshot& weights) override;
-  void run_ready(ServerPort& /*port*/) override {}
+  // Keeps the newest weights alone while they wait: for the end of the requests that have begun, or, so that each token
+  // that is computed anew is of use, for the next tokens. An answer has tokens of one start of the run only: weights of
+  // another epoch never wait, and answers begin anew with them.
+  void load(const WeightsPtr& weights) override;
+  void run_ready(ServerPort& /*port*/) override { use_waiting(); }
   void run_due(ServerPort& port) override;
   std::optional<Clock::time_point> due() const override;
   size_t requests() const override { return asked_.size(); }
@@ -40,6 +41,9 @@ class GenerationServer final : public Server {
   };
 
   void schedule(uint64_t ticket, const AnswerRequest& request);
+  bool must_wait(const WeightSnapshot& weights) const;
+  // Uses the weights that wait, if they need not wait any longer.
+  void use_waiting();
   // One step of the requests with these tickets, or of all. When the generator throws, each half of them is computed on
   // its own, and so on, so that a request that cannot be computed does not fail the others.
   void step(ServerPort& port, std::span<const uint64_t> only = {});
@@ -47,7 +51,8 @@ class GenerationServer final : public Server {
   const RunSpec& run_;
   std::unique_ptr<Generator> generator_;
   GenerationScheduler scheduler_;
-  std::optional<PolicyVersion> version_;
+  OnNewWeights on_new_weights_;
+  WeightsPtr waiting_;               // newer weights, not in use yet
   std::map<uint64_t, Asked> asked_;  // by ticket
 };
 

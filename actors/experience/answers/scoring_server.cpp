@@ -47,8 +47,9 @@ void ScoringServer::forget_worker(uint64_t worker) {
   std::erase_if(asked_, [&](const auto& entry) { return entry.second.client.worker == worker; });
 }
 
-void ScoringServer::load(const WeightSnapshot& weights) {
-  if (reference_) reference_->load(weights);
+void ScoringServer::load(const WeightsPtr& weights) {
+  if (reference_) reference_->load(*weights);
+  version_ = weights->version;
 }
 
 std::optional<Server::Clock::time_point> ScoringServer::due() const {

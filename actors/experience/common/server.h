@@ -13,10 +13,9 @@
 #include "actors/messages/inference.h"
 #include "actors/messages/weights.h"
 #include "runtime/base/errors.h"
+#include "runtime/weights/weights.h"
 
 namespace troupe {
-
-struct WeightSnapshot;
 
 // A group of a worker, which has at most one request at a time.
 struct ClientId {
@@ -50,8 +49,11 @@ class Server {
   virtual void pause(ClientId client) = 0;
   // Drops all clients of a worker, and their requests.
   virtual void forget_worker(uint64_t worker) = 0;
-  // Uses newer weights from now on. Throws what the model throws, and keeps the old ones.
-  virtual void load(const WeightSnapshot& weights) = 0;
+  // Uses newer weights from now on, or, if what is in progress needs the old ones, once that is done. Throws what the
+  // model throws, and keeps the old ones.
+  virtual void load(const WeightsPtr& weights) = 0;
+  // Of the weights in use; nothing before the first. load(), run_ready() and run_due() change it.
+  const std::optional<PolicyVersion>& version() const { return version_; }
 
   // -- once there are weights
   // Computes what need not wait for anything.
@@ -74,6 +76,7 @@ class Server {
   void note_batch(int64_t rows, Clock::duration latency);
 
   InferenceReport counts_;
+  std::optional<PolicyVersion> version_;
 
  private:
   std::vector<int32_t> batch_rows_;

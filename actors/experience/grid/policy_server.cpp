@@ -86,12 +86,13 @@ void PolicyServer::forget_worker(uint64_t worker) {
   for (const uint64_t ticket : batcher_.forget(worker)) requests_.erase(ticket);
 }
 
-void PolicyServer::load(const WeightSnapshot& weights) {
+void PolicyServer::load(const WeightsPtr& weights) {
   if (!policy_) {
     factories_.use_threads(static_cast<int>(run_.config.inference.threads));
     policy_ = factories_.make_policy();
   }
-  policy_->load(weights);
+  policy_->load(*weights);
+  version_ = weights->version;
 }
 
 void PolicyServer::run_ready(ServerPort& port) {

@@ -364,7 +364,7 @@ TEST_CASE("names: no name that another library uses for a setting is a key of tr
       for (const Field& other : fields) CHECK(other.key() != name);
       ++names;
     }
-  CHECK(names == 82);
+  CHECK(names == 84);
 }
 
 TEST_CASE("names: the error about a name from another library suggests the setting, in config files and --set") {
@@ -379,6 +379,7 @@ TEST_CASE("names: the error about a name from another library suggests the setti
       {"cuda", mean("trainer.device")},
       {"env.name", mean("env.id")},
       {"reward_funcs", mean("task.verifier")},
+      {"partial_rollout", mean("generation.on_new_weights")},
       {"env.kwargs", mean("env.params")},
       {"algorithm.name", mean("algorithm.surrogate and algorithm.advantage")},
       {"algo", mean("algorithm.surrogate and algorithm.advantage")},

@@ -144,6 +144,17 @@ TEST_CASE("token_rules: prompts that the task generates cannot be drawn by their
   CHECK(error_without({"task.sampling=failure_weighted"}).find("has no effect with model.kind") != std::string::npos);
 }
 
+TEST_CASE("token_rules: what new weights do to answers in progress is one of three words, and only of token runs") {
+  for (const char* word : {"keep", "recompute", "finish"})
+    CHECK(error_with({std::string("generation.on_new_weights=") + word}) == "");
+  CHECK_THROWS_WITH_AS(
+      error_with({"generation.on_new_weights=restart"}),
+      "--set: generation.on_new_weights: \"restart\" is unknown, expected one of: finish, keep, recompute",
+      ConfigError);
+  CHECK(error_without({"generation.on_new_weights=finish"})
+            .starts_with("generation.on_new_weights: \"finish\" has no effect with model.kind \"mlp\""));
+}
+
 TEST_CASE("token_rules: an evaluation has several answers to a prompt only if it samples them") {
   CHECK(error_with({"evaluation.answers=4", "evaluation.temperature=0.6"}) == "");
   CHECK(error_with({"evaluation.temperature=0.6"}) == "");

@@ -1,0 +1,176 @@
+// Answers that a decoder samples while its weights change: the log-probability of a token has the bits of a training
+// forward with the weights that sampled it.
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/experience/answers/generation_server.h"
+#include "actors/experience/answers/token_run.h"
+#include "models/learning/answers/lm_reference.h"
+#include "models/lm/lm_generator.h"
+#include "models/lm/lm_weights.h"
+#include "runtime/base/rng.h"
+#include "tests/models/lm/lora_models.h"
+#include "tests/support/test.h"
+#include "tests/support/token_config.h"
+#include "text/char_tokenizer.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+constexpr uint64_t kVersions = 40;
+
+struct Case {
+  const char* on_new_weights = "keep";
+  bool lora = false;
+  int64_t prompt_slots = 2, answer_slots = 4, prefill = 5;
+  int threads = 1;
+};
+
+RunConfig config_of(const Case& c) {
+  RunConfig config = token_config();
+  config.generation.answers = 3;
+  config.generation.max_tokens = 12;
+  config.generation.prefill_tokens = c.prefill;
+  config.generation.on_new_weights = c.on_new_weights;
+  return config;
+}
+
+WeightsPtr random_weights(const LmModel& model, uint64_t version) {
+  WeightBlock block(lm_signature(model));
+  if (model.lora.used()) {
+    fill_adapters(model, block, version);
+  } else {
+    const TinyModel tiny(model.shape, version);
+    for (const auto& [name, values] : tiny.values) std::ranges::copy(values, block.floats(name).begin());
+  }
+  return block.snapshot({0, version});
+}
+
+struct KeptReplies final : ServerPort {
+  void reply(uint64_t ticket, ReplyBody body) override { replies[ticket] = std::get<AnswerReply>(std::move(body)); }
+  void fail(uint64_t /*ticket*/, const std::string& error) override { FAIL(error); }
+  Server::Clock::time_point now() const override { return {}; }
+  std::map<uint64_t, AnswerReply> replies;
+};
+
+struct Fixture {
+  explicit Fixture(const Case& of)
+      : c(of), run{config_of(of), make_token_run(config_of(of)), {}, {}}, model(make_model()) {
+    for (uint64_t ticket = 0; ticket < 6; ++ticket) {
+      std::vector<int32_t> prompt;
+      for (int64_t i = run.tokens->prompt_tokens - static_cast<int64_t>(ticket % 3); i-- > 0;)
+        prompt.push_back(
+            static_cast<int32_t>(CharTokenizer::kFirstCharacter + (3 * i + static_cast<int64_t>(ticket)) % 10));
+      prompts.push_back(prompt);
+    }
+  }
+  LmModel make_model() const {
+    LmShape shape = tiny_shape(LmFamily::llama, 3);
+    shape.vocabulary = run.tokens->tokenizer->vocabulary_size();
+    return c.lora ? lora_model(shape, 4, 8) : LmModel(shape);
+  }
+  RunFactories factories() {
+    RunFactories result;
+    result.make_generator = [this](double temperature) {
+      return make_lm_generator(model, {.prompt_slots = c.prompt_slots,
+                                       .prompt_tokens = run.tokens->prompt_tokens,
+                                       .answer_slots = c.answer_slots,
+                                       .answer_tokens = run.tokens->answer_tokens,
+                                       .temperature = temperature,
+                                       .threads = c.threads});
+    };
+    return result;
+  }
+  // Answers all prompts, with new weights after every second step.
+  void serve() {
+    GenerationServer server(run, factories());
+    server.load(random_weights(model, 1));
+    for (uint64_t ticket = 0; ticket < prompts.size(); ++ticket) {
+      AnswerRequest request;
+      request.prompt = Array::of(prompts[ticket]);
+      request.keys =
+          Array::of(std::vector<int64_t>{static_cast<int64_t>(7 * ticket), 40, 50 + static_cast<int64_t>(ticket)});
+      server.accept(ticket, {ticket, 0}, request, {});
+    }
+    for (uint64_t step = 1; server.due(); ++step) {
+      REQUIRE(step < 1000);
+      server.run_due(port);
+      if (step % 2 == 0 && step / 2 < kVersions) server.load(random_weights(model, 1 + step / 2));
+    }
+    REQUIRE(port.replies.size() == prompts.size());
+  }
+  // Tokens whose log-probability is not that of a forward with the weights of their version.
+  int64_t wrong_tokens() const {
+    int64_t wrong = 0;
+    const auto forward = make_lm_reference(model, {.temperature = run.config.generation.temperature});
+    for (uint64_t version = 1; version <= kVersions; ++version) {
+      forward->load(*random_weights(model, version));
+      for (const auto& [ticket, reply] : port.replies) {
+        const auto expected = forward->log_probs(
+            std::vector{PromptAnswers{prompts[ticket], reply.tokens.view<int32_t>(), reply.offsets.view<int64_t>()}});
+        const auto sampled = reply.log_probs.view<float>();
+        const auto versions = reply.version.view<int64_t>();
+        for (size_t t = 0; t < sampled.size(); ++t)
+          if (versions[t] == static_cast<int64_t>(version)) wrong += std::memcmp(&sampled[t], &expected[t], 4) != 0;
+      }
+    }
+    return wrong;
+  }
+  int64_t answers_of_several_versions() const {
+    int64_t several = 0;
+    for (const auto& [ticket, reply] : port.replies) {
+      const auto offsets = reply.offsets.view<int64_t>(), versions = reply.version.view<int64_t>();
+      for (size_t a = 0; a + 1 < offsets.size(); ++a)
+        several += versions[static_cast<size_t>(offsets[a])] != versions[static_cast<size_t>(offsets[a + 1] - 1)];
+    }
+    return several;
+  }
+
+  Case c;
+  RunSpec run;
+  LmModel model;
+  std::vector<std::vector<int32_t>> prompts;
+  KeptReplies port;
+};
+
+}  // namespace
+
+TEST_CASE("new_weights: with recompute, a log-probability is that of a training forward with the token's version") {
+  for (const bool lora : {false, true})
+    for (const auto& [prompts, answers] : {std::pair<int64_t, int64_t>{1, 1}, {2, 4}, {6, 18}})
+      for (const int64_t prefill : {1, 5, 1000})
+        for (const int threads : {1, 3}) {
+          CAPTURE(lora);
+          CAPTURE(answers);
+          CAPTURE(prefill);
+          CAPTURE(threads);
+          Fixture f({"recompute", lora, prompts, answers, prefill, threads});
+          f.serve();
+          CHECK(f.wrong_tokens() == 0);
+          CHECK(f.answers_of_several_versions() > 0);
+        }
+}
+
+TEST_CASE("new_weights: with finish, an answer has one version, and its log-probabilities are exact too") {
+  for (const bool lora : {false, true})
+    for (const auto& [prompts, answers] : {std::pair<int64_t, int64_t>{1, 1}, {2, 4}, {6, 18}}) {
+      Fixture f({"finish", lora, prompts, answers, 5, 2});
+      f.serve();
+      CHECK(f.wrong_tokens() == 0);
+      CHECK(f.answers_of_several_versions() == 0);
+    }
+}
+
+TEST_CASE("new_weights: with keep, log-probabilities are those of the older weights' keys and values") {
+  Fixture f({"keep"});
+  f.serve();
+  CHECK(f.answers_of_several_versions() > 0);
+  CHECK(f.wrong_tokens() > 0);
+}
