@@ -44,6 +44,8 @@ void check_tokens(World& world, const Answer& answer, const std::map<uint64_t, b
       return world.violate(at + ": version " + record->version.text() + " was never published");
     if (t > answer.begin() && record->version < answer.version(t - 1))
       return world.violate(at + ": the version goes backwards");
+    if (world.scenario.config.generation.on_new_weights == "finish" && record->version != first->version)
+      return world.violate(at + ": is of another version than the first token, " + first->version.text());
     if (std::exchange(record->arrived, true)) return world.violate(at + ": arrived before");
   }
 }

@@ -1,9 +1,11 @@
 #include "sim/fake_tokens.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
+#include "models/slot_versions.h"
 #include "sim/fakes.h"
 #include "text/char_tokenizer.h"
 
@@ -57,7 +59,8 @@ class FakeGenerator final : public Generator {
       : world_(world),
         number_(world.tokens.generators++),
         prompts_(static_cast<size_t>(world.scenario.config.generation.prompt_slots)),
-        answers_(static_cast<size_t>(world.scenario.config.generation.answer_slots)) {}
+        answers_(static_cast<size_t>(world.scenario.config.generation.answer_slots)),
+        versions_(prompt_slots(), answer_slots()) {}
 
   std::shared_ptr<const Signature> signature() const override { return fake_signature(); }
   int64_t prompt_slots() const override { return static_cast<int64_t>(prompts_.size()); }
@@ -82,14 +85,15 @@ class FakeGenerator final : public Generator {
         continue_answer(part, slot);
       else
         continue_prompt(part);
-      for (const TokenDraw& draw : part.draws) drawn.push_back(sample(part, draw));
+      const CellVersions cells = versions_.note(part, version_);
+      for (const TokenDraw& draw : part.draws) drawn.push_back(sample(part, draw, cells));
     }
     return drawn;
   }
 
  private:
   struct AnswerSlot {
-    uint64_t key = 0;
+    std::optional<uint64_t> key;  // known once a token is drawn
     std::vector<int32_t> tokens;
   };
 
@@ -116,20 +120,29 @@ class FakeGenerator final : public Generator {
 
   void continue_answer(const GeneratorPart& part, size_t index) {
     AnswerSlot& slot = answers_.at(index);
-    const uint64_t key = part.draws.front().key;
-    if (part.before == 0) slot = {.key = key, .tokens = {}};
-    if (slot.key != key || static_cast<int64_t>(slot.tokens.size()) != part.before)
+    if (part.before == 0) slot = {};
+    const auto checked = slot.key ? static_cast<int64_t>(slot.tokens.size()) : 0;
+    const uint64_t key = part.draws.empty() ? slot.key.value_or(0) : part.draws.front().key;
+    if (slot.key.value_or(key) != key || static_cast<int64_t>(slot.tokens.size()) != part.before)
       return world_.violate("an answer continues in a slot that holds the keys and values of another one");
-    for (const int32_t token : part.tokens) {
-      if (!evaluates() && !world_.tokens.was_drawn(number_, key, static_cast<int64_t>(slot.tokens.size()), token))
+    slot.tokens.insert(slot.tokens.end(), part.tokens.begin(), part.tokens.end());
+    world_.tokens.computed_anew += part.tokens.size() - (part.draws.empty() ? 0 : 1);
+    if (!part.draws.empty()) slot.key = key;
+    for (int64_t i = checked; slot.key && !evaluates() && i < static_cast<int64_t>(slot.tokens.size()); ++i)
+      if (!world_.tokens.was_drawn(number_, key, i, slot.tokens[static_cast<size_t>(i)]))
         return world_.violate("an answer continues with a token that was not drawn for it");
-      slot.tokens.push_back(token);
-    }
     if (part.prompt_tokens != static_cast<int64_t>(prompts_.at(static_cast<size_t>(part.prompt)).size()))
       world_.violate("an answer continues after a prompt of another length");
   }
 
-  DrawnToken sample(const GeneratorPart& part, const TokenDraw& draw) {
+  // Unless they may be kept, the keys and values are those of the weights that draw.
+  void check_cells(const TokenDraw& draw, const CellVersions& cells) const {
+    if (world_.scenario.config.generation.on_new_weights == "keep" || cells.oldest == version_) return;
+    world_.violate("token " + std::to_string(draw.index) + " of an answer is drawn by version " + version_.text() +
+                   " from keys and values of version " + cells.oldest.text());
+  }
+
+  DrawnToken sample(const GeneratorPart& part, const TokenDraw& draw, const CellVersions& cells) {
     const auto asked = world_.tokens.asked.find(draw.key);
     const bool baseline = !evaluates() && asked != world_.tokens.asked.end() && is_baseline(*asked->second, draw.key);
     if (draw.greedy != (evaluates() || baseline))
@@ -137,13 +150,14 @@ class FakeGenerator final : public Generator {
     const int64_t expected = part.answer < 0 ? 0 : part.before + static_cast<int64_t>(part.tokens.size());
     if (draw.index != expected) world_.violate("a token is drawn for another place of its answer");
     const int32_t token = token_of(draw.key, draw.index, version_);
-    if (evaluates()) return {token, -1.0f};
+    if (evaluates()) return {token, -1.0f, cells};
+    check_cells(draw, cells);
     if (asked == world_.tokens.asked.end() || asked->second->prompt != prompts_.at(static_cast<size_t>(part.prompt)))
       world_.violate("an answer is drawn after the keys and values of another prompt");
     const size_t number = world_.tokens.drawn.size();
     world_.tokens.drawn.push_back({draw.key, draw.index, version_, token, number_});
     world_.tokens.by_key[draw.key].push_back(number);
-    return {token, -static_cast<float>(number)};
+    return {token, -static_cast<float>(number), cells};
   }
 
   World& world_;
@@ -151,6 +165,7 @@ class FakeGenerator final : public Generator {
   PolicyVersion version_;
   std::vector<std::vector<int32_t>> prompts_;  // what each slot holds
   std::vector<AnswerSlot> answers_;
+  SlotVersions versions_;
 };
 
 }  // namespace

@@ -57,6 +57,7 @@ struct TokenWorld {
   std::map<uint64_t, std::shared_ptr<const AskedGroup>> asked;  // by the key of each answer
   uint64_t generators = 0;
   uint64_t shared_scorings = 0;  // forward passes of scorers with several groups of answers
+  uint64_t computed_anew = 0;    // tokens of answers whose keys and values older weights had made before
 
   // The token with this log-probability, or nullptr.
   DrawnRecord* find(float log_prob);

@@ -39,10 +39,15 @@ std::shared_ptr<Rollout> split(const Rollout& whole) {
 }
 
 void mutate_reply(Mutation m, AnswerReply& reply) {
-  if (m != Mutation::token_restamped) return;
+  if (m != Mutation::token_restamped && m != Mutation::token_stamped_late) return;
   reply.version = reply.version.clone();
   const auto version = reply.version.mutable_view<int64_t>();
   const auto offsets = reply.offsets.view<int64_t>();
+  if (m == Mutation::token_stamped_late) {
+    const auto next = std::ranges::adjacent_find(version, std::ranges::less());
+    if (next != version.end()) next[1] = next[0];
+    return;
+  }
   for (size_t a = 0; a + 1 < offsets.size(); ++a)
     std::ranges::fill(
         version.subspan(static_cast<size_t>(offsets[a]), static_cast<size_t>(offsets[a + 1] - offsets[a])),

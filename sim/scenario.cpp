@@ -48,6 +48,12 @@ constexpr MutationInfo kMutations[] = {
      "a run that is given weights keeps the counts of the run that they come from"},
     {Mutation::best_removed, "best_removed", "the checkpoint with the best evaluation is deleted"},
     {Mutation::token_restamped, "token_restamped", "all tokens of an answer get the version of its end", true},
+    {Mutation::token_stamped_late, "token_stamped_late",
+     "the first token of new weights gets the version of the token before it", true},
+    {Mutation::cells_kept, "cells_kept",
+     "answers that should be computed anew keep the keys and values of older weights", true},
+    {Mutation::finish_ignored, "finish_ignored",
+     "answers that should be finished with their weights go on with new ones", true},
     {Mutation::slot_shared, "slot_shared", "two answers use the same slot of keys and values", true},
     {Mutation::group_split, "group_split", "a group of answers loses its last one", true},
     {Mutation::group_repeated, "group_repeated", "a worker pushes the answers of the previous group again", true},
@@ -228,8 +234,8 @@ void draw_weights(Draw& draw, Scenario& s) {
 std::string text_of_tokens(const RunConfig& c) {
   return "tokens, answers " + std::to_string(c.generation.answers) + " of " + std::to_string(c.generation.max_tokens) +
          " slots " + std::to_string(c.generation.prompt_slots) + "/" + std::to_string(c.generation.answer_slots) +
-         " prefill " + std::to_string(c.generation.prefill_tokens) + " late " + c.replay.late +
-         (c.replay.filter_groups ? " filters" : "") +
+         " prefill " + std::to_string(c.generation.prefill_tokens) + " late " + c.replay.late + " new weights " +
+         c.generation.on_new_weights + (c.replay.filter_groups ? " filters" : "") +
          (c.reference.by_scorers() ? " scorers " + std::to_string(c.scorers.count) + " of " +
                                          std::to_string(c.scorers.batch_tokens) + " tokens"
                                    : "") +
@@ -295,6 +301,11 @@ void draw_tokens(Scenario& s) {
       scores.chance(0.3) || planted({Mutation::score_zeroed, Mutation::scored_left_out, Mutation::failure_hidden});
   Draw verifiers(s.seed, "verifiers");
   if (verifiers.chance(0.6) || planted({Mutation::call_mixed})) draw_verifiers(verifiers, s);
+  Draw fresh(s.seed, "new weights");
+  const char* const choices[] = {"keep", "recompute", "finish"};
+  s.config.generation.on_new_weights = choices[fresh.between(0, 2)];
+  if (planted({Mutation::cells_kept})) s.config.generation.on_new_weights = "recompute";
+  if (planted({Mutation::finish_ignored})) s.config.generation.on_new_weights = "finish";
   Draw baseline(s.seed, "baseline");
   if (planted({Mutation::baseline_of_another_prompt})) s.config.replay.filter_groups = false;
   if (!s.config.replay.filter_groups && (baseline.chance(0.2) || planted({Mutation::baseline_of_another_prompt})))

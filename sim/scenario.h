@@ -49,6 +49,9 @@ enum class Mutation : uint8_t {
   best_removed,
   // Of token runs.
   token_restamped,
+  token_stamped_late,
+  cells_kept,
+  finish_ignored,
   slot_shared,
   group_split,
   group_repeated,

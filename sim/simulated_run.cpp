@@ -13,6 +13,8 @@ RunConfig as_the_actors_see_it(const Scenario& scenario) {
   RunConfig config = scenario.config;
   if (scenario.mutation == Mutation::lag_cap_off) config.replay.max_policy_lag += 2;
   if (scenario.mutation == Mutation::late_dropped) config.replay.late = "drop";
+  if (scenario.mutation == Mutation::cells_kept || scenario.mutation == Mutation::finish_ignored)
+    config.generation.on_new_weights = "keep";
   if (scenario.mutation == Mutation::max_batch_off) config.inference.max_batch *= 4;
   if (scenario.mutation == Mutation::max_batch_off) config.inference.batch_size = config.inference.max_batch;
   if (scenario.mutation == Mutation::gamma_off) config.algorithm.gamma = 0.8;

@@ -122,6 +122,14 @@ TEST_CASE("simulation: scorers compute several groups at a time, and die") {
   CHECK(killed >= 10);
 }
 
+TEST_CASE("simulation: keys and values are computed anew with new weights") {
+  const QuietLog quiet;
+  uint64_t computed_anew = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed)
+    computed_anew += simulate(seed, Mutation::none, nullptr, RunKind::tokens).computed_anew;
+  CHECK(computed_anew >= 100);
+}
+
 TEST_CASE("simulation: every injected bug is caught") {
   constexpr uint64_t kSeeds = 400;  // some faults show in one of a hundred
   const QuietLog quiet;
@@ -161,6 +169,9 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"state_shifted", "has the state after"},
       {"state_kept", "has the state after"},
       {"token_restamped", "but was drawn by version"},
+      {"token_stamped_late", "but was drawn by version"},
+      {"cells_kept", "from keys and values of version"},
+      {"finish_ignored", "from keys and values of version"},
       {"slot_shared", "slot"},
       {"group_split", "answers of its group"},
       {"group_repeated", "arrived before"},
