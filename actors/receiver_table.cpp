@@ -12,8 +12,10 @@ uint64_t versions_behind(PolicyVersion published, const std::optional<PolicyVers
 
 // Adds the counts of `report`.
 void add_counts(InferenceReport& sum, const InferenceReport& report) {
-  for (const auto count : {&InferenceReport::batches, &InferenceReport::rows, &InferenceReport::full,
-                           &InferenceReport::timeout, &InferenceReport::all_waiting, &InferenceReport::failed})
+  for (const auto count :
+       {&InferenceReport::batches, &InferenceReport::rows, &InferenceReport::full, &InferenceReport::timeout,
+        &InferenceReport::all_waiting, &InferenceReport::failed, &InferenceReport::mixed_answers,
+        &InferenceReport::recomputed, &InferenceReport::waited_steps, &InferenceReport::weights_wait_us})
     sum.*count += report.*count;
 }
 
@@ -69,6 +71,10 @@ void ReceiverTable::fill(StatsSnapshot& s, PolicyVersion published) const {
   s.batches_timeout = sum.timeout;
   s.batches_all_waiting = sum.all_waiting;
   s.batches_failed = sum.failed;
+  s.mixed_answers = sum.mixed_answers;
+  s.recomputed_tokens = sum.recomputed;
+  s.weights_waited_steps = sum.waited_steps;
+  s.weights_waited_seconds = static_cast<double>(sum.weights_wait_us) / 1e6;
 }
 
 std::vector<std::string> ReceiverTable::behind(PolicyVersion published) {
@@ -90,7 +96,7 @@ ReceiverTable::Saved ReceiverTable::save() const {
   Saved receivers;
   for (const auto& [inference_index, receiver] : receivers_) {
     receivers.emplace_back(receiver.report, receiver.gone);
-    receivers.back().first.busy_us = 0;
+    receivers.back().first.busy_us = receivers.back().first.weights_wait_us = 0;
   }
   return receivers;
 }

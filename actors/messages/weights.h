@@ -75,10 +75,16 @@ struct InferenceReport {
   Array batch_rows;      // [n] int32 of the batches since the last report
   Array latency_us;      // [n] float32 from the oldest request's arrival to the reply
   Role role = Role::sampling;
+  // Of token runs, cumulative.
+  uint64_t mixed_answers = 0;    // with tokens of several versions
+  uint64_t recomputed = 0;       // tokens whose keys and values were computed anew with new weights
+  uint64_t waited_steps = 0;     // made while newer weights waited for answers in progress
+  uint64_t weights_wait_us = 0;  // that newer weights waited so
 
   template <class I> friend typename I::result_type inspect(I& f, InferenceReport& x) {
     return f(caf::meta::type_name("InferenceReport"), x.inference_index, x.version, x.batches, x.rows, x.full,
-             x.timeout, x.all_waiting, x.failed, x.busy_us, x.batch_rows, x.latency_us, x.role);
+             x.timeout, x.all_waiting, x.failed, x.busy_us, x.batch_rows, x.latency_us, x.role, x.mixed_answers,
+             x.recomputed, x.waited_steps, x.weights_wait_us);
   }
 };
 

@@ -49,8 +49,8 @@ void collect(const std::string& path, const ordered_json& value, std::map<std::s
 void forget_times(StatsSnapshot& s) {
   for (double* time : {&s.elapsed_seconds, &s.eta_seconds, &s.env_steps_per_second, &s.env_steps_per_second_60s,
                        &s.seconds_to_first_update, &s.updates_per_second, &s.trainer_wait_fraction, &s.inference_p50_ms,
-                       &s.scorer_p50_ms, &s.inference_p99_ms, &s.late_wait_seconds, &s.answer_tokens_per_second,
-                       &s.trained_tokens_per_second})
+                       &s.scorer_p50_ms, &s.inference_p99_ms, &s.late_wait_seconds, &s.weights_waited_seconds,
+                       &s.answer_tokens_per_second, &s.trained_tokens_per_second})
     *time = kUnknown;
   s.rss_bytes = s.worker_bytes = s.environment_bytes = s.verifier_bytes = 0;
   s.busy = {};

@@ -150,6 +150,11 @@ struct StatsSnapshot {
   uint64_t batches_failed = 0;       // whose forward failed
   double inference_p50_ms = kUnknown;
   double inference_p99_ms = kUnknown;
+  // Token runs, of this start; see generation.on_new_weights.
+  uint64_t mixed_answers = 0;         // sampled by several versions of the weights
+  uint64_t recomputed_tokens = 0;     // whose keys and values were computed anew
+  uint64_t weights_waited_steps = 0;  // steps made while newer weights waited for answers in progress
+  double weights_waited_seconds = 0;  // that they waited
 
   bool several_epochs = false;   // trainer.epochs is above 1; not in the JSON
   bool needs_scorers = false;    // not in the JSON

@@ -71,6 +71,7 @@ constexpr const char* kTrainedTimed = "after the first update, not in determinis
 constexpr const char* kServed = "after the first forward pass";
 constexpr const char* kServedTimed = "after the first forward pass, not in deterministic runs";
 constexpr const char* kFinished = "after the first episode";
+constexpr const char* kOfTokens = "always; 0 without a token run";
 constexpr const char* kScored = "always; 0 without scorers";
 constexpr const char* kVerified = "with `task.verifier`, so not in deterministic runs";
 
@@ -241,6 +242,22 @@ constexpr std::array kFields = {
                   "median time from a worker's request for actions to the reply", of<&S::inference_p50_ms>},
     SnapshotField{kInference, "inference.p99_ms", "inference_p99_seconds", "ms", kServedTimed,
                   "99th percentile of the same", of<&S::inference_p99_ms>},
+    SnapshotField{kInference, "generation.mixed_answers", "generation_mixed_answers_total", "answers", kOfTokens,
+                  "sampled by more than one version of the weights, since the start of the process (deterministic "
+                  "runs: of the run)",
+                  of<&S::mixed_answers>},
+    SnapshotField{kInference, "generation.recomputed_tokens", "generation_recomputed_tokens_total", "tokens", kOfTokens,
+                  "of prompts and answers whose keys and values were computed anew with new weights "
+                  "(`generation.on_new_weights` `recompute`), over the same time",
+                  of<&S::recomputed_tokens>},
+    SnapshotField{kInference, "generation.weights_waited_steps", "generation_weights_waited_steps_total", "steps",
+                  kOfTokens,
+                  "that inference actors made while newer weights waited for answers in progress "
+                  "(`generation.on_new_weights` `finish` or `recompute`), over the same time",
+                  of<&S::weights_waited_steps>},
+    SnapshotField{kInference, "generation.weights_waited_seconds", "generation_weights_waited_seconds_total", "s",
+                  kTimed, "that newer weights waited so, summed over inference actors; 0 without a token run",
+                  of<&S::weights_waited_seconds>},
     SnapshotField{kInference, "scorers.up", "scorers", "scorers", kScored,
                   "that serve now, in the trainer's process and in others", of<&S::scorers_up>},
     SnapshotField{kInference, "scorers.answers", "scorers_answers_total", "answers", kScored,

@@ -226,6 +226,16 @@ TEST_CASE("messages: reports and small messages round-trip") {
   CHECK(worker.verifier.wait_us == 21);
   CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, 10, Array(), odd_floats()}).latency_us ==
         odd_floats());
+  InferenceReport report;
+  report.mixed_answers = 11;
+  report.recomputed = 12;
+  report.waited_steps = 13;
+  report.weights_wait_us = 14;
+  const InferenceReport received = f.round_trip(report);
+  CHECK(received.mixed_answers == 11);
+  CHECK(received.recomputed == 12);
+  CHECK(received.waited_steps == 13);
+  CHECK(received.weights_wait_us == 14);
   CHECK(f.round_trip(Applied{1, {2, 3}}).version == PolicyVersion{2, 3});
   CHECK(f.round_trip(ReceiverGone{7}).inference_index == 7);
   CHECK(f.round_trip(Expelled{7, "late"}).why == "late");

@@ -482,6 +482,29 @@ TEST_CASE("stats: the batches and rows of receivers that are gone are kept, in a
   CHECK(core.take_view(kStart).rows_served.size() <= ReceiverTable::kMost + 1);
 }
 
+TEST_CASE("stats: what new weights cost is summed over inference actors, without its time in a deterministic run") {
+  for (const bool deterministic : {false, true}) {
+    RunConfig config = config_of(100);
+    config.deterministic = deterministic;
+    StatsCore core(config, false, kStart);
+    for (const InferenceIndex inference_index : {0, 1}) {
+      InferenceReport report;
+      report.inference_index = inference_index;
+      report.mixed_answers = 3;
+      report.recomputed = 40;
+      report.waited_steps = 5;
+      report.weights_wait_us = 250'000;
+      core.add(report);
+      core.add(report);  // counts are cumulative
+    }
+    const StatsSnapshot view = core.take_view(kStart);
+    CHECK(view.mixed_answers == 6);
+    CHECK(view.recomputed_tokens == 80);
+    CHECK(view.weights_waited_steps == 10);
+    CHECK((view.weights_waited_seconds == 0.5) == !deterministic);
+  }
+}
+
 TEST_CASE("stats: inference_up counts the inference actors that have weights and are not gone") {
   StatsCore core(config_of(100), false, kStart);
   const auto up = [&] { return core.take_view(kStart).inference_up; };

@@ -1,5 +1,6 @@
 #include "actors/experience/answers/generation_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/experience/answers/answer_checks.h"
@@ -8,6 +9,10 @@
 namespace troupe {
 
 namespace {
+
+uint64_t microseconds(Server::Clock::duration duration) {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
 
 // What all answers have for each of their tokens, answer after answer.
 template <class T, class From>
@@ -85,6 +90,7 @@ void GenerationServer::forget_worker(uint64_t worker) {
 
 void GenerationServer::load(const WeightsPtr& weights) {
   if (waiting_ && weights->version <= waiting_->version) return;
+  if (!waiting_) waits_since_ = Clock::now();
   waiting_ = weights;
   use_waiting();
 }
@@ -100,6 +106,7 @@ void GenerationServer::use_waiting() {
   scheduler_.hold(wait && on_new_weights_ == OnNewWeights::finish);
   if (wait) return;
   const WeightsPtr weights = std::exchange(waiting_, nullptr);
+  counts_.weights_wait_us += microseconds(Clock::now() - waits_since_);
   generator_->load(*weights);
   if (version_ && version_->epoch != weights->version.epoch)
     for (const auto& [ticket, asked] : asked_) {
@@ -142,11 +149,21 @@ void GenerationServer::step(ServerPort& port, std::span<const uint64_t> only) {
     }
     return;
   }
-  if (scheduler_.last_rows() > 0) note_batch(scheduler_.last_rows(), Clock::now() - begun);
+  note_step(*done, Clock::now() - begun);
   for (const Generation& each : *done) {
     asked_.erase(each.ticket);
     port.reply(each.ticket, reply_of(each.answers));
   }
+}
+
+void GenerationServer::note_step(const std::vector<Generation>& done, Clock::duration duration) {
+  if (scheduler_.last_rows() == 0) return;
+  note_batch(scheduler_.last_rows(), duration);
+  if (waiting_) ++counts_.waited_steps;
+  counts_.recomputed += static_cast<uint64_t>(scheduler_.last_recomputed());
+  for (const Generation& each : done)
+    counts_.mixed_answers += static_cast<uint64_t>(std::ranges::count_if(
+        each.answers, [](const GeneratedAnswer& answer) { return answer.version.front() != answer.version.back(); }));
 }
 
 }  // namespace troupe

@@ -44,6 +44,7 @@ class GenerationServer final : public Server {
   bool must_wait(const WeightSnapshot& weights) const;
   // Uses the weights that wait, if they need not wait any longer.
   void use_waiting();
+  void note_step(const std::vector<Generation>& done, Clock::duration duration);
   // One step of the requests with these tickets, or of all. When the generator throws, each half of them is computed on
   // its own, and so on, so that a request that cannot be computed does not fail the others.
   void step(ServerPort& port, std::span<const uint64_t> only = {});
@@ -53,6 +54,7 @@ class GenerationServer final : public Server {
   GenerationScheduler scheduler_;
   OnNewWeights on_new_weights_;
   WeightsPtr waiting_;               // newer weights, not in use yet
+  Clock::time_point waits_since_;    // the first of them
   std::map<uint64_t, Asked> asked_;  // by ticket
 };
 

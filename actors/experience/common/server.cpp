@@ -30,12 +30,14 @@ InferenceReport Server::take_report() {
 std::string Server::save() const {
   TROUPE_CHECK(requests() == 0, requests());
   const InferenceReport& c = counts_;
-  return to_bytes(c.batches, c.rows, c.full, c.timeout, c.all_waiting, c.failed);
+  return to_bytes(c.batches, c.rows, c.full, c.timeout, c.all_waiting, c.failed, c.mixed_answers, c.recomputed,
+                  c.waited_steps);
 }
 
 void Server::load_counts(const std::string& bytes, const std::string& whose) {
   InferenceReport& c = counts_;
-  from_bytes(bytes, whose, c.batches, c.rows, c.full, c.timeout, c.all_waiting, c.failed);
+  from_bytes(bytes, whose, c.batches, c.rows, c.full, c.timeout, c.all_waiting, c.failed, c.mixed_answers, c.recomputed,
+             c.waited_steps);
 }
 
 }  // namespace troupe

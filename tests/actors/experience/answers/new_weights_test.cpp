@@ -333,6 +333,25 @@ TEST_CASE("new_weights: with finish, they are used at once while no request has 
   CHECK(f.versions(2) == std::set<int64_t>{3});
 }
 
+TEST_CASE("new_weights: the server counts mixed answers, tokens computed anew, and steps during which weights waited") {
+  for (const std::string on_new_weights : {"keep", "recompute", "finish"}) {
+    CAPTURE(on_new_weights);
+    Fixture f(on_new_weights.c_str());
+    f.accept(1, {kTen, 1});  // of ten tokens, and of three
+    f.steps(3);
+    f.load({0, 2});
+    f.load({0, 3});
+    f.steps(1);
+    f.load({0, 4});
+    f.serve();
+    const InferenceReport report = f.server.take_report();
+    const bool finish = on_new_weights == "finish", recompute = on_new_weights == "recompute";
+    CHECK(report.mixed_answers == (finish ? 0 : 1));
+    CHECK((report.recomputed > 0) == recompute);
+    CHECK((report.waited_steps > 0) == (finish || recompute));
+  }
+}
+
 TEST_CASE("new_weights: weights of another epoch never wait, and answers begin anew with them") {
   for (const char* on_new_weights : {"keep", "recompute", "finish"}) {
     Fixture f(on_new_weights);
