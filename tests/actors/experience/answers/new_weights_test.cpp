@@ -26,7 +26,9 @@ constexpr int32_t kEnd = CharTokenizer::kEos;
 // The token at `index` of the answer with this key, and the length of such an answer.
 int32_t token_of(uint64_t key, int64_t index) {
   const auto length = static_cast<int64_t>(2 + key % 9);
-  return index + 1 >= length ? kEnd : static_cast<int32_t>(CharTokenizer::kFirstCharacter + (key + index) % 8);
+  return index + 1 >= length
+             ? kEnd
+             : CharTokenizer::kFirstCharacter + static_cast<int32_t>((key + static_cast<uint64_t>(index)) % 8);
 }
 
 struct Cell {
@@ -210,7 +212,7 @@ TEST_CASE("new_weights: while requests are held none begins, and those that have
       done.push_back(each.ticket);
       CHECK(each.answers[0].version == std::vector<uint64_t>(10, 1));
     }
-  CHECK(done == std::vector<uint64_t>{1, 3, 2});
+  CHECK(done == std::vector<uint64_t>{1, 2, 3});
 }
 
 namespace {
