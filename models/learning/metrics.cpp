@@ -54,18 +54,34 @@ template <double BalanceFigures::* member>
 Value balance(const Figures& f) {
   return f.balance && f.balance->count > 0 ? Value((*f.balance).*member) : Value();
 }
+// Of all tokens, or of those with one lag, if there are any.
+constexpr size_t kAnyLag = kLagClasses;
+template <double PolicyDistance::* member, size_t lag = kAnyLag>
+Value distance(const Figures& f) {
+  if (!f.lag) return {};
+  const PolicyDistance& of = lag == kAnyLag ? f.lag->all : f.lag->by_lag[lag % kLagClasses];
+  return of.tokens > 0 ? Value(of.*member) : Value();
+}
+template <size_t lag>
+Value share_of_lag(const Figures& f) {
+  const Value tokens = distance<&PolicyDistance::tokens, lag>(f);
+  return tokens ? Value(*tokens / f.lag->all.tokens) : Value();
+}
+Value rollout_kl(const Figures& f) { return f.lag ? Value(f.lag->all.kl) : correction<&OffPolicyMetrics::kl>(f); }
 
 Value saturated(const Figures& f) {
   return f.choice.surrogate.entry->name == "sapo" ? diagnostic<&SurrogateDiagnostics::saturated_fraction>(f) : Value();
 }
 
 using Diagnostics = SurrogateDiagnostics;
+using Distance = PolicyDistance;
 using Off = OffPolicyMetrics;
 using Balance = BalanceFigures;
 
 constexpr const char* kSettings = "Settings in effect and skipped steps";
 constexpr const char* kTargets = "Advantages and value targets";
 constexpr const char* kLosses = "Losses and the policy";
+constexpr const char* kLags = "Rollout and training";
 constexpr const char* kCorrections = "Rollout correction";
 constexpr const char* kBalance = "Micro-batches";
 
@@ -79,6 +95,8 @@ constexpr const char* kSapo = "if `algorithm.surrogate` is `sapo`";
 constexpr const char* kReference = "if `reference.model` is set";
 constexpr const char* kTokenRuns = "in token runs";
 constexpr const char* kCorrected = "if `algorithm.rollout_correction` is set";
+constexpr const char* kRolloutKl = "in token runs, and if `algorithm.rollout_correction` is set";
+constexpr const char* kOfLag = "in token runs with such tokens";
 
 // Units.
 constexpr const char* kNumber = "number";  // without a unit
@@ -188,8 +206,71 @@ constexpr std::array kMetrics = {
              return of_loss(f, [&](auto&) { return f.epoch.grad_norm_sum / static_cast<double>(f.epoch.steps); });
            }},
 
-    Metric{kCorrections, "rollout_kl", kNats, kMean, kCorrected,
-           "mean of -l: estimate of KL(behaviour || current), may be negative", correction<&Off::kl>},
+    // Of the tokens of answers.
+    Metric{
+        kLags, "rollout_kl", kNats, kMean, kRolloutKl,
+        "mean of log p_rollout - log p_start over tokens: estimate of the divergence of the policy at the start of the "
+        "update from the one that sampled; 0 if they are the same, may be negative",
+        rollout_kl},
+    Metric{kLags, "rollout_ratio_mean", kNumber, kMean, kTokenRuns,
+           "mean over tokens of p_start / p_rollout, before the first optimizer step; 1 if both policies are the same",
+           distance<&Distance::ratio_mean>},
+    Metric{kLags, "rollout_ratio_max", kNumber, kLargest, kTokenRuns, "the largest of these ratios",
+           distance<&Distance::ratio_max>},
+    Metric{kLags, "rollout_ratio_min", kNumber, kSmallest, kTokenRuns, "the smallest of these ratios",
+           distance<&Distance::ratio_min>},
+    Metric{kLags, "rollout_lag_mean", "updates", kMean, kTokenRuns,
+           "mean over tokens of the updates from the policy that sampled the token to that at the start of the update",
+           [](const Figures& f) { return f.lag ? Value(f.lag->lag_mean) : Value(); }},
+    Metric{kLags, "rollout_lag_max", "updates", kLargest, kTokenRuns, "the largest of these lags",
+           [](const Figures& f) { return f.lag ? Value(f.lag->lag_max) : Value(); }},
+    Metric{kLags, "rollout_share_lag_0", kFraction, kMean, kOfLag, "share of tokens with lag 0", share_of_lag<0>},
+    Metric{kLags, "rollout_kl_lag_0", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 0",
+           distance<&Distance::kl, 0>},
+    Metric{kLags, "rollout_ratio_mean_lag_0", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 0",
+           distance<&Distance::ratio_mean, 0>},
+    Metric{kLags, "rollout_ratio_max_lag_0", kNumber, kLargest, kOfLag, "rollout_ratio_max of tokens with lag 0",
+           distance<&Distance::ratio_max, 0>},
+    Metric{kLags, "rollout_ratio_min_lag_0", kNumber, kSmallest, kOfLag, "rollout_ratio_min of tokens with lag 0",
+           distance<&Distance::ratio_min, 0>},
+    Metric{kLags, "rollout_share_lag_1", kFraction, kMean, kOfLag, "share of tokens with lag 1", share_of_lag<1>},
+    Metric{kLags, "rollout_kl_lag_1", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 1",
+           distance<&Distance::kl, 1>},
+    Metric{kLags, "rollout_ratio_mean_lag_1", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 1",
+           distance<&Distance::ratio_mean, 1>},
+    Metric{kLags, "rollout_ratio_max_lag_1", kNumber, kLargest, kOfLag, "rollout_ratio_max of tokens with lag 1",
+           distance<&Distance::ratio_max, 1>},
+    Metric{kLags, "rollout_ratio_min_lag_1", kNumber, kSmallest, kOfLag, "rollout_ratio_min of tokens with lag 1",
+           distance<&Distance::ratio_min, 1>},
+    Metric{kLags, "rollout_share_lag_2", kFraction, kMean, kOfLag, "share of tokens with lag 2", share_of_lag<2>},
+    Metric{kLags, "rollout_kl_lag_2", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 2",
+           distance<&Distance::kl, 2>},
+    Metric{kLags, "rollout_ratio_mean_lag_2", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 2",
+           distance<&Distance::ratio_mean, 2>},
+    Metric{kLags, "rollout_ratio_max_lag_2", kNumber, kLargest, kOfLag, "rollout_ratio_max of tokens with lag 2",
+           distance<&Distance::ratio_max, 2>},
+    Metric{kLags, "rollout_ratio_min_lag_2", kNumber, kSmallest, kOfLag, "rollout_ratio_min of tokens with lag 2",
+           distance<&Distance::ratio_min, 2>},
+    Metric{kLags, "rollout_share_lag_3", kFraction, kMean, kOfLag, "share of tokens with lag 3", share_of_lag<3>},
+    Metric{kLags, "rollout_kl_lag_3", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 3",
+           distance<&Distance::kl, 3>},
+    Metric{kLags, "rollout_ratio_mean_lag_3", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 3",
+           distance<&Distance::ratio_mean, 3>},
+    Metric{kLags, "rollout_ratio_max_lag_3", kNumber, kLargest, kOfLag, "rollout_ratio_max of tokens with lag 3",
+           distance<&Distance::ratio_max, 3>},
+    Metric{kLags, "rollout_ratio_min_lag_3", kNumber, kSmallest, kOfLag, "rollout_ratio_min of tokens with lag 3",
+           distance<&Distance::ratio_min, 3>},
+    Metric{kLags, "rollout_share_lag_4", kFraction, kMean, kOfLag, "share of tokens with lag 4 or more",
+           share_of_lag<4>},
+    Metric{kLags, "rollout_kl_lag_4", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 4 or more",
+           distance<&Distance::kl, 4>},
+    Metric{kLags, "rollout_ratio_mean_lag_4", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 4 or more",
+           distance<&Distance::ratio_mean, 4>},
+    Metric{kLags, "rollout_ratio_max_lag_4", kNumber, kLargest, kOfLag,
+           "rollout_ratio_max of tokens with lag 4 or more", distance<&Distance::ratio_max, 4>},
+    Metric{kLags, "rollout_ratio_min_lag_4", kNumber, kSmallest, kOfLag,
+           "rollout_ratio_min of tokens with lag 4 or more", distance<&Distance::ratio_min, 4>},
+
     Metric{kCorrections, "rollout_kl_k3", kNats, kMean, kCorrected,
            "mean of exp(l) - 1 - l: another estimate of the same, never negative", correction<&Off::k3_kl>},
     Metric{kCorrections, "rollout_weight_mean", kNumber, kMean, kCorrected, "mean of the weights before their bound",

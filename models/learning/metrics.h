@@ -13,6 +13,7 @@
 #include "algorithms/common/moments.h"
 #include "algorithms/losses/rollout_correction.h"
 #include "models/learning/balance_figures.h"
+#include "models/learning/lag_figures.h"
 #include "models/learning/loss_report.h"
 #include "models/learning/update_settings.h"
 
@@ -52,6 +53,7 @@ struct UpdateFigures {
   bool penalizes_kl = false;
   bool critic = true;                          // the learner has a value function
   std::optional<BalanceFigures> balance = {};  // in token runs
+  std::optional<LagFigures> lag = {};          // in token runs
 };
 
 // How the values of several updates become one figure. Values that are not finite are left out, except by `last`.

@@ -81,6 +81,8 @@ class Objective {
   virtual void end(double progress) = 0;
   // Of the micro-batches of the update that has ended; nothing where they are not cut by tokens.
   virtual std::optional<BalanceFigures> balance() const { return std::nullopt; }
+  // Of the update that has ended; nothing where the samples are no tokens of answers.
+  virtual std::optional<LagFigures> lag_figures() const { return std::nullopt; }
 };
 
 }  // namespace troupe

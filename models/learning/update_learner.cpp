@@ -173,7 +173,8 @@ UpdateReport UpdateLearner::finish() {
                                       .log_std = objective_->log_std(),
                                       .penalizes_kl = config_.algorithm.kl_coef != 0.0,
                                       .critic = objective_->has_critic(),
-                                      .balance = objective_->balance()});
+                                      .balance = objective_->balance(),
+                                      .lag = objective_->lag_figures()});
   adapt_kl(update);
   return std::move(update.report);
 }

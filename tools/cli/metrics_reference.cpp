@@ -69,6 +69,12 @@ constexpr std::array kGroupTexts = {
     GroupText{"Losses and the policy",
               "Means over the optimizer steps of an update's last epoch; `ratio_max` and `ratio_min` are extremes.\n"
               "Absent if no step of that epoch was applied."},
+    GroupText{
+        "Rollout and training",
+        "How far the policy at the start of an update is from those that sampled its tokens. Of all tokens of the "
+        "super-batch where the start of an\nupdate computes their log-probabilities anyway (`vtrace`, "
+        "`optimal_token_baseline`, `algorithm.rollout_correction`), else of those of its first\noptimizer step: "
+        "[how to read it](tokens.md#lag)."},
     GroupText{"Rollout correction",
               "Of all samples of the super-batch. l is the log-probability of a token under the policy at the start of "
               "the update, minus that under the\npolicy that acted. [corrections.md](algorithms/corrections.md) "

@@ -33,6 +33,7 @@ void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
   const int64_t from_token = offsets[static_cast<size_t>(begin)], to_token = offsets[static_cast<size_t>(end)];
   append(batch.tokens, from.sampled.tokens, from_token, to_token);
   append(batch.log_probs, from.sampled.log_probs, from_token, to_token);
+  append(batch.versions, from.sampled.version, from_token, to_token);
   if (!from.reference.empty()) append(batch.reference, from.reference, from_token, to_token);
 }
 

@@ -21,11 +21,16 @@ struct AnswerBatch final : StagedBatch {
   std::vector<int32_t> tokens;          // [T]
   std::vector<int64_t> offsets;         // [S + 1]
   std::vector<float> log_probs;         // [T] of the policy that sampled the tokens
+  std::vector<int64_t> versions;        // [T] of that policy, its number; empty = the one of the update
   std::vector<float> rewards;           // [S]
   std::vector<float> baselines;         // [G] scores of the most likely answers, or empty
   std::vector<float> reference;         // [T] log-probabilities by the reference, or empty = the trainer computes them
   std::vector<uint8_t> cut;             // [S] 1 = ended by the largest number of tokens; empty = none
 
+  // Updates from the policy that sampled token t to the one of the update.
+  int64_t lag(size_t t) const {
+    return versions.empty() ? 0 : std::max<int64_t>(0, static_cast<int64_t>(index) - versions[t]);
+  }
   int64_t groups() const { return static_cast<int64_t>(group_offsets.size()) - 1; }
   int64_t answers() const { return static_cast<int64_t>(rewards.size()); }
   int64_t prompt_tokens(int64_t g) const { return prompt_offsets[size_at(g + 1)] - prompt_offsets[size_at(g)]; }

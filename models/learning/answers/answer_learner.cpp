@@ -69,6 +69,7 @@ class AnswerObjective final : public Objective {
   StepReport apply() override { return trainer_.apply(); }
   void merge_kl_over_ranks(LossReport& /*epoch*/) override {}  // there is one
   std::optional<BalanceFigures> balance() const override { return trainer_.balance(); }
+  std::optional<LagFigures> lag_figures() const override { return trainer_.lag_figures(); }
   void end(double progress) override;
 
  private:

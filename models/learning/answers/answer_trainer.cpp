@@ -124,6 +124,7 @@ size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& 
 void AnswerTrainer::backward(size_t part) { step_.loss.merge(accumulate(step_.parts[part])); }
 
 StepReport AnswerTrainer::apply() {
+  start_tokens_.close();
   // A loss that is not finite must not change the weights, even if all gradients are.
   if (!std::isfinite(step_.loss.loss)) gradients_.front() = std::numeric_limits<float>::quiet_NaN();
   const double used = step_.loss.count / step_.totals.tokens;  // below 1 only if the surrogate is the whole loss
@@ -190,6 +191,7 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   decoder_.forward_training(packed.inputs(), activations_, hidden_.span());
   const ChosenTokens chosen{packed.rows, packed.labels, options_.temperature};
   token_log_probs_.forward(hidden_.span(), chosen, part_.log_probs, part_.entropy);
+  start_tokens_.add(*step_.batch, packed.places, part_.log_probs);
   const ReferenceRows reference = exact ? reference_rows(packed) : ReferenceRows();
   if (exact) token_log_probs_.divergence(hidden_.span(), chosen, reference, part_.exact_kl);
   const auto tokens = static_cast<double>(packed.rows.size());

@@ -15,6 +15,7 @@
 #include "models/learning/answers/answer_critic.h"
 #include "models/learning/answers/answer_parts.h"
 #include "models/learning/answers/answer_targets.h"
+#include "models/learning/answers/start_tokens.h"
 #include "models/learning/objective.h"
 #include "models/learning/optimizer.h"
 #include "models/learning/token_loss.h"
@@ -53,8 +54,10 @@ class AnswerTrainer {
   const std::optional<WeightBlock>& reference() const { return reference_; }
   void load_reference(const std::map<std::string, Array>& weights);
 
-  // What an update needs of the weights as they are.
+  // An update begins: what it needs of the weights as they are.
   AnswerStart start(const AnswerBatch& batch, const AnswerNeeds& needs);
+  // Of the update that start() began last, from its first step on.
+  std::optional<LagFigures> lag_figures() const { return start_tokens_.figures(); }
 
   // Of the micro-batches since start().
   const BalanceFigures& balance() const { return balance_; }
@@ -121,6 +124,7 @@ class AnswerTrainer {
   AnswerCost cost_;
   Step step_;
   BalanceFigures balance_;
+  StartTokens start_tokens_;
   Activations activations_;        // of either decoder
   std::optional<KvStore> store_;   // likewise, of passes without gradients
   FloatBuffer hidden_, d_hidden_;  // of the policy

@@ -21,6 +21,7 @@ void scatter(std::span<const float> from, std::span<const int64_t> places, std::
 AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& needs) {
   AnswerStart result;
   balance_ = {};
+  start_tokens_.open();
   if (!needs.any()) return result;
   const size_t tokens = batch.tokens.size();
   result.log_probs.resize(needs.policy ? tokens : 0);
@@ -32,6 +33,10 @@ AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& ne
       cut_answers(batch, most > 0 ? std::min(most, kStartTokens) : kStartTokens, cost_);
   if (needs.policy || needs.values)
     for (const MicroBatch& part : parts) add_start(batch, part, needs, result);
+  if (needs.policy) {
+    start_tokens_.add(batch, result.log_probs);
+    start_tokens_.close();
+  }
   result.reference.resize(needs.reference ? tokens : 0);
   if (needs.reference) add_reference(batch, parts, result.reference);
   return result;

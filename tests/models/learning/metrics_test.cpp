@@ -15,14 +15,17 @@ using namespace troupe::test;
 
 namespace {
 
-// The names in the table, grouped by when they are reported; without those of a reference, which only token runs have
-// (answers/answer_reference_test.cpp).
+// The names in the table, grouped by when they are reported; without those that only token runs have
+// (answers/answer_reference_test.cpp, answers/answer_lag_test.cpp).
 std::map<std::string, std::set<std::string>> documented() {
   std::map<std::string, std::set<std::string>> result;
   for (const Metric& metric : metric_table()) {
+    const bool of_correction = metric.when.ends_with("if `algorithm.rollout_correction` is set");
     if (metric.when == "if `reference.model` is set") continue;
+    if (metric.when.starts_with("in token runs") && !of_correction) continue;
     const bool always = metric.when.starts_with("with a value function");  // as the learners here
-    result[always ? "always" : std::string(metric.when)].emplace(metric.name);
+    const std::string when = of_correction ? "if `algorithm.rollout_correction` is set" : std::string(metric.when);
+    result[always ? "always" : when].emplace(metric.name);
   }
   return result;
 }

@@ -38,9 +38,10 @@ inline void sample(Generator& generator, const std::vector<int32_t>& prompt, int
   }
 }
 
-inline RolloutPtr sampled_rollout(const LmShape& shape, Generator& generator, int64_t prompts) {
+// `version`: of the policy that the generator has.
+inline RolloutPtr sampled_rollout(const LmShape& shape, Generator& generator, int64_t prompts, int64_t version = 1) {
   std::vector<int32_t> ids, tokens, group;
-  std::vector<int64_t> prompt_offsets{0}, offsets{0}, version;
+  std::vector<int64_t> prompt_offsets{0}, offsets{0}, versions;
   std::vector<float> log_probs, rewards;
   std::vector<uint8_t> flags;
   for (int64_t g = 0; g < prompts; ++g) {
@@ -53,7 +54,7 @@ inline RolloutPtr sampled_rollout(const LmShape& shape, Generator& generator, in
     for (size_t a = 0; a < answers.size(); ++a) {
       tokens.insert(tokens.end(), answers[a].begin(), answers[a].end());
       log_probs.insert(log_probs.end(), probs[a].begin(), probs[a].end());
-      version.resize(tokens.size(), 1);
+      versions.resize(tokens.size(), version);
       offsets.push_back(static_cast<int64_t>(tokens.size()));
       group.push_back(static_cast<int32_t>(g));
       rewards.push_back(static_cast<float>(a));
@@ -66,7 +67,7 @@ inline RolloutPtr sampled_rollout(const LmShape& shape, Generator& generator, in
                           .sampled = {.tokens = array_of(tokens),
                                       .offsets = array_of(offsets),
                                       .log_probs = array_of(log_probs),
-                                      .version = array_of(version),
+                                      .version = array_of(versions),
                                       .finish = array_of(flags)},
                           .group = array_of(group),
                           .rewards = array_of(rewards),

@@ -1,0 +1,31 @@
+#pragma once
+// LagFigures: how far the policy at the start of an update is from the policies that sampled its tokens, of all tokens
+// and by their policy lag. Plain data and a pure function; any thread.
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace troupe {
+
+inline constexpr size_t kLagClasses = 5;  // lags of 0, 1, 2, 3 and of 4 or more updates
+
+// Of some tokens. r = exp(log p_start - log p_rollout), with the logarithm clamped to +-20; all 0 without tokens.
+struct PolicyDistance {
+  double tokens = 0;
+  double kl = 0;  // mean of log p_rollout - log p_start: estimate of KL(rollout || start), may be negative
+  double ratio_mean = 0, ratio_min = 0, ratio_max = 0;
+};
+
+struct LagFigures {
+  PolicyDistance all;
+  std::array<PolicyDistance, kLagClasses> by_lag;  // by_lag[4] has lags of 4 and more
+  double lag_mean = 0, lag_max = 0;                // updates
+};
+
+// Of the tokens whose mask is not 0. start, rollout: log-probabilities; lags: updates from the policy that sampled a
+// token to that of the start. All are [n]; an empty mask is all of them.
+LagFigures lag_figures(std::span<const float> start, std::span<const float> rollout, std::span<const int64_t> lags,
+                       std::span<const uint8_t> mask);
+
+}  // namespace troupe
