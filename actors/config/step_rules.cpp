@@ -87,6 +87,7 @@ void check_step_settings(const RunConfig& c) {
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
   unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
   unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
+  unused("algorithm.proximal", c.algorithm.proximal, d.algorithm.proximal);
   unused("evaluation.answers", c.evaluation.answers, d.evaluation.answers);
   unused("evaluation.temperature", c.evaluation.temperature, d.evaluation.temperature);
   require_defaults(settings_of_kind(c).absent_sections, c, other, instead);

@@ -177,9 +177,6 @@ void check_answer_settings(const RunConfig& config) {
   check_reward_model(config, defaults);
   check_scorers(config);
   check_evaluation(config.evaluation);
-  if (config.algorithm.rollout_correction != defaults.algorithm.rollout_correction)
-    refuse_setting("algorithm.rollout_correction", config.algorithm.rollout_correction,
-                   "cannot be used in token runs yet; remove it");
   if (config.algorithm.kl == "full")
     refuse_setting("algorithm.kl", config.algorithm.kl, "cannot be used in token runs yet; use \"k3\"");
   if (config.trainer.device != "cpu")

@@ -236,6 +236,36 @@ std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config
   return result;
 }
 
+// Throws unless the correction can be made with this proximal policy.
+void check_proximal(const AlgorithmConfig& config, const AlgorithmChoice& choice) {
+  const RolloutCorrection& correction = *choice.correction;
+  const bool ratio = choice.surrogate.entry->has_ratio, weighted = correction.level != WeightLevel::none;
+  const std::string path = "algorithm.proximal", value = in_quotes(config.proximal);
+  const std::string surrogate = "algorithm.surrogate " + in_quotes(config.surrogate);
+  if (choice.proximal == Proximal::rollout && ratio && weighted)
+    refuse(path, value,
+           "makes the importance ratio of " + surrogate +
+               " correct for what algorithm.rollout_correction.is corrects too; set algorithm.rollout_correction.is to "
+               "\"none\", or use \"computed\"");
+  if (choice.proximal != Proximal::interpolated) return;
+  const auto only_computed = [&](bool wrong, const std::string& what) {
+    if (wrong) refuse(path, value, what + "; use \"computed\"");
+  };
+  only_computed(!ratio, "has no effect with " + surrogate + ", which has no importance ratio");
+  only_computed(!correction.rules.empty(),
+                "cannot go with algorithm.rollout_correction.rejection: which tokens divide the loss must be known "
+                "before its first forward pass");
+  only_computed(std::isfinite(correction.opsm_delta),
+                "cannot go with algorithm.rollout_correction.opsm_delta: which tokens divide the loss must be known "
+                "before its first forward pass");
+  only_computed(correction.batch_normalize,
+                "cannot go with algorithm.rollout_correction.batch_normalize: the weights of the whole super-batch are "
+                "never known together");
+  only_computed(choice.advantage->run.importance_weights || needs_probabilities(choice),
+                "saves nothing with algorithm.advantage " + in_quotes(config.advantage) +
+                    ", for which the policy at the start of an update is evaluated anyway");
+}
+
 }  // namespace
 
 AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
@@ -254,6 +284,8 @@ AlgorithmChoice choose_algorithm(const AlgorithmConfig& config) {
                        static_cast<float>(config.huber_delta)};
   result.kl = find_kl(config.kl);
   result.correction = choose_correction(config);
+  result.proximal = static_cast<Proximal>(find_name("algorithm.proximal", config.proximal, kProximalNames));
+  if (result.correction) check_proximal(config, result);
   if (run.importance_weights && config.vtrace_adv == "pg_rho") {
     if (result.correction)
       refuse("algorithm.vtrace_adv", in_quotes(config.vtrace_adv),
@@ -326,6 +358,8 @@ void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch, int64_t micr
                  "set algorithm.advantage to an estimator for whole sequences, like \"grpo\"");
   require_effect("algorithm.group_by", a.group_by, defaults.group_by, needs_groups(choice), advantage,
                  "set algorithm.advantage to an estimator that compares sequences, like \"grpo\"");
+  require_effect("algorithm.proximal", a.proximal, defaults.proximal, choice.correction.has_value(),
+                 "algorithm.rollout_correction {}", "set algorithm.rollout_correction.is to \"token\"");
   if (choice.surrogate.entry->needs == SurrogateNeeds::batch && std::max(micro_batch, micro_batch_tokens) > 0)
     refuse(micro_batch > 0 ? "trainer.micro_batch" : "trainer.micro_batch_tokens",
            std::to_string(micro_batch > 0 ? micro_batch : micro_batch_tokens),

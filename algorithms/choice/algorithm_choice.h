@@ -14,6 +14,7 @@
 #include "algorithms/common/moments.h"
 #include "algorithms/losses/aggregation.h"
 #include "algorithms/losses/kl.h"
+#include "algorithms/losses/proximal.h"
 #include "algorithms/losses/rollout_correction.h"
 #include "algorithms/losses/surrogate.h"
 #include "algorithms/losses/value_loss.h"
@@ -41,6 +42,7 @@ struct AlgorithmChoice {
   ValueLossParams value_loss;
   KlEstimator kl;
   std::optional<RolloutCorrection> correction;
+  Proximal proximal = Proximal::computed;  // of it, in token runs
 
   // Whether samples are grouped into sequences, and whether minibatches hold only whole ones.
   bool sequences = false;

@@ -86,6 +86,11 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
       c.rollout_correction, "rollout_correction",
       "weights and rejects samples by the distance between the policy at the start of an update and the policy that "
       "sampled them; {} = off");
+  s.add(c.proximal, "proximal", one_of(kWords<"computed", "interpolated", "rollout">),
+        "token runs with rollout_correction: the policy that importance ratios are taken to; computed: the one at the "
+        "start of the update, with a forward pass of its own; interpolated: an estimate of it from the lags of the "
+        "tokens (A-3PO), without one; rollout: the one that sampled the tokens",
+        {.elsewhere = kWords<"prox_logp_method">});
 }
 
 void describe_losses(AlgorithmConfig& c, Fields& fields) {

@@ -36,7 +36,8 @@ struct AlgorithmConfig {
   double aggregation_length = 0.0;   // L of "seq-mean-token-sum-norm"; 0 = the tokens of rollout.length steps
   double reward_clip = 0.0;          // scores of answers are clipped to this magnitude; 0 = off
   std::string rollout_correction = "{}";
-  std::string value_loss = "l2";  // or "huber"
+  std::string proximal = "computed";  // token runs: the old policy of a correction; or "interpolated", "rollout"
+  std::string value_loss = "l2";      // or "huber"
   double value_coef = 0.5;
   double value_clip = 0.0;  // 0 = off
   double huber_delta = 1.0;

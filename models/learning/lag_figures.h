@@ -4,7 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
+
+#include "algorithms/losses/rollout_correction.h"
 
 namespace troupe {
 
@@ -21,6 +24,8 @@ struct LagFigures {
   PolicyDistance all;
   std::array<PolicyDistance, kLagClasses> by_lag;  // by_lag[4] has lags of 4 and more
   double lag_mean = 0, lag_max = 0;                // updates
+  // Where a correction is measured with the same tokens.
+  std::optional<OffPolicyMetrics> correction = {};
 };
 
 // Of the tokens whose mask is not 0. start, rollout: log-probabilities; lags: updates from the policy that sampled a

@@ -25,6 +25,7 @@ Value of_targets(const Figures& f, Read read) {
 }
 template <class Read>
 Value of_correction(const Figures& f, Read read) {
+  if (f.lag && f.lag->correction) return read(*f.lag->correction);
   return f.targets && f.targets->correction ? Value(read(*f.targets->correction)) : Value();
 }
 template <double ReferenceFigures::* member>

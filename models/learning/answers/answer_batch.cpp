@@ -51,6 +51,21 @@ std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
   return result;
 }
 
+TokenCounts counts_of(const AnswerBatch& batch, std::span<const uint8_t> kept, int64_t g) {
+  if (kept.empty())
+    return {.tokens = static_cast<double>(batch.answer_tokens(g)),
+            .sequences = static_cast<double>(batch.answers_of(g))};
+  TokenCounts counts;
+  const auto group = static_cast<size_t>(g);
+  for (int64_t a = batch.group_offsets[group]; a < batch.group_offsets[group + 1]; ++a) {
+    const auto first = kept.begin() + batch.offsets[static_cast<size_t>(a)],
+               end = kept.begin() + batch.offsets[static_cast<size_t>(a) + 1];
+    const auto live = static_cast<double>(std::count(first, end, 1));
+    counts += {.tokens = live, .sequences = live > 0 ? 1.0 : 0.0};
+  }
+  return counts;
+}
+
 PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> answers, bool last_tokens) {
   PackedAnswers out;
   out.offsets.push_back(0);

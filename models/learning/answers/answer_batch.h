@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "algorithms/losses/aggregation.h"
 #include "models/decoder/batch.h"
 #include "models/experience/rollout.h"
 #include "models/policy.h"
@@ -48,6 +49,9 @@ struct AnswerBatch final : StagedBatch {
 
 // The units of a super-batch must be groups.
 std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch);
+
+// What the tokens of group g that are kept add to the normalizers of a loss. kept: [T], or empty = all.
+TokenCounts counts_of(const AnswerBatch& batch, std::span<const uint8_t> kept, int64_t g);
 
 // Some answers, packed for one forward pass: the prompt of answers that follow each other once, before them. The last
 // token of an answer is predicted; it is an input only where the state after it is asked for.

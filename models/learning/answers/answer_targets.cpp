@@ -8,6 +8,7 @@
 #include "algorithms/advantages/vtrace.h"
 #include "algorithms/common/moments.h"
 #include "algorithms/losses/value_loss.h"
+#include "models/learning/answers/answer_correction.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -109,6 +110,17 @@ std::vector<float> baselines_of(const AlgorithmConfig& config, const AnswerBatch
   return result;
 }
 
+// With the policy at the start of the update; nothing where there is no correction, or each step makes its own.
+std::optional<AnswerCorrection> correct(const AlgorithmChoice& choice, const AnswerBatch& batch,
+                                        const AnswerStart& start, std::span<const float> advantages) {
+  if (!choice.correction || choice.proximal == Proximal::interpolated) return std::nullopt;
+  return correct_answers(choice, {.log_probs = start.log_probs,
+                                  .rollout = batch.log_probs,
+                                  .offsets = batch.offsets,
+                                  .kept = {},
+                                  .advantages = advantages});
+}
+
 void estimate_answers(const AlgorithmChoice& choice, const AlgorithmConfig& config, const AnswerBatch& batch,
                       const AnswerStart& start, std::span<const float> rewards, const AdvantageOutput& out) {
   std::vector<int64_t> groups(static_cast<size_t>(batch.answers()));
@@ -123,6 +135,9 @@ void estimate_answers(const AlgorithmChoice& choice, const AlgorithmConfig& conf
   input.groups = groups;
   input.old_log_probs = start.log_probs;
   input.sum_pi_squared = start.sum_pi_squared;
+  std::optional<AnswerCorrection> correction;
+  if (needs_probabilities(choice)) correction = correct(choice, batch, start, {});
+  if (correction) input.rollout_is_weights = correction->weights;
   estimate_advantages(*choice.advantage, input, choice.advantage_parameters, out);
 }
 
@@ -150,7 +165,8 @@ std::vector<float> token_rewards(const AlgorithmConfig& config, const ReferenceP
 }  // namespace
 
 AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic, bool reference) {
-  return {.policy = choice.advantage->run.importance_weights || needs_probabilities(choice),
+  const bool corrected = choice.correction && choice.proximal != Proximal::interpolated;
+  return {.policy = choice.advantage->run.importance_weights || needs_probabilities(choice) || corrected,
           .squared = needs_probabilities(choice),
           .values = critic,
           .final_values = critic && config.bootstrap_cut_answers,
@@ -168,6 +184,12 @@ AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfi
     estimate_answers(choice, config, batch, start, rewards, {result.advantages, returns});
   else
     estimate_steps(choice, config, batch, start, rewards, {result.advantages, returns});
+  if (std::optional<AnswerCorrection> correction = correct(choice, batch, start, result.advantages)) {
+    result.old_log_probs = std::move(correction->old_log_probs);
+    result.rollout_weights = std::move(correction->weights);
+    result.kept = std::move(correction->kept);
+    result.figures.correction = correction->metrics;
+  }
   result.figures.advantages = masked_moments(result.advantages, {});
   result.figures.returns = masked_moments(returns, {});
   if (choice.whitening) whiten(result.advantages, {}, result.figures.advantages, *choice.whitening);

@@ -40,17 +40,23 @@ struct ReferencePenalty {
 
 struct AnswerTargets {
   std::vector<float> advantages;       // [T], whitened if the algorithm says so
+  std::vector<float> old_log_probs;    // [T] of the policy that ratios are taken to; empty = the one that sampled
+  std::vector<float> rollout_weights;  // [T] factors of the surrogate; empty = 1
+  std::vector<uint8_t> kept;           // [T] 0 = without loss of the policy; empty = all have one
   std::vector<float> values, returns;  // [T] before the update, and what they should be; empty without a critic
   std::vector<float> reference;        // [T] log-probabilities of the reference; empty unless its KL is in the loss
   double reference_coef = 0;           // of that KL
   TargetFigures figures = {};
+
+  bool is_kept(size_t t) const { return kept.empty() || kept[t] != 0; }
 };
 
 AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic, bool reference);
 
 // The score of an answer is the reward of its last token, and the penalty the one of each token. A group is the answers
 // to one prompt. With gae and vtrace a token is a step, and an answer an episode that ends with its last token, or one
-// that was truncated there where bootstrap_cut_answers says so. `penalty` counts only if the start has the reference.
+// that was truncated there where bootstrap_cut_answers says so. `penalty` counts only if the start has the reference. A
+// correction is made here, unless its proximal policy is interpolated: then each step does it.
 AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config,
                              const ReferencePenalty& penalty, const AnswerBatch& batch, AnswerStart start);
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "models/learning/value_term.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/rng.h"
 
@@ -29,7 +28,7 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
     : model_(model),
       shape_(model.shape),
       options_(options),
-      value_loss_(choice.value_loss),
+      choice_(choice),
       weights_(lm_signature(model)),
       optimizer_(trainer, weights_, model.critic == CriticKind::separate ? ClipNorm::by_group : ClipNorm::joint),
       gradients_(weights_.trained().size()),
@@ -99,7 +98,8 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const Answer
     const auto first = static_cast<size_t>(batch.first_token(g));
     const size_t end = first + static_cast<size_t>(batch.answer_tokens(g));
     bool used = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0 || targets.reference_coef != 0.0;
-    for (size_t t = first; t < end && !used; ++t) used = advantages[t] != 0.0f || !std::isfinite(batch.log_probs[t]);
+    for (size_t t = first; t < end && !used; ++t)
+      used = (advantages[t] != 0.0f && targets.is_kept(t)) || !std::isfinite(batch.log_probs[t]);
     if (used) result.push_back(g);
   }
   if (result.empty()) result.push_back(groups.front());
@@ -111,9 +111,10 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const Answer
 size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& targets,
                                  std::span<const int64_t> groups, const UpdateSettings& settings) {
   step_ = {.batch = &batch, .targets = &targets, .settings = &settings, .of = &loss_};
-  for (const int64_t g : groups)
-    step_.totals +=
-        {.tokens = static_cast<double>(batch.answer_tokens(g)), .sequences = static_cast<double>(batch.answers_of(g))};
+  for (const int64_t g : groups) {
+    step_.tokens += static_cast<double>(batch.answer_tokens(g));
+    step_.totals += counts_of(batch, targets.kept, g);
+  }
   std::ranges::fill(gradients_, 0.0f);
   const std::vector<int64_t> used = groups_with_gradient(batch, targets, groups, settings.loss);
   step_.parts = cut_answers(batch, used, {.most_tokens = options_.micro_batch_tokens, .cost = cost_}).front();
@@ -127,7 +128,7 @@ StepReport AnswerTrainer::apply() {
   start_tokens_.close();
   // A loss that is not finite must not change the weights, even if all gradients are.
   if (!std::isfinite(step_.loss.loss)) gradients_.front() = std::numeric_limits<float>::quiet_NaN();
-  const double used = step_.loss.count / step_.totals.tokens;  // below 1 only if the surrogate is the whole loss
+  const double used = step_.loss.count / step_.tokens;  // below 1 only if the surrogate is the whole loss
   step_.loss.policy_loss *= used;
   step_.loss.loss *= used;
   const StepReport report = {step_.loss,
@@ -158,15 +159,6 @@ StepReport AnswerTrainer::finish_step() {
   return apply();
 }
 
-namespace {
-
-void gather(std::span<const float> from, std::span<const int64_t> places, std::vector<float>& to) {
-  to.clear();
-  for (const int64_t place : places) to.push_back(from[static_cast<size_t>(place)]);
-}
-
-}  // namespace
-
 LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   const AnswerTargets& targets = *step_.targets;
   const LossSettings& settings = step_.settings->loss;
@@ -181,36 +173,34 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   for (auto* buffer : {&part_.log_probs, &part_.entropy, &part_.d_log_probs, &part_.d_entropy})
     buffer->resize(packed.rows.size());
   for (auto* buffer : {&part_.exact_kl, &part_.d_exact_kl}) buffer->resize(exact ? packed.rows.size() : 0);
-  gather(step_.batch->log_probs, packed.places, part_.behaviour);
-  gather(targets.advantages, packed.places, part_.advantages);
-  part_.reference.clear();
-  if (!targets.reference.empty()) gather(targets.reference, packed.places, part_.reference);
+  gather_part(packed);
   const auto inputs = static_cast<int64_t>(packed.ids.size());
   hidden_.resize(inputs * shape_.hidden);
   d_hidden_.resize(inputs * shape_.hidden);
   decoder_.forward_training(packed.inputs(), activations_, hidden_.span());
   const ChosenTokens chosen{packed.rows, packed.labels, options_.temperature};
   token_log_probs_.forward(hidden_.span(), chosen, part_.log_probs, part_.entropy);
-  start_tokens_.add(*step_.batch, packed.places, part_.log_probs);
+  start_tokens_.add(*step_.batch, packed, part_.log_probs);
+  if (corrects_steps()) correct_part(packed);
   const ReferenceRows reference = exact ? reference_rows(packed) : ReferenceRows();
   if (exact) token_log_probs_.divergence(hidden_.span(), chosen, reference, part_.exact_kl);
   const auto tokens = static_cast<double>(packed.rows.size());
-  LossReport report =
-      step_.of->compute({.count = tokens,
-                         .share = tokens / step_.totals.tokens,
-                         .log_probs = part_.log_probs,
-                         .old_log_probs = part_.behaviour,
-                         .behaviour = part_.behaviour,
-                         .advantages = part_.advantages,
-                         .rollout_weights = {},
-                         .kept = {},
-                         .offsets = packed.offsets,
-                         .entropy = part_.entropy,
-                         .reference = part_.reference,
-                         .reference_kl = part_.exact_kl,
-                         .reference_coef = targets.reference_coef},
-                        step_.totals, settings,
-                        {.log_probs = part_.d_log_probs, .entropy = part_.d_entropy, .reference_kl = part_.d_exact_kl});
+  LossReport report = step_.of->compute(
+      {.count = tokens,
+       .share = tokens / step_.tokens,
+       .log_probs = part_.log_probs,
+       .old_log_probs = part_.correction.old_log_probs.empty() ? part_.behaviour : part_.correction.old_log_probs,
+       .behaviour = part_.behaviour,
+       .advantages = part_.advantages,
+       .rollout_weights = part_.correction.weights,
+       .kept = part_.correction.kept,
+       .offsets = packed.offsets,
+       .entropy = part_.entropy,
+       .reference = part_.reference,
+       .reference_kl = part_.exact_kl,
+       .reference_coef = targets.reference_coef},
+      step_.totals, settings,
+      {.log_probs = part_.d_log_probs, .entropy = part_.d_entropy, .reference_kl = part_.d_exact_kl});
   const bool values = !targets.values.empty(), shared = values && !critic_.separate();
   const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_);
   const std::span<float> d_hidden = settings.train_policy ? d_hidden_.span() : std::span<float>();
@@ -221,20 +211,6 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   if (settings.train_policy) decoder_.backward(packed.inputs(), activations_, d_hidden, gradients);
   if (values && !shared) add_value_loss(packed, {}, report);
   return report;
-}
-
-// The mean over the tokens of the minibatch.
-void AnswerTrainer::add_value_loss(const PackedAnswers& packed, std::span<float> d_hidden, LossReport& report) {
-  const size_t count = packed.rows.size();
-  for (auto* buffer : {&part_.values, &part_.value_loss, &part_.d_values}) buffer->resize(count);
-  gather(step_.targets->values, packed.places, part_.old_values);
-  gather(step_.targets->returns, packed.places, part_.returns);
-  const LmBatch inputs = packed.inputs();
-  const std::span<const float> hidden = critic_.hidden_rows(inputs, hidden_.span(), activations_);
-  critic_.values(hidden, packed.rows, part_.values);
-  add_value_term({part_.values, part_.old_values, part_.returns, step_.totals.tokens}, value_loss_, options_.value_coef,
-                 part_.value_loss, part_.d_values, report);
-  critic_.backward(inputs, hidden, packed.rows, part_.d_values, activations_, d_hidden, gradients_);
 }
 
 }  // namespace troupe

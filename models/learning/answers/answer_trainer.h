@@ -12,6 +12,7 @@
 #include "models/decoder/decoder.h"
 #include "models/decoder/token_log_probs.h"
 #include "models/learning/answers/answer_batch.h"
+#include "models/learning/answers/answer_correction.h"
 #include "models/learning/answers/answer_critic.h"
 #include "models/learning/answers/answer_parts.h"
 #include "models/learning/answers/answer_targets.h"
@@ -57,7 +58,7 @@ class AnswerTrainer {
   // An update begins: what it needs of the weights as they are.
   AnswerStart start(const AnswerBatch& batch, const AnswerNeeds& needs);
   // Of the update that start() began last, from its first step on.
-  std::optional<LagFigures> lag_figures() const { return start_tokens_.figures(); }
+  std::optional<LagFigures> lag_figures() const;
 
   // Of the micro-batches since start().
   const BalanceFigures& balance() const { return balance_; }
@@ -82,7 +83,8 @@ class AnswerTrainer {
     const AnswerBatch* batch = nullptr;
     const AnswerTargets* targets = nullptr;
     const UpdateSettings* settings = nullptr;
-    TokenCounts totals = {};
+    double tokens = 0;        // of the answers
+    TokenCounts totals = {};  // of those that the loss of the policy keeps
     std::vector<MicroBatch> parts = {};
     TokenLoss* of = nullptr;  // computes the loss
     LossReport loss = {};
@@ -91,11 +93,16 @@ class AnswerTrainer {
   struct PartBuffers {
     std::vector<float> log_probs, entropy, squared, d_log_probs, d_entropy, behaviour, advantages, reference, exact_kl,
         d_exact_kl;
+    std::vector<int64_t> lags;
+    AnswerCorrection correction;  // without its metrics
     std::vector<float> values, old_values, returns, value_loss, d_values;
   };
 
   StepReport finish_step();
   LossReport accumulate(const MicroBatch& answers);
+  void gather_part(const PackedAnswers& packed);
+  bool corrects_steps() const;
+  void correct_part(const PackedAnswers& packed);
   void add_reference(const AnswerBatch& batch, std::span<const MicroBatch> parts, std::vector<float>& log_probs);
   void use_policy(const WeightBlock& weights);
   bool exact_kl() const { return reference_ && options_.reference_kl.kind == KlKind::full; }
@@ -109,7 +116,7 @@ class AnswerTrainer {
   LmModel model_;
   LmShape shape_;
   AnswerTrainerOptions options_;
-  ValueLossParams value_loss_;
+  AlgorithmChoice choice_;
   WeightBlock weights_;
   std::optional<WeightBlock> reference_;  // what is published of the policy
   PackedWeights reference_output_;        // where the KL is exact

@@ -7,6 +7,7 @@ void StartTokens::open() {
   start_.clear();
   rollout_.clear();
   lags_.clear();
+  offsets_ = {0};
 }
 
 void StartTokens::add(const AnswerBatch& batch, size_t place, float log_prob) {
@@ -15,19 +16,31 @@ void StartTokens::add(const AnswerBatch& batch, size_t place, float log_prob) {
   lags_.push_back(batch.lag(place));
 }
 
-void StartTokens::add(const AnswerBatch& batch, std::span<const int64_t> places, std::span<const float> log_probs) {
+void StartTokens::add(const AnswerBatch& batch, const PackedAnswers& packed, std::span<const float> log_probs) {
   if (!open_) return;
-  for (size_t i = 0; i < places.size(); ++i) add(batch, static_cast<size_t>(places[i]), log_probs[i]);
+  const auto before = static_cast<int64_t>(start_.size());
+  for (size_t i = 1; i < packed.offsets.size(); ++i) offsets_.push_back(before + packed.offsets[i]);
+  for (size_t i = 0; i < log_probs.size(); ++i) add(batch, static_cast<size_t>(packed.places[i]), log_probs[i]);
 }
 
 void StartTokens::add(const AnswerBatch& batch, std::span<const float> log_probs) {
   if (!open_) return;
+  offsets_ = batch.offsets;
   for (size_t t = 0; t < log_probs.size(); ++t) add(batch, t, log_probs[t]);
 }
 
-std::optional<LagFigures> StartTokens::figures() const {
+std::optional<LagFigures> StartTokens::figures(const AlgorithmChoice* corrected) const {
   if (start_.empty()) return std::nullopt;
-  return lag_figures(start_, rollout_, lags_, {});
+  LagFigures result = lag_figures(start_, rollout_, lags_, {});
+  if (corrected != nullptr)
+    result.correction = correct_answers(*corrected, {.log_probs = start_,
+                                                     .rollout = rollout_,
+                                                     .offsets = offsets_,
+                                                     .kept = {},
+                                                     .advantages = {},
+                                                     .lags = lags_})
+                            .metrics;
+  return result;
 }
 
 }  // namespace troupe

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/learning/answers/answer_batch.h"
+#include "models/learning/answers/answer_correction.h"
 #include "models/learning/lag_figures.h"
 
 namespace troupe {
@@ -20,20 +21,20 @@ class StartTokens {
   void open();
   // The weights change.
   void close() { open_ = false; }
-  // Does nothing unless open. log_probs: [N], of the tokens at these places of the batch.
-  void add(const AnswerBatch& batch, std::span<const int64_t> places, std::span<const float> log_probs);
+  // Does nothing unless open. log_probs: [N], of the packed tokens.
+  void add(const AnswerBatch& batch, const PackedAnswers& packed, std::span<const float> log_probs);
   // The same for all tokens of the batch.
   void add(const AnswerBatch& batch, std::span<const float> log_probs);
 
-  // Nothing without tokens.
-  std::optional<LagFigures> figures() const;
+  // Nothing without tokens. `corrected`: also those of its correction, whose proximal policy is interpolated; or null.
+  std::optional<LagFigures> figures(const AlgorithmChoice* corrected) const;
 
  private:
   void add(const AnswerBatch& batch, size_t place, float log_prob);
 
   bool open_ = false;
   std::vector<float> start_, rollout_;
-  std::vector<int64_t> lags_;
+  std::vector<int64_t> lags_, offsets_;
 };
 
 }  // namespace troupe

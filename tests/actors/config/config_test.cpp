@@ -479,7 +479,8 @@ TEST_CASE("names: no hint is about the name of a setting, and the path that it s
     const std::string_view changed = hint.name.substr(0, hint.name.find('='));
     if (changed != hint.name) CHECK(find_field(fields, changed) != nullptr);
     if (hint.path.empty()) continue;
-    const bool inside = hint.path.starts_with("model.net.") || hint.path.starts_with("algorithm.surrogate_params.");
+    const bool inside = hint.path.starts_with("model.net.") || hint.path.starts_with("algorithm.surrogate_params.") ||
+                        hint.path.starts_with("algorithm.rollout_correction.");
     CHECK((inside || find_field(fields, hint.path) != nullptr));
   }
 }

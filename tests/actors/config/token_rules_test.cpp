@@ -121,7 +121,19 @@ TEST_CASE("token_rules: settings of verifiers need one, and a deterministic run 
 
 TEST_CASE("token_rules: what token runs cannot do yet is refused by name") {
   CHECK(error_with({"trainer.device=cuda"}).starts_with("trainer.device: \"cuda\" cannot be used in token runs yet"));
-  CHECK(error_with({"algorithm.rollout_correction.is=token"}).starts_with("algorithm.rollout_correction: "));
+}
+
+TEST_CASE("token_rules: a correction of the lag, and the proximal policy that only token runs choose") {
+  const std::string correction = "algorithm.rollout_correction.is=token";
+  CHECK(error_with({correction}) == "");
+  for (const char* proximal : {"computed", "interpolated"})
+    CHECK(error_with({correction, std::string("algorithm.proximal=") + proximal}) == "");
+  CHECK(error_with({"algorithm.rollout_correction.is=none", "algorithm.proximal=rollout"}) == "");
+  CHECK(error_with({"algorithm.proximal=interpolated"}) ==
+        "algorithm.proximal: \"interpolated\" has no effect with algorithm.rollout_correction {}; set "
+        "algorithm.rollout_correction.is to \"token\", or remove algorithm.proximal (default \"computed\")");
+  CHECK(error_without({correction, "algorithm.proximal=interpolated"})
+            .starts_with("algorithm.proximal: \"interpolated\" has no effect with model.kind "));
 }
 
 TEST_CASE("token_rules: remax has a greedy answer to each prompt, and learns from groups with equal rewards") {

@@ -267,6 +267,30 @@ TEST_CASE("algorithm choice: errors for names and parameters contain the path") 
        "estimator that compares sequences, like \"grpo\", or remove algorithm.group_by (default \"batch\")"},
       {{"whitening=verl", "normalize_advantages=false"},
        "algorithm.normalize_advantages: false contradicts algorithm.whitening \"verl\"; remove one of them"},
+      {{"rollout_correction.is=token", "proximal=rollout"},
+       "algorithm.proximal: \"rollout\" makes the importance ratio of algorithm.surrogate \"clip\" correct for what "
+       "algorithm.rollout_correction.is corrects too; set algorithm.rollout_correction.is to \"none\", or use "
+       "\"computed\""},
+      {{"rollout_correction.is=token", "proximal=interpolated", "surrogate=reinforce"},
+       "algorithm.proximal: \"interpolated\" has no effect with algorithm.surrogate \"reinforce\", which has no "
+       "importance ratio; use \"computed\""},
+      {{"rollout_correction.is=token", "proximal=interpolated", "rollout_correction.rejection=token_k2",
+        "rollout_correction.rejection_threshold=0.1"},
+       "algorithm.proximal: \"interpolated\" cannot go with algorithm.rollout_correction.rejection: which tokens "
+       "divide "
+       "the loss must be known before its first forward pass; use \"computed\""},
+      {{"rollout_correction.opsm_delta=0.1", "proximal=interpolated"},
+       "algorithm.proximal: \"interpolated\" cannot go with algorithm.rollout_correction.opsm_delta: which tokens "
+       "divide "
+       "the loss must be known before its first forward pass; use \"computed\""},
+      {{"rollout_correction.batch_normalize=true", "proximal=interpolated"},
+       "algorithm.proximal: \"interpolated\" cannot go with algorithm.rollout_correction.batch_normalize: the weights "
+       "of "
+       "the whole super-batch are never known together; use \"computed\""},
+      {{"rollout_correction.is=token", "proximal=interpolated", "advantage=vtrace"},
+       "algorithm.proximal: \"interpolated\" saves nothing with algorithm.advantage \"vtrace\", for which the policy "
+       "at "
+       "the start of an update is evaluated anyway; use \"computed\""},
       {{"rollout_correction.iss=token"},
        "algorithm.rollout_correction.iss: unknown key, did you mean algorithm.rollout_correction.is?"},
       {{"rollout_correction.is_low=3"}, "algorithm.rollout_correction.is_low: 3 is above is_threshold 2"},

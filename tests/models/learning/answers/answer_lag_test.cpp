@@ -7,59 +7,16 @@
 #include <vector>
 
 #include "models/learning/answers/answer_learner.h"
+#include "models/learning/answers/answer_parts.h"
 #include "tests/support/torch_test.h"
 
-#include "tests/models/learning/answers/sampled.h"
+#include "tests/models/learning/answers/lagged.h"
 #include "tests/models/learning/answers/torch_answers.h"
 
 using namespace troupe;
 using namespace troupe::test;
 
 namespace {
-
-constexpr double kTemperature = 0.8;
-
-LearnerConfig config_of(int64_t minibatches, int64_t epochs = 1) {
-  LearnerConfig config;
-  config.seed = 2;
-  config.algorithm.advantage = "grpo";
-  config.trainer.epochs = epochs;
-  config.trainer.minibatches = minibatches;
-  config.trainer.lr_schedule = "constant";
-  config.trainer.policy_lr = 1e-2;
-  return config;
-}
-
-AnswerTrainerOptions options_of(int64_t micro_batch_tokens = 0) {
-  return {.seed = 2,
-          .temperature = kTemperature,
-          .answer_tokens = 13,
-          .micro_batch_tokens = micro_batch_tokens,
-          .threads = 2};
-}
-
-RolloutPtr sampled_with(const LmShape& shape, const Learner& learner, uint64_t version) {
-  const auto generator = make_lm_generator(shape, slots(kTemperature, 1));
-  generator->load(*learner.snapshot({1, version}));
-  return sampled_rollout(shape, *generator, 5, static_cast<int64_t>(version));
-}
-
-std::unique_ptr<StagedBatch> staged(const Learner& learner, std::span<const RolloutPtr> rollouts, uint64_t index) {
-  SuperBatch batch;
-  batch.index = index;
-  for (const RolloutPtr& rollout : rollouts) batch.parts.push_back(whole(rollout).parts.front());
-  return learner.stager()->stage(batch);
-}
-
-// Updates with answers of their own until `number` of them were made; the rollouts that each version sampled.
-std::vector<RolloutPtr> train_until(const LmShape& shape, Learner& learner, uint64_t number) {
-  std::vector<RolloutPtr> result;
-  for (uint64_t update = 0; update < number; ++update) {
-    result.push_back(sampled_with(shape, learner, update));
-    learner.update(*staged(learner, {&result.back(), 1}, update), 0);
-  }
-  return result;
-}
 
 // The means of log p_rollout - log p_start, and of its exponential's inverse, in float64, over tokens with these lags.
 std::pair<double, double> plain(const AnswerBatch& batch, const std::vector<double>& start, int64_t low, int64_t high) {
@@ -159,7 +116,7 @@ TEST_CASE("answer_lag: with several minibatches the figures are those of the fir
     const std::vector<double> start =
         batch_log_probs(shape, parameters_of(learner->save().model), answers, kTemperature);
     const auto minibatches =
-        group_minibatches(answers, 2, derive_key(derive_key(config.seed, "shuffle"), "epoch", 1, 0));
+        answer_minibatches(answers, 2, derive_key(derive_key(config.seed, "shuffle"), "epoch", 1, 0));
     double kl = 0, n = 0;
     for (int64_t g = 0; g < answers.groups(); ++g) {
       if (!vtrace && std::ranges::find(minibatches[0], g) == minibatches[0].end()) continue;
