@@ -84,6 +84,7 @@ void check_step_settings(const RunConfig& c) {
   unused("model.critic_path", c.model.critic_path, d.model.critic_path);
   unused("algorithm.bootstrap_cut_answers", c.algorithm.bootstrap_cut_answers, d.algorithm.bootstrap_cut_answers);
   unused("trainer.micro_batch_tokens", c.trainer.micro_batch_tokens, d.trainer.micro_batch_tokens);
+  unused("trainer.recompute", c.trainer.recompute, d.trainer.recompute);
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
   unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
   unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);

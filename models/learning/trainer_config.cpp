@@ -17,12 +17,16 @@ void describe(TrainerConfig& c, Fields& fields) {
         {.elsewhere = kWords<"num_minibatches">, .change = Change::before_first_update});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),
         "samples per forward and backward pass within a minibatch; 0 = the whole minibatch");
-  s.add(
-      c.micro_batch_tokens, "micro_batch_tokens", between(0, 1e9),
-      "token runs: most tokens of one forward and backward pass within a minibatch, each prompt counted once; 0 = the "
-      "whole minibatch",
-      {.elsewhere = kWords<"ppo_max_token_len_per_gpu", "max_token_len_per_gpu", "max_tokens_per_gpu">,
-       .change = Change::at_resume_unless_deterministic});
+  s.add(c.micro_batch_tokens, "micro_batch_tokens", between(0, 1e9),
+        "token runs: most tokens of one forward and backward pass within a minibatch, each prompt counted once; 0 = as "
+        "many as fit into 128 MiB of activations, or half of the model's size if that is more",
+        {.elsewhere = kWords<"ppo_max_token_len_per_gpu", "max_token_len_per_gpu", "max_tokens_per_gpu">,
+         .change = Change::at_resume_unless_deterministic});
+  s.add(c.recompute, "recompute", one_of(kWords<"auto", "on", "off">),
+        "token runs: compute the layers again in the backward pass instead of keeping their activations; auto: where "
+        "those of a micro-batch would not fit into the memory that trainer.micro_batch_tokens 0 allows. The gradients "
+        "have the same bits",
+        {.elsewhere = kWords<"gradient_checkpointing", "enable_gradient_checkpointing">, .change = Change::at_resume});
   s.add(c.epochs, "epochs", between(1, 1000), "passes over the super-batch per update",
         {.elsewhere = kWords<"update_epochs", "n_epochs", "num_sgd_iter">, .change = Change::before_first_update});
   s.add(c.value_epochs, "value_epochs", between(0, 1000),

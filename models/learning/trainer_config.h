@@ -12,7 +12,8 @@ struct TrainerConfig {
   int64_t super_batch = 2048;      // minimum number of samples per update
   int64_t minibatches = 4;         // optimizer steps per epoch
   int64_t micro_batch = 0;         // samples per forward and backward inside a minibatch; 0 = the whole minibatch
-  int64_t micro_batch_tokens = 0;  // token runs, likewise: of a pass; 0 = the whole minibatch
+  int64_t micro_batch_tokens = 0;  // token runs, likewise: of a pass; 0 = chosen from the model's sizes
+  std::string recompute = "auto";  // token runs: layers again in the backward pass; "on", "off"
   int64_t epochs = 4;
   int64_t value_epochs = 0;  // with those after `epochs`, of the value function alone; 0 = epochs
   double policy_lr = 3e-4;

@@ -4,6 +4,7 @@
 
 #include "actors/experience/answers/answer_player.h"
 #include "actors/experience/answers/shared_token_run.h"
+#include "actors/experience/answers/token_micro_batch.h"
 #include "actors/experience/kinds.h"
 #include "models/learning/answers/answer_learner.h"
 #include "models/learning/answers/lm_reference.h"
@@ -30,10 +31,12 @@ std::shared_ptr<const LmModel> model_of(const RunConfig& config, const TokenRun&
 }
 
 AnswerTrainerOptions trainer_options(const RunConfig& config, const TokenRun& tokens) {
+  const MicroBatchChoice micro_batch = micro_batch_of(config);
   return {.seed = config.seed,
           .temperature = config.generation.temperature,
           .answer_tokens = tokens.answer_tokens,
-          .micro_batch_tokens = config.trainer.micro_batch_tokens,
+          .micro_batch_tokens = micro_batch.tokens,
+          .recompute_above = micro_batch.recompute_above,
           .threads = static_cast<int>(config.trainer.threads)};
 }
 

@@ -19,6 +19,7 @@
 #include "actors/config/config.h"
 #include "actors/deterministic_run.h"
 #include "actors/experience/answers/python_scorer.h"
+#include "actors/experience/answers/token_micro_batch.h"
 #include "actors/supervisor.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
@@ -133,6 +134,13 @@ void tell_new_weights(const TrainOptions& options, const RunFolder& folder) {
                            " begins with new weights, because --init-from is not given";
   log_info("train", line);
   print_line(line);
+}
+
+// Tells how large the trainer's passes are, which the config may leave open.
+void tell_micro_batches(const RunConfig& config) {
+  const std::string text = text_of(micro_batch_of(config));
+  log_info("train", text);
+  print_line("trainer    " + text);
 }
 
 // For a second Ctrl-C: removes the addresses, and returns a line that names the checkpoint to resume from.
@@ -306,6 +314,7 @@ int begin_and_train(Start& run) {
   }
   if (listener) run.context->run_id = run_identity(posix_disk(), run.folder->path());
   tell_new_weights(run.options, *run.folder);
+  if (is_token_run(config)) tell_micro_batches(config);
   if (taken_port != 0)
     log_warn("train",
              "port " + std::to_string(taken_port) +

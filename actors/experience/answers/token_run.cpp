@@ -96,7 +96,7 @@ void check_micro_batch(const RunConfig& config, const TokenRun& run) {
                       "prompt, which may have " +
                       std::to_string(longest) + " tokens (" + std::to_string(run.prompt_tokens) +
                       " of the prompt and " + std::to_string(run.answer_tokens) + " of the answer); use at least " +
-                      std::to_string(longest) + ", or 0 for the whole minibatch");
+                      std::to_string(longest) + ", or 0");
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       loss_(choice, static_cast<double>(options.answer_tokens), options.reference_kl),
       likelihood_(likelihood(), static_cast<double>(options.answer_tokens)),
       cost_(answer_cost(model.shape)) {
+  activations_.recompute_above = options.recompute_above;
   begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
   decoder_.load(decoder_weights(model_, weights_));
   critic_.use_weights();

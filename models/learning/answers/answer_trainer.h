@@ -30,6 +30,8 @@ struct AnswerTrainerOptions {
   double temperature = 1.0;        // at which the answers were sampled
   int64_t answer_tokens = 64;      // the largest number of tokens of an answer
   int64_t micro_batch_tokens = 0;  // of one forward and backward pass; 0 = the whole minibatch
+  // A pass of more tokens computes the layers again in the backward pass: Activations::recompute_above.
+  int64_t recompute_above = INT64_MAX;
   int threads = 1;
   // A learner takes these from its config.
   double value_coef = 0.5;        // weight of the value loss

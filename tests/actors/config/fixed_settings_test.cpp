@@ -14,6 +14,7 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                            "trainer.threads",
                                            "trainer.device",
                                            "trainer.max_skipped",
+                                           "trainer.recompute",
                                            "env.python",
                                            "env.processes",
                                            "env.step_timeout_ms",

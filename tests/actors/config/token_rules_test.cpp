@@ -278,7 +278,7 @@ TEST_CASE("token_rules: micro-batches that cannot hold the longest answer are re
   CHECK(
       error_with({most + "17"}) ==
       "trainer.micro_batch_tokens: 17 is less than the longest answer with its prompt, which may have 18 tokens (9 of "
-      "the prompt and 9 of the answer); use at least 18, or 0 for the whole minibatch");
+      "the prompt and 9 of the answer); use at least 18, or 0");
 }
 
 TEST_CASE("token_rules: a task whose right answers cannot be given is refused") {
