@@ -157,7 +157,7 @@ MemoryNeed of_reward_model(const RunConfig& config) {
 MemoryNeed of_slots(const RunConfig& config, const TokenRun& run, const LmShape& shape) {
   const GenerationConfig& g = config.generation;
   const double prompts = count(g.prompt_slots) * count(run.prompt_tokens);
-  const double answers = count(g.answer_slots) * count(run.answer_tokens);
+  const double answers = count(g.answer_slots) * count(run.conversation_tokens());
   const double token = 2 * kFloat * count(shape.layers * shape.kv_heads * shape.head_dim);
   const bool larger = answers >= prompts;
   return {larger ? "generation.answer_slots" : "generation.prompt_slots",
@@ -178,7 +178,7 @@ std::vector<MemoryNeed> needs_of_steps(const RunConfig& config, const EnvSpec& e
 std::vector<MemoryNeed> needs_of_answers(const RunConfig& config, const EnvSpec& /*env*/) {
   const std::shared_ptr<const TokenRun> run = shared_token_run(config);
   const LmShape shape =
-      lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
+      lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->conversation_tokens());
   std::vector<MemoryNeed> needs = {of_language_model(config, shape), of_slots(config, *run, shape)};
   if (config.reference.by_scorers()) needs.push_back(of_scorers(config, shape));
   if (config.reward_model.used() && missing_reward_model(config).empty()) needs.push_back(of_reward_model(config));

@@ -11,12 +11,14 @@ std::optional<std::pair<ScoreRequests, ScorerActor>> ScoreQueue::next(Time now) 
   const size_t most = scorers_.empty() ? 1 : scorers_.front()->answers_per_call();
   ScoreRequests requests;
   size_t answers = 0;
+  const ScoreKind kind = waiting_.front().request.kind;
   do {
     answers += waiting_.front().request.answers.size();
     waited_ += now - waiting_.front().since;
     requests.of.push_back(std::move(waiting_.front().request));
     waiting_.pop_front();
-  } while (!waiting_.empty() && answers + waiting_.front().request.answers.size() <= most);
+  } while (!waiting_.empty() && waiting_.front().request.kind == kind &&
+           answers + waiting_.front().request.answers.size() <= most);
   const ScorerActor scorer = idle_.back();
   idle_.pop_back();
   return std::pair(std::move(requests), scorer);

@@ -136,7 +136,7 @@ void WorkerTable::fill(StatsSnapshot& snapshot, Clock::time_point now) const {
   snapshot.request_retries = retries();
   snapshot.quarantined = quarantined(now);
   snapshot.last_error = last_error_;
-  if (!config_.task.verifier.empty()) snapshot.verifier = verifier();
+  if (!config_.task.verifier.empty() || !config_.task.reply.empty()) snapshot.verifier = verifier();
   snapshot.prompts = prompts();
 }
 

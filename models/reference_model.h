@@ -15,6 +15,8 @@ struct PromptAnswers {
   std::span<const int32_t> prompt;   // ids, at least one
   std::span<const int32_t> tokens;   // ids, answer after answer, each at least one
   std::span<const int64_t> offsets;  // [n + 1] where each answer begins in `tokens`
+  // As MessageTokens (models/experience/answer_request.h).
+  std::span<const int32_t> messages = {}, message_lengths = {};
 };
 
 class ReferenceModel {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/errors.h"
+#include "tasks/answer_match.h"
 #include "tasks/arithmetic.h"
 #include "tasks/expression.h"
 #include "tasks/task_table.h"
@@ -72,6 +73,14 @@ class CountdownTask : public Task {
     return numbers * (std::to_string(max_number_).size() + 1) + 2 * (numbers - 2);
   }
 
+  bool replies() const override { return true; }
+  size_t max_message_length() const override {
+    return std::max(hint("", max_target_).size(), hint(std::string(kLongestValue, '9'), max_target_).size());
+  }
+  std::string message_alphabet() const override { return characters_of(kDigits + ("-/" + hint("", 1) + hint("1", 1))); }
+  // After a wrong answer the value of the expression; empty where it has none, uses other numbers, or is long.
+  std::optional<std::string> reply(const Prompt& prompt, std::span<const Turn> turns) const override;
+
   // The demonstration uses all numbers; another answer may need fewer.
   std::string short_answer(const Prompt&) const override { return ""; }
   // Joins terms until one is left. Its value, the target, can be one of the numbers, which another attempt avoids.
@@ -88,6 +97,15 @@ class CountdownTask : public Task {
   }
 
  private:
+  static constexpr size_t kLongestValue = 6;
+
+  // "=84:"
+  std::string hint(const std::string& value, int64_t target) const {
+    if (!english_) return '=' + value + ':';
+    if (value.empty()) return "That is no expression with the given numbers. Try again.";
+    return "That equals " + value + ", not " + std::to_string(target) + ". Try again.";
+  }
+
   Term joined_at_random(const std::vector<int64_t>& numbers, Rng& rng) const {
     std::vector<Term> terms;
     for (const int64_t number : numbers) terms.push_back({number, std::to_string(number), 2});
@@ -123,21 +141,44 @@ class CountdownTask : public Task {
   bool english_;
 };
 
-bool CountdownTask::is_right(const Prompt& prompt, std::string_view answer) const {
-  const auto expression = evaluate_expression(answer);
-  if (!expression) return false;
-  std::istringstream truth(prompt.truth);
+struct Given {
   int64_t target = 0;
-  truth >> target;
-  std::vector<int64_t> given;
-  for (int64_t number = 0; truth >> number;) given.push_back(number);
-  if (expression->value != Rational{target, 1}) return false;
+  std::vector<int64_t> numbers;
+};
+
+Given given_in(const Prompt& prompt) {
+  std::istringstream truth(prompt.truth);
+  Given given;
+  truth >> given.target;
+  for (int64_t number = 0; truth >> number;) given.numbers.push_back(number);
+  return given;
+}
+
+// The value of an expression that uses each given number at most once.
+std::optional<Rational> value_of(Given given, std::string_view answer) {
+  const auto expression = evaluate_expression(answer);
+  if (!expression) return std::nullopt;
   for (const int64_t number : expression->numbers) {
-    const auto found = std::ranges::find(given, number);
-    if (found == given.end()) return false;
-    given.erase(found);
+    const auto found = std::ranges::find(given.numbers, number);
+    if (found == given.numbers.end()) return std::nullopt;
+    given.numbers.erase(found);
   }
-  return true;
+  return expression->value;
+}
+
+bool CountdownTask::is_right(const Prompt& prompt, std::string_view answer) const {
+  const Given given = given_in(prompt);
+  return value_of(given, answer) == Rational{given.target, 1};
+}
+
+std::optional<std::string> CountdownTask::reply(const Prompt& prompt, std::span<const Turn> turns) const {
+  const std::string& answer = turns.back().answer;
+  if (score(prompt, answer).right) return std::nullopt;
+  const Given given = given_in(prompt);
+  const auto value = value_of(given, trimmed(answer));
+  std::string text = value ? std::to_string(value->numerator) : "";
+  if (value && value->denominator != 1) text += '/' + std::to_string(value->denominator);
+  return hint(text.size() > kLongestValue ? "" : text, given.target);
 }
 
 std::span<const Setting> countdown_settings() {

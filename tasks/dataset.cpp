@@ -66,8 +66,9 @@ class Characters {
 class DatasetTask : public Task {
  public:
   // Without a match, a verifier scores the answers.
-  DatasetTask(std::vector<DatasetPrompt> train, std::vector<DatasetPrompt> held_out, std::optional<Match> match)
-      : train_(std::move(train)), held_out_(std::move(held_out)), match_(match) {
+  DatasetTask(std::vector<DatasetPrompt> train, std::vector<DatasetPrompt> held_out, std::optional<Match> match,
+              bool replies = false)
+      : train_(std::move(train)), held_out_(std::move(held_out)), match_(match), replies_(replies) {
     Characters characters;
     for (const auto* prompts : {&train_, &held_out_})
       for (const auto& [prompt, file, line] : *prompts) {
@@ -132,6 +133,7 @@ class DatasetTask : public Task {
     if (*held_out_.front().file != paths.front()) paths.push_back(*held_out_.front().file);
     return paths;
   }
+  bool replies() const override { return replies_; }
   std::string alphabet() const override { return alphabet_; }
   size_t max_prompt_length() const override { return longest_prompt_; }
   size_t max_answer_length() const override { return longest_demonstration_; }
@@ -154,6 +156,7 @@ class DatasetTask : public Task {
 
   std::vector<DatasetPrompt> train_, held_out_;
   std::optional<Match> match_;
+  bool replies_;
   std::string alphabet_;
   size_t longest_prompt_ = 0, longest_demonstration_ = 0;
 };
@@ -248,13 +251,13 @@ std::span<const Setting> dataset_settings() {
 
 }  // namespace
 
-std::unique_ptr<Task> make_verified_task(std::vector<DatasetPrompt> prompts) {
+std::unique_ptr<Task> make_verified_task(std::vector<DatasetPrompt> prompts, bool replies) {
   const auto held_out = std::ranges::stable_partition(
       prompts, [](const DatasetPrompt& read) { return split_of(read.prompt.text) == Split::train; });
   std::vector<DatasetPrompt> second(std::move_iterator(held_out.begin()), std::move_iterator(held_out.end()));
   prompts.erase(held_out.begin(), held_out.end());
   TROUPE_CHECK(!prompts.empty() && !second.empty(), prompts.size(), second.size());
-  return std::make_unique<DatasetTask>(std::move(prompts), std::move(second), std::nullopt);
+  return std::make_unique<DatasetTask>(std::move(prompts), std::move(second), std::nullopt, replies);
 }
 
 TaskEntry dataset_task() {

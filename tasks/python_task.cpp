@@ -33,16 +33,23 @@ uint64_t prompt_count(const std::string& params) {
   return found->get<uint64_t>();
 }
 
-// The prompts of the process as JSON objects.
-std::vector<std::string> ask_for_prompts(const TaskConfig& config, uint64_t count) {
+// What the process says of its task: prompts as JSON objects, and whether it replies to answers.
+struct PythonTask {
+  std::vector<std::string> prompts;
+  bool replies = false;
+};
+
+PythonTask ask_for_prompts(const TaskConfig& config, uint64_t count) {
   constexpr uint64_t kAtATime = 64;
   TaskConfig own = config;
   own.verifier = config.name;
-  std::vector<std::string> prompts;
+  PythonTask task;
+  std::vector<std::string>& prompts = task.prompts;
   uint64_t end = 0;  // of those that it draws
   try {
     VerifierProcess process(verifier_target(own));
     process.start();
+    task.replies = process.replies();
     while (prompts.size() < count) {
       const uint64_t first = prompts.size();
       end = std::min(count, first + kAtATime);
@@ -59,7 +66,7 @@ std::vector<std::string> ask_for_prompts(const TaskConfig& config, uint64_t coun
   } catch (const IoError& missing) {
     throw ConfigError("task.python: " + std::string(missing.what()) + "; task.name needs it");
   }
-  return prompts;
+  return task;
 }
 
 }  // namespace
@@ -72,9 +79,9 @@ std::unique_ptr<Task> make_python_task(const TaskConfig& config) {
   std::vector<DatasetPrompt> prompts;
   std::unordered_set<std::string> texts;
   size_t held_out = 0;
-  const std::vector<std::string> objects = ask_for_prompts(config, prompt_count(config.params));
-  for (size_t i = 0; i < objects.size(); ++i) {
-    Prompt prompt = dataset_prompt(objects[i], keys, "task.name: " + *source + ": prompt " + std::to_string(i));
+  const PythonTask task = ask_for_prompts(config, prompt_count(config.params));
+  for (size_t i = 0; i < task.prompts.size(); ++i) {
+    Prompt prompt = dataset_prompt(task.prompts[i], keys, "task.name: " + *source + ": prompt " + std::to_string(i));
     if (!texts.insert(prompt.text).second) continue;
     held_out += split_of(prompt.text) == Split::held_out ? 1 : 0;
     prompts.push_back({std::move(prompt), source, i});
@@ -83,7 +90,7 @@ std::unique_ptr<Task> make_python_task(const TaskConfig& config) {
     throw ConfigError("task.params.prompts: " + *source + " gives " + std::to_string(prompts.size() - held_out) +
                       " prompts for training and " + std::to_string(held_out) +
                       " held-out ones, expected at least 1 of each; use more prompts");
-  return make_verified_task(std::move(prompts));
+  return make_verified_task(std::move(prompts), task.replies);
 }
 
 }  // namespace troupe

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +41,18 @@ struct Score {
   std::vector<std::pair<std::string, double>> parts = {};  // of the reward, by name
   Scored scored = Scored::yes;
   std::string problem = {};  // why it failed, in one line
+};
+
+// An answer of a conversation, and the message that followed it.
+struct Turn {
+  std::string answer;
+  std::string message = {};
+};
+
+// What a task says to an answer.
+struct Reply {
+  std::optional<std::string> message = {};  // none: the conversation ends with the answer
+  std::string problem = {};                 // why there is none, in one line, if the task failed on it
 };
 
 // Every prompt of a task belongs to one of the two, so that prompts of an evaluation never occur in training.
@@ -86,6 +100,17 @@ class Task {
   // The score of an answer to a prompt of this task. An answer may be any bytes: what is not a right answer gets
   // {0, false}. White space before and after an answer does not count.
   virtual Score score(const Prompt& prompt, std::string_view answer) const;
+
+  // Whether it replies to answers.
+  virtual bool replies() const { return false; }
+  // The message after the last of these answers to a prompt, or none: the conversation ends. At most
+  // max_message_length() bytes.
+  virtual std::optional<std::string> reply(const Prompt& /*prompt*/, std::span<const Turn> /*turns*/) const {
+    return std::nullopt;
+  }
+  virtual size_t max_message_length() const { return 0; }
+  // The characters of all messages, each once, in UTF-8.
+  virtual std::string message_alphabet() const { return ""; }
 
   // The characters of all prompts and demonstrations, each once, in UTF-8. Generated prompts are ASCII.
   virtual std::string alphabet() const = 0;

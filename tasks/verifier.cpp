@@ -20,11 +20,12 @@ void Verifier::abandon() {
   eventfd_write(wake_.number(), 1);
 }
 
-std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierItem> items) {
+template <class Call>
+auto Verifier::attempt(const Call& call) -> std::optional<decltype(call(std::declval<VerifierProcess&>()))> {
   using Clock = std::chrono::steady_clock;
   if (abandoned_) return std::nullopt;
   const Clock::time_point begin = Clock::now();
-  std::optional<std::vector<Verdict>> verdicts;
+  std::optional<decltype(call(std::declval<VerifierProcess&>()))> result;
   ++figures_.calls;
   try {
     if (!process_) {
@@ -32,7 +33,7 @@ std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierIt
       started_ = true;
       process_ = std::make_unique<VerifierProcess>(target_, wake_.number());
     }
-    verdicts = process_->score(items);
+    result = call(*process_);
   } catch (const VerifierRaised& raised) {
     last_error_ = raised.what();
     log_.add(last_error_, raised.traceback, raised.place);
@@ -45,22 +46,31 @@ std::optional<std::vector<Verdict>> Verifier::attempt(std::span<const VerifierIt
     log_.add(last_error_, {}, "");
     process_.reset();
   }
-  if (!verdicts) ++figures_.failed_calls;
+  if (!result) ++figures_.failed_calls;
   const auto spent = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
   figures_.busy_us += static_cast<uint64_t>(spent.count());
-  return verdicts;
+  return result;
 }
 
 std::vector<Score> Verifier::score(std::span<const VerifierItem> items) {
-  std::optional<std::vector<Verdict>> verdicts = attempt(items);
-  if (!verdicts && !abandoned_) verdicts = attempt(items);
+  const auto call = [&](VerifierProcess& process) { return process.score(items); };
+  std::optional<std::vector<Verdict>> verdicts = attempt(call);
+  if (!verdicts && !abandoned_) verdicts = attempt(call);
   return scores_of(std::move(verdicts), items.size());
 }
 
 std::vector<Score> Verifier::score_together(std::span<const VerifierItem> items) {
-  std::optional<std::vector<Verdict>> verdicts = attempt(items);
+  std::optional<std::vector<Verdict>> verdicts =
+      attempt([&](VerifierProcess& process) { return process.score(items); });
   if (!verdicts && !abandoned_) throw VerifierFailed(last_error_);
   return scores_of(std::move(verdicts), items.size());
+}
+
+std::vector<Reply> Verifier::reply(std::span<const VerifierItem> items) {
+  const auto call = [&](VerifierProcess& process) { return process.reply(items); };
+  std::optional<std::vector<Reply>> replies = attempt(call);
+  if (!replies && !abandoned_) replies = attempt(call);
+  return replies ? std::move(*replies) : std::vector<Reply>(items.size(), {.problem = last_error_});
 }
 
 std::vector<Score> Verifier::scores_of(std::optional<std::vector<Verdict>> verdicts, size_t items) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/descriptor.h"
@@ -33,6 +34,9 @@ class Verifier {
   // call failed once, since some of them may be at fault. Once it is abandoned it does not throw.
   std::vector<Score> score_together(std::span<const VerifierItem> items);
 
+  // What the function says to each item. If the call failed twice, all of them have last_error() as the problem.
+  std::vector<Reply> reply(std::span<const VerifierItem> items);
+
   // Any thread. The call under way and all later ones end at once, and their answers have failed.
   void abandon();
 
@@ -40,7 +44,9 @@ class Verifier {
   const std::string& last_error() const { return last_error_; }  // of a call or an answer
 
  private:
-  std::optional<std::vector<Verdict>> attempt(std::span<const VerifierItem> items);
+  // What `call` returns about the process; nothing if it failed, which is logged and counted.
+  template <class Call>
+  auto attempt(const Call& call) -> std::optional<decltype(call(std::declval<VerifierProcess&>()))>;
   // The scores of a call of so many items; all have failed without verdicts.
   std::vector<Score> scores_of(std::optional<std::vector<Verdict>> verdicts, size_t items);
 

@@ -92,7 +92,13 @@ Json parse_line(std::string_view line) {
   throw VerifierFailed("the verifier wrote \"" + printable(line) + "\" to troupe's socket, expected an object");
 }
 
-std::string request_text(uint64_t id, std::span<const VerifierItem> items) {
+Json json_of(const std::vector<Turn>& turns) {
+  Json list = Json::array();
+  for (const auto& [answer, message] : turns) list.push_back({{"answer", answer}, {"message", message}});
+  return list;
+}
+
+std::string request_text(uint64_t id, std::span<const VerifierItem> items, bool reply) {
   Json list = Json::array();
   Json columns = Json::object();
   const std::string* of = nullptr;  // what `columns` was read from: answers to one prompt follow each other
@@ -100,8 +106,10 @@ std::string request_text(uint64_t id, std::span<const VerifierItem> items) {
     if (of == nullptr ? !item.columns.empty() : item.columns != *of) columns = columns_of(item.columns);
     of = &item.columns;
     list.push_back({{"prompt", item.prompt}, {"truth", item.truth}, {"answer", item.answer}, {"columns", columns}});
+    if (item.earlier) list.back()["turns"] = json_of(*item.earlier);
   }
-  const Json request{{"id", id}, {"items", std::move(list)}};
+  Json request{{"id", id}, {"items", std::move(list)}};
+  if (reply) request["reply"] = true;
   return request.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -125,6 +133,7 @@ std::vector<std::string> command_of(const VerifierTarget& target) {
   std::vector<std::string> command = {target.python, "-u", server_file("verifier_server.py", "tasks"), "3",
                                       target.function};
   if (!target.params.empty()) command.push_back(target.params);
+  if (target.replies) command.emplace_back("--replies");
   return command;
 }
 
@@ -140,20 +149,41 @@ void check_reply(const Json& reply, uint64_t id) {
 
 }  // namespace
 
-std::vector<Verdict> read_verdicts(std::string_view line, uint64_t id, size_t count) {
+namespace {
+
+// The list with this key of the reply to the request `id` about `count` answers, each element read by `read`.
+template <class Read>
+auto read_list(std::string_view line, uint64_t id, size_t count, const std::string& key, Read&& read) {
   const Json reply = parse_line(line);
   try {
     check_reply(reply, id);
-    const Json& scores = reply.at("scores");
-    if (!scores.is_array() || scores.size() != count)
-      throw VerifierFailed("the reply has " + std::to_string(scores.size()) + " scores, expected " +
+    const Json& list = reply.at(key);
+    if (!list.is_array() || list.size() != count)
+      throw VerifierFailed("the reply has " + std::to_string(list.size()) + ' ' + key + ", expected " +
                            std::to_string(count));
-    std::vector<Verdict> verdicts;
-    for (size_t i = 0; i < count; ++i) verdicts.push_back(verdict_of(scores[i], std::to_string(i)));
-    return verdicts;
+    std::vector<decltype(read(list[0], std::string()))> result;
+    for (size_t i = 0; i < count; ++i) result.push_back(read(list[i], std::to_string(i)));
+    return result;
   } catch (const Json::exception&) {
-    throw VerifierFailed("the reply is \"" + printable(line) + "\", expected {\"id\", \"scores\"}");
+    throw VerifierFailed("the reply is \"" + printable(line) + "\", expected {\"id\", \"" + key + "\"}");
   }
+}
+
+Reply reply_of(const Json& value, const std::string& index) {
+  if (value.is_null()) return {};
+  if (value.is_object()) return {.problem = printable(value.at("failed").get<std::string>(), kLongestProblem)};
+  if (!value.is_string()) throw VerifierFailed("reply " + index + " is " + printable(value.dump()) + ", expected a text");
+  return {.message = value.get<std::string>()};
+}
+
+}  // namespace
+
+std::vector<Verdict> read_verdicts(std::string_view line, uint64_t id, size_t count) {
+  return read_list(line, id, count, "scores", verdict_of);
+}
+
+std::vector<Reply> read_replies(std::string_view line, uint64_t id, size_t count) {
+  return read_list(line, id, count, "replies", reply_of);
 }
 
 std::string problem_of_prompt(const Prompt& prompt, std::span<const VerifierNeed> needs,
@@ -186,6 +216,15 @@ VerifierTarget verifier_target(const TaskConfig& config) {
           .timeout = config.verifier_timeout,
           .starting = config.verifier_start_timeout,
           .answers_per_call = config.verifier_batch};
+}
+
+VerifierTarget reply_target(const TaskConfig& config) {
+  TaskConfig own = config;
+  own.verifier = config.reply;
+  VerifierTarget target = verifier_target(own);
+  target.params.clear();
+  target.replies = true;
+  return target;
 }
 
 VerifierProcess::VerifierProcess(const VerifierTarget& target, int abandoned)
@@ -231,6 +270,7 @@ void VerifierProcess::await_ready() {
                          traceback_of(message));
   try {
     ready_ = message.at("ready").get<bool>();
+    replies_ = message.at("replies").get<bool>();
     for (const Json& need : message.at("needs"))
       needs_.push_back({need.at(0).get<std::string>(), need.at(1).get<std::vector<std::string>>()});
   } catch (const Json::exception&) {
@@ -256,12 +296,22 @@ void VerifierProcess::start() {
   or_kill([] {});
 }
 
+std::string VerifierProcess::ask_about(std::span<const VerifierItem> items, bool reply) {
+  return exchange(request_text(++requests_, items, reply), target_.timeout, "task.verifier_timeout_ms",
+                  kBytesPerReply + items.size() * kBytesPerVerdict);
+}
+
 std::vector<Verdict> VerifierProcess::score(std::span<const VerifierItem> items) {
   return or_kill([&] {
-    const uint64_t id = ++requests_;
-    const std::string line = exchange(request_text(id, items), target_.timeout, "task.verifier_timeout_ms",
-                                      kBytesPerReply + items.size() * kBytesPerVerdict);
-    return read_verdicts(line, id, items.size());
+    const std::string line = ask_about(items, /*reply=*/false);
+    return read_verdicts(line, requests_, items.size());
+  });
+}
+
+std::vector<Reply> VerifierProcess::reply(std::span<const VerifierItem> items) {
+  return or_kill([&] {
+    const std::string line = ask_about(items, /*reply=*/true);
+    return read_replies(line, requests_, items.size());
   });
 }
 

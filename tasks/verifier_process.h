@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -23,6 +24,7 @@ namespace troupe {
 struct VerifierTarget {
   std::string function;                        // "MODULE:CALLABLE" or "FILE.py:CALLABLE"
   std::string params = {};                     // of a whole task, which the function makes: JSON object; else empty
+  bool replies = false;                        // the function gives messages, not scores
   std::string python;                          // the interpreter: a path, or a name in PATH
   std::chrono::milliseconds timeout{10'000};   // for one call
   std::chrono::milliseconds starting{60'000};  // for the start of the process, with the imports of the verifier
@@ -32,10 +34,14 @@ struct VerifierTarget {
 // The verifier of the config, which has one: that of the task if task.verifier is task.name.
 VerifierTarget verifier_target(const TaskConfig& config);
 
-// One answer to score. The texts are UTF-8.
+// The function of task.reply, which the config has.
+VerifierTarget reply_target(const TaskConfig& config);
+
+// One answer to score, or to reply to. The texts are UTF-8.
 struct VerifierItem {
   std::string prompt, truth, answer;
-  std::string columns = {};  // a JSON object, or empty
+  std::string columns = {};                        // a JSON object, or empty
+  std::optional<std::vector<Turn>> earlier = {};  // in runs of several turns: those before the answer
 };
 
 struct Verdict {
@@ -74,6 +80,9 @@ class VerifierRaised : public VerifierFailed {
   using VerifierFailed::VerifierFailed;
 };
 
+// The replies to answers, as read_verdicts().
+std::vector<Reply> read_replies(std::string_view line, uint64_t id, size_t count);
+
 // The verdicts of a reply of verifier_server.py to the request `id` about `count` answers. A number is a reward, and an
 // answer with a reward of at least 1 is right. Throws VerifierFailed for a reply that reports an error, and for
 // anything that is not such a reply.
@@ -92,12 +101,16 @@ class VerifierProcess {
   // One verdict per item. The first call also waits for the start. Throws VerifierRaised, or VerifierFailed: the
   // process is killed then, and every later call throws.
   std::vector<Verdict> score(std::span<const VerifierItem> items);
+  // What a whole task, or a function that replies, says to each item. The same.
+  std::vector<Reply> reply(std::span<const VerifierItem> items);
 
   // Of a whole task: its prompts from index `first` on to `end` - 1, as JSON objects; fewer if it has no more. Blocks
   // and throws as score().
   std::vector<std::string> prompts(uint64_t first, uint64_t end);
 
-  const std::vector<VerifierNeed>& needs() const { return needs_; }  // once it has started
+  // Once it has started:
+  const std::vector<VerifierNeed>& needs() const { return needs_; }
+  bool replies() const { return replies_; }  // whether it can reply
 
   pid_t id() const { return child_.id(); }
 
@@ -110,13 +123,15 @@ class VerifierProcess {
   // Kills the process when `work` throws VerifierFailed, except VerifierRaised.
   template <class Work>
   auto or_kill(Work work);
+  // Sends a request about `items` and returns the reply to it, which has the number `requests_`.
+  std::string ask_about(std::span<const VerifierItem> items, bool reply);
 
   VerifierTarget target_;
   ChildConnection child_;
   std::string received_;
   int abandoned_;
   uint64_t requests_ = 0;
-  bool ready_ = false;
+  bool ready_ = false, replies_ = false;
   std::vector<VerifierNeed> needs_;
 };
 

@@ -4,9 +4,10 @@ troupe starts it as `PYTHON verifier_server.py DESCRIPTOR TARGET`, where DESCRIP
 is "MODULE:CALLABLE" or "FILE.py:CALLABLE". It needs Python 3.9 and nothing else. The other side is
 tasks/verifier_process.h.
 
-Every message is one line of JSON. The server first writes {"ready": true, "needs": [[PARAMETER, [KEY, ...]], ...]}, where each prompt
-must have one of the keys of a parameter, or {"error": TEXT} and ends. A request is
-{"id": N, "items": [{"prompt": TEXT, "truth": TEXT, "answer": TEXT, "columns": OBJECT}, ...]}. The reply is
+Every message is one line of JSON. The server first writes {"ready": true, "needs": [[PARAMETER, [KEY, ...]], ...], "replies": BOOLEAN},
+where each prompt must have one of the keys of a parameter, or {"error": TEXT} and ends. A request is
+{"id": N, "items": [{"prompt": TEXT, "truth": TEXT, "answer": TEXT, "columns": OBJECT}, ...]}, with "turns": [{"answer": TEXT, "message":
+TEXT}, ...] in each item if answers have several turns: those before the answer. The reply is
 {"id": N, "scores": [...]} with one value for each item, or {"id": N, "error": TEXT}. A value is a number, an object
 {"reward": NUMBER, "right": BOOLEAN, "parts": {NAME: NUMBER}}, null for an answer that is not scored, or {"failed": TEXT}.
 An error, and a failed answer, can have the lines of a traceback as "traceback", and as "place" a text that is the same for all failures of
@@ -17,6 +18,9 @@ The parts are in the folder troupe_verifier_server. The forms of callables are t
 
 With a third argument, a JSON object of parameters, the callable makes a whole task (tasks.task_of), which is asked for prompts too: the
 reply to {"id": N, "prompts": [FIRST, END]} is {"id": N, "prompts": [TEXT, ...]}, where each text is the JSON object of a prompt.
+
+With the argument --replies, the callable gives messages after answers in place of scores, as the method `reply` of a task may do. A request
+has "reply": true then, and its reply is {"id": N, "replies": [...]} with a text, null or {"failed": TEXT} for each item.
 """
 
 import importlib
@@ -33,7 +37,7 @@ _folder, _writes_bytecode = os.path.dirname(os.path.abspath(__file__)), sys.dont
 sys.path = [_folder] + [path for path in sys.path if os.path.abspath(path) != _folder]
 sys.dont_write_bytecode = True
 from troupe_verifier_server.errors import Refused, problem_of, text_of  # noqa: E402
-from troupe_verifier_server.forms import caller_of  # noqa: E402
+from troupe_verifier_server.forms import ReplyCaller, caller_of  # noqa: E402
 from troupe_verifier_server.tasks import prompts_between, task_of  # noqa: E402
 
 sys.dont_write_bytecode = _writes_bytecode
@@ -75,21 +79,23 @@ def find_function(target):
     return found
 
 
-def reply_to(request, call, task):
+def reply_to(request, call, reply, task):
     if "prompts" in request:
         return {"prompts": prompts_between(task, *request["prompts"])}
+    if "reply" in request:
+        return {"replies": reply(request["items"])}
     return {"scores": call(request["items"]) if request["items"] else []}
 
 
-def serve(connection, call, task):
+def serve(connection, call, reply, task):
     """Answers requests until the connection is closed."""
     for line in connection:
         request = json.loads(line)
         try:
-            reply = reply_to(request, call, task)
+            result = reply_to(request, call, reply, task)
         except Exception as error:
-            reply = failure(error)
-        send(connection, {"id": request["id"], **reply})
+            result = failure(error)
+        send(connection, {"id": request["id"], **result})
 
 
 def send(connection, message):
@@ -103,14 +109,19 @@ def main():
     end = socket.socket(fileno=int(sys.argv[1]))
     end.set_inheritable(False)
     connection = end.makefile("rwb")
-    target, params, task = sys.argv[2], sys.argv[3:], None
+    target, more, call, reply, task = sys.argv[2], sys.argv[3:], None, None, None
     try:
-        task = task_of(find(target), json.loads(params[0])) if params else None
-        call = task.score if task else caller_of(find_function(target))
+        if more == ["--replies"]:
+            reply = ReplyCaller(find_function(target))
+        elif more:
+            task = task_of(find(target), json.loads(more[0]))
+            call, reply = task.score, task.reply
+        else:
+            call = caller_of(find_function(target))
     except Exception as error:
         return send(connection, failure(error))
-    send(connection, {"ready": True, "needs": list(getattr(call, "needs", ()))})
-    serve(connection, call, task)
+    send(connection, {"ready": True, "needs": list(getattr(call, "needs", ())), "replies": reply is not None})
+    serve(connection, call, reply, task)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,11 @@ std::string prompt_text(ChatTemplate chat, std::span<const std::pair<std::string
   return text + "<|im_start|>assistant\n";
 }
 
+std::pair<std::string, std::string> message_frame(ChatTemplate chat) {
+  if (chat == ChatTemplate::none) return {};
+  return {"\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"};
+}
+
 std::string_view end_of_answer(ChatTemplate chat) { return chat == ChatTemplate::chatml ? "<|im_end|>" : ""; }
 
 }  // namespace troupe

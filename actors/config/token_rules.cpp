@@ -115,6 +115,13 @@ void check_scorers(const RunConfig& c) {
                      "set reference.computed_by or reward_model.computed_by to \"scorers\"");
 }
 
+void check_turns(const RunConfig& c, const RunConfig& d) {
+  const bool several = c.task.turns > 1;
+  require_effect("task.message_tokens", c.task.message_tokens, d.task.message_tokens, several, "task.turns 1",
+                 "set task.turns");
+  require_effect("task.reply", c.task.reply, d.task.reply, several, "task.turns 1", "set task.turns");
+}
+
 void check_evaluation(const EvaluationConfig& c) {
   constexpr double kLeast = 0.001;  // as of generation.temperature
   if (c.temperature > 0 && c.temperature < kLeast)
@@ -137,19 +144,24 @@ void require_defaults(std::span<const std::string_view> sections, RunConfig conf
 void check_verifier(const RunConfig& config) {
   const TaskConfig &task = config.task, defaults;
   const bool used = !task.verifier.empty();
-  const auto only_with = [&](const char* path, const auto& value, const auto& fallback) {
-    require_effect(path, value, fallback, used, "task.verifier \"\"", "set task.verifier to py:MODULE:CALLABLE");
+  const auto only_with = [](bool any, const char* path, const auto& value, const auto& fallback) {
+    require_effect(path, value, fallback, any, "task.verifier \"\"", "set task.verifier to py:MODULE:CALLABLE");
   };
-  only_with("task.python", task.python, defaults.python);
-  only_with("task.verifier_timeout_ms", task.verifier_timeout, defaults.verifier_timeout);
-  only_with("task.verifier_start_timeout_ms", task.verifier_start_timeout, defaults.verifier_start_timeout);
-  only_with("task.verifier_batch", task.verifier_batch, defaults.verifier_batch);
-  only_with("task.verifier_processes", task.verifier_processes, defaults.verifier_processes);
+  const bool any = used || !task.reply.empty();
+  only_with(any, "task.python", task.python, defaults.python);
+  only_with(any, "task.verifier_timeout_ms", task.verifier_timeout, defaults.verifier_timeout);
+  only_with(any, "task.verifier_start_timeout_ms", task.verifier_start_timeout, defaults.verifier_start_timeout);
+  only_with(any, "task.verifier_batch", task.verifier_batch, defaults.verifier_batch);
+  only_with(used, "task.verifier_processes", task.verifier_processes, defaults.verifier_processes);
   if (task.python.empty()) throw ConfigError("task.python: \"\" is empty, expected the name or path of a program");
-  if (used && config.deterministic)
-    refuse_setting("task.verifier", task.verifier,
-                   "cannot go with deterministic true, because a function in Python may give other results each time; "
-                   "remove one of them");
+  const auto refuse_deterministic = [&](const char* path, const std::string& function) {
+    if (!function.empty() && config.deterministic)
+      refuse_setting(path, function,
+                     "cannot go with deterministic true, because a function in Python may give other results each "
+                     "time; remove one of them");
+  };
+  refuse_deterministic("task.verifier", task.verifier);
+  refuse_deterministic("task.reply", task.reply);
 }
 
 void check_answer_settings(const RunConfig& config) {
@@ -176,6 +188,7 @@ void check_answer_settings(const RunConfig& config) {
   check_reference(config, defaults);
   check_reward_model(config, defaults);
   check_scorers(config);
+  check_turns(config, defaults);
   check_evaluation(config.evaluation);
   if (config.algorithm.kl == "full")
     refuse_setting("algorithm.kl", config.algorithm.kl, "cannot be used in token runs yet; use \"k3\"");

@@ -10,12 +10,22 @@
 
 namespace troupe {
 
+// What only some scorers read of an answer.
+struct AnswerDetails {
+  std::vector<int32_t> tokens;     // ids of all that follows the prompt; the last is an end token unless it was cut
+  std::vector<Turn> earlier = {};  // the turns before the answer
+};
+
+// What is asked for: the scores of answers, or what the task says to them.
+enum class ScoreKind : uint8_t { scores, replies };
+
 struct ScoreRequest {
   uint64_t id = 0;
   uint32_t group = 0;
   Prompt prompt;
   std::vector<std::string> answers;
-  std::vector<std::vector<int32_t>> tokens = {};  // of each answer
+  std::vector<AnswerDetails> details = {};  // of each answer
+  ScoreKind kind = ScoreKind::scores;
 };
 
 struct ScoreReply {
@@ -24,6 +34,8 @@ struct ScoreReply {
   std::vector<Score> scores;  // one per answer, in their order
   std::string error;          // why there are none
   std::chrono::nanoseconds spent{0};
+  std::vector<Reply> replies = {};  // in place of the scores
+  ScoreKind kind = ScoreKind::scores;
 };
 
 // Requests that a scorer computes together, and its replies to them, in their order.

@@ -11,13 +11,24 @@ namespace troupe {
 struct AnswerRequest {
   Array prompt;  // [P] int32 token ids
   Array keys;    // [n] int64, one per answer: the key of its random stream
+  Array greedy{DType::u8, {0}};  // [n] uint8, 1 = the most likely answer instead, which comes last; or empty = none
+  // Of a later turn: what follows the prompt so far, answers and messages, for one answer after the other. Else empty.
+  Array history{DType::i32, {0}};          // [H] int32 token ids
+  Array history_offsets{DType::i64, {0}};  // [n + 1] int64, as the offsets of AnswerReply
 
+  bool continues() const { return !history_offsets.empty(); }
   template <class Self, class Use> static decltype(auto) fields(Self& self, Use&& use) {
-    return use(self.prompt, self.keys);
+    return use(self.prompt, self.keys, self.greedy, self.history, self.history_offsets);
   }
 };
 
-// The answers to one request. Rollouts hold them too (models/experience/answers.h).
+// The tokens of a task's messages between the tokens of answers. All empty if there are none.
+struct MessageTokens {
+  Array ids{DType::i32, {0}};      // [M] int32, in the order of the tokens that they come before
+  Array lengths{DType::i32, {0}};  // [T] int32: so many of them come directly before each token of the answers
+};
+
+// The answers to one request, in one turn. Rollouts hold them too (models/experience/answers.h).
 struct AnswerReply {
   Array tokens;     // [T] int32 token ids, answer after answer, each at least one token
   Array offsets;    // [n + 1] int64: answer i is tokens[offsets[i]] .. tokens[offsets[i + 1] - 1]
@@ -48,10 +59,11 @@ struct ScoringRequest {
   Array prompt;   // [P] int32 token ids
   Array tokens;   // [T] int32 token ids, answer after answer, each at least one token
   Array offsets;  // [n + 1] int64, as in AnswerReply
+  MessageTokens messages = {};
 
   int64_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
   template <class Self, class Use> static decltype(auto) fields(Self& self, Use&& use) {
-    return use(self.prompt, self.tokens, self.offsets);
+    return use(self.prompt, self.tokens, self.offsets, self.messages.ids, self.messages.lengths);
   }
 };
 

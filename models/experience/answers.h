@@ -1,6 +1,7 @@
 #pragma once
 // Answers: what a rollout of a token run holds: prompts, and to each of them some answers that a language model
-// sampled, packed without padding. Plain data; immutable once pushed. A sample is an answer.
+// sampled, packed without padding. Plain data; immutable once pushed. A sample is an answer, in all turns of its
+// conversation.
 
 #include <cstdint>
 
@@ -25,6 +26,7 @@ struct Answers {
   Array right;           // [S] uint8
   Array baselines = {};  // [G] float32 score of the most likely answer to each prompt, or empty
   Array reference = {};  // [T] float32 log-probabilities of the tokens by the reference, or empty = the trainer's work
+  MessageTokens messages = {};
 
   int64_t groups() const { return prompt_offsets.empty() ? 0 : prompt_offsets.size() - 1; }
   int64_t count() const { return sampled.count(); }
@@ -35,7 +37,7 @@ struct Answers {
     const auto in_order = [&](auto& tokens, auto& offsets, auto& log_probs, auto& version,
                               auto& finish) -> decltype(auto) {
       return use(self.prompts, self.prompt_offsets, tokens, offsets, self.group, log_probs, version, self.rewards,
-                 self.right, finish, self.baselines, self.reference);
+                 self.right, finish, self.baselines, self.reference, self.messages.ids, self.messages.lengths);
     };
     return AnswerReply::fields(self.sampled, in_order);
   }

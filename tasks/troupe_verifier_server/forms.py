@@ -51,6 +51,22 @@ def conversation_of(item):
     return prompt if is_message else None
 
 
+def completion_of(item):
+    """All that follows the prompt, as messages."""
+    messages = []
+    for turn in item.get("turns", []):
+        messages += [{"role": "assistant", "content": turn["answer"]}, {"role": "user", "content": turn["message"]}]
+    return [*messages, {"role": "assistant", "content": item["answer"]}]
+
+
+def answers_of(items):
+    """One dict for each answer, with the columns of its prompt."""
+    answers = [{**item["columns"], **{key: item[key] for key in ("truth", "answer", "turns") if key in item}} for item in items]
+    for answer, item in zip(answers, items):
+        answer["prompt"] = conversation_of(item) or item["prompt"]
+    return answers
+
+
 class TrlCaller:
     """Calls function(prompts=..., completions=..., COLUMN=...), with lists, as the GRPOTrainer of TRL does."""
 
@@ -71,9 +87,7 @@ class TrlCaller:
             if name not in columns:
                 raise Refused(f"the verifier requires the column {name}, which the prompts lack; they have {', '.join(sorted(columns))}")
         given = {"prompts": [conversation_of(item) or item["prompt"] for item in items]}
-        given["completions"] = [
-            [{"role": "assistant", "content": item["answer"]}] if conversation_of(item) else item["answer"] for item in items
-        ]
+        given["completions"] = [completion_of(item) if conversation_of(item) else item["answer"] for item in items]
         given = {**columns, **given}
         if not self._takes_all:
             given = {name: values for name, values in given.items() if name in self._names}
@@ -160,10 +174,24 @@ class ListCaller:
         self._function = function
 
     def __call__(self, items):
-        answers = [{**item["columns"], **{key: item[key] for key in ("truth", "answer")}} for item in items]
-        for answer, item in zip(answers, items):
-            answer["prompt"] = conversation_of(item) or item["prompt"]
-        return [plain_score(score) for score in counted(LOOP.result(self._function(answers)), items)]
+        return [plain_score(score) for score in counted(LOOP.result(self._function(answers_of(items))), items)]
+
+
+class ReplyCaller:
+    """Calls function(list) as ListCaller does; it returns a message or None for each answer. One of a wrong type fails that answer alone."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, items):
+        replies = counted(LOOP.result(self._function(answers_of(items))), items, "replies")
+        return [reply if reply is None else self._message(reply) for reply in replies]
+
+    @staticmethod
+    def _message(reply):
+        if not isinstance(reply, str):
+            return {"failed": f"the reply is of type {type(reply).__name__}, expected a text or None"}
+        return reply.encode("utf-8", "replace").decode()
 
 
 def caller_of(function):

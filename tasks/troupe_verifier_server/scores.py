@@ -9,14 +9,14 @@ MOST_PARTS = 32
 LONGEST_NAME = 64  # of a part, in bytes
 
 
-def counted(scores, items):
-    """The scores as a list. Raises unless there is one for each item."""
+def counted(scores, items, what_there_are="scores"):
+    """The scores, or the replies, as a list. Raises unless there is one for each item."""
     if scores is None or isinstance(scores, (str, bytes, dict)):
         what = "nothing" if scores is None else f"a {type(scores).__name__}"
-        raise Refused(f"the verifier returned {what}, expected a list of {len(items)} scores")
+        raise Refused(f"the verifier returned {what}, expected a list of {len(items)} {what_there_are}")
     scores = list(scores)
     if len(scores) != len(items):
-        raise Refused(f"the verifier returned {len(scores)} scores, expected {len(items)}")
+        raise Refused(f"the verifier returned {len(scores)} {what_there_are}, expected {len(items)}")
     return scores
 
 

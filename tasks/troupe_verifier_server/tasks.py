@@ -4,7 +4,7 @@ import functools
 import json
 
 from troupe_verifier_server.errors import DrawFailed, Refused, problem_of, text_of
-from troupe_verifier_server.forms import caller_of
+from troupe_verifier_server.forms import ReplyCaller, caller_of
 from troupe_verifier_server.scores import plain_score
 
 KINDS = "draw(index) and score(...), or a length, [index] and score_answer(answer, entry) as the datasets of reasoning_gym"
@@ -29,11 +29,12 @@ def is_json_of(json_value, value):
 
 
 class DrawnTask:
-    """An object whose draw(index) gives the prompts; score is a verifier of any form."""
+    """An object whose draw(index) gives the prompts; score is a verifier of any form, and reply, if there is one, gives messages."""
 
     def __init__(self, task):
         self._task = task
         self.score = caller_of(task.score)
+        self.reply = ReplyCaller(task.reply) if callable(getattr(task, "reply", None)) else None
 
     def draw(self, index):
         try:
@@ -47,6 +48,7 @@ class DatasetTask:
 
     def __init__(self, task):
         self._task = task
+        self.reply = None
         self._entry = functools.lru_cache(maxsize=4096)(task.__getitem__)
 
     def draw(self, index):

@@ -130,7 +130,7 @@ void check_tokens(const RunConfig& config) {
       throw ConfigError("tokenizer.kind: \"char\" has " + std::to_string(vocabulary) +
                         " tokens, the model in model.path " + std::to_string(of_model) + "; use \"bpe\"");
   }
-  lm_shape_of(config.model, vocabulary, run->prompt_tokens + run->answer_tokens);
+  lm_shape_of(config.model, vocabulary, run->prompt_tokens + run->conversation_tokens());
 }
 
 // Checks all that training requires of the environment.

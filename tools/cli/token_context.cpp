@@ -23,7 +23,7 @@ namespace troupe {
 namespace {
 
 std::shared_ptr<const LmModel> model_of(const RunConfig& config, const TokenRun& tokens) {
-  const int64_t positions = tokens.prompt_tokens + tokens.answer_tokens,
+  const int64_t positions = tokens.prompt_tokens + tokens.conversation_tokens(),
                 vocabulary = tokens.tokenizer->vocabulary_size();
   auto model = std::make_shared<LmModel>(load_lm_model(config.model, lm_shape_of(config.model, vocabulary, positions)));
   model->tokens = vocabulary;
@@ -34,7 +34,7 @@ AnswerTrainerOptions trainer_options(const RunConfig& config, const TokenRun& to
   const MicroBatchChoice micro_batch = micro_batch_of(config);
   return {.seed = config.seed,
           .temperature = config.generation.temperature,
-          .answer_tokens = tokens.answer_tokens,
+          .answer_tokens = tokens.sampled_tokens(),
           .micro_batch_tokens = micro_batch.tokens,
           .recompute_above = micro_batch.recompute_above,
           .threads = static_cast<int>(config.trainer.threads)};
@@ -45,7 +45,7 @@ LmGeneratorOptions generator_options(const RunContext& context) {
   return {.prompt_slots = config.generation.prompt_slots,
           .prompt_tokens = context.tokens->prompt_tokens,
           .answer_slots = config.generation.answer_slots,
-          .answer_tokens = context.tokens->answer_tokens,
+          .answer_tokens = context.tokens->conversation_tokens(),
           .temperature = config.generation.temperature,
           .threads = static_cast<int>(config.inference.threads)};
 }
@@ -65,6 +65,14 @@ std::vector<int32_t> ids_of(const RunContext& context, const std::string& text) 
                       ", because an answer may have " + std::to_string(run.answer_tokens) + " and the model has " +
                       std::to_string(context.language_model->shape.max_positions) + " positions");
   return ids;
+}
+
+// The turns before an answer: "ANSWER | MESSAGE | ".
+std::string text_of(const std::vector<Turn>& turns) {
+  std::string text;
+  for (const auto& [answer, message] : turns)
+    text += printable(answer, std::string::npos) + " | " + printable(message, std::string::npos) + " | ";
+  return text;
 }
 
 std::string verdict_on(const Score& score, bool with_reward) {
@@ -125,7 +133,8 @@ void print_answers(const RunContext& context, const WeightSnapshot& weights, int
     player.ask(prompt, run.encode(prompt), {0}, /*greedy=*/true);
     const PlayedPrompt played = player.finish().at(0);
     const PlayedAnswer& answer = played.answers.at(0);
-    std::cout << printable(prompt.text, std::string::npos) << ' ' << printable(answer.text, std::string::npos)
+    std::cout << printable(prompt.text, std::string::npos) << ' ' << text_of(answer.details.earlier)
+              << printable(answer.text, std::string::npos)
               << verdict_on(answer.score, with_reward) << '\n'
               << std::flush;
   }
@@ -136,6 +145,7 @@ void print_answers_to(const RunContext& context, const WeightSnapshot& weights, 
   const std::vector<int32_t> ids = ids_of(context, prompt.text);
   LmGeneratorOptions options = generator_options(context);
   options.prompt_tokens = static_cast<int64_t>(ids.size());
+  options.answer_tokens = run.answer_tokens;  // one turn: nobody replies
   options.temperature = prompt.temperature.value_or(options.temperature);
   const std::unique_ptr<Generator> generator = make_lm_generator(*context.language_model, options);
   generator->load(weights);

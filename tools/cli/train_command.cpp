@@ -341,7 +341,10 @@ int run_train(const TrainOptions& options) {
   Start run{options, config, begun, signals};
   run.context = context_of(options, config, begun);
   add_reward_model(*run.context);
-  if (is_token_run(config)) try_verifier(config, *run.context->tokens->task);
+  if (is_token_run(config)) {
+    try_verifier(config, *run.context->tokens->task);
+    try_reply(config, *run.context->tokens->task);
+  }
   begin_step("building the model");
   run.learner = learner_of(*run.context);
   begin_step("training");

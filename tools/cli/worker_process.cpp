@@ -35,7 +35,7 @@ RunContextPtr worker_context(const std::string& run, const std::string& config) 
     }
     const TaskConfig& task = context->config.task;
     // Whoever waits for a verifier, or computes with a reward model, would block the other actors.
-    context->threads = !task.verifier.empty() || context->reward_model;
+    context->threads = !task.verifier.empty() || !task.reply.empty() || context->reward_model;
     if (context->threads) require_threads(static_cast<size_t>(1 + task.verifier_processes));
     return context;
   }

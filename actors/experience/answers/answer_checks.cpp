@@ -43,9 +43,10 @@ Misfit check_arrays(const AnswerReply& reply, int64_t answers) {
   return error;
 }
 
-Misfit check_answers(const TokenRun& run, int64_t answers, const AnswerReply& t) {
+// `most`: tokens of an answer.
+Misfit check_answers(const TokenRun& run, int64_t answers, int64_t most, const AnswerReply& t) {
   if (t.tokens.dtype() != DType::i32 || t.tokens.rank() != 1) return "tokens are not a list of int32";
-  if (auto error = check_offsets("offsets", t.offsets, answers, t.tokens.size(), run.answer_tokens)) return error;
+  if (auto error = check_offsets("offsets", t.offsets, answers, t.tokens.size(), most)) return error;
   if (auto error = check_arrays(t, answers)) return error;
   if (auto error = check_ids("tokens", t.tokens, run)) return error;
   const auto finite = [](float x) { return std::isfinite(x) && x <= 0; };
@@ -55,6 +56,32 @@ Misfit check_answers(const TokenRun& run, int64_t answers, const AnswerReply& t)
   if (std::ranges::any_of(t.finish.view<uint8_t>(), [](uint8_t x) { return x > static_cast<uint8_t>(Finish::text); }))
     return "finish is above 2";
   return std::nullopt;
+}
+
+// Of answers of all turns, which have these offsets.
+Misfit check_messages(const TokenRun& run, const MessageTokens& messages, const Array& offsets) {
+  const auto begins = offsets.view<int64_t>();
+  if (auto error = check("message_lengths", messages.lengths, DType::i32, run.turns > 1 ? begins.back() : 0))
+    return error;
+  if (messages.ids.dtype() != DType::i32 || messages.ids.rank() != 1) return "messages are not a list of int32";
+  const auto lengths = messages.lengths.view<int32_t>();
+  const int64_t most = (run.turns - 1) * run.message_tokens;
+  int64_t all = 0;
+  for (size_t a = 0; a + 1 < begins.size() && !lengths.empty(); ++a) {
+    int64_t sum = 0;
+    for (int64_t t = begins[a]; t < begins[a + 1]; ++t) {
+      const int64_t length = lengths[static_cast<size_t>(t)];
+      if (length < 0 || length > (t == begins[a] ? 0 : run.message_tokens))
+        return "a message of " + std::to_string(length) + " tokens comes before token " + std::to_string(t - begins[a]);
+      sum += length;
+    }
+    if (sum > most)
+      return "an answer has messages of " + std::to_string(sum) + " tokens, expected at most " + std::to_string(most);
+    all += sum;
+  }
+  if (messages.ids.size() != all)
+    return std::to_string(messages.ids.size()) + " tokens of messages, expected " + std::to_string(all);
+  return check_ids("messages", messages.ids, run);
 }
 
 Misfit check_prompt(const TokenRun& tokens, const Array& prompt) {
@@ -78,15 +105,32 @@ Misfit check_reference(const RunConfig& config, const Array& reference, int64_t 
 
 Misfit misfit(const RunConfig& config, const TokenRun& tokens, const AnswerRequest& request) {
   if (auto error = check_prompt(tokens, request.prompt)) return error;
-  return check("keys", request.keys, DType::i64, answers_asked(config));
+  const int64_t asked = answers_asked(config), answers = request.continues() ? request.keys.size() : asked;
+  if (auto error = check("keys", request.keys, DType::i64, answers)) return error;
+  if (answers < 1 || answers > asked)
+    return std::to_string(answers) + " keys, expected 1 to " + std::to_string(asked);
+  if (auto error = check("greedy", request.greedy, DType::u8, request.greedy.empty() ? 0 : answers)) return error;
+  const auto greedy = request.greedy.view<uint8_t>();
+  for (size_t i = 0; i < greedy.size(); ++i)
+    if (greedy[i] > (needs_greedy_answer(config) && i + 1 == greedy.size() ? 1 : 0))
+      return "answer " + std::to_string(i) + " is to be the most likely one";
+  if (request.history.dtype() != DType::i32 || request.history.rank() != 1) return "history is not a list of int32";
+  if (!request.continues())
+    return request.history.empty() ? std::nullopt : Misfit("a history has no offsets");
+  if (auto error = check_offsets("history_offsets", request.history_offsets, answers, request.history.size(),
+                                 tokens.conversation_tokens() - tokens.answer_tokens))
+    return error;
+  return check_ids("history", request.history, tokens);
 }
 
 Misfit misfit(const RunConfig& config, const TokenRun& tokens, const ScoringRequest& request) {
   if (auto error = check_prompt(tokens, request.prompt)) return error;
   if (request.tokens.dtype() != DType::i32 || request.tokens.rank() != 1) return "tokens are not a list of int32";
   if (auto error =
-          check_offsets("offsets", request.offsets, answers_asked(config), request.tokens.size(), tokens.answer_tokens))
+          check_offsets("offsets", request.offsets, answers_asked(config), request.tokens.size(),
+                        tokens.sampled_tokens()))
     return error;
+  if (auto error = check_messages(tokens, request.messages, request.offsets)) return error;
   return check_ids("tokens", request.tokens, tokens);
 }
 
@@ -96,7 +140,7 @@ Misfit misfit(const RunConfig& config, const ScoringRequest& request, const Scor
 }
 
 Misfit misfit(const TokenRun& tokens, const AnswerRequest& request, const AnswerReply& reply) {
-  return check_answers(tokens, request.keys.size(), reply);
+  return check_answers(tokens, request.keys.size(), tokens.answer_tokens, reply);
 }
 
 Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
@@ -106,7 +150,8 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   const uint64_t greedy = needs_greedy_answer(run.config) ? 1 : 0;
   if (answers > run.config.generation.answers)
     return std::to_string(answers) + " answers, expected at most " + std::to_string(run.config.generation.answers);
-  if (auto error = check_answers(tokens, answers, a.sampled)) return error;
+  if (auto error = check_answers(tokens, answers, tokens.sampled_tokens(), a.sampled)) return error;
+  if (auto error = check_messages(tokens, a.messages, a.sampled.offsets)) return error;
   if (a.prompts.dtype() != DType::i32 || a.prompts.rank() != 1) return "prompts are not a list of int32";
   if (auto error = check_offsets("prompt_offsets", a.prompt_offsets, 1, a.prompts.size(), tokens.prompt_tokens))
     return error;
@@ -142,15 +187,10 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
   return std::nullopt;
 }
 
-size_t most_bytes_of_answer_request(const RunSpec& run) {
-  const auto answers = static_cast<size_t>(answers_asked(run.config));
-  const size_t tokens =  // of the answers, in a request for scores
-      has_scorers(run.config) ? answers * static_cast<size_t>(run.tokens->answer_tokens) : 0;
-  return (static_cast<size_t>(run.tokens->prompt_tokens) + tokens) * sizeof(int32_t) + (answers + 1) * sizeof(int64_t) +
-         kNamesBytes;
-}
+namespace {
 
-size_t most_bytes_of_answer_reply(const RunSpec& run) {
+// Of `count` answers with at most `tokens` tokens each.
+size_t bytes_of_answers(size_t count, int64_t tokens) {
   size_t token = 0, answer = sizeof(int64_t);  // its offset
   const auto add_to = [](size_t& bytes) {
     return [&bytes](const char*, const Array&, DType dtype) { bytes += size_of(dtype); };
@@ -158,17 +198,40 @@ size_t most_bytes_of_answer_reply(const RunSpec& run) {
   const AnswerReply empty;
   AnswerReply::per_token(empty, add_to(token));
   AnswerReply::per_answer(empty, add_to(answer));
-  answer += static_cast<size_t>(run.tokens->answer_tokens) * token;
-  return static_cast<size_t>(answers_asked(run.config)) * answer + kNamesBytes;
+  return count * (answer + static_cast<size_t>(tokens) * token);
+}
+
+// What a run of several turns has beside the tokens of an answer.
+size_t bytes_of_messages(const TokenRun& run) {
+  if (run.turns == 1) return 0;
+  return static_cast<size_t>(run.sampled_tokens() + run.conversation_tokens()) * sizeof(int32_t);
+}
+
+}  // namespace
+
+size_t most_bytes_of_answer_request(const RunSpec& run) {
+  const TokenRun& tokens = *run.tokens;
+  const auto answers = static_cast<size_t>(answers_asked(run.config));
+  const size_t scored =  // of an answer, in a request for scores
+      has_scorers(run.config) ? static_cast<size_t>(tokens.sampled_tokens()) * sizeof(int32_t) : 0;
+  return static_cast<size_t>(tokens.prompt_tokens) * sizeof(int32_t) +
+         answers * (scored + bytes_of_messages(tokens) + sizeof(uint8_t)) + 2 * (answers + 1) * sizeof(int64_t) +
+         kNamesBytes;
+}
+
+size_t most_bytes_of_answer_reply(const RunSpec& run) {
+  return bytes_of_answers(static_cast<size_t>(answers_asked(run.config)), run.tokens->answer_tokens) + kNamesBytes;
 }
 
 size_t most_bytes_of_answers(const RunSpec& run) {
   // Group, reward and right; and, of its episode, length, return and success.
   constexpr size_t kScoredBytes = 2 * (sizeof(int32_t) + sizeof(float) + sizeof(uint8_t));
+  const TokenRun& tokens = *run.tokens;
+  const auto answers = static_cast<size_t>(answers_asked(run.config));
   const size_t reference =
-      run.config.reference.by_scorers() ? static_cast<size_t>(run.tokens->answer_tokens) * sizeof(float) : 0;
-  return most_bytes_of_answer_request(run) + most_bytes_of_answer_reply(run) +
-         static_cast<size_t>(run.config.generation.answers) * (kScoredBytes + reference);
+      run.config.reference.by_scorers() ? static_cast<size_t>(tokens.sampled_tokens()) * sizeof(float) : 0;
+  return most_bytes_of_answer_request(run) + bytes_of_answers(answers, tokens.sampled_tokens()) +
+         answers * (kScoredBytes + reference) + kNamesBytes;
 }
 
 }  // namespace troupe

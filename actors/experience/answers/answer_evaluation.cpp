@@ -88,7 +88,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
   // Of each answer: the mean over its tokens of log p - log q.
   void add_kl(std::vector<PlayedPrompt>& all) {
     struct Ids {
-      std::vector<int32_t> prompt, tokens;
+      std::vector<int32_t> prompt, tokens, messages, message_lengths;
       std::vector<int64_t> offsets{0};
     };
     std::vector<Ids> ids;
@@ -97,11 +97,14 @@ class AnswerEvaluation final : public EvaluationPlayer {
       of.prompt = run_->tokens->encode(played.prompt);
       for (const PlayedAnswer& answer : played.answers) {
         of.tokens.insert(of.tokens.end(), answer.tokens.begin(), answer.tokens.end());
+        of.messages.insert(of.messages.end(), answer.messages.begin(), answer.messages.end());
+        of.message_lengths.insert(of.message_lengths.end(), answer.message_lengths.begin(),
+                                  answer.message_lengths.end());
         of.offsets.push_back(static_cast<int64_t>(of.tokens.size()));
       }
     }
     std::vector<PromptAnswers> asked;
-    for (const Ids& of : ids) asked.push_back({of.prompt, of.tokens, of.offsets});
+    for (const Ids& of : ids) asked.push_back({of.prompt, of.tokens, of.offsets, of.messages, of.message_lengths});
     const std::vector<float> reference = reference_->log_probs(asked);
     auto log_q = reference.begin();
     for (PlayedPrompt& played : all)

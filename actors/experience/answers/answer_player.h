@@ -1,5 +1,5 @@
 #pragma once
-// AnswerPlayer: has answers to prompts generated, decoded and scored, for those who do not train on them: evaluations
+// AnswerPlayer: has answers to prompts generated, turn after turn, decoded and scored, for those who do not train on them: evaluations
 // and `troupe play`. One thread.
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/experience/answers/generation_scheduler.h"
+#include "actors/experience/answers/conversation.h"
 #include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/scorer.h"
 #include "runtime/base/version.h"
@@ -15,9 +15,11 @@
 namespace troupe {
 
 struct PlayedAnswer {
-  std::string text;
-  std::vector<int32_t> tokens = {};
-  std::vector<float> log_probs = {};  // one per token
+  std::string text;                     // of the last turn
+  std::vector<int32_t> tokens = {};     // sampled ones, in all turns
+  std::vector<float> log_probs = {};    // one per token
+  std::vector<int32_t> messages = {}, message_lengths = {};  // as MessageTokens
+  AnswerDetails details = {};           // the turns before the last one, and all tokens
   Finish finish = Finish::stop;
   Score score;                    // Scored::none without a scorer
   std::optional<double> kl = {};  // to the reference, set by those who have one
@@ -46,6 +48,20 @@ class AnswerPlayer {
   bool complete() const { return scheduler_.idle() && played_.empty(); }
 
  private:
+  // The conversations with a prompt.
+  struct Asked {
+    Prompt prompt;
+    std::vector<int32_t> ids;  // of the prompt
+    std::vector<uint64_t> keys;
+    bool greedy = false;
+    std::vector<Conversation> conversations;
+    std::vector<size_t> open;  // those of the turn that is generated
+  };
+
+  void ask_turn(uint64_t ticket);
+  // Whether there is another turn, which is then asked for.
+  bool continues(uint64_t ticket);
+  void take(const Generation& done);
   void score();
 
   const TokenRun& run_;
@@ -53,7 +69,7 @@ class AnswerPlayer {
   Scorer* scorer_;
   size_t together_;  // answers that are scored in a call
   GenerationScheduler scheduler_;
-  std::vector<Prompt> prompts_;       // by ticket
+  std::vector<Asked> asked_;          // by ticket; empty when it is played
   std::vector<PlayedPrompt> played_;  // without scores
   size_t waiting_ = 0;                // answers of these
 };

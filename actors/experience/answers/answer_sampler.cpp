@@ -1,11 +1,12 @@
 #include "actors/experience/answers/answer_sampler.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 #include <span>
 #include <utility>
 
 #include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/answers/answer_rollout.h"
 #include "actors/experience/answers/reward_scorer.h"
 #include "actors/experience/common/state_bytes.h"
 #include "algorithms/choice/algorithm_choice.h"
@@ -17,61 +18,6 @@ namespace {
 
 // Prompts in a row without a score after which a run ends: when the verifier fails on each, and when it does not apply.
 constexpr uint32_t kMostFailed = 10, kMostUnscored = 100;
-
-using Ranges = std::vector<std::pair<int64_t, int64_t>>;  // begin and end
-
-Array joined(const Array& array, const Ranges& ranges) {
-  int64_t count = 0;
-  for (const auto& [begin, end] : ranges) count += end - begin;
-  Array result = Array::uninitialized(array.dtype(), {count});
-  std::byte* to = result.mutable_data();
-  for (const auto& [begin, end] : ranges) {
-    const Array part = array.slice(begin, end);
-    to = std::copy_n(part.data(), part.bytes(), to);
-  }
-  return result;
-}
-
-// Where the tokens of the answers with these numbers are.
-Ranges token_ranges(const AnswerReply& all, const std::vector<size_t>& numbers) {
-  const auto offsets = all.offsets.view<int64_t>();
-  Ranges ranges;
-  for (const size_t a : numbers) ranges.emplace_back(offsets[a], offsets[a + 1]);
-  return ranges;
-}
-
-// The answers with these numbers, which ascend.
-AnswerReply chosen(const AnswerReply& all, const std::vector<size_t>& numbers) {
-  const auto offsets = all.offsets.view<int64_t>();
-  if (numbers.size() + 1 == offsets.size()) return all;
-  const Ranges tokens = token_ranges(all, numbers);
-  Ranges answers;
-  std::vector<int64_t> kept_offsets{0};
-  for (const size_t a : numbers) {
-    answers.emplace_back(a, a + 1);
-    kept_offsets.push_back(kept_offsets.back() + offsets[a + 1] - offsets[a]);
-  }
-  AnswerReply result = all;
-  result.offsets = Array::of(kept_offsets);
-  AnswerReply::per_token(result, [&](const char*, Array& array, DType) { array = joined(array, tokens); });
-  AnswerReply::per_answer(result, [&](const char*, Array& array, DType) { array = joined(array, answers); });
-  return result;
-}
-
-// Each part that one of the chosen scores has, in the order in which they first occur.
-std::vector<ReturnPart> parts_of(const std::vector<Score>& scores, const std::vector<size_t>& numbers) {
-  std::vector<std::pair<std::string, std::vector<float>>> parts;
-  for (size_t i = 0; i < numbers.size(); ++i)
-    for (const auto& [name, value] : scores[numbers[i]].parts) {
-      auto part = std::ranges::find(parts, name, &decltype(parts)::value_type::first);
-      if (part == parts.end() && parts.size() == kMostReturnParts) continue;
-      if (part == parts.end()) part = parts.emplace(part, name, std::vector<float>(numbers.size(), std::nanf("")));
-      part->second[i] = static_cast<float>(value);
-    }
-  std::vector<ReturnPart> result;
-  for (const auto& [name, values] : parts) result.push_back({name, Array::of(values)});
-  return result;
-}
 
 }  // namespace
 
@@ -102,10 +48,41 @@ void AnswerSampler::start(uint32_t group) {
   } else {
     started.prompt = tokens_->task->prompt(walk, number, Split::train);
   }
-  std::vector<int64_t> keys;
+  started.prompt_ids = Array::of(tokens_->encode(started.prompt));
+  started.keys.clear();
   for (int64_t a = 0; a < answers_asked(config_); ++a)
-    keys.push_back(static_cast<int64_t>(derive_key(key, "answer", static_cast<uint64_t>(a))));
-  ask(group, AnswerRequest{.prompt = Array::of(tokens_->encode(started.prompt)), .keys = Array::of(keys)});
+    started.keys.push_back(derive_key(key, "answer", static_cast<uint64_t>(a)));
+  ask_from_start(group);
+}
+
+void AnswerSampler::ask_from_start(uint32_t group) {
+  Group& started = groups_[group];
+  started.conversations.assign(started.keys.size(), {});
+  started.open.resize(started.keys.size());
+  std::iota(started.open.begin(), started.open.end(), size_t{0});
+  ask_turn(group);
+}
+
+void AnswerSampler::ask_turn(uint32_t group) {
+  Group& asking = groups_[group];
+  asking.stage = Stage::asking;
+  std::vector<int64_t> keys, offsets{0};
+  std::vector<uint8_t> greedy;
+  std::vector<int32_t> history;
+  for (const size_t a : asking.open) {
+    const Conversation& conversation = asking.conversations[a];
+    keys.push_back(static_cast<int64_t>(turn_key(asking.keys[a], conversation.turns().size())));
+    greedy.push_back(static_cast<int64_t>(a) < config_.generation.answers ? 0 : 1);
+    history.insert(history.end(), conversation.tokens().begin(), conversation.tokens().end());
+    offsets.push_back(static_cast<int64_t>(history.size()));
+  }
+  AnswerRequest request{.prompt = asking.prompt_ids, .keys = Array::of(keys)};
+  if (needs_greedy_answer(config_)) request.greedy = Array::of(greedy);
+  if (!history.empty()) {
+    request.history = Array::of(history);
+    request.history_offsets = Array::of(offsets);
+  }
+  ask(group, std::move(request));
 }
 
 Misfit AnswerSampler::misfit(uint32_t /*number*/, const RequestBody& request, const InferenceReply& reply) const {
@@ -119,18 +96,60 @@ Misfit AnswerSampler::misfit(uint32_t /*number*/, const RequestBody& request, co
   return troupe::misfit(*tokens_, std::get<AnswerRequest>(request), *answers);
 }
 
-void AnswerSampler::take(uint32_t number, const RequestBody& request, const InferenceReply& reply) {
+void AnswerSampler::take(uint32_t number, const RequestBody& /*request*/, const InferenceReply& reply) {
   if (const auto* scoring = std::get_if<ScoringReply>(&reply.body)) {
     const uint32_t group = number - groups();
     groups_[group].scoring = *scoring;
     return put_scores(group);
   }
-  const uint32_t group = number;
+  take_answers(number, reply);
+}
+
+void AnswerSampler::take_answers(uint32_t group, const InferenceReply& reply) {
+  Group& answered = groups_[group];
+  const bool first = answered.conversations.front().turns().empty();
+  // A conversation has tokens of one start of the run.
+  if (!first && reply.version.epoch != answered.epoch) return ask_from_start(group);
+  answered.epoch = reply.version.epoch;
+  const std::vector<GeneratedAnswer> answers = unpacked(reply.answers());
+  for (size_t i = 0; i < answers.size(); ++i)
+    answered.conversations[answered.open[i]].add_answer(answers[i], tokens_->decode(answers[i].tokens));
+  if (static_cast<int64_t>(answered.conversations[answered.open.front()].turns().size()) < tokens_->turns)
+    return ask_for_messages(group);
+  complete(group);
+}
+
+void AnswerSampler::ask_for_messages(uint32_t group) {
+  Group& answered = groups_[group];
+  answered.stage = Stage::replying;
+  answered.score_id = messages_.add(group);
+  send_score_request(group, ScoreKind::replies, open_conversations(answered));
+}
+
+std::vector<const Conversation*> AnswerSampler::open_conversations(const Group& group) {
+  std::vector<const Conversation*> result;
+  for (const size_t a : group.open) result.push_back(&group.conversations[a]);
+  return result;
+}
+
+// The answers with a message have a next turn.
+void AnswerSampler::take_messages(uint32_t group, const std::vector<Reply>& replies) {
+  Group& answered = groups_[group];
+  std::vector<size_t> open;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    Conversation& conversation = answered.conversations[answered.open[i]];
+    if (continue_conversation(*tokens_, replies[i], conversation)) open.push_back(answered.open[i]);
+  }
+  answered.open = open;
+  open.empty() ? complete(group) : ask_turn(group);
+}
+
+// All turns of all answers are there.
+void AnswerSampler::complete(uint32_t group) {
   Group& answered = groups_[group];
   answered.stage = Stage::scoring;
-  answered.prompt_ids = std::get<AnswerRequest>(request).prompt;
-  answered.epoch = reply.version.epoch;
-  answered.answers = reply.answers();
+  answered.answers = packed(answered.conversations);
+  answered.messages = tokens_->turns > 1 ? messages_of(answered.conversations) : MessageTokens();
   answered.score_id = scores_.add(group);
   answered.scores.clear();
   answered.scoring.reset();
@@ -141,33 +160,44 @@ void AnswerSampler::take(uint32_t number, const RequestBody& request, const Infe
 void AnswerSampler::ask_scorers(uint32_t group) {
   const Group& answered = groups_[group];
   ask(scoring_number(group),
-      ScoringRequest{
-          .prompt = answered.prompt_ids, .tokens = answered.answers.tokens, .offsets = answered.answers.offsets});
+      ScoringRequest{.prompt = answered.prompt_ids,
+                     .tokens = answered.answers.tokens,
+                     .offsets = answered.answers.offsets,
+                     .messages = answered.messages});
 }
 
 void AnswerSampler::ask_for_scores(uint32_t group) {
-  const Group& answered = groups_[group];
-  ScoreRequest request{.id = answered.score_id, .group = group, .prompt = answered.prompt, .answers = {}};
-  const auto tokens = answered.answers.tokens.view<int32_t>();
-  const auto offsets = answered.answers.offsets.view<int64_t>();
-  for (size_t a = 0; a + 1 < offsets.size(); ++a) {
-    const auto ids = tokens.subspan(static_cast<size_t>(offsets[a]), static_cast<size_t>(offsets[a + 1] - offsets[a]));
-    request.answers.push_back(tokens_->decode(ids));
-    request.tokens.emplace_back(ids.begin(), ids.end());
-  }
+  std::vector<const Conversation*> all;
+  for (const Conversation& conversation : groups_[group].conversations) all.push_back(&conversation);
+  send_score_request(group, ScoreKind::scores, all);
+}
+
+void AnswerSampler::send_score_request(uint32_t group, ScoreKind kind, const std::vector<const Conversation*>& of) {
+  ScoreRequest request = score_request(kind, groups_[group].prompt, of);
+  request.id = groups_[group].score_id;
+  request.group = group;
   port_.score(std::move(request));
 }
 
 void AnswerSampler::on_wake(uint32_t group, uint32_t /*item*/) {
-  if (groups_[group].stage == Stage::scoring && scores_.ask_again(groups_[group].score_id)) ask_for_scores(group);
+  const Group& waiting = groups_[group];
+  if (waiting.stage == Stage::scoring && scores_.ask_again(waiting.score_id)) ask_for_scores(group);
+  if (waiting.stage == Stage::replying && messages_.ask_again(waiting.score_id))
+    send_score_request(group, ScoreKind::replies, open_conversations(waiting));
 }
 
 void AnswerSampler::on_scores(const ScoreReply& reply) {
-  if (!scores_.awaits(reply)) return;
+  const bool messages = reply.kind == ScoreKind::replies;
+  ScoreOrder& requests = messages ? messages_ : scores_;
+  if (!requests.awaits(reply)) return;
   busy_ += reply.spent;
   if (!reply.error.empty()) {
     report_.last_error = "scoring failed: " + reply.error;
-    return port_.wake_later(reply.group, 0, scores_.failed(reply.id, reply.error));
+    return port_.wake_later(reply.group, 0, requests.failed(reply.id, reply.error));
+  }
+  if (messages) {
+    messages_.drop(reply.id);
+    return take_messages(reply.group, reply.replies);
   }
   groups_[reply.group].scores = reply.scores;
   put_scores(reply.group);
@@ -175,7 +205,7 @@ void AnswerSampler::on_scores(const ScoreReply& reply) {
 
 size_t AnswerSampler::scores_outstanding() const {
   const auto wait_for_scorers = std::ranges::count_if(groups_, [](const Group& g) { return !g.scores.empty(); });
-  return scores_.outstanding() - static_cast<size_t>(wait_for_scorers);
+  return scores_.outstanding() + messages_.outstanding() - static_cast<size_t>(wait_for_scorers);
 }
 
 void AnswerSampler::put_scores(uint32_t group) {
@@ -183,6 +213,9 @@ void AnswerSampler::put_scores(uint32_t group) {
   if (answered.scores.empty() || (has_scorers(config_) && !answered.scoring)) return;
   if (config_.reward_model.by_scorers())
     add_model_scores(config_, answered.scoring->scores.view<float>(), answered.scores);
+  for (size_t a = 0; a < answered.scores.size(); ++a)
+    if (const std::string& problem = answered.conversations[a].problem(); !problem.empty())
+      answered.scores[a] = {.scored = Scored::failed, .problem = problem};
   scores_.put(answered.score_id, std::move(answered.scores));
   while (const auto scored = scores_.next()) push(*scored);
 }
@@ -206,65 +239,20 @@ void AnswerSampler::count_scored(const std::vector<Score>& scores) {
 
 void AnswerSampler::push(const ScoreOrder::Scored& scored) {
   const uint32_t group = scored.group;
+  const Group& answered = groups_[group];
   count_scored(scored.scores);
-  port_.push(rollout_of(scored));
-  record(groups_[group], scored.scores);
+  const Array reference = config_.reference.by_scorers() ? answered.scoring->reference : Array();
+  const std::shared_ptr<Rollout> rollout =
+      rollout_of(config_, fewest_, {answered.prompt_ids, answered.epoch, answered.answers, answered.messages, reference},
+                 scored.scores);
+  rollout->worker = worker_;
+  rollout->group = group;
+  rollout->sequence = sequence_++;
+  report_.env_steps += rollout->env_steps;
+  port_.push(rollout);
+  record(answered, scored.scores);
   groups_[group].stage = Stage::idle;
   if (!start_with_credit(group)) wait_for_credit(group);
-}
-
-RolloutPtr AnswerSampler::rollout_of(const ScoreOrder::Scored& scored) {
-  const Group& answered = groups_[scored.group];
-  const auto asked = static_cast<size_t>(answered.answers.count());
-  TROUPE_CHECK(scored.scores.size() == asked, scored.scores.size(), asked);
-  const auto sampled = static_cast<size_t>(config_.generation.answers);  // the next one, if there is one, is greedy
-  const Score* const greedy = asked > sampled ? &scored.scores[sampled] : nullptr;
-  const bool usable = greedy == nullptr || greedy->scored == Scored::yes;  // without its baseline a group is not
-  std::vector<size_t> kept;
-  for (size_t a = 0; a < sampled; ++a)
-    if (usable && scored.scores[a].scored == Scored::yes) kept.push_back(a);
-  if (kept.size() < std::min(fewest_, sampled)) kept.clear();
-  const AnswerReply answers = chosen(answered.answers, kept);
-  const Array reference = config_.reference.by_scorers()
-                              ? joined(answered.scoring->reference, token_ranges(answered.answers, kept))
-                              : Array();
-  const auto offsets = answers.offsets.view<int64_t>();
-  // Replay finds the credit of a rollout by its versions, also when no answer is left.
-  const auto version = (kept.empty() ? answered.answers : answers).version.view<int64_t>();
-  auto rollout = std::make_shared<Rollout>();
-  rollout->worker = worker_;
-  rollout->group = scored.group;
-  rollout->sequence = sequence_++;
-  rollout->epoch = answered.epoch;
-  rollout->oldest = static_cast<uint64_t>(std::ranges::min(version));
-  rollout->newest = static_cast<uint64_t>(std::ranges::max(version));
-  rollout->samples = kept.size();
-  rollout->verifier_failed = static_cast<uint64_t>(std::ranges::count(scored.scores, Scored::failed, &Score::scored));
-  rollout->baselines = greedy != nullptr && usable ? 1 : 0;
-  rollout->unscored = asked - kept.size() - rollout->verifier_failed - rollout->baselines;
-  rollout->env_steps = asked;
-  std::vector<float> rewards;
-  std::vector<uint8_t> right;
-  std::vector<int32_t> lengths;
-  for (size_t i = 0; i < kept.size(); ++i) {
-    const Score& score = scored.scores[kept[i]];
-    rewards.push_back(static_cast<float>(score.reward));
-    right.push_back(score.right ? 1 : 0);
-    lengths.push_back(static_cast<int32_t>(offsets[i + 1] - offsets[i]));
-  }
-  rollout->episodes = {Array::of(rewards), Array::of(lengths), Array::of(right), parts_of(scored.scores, kept)};
-  rollout->body = Answers{
-      .prompts = answered.prompt_ids,
-      .prompt_offsets = Array::of(std::vector<int64_t>{0, answered.prompt_ids.size()}),
-      .sampled = answers,
-      .group = Array(DType::i32, {static_cast<int64_t>(kept.size())}),
-      .rewards = rollout->episodes.returns,
-      .right = rollout->episodes.success,
-      .baselines =
-          greedy == nullptr ? Array() : Array::of(std::vector<float>{static_cast<float>(usable ? greedy->reward : 0)}),
-      .reference = reference};
-  report_.env_steps += asked;
-  return rollout;
 }
 
 // Notes how many of the sampled answers were right, of those that have a score.
@@ -282,7 +270,7 @@ void AnswerSampler::add_to(WorkerReport& report) const {
 }
 
 std::vector<std::string> AnswerSampler::save_parts() const {
-  TROUPE_CHECK(scores_.empty(), scores_.outstanding());
+  TROUPE_CHECK(scores_.empty() && messages_.empty(), scores_.outstanding(), messages_.outstanding());
   std::vector<std::string> parts{to_bytes(next_prompt_)};
   if (prompts_) parts.push_back(prompts_->save());
   return parts;
@@ -300,6 +288,7 @@ std::optional<std::string> AnswerSampler::failing() const {
   for (uint32_t group = 0; group < groups(); ++group) {
     const Stage stage = groups_[group].stage;
     if (stage == Stage::idle) continue;
+    if (stage == Stage::replying) return std::nullopt;
     const uint32_t waits_for = stage == Stage::asking ? group : scoring_number(group);
     if (stage == Stage::scoring && (!has_scorers(config_) || !is_asking(waits_for))) return std::nullopt;
     if (!inference_fails(waits_for)) return std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
-// AnswerSampler: the Sampler of a token run: draws prompts, asks for answers, has them scored and pushes them as
-// rollouts. Several prompts are in progress at a time, one per group, in different stages. One thread.
+// AnswerSampler: the Sampler of a token run: draws prompts, asks for answers, turn after turn, has them scored and pushes
+// them as rollouts. Several prompts are in progress at a time, one per group, in different stages. One thread.
 
 #include <cstdint>
 #include <memory>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/config/run_config.h"
+#include "actors/experience/answers/conversation.h"
 #include "actors/experience/answers/prompt_sampler.h"
 #include "actors/experience/answers/score_order.h"
 #include "actors/experience/answers/token_run.h"
@@ -44,36 +45,48 @@ class AnswerSampler final : public Sampler {
   void load_parts(const std::vector<std::string>& parts) override;
 
  private:
-  // Of the answers of a group. One that is idle has no credit.
-  enum class Stage : uint8_t { idle, asking, scoring };
+  // Of the answers of a group. One that is idle has no credit; one that is replying waits for messages of the task.
+  enum class Stage : uint8_t { idle, asking, replying, scoring };
   struct Group {
     Stage stage = Stage::idle;
     Prompt prompt;
     uint64_t listed = 0;  // its number in the list, if prompts_ has drawn it
-    // Once they are generated:
     Array prompt_ids;
-    uint32_t epoch = 0;
+    std::vector<uint64_t> keys;  // of the answers
+    uint32_t epoch = 0;          // of their tokens
+    std::vector<Conversation> conversations;
+    std::vector<size_t> open;  // those with a turn that is generated, or may be followed by another one; ascending
+    uint64_t score_id = 0;     // of the request for messages or scores
+    // Once they are generated:
     AnswerReply answers;
-    uint64_t score_id = 0;  // of the request for scores
+    MessageTokens messages;
     // What has come of the task or its verifier, and of the scorers of the run.
     std::vector<Score> scores;
     std::optional<ScoringReply> scoring;
   };
 
+  void ask_from_start(uint32_t group);
+  // Asks for the next turn of the answers that have one.
+  void ask_turn(uint32_t group);
+  void take_answers(uint32_t group, const InferenceReply& reply);
+  void ask_for_messages(uint32_t group);
+  static std::vector<const Conversation*> open_conversations(const Group& group);
+  void take_messages(uint32_t group, const std::vector<Reply>& replies);
+  void complete(uint32_t group);
   void ask_for_scores(uint32_t group);
+  void send_score_request(uint32_t group, ScoreKind kind, const std::vector<const Conversation*>& of);
   void ask_scorers(uint32_t group);
   // Pushes what all scores have come for.
   void put_scores(uint32_t group);
   // Throws ScoringFailed when too many prompts in a row have no score.
   void count_scored(const std::vector<Score>& scores);
   void push(const ScoreOrder::Scored& scored);
-  RolloutPtr rollout_of(const ScoreOrder::Scored& scored);
   void record(const Group& answered, const std::vector<Score>& scores);
 
   RunConfig config_;
   std::shared_ptr<const TokenRun> tokens_;
   std::vector<Group> groups_;
-  ScoreOrder scores_;
+  ScoreOrder scores_, messages_;  // requests for them
   size_t fewest_;                                         // answers with a score that are of use in a group
   uint32_t epoch_ = 0;                                    // of the start of the run
   uint32_t failed_in_a_row_ = 0, unscored_in_a_row_ = 0;  // prompts

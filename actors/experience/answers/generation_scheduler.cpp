@@ -18,16 +18,26 @@ GenerationScheduler::GenerationScheduler(const Generator& generator, GenerationO
 void GenerationScheduler::add(GenerationRequest request) {
   TROUPE_CHECK(!request.prompt.empty() && !request.keys.empty() && request.max_tokens >= 1, request.prompt.size(),
                request.keys.size(), request.max_tokens);
+  TROUPE_CHECK(request.history.empty() || request.history.size() == request.keys.size(), request.history.size(),
+               request.keys.size());
+  TROUPE_CHECK(std::ranges::none_of(request.history, &std::vector<int32_t>::empty), "an empty history");
   waiting_.push_back(std::move(request));
 }
 
 void GenerationScheduler::forget(uint64_t ticket) {
   std::erase_if(waiting_, [&](const GenerationRequest& request) { return request.ticket == ticket; });
-  std::erase_if(active_, [&](const std::unique_ptr<Active>& active) {
+  const auto drop = [&](const std::unique_ptr<Active>& active) {
     if (active->request.ticket != ticket) return false;
     release(*active);
     return true;
-  });
+  };
+  std::erase_if(active_, drop);
+  std::erase_if(done_, drop);
+}
+
+void GenerationScheduler::forget_done() {
+  for (const auto& done : done_) release(*done);
+  done_.clear();
 }
 
 std::vector<uint64_t> GenerationScheduler::tickets() const {
@@ -54,31 +64,99 @@ void GenerationScheduler::release(Active& active) {
   for (Answer& answer : active.answers) {
     if (answer.slot < 0) continue;
     free_answers_.push_back(std::exchange(answer.slot, -1));
-    --slots_in_use_;
+    if (!answer.done) --slots_in_use_;
   }
+}
+
+// The answer has its last token.
+void GenerationScheduler::end(Answer& answer) {
+  answer.done = true;
+  if (answer.slot < 0) return;
+  --slots_in_use_;
+  if (!options_.turns) free_answers_.push_back(std::exchange(answer.slot, -1));
+}
+
+std::optional<int32_t> GenerationScheduler::take_prompt_slot() {
+  if (free_prompts_.empty() && !done_.empty()) {
+    release(*done_.front());
+    done_.pop_front();
+  }
+  if (free_prompts_.empty()) return std::nullopt;
+  const int32_t slot = free_prompts_.back();
+  free_prompts_.pop_back();
+  return slot;
+}
+
+std::optional<int32_t> GenerationScheduler::take_answer_slot() {
+  if (!free_answers_.empty()) {
+    const int32_t slot = free_answers_.back();
+    free_answers_.pop_back();
+    return slot;
+  }
+  for (const auto* requests : {&done_, &active_})
+    for (const auto& request : *requests)
+      for (Answer& answer : request->answers)
+        if (answer.done && answer.slot >= 0) return std::exchange(answer.slot, -1);
+  return std::nullopt;
+}
+
+std::unique_ptr<GenerationScheduler::Active> GenerationScheduler::take_kept(const GenerationRequest& request) {
+  const auto found = std::ranges::find_if(done_, [&](const std::unique_ptr<Active>& done) {
+    return !request.history.empty() && done->request.ticket == request.before && done->request.prompt == request.prompt;
+  });
+  if (found == done_.end()) return nullptr;
+  std::unique_ptr<Active> kept = std::move(*found);
+  done_.erase(found);
+  return kept;
+}
+
+void GenerationScheduler::take_over(Active& active, Active& kept) {
+  active.slot = kept.slot;
+  active.computed = kept.computed;
+  active.version = kept.version;
+  auto from = kept.answers.begin();
+  for (Answer& answer : active.answers) {
+    const auto same = std::find_if(from, kept.answers.end(), [&](const Answer& before) {
+      return before.slot >= 0 && before.tokens.size() <= answer.tokens.size() &&
+             std::equal(before.tokens.begin(), before.tokens.end(), answer.tokens.begin());
+    });
+    if (same == kept.answers.end()) continue;
+    from = same + 1;
+    answer.slot = std::exchange(same->slot, -1);
+    answer.computed = same->computed;
+    reused_ += answer.computed;
+    ++slots_in_use_;
+  }
+  for (const Answer& rest : kept.answers)
+    if (rest.slot >= 0) free_answers_.push_back(rest.slot);
 }
 
 void GenerationScheduler::admit() {
-  while (!held_ && !waiting_.empty() && !free_prompts_.empty()) {
-    auto active = std::make_unique<Active>();
-    active->request = std::move(waiting_.front());
+  while (!held_ && !waiting_.empty()) {
+    const std::unique_ptr<Active> kept = take_kept(waiting_.front());
+    const std::optional<int32_t> slot = kept ? kept->slot : take_prompt_slot();
+    if (!slot) return;
+    Active& active = *active_.emplace_back(std::make_unique<Active>());
+    active.request = std::move(waiting_.front());
     waiting_.pop_front();
-    active->slot = free_prompts_.back();
-    free_prompts_.pop_back();
-    active->answers.resize(active->request.keys.size());
-    active_.push_back(std::move(active));
+    active.slot = *slot;
+    active.answers.resize(active.request.keys.size());
+    for (size_t i = 0; i < active.request.history.size(); ++i)
+      active.answers[i].tokens = std::move(active.request.history[i]);
+    if (kept) take_over(active, *kept);
   }
 }
 
-// Gives slots to answers that have their first token, the oldest request first.
+// Gives slots to answers whose prompt is computed, the oldest request first.
 void GenerationScheduler::give_slots() {
   for (const auto& active : active_) {
-    if (!active->drawn) continue;
+    if (!active->takes_slots()) continue;
     for (Answer& answer : active->answers) {
       if (answer.done || answer.slot >= 0) continue;
-      if (free_answers_.empty()) return;
-      answer.slot = free_answers_.back();
-      free_answers_.pop_back();
+      const std::optional<int32_t> slot = take_answer_slot();
+      if (!slot) return;
+      answer.slot = *slot;
+      answer.computed = 0;
       ++slots_in_use_;
     }
   }
@@ -106,18 +184,21 @@ void GenerationScheduler::plan(uint64_t version, std::span<const uint64_t> only)
       continue;
     }
     for (size_t i = 0; i < active->answers.size(); ++i)
-      if (active->answers[i].slot >= 0) plan_answer(*active, i);
+      if (active->answers[i].slot >= 0 && !active->answers[i].done) plan_answer(*active, i);
   }
 }
 
 // Drops the keys and values of a request that older weights have made, if they are to be computed anew.
-void GenerationScheduler::renew(Active& active, uint64_t version) const {
+void GenerationScheduler::renew(Active& active, uint64_t version) {
   const uint64_t before = std::exchange(active.version, version);
   if (!active.begun() || before == version || options_.on_new_weights == OnNewWeights::keep) return;
   TROUPE_CHECK(options_.on_new_weights == OnNewWeights::recompute, before, version);
   active.recomputing = true;
   active.computed = 0;
-  for (Answer& answer : active.answers) answer.computed = 0;
+  for (Answer& answer : active.answers) {
+    answer.computed = 0;
+    if (answer.done && answer.slot >= 0) free_answers_.push_back(std::exchange(answer.slot, -1));
+  }
 }
 
 void GenerationScheduler::plan_prompt(Active& active) {
@@ -127,7 +208,7 @@ void GenerationScheduler::plan_prompt(Active& active) {
   if (count == 0) return;
   prefill_ -= count;
   std::vector<TokenDraw>& draws = draws_.emplace_back();
-  if (count == left && !active.drawn)
+  if (count == left && !active.drawn && request.history.empty())
     for (size_t i = 0; i < request.keys.size(); ++i) draws.push_back({request.keys[i], 0, request.is_greedy(i)});
   parts_.push_back(
       {.prompt = active.slot,
@@ -141,22 +222,21 @@ void GenerationScheduler::plan_prompt(Active& active) {
 void GenerationScheduler::plan_answer(Active& active, size_t index) {
   const GenerationRequest& request = active.request;
   const Answer& answer = active.answers[index];
-  const int64_t behind = answer.behind(), again = std::min(prefill_, behind);
-  if (behind > 0 && again == 0) return;
-  prefill_ -= again;
+  const int64_t behind = answer.behind(), some = std::min(prefill_, behind);
+  if (behind > 0 && some == 0) return;
+  prefill_ -= some;
   std::vector<TokenDraw>& draws = draws_.emplace_back();
-  if (again == behind)
+  if (some == behind)
     draws.push_back({request.keys[index], static_cast<int64_t>(answer.result.tokens.size()), request.is_greedy(index)});
-  const int64_t count = again + (again == behind ? 1 : 0);
+  const int64_t count = some + (some == behind ? 1 : 0);
   parts_.push_back(
       {.prompt = active.slot,
        .answer = answer.slot,
-       .tokens =
-           std::span(answer.result.tokens).subspan(static_cast<size_t>(answer.computed), static_cast<size_t>(count)),
+       .tokens = std::span(answer.tokens).subspan(static_cast<size_t>(answer.computed), static_cast<size_t>(count)),
        .before = answer.computed,
        .prompt_tokens = static_cast<int64_t>(request.prompt.size()),
        .draws = draws});
-  uses_.push_back({&active, static_cast<int64_t>(index), count, again});
+  uses_.push_back({&active, static_cast<int64_t>(index), count, active.recomputing ? some : 0});
 }
 
 // Unless they are kept, the keys and values from which a token is drawn are those of the weights that draw it.
@@ -175,6 +255,7 @@ void GenerationScheduler::note_computed(const Use& use) {
 
 void GenerationScheduler::append(Answer& answer, const GenerationRequest& request, const DrawnToken& drawn,
                                  uint64_t version) {
+  answer.tokens.push_back(drawn.token);
   answer.result.tokens.push_back(drawn.token);
   answer.result.log_probs.push_back(drawn.log_prob);
   answer.result.version.push_back(version);
@@ -186,10 +267,7 @@ void GenerationScheduler::append(Answer& answer, const GenerationRequest& reques
     answer.result.finish = Finish::length;
   else
     return;
-  answer.done = true;
-  if (answer.slot < 0) return;
-  free_answers_.push_back(std::exchange(answer.slot, -1));
-  --slots_in_use_;
+  end(answer);
 }
 
 std::vector<Generation> GenerationScheduler::step(Generator& generator, uint64_t version,
@@ -214,21 +292,23 @@ std::vector<Generation> GenerationScheduler::step(Generator& generator, uint64_t
   TROUPE_CHECK(next == drawn.size(), next, drawn.size());
   for (const auto& active : active_)
     active->recomputing &= !active->has_prompt() || std::ranges::any_of(active->answers, [](const Answer& answer) {
-      return answer.slot >= 0 && answer.behind() > 0;
+      return answer.slot >= 0 && !answer.done && answer.behind() > 0;
     });
   return take_done();
 }
 
 std::vector<Generation> GenerationScheduler::take_done() {
   std::vector<Generation> result;
-  std::erase_if(active_, [&](const std::unique_ptr<Active>& active) {
-    if (!active->drawn || !std::ranges::all_of(active->answers, &Answer::done)) return false;
-    release(*active);
+  for (std::unique_ptr<Active>& active : std::exchange(active_, {})) {
+    if (!active->drawn || !std::ranges::all_of(active->answers, &Answer::done)) {
+      active_.push_back(std::move(active));
+      continue;
+    }
     Generation& done = result.emplace_back();
     done.ticket = active->request.ticket;
     for (Answer& answer : active->answers) done.answers.push_back(std::move(answer.result));
-    return true;
-  });
+    options_.turns ? done_.push_back(std::move(active)) : release(*active);
+  }
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/experience/answers/answer_checks.h"
+#include "actors/experience/answers/conversation.h"
 #include "runtime/weights/weights.h"
 
 namespace troupe {
@@ -12,28 +13,6 @@ namespace {
 
 uint64_t microseconds(Server::Clock::duration duration) {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-}
-
-// What all answers have for each of their tokens, answer after answer.
-template <class T, class From>
-Array joined(const std::vector<GeneratedAnswer>& answers, std::vector<From> GeneratedAnswer::* member) {
-  std::vector<T> all;
-  for (const GeneratedAnswer& answer : answers) all.insert(all.end(), (answer.*member).begin(), (answer.*member).end());
-  return Array::of(all);
-}
-
-AnswerReply reply_of(const std::vector<GeneratedAnswer>& answers) {
-  std::vector<int64_t> offsets{0};
-  std::vector<uint8_t> finish;
-  for (const GeneratedAnswer& answer : answers) {
-    offsets.push_back(offsets.back() + static_cast<int64_t>(answer.tokens.size()));
-    finish.push_back(static_cast<uint8_t>(answer.finish));
-  }
-  return {.tokens = joined<int32_t>(answers, &GeneratedAnswer::tokens),
-          .offsets = Array::of(offsets),
-          .log_probs = joined<float>(answers, &GeneratedAnswer::log_probs),
-          .version = joined<int64_t>(answers, &GeneratedAnswer::version),
-          .finish = Array::of(finish)};
 }
 
 GenerationOptions options_of(const RunSpec& run) {
@@ -60,18 +39,33 @@ Misfit GenerationServer::misfit(const RequestBody& request) const {
 
 void GenerationServer::accept(uint64_t ticket, ClientId client, const RequestBody& request, Clock::time_point /*now*/) {
   const auto& answers = std::get<AnswerRequest>(request);
+  if (!answers.continues()) pause(client);
+  const auto before = before_.find(client);
   asked_.emplace(ticket, Asked{client, answers});
-  schedule(ticket, answers);
+  schedule(ticket, answers, before == before_.end() ? ticket : before->second);
+  if (run_.tokens->turns > 1) before_[client] = ticket;
 }
 
-void GenerationServer::schedule(uint64_t ticket, const AnswerRequest& request) {
+void GenerationServer::pause(ClientId client) {
+  const auto before = before_.find(client);
+  if (before == before_.end()) return;
+  scheduler_.forget(before->second);
+  before_.erase(before);
+}
+
+void GenerationServer::schedule(uint64_t ticket, const AnswerRequest& request, uint64_t before) {
   const auto prompt = request.prompt.view<int32_t>();
   GenerationRequest asked{.ticket = ticket,
                           .prompt = {prompt.begin(), prompt.end()},
                           .max_tokens = run_.tokens->answer_tokens,
                           .keys = {},
-                          .greedy = needs_greedy_answer(run_.config) ? 1u : 0u};
+                          .greedy = static_cast<size_t>(std::ranges::count(request.greedy.view<uint8_t>(), 1)),
+                          .before = before};
   for (const int64_t key : request.keys.view<int64_t>()) asked.keys.push_back(static_cast<uint64_t>(key));
+  const auto history = request.history.view<int32_t>();
+  const auto offsets = request.history_offsets.view<int64_t>();
+  for (size_t a = 0; a + 1 < offsets.size(); ++a)
+    asked.history.emplace_back(history.begin() + offsets[a], history.begin() + offsets[a + 1]);
   scheduler_.add(std::move(asked));
 }
 
@@ -84,6 +78,11 @@ void GenerationServer::forget_worker(uint64_t worker) {
   std::erase_if(asked_, [&](const auto& entry) {
     if (entry.second.client.worker != worker) return false;
     scheduler_.forget(entry.first);
+    return true;
+  });
+  std::erase_if(before_, [&](const auto& entry) {
+    if (entry.first.worker != worker) return false;
+    scheduler_.forget(entry.second);
     return true;
   });
 }
@@ -108,10 +107,12 @@ void GenerationServer::use_waiting() {
   const WeightsPtr weights = std::exchange(waiting_, nullptr);
   counts_.weights_wait_us += microseconds(Clock::now() - waits_since_);
   generator_->load(*weights);
-  if (version_ && version_->epoch != weights->version.epoch)
+  const bool new_epoch = version_ && version_->epoch != weights->version.epoch;
+  if (new_epoch || on_new_weights_ != OnNewWeights::keep) scheduler_.forget_done();
+  if (new_epoch)
     for (const auto& [ticket, asked] : asked_) {
       scheduler_.forget(ticket);
-      schedule(ticket, asked.request);
+      schedule(ticket, asked.request, ticket);
     }
   version_ = weights->version;
 }
@@ -152,7 +153,7 @@ void GenerationServer::step(ServerPort& port, std::span<const uint64_t> only) {
   note_step(*done, Clock::now() - begun);
   for (const Generation& each : *done) {
     asked_.erase(each.ticket);
-    port.reply(each.ticket, reply_of(each.answers));
+    port.reply(each.ticket, packed(each.answers));
   }
 }
 

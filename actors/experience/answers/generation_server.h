@@ -23,7 +23,7 @@ class GenerationServer final : public Server {
   Misfit misfit(const RequestBody& request) const override;
   void accept(uint64_t ticket, ClientId client, const RequestBody& request, Clock::time_point now) override;
   void forget(uint64_t ticket) override;
-  void pause(ClientId /*client*/) override {}  // a step never waits for a client
+  void pause(ClientId client) override;  // its conversation is over; a step never waits for a client
   void forget_worker(uint64_t worker) override;
   // Keeps the newest weights alone while they wait: for the end of the requests that have begun, or, so that each token
   // that is computed anew is of use, for the next tokens. An answer has tokens of one start of the run only: weights of
@@ -40,7 +40,8 @@ class GenerationServer final : public Server {
     AnswerRequest request;
   };
 
-  void schedule(uint64_t ticket, const AnswerRequest& request);
+  // `before`: the ticket of the turn before, or its own.
+  void schedule(uint64_t ticket, const AnswerRequest& request, uint64_t before);
   bool must_wait(const WeightSnapshot& weights) const;
   // Uses the weights that wait, if they need not wait any longer.
   void use_waiting();
@@ -53,9 +54,10 @@ class GenerationServer final : public Server {
   std::unique_ptr<Generator> generator_;
   GenerationScheduler scheduler_;
   OnNewWeights on_new_weights_;
-  WeightsPtr waiting_;               // newer weights, not in use yet
-  Clock::time_point waits_since_;    // the first of them
-  std::map<uint64_t, Asked> asked_;  // by ticket
+  WeightsPtr waiting_;                   // newer weights, not in use yet
+  Clock::time_point waits_since_;        // the first of them
+  std::map<uint64_t, Asked> asked_;      // by ticket
+  std::map<ClientId, uint64_t> before_;  // the last ticket of each client that has had turns
 };
 
 }  // namespace troupe

@@ -41,21 +41,45 @@ void PythonScorer::publish_figures() {
   figures_ = verifier_.figures();
 }
 
-std::vector<Score> PythonScorer::score(const Prompt& prompt, std::span<const std::string> answers) {
+std::vector<VerifierItem> PythonScorer::items_of(PromptOfEach prompts, std::span<const std::string> answers,
+                                                 DetailsOfEach details) const {
+  TROUPE_CHECK(prompts.size() == answers.size(), prompts.size(), answers.size());
   std::vector<VerifierItem> items;
-  for (const std::string& answer : answers) items.push_back(item_of(prompt, answer));
-  std::vector<Score> scores = verifier_.score(items);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    items.push_back(item_of(*prompts[i], answers[i]));
+    if (turns_) items.back().earlier = details[i].earlier;
+  }
+  return items;
+}
+
+std::vector<Score> PythonScorer::score(const Prompt& prompt, std::span<const std::string> answers) {
+  return score_detailed(prompt, answers, std::vector<AnswerDetails>(answers.size()));
+}
+
+std::vector<Score> PythonScorer::score_each(PromptOfEach prompts, std::span<const std::string> answers) {
+  return score_detailed_each(prompts, answers, std::vector<AnswerDetails>(answers.size()));
+}
+
+std::vector<Score> PythonScorer::score_detailed(const Prompt& prompt, std::span<const std::string> answers,
+                                                DetailsOfEach details) {
+  const std::vector<const Prompt*> prompts(answers.size(), &prompt);
+  std::vector<Score> scores = verifier_.score(items_of(prompts, answers, details));
   publish_figures();
   return scores;
 }
 
-std::vector<Score> PythonScorer::score_each(PromptOfEach prompts, std::span<const std::string> answers) {
-  TROUPE_CHECK(prompts.size() == answers.size(), prompts.size(), answers.size());
-  std::vector<VerifierItem> items;
-  for (size_t i = 0; i < answers.size(); ++i) items.push_back(item_of(*prompts[i], answers[i]));
-  std::vector<Score> scores = verifier_.score_together(items);
+std::vector<Score> PythonScorer::score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
+                                                     DetailsOfEach details) {
+  std::vector<Score> scores = verifier_.score_together(items_of(prompts, answers, details));
   publish_figures();
   return scores;
+}
+
+std::vector<Reply> PythonScorer::reply(PromptOfEach prompts, std::span<const std::string> answers,
+                                       DetailsOfEach details) {
+  std::vector<Reply> replies = verifier_.reply(items_of(prompts, answers, details));
+  publish_figures();
+  return replies;
 }
 
 VerifierFigures PythonScorer::figures() const {
@@ -76,6 +100,28 @@ std::string problem_of_demonstrations(std::span<const VerifierItem> items, std::
          std::to_string(items.size()) + " that were tried); the first: \"" + printable(items[first].answer) +
          "\" to the prompt \"" + printable(items[first].prompt) + "\" has the score " +
          format_number(verdicts[first].score.reward, 3) + ", a right answer at least 1, or \"right\": true";
+}
+
+void try_reply(const RunConfig& config, const Task& task) {
+  const std::string& function = config.task.reply;
+  if (function.empty()) return;
+  std::string what = "task.reply: ";
+  try {
+    VerifierProcess process(reply_target(config.task));
+    process.start();
+    const std::vector<Prompt> prompts = task.held_out(derive_key(config.seed, "reply"), 1);
+    VerifierItem item = item_of(prompts.at(0), prompts.at(0).demonstration);
+    item.earlier.emplace();
+    what += '"' + printable(function, 200) + "\" does not reply to the answer \"" + printable(item.answer) +
+            "\" to the prompt \"" + printable(item.prompt) + "\": ";
+    if (const Reply reply = process.reply({&item, 1}).at(0); !reply.problem.empty())
+      throw VerifierFailed(reply.problem);
+  } catch (const VerifierFailed& failed) {
+    if (!failed.traceback.empty()) log_block(LogLevel::info, "reply", failed.traceback);
+    throw ConfigError(what + failed.what());
+  } catch (const IoError& missing) {
+    throw ConfigError("task.python: " + std::string(missing.what()) + "; task.reply needs it");
+  }
 }
 
 void try_verifier(const RunConfig& config, const Task& task) {

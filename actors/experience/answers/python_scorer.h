@@ -1,6 +1,6 @@
 #pragma once
-// PythonScorer: the Scorer that has answers scored by a function in Python (task.verifier), in a process of its own. It
-// waits for that process. One thread but for figures() and abandon().
+// PythonScorer: the Scorer that has answers scored by a function in Python (task.verifier), or replied to (task.reply),
+// in a process of its own. It waits for that process. One thread but for figures() and abandon().
 
 #include <span>
 #include <string>
@@ -15,19 +15,28 @@ namespace troupe {
 
 class PythonScorer final : public Scorer {
  public:
-  explicit PythonScorer(VerifierTarget target)
-      : answers_per_call_(static_cast<size_t>(target.answers_per_call)), verifier_(std::move(target)) {}
+  // `turns`: answers may have several, and the function gets those before the last one.
+  explicit PythonScorer(VerifierTarget target, bool turns = false)
+      : answers_per_call_(static_cast<size_t>(target.answers_per_call)), turns_(turns), verifier_(std::move(target)) {}
 
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
   std::vector<Score> score_each(PromptOfEach prompts, std::span<const std::string> answers) override;
+  std::vector<Score> score_detailed(const Prompt& prompt, std::span<const std::string> answers,
+                                    DetailsOfEach details) override;
+  std::vector<Score> score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
+                                         DetailsOfEach details) override;
+  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details) override;
   size_t answers_per_call() const override { return answers_per_call_; }
   void abandon() override { verifier_.abandon(); }
   VerifierFigures figures() const override;
 
  private:
   void publish_figures();
+  std::vector<VerifierItem> items_of(PromptOfEach prompts, std::span<const std::string> answers,
+                                     DetailsOfEach details) const;
 
   const size_t answers_per_call_;
+  const bool turns_;
   Verifier verifier_;
   mutable Mutex mutex_;
   VerifierFigures figures_ TROUPE_GUARDED_BY(mutex_);
@@ -35,6 +44,10 @@ class PythonScorer final : public Scorer {
 
 // That some of these demonstrations are not right, for a warning; empty if all are, or have no score.
 std::string problem_of_demonstrations(std::span<const VerifierItem> items, std::span<const Verdict> verdicts);
+
+// Throws ConfigError "task.reply: ..." or "task.python: ..." if the function of task.reply cannot be loaded, or does not
+// reply to an answer to a held-out prompt. Does nothing without one. Blocks.
+void try_reply(const RunConfig& config, const Task& task);
 
 // Throws ConfigError "task.verifier: ...", "task.python: ..." or, for a line of a dataset, "FILE:LINE: ..." if the
 // verifier of the config cannot be loaded, needs a column that a prompt lacks, or does not score the demonstration of a

@@ -30,7 +30,7 @@ void check_reward_model(const RunConfig& config, const TokenRun& run) {
   if (shape.vocabulary < run.tokenizer->vocabulary_size())
     throw ConfigError(source + ": config.json says vocab_size " + std::to_string(shape.vocabulary) +
                       ", but the tokenizer has " + std::to_string(run.tokenizer->vocabulary_size()) + " tokens");
-  const int64_t positions = run.prompt_tokens + run.answer_tokens;
+  const int64_t positions = run.prompt_tokens + run.conversation_tokens();
   if (shape.max_positions < positions)
     throw ConfigError(source + ": config.json says max_position_embeddings " + std::to_string(shape.max_positions) +
                       ", but a prompt and an answer may have " + std::to_string(positions) + " tokens together");

@@ -35,25 +35,27 @@ std::vector<Score> RewardScorer::score(const Prompt& /*prompt*/, std::span<const
   return {};
 }
 
-std::vector<Score> RewardScorer::score_tokens(const Prompt& prompt, std::span<const std::string> answers,
-                                              AnswerTokens tokens) {
-  std::vector<Score> scores = task_->score(prompt, answers);
-  add_model(prompt, tokens, scores);
+std::vector<Score> RewardScorer::score_detailed(const Prompt& prompt, std::span<const std::string> answers,
+                                                DetailsOfEach details) {
+  std::vector<Score> scores = task_->score_detailed(prompt, answers, details);
+  add_model(prompt, details, scores);
   return scores;
 }
 
-std::vector<Score> RewardScorer::score_tokens_each(PromptOfEach prompts, std::span<const std::string> answers,
-                                                   AnswerTokens tokens) {
-  std::vector<Score> scores = task_->score_each(prompts, answers);
+std::vector<Score> RewardScorer::score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
+                                                     DetailsOfEach details) {
+  std::vector<Score> scores = task_->score_detailed_each(prompts, answers, details);
   // The model reads a prompt once for all answers to it.
   for (size_t begin = 0, end = 0; begin < scores.size(); begin = end) {
     while (end < scores.size() && same(prompts[end], prompts[begin])) ++end;
-    add_model(*prompts[begin], tokens.subspan(begin, end - begin), std::span(scores).subspan(begin, end - begin));
+    add_model(*prompts[begin], details.subspan(begin, end - begin), std::span(scores).subspan(begin, end - begin));
   }
   return scores;
 }
 
-void RewardScorer::add_model(const Prompt& prompt, AnswerTokens tokens, std::span<Score> scores) {
+void RewardScorer::add_model(const Prompt& prompt, DetailsOfEach details, std::span<Score> scores) {
+  std::vector<std::vector<int32_t>> tokens;
+  for (const AnswerDetails& of : details) tokens.push_back(of.tokens);
   add_model_scores(config_, model_->score(tokens_->encode(prompt), tokens), scores);
 }
 

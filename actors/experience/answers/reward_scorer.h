@@ -35,16 +35,20 @@ class RewardScorer final : public Scorer {
 
   // Throws InvariantError: the model reads tokens.
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
-  std::vector<Score> score_tokens(const Prompt& prompt, std::span<const std::string> answers,
-                                  AnswerTokens tokens) override;
-  std::vector<Score> score_tokens_each(PromptOfEach prompts, std::span<const std::string> answers,
-                                       AnswerTokens tokens) override;
+  std::vector<Score> score_detailed(const Prompt& prompt, std::span<const std::string> answers,
+                                  DetailsOfEach details) override;
+  std::vector<Score> score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
+                                       DetailsOfEach details) override;
+  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers,
+                           DetailsOfEach details) override {
+    return task_->reply(prompts, answers, details);
+  }
   size_t answers_per_call() const override { return task_->answers_per_call(); }
   void abandon() override { task_->abandon(); }
   VerifierFigures figures() const override { return task_->figures(); }
 
  private:
-  void add_model(const Prompt& prompt, AnswerTokens tokens, std::span<Score> scores);
+  void add_model(const Prompt& prompt, DetailsOfEach details, std::span<Score> scores);
 
   RunConfig config_;
   std::shared_ptr<const TokenRun> tokens_;

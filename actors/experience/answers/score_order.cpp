@@ -48,6 +48,11 @@ bool ScoreOrder::ask_again(uint64_t id) {
   return true;
 }
 
+void ScoreOrder::drop(uint64_t id) {
+  TROUPE_CHECK(find(id, State::asked) != nullptr, id);
+  std::erase_if(requests_, [&](const Request& request) { return request.id == id; });
+}
+
 std::optional<ScoreOrder::Scored> ScoreOrder::next() {
   if (requests_.empty() || requests_.front().state != State::scored) return std::nullopt;
   Scored scored = std::move(requests_.front().scored);

@@ -34,6 +34,8 @@ class ScoreOrder {
   std::chrono::milliseconds failed(uint64_t id, const std::string& error);
   // Whether the request has failed: it is then being scored again.
   bool ask_again(uint64_t id);
+  // Takes back a request that is being scored.
+  void drop(uint64_t id);
   // Takes the scores of the oldest request, once they have come.
   std::optional<Scored> next();
 

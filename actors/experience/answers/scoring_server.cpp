@@ -12,17 +12,33 @@ namespace troupe {
 namespace {
 
 PromptAnswers answers_of(const ScoringRequest& request) {
-  return {request.prompt.view<int32_t>(), request.tokens.view<int32_t>(), request.offsets.view<int64_t>()};
+  return {request.prompt.view<int32_t>(), request.tokens.view<int32_t>(), request.offsets.view<int64_t>(),
+          request.messages.ids.view<int32_t>(), request.messages.lengths.view<int32_t>()};
 }
 
-int64_t tokens_of(const ScoringRequest& request) { return request.prompt.size() + request.tokens.size(); }
+int64_t tokens_of(const ScoringRequest& request) {
+  return request.prompt.size() + request.tokens.size() + request.messages.ids.size();
+}
+
+// All that follows the prompt, for each answer.
+std::vector<std::vector<int32_t>> with_messages(const PromptAnswers& all) {
+  std::vector<std::vector<int32_t>> answers;
+  auto message = all.messages.begin();
+  for (size_t a = 0; a + 1 < all.offsets.size(); ++a) {
+    std::vector<int32_t>& ids = answers.emplace_back();
+    for (auto t = static_cast<size_t>(all.offsets[a]); t < static_cast<size_t>(all.offsets[a + 1]); ++t) {
+      const auto end = message + (all.message_lengths.empty() ? 0 : all.message_lengths[t]);
+      ids.insert(ids.end(), message, end);
+      ids.push_back(all.tokens[t]);
+      message = end;
+    }
+  }
+  return answers;
+}
 
 std::vector<float> model_scores(RewardModel& model, const ScoringRequest& request) {
   const PromptAnswers all = answers_of(request);
-  std::vector<std::vector<int32_t>> answers;
-  for (size_t a = 0; a + 1 < all.offsets.size(); ++a)
-    answers.emplace_back(all.tokens.begin() + all.offsets[a], all.tokens.begin() + all.offsets[a + 1]);
-  return model.score(all.prompt, answers);
+  return model.score(all.prompt, with_messages(all));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// TaskScorer: the Scorer that checks answers with the code of the task. One thread.
+// TaskScorer: the Scorer that checks answers, and replies to them, with the code of the task. One thread.
 
 #include <memory>
 #include <utility>
@@ -17,6 +17,17 @@ class TaskScorer final : public Scorer {
     std::vector<Score> scores;
     for (const std::string& answer : answers) scores.push_back(tokens_->task->score(prompt, answer));
     return scores;
+  }
+
+  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers,
+                           DetailsOfEach details) override {
+    std::vector<Reply> replies;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      std::vector<Turn> turns = details[i].earlier;
+      turns.push_back({answers[i]});
+      replies.push_back({.message = tokens_->task->reply(*prompts[i], turns)});
+    }
+    return replies;
   }
 
  private:

@@ -14,10 +14,12 @@ namespace {
 // The tokenizer of the config; without an alphabet, that of the task.
 std::shared_ptr<const Tokenizer> tokenizer_of(const RunConfig& config, const Task& task) {
   TokenizerConfig tokenizer = config.tokenizer;
-  if (tokenizer.kind == "char" && tokenizer.alphabet.empty()) tokenizer.alphabet = task.alphabet();
+  std::string alphabet = task.alphabet();
+  if (config.task.turns > 1) alphabet = characters_of(alphabet + task.message_alphabet());
+  if (tokenizer.kind == "char" && tokenizer.alphabet.empty()) tokenizer.alphabet = alphabet;
   std::shared_ptr<const Tokenizer> made = make_tokenizer(tokenizer);
   try {
-    made->encode(task.alphabet());
+    made->encode(alphabet);
   } catch (const ConfigError& missing) {
     throw ConfigError("tokenizer.alphabet: lacks a character of the task " + config.task.name + ": " + missing.what());
   }
@@ -87,16 +89,33 @@ void set_lengths(TokenRun& run, int64_t most_answer_tokens) {
   run.answer_tokens = most_answer_tokens > 0 ? most_answer_tokens : answer + 1;
 }
 
+// Of conversations.
+void set_turns(TokenRun& run, const TaskConfig& config) {
+  run.turns = config.turns;
+  if (config.turns == 1) return;
+  if (config.reply.empty() && !run.task->replies())
+    throw ConfigError("task.turns: " + std::to_string(config.turns) + " has no effect with the task " +
+                      printable(config.name) + ", which gives no messages; use 1, set task.reply, or take a task that replies");
+  run.message_text = config.message_tokens;
+  if (run.message_text == 0 && config.reply.empty())
+    run.message_text = static_cast<int64_t>(run.task->max_message_length());
+  if (run.message_text == 0)
+    throw ConfigError("task.message_tokens: 0 takes the longest message of the task, and functions in Python know none; "
+                      "set it");
+  // An answer that was cut, and a message of no text.
+  const auto around = static_cast<int64_t>(run.encode_message("", Finish::length).size());
+  run.message_tokens = run.message_text + around;
+}
+
 // A pass holds whole answers, each after its prompt.
 void check_micro_batch(const RunConfig& config, const TokenRun& run) {
-  const int64_t most = config.trainer.micro_batch_tokens, longest = run.prompt_tokens + run.answer_tokens;
-  if (most > 0 && most < longest)
+  const int64_t most = config.trainer.micro_batch_tokens, answer = run.conversation_tokens();
+  const std::string longest = std::to_string(run.prompt_tokens + answer);
+  if (most > 0 && most < run.prompt_tokens + answer)
     throw ConfigError("trainer.micro_batch_tokens: " + std::to_string(most) +
-                      " is less than the longest answer with its "
-                      "prompt, which may have " +
-                      std::to_string(longest) + " tokens (" + std::to_string(run.prompt_tokens) +
-                      " of the prompt and " + std::to_string(run.answer_tokens) + " of the answer); use at least " +
-                      std::to_string(longest) + ", or 0");
+                      " is less than the longest answer with its prompt, which may have " + longest + " tokens (" +
+                      std::to_string(run.prompt_tokens) + " of the prompt and " + std::to_string(answer) + " of the " +
+                      (run.turns > 1 ? "turns" : "answer") + "); use at least " + longest + ", or 0");
 }
 
 }  // namespace
@@ -123,6 +142,16 @@ std::vector<int32_t> TokenRun::encode(const Prompt& prompt) const {
                                                           : prompt_text(chat, prompt.messages));
 }
 
+std::vector<int32_t> TokenRun::encode_message(const std::string& text, Finish finish) const {
+  const auto [before, after] = message_frame(chat);
+  std::vector<int32_t> ids = tokenizer->encode(before), content = tokenizer->encode(text), end = tokenizer->encode(after);
+  if (chat != ChatTemplate::none && finish != Finish::stop) ids.insert(ids.begin(), end_tokens.front());
+  content.resize(std::min(content.size(), static_cast<size_t>(message_text)));
+  ids.insert(ids.end(), content.begin(), content.end());
+  ids.insert(ids.end(), end.begin(), end.end());
+  return ids;
+}
+
 std::string TokenRun::decode(std::span<const int32_t> answer) const {
   std::string text = tokenizer->decode(answer, SpecialTokens::skip);
   if (!stop.empty()) text.erase(std::min(text.find(stop), text.size()));
@@ -135,7 +164,8 @@ GenerationOptions TokenRun::generation(const RunConfig& config) const {
           .stop = stop,
           .text_of = [tokens = tokenizer](std::span<const int32_t> ids) {
             return tokens->decode(ids, SpecialTokens::skip);
-          }};
+          },
+          .turns = turns > 1};
 }
 
 std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config) {
@@ -150,6 +180,7 @@ std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config) {
   run->stop = config.generation.stop;
   run->end_tokens = end_tokens_of(*run->tokenizer, run->chat);
   set_lengths(*run, config.generation.max_tokens);
+  set_turns(*run, config.task);
   check_micro_batch(config, *run);
   return run;
 }

@@ -12,11 +12,15 @@ namespace troupe {
 
 namespace {
 
+void require_count(const char* what, size_t count, size_t expected) {
+  if (count != expected)
+    throw std::runtime_error(std::string("the number of ") + what + " is " + std::to_string(count) + ", expected " +
+                             std::to_string(expected));
+}
+
 void check(const ScoreRequest& request, const std::vector<Score>& scores) {
   const auto fail = [](const std::string& why) { throw std::runtime_error(why); };
-  if (scores.size() != request.answers.size())
-    fail("the number of scores is " + std::to_string(scores.size()) + ", expected " +
-         std::to_string(request.answers.size()));
+  require_count("scores", scores.size(), request.answers.size());
   for (size_t a = 0; a < scores.size(); ++a) {
     const std::string of = " of the answer \"" + printable(request.answers[a]) + "\" is not finite";
     if (scores[a].scored != Scored::yes) continue;
@@ -26,27 +30,52 @@ void check(const ScoreRequest& request, const std::vector<Score>& scores) {
   }
 }
 
-std::vector<ScoreReply> score_together(Scorer& scorer, const std::vector<ScoreRequest>& requests) {
+// The answers of several requests.
+struct Joined {
   std::vector<const Prompt*> prompts;
   std::vector<std::string> answers;
-  std::vector<std::vector<int32_t>> tokens;
-  for (const ScoreRequest& request : requests) {
-    prompts.insert(prompts.end(), request.answers.size(), &request.prompt);
-    answers.insert(answers.end(), request.answers.begin(), request.answers.end());
-    tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
+  std::vector<AnswerDetails> details;
+
+  explicit Joined(std::span<const ScoreRequest> requests) {
+    for (const ScoreRequest& request : requests) {
+      prompts.insert(prompts.end(), request.answers.size(), &request.prompt);
+      answers.insert(answers.end(), request.answers.begin(), request.answers.end());
+      details.insert(details.end(), request.details.begin(), request.details.end());
+    }
   }
-  std::vector<Score> scores = scorer.score_tokens_each(prompts, answers, tokens);
-  if (scores.size() != answers.size())
-    throw std::runtime_error("the number of scores is " + std::to_string(scores.size()) + ", expected " +
-                             std::to_string(answers.size()));
-  std::vector<ScoreReply> replies;
-  auto next = std::make_move_iterator(scores.begin());
-  for (const ScoreRequest& request : requests) {
-    const auto end = next + static_cast<std::ptrdiff_t>(request.answers.size());
-    replies.push_back({.id = request.id, .group = request.group, .scores = {next, end}, .error = {}});
-    check(request, replies.back().scores);
+};
+
+ScoreReply empty_reply(const ScoreRequest& request) {
+  return {.id = request.id, .group = request.group, .scores = {}, .error = {}, .kind = request.kind};
+}
+
+// The part of each request of what there is for all of them.
+template <class T, class Each>
+void divide(std::vector<T> all, std::span<const ScoreRequest> requests, Each&& each) {
+  auto next = std::make_move_iterator(all.begin());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto end = next + static_cast<std::ptrdiff_t>(requests[i].answers.size());
+    each(i, std::vector<T>(next, end));
     next = end;
   }
+}
+
+std::vector<ScoreReply> score_together(Scorer& scorer, std::span<const ScoreRequest> requests) {
+  const Joined all(requests);
+  std::vector<ScoreReply> replies;
+  for (const ScoreRequest& request : requests) replies.push_back(empty_reply(request));
+  if (requests.front().kind == ScoreKind::replies) {
+    std::vector<Reply> said = scorer.reply(all.prompts, all.answers, all.details);
+    require_count("replies", said.size(), all.answers.size());
+    divide(std::move(said), requests, [&](size_t i, std::vector<Reply> own) { replies[i].replies = std::move(own); });
+    return replies;
+  }
+  std::vector<Score> scores = scorer.score_detailed_each(all.prompts, all.answers, all.details);
+  require_count("scores", scores.size(), all.answers.size());
+  divide(std::move(scores), requests, [&](size_t i, std::vector<Score> own) {
+    check(requests[i], own);
+    replies[i].scores = std::move(own);
+  });
   return replies;
 }
 
@@ -63,12 +92,21 @@ std::vector<Score> Scorer::score_each(PromptOfEach prompts, std::span<const std:
   return scores;
 }
 
+std::vector<Reply> Scorer::reply(PromptOfEach /*prompts*/, std::span<const std::string> answers, DetailsOfEach) {
+  TROUPE_CHECK(false, "a scorer that does not reply", answers.size());
+  return {};
+}
+
 ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request) {
   const auto begun = std::chrono::steady_clock::now();
-  ScoreReply reply{.id = request.id, .group = request.group, .scores = {}, .error = {}};
+  ScoreReply reply = empty_reply(request);
   try {
-    reply.scores = scorer.score_tokens(request.prompt, request.answers, request.tokens);
-    check(request, reply.scores);
+    if (request.kind == ScoreKind::replies) {
+      reply = score_together(scorer, {&request, 1}).front();
+    } else {
+      reply.scores = scorer.score_detailed(request.prompt, request.answers, request.details);
+      check(request, reply.scores);
+    }
   } catch (const std::exception& e) {
     reply.scores.clear();
     reply.error = *e.what() == '\0' ? "an error without a text" : e.what();

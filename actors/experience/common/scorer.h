@@ -11,8 +11,7 @@
 
 namespace troupe {
 
-// The ids of each answer, which end with an end token unless the answer was cut.
-using AnswerTokens = std::span<const std::vector<int32_t>>;
+using DetailsOfEach = std::span<const AnswerDetails>;
 
 // The prompt of each answer: a prompt with all its messages may be long, and many answers have the same.
 using PromptOfEach = std::span<const Prompt* const>;
@@ -25,15 +24,18 @@ class Scorer {
   // The same of answers to different prompts, one each, in one call where that is faster. If it throws, some of them
   // may still be scored alone: score_replies() does so.
   virtual std::vector<Score> score_each(PromptOfEach prompts, std::span<const std::string> answers);
-  // The same two for answers whose tokens are known, which only some scorers read.
-  virtual std::vector<Score> score_tokens(const Prompt& prompt, std::span<const std::string> answers,
-                                          AnswerTokens /*tokens*/) {
+  // The same two with the details of each answer.
+  virtual std::vector<Score> score_detailed(const Prompt& prompt, std::span<const std::string> answers,
+                                          DetailsOfEach /*details*/) {
     return score(prompt, answers);
   }
-  virtual std::vector<Score> score_tokens_each(PromptOfEach prompts, std::span<const std::string> answers,
-                                               AnswerTokens /*tokens*/) {
+  virtual std::vector<Score> score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
+                                               DetailsOfEach /*details*/) {
     return score_each(prompts, answers);
   }
+  // What the task says to each of these answers, of which no conversation has its last turn. May block. Throws where
+  // there are no replies; one that the task failed to give says so itself.
+  virtual std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details);
   // The most answers to different prompts that are worth a call; the answers to one prompt are never divided.
   virtual size_t answers_per_call() const { return 1; }
   // The call under way and all later ones may end at once, without scores. Any thread.
@@ -43,9 +45,9 @@ class Scorer {
 };
 
 // The reply to a request. It has an error if the scorer throws, or if its scores do not fit: another number of them, or
-// a reward or a part that is not finite.
+// a reward or a part that is not finite. Or if the number of replies is another one.
 ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request);
-// The same of several requests, which the scorer computes in one call, or one after the other if it throws in that.
+// The same of several requests of one kind, which the scorer computes in one call, or one after the other if it throws in that.
 ScoreReplies score_replies(Scorer& scorer, const ScoreRequests& requests);
 
 }  // namespace troupe

@@ -13,6 +13,24 @@ void append(std::vector<T>& to, const Array& from, int64_t begin, int64_t end) {
   to.insert(to.end(), view.begin() + begin, view.begin() + end);
 }
 
+// The messages between these tokens of the rollout.
+void append_messages(AnswerBatch& batch, const MessageTokens& from, int64_t from_token, int64_t to_token) {
+  if (from.lengths.empty()) return;
+  const auto all = from.lengths.view<int32_t>();
+  const auto sum = [](std::span<const int32_t> some) { return std::accumulate(some.begin(), some.end(), int64_t{0}); };
+  const auto lengths = all.subspan(static_cast<size_t>(from_token), static_cast<size_t>(to_token - from_token));
+  const auto first = static_cast<size_t>(sum(all.first(static_cast<size_t>(from_token))));
+  batch.add_messages(from.ids.view<int32_t>().subspan(first, static_cast<size_t>(sum(lengths))), lengths);
+}
+
+// The message directly before this token.
+void append_message(const AnswerBatch& batch, int64_t token, std::vector<int32_t>& ids) {
+  if (batch.message_offsets.empty()) return;
+  const auto at = static_cast<size_t>(token);
+  ids.insert(ids.end(), batch.messages.begin() + batch.message_offsets[at],
+             batch.messages.begin() + batch.message_offsets[at + 1]);
+}
+
 void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
   const auto prompt_offsets = from.prompt_offsets.view<int64_t>(), offsets = from.sampled.offsets.view<int64_t>();
   const auto groups = from.group.view<int32_t>();
@@ -35,9 +53,22 @@ void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
   append(batch.log_probs, from.sampled.log_probs, from_token, to_token);
   append(batch.versions, from.sampled.version, from_token, to_token);
   if (!from.reference.empty()) append(batch.reference, from.reference, from_token, to_token);
+  append_messages(batch, from.messages, from_token, to_token);
 }
 
 }  // namespace
+
+int64_t AnswerBatch::read_tokens_of(int64_t a) const {
+  if (message_offsets.empty()) return tokens_of(a);
+  return tokens_of(a) + message_offsets[size_at(offsets[size_at(a + 1)])] - message_offsets[size_at(offsets[size_at(a)])];
+}
+
+void AnswerBatch::add_messages(std::span<const int32_t> ids, std::span<const int32_t> lengths) {
+  if (lengths.empty()) return;
+  if (message_offsets.empty()) message_offsets.push_back(0);
+  for (const int32_t length : lengths) message_offsets.push_back(message_offsets.back() + length);
+  messages.insert(messages.end(), ids.begin(), ids.end());
+}
 
 std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
   auto result = std::make_unique<AnswerBatch>();
@@ -83,16 +114,18 @@ PackedAnswers pack_answers(const AnswerBatch& batch, std::span<const int64_t> an
     const int64_t first = batch.offsets[static_cast<size_t>(a)], end = batch.offsets[static_cast<size_t>(a) + 1];
     const auto own = static_cast<int64_t>(out.ids.size());
     for (int64_t t = first; t < end; ++t) {
-      out.rows.push_back(t == first ? prompt_end - 1 : own + (t - first) - 1);
+      append_message(batch, t, out.ids);
+      const auto before = static_cast<int64_t>(out.ids.size());
+      out.rows.push_back(before == own ? prompt_end - 1 : before - 1);
       out.labels.push_back(batch.tokens[static_cast<size_t>(t)]);
       out.places.push_back(t);
+      if (t + 1 < end || last_tokens) out.ids.push_back(batch.tokens[static_cast<size_t>(t)]);
     }
     out.offsets.push_back(static_cast<int64_t>(out.rows.size()));
     out.answers.push_back(a);
-    const int64_t inputs = end - first - (last_tokens ? 0 : 1);
+    const int64_t inputs = static_cast<int64_t>(out.ids.size()) - own;
     if (last_tokens) out.last_rows.push_back(own + inputs - 1);
     if (inputs == 0) continue;
-    out.ids.insert(out.ids.end(), batch.tokens.begin() + first, batch.tokens.begin() + first + inputs);
     out.sequences.push_back(
         {.tokens = inputs, .prefix_begin = prompt_begin, .prefix_end = prompt_end, .own_begin = own});
   }

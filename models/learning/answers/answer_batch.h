@@ -26,6 +26,8 @@ struct AnswerBatch final : StagedBatch {
   std::vector<float> rewards;           // [S]
   std::vector<float> baselines;         // [G] scores of the most likely answers, or empty
   std::vector<float> reference;         // [T] log-probabilities by the reference, or empty = the trainer computes them
+  std::vector<int32_t> messages;        // ids of the task between the tokens: inputs that have no loss
+  std::vector<int64_t> message_offsets;  // [T + 1]: those directly before token t; empty = none at all
   std::vector<uint8_t> cut;             // [S] 1 = ended by the largest number of tokens; empty = none
 
   // Updates from the policy that sampled token t to the one of the update.
@@ -39,9 +41,13 @@ struct AnswerBatch final : StagedBatch {
   // The tokens of the answers to prompt g: where they begin, and how many.
   int64_t first_token(int64_t g) const { return offsets[size_at(group_offsets[size_at(g)])]; }
   int64_t answer_tokens(int64_t g) const { return first_token(g + 1) - first_token(g); }
+  // Adds the messages of the next answers: one length for each of their tokens, or none.
+  void add_messages(std::span<const int32_t> ids, std::span<const int32_t> lengths);
 
-  // Of answer a, and the prompt that it is to.
+  // Of answer a, without messages, and the prompt that it is to.
   int64_t tokens_of(int64_t a) const { return offsets[size_at(a + 1)] - offsets[size_at(a)]; }
+  // Its tokens and those of messages, which a pass reads after the prompt.
+  int64_t read_tokens_of(int64_t a) const;
   int64_t group_of(int64_t a) const { return std::ranges::upper_bound(group_offsets, a) - group_offsets.begin() - 1; }
 
   static size_t size_at(int64_t i) { return static_cast<size_t>(i); }
@@ -58,7 +64,8 @@ TokenCounts counts_of(const AnswerBatch& batch, std::span<const uint8_t> kept, i
 struct PackedAnswers {
   std::vector<int32_t> ids;           // inputs
   std::vector<LmSequence> sequences;  // of the inputs
-  std::vector<int64_t> rows, labels;  // [N] which input row predicts each token of the answers, and the token
+  std::vector<int64_t> rows, labels;  // [N] which input row predicts each token of the answers, and the token; no row
+                                      // predicts a token of a message
   std::vector<int64_t> places;        // [N] of the token in the batch
   std::vector<int64_t> offsets;       // [A + 1] the tokens of each answer among the N
   std::vector<int64_t> answers;       // [A] of the answers in the batch

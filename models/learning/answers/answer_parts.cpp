@@ -24,8 +24,8 @@ Piece piece_of(const AnswerBatch& batch, const AnswerCost& cost, int64_t group, 
   const int64_t prompt = batch.prompt_tokens(group);
   Piece piece{std::move(answers), prompt, cost.of_prompt(prompt)};
   for (const int64_t a : piece.answers) {
-    piece.tokens += batch.tokens_of(a);
-    piece.cost += cost.of_answer(batch.tokens_of(a), prompt);
+    piece.tokens += batch.read_tokens_of(a);
+    piece.cost += cost.of_answer(batch.read_tokens_of(a), prompt);
   }
   return piece;
 }
@@ -35,6 +35,13 @@ MicroBatch answers_to(const AnswerBatch& batch, int64_t group) {
   MicroBatch all(static_cast<size_t>(batch.answers_of(group)));
   std::iota(all.begin(), all.end(), batch.group_offsets[at]);
   return all;
+}
+
+// Tokens of the prompt and all answers to it.
+int64_t group_tokens(const AnswerBatch& batch, int64_t group) {
+  int64_t sum = batch.prompt_tokens(group);
+  for (const int64_t a : answers_to(batch, group)) sum += batch.read_tokens_of(a);
+  return sum;
 }
 
 // The costs as whole numbers, in parts of 2^40 of all together.
@@ -65,7 +72,7 @@ void add_pieces(const AnswerBatch& batch, const AnswerCost& cost, int64_t group,
   Piece whole = piece_of(batch, cost, group, answers_to(batch, group));
   if (whole.tokens <= most_tokens) return to.push_back(std::move(whole));
   std::vector<int64_t> lengths;
-  for (const int64_t a : whole.answers) lengths.push_back(batch.tokens_of(a));
+  for (const int64_t a : whole.answers) lengths.push_back(batch.read_tokens_of(a));
   for (const std::vector<int64_t>& part :
        micro_batches(lengths, {.max_tokens = most_tokens - batch.prompt_tokens(group), .sort = false})) {
     MicroBatch answers;
@@ -102,12 +109,12 @@ std::vector<Bin> fill(const AnswerBatch& batch, std::span<const int64_t> groups,
   std::vector<Bin> bins;
   for (const int64_t g : groups) {
     MicroBatch answers = answers_to(batch, g);
-    std::ranges::stable_sort(answers, std::greater<>(), [&](int64_t a) { return batch.tokens_of(a); });
+    std::ranges::stable_sort(answers, std::greater<>(), [&](int64_t a) { return batch.read_tokens_of(a); });
     for (const int64_t a : answers) {
       Bin* best = nullptr;
       int64_t added = 0;
       for (Bin& bin : bins) {
-        const int64_t more = batch.tokens_of(a) + (bin.group == g ? 0 : batch.prompt_tokens(g));
+        const int64_t more = batch.read_tokens_of(a) + (bin.group == g ? 0 : batch.prompt_tokens(g));
         if (bin.tokens + more > most_tokens) continue;
         if (best && std::pair(best->group == g, -best->tokens) >= std::pair(bin.group == g, -bin.tokens)) continue;
         best = &bin;
@@ -115,7 +122,7 @@ std::vector<Bin> fill(const AnswerBatch& batch, std::span<const int64_t> groups,
       }
       if (!best) {
         best = &bins.emplace_back();
-        added = batch.tokens_of(a) + batch.prompt_tokens(g);
+        added = batch.read_tokens_of(a) + batch.prompt_tokens(g);
       }
       best->answers.push_back(a);
       best->tokens += added;
@@ -131,7 +138,7 @@ std::vector<MicroBatch> cut_inside_groups(const AnswerBatch& batch, std::span<co
                                           int64_t most_tokens, int64_t longest, int64_t ranks) {
   std::vector<int64_t> order(groups.begin(), groups.end());
   std::ranges::stable_sort(order, std::greater<>(),
-                           [&](int64_t g) { return batch.prompt_tokens(g) + batch.answer_tokens(g); });
+                           [&](int64_t g) { return group_tokens(batch, g); });
   std::vector<Bin> bins = fill(batch, order, most_tokens);
   const size_t count =
       (bins.size() + static_cast<size_t>(ranks) - 1) / static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
@@ -157,7 +164,7 @@ std::vector<MicroBatch> cut_inside_groups(const AnswerBatch& batch, std::span<co
 // The fewest micro-batches that could hold the tokens.
 int64_t fewest(const AnswerBatch& batch, std::span<const int64_t> groups, int64_t most_tokens) {
   int64_t tokens = 0;
-  for (const int64_t g : groups) tokens += batch.prompt_tokens(g) + batch.answer_tokens(g);
+  for (const int64_t g : groups) tokens += group_tokens(batch, g);
   return (tokens + most_tokens - 1) / most_tokens;
 }
 
@@ -168,7 +175,7 @@ auto sum_over(const AnswerBatch& batch, std::span<const int64_t> answers, Prompt
   for (int64_t group = -1; const int64_t a : answers) {
     const int64_t of = batch.group_of(a), prompt = batch.prompt_tokens(of);
     if (std::exchange(group, of) != of) sum += of_prompt(prompt);
-    sum += of_answer(batch.tokens_of(a), prompt);
+    sum += of_answer(batch.read_tokens_of(a), prompt);
   }
   return sum;
 }
@@ -226,8 +233,8 @@ std::vector<std::vector<MicroBatch>> cut_answers(const AnswerBatch& batch, std::
   int64_t longest = 0, all = 0;
   for (const int64_t g : groups) {
     for (const int64_t a : answers_to(batch, g))
-      longest = std::max(longest, batch.prompt_tokens(g) + batch.tokens_of(a));
-    all += batch.prompt_tokens(g) + batch.answer_tokens(g);
+      longest = std::max(longest, batch.prompt_tokens(g) + batch.read_tokens_of(a));
+    all += group_tokens(batch, g);
   }
   AnswerCut with_limit = cut;
   with_limit.most_tokens = std::max(longest, cut.most_tokens > 0 ? cut.most_tokens : all);

@@ -20,6 +20,7 @@ AnswerBatch batch_of(std::span<const PromptAnswers> prompts) {
     const auto before = static_cast<int64_t>(batch.tokens.size());
     for (size_t a = 1; a < each.offsets.size(); ++a) batch.offsets.push_back(before + each.offsets[a]);
     batch.tokens.insert(batch.tokens.end(), each.tokens.begin(), each.tokens.end());
+    batch.add_messages(each.messages, each.message_lengths);
     batch.group_offsets.push_back(static_cast<int64_t>(batch.offsets.size()) - 1);
   }
   return batch;

@@ -106,7 +106,7 @@ std::vector<caf::message> examples() {
       caf::make_message(Applied{1, {2, 3}}),
       caf::make_message(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, 10, numbers, numbers}),
       caf::make_message(InferenceRequest{1, 2, 3, StepRequest{4, named, numbers, numbers, named}}),
-      caf::make_message(InferenceRequest{1, 2, 3, AnswerRequest{numbers, numbers}}),
+      caf::make_message(InferenceRequest{1, 2, 3, AnswerRequest{numbers, numbers, numbers, numbers, numbers}}),
       caf::make_message(
           InferenceReply{1, 2, {3, 4}, Fault::none, "", StepReply{numbers, numbers, numbers, numbers, numbers}}),
       caf::make_message(

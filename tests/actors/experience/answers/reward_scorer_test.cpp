@@ -29,6 +29,12 @@ LmShape shape_for(int64_t vocabulary) {
   return shape;
 }
 
+std::vector<AnswerDetails> details_of(const std::vector<std::vector<int32_t>>& ids) {
+  std::vector<AnswerDetails> details;
+  for (const std::vector<int32_t>& of : ids) details.push_back({of});
+  return details;
+}
+
 // A token run with a reward model in a folder.
 struct Fixture {
   TempFolder folder;
@@ -58,7 +64,7 @@ struct Fixture {
   }
   std::vector<Score> scores() const {
     const RunContext run = context();
-    return kind_of(run).make_scorers(run).at(0)->score_tokens(prompt, texts, ids);
+    return kind_of(run).make_scorers(run).at(0)->score_detailed(prompt, texts, details_of(ids));
   }
   std::string refusal() const {
     return config_error_of([&] { check_reward_model(config, *tokens); });
@@ -99,11 +105,13 @@ TEST_CASE("reward_scorer: answers to different prompts get the scores that they 
   const RunContext run = f.context();
   const std::shared_ptr<Scorer> scorer = kind_of(run).make_scorers(run).at(0);
   const std::array<Prompt, 2> prompts{f.prompt, Prompt{.text = "987>", .truth = "12", .demonstration = "12"}};
-  const std::vector<Score> scores = scorer->score_tokens_each(std::array{&prompts[0], &prompts[1]}, f.texts, f.ids);
+  const std::vector<AnswerDetails> details = details_of(f.ids);
+  const std::vector<Score> scores =
+      scorer->score_detailed_each(std::array{&prompts[0], &prompts[1]}, f.texts, details);
   REQUIRE(scores.size() == 2);
   for (size_t i = 0; i < 2; ++i) {
     const std::vector<Score> alone =
-        scorer->score_tokens(prompts[i], std::span(f.texts).subspan(i, 1), std::span(f.ids).subspan(i, 1));
+        scorer->score_detailed(prompts[i], std::span(f.texts).subspan(i, 1), std::span(details).subspan(i, 1));
     CHECK(scores[i].reward == alone.at(0).reward);
     CHECK(scores[i].right);
   }
@@ -112,8 +120,8 @@ TEST_CASE("reward_scorer: answers to different prompts get the scores that they 
   const std::array<const Prompt*, 3> mixed{&f.prompt, &equal, &prompts[1]};
   const std::array<std::string, 3> texts{f.texts[0], f.texts[1], f.texts[1]};
   const std::vector<std::vector<int32_t>> ids{f.ids[0], f.ids[1], f.ids[1]};
-  const std::vector<Score> of_mixed = scorer->score_tokens_each(mixed, texts, ids);
-  const std::vector<Score> of_group = scorer->score_tokens(f.prompt, f.texts, f.ids);
+  const std::vector<Score> of_mixed = scorer->score_detailed_each(mixed, texts, details_of(ids));
+  const std::vector<Score> of_group = scorer->score_detailed(f.prompt, f.texts, details_of(f.ids));
   REQUIRE(of_mixed.size() == 3);
   CHECK(of_mixed[0].reward == of_group.at(0).reward);
   CHECK(of_mixed[1].reward == of_group.at(1).reward);
@@ -144,13 +152,13 @@ TEST_CASE("reward_scorer: a part of a verifier that has the name of a part of th
   RewardScorer scorer(f.config, f.tokens, named, f.model());
   for (const std::string name : {kTaskPart, kRewardModelPart}) {
     named->name = name;
-    const Score score = scorer.score_tokens(f.prompt, f.texts, f.ids).at(0);
+    const Score score = scorer.score_detailed(f.prompt, f.texts, details_of(f.ids)).at(0);
     CHECK(score.scored == Scored::failed);
     CHECK(score.problem == "the verifier names a part of its score \"" + name +
                                "\", as the run does with a reward model; give it another name");
   }
   named->name = "own";
-  const Score score = scorer.score_tokens(f.prompt, f.texts, f.ids).at(0);
+  const Score score = scorer.score_detailed(f.prompt, f.texts, details_of(f.ids)).at(0);
   CHECK(score.scored == Scored::yes);
   CHECK(score.parts.size() == 4);
 }
@@ -164,7 +172,7 @@ TEST_CASE("reward_scorer: an answer that the task does not score stays without a
   };
   const Fixture f;
   RewardScorer scorer(f.config, f.tokens, std::make_shared<Planned>(), f.model());
-  const std::vector<Score> scores = scorer.score_tokens(f.prompt, f.texts, f.ids);
+  const std::vector<Score> scores = scorer.score_detailed(f.prompt, f.texts, details_of(f.ids));
   CHECK(scores.at(0).scored == Scored::none);
   CHECK(scores.at(1).problem == "planned");
   CHECK(scorer.figures().calls == 7);
