@@ -28,8 +28,8 @@ class ScoreQueue {
   void add(ScoreRequest request, Time now) { waiting_.push_back({std::move(request), now}); }
   // The actor of one of the scorers has nothing to do.
   void add_idle(const ScorerActor& scorer) { idle_.push_back(scorer); }
-  // The oldest request, with those of its kind after it that fit into the same call, and the actor that is to get them now; nothing
-  // while either is missing.
+  // The oldest request, with those of its kind after it that fit into the same call, and the actor that is to get them
+  // now; nothing while either is missing.
   std::optional<std::pair<ScoreRequests, ScorerActor>> next(Time now);
   // Computes scores on this thread, in place of the actors.
   ScoreReply score_at_once(const ScoreRequest& request) { return score_reply(*scorers_.at(0), request); }

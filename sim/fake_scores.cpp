@@ -29,14 +29,15 @@ class FakeVerifier final : public Scorer {
     return std::vector<Score>(answers.size());
   }
   std::vector<Score> score_detailed(const Prompt& prompt, std::span<const std::string> answers,
-                                  DetailsOfEach details) override {
+                                    DetailsOfEach details) override {
     return score_detailed_each(std::vector<const Prompt*>(answers.size(), &prompt), answers, details);
   }
   std::vector<Score> score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
-                                       DetailsOfEach details) override {
+                                         DetailsOfEach details) override {
     if (abandoned_) return failed(answers.size(), "the verifier was abandoned");
     for (size_t i = 0; i < answers.size(); ++i)
-      if (text_of(details[i].tokens) != answers[i]) world_.violate("an answer is scored with the tokens of another one");
+      if (text_of(details[i].tokens) != answers[i])
+        world_.violate("an answer is scored with the tokens of another one");
     if (world_.running_kind == "scorer") return training_call(prompts, answers);
     std::vector<Score> scores;
     for (size_t i = 0; i < answers.size(); ++i) scores.push_back(score_of(prompts[i]->text, answers[i]));

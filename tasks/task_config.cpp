@@ -14,10 +14,11 @@ void describe(TaskConfig& c, Fields& fields) {
   s.add(c.sampling, "sampling", one_of(kWords<"permutation", "failure_weighted">),
         "how a worker draws prompts of a list: permutation = each once per pass; failure_weighted = those that were "
         "answered wrong more often come more often");
-  s.add(c.turns, "turns", between(1, 64),
-        "most answers to a prompt in one conversation: after each of them but the last the task may give a message; 1 = "
-        "one answer",
-        {.elsewhere = kWords<"max_turns", "max_assistant_turns", "max_tool_calling_iterations">});
+  s.add(
+      c.turns, "turns", between(1, 64),
+      "most answers to a prompt in one conversation: after each of them but the last the task may give a message; 1 = "
+      "one answer",
+      {.elsewhere = kWords<"max_turns", "max_assistant_turns", "max_tool_calling_iterations">});
   s.add(c.message_tokens, "message_tokens", between(0, 65536),
         "with task.turns above 1: most tokens of the text of a message, which is cut there; 0 = as many as the longest "
         "message of the task has bytes",

@@ -172,7 +172,8 @@ auto read_list(std::string_view line, uint64_t id, size_t count, const std::stri
 Reply reply_of(const Json& value, const std::string& index) {
   if (value.is_null()) return {};
   if (value.is_object()) return {.problem = printable(value.at("failed").get<std::string>(), kLongestProblem)};
-  if (!value.is_string()) throw VerifierFailed("reply " + index + " is " + printable(value.dump()) + ", expected a text");
+  if (!value.is_string())
+    throw VerifierFailed("reply " + index + " is " + printable(value.dump()) + ", expected a text");
   return {.message = value.get<std::string>()};
 }
 

@@ -40,7 +40,7 @@ VerifierTarget reply_target(const TaskConfig& config);
 // One answer to score, or to reply to. The texts are UTF-8.
 struct VerifierItem {
   std::string prompt, truth, answer;
-  std::string columns = {};                        // a JSON object, or empty
+  std::string columns = {};                       // a JSON object, or empty
   std::optional<std::vector<Turn>> earlier = {};  // in runs of several turns: those before the answer
 };
 

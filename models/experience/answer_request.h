@@ -9,8 +9,8 @@
 namespace troupe {
 
 struct AnswerRequest {
-  Array prompt;  // [P] int32 token ids
-  Array keys;    // [n] int64, one per answer: the key of its random stream
+  Array prompt;                  // [P] int32 token ids
+  Array keys;                    // [n] int64, one per answer: the key of its random stream
   Array greedy{DType::u8, {0}};  // [n] uint8, 1 = the most likely answer instead, which comes last; or empty = none
   // Of a later turn: what follows the prompt so far, answers and messages, for one answer after the other. Else empty.
   Array history{DType::i32, {0}};          // [H] int32 token ids

@@ -48,3 +48,42 @@ TEST_CASE("countdown: demonstrations use every number once") {
     REQUIRE(operators == 5);
   }
 }
+
+TEST_CASE("countdown: a wrong answer is told the value of its expression, a right one nothing") {
+  const auto task = task_of("countdown");
+  const Prompt prompt{"3,7,25,25=82:", "82 3 7 25 25", ""};
+  const auto said = [&](const std::string& answer) {
+    const std::vector<Turn> turns{{"1", "=:"}, {answer}};
+    return task->reply(prompt, turns).value_or("nothing");
+  };
+  CHECK(task->replies());
+  CHECK(said("25*3+7") == "nothing");
+  CHECK(said(" 25*3+3") == "=78:");
+  CHECK(said("3-25") == "=-22:");
+  CHECK(said("3/7") == "=3/7:");
+  CHECK(said("25*3+9") == "=:");        // 9 is not given
+  CHECK(said("25*3+") == "=:");         // no expression
+  CHECK(said("7/25/25-3/25") == "=:");  // -68/625 has more than 6 characters
+  CHECK(said("") == "=:");
+}
+
+TEST_CASE("countdown: messages keep to their alphabet and their length, in each wording") {
+  for (const char* params : {R"({"max_target": 100000})", R"({"max_target": 100000, "wording": "english"})"}) {
+    const auto task = task_of("countdown", params);
+    Rng rng(derive_key(1, "prompts"));
+    size_t longest = 0;
+    for (int i = 0; i < 200; ++i) {
+      const Prompt prompt = task->propose(rng);
+      const size_t comma = prompt.truth.find(' ');
+      const std::string first = prompt.truth.substr(comma + 1, prompt.truth.find(' ', comma + 1) - comma - 1);
+      for (const std::string& answer : {first, std::string("x")}) {
+        const auto message = task->reply(prompt, std::vector<Turn>{{answer}});
+        if (!message) continue;
+        CHECK(message->find_first_not_of(task->message_alphabet()) == std::string::npos);
+        CHECK(message->size() <= task->max_message_length());
+        longest = std::max(longest, message->size());
+      }
+    }
+    CHECK(longest > 1);
+  }
+}

@@ -112,3 +112,14 @@ class Scoreless:
 
 def no_task():
     return 7
+
+
+class Hints(Doubles):
+    """Says after a wrong answer whether it is too small."""
+
+    def reply(self, items):
+        return [self._hint(item["answer"], 2 * item["number"]) for item in items]
+
+    @staticmethod
+    def _hint(answer, right):
+        return None if answer == str(right) else "too small" if int(answer) < right else "too large"

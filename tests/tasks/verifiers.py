@@ -276,3 +276,22 @@ class Judge:
 
 
 judge = Judge()
+
+
+def hint(items):
+    """A message after a wrong answer, with a column and the turns before."""
+    return [None if item["answer"] == item["truth"] else f"{item['answer']} {item['unit']} after {before(item)}: \u00e9" for item in items]
+
+
+def before(item):
+    return " ".join(f"{turn['answer']} {turn['message']}" for turn in item["turns"])
+
+
+def odd_hint(items):
+    """A reply of a wrong type, and a right one."""
+    return [1, "fine"]
+
+
+def turns_before(items):
+    """The number of turns before the answer."""
+    return [len(item["turns"]) for item in items]

@@ -134,8 +134,7 @@ void print_answers(const RunContext& context, const WeightSnapshot& weights, int
     const PlayedPrompt played = player.finish().at(0);
     const PlayedAnswer& answer = played.answers.at(0);
     std::cout << printable(prompt.text, std::string::npos) << ' ' << text_of(answer.details.earlier)
-              << printable(answer.text, std::string::npos)
-              << verdict_on(answer.score, with_reward) << '\n'
+              << printable(answer.text, std::string::npos) << verdict_on(answer.score, with_reward) << '\n'
               << std::flush;
   }
 }

@@ -107,16 +107,14 @@ Misfit misfit(const RunConfig& config, const TokenRun& tokens, const AnswerReque
   if (auto error = check_prompt(tokens, request.prompt)) return error;
   const int64_t asked = answers_asked(config), answers = request.continues() ? request.keys.size() : asked;
   if (auto error = check("keys", request.keys, DType::i64, answers)) return error;
-  if (answers < 1 || answers > asked)
-    return std::to_string(answers) + " keys, expected 1 to " + std::to_string(asked);
+  if (answers < 1 || answers > asked) return std::to_string(answers) + " keys, expected 1 to " + std::to_string(asked);
   if (auto error = check("greedy", request.greedy, DType::u8, request.greedy.empty() ? 0 : answers)) return error;
   const auto greedy = request.greedy.view<uint8_t>();
   for (size_t i = 0; i < greedy.size(); ++i)
     if (greedy[i] > (needs_greedy_answer(config) && i + 1 == greedy.size() ? 1 : 0))
       return "answer " + std::to_string(i) + " is to be the most likely one";
   if (request.history.dtype() != DType::i32 || request.history.rank() != 1) return "history is not a list of int32";
-  if (!request.continues())
-    return request.history.empty() ? std::nullopt : Misfit("a history has no offsets");
+  if (!request.continues()) return request.history.empty() ? std::nullopt : Misfit("a history has no offsets");
   if (auto error = check_offsets("history_offsets", request.history_offsets, answers, request.history.size(),
                                  tokens.conversation_tokens() - tokens.answer_tokens))
     return error;
@@ -126,9 +124,8 @@ Misfit misfit(const RunConfig& config, const TokenRun& tokens, const AnswerReque
 Misfit misfit(const RunConfig& config, const TokenRun& tokens, const ScoringRequest& request) {
   if (auto error = check_prompt(tokens, request.prompt)) return error;
   if (request.tokens.dtype() != DType::i32 || request.tokens.rank() != 1) return "tokens are not a list of int32";
-  if (auto error =
-          check_offsets("offsets", request.offsets, answers_asked(config), request.tokens.size(),
-                        tokens.sampled_tokens()))
+  if (auto error = check_offsets("offsets", request.offsets, answers_asked(config), request.tokens.size(),
+                                 tokens.sampled_tokens()))
     return error;
   if (auto error = check_messages(tokens, request.messages, request.offsets)) return error;
   return check_ids("tokens", request.tokens, tokens);

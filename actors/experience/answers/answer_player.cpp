@@ -109,15 +109,15 @@ void AnswerPlayer::take(const Generation& done) {
   PlayedPrompt& played = played_.emplace_back();
   played.prompt = std::move(asked.prompt);
   for (const Conversation& each : asked.conversations)
-    played.answers.push_back({.text = each.text(),
-                              .tokens = each.sampled().tokens,
-                              .log_probs = each.sampled().log_probs,
-                              .messages = each.messages(),
-                              .message_lengths = each.message_lengths(),
-                              .details = each.details(),
-                              .finish = each.sampled().finish,
-                              .score = {.scored = each.problem().empty() ? Scored::none : Scored::failed,
-                                        .problem = each.problem()}});
+    played.answers.push_back(
+        {.text = each.text(),
+         .tokens = each.sampled().tokens,
+         .log_probs = each.sampled().log_probs,
+         .messages = each.messages(),
+         .message_lengths = each.message_lengths(),
+         .details = each.details(),
+         .finish = each.sampled().finish,
+         .score = {.scored = each.problem().empty() ? Scored::none : Scored::failed, .problem = each.problem()}});
   waiting_ += asked.conversations.size();
   asked = {};
 }
@@ -152,7 +152,8 @@ void AnswerPlayer::score() {
     ScoreReply& reply = replies.of[i];
     if (!reply.error.empty()) throw std::runtime_error(reply.error);
     for (size_t a = 0; a < reply.scores.size(); ++a)
-      if (Score& score = played_[i].answers[a].score; score.scored != Scored::failed) score = std::move(reply.scores[a]);
+      if (Score& score = played_[i].answers[a].score; score.scored != Scored::failed)
+        score = std::move(reply.scores[a]);
   }
 }
 

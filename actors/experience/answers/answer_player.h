@@ -1,6 +1,6 @@
 #pragma once
-// AnswerPlayer: has answers to prompts generated, turn after turn, decoded and scored, for those who do not train on them: evaluations
-// and `troupe play`. One thread.
+// AnswerPlayer: has answers to prompts generated, turn after turn, decoded and scored, for those who do not train on
+// them: evaluations and `troupe play`. One thread.
 
 #include <cstdint>
 #include <optional>
@@ -15,11 +15,11 @@
 namespace troupe {
 
 struct PlayedAnswer {
-  std::string text;                     // of the last turn
-  std::vector<int32_t> tokens = {};     // sampled ones, in all turns
-  std::vector<float> log_probs = {};    // one per token
+  std::string text;                                          // of the last turn
+  std::vector<int32_t> tokens = {};                          // sampled ones, in all turns
+  std::vector<float> log_probs = {};                         // one per token
   std::vector<int32_t> messages = {}, message_lengths = {};  // as MessageTokens
-  AnswerDetails details = {};           // the turns before the last one, and all tokens
+  AnswerDetails details = {};                                // the turns before the last one, and all tokens
   Finish finish = Finish::stop;
   Score score;                    // Scored::none without a scorer
   std::optional<double> kl = {};  // to the reference, set by those who have one

@@ -133,10 +133,9 @@ std::shared_ptr<Rollout> rollout_of(const RunConfig& config, size_t fewest, cons
       .group = Array(DType::i32, {static_cast<int64_t>(kept.size())}),
       .rewards = rollout->episodes.returns,
       .right = rollout->episodes.success,
-      .baselines =
-          greedy == nullptr ? Array() : Array::of(std::vector<float>{static_cast<float>(baseline ? greedy->reward : 0)}),
-      .reference =
-          group.reference.empty() ? Array() : joined(group.reference, token_ranges(group.answers, kept)),
+      .baselines = greedy == nullptr ? Array()
+                                     : Array::of(std::vector<float>{static_cast<float>(baseline ? greedy->reward : 0)}),
+      .reference = group.reference.empty() ? Array() : joined(group.reference, token_ranges(group.answers, kept)),
       .messages = chosen_messages(group, kept)};
   return rollout;
 }

@@ -159,11 +159,10 @@ void AnswerSampler::complete(uint32_t group) {
 
 void AnswerSampler::ask_scorers(uint32_t group) {
   const Group& answered = groups_[group];
-  ask(scoring_number(group),
-      ScoringRequest{.prompt = answered.prompt_ids,
-                     .tokens = answered.answers.tokens,
-                     .offsets = answered.answers.offsets,
-                     .messages = answered.messages});
+  ask(scoring_number(group), ScoringRequest{.prompt = answered.prompt_ids,
+                                            .tokens = answered.answers.tokens,
+                                            .offsets = answered.answers.offsets,
+                                            .messages = answered.messages});
 }
 
 void AnswerSampler::ask_for_scores(uint32_t group) {
@@ -243,8 +242,8 @@ void AnswerSampler::push(const ScoreOrder::Scored& scored) {
   count_scored(scored.scores);
   const Array reference = config_.reference.by_scorers() ? answered.scoring->reference : Array();
   const std::shared_ptr<Rollout> rollout =
-      rollout_of(config_, fewest_, {answered.prompt_ids, answered.epoch, answered.answers, answered.messages, reference},
-                 scored.scores);
+      rollout_of(config_, fewest_,
+                 {answered.prompt_ids, answered.epoch, answered.answers, answered.messages, reference}, scored.scores);
   rollout->worker = worker_;
   rollout->group = group;
   rollout->sequence = sequence_++;

@@ -1,6 +1,6 @@
 #pragma once
-// AnswerSampler: the Sampler of a token run: draws prompts, asks for answers, turn after turn, has them scored and pushes
-// them as rollouts. Several prompts are in progress at a time, one per group, in different stages. One thread.
+// AnswerSampler: the Sampler of a token run: draws prompts, asks for answers, turn after turn, has them scored and
+// pushes them as rollouts. Several prompts are in progress at a time, one per group, in different stages. One thread.
 
 #include <cstdint>
 #include <memory>
@@ -86,7 +86,7 @@ class AnswerSampler final : public Sampler {
   RunConfig config_;
   std::shared_ptr<const TokenRun> tokens_;
   std::vector<Group> groups_;
-  ScoreOrder scores_, messages_;  // requests for them
+  ScoreOrder scores_, messages_;                          // requests for them
   size_t fewest_;                                         // answers with a score that are of use in a group
   uint32_t epoch_ = 0;                                    // of the start of the run
   uint32_t failed_in_a_row_ = 0, unscored_in_a_row_ = 0;  // prompts

@@ -46,8 +46,8 @@ class Conversation {
   std::string problem_;
 };
 
-// Adds what the task says to the last answer. Returns whether there is a next turn. A message that cannot be encoded is a
-// failure of the task.
+// Adds what the task says to the last answer. Returns whether there is a next turn. A message that cannot be encoded is
+// a failure of the task.
 bool continue_conversation(const TokenRun& run, const Reply& reply, Conversation& conversation);
 
 // The key of the random stream of an answer in a turn, which counts from 0, given that of its first turn.

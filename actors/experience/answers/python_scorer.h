@@ -45,8 +45,8 @@ class PythonScorer final : public Scorer {
 // That some of these demonstrations are not right, for a warning; empty if all are, or have no score.
 std::string problem_of_demonstrations(std::span<const VerifierItem> items, std::span<const Verdict> verdicts);
 
-// Throws ConfigError "task.reply: ..." or "task.python: ..." if the function of task.reply cannot be loaded, or does not
-// reply to an answer to a held-out prompt. Does nothing without one. Blocks.
+// Throws ConfigError "task.reply: ..." or "task.python: ..." if the function of task.reply cannot be loaded, or does
+// not reply to an answer to a held-out prompt. Does nothing without one. Blocks.
 void try_reply(const RunConfig& config, const Task& task);
 
 // Throws ConfigError "task.verifier: ...", "task.python: ..." or, for a line of a dataset, "FILE:LINE: ..." if the

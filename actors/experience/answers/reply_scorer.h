@@ -28,8 +28,7 @@ class ReplyScorer final : public Scorer {
                                          DetailsOfEach details) override {
     return scores_->score_detailed_each(prompts, answers, details);
   }
-  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers,
-                           DetailsOfEach details) override {
+  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details) override {
     return replies_->reply(prompts, answers, details);
   }
   size_t answers_per_call() const override { return scores_->answers_per_call(); }

@@ -36,11 +36,10 @@ class RewardScorer final : public Scorer {
   // Throws InvariantError: the model reads tokens.
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
   std::vector<Score> score_detailed(const Prompt& prompt, std::span<const std::string> answers,
-                                  DetailsOfEach details) override;
+                                    DetailsOfEach details) override;
   std::vector<Score> score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
-                                       DetailsOfEach details) override;
-  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers,
-                           DetailsOfEach details) override {
+                                         DetailsOfEach details) override;
+  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details) override {
     return task_->reply(prompts, answers, details);
   }
   size_t answers_per_call() const override { return task_->answers_per_call(); }

@@ -19,8 +19,7 @@ class TaskScorer final : public Scorer {
     return scores;
   }
 
-  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers,
-                           DetailsOfEach details) override {
+  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details) override {
     std::vector<Reply> replies;
     for (size_t i = 0; i < answers.size(); ++i) {
       std::vector<Turn> turns = details[i].earlier;

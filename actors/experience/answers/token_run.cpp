@@ -95,13 +95,15 @@ void set_turns(TokenRun& run, const TaskConfig& config) {
   if (config.turns == 1) return;
   if (config.reply.empty() && !run.task->replies())
     throw ConfigError("task.turns: " + std::to_string(config.turns) + " has no effect with the task " +
-                      printable(config.name) + ", which gives no messages; use 1, set task.reply, or take a task that replies");
+                      printable(config.name) +
+                      ", which gives no messages; use 1, set task.reply, or take a task that replies");
   run.message_text = config.message_tokens;
   if (run.message_text == 0 && config.reply.empty())
     run.message_text = static_cast<int64_t>(run.task->max_message_length());
   if (run.message_text == 0)
-    throw ConfigError("task.message_tokens: 0 takes the longest message of the task, and functions in Python know none; "
-                      "set it");
+    throw ConfigError(
+        "task.message_tokens: 0 takes the longest message of the task, and functions in Python know none; "
+        "set it");
   // An answer that was cut, and a message of no text.
   const auto around = static_cast<int64_t>(run.encode_message("", Finish::length).size());
   run.message_tokens = run.message_text + around;
@@ -144,7 +146,8 @@ std::vector<int32_t> TokenRun::encode(const Prompt& prompt) const {
 
 std::vector<int32_t> TokenRun::encode_message(const std::string& text, Finish finish) const {
   const auto [before, after] = message_frame(chat);
-  std::vector<int32_t> ids = tokenizer->encode(before), content = tokenizer->encode(text), end = tokenizer->encode(after);
+  std::vector<int32_t> ids = tokenizer->encode(before), content = tokenizer->encode(text),
+                       end = tokenizer->encode(after);
   if (chat != ChatTemplate::none && finish != Finish::stop) ids.insert(ids.begin(), end_tokens.front());
   content.resize(std::min(content.size(), static_cast<size_t>(message_text)));
   ids.insert(ids.end(), content.begin(), content.end());
@@ -162,9 +165,8 @@ GenerationOptions TokenRun::generation(const RunConfig& config) const {
   return {.prefill_tokens = config.generation.prefill_tokens,
           .end_tokens = end_tokens,
           .stop = stop,
-          .text_of = [tokens = tokenizer](std::span<const int32_t> ids) {
-            return tokens->decode(ids, SpecialTokens::skip);
-          },
+          .text_of = [tokens =
+                          tokenizer](std::span<const int32_t> ids) { return tokens->decode(ids, SpecialTokens::skip); },
           .turns = turns > 1};
 }
 

@@ -19,11 +19,11 @@ struct TokenRun {
   std::shared_ptr<const Task> task;  // none in a process that neither asks nor scores
   uint64_t data_hash = 0;            // of the task
   std::shared_ptr<const Tokenizer> tokenizer;
-  int64_t prompt_tokens = 0;  // of the longest prompt
-  int64_t answer_tokens = 0;  // of the longest answer, in one turn
-  int64_t turns = 1;          // task.turns
-  int64_t message_text = 0;   // of the longest text of a message; longer ones are cut
-  int64_t message_tokens = 0; // of the longest message, with what is written around it
+  int64_t prompt_tokens = 0;   // of the longest prompt
+  int64_t answer_tokens = 0;   // of the longest answer, in one turn
+  int64_t turns = 1;           // task.turns
+  int64_t message_text = 0;    // of the longest text of a message; longer ones are cut
+  int64_t message_tokens = 0;  // of the longest message, with what is written around it
   std::vector<int32_t> end_tokens;
   ChatTemplate chat = ChatTemplate::none;
   std::string stop = {};  // generation.stop
@@ -34,7 +34,8 @@ struct TokenRun {
 
   // The ids of a prompt, as the model gets it.
   std::vector<int32_t> encode(const Prompt& prompt) const;
-  // The ids of a message after an answer that ends as it does. Throws ConfigError for a text that the tokenizer refuses.
+  // The ids of a message after an answer that ends as it does. Throws ConfigError for a text that the tokenizer
+  // refuses.
   std::vector<int32_t> encode_message(const std::string& text, Finish finish) const;
   // The text of an answer, without special tokens and from the stop text on.
   std::string decode(std::span<const int32_t> answer) const;

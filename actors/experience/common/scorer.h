@@ -26,11 +26,11 @@ class Scorer {
   virtual std::vector<Score> score_each(PromptOfEach prompts, std::span<const std::string> answers);
   // The same two with the details of each answer.
   virtual std::vector<Score> score_detailed(const Prompt& prompt, std::span<const std::string> answers,
-                                          DetailsOfEach /*details*/) {
+                                            DetailsOfEach /*details*/) {
     return score(prompt, answers);
   }
   virtual std::vector<Score> score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
-                                               DetailsOfEach /*details*/) {
+                                                 DetailsOfEach /*details*/) {
     return score_each(prompts, answers);
   }
   // What the task says to each of these answers, of which no conversation has its last turn. May block. Throws where
@@ -47,7 +47,8 @@ class Scorer {
 // The reply to a request. It has an error if the scorer throws, or if its scores do not fit: another number of them, or
 // a reward or a part that is not finite. Or if the number of replies is another one.
 ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request);
-// The same of several requests of one kind, which the scorer computes in one call, or one after the other if it throws in that.
+// The same of several requests of one kind, which the scorer computes in one call, or one after the other if it throws
+// in that.
 ScoreReplies score_replies(Scorer& scorer, const ScoreRequests& requests);
 
 }  // namespace troupe

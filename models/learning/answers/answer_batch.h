@@ -28,7 +28,7 @@ struct AnswerBatch final : StagedBatch {
   std::vector<float> reference;         // [T] log-probabilities by the reference, or empty = the trainer computes them
   std::vector<int32_t> messages;        // ids of the task between the tokens: inputs that have no loss
   std::vector<int64_t> message_offsets;  // [T + 1]: those directly before token t; empty = none at all
-  std::vector<uint8_t> cut;             // [S] 1 = ended by the largest number of tokens; empty = none
+  std::vector<uint8_t> cut;              // [S] 1 = ended by the largest number of tokens; empty = none
 
   // Updates from the policy that sampled token t to the one of the update.
   int64_t lag(size_t t) const {

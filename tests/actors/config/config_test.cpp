@@ -364,7 +364,7 @@ TEST_CASE("names: no name that another library uses for a setting is a key of tr
       for (const Field& other : fields) CHECK(other.key() != name);
       ++names;
     }
-  CHECK(names == 84);
+  CHECK(names == 91);
 }
 
 TEST_CASE("names: the error about a name from another library suggests the setting, in config files and --set") {
@@ -380,6 +380,8 @@ TEST_CASE("names: the error about a name from another library suggests the setti
       {"env.name", mean("env.id")},
       {"reward_funcs", mean("task.verifier")},
       {"partial_rollout", mean("generation.on_new_weights")},
+      {"max_assistant_turns", mean("task.turns")},
+      {"tools", mean("task.reply")},
       {"env.kwargs", mean("env.params")},
       {"algorithm.name", mean("algorithm.surrogate and algorithm.advantage")},
       {"algo", mean("algorithm.surrogate and algorithm.advantage")},

@@ -167,6 +167,30 @@ TEST_CASE("token_rules: what new weights do to answers in progress is one of thr
             .starts_with("generation.on_new_weights: \"finish\" has no effect with model.kind \"mlp\""));
 }
 
+TEST_CASE("token_rules: several turns need a task or a function that replies") {
+  CHECK(error_with({"task.name=countdown", "task.turns=3"}) == "");
+  CHECK(error_with({"task.turns=2"}) ==
+        "task.turns: 2 has no effect with the task reverse, which gives no messages; use 1, set task.reply, or take a "
+        "task that replies");
+  CHECK(error_with({"task.turns=2", "task.reply=py:tools.py:reply"}) ==
+        "task.message_tokens: 0 takes the longest message of the task, and functions in Python know none; set it");
+  CHECK(error_with({"task.turns=2", "task.reply=py:tools.py:reply", "task.message_tokens=8"}) == "");
+  CHECK(error_with({"task.reply=py:tools.py:reply"})
+            .starts_with("task.reply: \"py:tools.py:reply\" has no effect with task.turns 1"));
+  CHECK(error_with({"task.message_tokens=8"}).starts_with("task.message_tokens: 8 has no effect with task.turns 1"));
+  CHECK(error_with({"task.turns=2", "task.reply=py:tools.py:reply", "task.message_tokens=8", "deterministic=true"})
+            .starts_with("task.reply: \"py:tools.py:reply\" cannot go with deterministic true"));
+  CHECK(error_without({"task.turns=2"}).find("has no effect with model.kind") != std::string::npos);
+}
+
+TEST_CASE("token_rules: the model needs positions for the longest conversation") {
+  const RunConfig config = token_config({"task.name=countdown", "task.turns=3", "generation.max_tokens=10"});
+  const auto run = make_token_run(config);
+  CHECK(run->sampled_tokens() == 30);
+  CHECK(run->message_tokens == 8);  // "=999999:"
+  CHECK(run->conversation_tokens() == 46);
+}
+
 TEST_CASE("token_rules: an evaluation has several answers to a prompt only if it samples them") {
   CHECK(error_with({"evaluation.answers=4", "evaluation.temperature=0.6"}) == "");
   CHECK(error_with({"evaluation.temperature=0.6"}) == "");

@@ -106,8 +106,7 @@ TEST_CASE("reward_scorer: answers to different prompts get the scores that they 
   const std::shared_ptr<Scorer> scorer = kind_of(run).make_scorers(run).at(0);
   const std::array<Prompt, 2> prompts{f.prompt, Prompt{.text = "987>", .truth = "12", .demonstration = "12"}};
   const std::vector<AnswerDetails> details = details_of(f.ids);
-  const std::vector<Score> scores =
-      scorer->score_detailed_each(std::array{&prompts[0], &prompts[1]}, f.texts, details);
+  const std::vector<Score> scores = scorer->score_detailed_each(std::array{&prompts[0], &prompts[1]}, f.texts, details);
   REQUIRE(scores.size() == 2);
   for (size_t i = 0; i < 2; ++i) {
     const std::vector<Score> alone =

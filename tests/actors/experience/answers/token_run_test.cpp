@@ -101,3 +101,29 @@ TEST_CASE("token_run: a process that does not need the prompts does not keep the
   CHECK(without->data_hash == make_token_run(data.config)->data_hash);
   CHECK(without->prompt_tokens == 1);
 }
+
+TEST_CASE("token_run: a message follows an answer as it is, or as a message of the user, and is cut") {
+  RunConfig config;
+  config.task.name = "countdown";
+  config.task.turns = 2;
+  config.task.message_tokens = 3;
+  const auto plain = make_token_run(config);
+  CHECK(plain->tokenizer->decode(plain->encode_message("=12345:", Finish::stop)) == "=12");
+  CHECK(plain->encode_message("=1:", Finish::length).size() == 3);
+  config.task.message_tokens = 0;
+  config.task.params = R"({"wording": "english"})";
+  config.generation.max_tokens = 16;
+  const TempFolder folder;
+  std::ofstream(folder / "tokenizer.json") << small_tokenizer().dump();
+  config.tokenizer.kind = "bpe";
+  config.tokenizer.path = folder / "tokenizer.json";
+  config.tokenizer.eos = "<|im_end|>";
+  config.tokenizer.chat_template = "chatml";
+  const auto chat = make_token_run(config);
+  const auto text = [&](Finish finish) { return chat->tokenizer->decode(chat->encode_message("no", finish)); };
+  CHECK(text(Finish::stop) == "\n<|im_start|>user\nno<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(text(Finish::length) == "<|im_end|>" + text(Finish::stop));
+  CHECK(text(Finish::text) == "<|im_end|>" + text(Finish::stop));
+  for (const Finish finish : {Finish::stop, Finish::length})
+    CHECK(static_cast<int64_t>(chat->encode_message(std::string(200, 'x'), finish).size()) <= chat->message_tokens);
+}

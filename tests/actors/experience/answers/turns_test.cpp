@@ -144,9 +144,8 @@ TEST_CASE("answer_sampler: a rollout has the tokens of all turns, and their mess
   const auto offsets = answers.sampled.offsets.view<int64_t>();
   const auto tokens = answers.sampled.tokens.view<int32_t>();
   CHECK(std::ranges::equal(tokens.subspan(static_cast<size_t>(offsets[1])), second));
-  CHECK(std::ranges::equal(
-      answers.messages.ids.view<int32_t>().last(7),
-      joined(worker.tokens->tokenizer->encode("=1:"), worker.tokens->tokenizer->encode("=22:"))));
+  CHECK(std::ranges::equal(answers.messages.ids.view<int32_t>().last(7),
+                           joined(worker.tokens->tokenizer->encode("=1:"), worker.tokens->tokenizer->encode("=22:"))));
   const auto lengths = answers.messages.lengths.view<int32_t>();
   CHECK(lengths.size() == tokens.size());
   const size_t first = static_cast<size_t>(offsets[1]) + worker.ids(a + "+" + b).size();
@@ -257,8 +256,7 @@ TEST_CASE("answer_checks: messages that do not fit their answers are refused") {
     return misfit(worker.config, *worker.tokens, request).value_or("none");
   };
   CHECK(of_request([](AnswerRequest&) {}) == "none");
-  CHECK(of_request([](AnswerRequest& r) { r.history_offsets = Array(DType::i64, {0}); }) ==
-        "a history has no offsets");
+  CHECK(of_request([](AnswerRequest& r) { r.history_offsets = Array(DType::i64, {0}); }) == "a history has no offsets");
   CHECK(of_request([](AnswerRequest& r) { r.history = Array::of<int32_t>({2}, {-1, 2}); }) != "none");
   CHECK(of_request([](AnswerRequest& r) { r.greedy = Array::of<uint8_t>({2}, {0, 1}); }) ==
         "answer 1 is to be the most likely one");
@@ -316,8 +314,7 @@ TEST_CASE("generation_scheduler: a history is computed in parts before the first
       std::vector<int32_t> expected;
       for (int index = 0; index < 3; ++index) {
         const int32_t sum = std::accumulate(all.begin(), all.end(), 0);
-        expected.push_back(
-            static_cast<int32_t>((static_cast<uint64_t>(sum) * 7 + (a + 1) * 10) % 50 + 2));
+        expected.push_back(static_cast<int32_t>((static_cast<uint64_t>(sum) * 7 + (a + 1) * 10) % 50 + 2));
         all.push_back(expected.back());
       }
       CHECK(done[0].answers[a].tokens == expected);

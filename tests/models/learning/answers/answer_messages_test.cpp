@@ -41,7 +41,8 @@ struct Whole {
 
 Whole whole_answer(const AnswerBatch& batch, int64_t answer) {
   Whole result;
-  for (int64_t t = batch.offsets[static_cast<size_t>(answer)]; t < batch.offsets[static_cast<size_t>(answer) + 1]; ++t) {
+  for (int64_t t = batch.offsets[static_cast<size_t>(answer)]; t < batch.offsets[static_cast<size_t>(answer) + 1];
+       ++t) {
     const auto at = static_cast<size_t>(t);
     for (int64_t m = batch.message_offsets[at]; m < batch.message_offsets[at + 1]; ++m) {
       result.ids.push_back(batch.messages[static_cast<size_t>(m)]);
@@ -94,8 +95,8 @@ RolloutPtr sampled_conversations(const LmShape& shape, Generator& generator) {
       history.insert(history.end(), message.begin(), message.end());
       messages.insert(messages.end(), message.begin(), message.end());
       lengths.push_back(static_cast<int32_t>(message.size()));
-      sample_turn(generator, static_cast<int64_t>(prompt.size()), static_cast<int32_t>(a), derive_key(a, "turn", turn), 2,
-                  history, sampled, log_probs);
+      sample_turn(generator, static_cast<int64_t>(prompt.size()), static_cast<int32_t>(a), derive_key(a, "turn", turn),
+                  2, history, sampled, log_probs);
       lengths.resize(tokens.size() + sampled.size());
     }
     tokens.insert(tokens.end(), sampled.begin(), sampled.end());
@@ -172,7 +173,8 @@ TEST_CASE("answer_batch: chosen groups bring their messages, and the limit of a 
   const auto some = gather_answers({.parts = {{rollout, {4, 2}, UnitKind::group}}});
   int64_t answer = 0;
   for (const int64_t g : {4, 2})
-    for (int64_t a = all->group_offsets[static_cast<size_t>(g)]; a < all->group_offsets[static_cast<size_t>(g) + 1]; ++a)
+    for (int64_t a = all->group_offsets[static_cast<size_t>(g)]; a < all->group_offsets[static_cast<size_t>(g) + 1];
+         ++a)
       CHECK(whole_answer(*some, answer++).ids == whole_answer(*all, a).ids);
   for (int64_t g = 0; g < all->groups(); ++g) {
     const PackedAnswers packed = pack_answers(*all, {{g}}, /*last_tokens=*/true);
@@ -182,10 +184,11 @@ TEST_CASE("answer_batch: chosen groups bring their messages, and the limit of a 
 
 TEST_CASE("answer_learner: tokens of all turns are trained with a ratio of exactly 1") {
   for (const LmFamily family : kFamilies) {
-    const LmModel model = family == LmFamily::qwen2 ? lora_model(tiny_shape(family, 3), 4, 8)
-                                                    : LmModel(tiny_shape(family, 3));
+    const LmModel model =
+        family == LmFamily::qwen2 ? lora_model(tiny_shape(family, 3), 4, 8) : LmModel(tiny_shape(family, 3));
     for (const int threads : {1, 2}) {
-      const auto learner = make_answer_learner(config_of(), model, {.seed = 2, .answer_tokens = 13, .threads = threads});
+      const auto learner =
+          make_answer_learner(config_of(), model, {.seed = 2, .answer_tokens = 13, .threads = threads});
       const auto generator = make_lm_generator(model, slots(1.0, 3 - threads));
       generator->load(*learner->snapshot({1, 0}));
       const auto staged = learner->stager()->stage(whole(sampled_conversations(model.shape, *generator)));
