@@ -28,7 +28,7 @@ ReplayStore::ReplayStore(const ReplayRules& rules, PolicyVersion first, uint64_t
     : rules_(rules),
       version_(first),
       rng_(derive_key(seed, "replay", first.epoch)),
-      units_(rules.waits_for_late),
+      units_(rules.waits_for_late, rules.masks_late),
       ledger_(ledger),
       env_steps_(env_steps),
       uncounted_(uncounted) {
@@ -110,6 +110,10 @@ void ReplayStore::retire(const StoredUnit& unit, uint64_t& state) {
   state += unit.samples;
 }
 
+uint64_t ReplayStore::least_version(uint64_t index) const {
+  return rules_.masks_late ? index - std::min(index, rules_.max_policy_lag) : 0;
+}
+
 void ReplayStore::drop_stale() {
   const auto bound = rules_.max_policy_lag;
   units_.remove_older([&](PolicyVersion oldest) { return lag_between(oldest, version_) > bound; },
@@ -168,6 +172,7 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
   SuperBatch batch;
   batch.index = version_.number;
   batch.env_steps = env_steps_;
+  batch.least_version = least_version(batch.index);
   last_batch_out_ = env_steps_ >= last_env_step_;
   last_lags_.clear();
   for (const UnitPlace& place : units) {
@@ -179,7 +184,8 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
     }
     batch.parts[stored.part].indices.push_back(unit.index);
     batch.samples += unit.samples;
-    last_lags_.emplace_back(lag_between(place.oldest(), version_), unit.samples);
+    const PolicyVersion oldest = {place.oldest().epoch, std::max(unit.oldest, batch.least_version)};
+    last_lags_.emplace_back(lag_between(oldest, version_), unit.samples);
     ++unit.uses;
     ++unit.in_flight;
   }
@@ -219,12 +225,18 @@ std::vector<UnitPlace> ReplayStore::take_handed(uint64_t index) {
 void ReplayStore::trained(uint64_t index) {
   for (const UnitPlace& unit : take_handed(index)) {
     StoredUnit& entry = unit.get();
-    uses_total_ += entry.samples;
+    const Rollout& rollout = *unit.stored->rollout;
+    const TokenSplit split = kind_of(rollout).split(rollout, entry, least_version(index));
+    const uint64_t dropped = split.dropped.samples;
+    uses_total_ += entry.samples - dropped;
     if (entry.trained) continue;
     entry.trained = true;
-    tokens_.trained += count_of(unit);
+    tokens_.trained += split.trained;
+    tokens_.dropped += split.dropped;
+    tokens_.masked += split.masked;
     ledger_.waiting -= entry.samples;
-    ledger_.trained += entry.samples;
+    ledger_.trained += entry.samples - dropped;
+    ledger_.dropped_stale += dropped;
   }
 }
 

@@ -21,7 +21,9 @@
 // up to it, nothing is dropped as stale unless an inference actor begins with older weights than the others serve.
 //
 // Samples whose policy lag exceeds max_policy_lag when a super-batch is drawn are dropped, so no update in either mode
-// trains on older ones.
+// trains on older ones. With replay.late "mask" the lag of each token of an answer counts by itself: a group stays as
+// long as one of its tokens may be used, and SuperBatch::least_version says which of them are. An answer of it without
+// such a token is dropped when the update has used the others; its reward is still part of what they are compared with.
 //
 // Rollouts are divided into units of any number of samples, which are drawn, evicted and dropped as a whole
 // (models/experience/rollout_units.h). The store does not depend on what a unit is.
@@ -158,6 +160,8 @@ class ReplayStore {
   uint64_t room() const;
   uint64_t planned_uses() const;
   void drop_stale();
+  // The smallest number of a version whose tokens the update with this index trains on.
+  uint64_t least_version(uint64_t index) const;
   void evict_for(uint64_t incoming);
   // Of a unit that was taken out of storage: if no batch holds it and none trained on it, its samples end in `state`.
   void retire(const StoredUnit& unit, uint64_t& state);

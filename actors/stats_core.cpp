@@ -123,10 +123,12 @@ void StatsCore::add(const ReceiverGone& gone) {
 
 void StatsCore::note(const TokenFigures& tokens) {
   tokens_ = tokens;
-  const auto& [produced, trained, dropped] = tokens;
+  const auto& [produced, trained, dropped, masked] = tokens;
   if (produced.samples > 0) now_.cut_fraction = ratio(produced.cut, produced.samples);
+  if (produced.samples > 0) now_.produced_length = ratio(produced.tokens, produced.samples);
   if (trained.samples > 0) now_.trained_length = ratio(trained.tokens, trained.samples);
   if (dropped.samples > 0) now_.dropped_length = ratio(dropped.tokens, dropped.samples);
+  now_.masked_tokens = masked;
 }
 
 void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
@@ -269,7 +271,7 @@ void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
 
 void StatsCore::fill_tokens(StatsSnapshot& s, Clock::time_point now) {
   tokens_rate_.add(now, tokens_.produced.tokens);
-  trained_tokens_rate_.add(now, tokens_.trained.tokens);
+  trained_tokens_rate_.add(now, tokens_.trained.tokens - tokens_.masked);
   s.answer_tokens_per_second = tokens_rate_.over(now, kShort);
   s.trained_tokens_per_second = trained_tokens_rate_.over(now, kShort);
 }

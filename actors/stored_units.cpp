@@ -100,6 +100,12 @@ void StoredUnits::enter(const StoredRolloutPtr& stored, PolicyVersion version) {
   by_version_[version].insert(stored);
 }
 
+void StoredUnits::enter(const StoredRolloutPtr& stored) {
+  PolicyVersion first = dated({stored, 0});
+  for (size_t i = 1; i < stored->units.size(); ++i) first = std::min(first, dated({stored, i}));
+  enter(stored, first);
+}
+
 size_t StoredUnits::rollouts() const {
   size_t count = 0;
   for (const auto& [version, rollouts] : by_version_) count += rollouts.size();
@@ -107,12 +113,11 @@ size_t StoredUnits::rollouts() const {
 }
 
 void StoredUnits::add(const StoredRolloutPtr& stored) {
-  const std::vector<StoredUnit>& units = stored->units;
-  if (units.empty()) return;
-  const uint64_t oldest = std::ranges::min_element(units, {}, &StoredUnit::oldest)->oldest;
-  enter(stored, {stored->rollout->epoch, oldest});
-  if (!by_age_) return add(stored, 0, units.size());
-  for (size_t i = 0; i < units.size(); ++i) add(stored, i, 1);
+  const size_t units = stored->units.size();
+  if (units == 0) return;
+  enter(stored);
+  if (!by_age_) return add(stored, 0, units);
+  for (size_t i = 0; i < units; ++i) add(stored, i, 1);
 }
 
 void StoredUnits::add(const std::vector<StoredRolloutPtr>& stored,
@@ -124,11 +129,8 @@ void StoredUnits::add(const std::vector<StoredRolloutPtr>& stored,
     add(stored.at(rollout), first, count);
     i += count;
   }
-  for (const StoredRolloutPtr& one : stored) {
-    if (one->in_storage == 0) continue;
-    const uint64_t oldest = std::ranges::min_element(one->units, {}, &StoredUnit::oldest)->oldest;
-    enter(one, {one->rollout->epoch, oldest});
-  }
+  for (const StoredRolloutPtr& one : stored)
+    if (one->in_storage > 0) enter(one);
 }
 
 void StoredUnits::remove(const UnitPlace& place) {
@@ -181,11 +183,12 @@ void StoredUnits::remove_older(const std::function<bool(PolicyVersion)>& is_stal
       for (size_t i = 0; i < stored->units.size(); ++i) {
         const UnitPlace unit{stored, i};
         if (!unit.get().stored) continue;
-        if (is_stale(unit.oldest())) {
+        const PolicyVersion version = dated(unit);
+        if (is_stale(version)) {
           remove(unit);
           drop(unit);
-        } else if (!oldest || unit.oldest() < *oldest) {
-          oldest = unit.oldest();
+        } else if (!oldest || version < *oldest) {
+          oldest = version;
         }
       }
       if (oldest) enter(stored, *oldest);

@@ -26,7 +26,7 @@ struct StoredUnit : RolloutUnit {
   UnitRun* run = nullptr;  // where, while `stored`
 
   template <class I> friend typename I::result_type inspect(I& f, StoredUnit& x) {
-    return f(x.index, x.samples, x.oldest, x.uses, x.trained, x.stored);
+    return f(x.index, x.samples, x.oldest, x.newest, x.uses, x.trained, x.stored);
   }
 };
 
@@ -47,6 +47,7 @@ struct UnitPlace {  // a unit of a rollout
   size_t entry = 0;
   StoredUnit& get() const { return stored->units[entry]; }
   PolicyVersion oldest() const { return {stored->rollout->epoch, get().oldest}; }
+  PolicyVersion newest() const { return {stored->rollout->epoch, get().newest}; }
 };
 
 // Units that follow each other both in a rollout and in the order of all: a bit for each that is still there.
@@ -83,7 +84,8 @@ class UnitQueue {
 class StoredUnits {
  public:
   // In the order of arrival or, if `by_age`, of the oldest version that made them, and among equals of arrival.
-  explicit StoredUnits(bool by_age) : by_age_(by_age) {}
+  // A unit is stale when the oldest version that made it is or, if `until_newest`, when the newest is.
+  explicit StoredUnits(bool by_age, bool until_newest = false) : by_age_(by_age), until_newest_(until_newest) {}
 
   // Adds all units of a rollout.
   void add(const StoredRolloutPtr& stored);
@@ -97,8 +99,8 @@ class StoredUnits {
   uint64_t samples() const { return samples_; }
   // `by_age`: samples of the units whose oldest version has at most this number.
   uint64_t samples_until(uint64_t oldest) const;
-  // Removes all units for whose oldest version `is_stale` is true, and calls `drop` for each. Every version before a
-  // stale one must be stale too.
+  // Removes all units that `is_stale` says are stale, by that version, and calls `drop` for each. Every version before
+  // a stale one must be stale too.
   void remove_older(const std::function<bool(PolicyVersion)>& is_stale,
                     const std::function<void(const UnitPlace&)>& drop);
   // Each unit, in order. Takes time in proportion to their number.
@@ -109,12 +111,17 @@ class StoredUnits {
 
  private:
   void add(const StoredRolloutPtr& stored, size_t first, size_t count);
+  // Adds it to by_version_.
+  void enter(const StoredRolloutPtr& stored);
   void enter(const StoredRolloutPtr& stored, PolicyVersion version);
+  // The version that decides whether the unit is stale.
+  PolicyVersion dated(const UnitPlace& unit) const { return until_newest_ ? unit.newest() : unit.oldest(); }
 
-  bool by_age_;
+  bool by_age_, until_newest_;
   std::map<uint64_t, UnitQueue> queues_;  // by oldest version or, in the order of arrival, only one
   uint64_t samples_ = 0;
-  // Rollouts with stored units, by the oldest version of a unit that they had when they were last looked at.
+  // Rollouts with stored units, by the oldest version that decides about one that they had when they were last looked
+  // at.
   std::map<PolicyVersion, std::unordered_set<StoredRolloutPtr>> by_version_;
 };
 

@@ -6,6 +6,7 @@ const kCharts = [
     spread: ["episodes.return_mean", "episodes.return_std"] },
   { title: "Success rate", unit: "0 to 1", curves: [{ path: "episodes.success_rate", label: "training" }, { path: "eval.success_rate", label: "evaluation" }] },
   { title: "Episode length", curves: [{ path: "episodes.length_mean", label: "training" }, { path: "eval.length_mean", label: "evaluation" }] },
+  { title: "Tokens of an answer, by its end", curves: [{ path: "answers.produced_length", label: "all" }, { path: "answers.trained_length", label: "trained" }, { path: "answers.dropped_length", label: "dropped as stale" }] },
   { title: "Speed, env steps per second", curves: [{ path: "env_steps_per_second", label: "last 10 s" }, { path: "env_steps_per_second_60s", label: "last 60 s" }] },
   { title: "Policy lag, updates", curves: [{ path: "lag.p50", label: "median" }, { path: "lag.p95", label: "95th percentile" }, { path: "lag.max", label: "maximum" }, { path: "lag.cap", label: "cap" }] },
   { title: "KL divergence, nats", curves: [{ path: "learner.kl", label: "of an update" }, { path: "learner.rollout_kl", label: "of the rollouts" }, { path: "learner.kl_penalty", label: "penalty" }] },

@@ -91,11 +91,12 @@ void check_group(World& world, const Rollout& r, const std::string& who) {
   check_missing(world, r, asked, first->generator, who);
 }
 
-// Checks the lag of an answer that update `batch` uses.
+// Checks the lag of the tokens of an answer that update `batch` trains on.
 void check_lag(World& world, const Answer& answer, const SuperBatch& batch) {
   const auto bound = static_cast<uint64_t>(world.scenario.config.replay.max_policy_lag);
   for (size_t t = answer.begin(); t < answer.end(); ++t)
-    if (lag_between(answer.version(t), {world.epoch, batch.index}) > bound)
+    if (answer.version(t).number >= batch.least_version &&
+        lag_between(answer.version(t), {world.epoch, batch.index}) > bound)
       return world.violate(answer.who + ", version " + answer.version(t).text() + ", is used by update " +
                            std::to_string(batch.index) + " of epoch " + std::to_string(world.epoch) + ": lag above " +
                            std::to_string(bound));
@@ -117,6 +118,11 @@ void check_rewards_used(World& world, const RolloutUnits& part) {
 }
 
 }  // namespace
+
+uint64_t least_version(const World& world, uint64_t index) {
+  const ReplayConfig& replay = world.scenario.config.replay;
+  return replay.late == "mask" ? index - std::min(index, static_cast<uint64_t>(replay.max_policy_lag)) : 0;
+}
 
 void note_request(World& world, const InferenceRequest& request, uint64_t process) {
   if (const auto* scoring = std::get_if<ScoringRequest>(&request.body))
@@ -172,7 +178,12 @@ void check_answer_use(World& world, const SuperBatch& batch) {
   const auto limit = once ? 1u : static_cast<uint32_t>(world.scenario.config.replay.max_reuse);
   uint64_t samples = 0;
   std::set<const DrawnRecord*> seen;
+  if (batch.least_version > least_version(world, batch.index))
+    world.violate("update " + std::to_string(batch.index) + " masks tokens of versions below " +
+                  std::to_string(batch.least_version) + ", which are new enough");
   for (const RolloutUnits& part : batch.parts) {
+    if (part.rollout->newest < batch.least_version)
+      world.violate("a group is used, although all of its tokens are masked");
     if (part.kind != UnitKind::group) return world.violate("a batch of a token run is not made of groups");
     for (size_t i = 0; i < static_cast<size_t>(part.rollout->answers().count()); ++i)
       check_lag(world, {*part.rollout, i, "answer " + std::to_string(i)}, batch);

@@ -191,6 +191,13 @@ std::set<uint64_t> TokenWorld::generators_of(uint64_t key) const {
   return result;
 }
 
+PolicyVersion TokenWorld::newest_of(const DrawnRecord& first) const {
+  PolicyVersion newest = first.version;
+  for (const size_t number : by_key.at(first.key))
+    if (drawn[number].generator == first.generator) newest = std::max(newest, drawn[number].version);
+  return newest;
+}
+
 GeneratedAnswer TokenWorld::answer(uint64_t generator, uint64_t key, int64_t most_tokens) const {
   GeneratedAnswer result;
   const auto it = by_key.find(key);

@@ -62,6 +62,8 @@ struct TokenWorld {
   // The token with this log-probability, or nullptr.
   DrawnRecord* find(float log_prob);
   bool was_drawn(uint64_t generator, uint64_t key, int64_t index, int32_t token) const;
+  // The version that drew the last token of the answer that begins with `first`.
+  PolicyVersion newest_of(const DrawnRecord& first) const;
   // Those that have drawn a token of this answer.
   std::set<uint64_t> generators_of(uint64_t key) const;
   GeneratedAnswer answer(uint64_t generator, uint64_t key, int64_t most_tokens) const;
@@ -69,6 +71,9 @@ struct TokenWorld {
 
 // The first tokens of the answers in the selected groups, one per answer.
 std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part);
+
+// The least number of a version whose tokens the update with this index may train on, where others are masked; else 0.
+uint64_t least_version(const World& world, uint64_t index);
 
 // The text of a prompt or an answer.
 std::string text_of(std::span<const int32_t> ids);

@@ -294,7 +294,7 @@ UpdateReport FakeLearner::update_with(StagedBatch& staged, double) {
   ++updates_;
   uint64_t first_time = 0;
   for (const RolloutUnits& part : batch.parts)
-    for (bool* trained : kind.trained(world_, part))
+    for (bool* trained : kind.trained(world_, part, batch.index))
       if (!skipped && !std::exchange(*trained, true)) ++first_time;
   world_.update_samples_trained.push_back(first_time);
   return report;

@@ -21,7 +21,7 @@ void check_steps(World& world, const Rollout& rollout, const std::map<uint64_t, 
 
 void check_step_use(World& world, const SuperBatch& batch) { world.check_use(batch); }
 
-std::vector<bool*> trained_steps(World& world, const RolloutUnits& part) {
+std::vector<bool*> trained_steps(World& world, const RolloutUnits& part, uint64_t /*index*/) {
   std::vector<bool*> result;
   for (const int64_t step : steps_of(part)) {
     const auto i = static_cast<size_t>(step);
@@ -42,9 +42,10 @@ uint64_t equal_answers(const Rollout& rollout) {
   return equal ? rewards.size() : 0;
 }
 
-std::vector<bool*> trained_answers(World& world, const RolloutUnits& part) {
+std::vector<bool*> trained_answers(World& world, const RolloutUnits& part, uint64_t index) {
   std::vector<bool*> result;
-  for (DrawnRecord* record : answers_of(world, part)) result.push_back(&record->trained);
+  for (DrawnRecord* record : answers_of(world, part))
+    if (world.tokens.newest_of(*record).number >= least_version(world, index)) result.push_back(&record->trained);
   return result;
 }
 

@@ -17,8 +17,8 @@ struct SimulatedKind {
   void (*check_rollout)(World& world, const Rollout& rollout, const std::map<uint64_t, bool>& published);
   // An update is about to use this batch.
   void (*check_use)(World& world, const SuperBatch& batch);
-  // The marks `trained` of the samples of a part of a batch.
-  std::vector<bool*> (*trained)(World& world, const RolloutUnits& part);
+  // The marks `trained` of those samples of a part of a batch that the update with this index trains on.
+  std::vector<bool*> (*trained)(World& world, const RolloutUnits& part, uint64_t index);
   // An inference actor takes a request.
   void (*note_request)(World& world, const InferenceRequest& request, uint64_t process);
   bool workers_count_produced;  // World::produced follows the reports of workers; else the environments add to it

@@ -120,6 +120,7 @@ void mutate_answers(SimulatedRun& run, RolloutMessage& message) {
     changed->sequence = whole->sequence;
     message.rollout = changed;
   }
+  if (m == Mutation::late_trained && !whole->answers().empty()) run.unused.push_back(whole);
   run.last_answers = whole;
 }
 
@@ -130,6 +131,28 @@ std::shared_ptr<SuperBatch> with_other_rewards(const SuperBatch& batch) {
     rotate(std::get<Answers>(rollout->body).rewards);
     part.rollout = rollout;
   }
+  return changed;
+}
+
+// A group that replay has dropped as stale joins the batch.
+std::shared_ptr<SuperBatch> with_late_group(SimulatedRun& run, const SuperBatch& batch) {
+  auto changed = std::make_shared<SuperBatch>(batch);
+  for (const RolloutUnits& part : batch.parts) std::erase(run.unused, part.rollout);
+  const auto bound = static_cast<uint64_t>(run.scenario().config.replay.max_policy_lag);
+  const auto late = std::ranges::find_if(run.unused, [&](const RolloutPtr& rollout) {
+    return rollout->epoch == batch.parts.front().rollout->epoch && rollout->newest + bound < batch.index;
+  });
+  if (late == run.unused.end()) return changed;
+  changed->parts.push_back({*late, {0}, UnitKind::group});
+  changed->samples += (*late)->samples;
+  changed->least_version = 0;
+  run.unused.erase(late);
+  return changed;
+}
+
+std::shared_ptr<SuperBatch> without_masks(const SuperBatch& batch) {
+  auto changed = std::make_shared<SuperBatch>(batch);
+  changed->least_version = 0;
   return changed;
 }
 
@@ -243,6 +266,8 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
         changed->index = message->batch->index;
         message->batch = changed;
       }
+      if (m == Mutation::late_trained) message->batch = with_late_group(run, *message->batch);
+      if (m == Mutation::mask_lost) message->batch = without_masks(*message->batch);
       if (m == Mutation::reward_changed) message->batch = with_other_rewards(*message->batch);
       run.last_batch = message->batch;
     }

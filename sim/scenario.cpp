@@ -59,6 +59,8 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::group_repeated, "group_repeated", "a worker pushes the answers of the previous group again", true},
     {Mutation::request_unended, "request_unended", "a generator stops working on a request", true},
     {Mutation::late_dropped, "late_dropped", "updates do not wait for late answers, although they should", true},
+    {Mutation::late_trained, "late_trained", "an update uses a late group of answers that replay has dropped", true},
+    {Mutation::mask_lost, "mask_lost", "an update trains on tokens that are masked because they are too old", true},
     {Mutation::epoch_ignored, "epoch_ignored", "a resumed run draws the same prompts again", true},
     {Mutation::score_lost, "score_lost", "the scores of a group never reach its worker", true},
     {Mutation::score_moved, "score_moved", "a group gets the scores of another one", true},
@@ -295,6 +297,9 @@ void draw_tokens(Scenario& s) {
   const auto planted = [&](std::initializer_list<Mutation> any) {
     return std::ranges::find(any, s.mutation) != any.end();
   };
+  Draw late(s.seed, "late");
+  if (s.config.replay.late == "drop" && (late.chance(0.5) || planted({Mutation::mask_lost})))
+    s.config.replay.late = "mask";
   Draw scores(s.seed, "scores");
   if (scores.chance(0.3)) s.score_fails = 0.05;
   s.unscored =

@@ -57,6 +57,8 @@ enum class Mutation : uint8_t {
   group_repeated,
   request_unended,
   late_dropped,
+  late_trained,
+  mask_lost,
   epoch_ignored,
   score_lost,
   score_moved,

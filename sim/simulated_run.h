@@ -82,6 +82,7 @@ struct SimulatedRun {
   std::map<std::pair<uint64_t, uint32_t>, Array> last_states;  // by worker and group
   std::shared_ptr<const SuperBatch> last_batch;
   RolloutPtr last_answers;
+  std::vector<RolloutPtr> unused;  // groups of answers that no batch has had
   std::vector<Score> last_scores;
   Array last_reference;  // that a scorer computed
   caf::actor leaked;

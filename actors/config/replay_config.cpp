@@ -19,16 +19,18 @@ void describe(ReplayConfig& c, Fields& fields) {
   s.add(c.max_policy_lag, "max_policy_lag", between(0, 1e6),
         "the lag cap: most updates between the policy that chose an action and the one that is trained on it; 0 = "
         "synchronous, on-policy",
-        {.elsewhere = kWords<"max_staleness">});
+        {.elsewhere = kWords<"max_staleness", "max_head_offpolicyness">});
   s.add(c.max_reuse, "max_reuse", between(1, 1e6),
         "mode reuse: most updates that use one sample; a full buffer takes new samples as fast as updates use up old "
         "ones, as if this were at most 64");
-  s.add(c.late, "late", one_of(kWords<"auto", "wait", "drop">),
-        "mode consume_once: what happens with rollouts and answers that take so long that they could exceed the lag "
-        "cap. wait: the last update that may use them waits for them, so that nothing is lost and the slowest worker "
-        "sets the pace; drop: updates do not wait, and what exceeds the lag cap is dropped; auto: wait in token runs, "
-        "whose long answers would be lost, drop in others",
-        {.change = Change::at_resume});
+  s.add(
+      c.late, "late", one_of(kWords<"auto", "wait", "mask", "drop">),
+      "mode consume_once: what happens with rollouts and answers that take so long that they could exceed the lag "
+      "cap. wait: the last update that may use them waits for them, so that nothing is lost and the slowest worker "
+      "sets the pace; mask: token runs: updates do not wait, and train on a late answer without its tokens that exceed "
+      "the lag cap; drop: updates do not wait, and what exceeds the lag cap is dropped as a whole; auto: wait in "
+      "token runs, whose long answers would be lost, drop in others",
+      {.change = Change::at_resume});
   s.add(c.filter_groups, "filter_groups", anything(),
         "token runs: groups whose answers all have the same reward are not trained on: they have no advantage with "
         "estimators that compare answers of a group; after 10 super-batches of such answers in a row, they are trained "

@@ -15,7 +15,7 @@ struct ReplayConfig {
   int64_t max_policy_lag = 1;   // updates between the weights that made a sample and its use; 0 = synchronous on-policy
   std::string draw = "column";  // the unit that is drawn: a "column" of a rollout, or a "sample"
   int64_t max_reuse = 4;        // "reuse" only: updates that may use one sample
-  std::string late = "auto";    // "consume_once": what happens with samples that arrive late; or "wait", "drop"
+  std::string late = "auto";    // "consume_once": what happens with samples that arrive late; or "wait", "mask", "drop"
   bool filter_groups = false;   // token runs: groups whose answers all have the same reward are not trained
   friend bool operator==(const ReplayConfig&, const ReplayConfig&) = default;
 };

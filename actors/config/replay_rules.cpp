@@ -14,6 +14,7 @@ ReplayRules replay_rules(const RunConfig& config) {
           .max_reuse = static_cast<uint64_t>(replay.max_reuse),
           .reuse = replay.mode == "reuse",
           .waits_for_late = waits_for_late(config),
+          .masks_late = masks_late(config),
           .filter_groups = replay.filter_groups,
           .unit = settings_of_kind(config).unit(config)};
 }

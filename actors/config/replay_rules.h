@@ -15,6 +15,7 @@ struct ReplayRules {
   uint64_t max_reuse = 0;       // where samples are reused
   bool reuse = false;           // replay.mode "reuse", else "consume_once"
   bool waits_for_late = false;  // see waits_for_late()
+  bool masks_late = false;      // see masks_late()
   bool filter_groups = false;
   UnitKind unit = UnitKind::column;
 };

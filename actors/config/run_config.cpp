@@ -30,6 +30,8 @@ bool waits_for_late(const RunConfig& config) {
          (late == "wait" || (late == "auto" && settings_of_kind(config).waits_for_late));
 }
 
+bool masks_late(const RunConfig& config) { return config.replay.late == "mask"; }
+
 bool has_scorers(const RunConfig& config) { return config.reference.by_scorers() || config.reward_model.by_scorers(); }
 
 Fields describe(RunConfig& c) {

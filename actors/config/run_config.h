@@ -80,6 +80,8 @@ int64_t answers_asked(const RunConfig& config);
 uint64_t samples_per_rollout(const RunConfig& config);
 // Whether updates wait for late samples: what replay.late says, or stands for.
 bool waits_for_late(const RunConfig& config);
+// Whether late answers stay, without their tokens that are too old.
+bool masks_late(const RunConfig& config);
 
 // Cross-field rules. Throws ConfigError naming both fields, both values and what would be right. Assumes that each
 // field is within its own range, which the reader has checked.

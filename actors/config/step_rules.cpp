@@ -86,6 +86,9 @@ void check_step_settings(const RunConfig& c) {
   unused("trainer.micro_batch_tokens", c.trainer.micro_batch_tokens, d.trainer.micro_batch_tokens);
   unused("trainer.recompute", c.trainer.recompute, d.trainer.recompute);
   unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
+  if (masks_late(c))
+    refuse_setting("replay.late", c.replay.late,
+                   "has no effect with " + other + ", which makes no answers; use \"wait\" or \"drop\"");
   unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
   unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
   unused("algorithm.proximal", c.algorithm.proximal, d.algorithm.proximal);

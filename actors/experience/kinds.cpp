@@ -41,6 +41,8 @@ std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& fact
 
 SampleTokens count_nothing(const Rollout& /*rollout*/, const RolloutUnit* /*unit*/) { return {}; }
 
+TokenSplit split_nothing(const Rollout& /*rollout*/, const RolloutUnit& /*unit*/, uint64_t /*least*/) { return {}; }
+
 bool never(const Rollout& /*rollout*/) { return false; }
 
 // In the order of Experience.
@@ -60,6 +62,7 @@ constexpr ExperienceKind kKinds[] = {
      .make_evaluation = make_environment_evaluation,
      .demonstrations = nullptr,
      .count = count_nothing,
+     .split = split_nothing,
      .without_spread = never},
     {.name = "answers",
      .words = &kAnswerWords,
@@ -76,6 +79,7 @@ constexpr ExperienceKind kKinds[] = {
      .make_evaluation = make_answer_evaluation,
      .demonstrations = draw_demonstrations,
      .count = count_answers,
+     .split = split_answers,
      .without_spread = without_spread},
 };
 

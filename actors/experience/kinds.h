@@ -49,6 +49,8 @@ struct ExperienceKind {
   std::unique_ptr<StagedBatch> (*demonstrations)(const RunSpec& run, uint64_t key, int64_t count);
   // What replay counts of one unit of the rollout, or, if it is null, of all; 0 where samples have no tokens.
   SampleTokens (*count)(const Rollout& rollout, const RolloutUnit* unit);
+  // The same of a unit, of which versions with a number below `least` are masked.
+  TokenSplit (*split)(const Rollout& rollout, const RolloutUnit& unit, uint64_t least);
   // Whether nothing can be learned from it because all its rewards are equal, see replay.filter_groups.
   bool (*without_spread)(const Rollout& rollout);
 };

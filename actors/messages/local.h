@@ -89,10 +89,11 @@ using LagCounts = std::map<uint64_t, uint64_t>;
 struct TokenFigures {
   SampleTokens produced, trained;
   SampleTokens dropped;  // as stale
+  uint64_t masked = 0;   // tokens of `trained` that were too old
 
   template <class I> friend typename I::result_type inspect(I& f, TokenFigures& x) {
     return f(x.produced.samples, x.produced.tokens, x.produced.cut, x.trained.samples, x.trained.tokens,
-             x.dropped.samples, x.dropped.tokens);
+             x.dropped.samples, x.dropped.tokens, x.masked);
   }
 };
 

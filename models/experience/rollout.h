@@ -102,6 +102,8 @@ struct SuperBatch {
   uint64_t index = 0;      // the update that uses it: the policy version's number when it starts
   uint64_t samples = 0;    // valid steps of all units
   uint64_t env_steps = 0;  // of the whole run when this batch was handed out
+  // Tokens of answers by versions with a smaller number are masked: the update does not train on them.
+  uint64_t least_version = 0;
   std::vector<RolloutUnits> parts;
 };
 

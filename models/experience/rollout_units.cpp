@@ -9,12 +9,17 @@ namespace troupe {
 
 namespace {
 
+void add_sample(uint64_t oldest, uint64_t newest, RolloutUnit& unit) {
+  unit.oldest = unit.samples == 0 ? oldest : std::min(unit.oldest, oldest);
+  unit.newest = std::max(unit.newest, newest);
+  ++unit.samples;
+}
+
 // Steps that are not valid add nothing.
 void add_step(const Grid& grid, int64_t step, RolloutUnit& unit) {
   if (grid.valid.view<uint8_t>()[static_cast<size_t>(step)] == 0) return;
   const auto version = static_cast<uint64_t>(grid.version.view<int64_t>()[static_cast<size_t>(step)]);
-  unit.oldest = unit.samples == 0 ? version : std::min(unit.oldest, version);
-  ++unit.samples;
+  add_sample(version, version, unit);
 }
 
 // One unit per prompt.
@@ -25,12 +30,10 @@ std::vector<RolloutUnit> units_of_body(const Answers& answers, UnitKind kind) {
   const auto offsets = answers.sampled.offsets.view<int64_t>(), version = answers.sampled.version.view<int64_t>();
   for (size_t i = 0; i < result.size(); ++i) result[i].index = static_cast<int32_t>(i);
   for (size_t a = 0; a < group.size(); ++a) {
-    RolloutUnit& unit = result[static_cast<size_t>(group[a])];
     const auto tokens =
         version.subspan(static_cast<size_t>(offsets[a]), static_cast<size_t>(offsets[a + 1] - offsets[a]));
-    const auto oldest = static_cast<uint64_t>(std::ranges::min(tokens));
-    unit.oldest = unit.samples == 0 ? oldest : std::min(unit.oldest, oldest);
-    ++unit.samples;
+    const auto [oldest, newest] = std::ranges::minmax(tokens);
+    add_sample(static_cast<uint64_t>(oldest), static_cast<uint64_t>(newest), result[static_cast<size_t>(group[a])]);
   }
   std::erase_if(result, [](const RolloutUnit& unit) { return unit.samples == 0; });
   return result;

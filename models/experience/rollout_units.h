@@ -14,7 +14,8 @@ namespace troupe {
 struct RolloutUnit {
   int32_t index = 0;     // within the rollout, see UnitKind
   uint32_t samples = 0;  // at least 1
-  uint64_t oldest = 0;   // smallest policy version number among them
+  uint64_t oldest = 0;   // smallest policy version number among them, of answers among their tokens
+  uint64_t newest = 0;   // and the largest
 };
 
 // All units of a rollout that hold a sample, the ones with earlier steps first.

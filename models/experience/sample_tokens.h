@@ -18,4 +18,11 @@ struct SampleTokens {
   }
 };
 
+// Of some samples, the ones that an update trains on and the others, where tokens of old versions are masked.
+struct TokenSplit {
+  SampleTokens trained;  // with a token that is not masked
+  SampleTokens dropped;  // without one
+  uint64_t masked = 0;   // tokens of `trained`
+};
+
 }  // namespace troupe

@@ -118,6 +118,14 @@ std::string filtered_line(const StatsSnapshot& s) {
          share(std::min(s.ledger.filtered, s.ledger.produced), s.ledger.produced) + "), whose group has equal rewards";
 }
 
+// Empty unless answers came too late to be trained on as a whole.
+std::string late_line(const StatsSnapshot& s) {
+  if (!std::isfinite(s.dropped_length) && s.masked_tokens == 0) return "";
+  return "  lengths    answers " + format_figure(s.produced_length, 1) + "  trained " +
+         format_figure(s.trained_length, 1) + "  dropped " + format_figure(s.dropped_length, 1) +
+         (s.masked_tokens > 0 ? "  masked " + format_short_counted(s.masked_tokens, "token") : "");
+}
+
 std::string inference_line(const StatsSnapshot& s) {
   return "  inference  batch " + format_figure(s.batch_size_p50, 0) + "  p50 " + format_figure(s.inference_p50_ms, 2) +
          " ms  p99 " + format_figure(s.inference_p99_ms, 2) + " ms";
@@ -230,25 +238,11 @@ struct BlockLine {
 };
 
 std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& s, size_t width) {
-  return {{0, head_line(run, s, width)},
-          {1, steps_line(s)},
-          {4, workers_line(s)},
-          {5, failures_line(s)},
-          {5, unscored_line(s)},
-          {5, filtered_line(s)},
-          {11, inference_line(s)},
-          {12, batches_line(s)},
-          {3, training_line(s)},
-          {6, lag_line(s)},
-          {8, weights_line(s)},
-          {2, return_line(s)},
-          {9, learning_line(s)},
-          {7, evaluation_line(s)},
-          {2, failed_evaluation_line(s)},
-          {2, evaluating_line(s)},
-          {1, alarms_line(s)},
-          {1, bottleneck_line(s)},
-          {10, advice_line(s)}};
+  return {{0, head_line(run, s, width)}, {1, steps_line(s)},    {4, workers_line(s)},    {5, failures_line(s)},
+          {5, unscored_line(s)},         {5, filtered_line(s)}, {7, late_line(s)},       {11, inference_line(s)},
+          {12, batches_line(s)},         {3, training_line(s)}, {6, lag_line(s)},        {8, weights_line(s)},
+          {2, return_line(s)},           {9, learning_line(s)}, {7, evaluation_line(s)}, {2, failed_evaluation_line(s)},
+          {2, evaluating_line(s)},       {1, alarms_line(s)},   {1, bottleneck_line(s)}, {10, advice_line(s)}};
 }
 
 // An item of the line for files, with a shorter form. Those with the highest rank are left out first, those with rank 0

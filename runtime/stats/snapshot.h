@@ -138,8 +138,10 @@ struct StatsSnapshot {
   double answer_tokens_per_second = kUnknown;   // of answers that arrived at replay, over the last 10 s
   double trained_tokens_per_second = kUnknown;  // of answers that updates have used
   double cut_fraction = kUnknown;               // of the answers, those that reached the largest number of tokens
-  double trained_length = kUnknown;             // mean tokens of the answers that were trained
-  double dropped_length = kUnknown;             // likewise of those dropped as stale
+  double produced_length = kUnknown;            // mean tokens of the answers that arrived at replay
+  double trained_length = kUnknown;             // likewise of those that were trained
+  double dropped_length = kUnknown;             // and of those dropped as stale
+  uint64_t masked_tokens = 0;                   // of the answers that were trained, because they were too old
 
   uint64_t inference_up = 0;         // inference actors that serve, in this process and others
   uint64_t inference_own = 0;        // configured in this process; not in the JSON

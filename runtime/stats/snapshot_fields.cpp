@@ -209,20 +209,30 @@ constexpr std::array kFields = {
                   "token runs, not in deterministic runs", "tokens of the answers that reached replay in the last 10 s",
                   of<&S::answer_tokens_per_second>},
     SnapshotField{kLedger, "answers.trained_tokens_per_second", "answers_trained_tokens_per_second", "1/s",
-                  "token runs, not in deterministic runs", "tokens of the answers that updates used in the last 10 s",
+                  "token runs, not in deterministic runs", "tokens of answers that updates trained on in the last 10 s",
                   of<&S::trained_tokens_per_second>},
     SnapshotField{kLedger, "answers.cut_fraction", "answers_cut_ratio", "0 to 1", "token runs, after the first answer",
                   "share of the answers that reached `generation.max_tokens` before they ended, since the start of the "
                   "process (deterministic runs: of the run)",
                   of<&S::cut_fraction>},
+    SnapshotField{kLedger, "answers.produced_length", "answers_produced_length_tokens", "tokens",
+                  "token runs, after the first answer",
+                  "mean length of the answers that reached replay, since the start of the process (deterministic runs: "
+                  "of the run)",
+                  of<&S::produced_length>},
     SnapshotField{kLedger, "answers.trained_length", "answers_trained_length_tokens", "tokens",
                   "token runs, after the first update",
-                  "mean length of the answers that updates trained on, since the start of the process (deterministic "
-                  "runs: of the run); compare it with `answers.dropped_length`",
+                  "mean length of the answers that updates trained on, over the same time; if it is not that of all, "
+                  "the answers that are not trained on are longer or shorter than others",
                   of<&S::trained_length>},
     SnapshotField{kLedger, "answers.dropped_length", "answers_dropped_length_tokens", "tokens",
                   "token runs, once an answer was dropped",
                   "mean length of the answers in `ledger.dropped_stale`, over the same time", of<&S::dropped_length>},
+    SnapshotField{
+        kLedger, "answers.masked_tokens", "answers_masked_tokens_total", "tokens", kAlways,
+        "token runs with `replay.late` `mask`: tokens of answers that updates trained on without these tokens, "
+        "which exceeded the lag cap, over the same time",
+        of<&S::masked_tokens>},
     SnapshotField{kInference, "batch.size_p50", "batch_size_p50_rows", "rows", kServed,
                   "median batch size of the latest forward passes", of<&S::batch_size_p50>},
     SnapshotField{kInference, "batch.full", "batches_total{reason=full}", "forward passes", kAlways,

@@ -177,6 +177,8 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"group_repeated", "arrived before"},
       {"request_unended", "but its server has"},
       {"late_dropped", "a late sample is dropped"},
+      {"late_trained", "lag above"},
+      {"mask_lost", "lag above"},
       {"epoch_ignored", "draws the same prompts again"},
       {"score_lost", "groups that nobody computes"},
       {"score_moved", "does not have the score that its task gives it"},

@@ -18,7 +18,7 @@ using Place = std::pair<const StoredRollout*, size_t>;
 struct Reference {
   struct Item {
     Place place;
-    PolicyVersion oldest;
+    PolicyVersion oldest, newest;
     uint32_t samples;
   };
   void add(const StoredRolloutPtr& stored, bool by_age) {
@@ -26,7 +26,10 @@ struct Reference {
       const StoredUnit& unit = stored->units[i];
       const auto number = [](const Item& item) { return item.oldest.number; };
       const auto at = by_age ? std::ranges::upper_bound(items, unit.oldest, {}, number) : items.end();
-      items.insert(at, {{stored.get(), i}, {stored->rollout->epoch, unit.oldest}, unit.samples});
+      items.insert(at, {{stored.get(), i},
+                        {stored->rollout->epoch, unit.oldest},
+                        {stored->rollout->epoch, unit.newest},
+                        unit.samples});
     }
   }
   uint64_t samples(uint64_t until = std::numeric_limits<uint64_t>::max()) const {
@@ -45,10 +48,13 @@ StoredRolloutPtr random_rollout(Rng& random, uint64_t low) {
   auto stored = std::make_shared<StoredRollout>();
   stored->rollout = make_rollout({.steps = 1, .columns = 1});
   const uint64_t units = random.below(150);
-  for (uint64_t i = 0; i < units; ++i)
+  for (uint64_t i = 0; i < units; ++i) {
+    const uint64_t oldest = low + random.below(4);
     stored->units.push_back({{.index = static_cast<int32_t>(i),
                               .samples = static_cast<uint32_t>(1 + random.below(3)),
-                              .oldest = low + random.below(4)}});
+                              .oldest = oldest,
+                              .newest = oldest + i % 3}});
+  }
   return stored;
 }
 
@@ -61,11 +67,12 @@ void check_same(const StoredUnits& units, const Reference& reference) {
   CHECK(listed == expected);
 }
 
-void compare_with_a_list(bool by_age, uint64_t seed) {
+void compare_with_a_list(bool by_age, bool until_newest, uint64_t seed) {
   CAPTURE(by_age);
+  CAPTURE(until_newest);
   CAPTURE(seed);
   Rng random(seed);
-  StoredUnits units(by_age);
+  StoredUnits units(by_age, until_newest);
   Reference reference;
   std::vector<StoredRolloutPtr> alive;
   for (uint64_t round = 0; round < 300; ++round) {
@@ -83,11 +90,14 @@ void compare_with_a_list(bool by_age, uint64_t seed) {
     if (round % 7 == 6) {
       const PolicyVersion limit{0, round / 12};
       const auto is_stale = [&](PolicyVersion version) { return version < limit; };
+      const auto drops = [&](const Reference::Item& item) {
+        return is_stale(until_newest ? item.newest : item.oldest);
+      };
       std::vector<Place> dropped, expected;
       units.remove_older(is_stale, [&](const UnitPlace& unit) { dropped.push_back(place_of(unit)); });
       for (const Reference::Item& item : reference.items)
-        if (is_stale(item.oldest)) expected.push_back(item.place);
-      std::erase_if(reference.items, [&](const Reference::Item& item) { return is_stale(item.oldest); });
+        if (drops(item)) expected.push_back(item.place);
+      std::erase_if(reference.items, drops);
       std::ranges::sort(dropped);
       std::ranges::sort(expected);
       REQUIRE(dropped == expected);
@@ -104,8 +114,9 @@ void compare_with_a_list(bool by_age, uint64_t seed) {
 
 TEST_CASE("stored_units: places, removals and the dropping of stale units are those of a plain list") {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
-    compare_with_a_list(false, seed);
-    compare_with_a_list(true, seed);
+    compare_with_a_list(false, false, seed);
+    compare_with_a_list(false, true, seed);
+    compare_with_a_list(true, false, seed);
   }
 }
 

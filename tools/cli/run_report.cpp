@@ -45,6 +45,15 @@ OrderedJson evaluation_of(const Evaluation& e, const ExperienceWords& words) {
   return result;
 }
 
+// What became of answers by their length, and what waiting for late ones took.
+OrderedJson answers_of(const StatsSnapshot& s) {
+  return {{"produced_length", s.produced_length},
+          {"trained_length", s.trained_length},
+          {"dropped_length", s.dropped_length},
+          {"masked_tokens", s.masked_tokens},
+          {"late_wait_seconds", s.late_wait_seconds}};
+}
+
 OrderedJson score_of(const CheckpointScore& s) {
   return {{"updates", s.updates}, {"return_mean", s.return_mean}, {"episodes", s.episodes}};
 }
@@ -296,6 +305,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
       {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
   summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"cap", last_.lag_cap}};
   summary["ledger"] = OrderedJson::parse(to_json(last_.ledger));
+  if (kind_of(config_).words->tokens) summary["answers"] = answers_of(last_);
   summary["uncounted_at_most"] = last_.uncounted_at_most;
   summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;
   summary["env_failures"] = last_.env_failures;

@@ -1,6 +1,7 @@
 #include "actors/experience/answers/answer_counts.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe {
 
@@ -17,14 +18,38 @@ SampleTokens counts(const Answers& answers, int64_t first, int64_t last) {
           static_cast<uint64_t>(cut)};
 }
 
+// The first answer of the unit, and the one after its last.
+std::pair<int64_t, int64_t> answers_of(const Answers& answers, const RolloutUnit& unit) {
+  const auto group = answers.group.view<int32_t>();
+  const auto [first, last] = std::ranges::equal_range(group, unit.index);
+  return {first - group.begin(), last - group.begin()};
+}
+
 }  // namespace
 
 SampleTokens count_answers(const Rollout& rollout, const RolloutUnit* unit) {
   const Answers& answers = rollout.answers();
   if (unit == nullptr) return counts(answers, 0, answers.count());
-  const auto group = answers.group.view<int32_t>();
-  const auto [first, last] = std::ranges::equal_range(group, unit->index);
-  return counts(answers, first - group.begin(), last - group.begin());
+  const auto [first, last] = answers_of(answers, *unit);
+  return counts(answers, first, last);
+}
+
+TokenSplit split_answers(const Rollout& rollout, const RolloutUnit& unit, uint64_t least) {
+  const Answers& answers = rollout.answers();
+  const auto [first, last] = answers_of(answers, unit);
+  if (unit.oldest >= least) return {.trained = counts(answers, first, last), .dropped = {}};
+  const auto offsets = answers.sampled.offsets.view<int64_t>(), version = answers.sampled.version.view<int64_t>();
+  TokenSplit result;
+  for (int64_t a = first; a < last; ++a) {
+    const SampleTokens answer = counts(answers, a, a + 1);
+    const auto masked = static_cast<uint64_t>(std::count_if(
+        version.begin() + offsets[static_cast<size_t>(a)], version.begin() + offsets[static_cast<size_t>(a) + 1],
+        [&](int64_t token) { return static_cast<uint64_t>(token) < least; }));
+    const bool trained = masked < answer.tokens;
+    (trained ? result.trained : result.dropped) += answer;
+    if (trained) result.masked += masked;
+  }
+  return result;
 }
 
 bool without_spread(const Rollout& rollout) {

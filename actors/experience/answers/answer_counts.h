@@ -9,6 +9,9 @@ namespace troupe {
 // Of one unit of the rollout; null: of all.
 SampleTokens count_answers(const Rollout& rollout, const RolloutUnit* unit);
 
+// The same, of a unit whose tokens by versions with a number below `least` are masked.
+TokenSplit split_answers(const Rollout& rollout, const RolloutUnit& unit, uint64_t least);
+
 // Whether all answers have the same reward.
 bool without_spread(const Rollout& rollout);
 

@@ -56,6 +56,13 @@ void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
   append_messages(batch, from.messages, from_token, to_token);
 }
 
+// Tokens of versions with a smaller number have no loss.
+void mask_older(AnswerBatch& batch, uint64_t least_version) {
+  const auto old = [&](int64_t version) { return static_cast<uint64_t>(version) < least_version; };
+  if (std::ranges::none_of(batch.versions, old)) return;
+  for (const int64_t version : batch.versions) batch.kept.push_back(old(version) ? 0 : 1);
+}
+
 }  // namespace
 
 int64_t AnswerBatch::read_tokens_of(int64_t a) const {
@@ -78,6 +85,7 @@ std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
     TROUPE_CHECK(part.kind == UnitKind::group, static_cast<int>(part.kind));
     for (const int32_t group : part.indices) append_group(*result, part.rollout->answers(), group);
   }
+  mask_older(*result, batch.least_version);
   result->samples = static_cast<uint64_t>(result->answers());
   return result;
 }

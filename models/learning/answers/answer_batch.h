@@ -23,6 +23,7 @@ struct AnswerBatch final : StagedBatch {
   std::vector<int64_t> offsets;         // [S + 1]
   std::vector<float> log_probs;         // [T] of the policy that sampled the tokens
   std::vector<int64_t> versions;        // [T] of that policy, its number; empty = the one of the update
+  std::vector<uint8_t> kept;            // [T] 0 = without loss, because it is too old; empty = all have one
   std::vector<float> rewards;           // [S]
   std::vector<float> baselines;         // [G] scores of the most likely answers, or empty
   std::vector<float> reference;         // [T] log-probabilities by the reference, or empty = the trainer computes them
@@ -50,10 +51,12 @@ struct AnswerBatch final : StagedBatch {
   int64_t read_tokens_of(int64_t a) const;
   int64_t group_of(int64_t a) const { return std::ranges::upper_bound(group_offsets, a) - group_offsets.begin() - 1; }
 
+  bool is_kept(size_t token) const { return kept.empty() || kept[token] != 0; }
+
   static size_t size_at(int64_t i) { return static_cast<size_t>(i); }
 };
 
-// The units of a super-batch must be groups.
+// The units of a super-batch must be groups, with a token each that is not masked.
 std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch);
 
 // What the tokens of group g that are kept add to the normalizers of a loss. kept: [T], or empty = all.

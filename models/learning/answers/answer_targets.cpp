@@ -117,7 +117,7 @@ std::optional<AnswerCorrection> correct(const AlgorithmChoice& choice, const Ans
   return correct_answers(choice, {.log_probs = start.log_probs,
                                   .rollout = batch.log_probs,
                                   .offsets = batch.offsets,
-                                  .kept = {},
+                                  .kept = batch.kept,
                                   .advantages = advantages});
 }
 
@@ -189,19 +189,21 @@ AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfi
     result.rollout_weights = std::move(correction->weights);
     result.kept = std::move(correction->kept);
     result.figures.correction = correction->metrics;
+  } else {
+    result.kept = batch.kept;
   }
-  result.figures.advantages = masked_moments(result.advantages, {});
-  result.figures.returns = masked_moments(returns, {});
-  if (choice.whitening) whiten(result.advantages, {}, result.figures.advantages, *choice.whitening);
+  result.figures.advantages = masked_moments(result.advantages, batch.kept);
+  result.figures.returns = masked_moments(returns, batch.kept);
+  if (choice.whitening) whiten(result.advantages, batch.kept, result.figures.advantages, *choice.whitening);
   if (!start.reference.empty()) {
-    result.figures.reference = ReferenceFigures{.kl = masked_moments(kls, {}).mean, .coef = penalty.coef};
+    result.figures.reference = ReferenceFigures{.kl = masked_moments(kls, batch.kept).mean, .coef = penalty.coef};
     if (!penalty.in_reward) {
       result.reference = std::move(start.reference);
       result.reference_coef = penalty.coef;
     }
   }
   if (start.values.empty()) return result;
-  result.figures.explained_variance = explained_variance(start.values, returns, {});
+  result.figures.explained_variance = explained_variance(start.values, returns, batch.kept);
   result.values = std::move(start.values);
   result.returns = std::move(returns);
   return result;

@@ -57,6 +57,7 @@ AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& confi
 // to one prompt. With gae and vtrace a token is a step, and an answer an episode that ends with its last token, or one
 // that was truncated there where bootstrap_cut_answers says so. `penalty` counts only if the start has the reference. A
 // correction is made here, unless its proximal policy is interpolated: then each step does it.
+// Tokens that are not kept are part of answers like others, but of no figure, and of no whitening.
 AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config,
                              const ReferencePenalty& penalty, const AnswerBatch& batch, AnswerStart start);
 

@@ -100,7 +100,7 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const Answer
     const size_t end = first + static_cast<size_t>(batch.answer_tokens(g));
     bool used = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0 || targets.reference_coef != 0.0;
     for (size_t t = first; t < end && !used; ++t)
-      used = (advantages[t] != 0.0f && targets.is_kept(t)) || !std::isfinite(batch.log_probs[t]);
+      used = batch.is_kept(t) && ((advantages[t] != 0.0f && targets.is_kept(t)) || !std::isfinite(batch.log_probs[t]));
     if (used) result.push_back(g);
   }
   if (result.empty()) result.push_back(groups.front());
@@ -113,7 +113,7 @@ size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& 
                                  std::span<const int64_t> groups, const UpdateSettings& settings) {
   step_ = {.batch = &batch, .targets = &targets, .settings = &settings, .of = &loss_};
   for (const int64_t g : groups) {
-    step_.tokens += static_cast<double>(batch.answer_tokens(g));
+    step_.tokens += counts_of(batch, batch.kept, g).tokens;
     step_.totals += counts_of(batch, targets.kept, g);
   }
   std::ranges::fill(gradients_, 0.0f);
@@ -164,10 +164,15 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   const AnswerTargets& targets = *step_.targets;
   const LossSettings& settings = step_.settings->loss;
   const PackedAnswers packed = pack_answers(*step_.batch, answers);
+  part_.kept.clear();
+  if (!step_.batch->kept.empty())
+    for (const int64_t place : packed.places) part_.kept.push_back(step_.batch->kept[static_cast<size_t>(place)]);
+  const auto tokens =
+      static_cast<double>(part_.kept.empty() ? std::ssize(packed.rows) : std::ranges::count(part_.kept, 1));
   const bool exact = exact_kl() && targets.reference_coef != 0.0 && settings.train_policy;
   if (!settings.policy_figures && critic_.separate()) {
     LossReport report;
-    report.count = static_cast<double>(packed.rows.size());
+    report.count = tokens;
     add_value_loss(packed, {}, report);
     return report;
   }
@@ -185,7 +190,6 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   if (corrects_steps()) correct_part(packed);
   const ReferenceRows reference = exact ? reference_rows(packed) : ReferenceRows();
   if (exact) token_log_probs_.divergence(hidden_.span(), chosen, reference, part_.exact_kl);
-  const auto tokens = static_cast<double>(packed.rows.size());
   LossReport report = step_.of->compute(
       {.count = tokens,
        .share = tokens / step_.tokens,

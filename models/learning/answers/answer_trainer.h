@@ -97,6 +97,7 @@ class AnswerTrainer {
         d_exact_kl;
     std::vector<int64_t> lags;
     AnswerCorrection correction;  // without its metrics
+    std::vector<uint8_t> kept;    // of the batch
     std::vector<float> values, old_values, returns, value_loss, d_values;
   };
 

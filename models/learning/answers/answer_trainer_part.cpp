@@ -54,7 +54,7 @@ std::optional<LagFigures> AnswerTrainer::lag_figures() const {
   return start_tokens_.figures(corrected ? &choice_ : nullptr);
 }
 
-// The mean over the tokens of the minibatch.
+// The mean over the tokens of the minibatch that the batch keeps.
 void AnswerTrainer::add_value_loss(const PackedAnswers& packed, std::span<float> d_hidden, LossReport& report) {
   const size_t count = packed.rows.size();
   for (auto* buffer : {&part_.values, &part_.value_loss, &part_.d_values}) buffer->resize(count);
@@ -63,7 +63,7 @@ void AnswerTrainer::add_value_loss(const PackedAnswers& packed, std::span<float>
   const LmBatch inputs = packed.inputs();
   const std::span<const float> hidden = critic_.hidden_rows(inputs, hidden_.span(), activations_);
   critic_.values(hidden, packed.rows, part_.values);
-  add_value_term({part_.values, part_.old_values, part_.returns, step_.tokens}, choice_.value_loss, options_.value_coef,
+  add_value_term({part_.values, part_.old_values, part_.returns, step_.tokens, part_.kept}, choice_.value_loss, options_.value_coef,
                  part_.value_loss, part_.d_values, report);
   critic_.backward(inputs, hidden, packed.rows, part_.d_values, activations_, d_hidden, gradients_);
 }

@@ -7,6 +7,7 @@ void StartTokens::open() {
   start_.clear();
   rollout_.clear();
   lags_.clear();
+  kept_.clear();
   offsets_ = {0};
 }
 
@@ -14,6 +15,7 @@ void StartTokens::add(const AnswerBatch& batch, size_t place, float log_prob) {
   start_.push_back(log_prob);
   rollout_.push_back(batch.log_probs[place]);
   lags_.push_back(batch.lag(place));
+  kept_.push_back(batch.is_kept(place) ? 1 : 0);
 }
 
 void StartTokens::add(const AnswerBatch& batch, const PackedAnswers& packed, std::span<const float> log_probs) {
@@ -31,12 +33,12 @@ void StartTokens::add(const AnswerBatch& batch, std::span<const float> log_probs
 
 std::optional<LagFigures> StartTokens::figures(const AlgorithmChoice* corrected) const {
   if (start_.empty()) return std::nullopt;
-  LagFigures result = lag_figures(start_, rollout_, lags_, {});
+  LagFigures result = lag_figures(start_, rollout_, lags_, kept_);
   if (corrected != nullptr)
     result.correction = correct_answers(*corrected, {.log_probs = start_,
                                                      .rollout = rollout_,
                                                      .offsets = offsets_,
-                                                     .kept = {},
+                                                     .kept = kept_,
                                                      .advantages = {},
                                                      .lags = lags_})
                             .metrics;

@@ -136,6 +136,20 @@ TEST_CASE("token_rules: a correction of the lag, and the proximal policy that on
             .starts_with("algorithm.proximal: \"interpolated\" has no effect with model.kind "));
 }
 
+TEST_CASE("token_rules: tokens that are too old can be masked in answers, where each sample is used once") {
+  CHECK(error_with({"replay.late=mask"}) == "");
+  CHECK(error_with({"replay.late=mask", "replay.mode=reuse"})
+            .starts_with("replay.late: \"mask\" has no effect with replay.mode \"reuse\""));
+  CHECK(
+      error_without({"replay.late=mask"}) ==
+      "replay.late: \"mask\" has no effect with model.kind \"mlp\", which makes no answers; use \"wait\" or \"drop\"");
+  for (const char* late : {"auto", "wait", "mask", "drop"}) {
+    const RunConfig config = token_config({std::string("replay.late=") + late});
+    CHECK(waits_for_late(config) == (std::string(late) == "auto" || std::string(late) == "wait"));
+    CHECK(masks_late(config) == (std::string(late) == "mask"));
+  }
+}
+
 TEST_CASE("token_rules: remax has a greedy answer to each prompt, and learns from groups with equal rewards") {
   CHECK(error_with({"algorithm.advantage=remax"}) == "");
   CHECK(error_with({"algorithm.advantage=remax", "generation.answers=1"}) == "");

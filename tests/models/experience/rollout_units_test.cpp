@@ -20,10 +20,11 @@ RolloutPtr rollout_with_gaps() {
   return rollout;
 }
 
-void check_unit(const RolloutUnit& unit, int32_t index, uint32_t samples, uint64_t oldest) {
+void check_unit(const RolloutUnit& unit, int32_t index, uint32_t samples, uint64_t oldest, uint64_t newest) {
   CHECK(unit.index == index);
   CHECK(unit.samples == samples);
   CHECK(unit.oldest == oldest);
+  CHECK(unit.newest == newest);
 }
 
 }  // namespace
@@ -32,13 +33,13 @@ TEST_CASE("rollout_units: a column contains its valid steps, a sample is one val
   const RolloutPtr rollout = rollout_with_gaps();
   const auto columns = units_of(*rollout, UnitKind::column);
   REQUIRE(columns.size() == 2);
-  check_unit(columns[0], 0, 1, 6);  // step 4, of version 6
-  check_unit(columns[1], 1, 2, 5);  // steps 1 and 5
+  check_unit(columns[0], 0, 1, 6, 6);  // step 4, of version 6
+  check_unit(columns[1], 1, 2, 5, 9);  // steps 1 and 5
   const auto samples = units_of(*rollout, UnitKind::sample);
   REQUIRE(samples.size() == 3);
-  check_unit(samples[0], 1, 1, 9);
-  check_unit(samples[1], 4, 1, 6);
-  check_unit(samples[2], 5, 1, 5);
+  check_unit(samples[0], 1, 1, 9, 9);
+  check_unit(samples[1], 4, 1, 6, 6);
+  check_unit(samples[2], 5, 1, 5, 5);
 }
 
 TEST_CASE("rollout_units: a rollout without a valid step has no units, one with a single valid step has one") {
@@ -46,7 +47,7 @@ TEST_CASE("rollout_units: a rollout without a valid step has no units, one with 
     CHECK(units_of(*make_rollout({.steps = 1, .columns = 1, .invalid = {{0, 0}}}), kind).empty());
     const auto one = units_of(*make_rollout({.steps = 1, .columns = 1, .version = {0, 3}}), kind);
     REQUIRE(one.size() == 1);
-    check_unit(one[0], 0, 1, 3);
+    check_unit(one[0], 0, 1, 3, 3);
   }
 }
 
@@ -60,7 +61,7 @@ TEST_CASE("rollout_units: the steps of columns are in order of time, and the ste
   for (const int32_t wrong : {-1, 12}) CHECK_THROWS_AS(steps_of({rollout, {wrong}, UnitKind::sample}), InvariantError);
 }
 
-TEST_CASE("rollout_units: a group is the answers to a prompt, and as old as its oldest token") {
+TEST_CASE("rollout_units: a group is the answers to a prompt, and has the versions of its oldest and newest token") {
   const auto rollout = random_answers(6, 20, 8);
   const Answers& answers = rollout->answers();
   const auto groups = units_of(*rollout, UnitKind::group);
@@ -69,13 +70,17 @@ TEST_CASE("rollout_units: a group is the answers to a prompt, and as old as its 
   const auto offsets = answers.sampled.offsets.view<int64_t>(), version = answers.sampled.version.view<int64_t>();
   for (int32_t g = 0; g < 6; ++g) {
     uint32_t samples = 0;
-    int64_t oldest = 100;
+    int64_t oldest = 100, newest = 0;
     for (size_t a = 0; a < group.size(); ++a) {
       if (group[a] != g) continue;
       ++samples;
-      for (int64_t t = offsets[a]; t < offsets[a + 1]; ++t) oldest = std::min(oldest, version[static_cast<size_t>(t)]);
+      for (int64_t t = offsets[a]; t < offsets[a + 1]; ++t) {
+        oldest = std::min(oldest, version[static_cast<size_t>(t)]);
+        newest = std::max(newest, version[static_cast<size_t>(t)]);
+      }
     }
-    check_unit(groups[static_cast<size_t>(g)], g, samples, static_cast<uint64_t>(oldest));
+    check_unit(groups[static_cast<size_t>(g)], g, samples, static_cast<uint64_t>(oldest),
+               static_cast<uint64_t>(newest));
   }
   CHECK_THROWS_AS(steps_of({rollout, {0}, UnitKind::group}), InvariantError);
 }

@@ -455,6 +455,23 @@ TEST_CASE("console: answers without a score are shown if there are any") {
   CHECK(shown("  no score   1,120 answers, the verifier failed on 1,000\n") == std::pair(false, true));
 }
 
+TEST_CASE("console: the lengths of answers are shown if some came too late") {
+  StatsSnapshot s = running();
+  s.words = &kAnswerWords;
+  const auto block = [&] {
+    std::string text;
+    for (const std::string& each : console_block("reverse", s, 100)) text += each + '\n';
+    return text;
+  };
+  s.produced_length = s.trained_length = 9;
+  CHECK(block().find("  lengths ") == std::string::npos);
+  s.dropped_length = 21.26;
+  CHECK(block().find("  lengths    answers 9.0  trained 9.0  dropped 21.3\n") != std::string::npos);
+  s.dropped_length = kUnknown;
+  s.masked_tokens = 1'204;
+  CHECK(block().find("  lengths    answers 9.0  trained 9.0  dropped -  masked 1,204 tokens\n") != std::string::npos);
+}
+
 TEST_CASE("console: counts, numbers, seconds and bytes are formatted readably") {
   for (const auto& [value, text] : std::map<uint64_t, std::string>{
            {0, "0"}, {999, "999"}, {1000, "1,000"}, {1234567, "1,234,567"}, {UINT64_MAX, "18,446,744,073,709,551,615"}})

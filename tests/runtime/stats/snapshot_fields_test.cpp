@@ -40,6 +40,7 @@ StatsSnapshot complete() {
                         &s.answer_tokens_per_second,
                         &s.trained_tokens_per_second,
                         &s.cut_fraction,
+                        &s.produced_length,
                         &s.trained_length,
                         &s.dropped_length,
                         &s.busy.workers,
