@@ -92,6 +92,9 @@ void check_step_settings(const RunConfig& c) {
   unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
   unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
   unused("algorithm.proximal", c.algorithm.proximal, d.algorithm.proximal);
+  unused("algorithm.overlong_penalty", c.algorithm.overlong_penalty, d.algorithm.overlong_penalty);
+  unused("algorithm.overlong_buffer", c.algorithm.overlong_buffer, d.algorithm.overlong_buffer);
+  unused("algorithm.mask_cut_answers", c.algorithm.mask_cut_answers, d.algorithm.mask_cut_answers);
   unused("evaluation.answers", c.evaluation.answers, d.evaluation.answers);
   unused("evaluation.temperature", c.evaluation.temperature, d.evaluation.temperature);
   require_defaults(settings_of_kind(c).absent_sections, c, other, instead);

@@ -80,6 +80,18 @@ void check_critic(const RunConfig& c, const RunConfig& d) {
   of_critic("trainer.value_only_updates", c.trainer.value_only_updates, d.trainer.value_only_updates);
 }
 
+// Throws unless what happens to long answers fits together.
+void check_long_answers(const AlgorithmConfig& a, const AlgorithmConfig& d) {
+  require_effect("algorithm.overlong_buffer", a.overlong_buffer, d.overlong_buffer, a.overlong_penalty > 0,
+                 "algorithm.overlong_penalty 0", "set algorithm.overlong_penalty to 1");
+  if (a.overlong_penalty > 0 && a.overlong_buffer == 0)
+    refuse_setting("algorithm.overlong_buffer", a.overlong_buffer,
+                   "leaves no tokens over which algorithm.overlong_penalty " + setting_text(a.overlong_penalty) +
+                       " could grow; use at least 1");
+  require_effect("algorithm.bootstrap_cut_answers", a.bootstrap_cut_answers, d.bootstrap_cut_answers,
+                 !a.mask_cut_answers, "algorithm.mask_cut_answers true", "set algorithm.mask_cut_answers to false");
+}
+
 void check_reference(const RunConfig& c, const RunConfig& d) {
   const ReferenceConfig &r = c.reference, &fallback = d.reference;
   if (!r.used())
@@ -185,6 +197,7 @@ void check_answer_settings(const RunConfig& config) {
                    "would leave out groups from which algorithm.advantage \"" + config.algorithm.advantage +
                        "\" can learn: it compares answers with the greedy one, not with each other; use false");
   check_critic(config, defaults);
+  check_long_answers(config.algorithm, defaults.algorithm);
   check_reference(config, defaults);
   check_reward_model(config, defaults);
   check_scorers(config);

@@ -82,6 +82,17 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
   s.add(c.reward_clip, "reward_clip", between(0, 1e9),
         "token runs: scores of answers are clipped to this magnitude before anything is added to them; 0 = off",
         {.elsewhere = kWords<"reward_clip_range", "cliprange_reward">});
+  s.add(c.overlong_penalty, "overlong_penalty", between(0, 1e6),
+        "token runs: penalty of an answer of the largest length, subtracted from its score; that of shorter ones falls "
+        "linearly to 0 over overlong_buffer tokens; 0 = off",
+        {.elsewhere = kWords<"overlong_penalty_factor">});
+  s.add(c.overlong_buffer, "overlong_buffer", between(0, 65536),
+        "token runs with overlong_penalty: tokens before the largest length over which the penalty grows",
+        {.elsewhere = kWords<"overlong_tokens">});
+  s.add(c.mask_cut_answers, "mask_cut_answers", anything(),
+        "token runs: true: an answer that was cut at its largest length has no loss; the others of its group are still "
+        "compared with its score",
+        {.elsewhere = kWords<"mask_truncated_completions">});
   s.add_object(
       c.rollout_correction, "rollout_correction",
       "weights and rejects samples by the distance between the policy at the start of an update and the policy that "

@@ -2,6 +2,7 @@
 // The section "algorithm" of a config file: how advantages and losses are computed. Plain values; any thread. AcceRL is
 // an asynchronous trainer of robot policies (Lu et al. 2026, arXiv:2603.18464).
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -35,6 +36,9 @@ struct AlgorithmConfig {
   std::string aggregation = "auto";  // of token losses to one number: a mode, or "auto" = the surrogate's own
   double aggregation_length = 0.0;   // L of "seq-mean-token-sum-norm"; 0 = the tokens of rollout.length steps
   double reward_clip = 0.0;          // scores of answers are clipped to this magnitude; 0 = off
+  double overlong_penalty = 0.0;     // of an answer of the largest length, subtracted from its score; 0 = off
+  int64_t overlong_buffer = 0;       // tokens before the largest length over which it grows from 0
+  bool mask_cut_answers = false;     // answers that were cut at their largest length have no loss
   std::string rollout_correction = "{}";
   std::string proximal = "computed";  // token runs: the old policy of a correction; or "interpolated", "rollout"
   std::string value_loss = "l2";      // or "huber"

@@ -28,6 +28,10 @@ Value of_correction(const Figures& f, Read read) {
   if (f.lag && f.lag->correction) return read(*f.lag->correction);
   return f.targets && f.targets->correction ? Value(read(*f.targets->correction)) : Value();
 }
+template <class Read>
+Value of_lengths(const Figures& f, Read read) {
+  return f.targets && f.targets->lengths ? read(*f.targets->lengths) : Value();
+}
 template <double ReferenceFigures::* member>
 Value reference(const Figures& f) {
   return f.targets && f.targets->reference ? Value((*f.targets->reference).*member) : Value();
@@ -97,6 +101,7 @@ constexpr const char* kReference = "if `reference.model` is set";
 constexpr const char* kTokenRuns = "in token runs";
 constexpr const char* kCorrected = "if `algorithm.rollout_correction` is set";
 constexpr const char* kRolloutKl = "in token runs, and if `algorithm.rollout_correction` is set";
+constexpr const char* kOverlong = "in token runs if `algorithm.overlong_penalty` is above 0";
 constexpr const char* kOfLag = "in token runs with such tokens";
 
 // Units.
@@ -144,6 +149,15 @@ constexpr std::array kMetrics = {
            "KL(policy || reference) of the policy that sampled the answers, per token, as `reference.kl` estimates it "
            "(`full`: as `k1`)",
            reference<&ReferenceFigures::kl>},
+    Metric{kTargets, "cut_answers", kFraction, kMean, kTokens,
+           "share of the answers that were cut at their largest number of tokens",
+           [](const Figures& f) { return of_lengths(f, [](auto& l) { return Value(l.cut); }); }},
+    Metric{kTargets, "masked_tokens", kFraction, kMean, kTokens,
+           "share of the tokens without loss, before the rejections of a correction",
+           [](const Figures& f) { return of_lengths(f, [](auto& l) { return Value(l.masked); }); }},
+    Metric{kTargets, "overlong_penalty", "rewards", kMean, kOverlong,
+           "mean over answers of what is added to their scores for their length, at most 0",
+           [](const Figures& f) { return of_lengths(f, [](auto& l) { return l.penalty; }); }},
 
     Metric{kLosses, "policy_loss", kNumber, kMean, kAlways,
            "loss of the surrogate, without the KL penalty and the entropy bonus", loss<&LossReport::policy_loss>},

@@ -31,6 +31,13 @@ struct ReferenceFigures {
   double coef = 0.0;  // in use
 };
 
+// Of the answers of a super-batch.
+struct LengthFigures {
+  double cut = 0.0;                    // share of the answers that were cut at the largest length
+  double masked = 0.0;                 // share of the tokens without loss
+  std::optional<double> penalty = {};  // mean over answers of what is added to their scores for their length
+};
+
 // Of the advantages and value targets of a super-batch.
 struct TargetFigures {
   Moments advantages;  // before whitening
@@ -40,6 +47,7 @@ struct TargetFigures {
   std::optional<OffPolicyMetrics> correction;
   // With a reference.
   std::optional<ReferenceFigures> reference = {};
+  std::optional<LengthFigures> lengths = {};  // in token runs
 };
 
 // Everything that the metrics of one update are computed from.

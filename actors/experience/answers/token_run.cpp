@@ -120,6 +120,14 @@ void check_micro_batch(const RunConfig& config, const TokenRun& run) {
                       (run.turns > 1 ? "turns" : "answer") + "); use at least " + longest + ", or 0");
 }
 
+void check_overlong_buffer(const RunConfig& config, const TokenRun& run) {
+  const int64_t buffer = config.algorithm.overlong_buffer;
+  if (buffer > run.answer_tokens)
+    throw ConfigError("algorithm.overlong_buffer: " + std::to_string(buffer) +
+                      " is more than the largest number of tokens of an answer, " + std::to_string(run.answer_tokens) +
+                      "; use at most that, or a larger generation.max_tokens");
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> run_tokenizer(const RunConfig& config) {
@@ -184,6 +192,7 @@ std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config) {
   set_lengths(*run, config.generation.max_tokens);
   set_turns(*run, config.task);
   check_micro_batch(config, *run);
+  check_overlong_buffer(config, *run);
   return run;
 }
 

@@ -90,6 +90,14 @@ std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
   return result;
 }
 
+void mask_cut_answers(AnswerBatch& batch) {
+  if (std::ranges::none_of(batch.cut, [](uint8_t cut) { return cut != 0; })) return;
+  if (batch.kept.empty()) batch.kept.assign(batch.tokens.size(), 1);
+  for (size_t a = 0; a < batch.cut.size(); ++a)
+    if (batch.cut[a] != 0)
+      std::fill(batch.kept.begin() + batch.offsets[a], batch.kept.begin() + batch.offsets[a + 1], uint8_t{0});
+}
+
 TokenCounts counts_of(const AnswerBatch& batch, std::span<const uint8_t> kept, int64_t g) {
   if (kept.empty())
     return {.tokens = static_cast<double>(batch.answer_tokens(g)),

@@ -23,7 +23,7 @@ struct AnswerBatch final : StagedBatch {
   std::vector<int64_t> offsets;         // [S + 1]
   std::vector<float> log_probs;         // [T] of the policy that sampled the tokens
   std::vector<int64_t> versions;        // [T] of that policy, its number; empty = the one of the update
-  std::vector<uint8_t> kept;            // [T] 0 = without loss, because it is too old; empty = all have one
+  std::vector<uint8_t> kept;            // [T] 0 = without loss; empty = all have one
   std::vector<float> rewards;           // [S]
   std::vector<float> baselines;         // [G] scores of the most likely answers, or empty
   std::vector<float> reference;         // [T] log-probabilities by the reference, or empty = the trainer computes them
@@ -58,6 +58,9 @@ struct AnswerBatch final : StagedBatch {
 
 // The units of a super-batch must be groups, with a token each that is not masked.
 std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch);
+
+// The tokens of answers that were cut at the largest length have no loss.
+void mask_cut_answers(AnswerBatch& batch);
 
 // What the tokens of group g that are kept add to the normalizers of a loss. kept: [T], or empty = all.
 TokenCounts counts_of(const AnswerBatch& batch, std::span<const uint8_t> kept, int64_t g);

@@ -1,5 +1,6 @@
 #include "models/learning/answers/answer_learner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -34,6 +35,7 @@ class AnswerObjective final : public Objective {
         choice_(choose_algorithm(config.algorithm)),
         reference_(config.reference),
         penalty_{reference_kl(reference_), reference_.kl_coef, reference_.in_reward()},
+        answer_tokens_(options.answer_tokens),
         trainer_(model, config.trainer, choice_, completed(options, config)) {}
 
   const AlgorithmChoice& choice() const override { return choice_; }
@@ -85,6 +87,7 @@ class AnswerObjective final : public Objective {
   AlgorithmChoice choice_;
   ReferenceConfig reference_;
   ReferencePenalty penalty_;  // with the coefficient in use
+  int64_t answer_tokens_;     // the largest number of an answer
   AnswerTrainer trainer_;
   // Of the update under way.
   const AnswerBatch* batch_ = nullptr;
@@ -94,16 +97,19 @@ class AnswerObjective final : public Objective {
 };
 
 EpochInput AnswerObjective::begin(StagedBatch& staged) {
-  batch_ = &dynamic_cast<AnswerBatch&>(staged);
+  auto& batch = dynamic_cast<AnswerBatch&>(staged);
+  batch_ = &batch;
+  if (algorithm_.mask_cut_answers) mask_cut_answers(batch);
   const bool reference = reference_.used() && !reference_.by_scorers();
   AnswerStart start = trainer_.start(*batch_, needs_of(choice_, algorithm_, has_critic(), reference));
   if (reference_.by_scorers()) {
     TROUPE_CHECK(batch_->reference.size() == batch_->tokens.size(), batch_->reference.size(), batch_->tokens.size());
     start.reference = batch_->reference;
   }
-  targets_ = answer_targets(choice_, algorithm_, penalty_, *batch_, std::move(start));
+  targets_ = answer_targets(choice_, algorithm_, penalty_, batch, std::move(start), answer_tokens_);
   trains_policy_ = false;
-  return {static_cast<double>(batch_->answers()), targets_.figures};
+  const bool nothing = !batch.kept.empty() && std::ranges::none_of(batch.kept, [](uint8_t flag) { return flag != 0; });
+  return {nothing ? 0.0 : static_cast<double>(batch.answers()), targets_.figures};
 }
 
 // The new coefficient counts from the next update on.
@@ -151,7 +157,8 @@ size_t AnswerObjective::begin_epoch(uint64_t key) {
 }
 
 std::optional<size_t> AnswerObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
-  if (of_minibatches_[minibatch].empty()) return std::nullopt;
+  const auto tokens = [&](int64_t g) { return counts_of(*batch_, batch_->kept, g).tokens; };
+  if (std::ranges::none_of(of_minibatches_[minibatch], tokens)) return std::nullopt;
   trains_policy_ |= settings.loss.train_policy;
   return trainer_.begin_step(*batch_, targets_, of_minibatches_[minibatch], settings);
 }

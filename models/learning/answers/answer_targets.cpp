@@ -1,6 +1,7 @@
 #include "models/learning/answers/answer_targets.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "algorithms/advantages/gae.h"
@@ -162,6 +163,35 @@ std::vector<float> token_rewards(const AlgorithmConfig& config, const ReferenceP
   return result;
 }
 
+// Of each answer, at most 0 (DAPO, Yu et al. 2025, arXiv:2503.14476, eq. 13).
+std::vector<float> length_penalties(const AlgorithmConfig& config, const AnswerBatch& batch, int64_t longest) {
+  std::vector<int64_t> lengths;
+  for (size_t a = 1; a < batch.offsets.size(); ++a) lengths.push_back(batch.offsets[a] - batch.offsets[a - 1]);
+  std::vector<float> result(lengths.size());
+  overlong_penalty(lengths,
+                   {.max_length = static_cast<double>(longest),
+                    .buffer = static_cast<double>(config.overlong_buffer),
+                    .factor = config.overlong_penalty,
+                    .bounded = true},
+                   result);
+  return result;
+}
+
+double mean_of(std::span<const float> values) {
+  return values.empty() ? 0.0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+LengthFigures length_figures(const AnswerBatch& batch) {
+  LengthFigures result;
+  const auto share = [](const std::vector<uint8_t>& flags, uint8_t value) {
+    return flags.empty() ? 0.0
+                         : static_cast<double>(std::ranges::count(flags, value)) / static_cast<double>(flags.size());
+  };
+  result.cut = share(batch.cut, 1);
+  result.masked = share(batch.kept, 0);
+  return result;
+}
+
 }  // namespace
 
 AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic, bool reference) {
@@ -174,11 +204,20 @@ AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& confi
 }
 
 AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config,
-                             const ReferencePenalty& penalty, const AnswerBatch& batch, AnswerStart start) {
+                             const ReferencePenalty& penalty, const AnswerBatch& batch, AnswerStart start,
+                             int64_t longest) {
   const std::vector<float> kls = reference_kls(penalty.kl, batch, start);
-  const std::vector<float> rewards = token_rewards(config, penalty, batch, kls);
-  std::vector<float> returns(rewards.size());
+  std::vector<float> rewards = token_rewards(config, penalty, batch, kls);
   AnswerTargets result;
+  result.figures.lengths = length_figures(batch);
+  if (config.overlong_penalty > 0) {
+    const std::vector<float> penalties = length_penalties(config, batch, longest);
+    for (size_t a = 0; a < penalties.size(); ++a)
+      rewards[static_cast<size_t>(batch.offsets[a + 1]) - 1] += penalties[a];
+    result.figures.lengths->penalty = mean_of(penalties);
+  }
+  std::vector<float> returns(rewards.size());
+  result.kept = batch.kept;
   result.advantages.resize(rewards.size());
   if (choice.advantage->run.sequences)
     estimate_answers(choice, config, batch, start, rewards, {result.advantages, returns});
@@ -189,8 +228,6 @@ AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfi
     result.rollout_weights = std::move(correction->weights);
     result.kept = std::move(correction->kept);
     result.figures.correction = correction->metrics;
-  } else {
-    result.kept = batch.kept;
   }
   result.figures.advantages = masked_moments(result.advantages, batch.kept);
   result.figures.returns = masked_moments(returns, batch.kept);

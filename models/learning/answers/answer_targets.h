@@ -42,7 +42,7 @@ struct AnswerTargets {
   std::vector<float> advantages;       // [T], whitened if the algorithm says so
   std::vector<float> old_log_probs;    // [T] of the policy that ratios are taken to; empty = the one that sampled
   std::vector<float> rollout_weights;  // [T] factors of the surrogate; empty = 1
-  std::vector<uint8_t> kept;           // [T] 0 = without loss of the policy; empty = all have one
+  std::vector<uint8_t> kept;           // [T] 0 = without loss of the policy, like what the batch does not keep
   std::vector<float> values, returns;  // [T] before the update, and what they should be; empty without a critic
   std::vector<float> reference;        // [T] log-probabilities of the reference; empty unless its KL is in the loss
   double reference_coef = 0;           // of that KL
@@ -56,9 +56,11 @@ AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& confi
 // The score of an answer is the reward of its last token, and the penalty the one of each token. A group is the answers
 // to one prompt. With gae and vtrace a token is a step, and an answer an episode that ends with its last token, or one
 // that was truncated there where bootstrap_cut_answers says so. `penalty` counts only if the start has the reference. A
-// correction is made here, unless its proximal policy is interpolated: then each step does it.
-// Tokens that are not kept are part of answers like others, but of no figure, and of no whitening.
+// correction is made here, unless its proximal policy is interpolated: then each step does it. Tokens that the batch
+// does not keep are part of answers like others, but of no figure, and of no whitening. `longest`: the largest number
+// of tokens of an answer, of which overlong_penalty is.
 AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config,
-                             const ReferencePenalty& penalty, const AnswerBatch& batch, AnswerStart start);
+                             const ReferencePenalty& penalty, const AnswerBatch& batch, AnswerStart start,
+                             int64_t longest = 0);
 
 }  // namespace troupe

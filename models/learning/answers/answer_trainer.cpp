@@ -89,21 +89,24 @@ namespace {
 
 // The groups whose answers add to the gradient: without a critic, a group whose answers were all scored alike has no
 // advantages, and is left out. Its tokens still divide the loss; other means in the report are over the groups that are
-// used. At least one is used, and each that holds a number that is not finite, so that the step is found to be invalid.
+// used. Of those with a token that is kept at least one is used, and each that holds a number that is not finite, so
+// that the step is found to be invalid.
 std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const AnswerTargets& targets,
                                           std::span<const int64_t> groups, const LossSettings& settings) {
-  if (!targets.values.empty()) return {groups.begin(), groups.end()};
+  std::vector<int64_t> with_tokens, result;
+  std::ranges::copy_if(groups, std::back_inserter(with_tokens),
+                       [&](int64_t g) { return counts_of(batch, batch.kept, g).tokens > 0; });
+  if (!targets.values.empty()) return with_tokens;
   const std::vector<float>& advantages = targets.advantages;
-  std::vector<int64_t> result;
-  for (const int64_t g : groups) {
+  for (const int64_t g : with_tokens) {
     const auto first = static_cast<size_t>(batch.first_token(g));
     const size_t end = first + static_cast<size_t>(batch.answer_tokens(g));
     bool used = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0 || targets.reference_coef != 0.0;
     for (size_t t = first; t < end && !used; ++t)
-      used = batch.is_kept(t) && ((advantages[t] != 0.0f && targets.is_kept(t)) || !std::isfinite(batch.log_probs[t]));
+      used = (advantages[t] != 0.0f && targets.is_kept(t)) || (batch.is_kept(t) && !std::isfinite(batch.log_probs[t]));
     if (used) result.push_back(g);
   }
-  if (result.empty()) result.push_back(groups.front());
+  if (result.empty() && !with_tokens.empty()) result.push_back(with_tokens.front());
   return result;
 }
 
@@ -164,11 +167,7 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   const AnswerTargets& targets = *step_.targets;
   const LossSettings& settings = step_.settings->loss;
   const PackedAnswers packed = pack_answers(*step_.batch, answers);
-  part_.kept.clear();
-  if (!step_.batch->kept.empty())
-    for (const int64_t place : packed.places) part_.kept.push_back(step_.batch->kept[static_cast<size_t>(place)]);
-  const auto tokens =
-      static_cast<double>(part_.kept.empty() ? std::ssize(packed.rows) : std::ranges::count(part_.kept, 1));
+  const double tokens = gather_kept(packed);
   const bool exact = exact_kl() && targets.reference_coef != 0.0 && settings.train_policy;
   if (!settings.policy_figures && critic_.separate()) {
     LossReport report;

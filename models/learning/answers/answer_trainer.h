@@ -85,7 +85,7 @@ class AnswerTrainer {
     const AnswerBatch* batch = nullptr;
     const AnswerTargets* targets = nullptr;
     const UpdateSettings* settings = nullptr;
-    double tokens = 0;        // of the answers
+    double tokens = 0;        // of the answers, that the batch keeps
     TokenCounts totals = {};  // of those that the loss of the policy keeps
     std::vector<MicroBatch> parts = {};
     TokenLoss* of = nullptr;  // computes the loss
@@ -96,13 +96,14 @@ class AnswerTrainer {
     std::vector<float> log_probs, entropy, squared, d_log_probs, d_entropy, behaviour, advantages, reference, exact_kl,
         d_exact_kl;
     std::vector<int64_t> lags;
+    std::vector<uint8_t> kept;    // by the batch
     AnswerCorrection correction;  // without its metrics
-    std::vector<uint8_t> kept;    // of the batch
     std::vector<float> values, old_values, returns, value_loss, d_values;
   };
 
   StepReport finish_step();
   LossReport accumulate(const MicroBatch& answers);
+  double gather_kept(const PackedAnswers& packed);
   void gather_part(const PackedAnswers& packed);
   bool corrects_steps() const;
   void correct_part(const PackedAnswers& packed);

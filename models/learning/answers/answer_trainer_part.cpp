@@ -1,5 +1,7 @@
 // What the loss of one part of a minibatch reads besides the forward pass, and the value loss of the part.
 
+#include <algorithm>
+
 #include "models/learning/answers/answer_trainer.h"
 #include "models/learning/value_term.h"
 
@@ -20,6 +22,12 @@ void gather_given(const std::vector<T>& from, std::span<const int64_t> places, s
 }
 
 }  // namespace
+
+// The number of tokens that the batch keeps.
+double AnswerTrainer::gather_kept(const PackedAnswers& packed) {
+  gather_given(step_.batch->kept, packed.places, part_.kept);
+  return static_cast<double>(part_.kept.empty() ? std::ssize(packed.places) : std::ranges::count(part_.kept, 1));
+}
 
 void AnswerTrainer::gather_part(const PackedAnswers& packed) {
   const AnswerTargets& targets = *step_.targets;
@@ -63,8 +71,8 @@ void AnswerTrainer::add_value_loss(const PackedAnswers& packed, std::span<float>
   const LmBatch inputs = packed.inputs();
   const std::span<const float> hidden = critic_.hidden_rows(inputs, hidden_.span(), activations_);
   critic_.values(hidden, packed.rows, part_.values);
-  add_value_term({part_.values, part_.old_values, part_.returns, step_.tokens, part_.kept}, choice_.value_loss, options_.value_coef,
-                 part_.value_loss, part_.d_values, report);
+  add_value_term({part_.values, part_.old_values, part_.returns, step_.tokens, part_.kept}, choice_.value_loss,
+                 options_.value_coef, part_.value_loss, part_.d_values, report);
   critic_.backward(inputs, hidden, packed.rows, part_.d_values, activations_, d_hidden, gradients_);
 }
 

@@ -35,7 +35,7 @@ class StartTokens {
   bool open_ = false;
   std::vector<float> start_, rollout_;
   std::vector<int64_t> lags_, offsets_;
-  std::vector<uint8_t> kept_;
+  std::vector<uint8_t> kept_;  // by the batch
 };
 
 }  // namespace troupe

@@ -123,6 +123,28 @@ TEST_CASE("token_rules: what token runs cannot do yet is refused by name") {
   CHECK(error_with({"trainer.device=cuda"}).starts_with("trainer.device: \"cuda\" cannot be used in token runs yet"));
 }
 
+TEST_CASE("token_rules: penalties and masks of long answers need each other's settings, and a token run") {
+  const std::string penalty = "algorithm.overlong_penalty=1", buffer = "algorithm.overlong_buffer=4";
+  CHECK(error_with({penalty, buffer}) == "");
+  CHECK(
+      error_with({buffer}) ==
+      "algorithm.overlong_buffer: 4 has no effect with algorithm.overlong_penalty 0; set algorithm.overlong_penalty to "
+      "1, or remove algorithm.overlong_buffer (default 0)");
+  CHECK(
+      error_with({penalty}) ==
+      "algorithm.overlong_buffer: 0 leaves no tokens over which algorithm.overlong_penalty 1 could grow; use at least "
+      "1");
+  CHECK(error_with({"algorithm.mask_cut_answers=true"}) == "");
+  CHECK(error_with({"algorithm.mask_cut_answers=true", "algorithm.advantage=gae", "model.critic=shared",
+                    "algorithm.bootstrap_cut_answers=true"})
+            .starts_with("algorithm.bootstrap_cut_answers: true has no effect with algorithm.mask_cut_answers true"));
+  for (const std::string& setting : {penalty, buffer, std::string("algorithm.mask_cut_answers=true")}) {
+    const std::string name = setting.substr(0, setting.find('='));
+    CHECK(error_without({setting}).starts_with(name + ": "));
+    CHECK(error_without({setting}).find("has no effect with model.kind ") != std::string::npos);
+  }
+}
+
 TEST_CASE("token_rules: a correction of the lag, and the proximal policy that only token runs choose") {
   const std::string correction = "algorithm.rollout_correction.is=token";
   CHECK(error_with({correction}) == "");

@@ -16,7 +16,7 @@ using namespace troupe::test;
 namespace {
 
 // The names in the table, grouped by when they are reported; without those that only token runs have
-// (answers/answer_reference_test.cpp, answers/answer_lag_test.cpp).
+// (answers/answer_reference_test.cpp, answers/answer_lag_test.cpp, answers/answer_cut_test.cpp).
 std::map<std::string, std::set<std::string>> documented() {
   std::map<std::string, std::set<std::string>> result;
   for (const Metric& metric : metric_table()) {
