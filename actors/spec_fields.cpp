@@ -147,8 +147,7 @@ SpecFields spec_fields(const RunContext& context) {
   SpecFields fields = fields_of(context.config, run);
   fields.emplace_back("longest prompt in tokens", std::to_string(run.prompt_tokens));
   fields.emplace_back("longest answer in tokens", std::to_string(run.answer_tokens));
-  if (run.turns > 1)
-    fields.emplace_back("longest conversation in tokens", std::to_string(run.conversation_tokens()));
+  if (run.turns > 1) fields.emplace_back("longest conversation in tokens", std::to_string(run.conversation_tokens()));
   add_models(context, fields);
   return fields;
 }

@@ -39,6 +39,7 @@ struct Score {
   double reward = 0;
   bool right = false;
   std::vector<std::pair<std::string, double>> parts = {};  // of the reward, by name
+  std::vector<double> turns = {};  // of the reward, what comes with the ends of the turns before the last; or empty
   Scored scored = Scored::yes;
   std::string problem = {};  // why it failed, in one line
 };

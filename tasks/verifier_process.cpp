@@ -79,6 +79,9 @@ Verdict verdict_of(const Json& value, const std::string& index) {
     score.reward = number_of(value.at("reward"), "reward " + index);
     score.right = value.at("right").get<bool>();
     score.parts = parts_of(value.at("parts"), index);
+    if (const auto turns = value.find("turns"); turns != value.end())
+      for (const Json& reward : *turns)
+        score.turns.push_back(number_of(reward, "a reward of a turn of score " + index));
   }
   return verdict;
 }

@@ -27,6 +27,7 @@ struct Answers {
   Array baselines = {};  // [G] float32 score of the most likely answer to each prompt, or empty
   Array reference = {};  // [T] float32 log-probabilities of the tokens by the reference, or empty = the trainer's work
   MessageTokens messages = {};
+  Array turn_rewards = {};  // [T] float32: of `rewards`, what comes with the ends of turns before the last; or empty
 
   int64_t groups() const { return prompt_offsets.empty() ? 0 : prompt_offsets.size() - 1; }
   int64_t count() const { return sampled.count(); }
@@ -37,7 +38,8 @@ struct Answers {
     const auto in_order = [&](auto& tokens, auto& offsets, auto& log_probs, auto& version,
                               auto& finish) -> decltype(auto) {
       return use(self.prompts, self.prompt_offsets, tokens, offsets, self.group, log_probs, version, self.rewards,
-                 self.right, finish, self.baselines, self.reference, self.messages.ids, self.messages.lengths);
+                 self.right, finish, self.baselines, self.reference, self.messages.ids, self.messages.lengths,
+                 self.turn_rewards);
     };
     return AnswerReply::fields(self.sampled, in_order);
   }

@@ -178,7 +178,7 @@ class ListCaller:
 
 
 class ReplyCaller:
-    """Calls function(list) as ListCaller does. It returns a message or None for each answer; one of a wrong type fails that answer alone."""
+    """Calls function(list) as ListCaller does. It returns a message or None for each answer; one of a wrong type fails its answer alone."""
 
     def __init__(self, function):
         self._function = function

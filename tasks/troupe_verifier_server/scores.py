@@ -75,11 +75,18 @@ def parts_of(parts):
     return plain
 
 
+def rewards_of(turns):
+    """The rewards of the turns before the last one."""
+    if isinstance(turns, (str, bytes, dict)):
+        raise Refused(f"the rewards of turns are of type {type(turns).__name__}, expected a list of numbers")
+    return [number(reward, f"the reward of turn {i}") for i, reward in enumerate(turns)]
+
+
 def score_of_dict(score):
-    unknown = [key for key in score if key not in ("reward", "right", "parts", "weights")]
+    unknown = [key for key in score if key not in ("reward", "right", "parts", "weights", "turns")]
     if unknown or not ("reward" in score or score.get("parts")):
         keys = one_line(list(score), 120)
-        raise Refused(f"the score has the keys {keys}, expected reward or parts, and optionally right and weights")
+        raise Refused(f"the score has the keys {keys}, expected reward or parts, and optionally right, weights and turns")
     parts = parts_of(dict_of(score.get("parts", {}), "the value of parts"))
     weights = dict_of(score.get("weights", {}), "the value of weights")
     if "reward" in score:
@@ -95,7 +102,8 @@ def score_of_dict(score):
         weights = {str(key): number(value, f"weight {key!r} of the score") for key, value in weights.items()}
         reward = number(sum(part * weights.get(name, 1) for name, part in parts.items()), "the reward")
     right = flag(score["right"], "right") if "right" in score else reward >= 1
-    return {"reward": reward, "right": right, "parts": parts}
+    turns = {"turns": rewards_of(score["turns"])} if "turns" in score else {}
+    return {"reward": reward, "right": right, "parts": parts, **turns}
 
 
 def plain_score(score, of_verl=False):

@@ -123,7 +123,7 @@ TEST_CASE("messages: rollouts of answers round-trip, with their arrays in the or
   const AnswerReply& s = a.sampled;
   CHECK(arrays_of(a) == std::vector{a.prompts, a.prompt_offsets, s.tokens, s.offsets, a.group, s.log_probs, s.version,
                                     a.rewards, a.right, s.finish, a.baselines, a.reference, a.messages.ids,
-                                    a.messages.lengths});
+                                    a.messages.lengths, a.turn_rewards});
 }
 
 TEST_CASE("messages: a body of an unknown kind is an error") {

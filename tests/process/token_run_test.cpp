@@ -182,7 +182,8 @@ TEST_CASE("token run: a worker and an inference process with other prompts are r
   CHECK(worker.exit_code == 2);
   CHECK_MESSAGE(has(worker.err, "does not fit the run: task.data (the hash of the prompts) is "), worker.err);
   CHECK_FALSE(has(worker.out, "joined"));
-  check_refused({"troupe", "inference", "--connect", run.workers_at()}, "does not fit the run: task.data (the hash of the prompts) is ");
+  check_refused({"troupe", "inference", "--connect", run.workers_at()},
+                "does not fit the run: task.data (the hash of the prompts) is ");
   REQUIRE(run.makes_updates(1));
   CHECK(run.interrupt().value_or(-1) == 130);
 }

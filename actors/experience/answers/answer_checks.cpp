@@ -160,7 +160,11 @@ Misfit answers_misfit(const RunSpec& run, const Rollout& rollout) {
     return "an answer belongs to another prompt";
   if (auto error = check("baselines", a.baselines, DType::f32, static_cast<int64_t>(greedy))) return error;
   if (auto error = check_reference(run.config, a.reference, a.sampled.tokens.size())) return error;
+  if (auto error =
+          check("turn_rewards", a.turn_rewards, DType::f32, a.turn_rewards.empty() ? 0 : a.sampled.tokens.size()))
+    return error;
   const auto finite = [](float x) { return std::isfinite(x); };
+  if (!std::ranges::all_of(a.turn_rewards.view<float>(), finite)) return "turn_rewards are not finite";
   if (!std::ranges::all_of(a.rewards.view<float>(), finite)) return "rewards are not finite";
   if (!std::ranges::all_of(a.baselines.view<float>(), finite)) return "baselines are not finite";
   if (auto error = check("returns", rollout.episodes.returns, DType::f32, answers)) return error;
@@ -201,7 +205,7 @@ size_t bytes_of_answers(size_t count, int64_t tokens) {
 // What a run of several turns has beside the tokens of an answer.
 size_t bytes_of_messages(const TokenRun& run) {
   if (run.turns == 1) return 0;
-  return static_cast<size_t>(run.sampled_tokens() + run.conversation_tokens()) * sizeof(int32_t);
+  return static_cast<size_t>(2 * run.sampled_tokens() + run.conversation_tokens()) * sizeof(int32_t);
 }
 
 }  // namespace

@@ -116,6 +116,9 @@ std::shared_ptr<Rollout> rollout_of(const RunConfig& config, size_t fewest, cons
   const AnswerReply answers = chosen(group.answers, kept);
   // Replay finds the credit of a rollout by its versions, also when no answer is left.
   const auto version = (kept.empty() ? group.answers : answers).version.view<int64_t>();
+  const auto chosen_tokens = [&](const Array& all) {
+    return all.empty() ? Array() : joined(all, token_ranges(group.answers, kept));
+  };
   auto rollout = std::make_shared<Rollout>();
   rollout->epoch = group.epoch;
   rollout->oldest = static_cast<uint64_t>(std::ranges::min(version));
@@ -135,8 +138,9 @@ std::shared_ptr<Rollout> rollout_of(const RunConfig& config, size_t fewest, cons
       .right = rollout->episodes.success,
       .baselines = greedy == nullptr ? Array()
                                      : Array::of(std::vector<float>{static_cast<float>(baseline ? greedy->reward : 0)}),
-      .reference = group.reference.empty() ? Array() : joined(group.reference, token_ranges(group.answers, kept)),
-      .messages = chosen_messages(group, kept)};
+      .reference = chosen_tokens(group.reference),
+      .messages = chosen_messages(group, kept),
+      .turn_rewards = chosen_tokens(group.turn_rewards)};
   return rollout;
 }
 

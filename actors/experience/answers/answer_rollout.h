@@ -17,6 +17,7 @@ struct AnsweredGroup {
   uint32_t epoch = 0;
   AnswerReply answers;     // in all turns
   MessageTokens messages;  // between them
+  Array turn_rewards;      // [T] as in Answers, or empty
   Array reference;         // [T] as in ScoringReply, or empty
 };
 

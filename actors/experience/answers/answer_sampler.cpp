@@ -212,9 +212,7 @@ void AnswerSampler::put_scores(uint32_t group) {
   if (answered.scores.empty() || (has_scorers(config_) && !answered.scoring)) return;
   if (config_.reward_model.by_scorers())
     add_model_scores(config_, answered.scoring->scores.view<float>(), answered.scores);
-  for (size_t a = 0; a < answered.scores.size(); ++a)
-    if (const std::string& problem = answered.conversations[a].problem(); !problem.empty())
-      answered.scores[a] = {.scored = Scored::failed, .problem = problem};
+  check_turns(answered.conversations, answered.scores);
   scores_.put(answered.score_id, std::move(answered.scores));
   while (const auto scored = scores_.next()) push(*scored);
 }
@@ -243,7 +241,13 @@ void AnswerSampler::push(const ScoreOrder::Scored& scored) {
   const Array reference = config_.reference.by_scorers() ? answered.scoring->reference : Array();
   const std::shared_ptr<Rollout> rollout =
       rollout_of(config_, fewest_,
-                 {answered.prompt_ids, answered.epoch, answered.answers, answered.messages, reference}, scored.scores);
+                 {.prompt = answered.prompt_ids,
+                  .epoch = answered.epoch,
+                  .answers = answered.answers,
+                  .messages = answered.messages,
+                  .turn_rewards = turn_rewards(answered.conversations, scored.scores),
+                  .reference = reference},
+                 scored.scores);
   rollout->worker = worker_;
   rollout->group = group;
   rollout->sequence = sequence_++;

@@ -32,6 +32,7 @@ void Conversation::add_answer(const GeneratedAnswer& answer, std::string text) {
   append(sampled_.log_probs, answer.log_probs);
   append(sampled_.version, answer.version);
   sampled_.finish = answer.finish;
+  ends_.push_back(sampled_.tokens.size());
   turns_.push_back({std::move(text)});
 }
 
@@ -52,6 +53,29 @@ bool continue_conversation(const TokenRun& run, const Reply& reply, Conversation
     conversation.fail("a message of the task: " + std::string(refused.what()));
     return false;
   }
+}
+
+void check_turns(std::span<const Conversation> conversations, std::span<Score> scores) {
+  for (size_t a = 0; a < scores.size(); ++a) {
+    const size_t given = scores[a].turns.size(), before = conversations[a].turns().size() - 1;
+    std::string problem = conversations[a].problem();
+    if (problem.empty() && given != 0 && given != before)
+      problem = "the score has " + std::to_string(given) + " rewards of turns, and the answer " +
+                std::to_string(before) + " turns before the last";
+    if (!problem.empty()) scores[a] = {.scored = Scored::failed, .problem = std::move(problem)};
+  }
+}
+
+Array turn_rewards(std::span<const Conversation> conversations, std::span<const Score> scores) {
+  if (std::ranges::all_of(scores, [](const Score& score) { return score.turns.empty(); })) return {};
+  std::vector<float> rewards;
+  for (size_t a = 0; a < conversations.size(); ++a) {
+    const size_t first = rewards.size();
+    rewards.resize(first + conversations[a].sampled().tokens.size());
+    for (size_t turn = 0; turn < scores[a].turns.size(); ++turn)
+      rewards[first + conversations[a].ends()[turn] - 1] = static_cast<float>(scores[a].turns[turn]);
+  }
+  return Array::of(rewards);
 }
 
 uint64_t turn_key(uint64_t key, size_t turn) { return turn == 0 ? key : derive_key(key, "turn", turn); }

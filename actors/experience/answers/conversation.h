@@ -31,6 +31,8 @@ class Conversation {
   // As MessageTokens.
   const std::vector<int32_t>& messages() const { return messages_; }
   const std::vector<int32_t>& message_lengths() const { return message_lengths_; }
+  // How many sampled tokens there are up to the end of each turn.
+  const std::vector<size_t>& ends() const { return ends_; }
   // Why it has no score, where the task failed on it.
   const std::string& problem() const { return problem_; }
 
@@ -42,6 +44,7 @@ class Conversation {
   std::vector<Turn> turns_;
   GeneratedAnswer sampled_;
   std::vector<int32_t> tokens_, messages_, message_lengths_;
+  std::vector<size_t> ends_;
   int32_t said_ = 0;  // tokens of the message before the next answer
   std::string problem_;
 };
@@ -49,6 +52,12 @@ class Conversation {
 // Adds what the task says to the last answer. Returns whether there is a next turn. A message that cannot be encoded is
 // a failure of the task.
 bool continue_conversation(const TokenRun& run, const Reply& reply, Conversation& conversation);
+
+// What is final about the scores of these conversations: one on which the task failed has none, nor has one whose
+// rewards of turns are not as many as its turns before the last.
+void check_turns(std::span<const Conversation> conversations, std::span<Score> scores);
+// [T] the rewards of turns before the last ones, at the last tokens of these; empty if no score has any.
+Array turn_rewards(std::span<const Conversation> conversations, std::span<const Score> scores);
 
 // The key of the random stream of an answer in a turn, which counts from 0, given that of its first turn.
 uint64_t turn_key(uint64_t key, size_t turn);

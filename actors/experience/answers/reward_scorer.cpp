@@ -75,6 +75,7 @@ void add_model_scores(const RunConfig& config, std::span<const float> of_model, 
     }
     score.parts.insert(score.parts.begin(), {{kTaskPart, score.reward}, {kRewardModelPart, value}});
     score.reward = config.task.weight * score.reward + config.reward_model.weight * value;
+    for (double& reward : score.turns) reward *= config.task.weight;
   }
 }
 

@@ -25,6 +25,8 @@ void check(const ScoreRequest& request, const std::vector<Score>& scores) {
     const std::string of = " of the answer \"" + printable(request.answers[a]) + "\" is not finite";
     if (scores[a].scored != Scored::yes) continue;
     if (!std::isfinite(scores[a].reward)) fail("the reward" + of);
+    for (const double reward : scores[a].turns)
+      if (!std::isfinite(reward)) fail("the reward of a turn" + of);
     for (const auto& [name, value] : scores[a].parts)
       if (!std::isfinite(value)) fail("the part " + printable(name) + of);
   }

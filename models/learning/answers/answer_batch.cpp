@@ -1,6 +1,7 @@
 #include "models/learning/answers/answer_batch.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/base/errors.h"
 
@@ -54,6 +55,9 @@ void append_group(AnswerBatch& batch, const Answers& from, int64_t group) {
   append(batch.versions, from.sampled.version, from_token, to_token);
   if (!from.reference.empty()) append(batch.reference, from.reference, from_token, to_token);
   append_messages(batch, from.messages, from_token, to_token);
+  if (from.turn_rewards.empty()) return;
+  batch.turn_rewards.resize(batch.tokens.size() - static_cast<size_t>(to_token - from_token));
+  append(batch.turn_rewards, from.turn_rewards, from_token, to_token);
 }
 
 // Tokens of versions with a smaller number have no loss.
@@ -67,7 +71,8 @@ void mask_older(AnswerBatch& batch, uint64_t least_version) {
 
 int64_t AnswerBatch::read_tokens_of(int64_t a) const {
   if (message_offsets.empty()) return tokens_of(a);
-  return tokens_of(a) + message_offsets[size_at(offsets[size_at(a + 1)])] - message_offsets[size_at(offsets[size_at(a)])];
+  return tokens_of(a) + message_offsets[size_at(offsets[size_at(a + 1)])] -
+         message_offsets[size_at(offsets[size_at(a)])];
 }
 
 void AnswerBatch::add_messages(std::span<const int32_t> ids, std::span<const int32_t> lengths) {
@@ -86,6 +91,7 @@ std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
     for (const int32_t group : part.indices) append_group(*result, part.rollout->answers(), group);
   }
   mask_older(*result, batch.least_version);
+  if (!result->turn_rewards.empty()) result->turn_rewards.resize(result->tokens.size());
   result->samples = static_cast<uint64_t>(result->answers());
   return result;
 }

@@ -16,19 +16,20 @@ namespace troupe {
 
 // S answers with T tokens together, to G prompts; the answers to a prompt follow each other.
 struct AnswerBatch final : StagedBatch {
-  std::vector<int32_t> prompts;         // ids, prompt after prompt
-  std::vector<int64_t> prompt_offsets;  // [G + 1]
-  std::vector<int64_t> group_offsets;   // [G + 1]: the answers to prompt g
-  std::vector<int32_t> tokens;          // [T]
-  std::vector<int64_t> offsets;         // [S + 1]
-  std::vector<float> log_probs;         // [T] of the policy that sampled the tokens
-  std::vector<int64_t> versions;        // [T] of that policy, its number; empty = the one of the update
-  std::vector<uint8_t> kept;            // [T] 0 = without loss; empty = all have one
-  std::vector<float> rewards;           // [S]
-  std::vector<float> baselines;         // [G] scores of the most likely answers, or empty
-  std::vector<float> reference;         // [T] log-probabilities by the reference, or empty = the trainer computes them
-  std::vector<int32_t> messages;        // ids of the task between the tokens: inputs that have no loss
+  std::vector<int32_t> prompts;          // ids, prompt after prompt
+  std::vector<int64_t> prompt_offsets;   // [G + 1]
+  std::vector<int64_t> group_offsets;    // [G + 1]: the answers to prompt g
+  std::vector<int32_t> tokens;           // [T]
+  std::vector<int64_t> offsets;          // [S + 1]
+  std::vector<float> log_probs;          // [T] of the policy that sampled the tokens
+  std::vector<int64_t> versions;         // [T] of that policy, its number; empty = the one of the update
+  std::vector<uint8_t> kept;             // [T] 0 = without loss; empty = all have one
+  std::vector<float> rewards;            // [S]
+  std::vector<float> baselines;          // [G] scores of the most likely answers, or empty
+  std::vector<float> reference;          // [T] log-probabilities by the reference, or empty = the trainer computes them
+  std::vector<int32_t> messages;         // ids of the task between the tokens: inputs that have no loss
   std::vector<int64_t> message_offsets;  // [T + 1]: those directly before token t; empty = none at all
+  std::vector<float> turn_rewards;       // [T] of the rewards, what comes with the ends of turns; empty = none at all
   std::vector<uint8_t> cut;              // [S] 1 = ended by the largest number of tokens; empty = none
 
   // Updates from the policy that sampled token t to the one of the update.

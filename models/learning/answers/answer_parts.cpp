@@ -137,8 +137,7 @@ std::vector<Bin> fill(const AnswerBatch& batch, std::span<const int64_t> groups,
 std::vector<MicroBatch> cut_inside_groups(const AnswerBatch& batch, std::span<const int64_t> groups,
                                           int64_t most_tokens, int64_t longest, int64_t ranks) {
   std::vector<int64_t> order(groups.begin(), groups.end());
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [&](int64_t g) { return group_tokens(batch, g); });
+  std::ranges::stable_sort(order, std::greater<>(), [&](int64_t g) { return group_tokens(batch, g); });
   std::vector<Bin> bins = fill(batch, order, most_tokens);
   const size_t count =
       (bins.size() + static_cast<size_t>(ranks) - 1) / static_cast<size_t>(ranks) * static_cast<size_t>(ranks);

@@ -151,6 +151,17 @@ std::vector<float> reference_kls(KlEstimator estimator, const AnswerBatch& batch
   return result;
 }
 
+// Moves the parts of the scores that come with the ends of turns there.
+void add_turn_rewards(const AnswerBatch& batch, std::vector<float>& rewards) {
+  for (int64_t a = 0; a < batch.answers() && !batch.turn_rewards.empty(); ++a) {
+    const auto last = static_cast<size_t>(batch.offsets[static_cast<size_t>(a) + 1]) - 1;
+    for (auto t = static_cast<size_t>(batch.offsets[static_cast<size_t>(a)]); t < last; ++t) {
+      rewards[t] += batch.turn_rewards[t];
+      rewards[last] -= batch.turn_rewards[t];
+    }
+  }
+}
+
 std::vector<float> token_rewards(const AlgorithmConfig& config, const ReferencePenalty& penalty,
                                  const AnswerBatch& batch, std::span<const float> kls) {
   RewardShaping shaping;
@@ -160,6 +171,7 @@ std::vector<float> token_rewards(const AlgorithmConfig& config, const ReferenceP
   std::vector<float> result(batch.tokens.size());
   shape_rewards(TokenSequences(batch.offsets), batch.rewards, penalized ? kls : std::span<const float>(), {}, shaping,
                 result);
+  add_turn_rewards(batch, result);
   return result;
 }
 

@@ -197,6 +197,36 @@ TEST_CASE("answer_sampler: an answer on which the task fails has no score, with 
   CHECK(worker.port.pushed[0]->samples == 0);
 }
 
+TEST_CASE("answer_sampler: rewards of turns come with the last tokens of these, and must be as many") {
+  Worker worker(3, "reinforce_plus_plus");
+  worker.answer({"3", "41"});
+  worker.score_last();
+  worker.answer({"5", "6"});
+  ScoreReply said = score_reply(worker.scorer, worker.port.to_score.back());
+  said.replies[0].message.reset();
+  worker.core.on_scores(said);
+  worker.answer({"7"});
+  ScoreReply scores = score_reply(worker.scorer, worker.port.to_score.back());
+  scores.scores[0].turns = {0.25};
+  scores.scores[1].turns = {0.5, -0.5};
+  worker.core.on_scores(scores);
+  REQUIRE(worker.port.pushed.size() == 1);
+  CHECK_FALSE(answers_misfit({.config = worker.config, .tokens = worker.tokens}, *worker.port.pushed[0]).has_value());
+  // "3" and "5" with their end tokens, then "41", "6" and "7" with theirs.
+  CHECK(worker.port.pushed[0]->answers().turn_rewards ==
+        Array::of<float>({11}, {0, 0.25, 0, 0, 0, 0, 0.5, 0, -0.5, 0, 0}));
+  Worker other(2, "reinforce_plus_plus");
+  other.answer({"3", "4"});
+  other.score_last();
+  other.answer({"5", "6"});
+  scores = score_reply(other.scorer, other.port.to_score.back());
+  scores.scores[0].turns = {0.25, 1};
+  other.core.on_scores(scores);
+  REQUIRE(other.port.pushed.size() == 1);
+  CHECK(other.port.pushed[0]->verifier_failed == 1);
+  CHECK(other.port.pushed[0]->samples == 1);
+}
+
 TEST_CASE("answer_sampler: a request for messages that fails is made again") {
   Worker worker;
   worker.answer({"3", "4"});

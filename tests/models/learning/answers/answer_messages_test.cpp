@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "models/learning/answers/answer_learner.h"
+#include "models/learning/answers/answer_targets.h"
 #include "models/learning/answers/answer_trainer.h"
 #include "models/learning/answers/lm_reference.h"
 #include "models/lm/lm_generator.h"
@@ -140,8 +141,13 @@ TEST_CASE("answer_batch: messages are inputs at their places, and no row predict
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const auto batch = gather_answers(whole(with_messages(random_answers(4, 50, seed), 50, seed)));
     for (const bool last_tokens : {false, true}) {
-      const std::vector<int64_t> groups{3, 1};
-      const PackedAnswers packed = pack_answers(*batch, groups, last_tokens);
+      const std::vector<int64_t> groups{1, 3};
+      std::vector<int64_t> answers;
+      for (const int64_t g : groups)
+        for (int64_t a = batch->group_offsets[static_cast<size_t>(g)];
+             a < batch->group_offsets[static_cast<size_t>(g) + 1]; ++a)
+          answers.push_back(a);
+      const PackedAnswers packed = pack_answers(*batch, answers, last_tokens);
       size_t row = 0, input = 0, answer = 0;
       for (const int64_t g : groups) {
         const auto prompt_end = static_cast<int64_t>(input) + batch->prompt_tokens(g);
@@ -176,9 +182,9 @@ TEST_CASE("answer_batch: chosen groups bring their messages, and the limit of a 
     for (int64_t a = all->group_offsets[static_cast<size_t>(g)]; a < all->group_offsets[static_cast<size_t>(g) + 1];
          ++a)
       CHECK(whole_answer(*some, answer++).ids == whole_answer(*all, a).ids);
-  for (int64_t g = 0; g < all->groups(); ++g) {
-    const PackedAnswers packed = pack_answers(*all, {{g}}, /*last_tokens=*/true);
-    CHECK(all->read_tokens(g) == static_cast<int64_t>(packed.ids.size()));
+  for (int64_t a = 0; a < all->answers(); ++a) {
+    const PackedAnswers packed = pack_answers(*all, {{a}}, /*last_tokens=*/true);
+    CHECK(all->prompt_tokens(all->group_of(a)) + all->read_tokens_of(a) == static_cast<int64_t>(packed.ids.size()));
   }
 }
 
@@ -251,4 +257,66 @@ TEST_CASE("answer_trainer: a message changes the gradient only as an input") {
   const auto [flat_report, flat_weights] = stepped(flat, flat_targets);
   CHECK(report.grad_norm == flat_report.grad_norm);
   CHECK(weights == flat_weights);
+}
+
+// The steps of GAE are the sampled tokens: one whose answer goes on after a message is followed by the value there.
+TEST_CASE("answer_targets: rewards of turns come with their last tokens, and sum up to the score") {
+  const auto rollout = with_messages(random_answers(7, 30, 3), 30, 3);
+  auto& answers = std::get<Answers>(rollout->body);
+  const auto offsets = answers.sampled.offsets.view<int64_t>();
+  std::vector<float> of_turns(static_cast<size_t>(offsets.back()), 0.0f);
+  for (size_t t = 0; t + 1 < of_turns.size(); ++t)
+    if (answers.messages.lengths.view<int32_t>()[t + 1] > 0) of_turns[t] = 0.1f * static_cast<float>(t % 7) - 0.2f;
+  answers.turn_rewards = array_of(of_turns);
+  const auto batch = gather_answers(whole(rollout));
+  CHECK(batch->turn_rewards == of_turns);
+  AlgorithmConfig config;
+  config.advantage = "gae";
+  config.normalize_advantages = false;
+  config.gamma = 0.9;
+  config.lambda = 0.8;
+  AnswerStart start;
+  Rng rng(derive_key(7, "values"));
+  for (size_t t = 0; t < batch->tokens.size(); ++t) start.values.push_back(rng.normal());
+  const AnswerTargets targets = answer_targets(choose_algorithm(config), config, {}, *batch, start);
+  for (size_t a = 0; a + 1 < offsets.size(); ++a) {
+    double advantage = 0, last = batch->rewards[a];
+    for (int64_t t = offsets[a]; t + 1 < offsets[a + 1]; ++t) last -= of_turns[static_cast<size_t>(t)];
+    for (int64_t t = offsets[a + 1]; t-- > offsets[a];) {
+      const auto at = static_cast<size_t>(t);
+      const bool end = t + 1 == offsets[a + 1];
+      const double reward = end ? last : of_turns[at], next = end ? 0.0 : start.values[at + 1];
+      advantage = reward + 0.9 * next - start.values[at] + 0.9 * 0.8 * advantage;
+      CHECK(targets.advantages[at] == doctest::Approx(advantage).epsilon(1e-5).scale(1));
+    }
+  }
+}
+
+TEST_CASE("answer_targets: estimators that compare answers take the whole score, however it is divided among turns") {
+  const auto rollout = with_messages(random_answers(7, 30, 3), 30, 3);
+  const auto plain = gather_answers(whole(rollout));
+  auto& answers = std::get<Answers>(rollout->body);
+  answers.turn_rewards = array_of(std::vector<float>(static_cast<size_t>(answers.sampled.tokens.size()), 0.25f));
+  const auto divided = gather_answers(whole(rollout));
+  AlgorithmConfig config;
+  config.advantage = "rloo";
+  const auto advantages = [&](const AnswerBatch& batch) {
+    return answer_targets(choose_algorithm(config), config, {}, batch, {}).advantages;
+  };
+  const std::vector<float> expected = advantages(*plain), found = advantages(*divided);
+  for (size_t t = 0; t < expected.size(); ++t) CHECK(found[t] == doctest::Approx(expected[t]).epsilon(1e-5).scale(1));
+}
+
+TEST_CASE("answer_batch: groups with and without rewards of turns go together") {
+  const auto first = random_answers(2, 30, 1), second = random_answers(2, 30, 2), third = random_answers(2, 30, 3);
+  auto& answers = std::get<Answers>(second->body);
+  const auto count = static_cast<size_t>(answers.sampled.tokens.size());
+  answers.turn_rewards = array_of(std::vector<float>(count, 0.5f));
+  SuperBatch super;
+  for (const auto& rollout : {first, second, third}) super.parts.push_back({rollout, {0, 1}, UnitKind::group});
+  const auto batch = gather_answers(super);
+  REQUIRE(batch->turn_rewards.size() == batch->tokens.size());
+  CHECK(std::ranges::count(batch->turn_rewards, 0.5f) == static_cast<std::ptrdiff_t>(count));
+  CHECK(batch->turn_rewards.front() == 0.0f);
+  CHECK(batch->turn_rewards.back() == 0.0f);
 }
