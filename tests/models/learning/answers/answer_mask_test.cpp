@@ -135,12 +135,12 @@ TEST_CASE("answer_mask: the loss is a mean over the tokens that are kept, of num
       CAPTURE(micro);
       const auto batch = masked_batch(7, 2);
       const AnswerTargets targets = random_targets(*batch, 3, false);
-      // With log-probabilities of the weights as they are, the ratio of every token is 1, and the loss -A.
       LmModel model(tiny_shape(LmFamily::llama, 21));
       AnswerTrainer trainer(model, sgd_like(), choose_algorithm(algorithm_of(aggregation)), {.answer_tokens = 5});
-      batch->log_probs = trainer.start(*batch, {.policy = true}).log_probs;
+      const std::vector<float> log_probs = trainer.start(*batch, {.policy = true}).log_probs;
       std::vector<double> losses;
-      for (size_t t = 0; t < batch->tokens.size(); ++t) losses.push_back(-double{targets.advantages[t]});
+      for (size_t t = 0; t < batch->tokens.size(); ++t)
+        losses.push_back(-double{targets.advantages[t]} * double{log_probs[t]});
       const Trained trained = train(*batch, targets, CriticKind::none, aggregation, micro);
       CHECK(trained.report.loss.policy_loss == doctest::Approx(mean_of(aggregation, *batch, losses)).epsilon(1e-5));
     }
