@@ -110,10 +110,6 @@ void ReplayStore::retire(const StoredUnit& unit, uint64_t& state) {
   state += unit.samples;
 }
 
-uint64_t ReplayStore::least_version(uint64_t index) const {
-  return rules_.masks_late ? index - std::min(index, rules_.max_policy_lag) : 0;
-}
-
 void ReplayStore::drop_stale() {
   const auto bound = rules_.max_policy_lag;
   units_.remove_older([&](PolicyVersion oldest) { return lag_between(oldest, version_) > bound; },
@@ -172,7 +168,7 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
   SuperBatch batch;
   batch.index = version_.number;
   batch.env_steps = env_steps_;
-  batch.least_version = least_version(batch.index);
+  batch.least_version = rules_.least_version(batch.index);
   last_batch_out_ = env_steps_ >= last_env_step_;
   last_lags_.clear();
   for (const UnitPlace& place : units) {
@@ -226,7 +222,7 @@ void ReplayStore::trained(uint64_t index) {
   for (const UnitPlace& unit : take_handed(index)) {
     StoredUnit& entry = unit.get();
     const Rollout& rollout = *unit.stored->rollout;
-    const TokenSplit split = kind_of(rollout).split(rollout, entry, least_version(index));
+    const TokenSplit split = kind_of(rollout).split(rollout, entry, rules_.least_version(index));
     const uint64_t dropped = split.dropped.samples;
     uses_total_ += entry.samples - dropped;
     if (entry.trained) continue;

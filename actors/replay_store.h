@@ -160,8 +160,6 @@ class ReplayStore {
   uint64_t room() const;
   uint64_t planned_uses() const;
   void drop_stale();
-  // The smallest number of a version whose tokens the update with this index trains on.
-  uint64_t least_version(uint64_t index) const;
   void evict_for(uint64_t incoming);
   // Of a unit that was taken out of storage: if no batch holds it and none trained on it, its samples end in `state`.
   void retire(const StoredUnit& unit, uint64_t& state);

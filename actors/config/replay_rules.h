@@ -1,6 +1,7 @@
 #pragma once
 // What the settings of replay mean for a run, read once. Pure; any thread.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "actors/config/run_config.h"
@@ -18,6 +19,10 @@ struct ReplayRules {
   bool masks_late = false;      // see masks_late()
   bool filter_groups = false;
   UnitKind unit = UnitKind::column;
+
+  // The smallest number of a version whose tokens the update with this index trains on, where others are masked; else
+  // 0.
+  uint64_t least_version(uint64_t index) const { return masks_late ? index - std::min(index, max_policy_lag) : 0; }
 };
 
 ReplayRules replay_rules(const RunConfig& config);
