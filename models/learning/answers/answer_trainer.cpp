@@ -168,6 +168,7 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   const LossSettings& settings = step_.settings->loss;
   const PackedAnswers packed = pack_answers(*step_.batch, answers);
   const double tokens = gather_kept(packed);
+  if (tokens == 0) return {};  // all of its answers are masked
   const bool exact = exact_kl() && targets.reference_coef != 0.0 && settings.train_policy;
   if (!settings.policy_figures && critic_.separate()) {
     LossReport report;
