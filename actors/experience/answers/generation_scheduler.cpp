@@ -7,6 +7,31 @@
 
 namespace troupe {
 
+namespace {
+
+bool ends(const GenerationOptions& options, int32_t token) {
+  return std::ranges::find(options.end_tokens, token) != options.end_tokens.end();
+}
+
+// Whether the last token completes the stop text. A token has at least one byte, except for special ones, so that the
+// text is in the last tokens.
+bool has_stop(const GenerationOptions& options, std::span<const int32_t> answer) {
+  constexpr size_t kSpecial = 16;  // as many of them may be in between
+  if (options.stop.empty()) return false;
+  const size_t count = std::min(answer.size(), options.stop.size() + kSpecial);
+  return options.text_of(answer.last(count)).find(options.stop) != std::string::npos;
+}
+
+// Unless they may be kept, the keys and values from which a token is drawn are those of the weights that draw it.
+void check_cells(const GenerationOptions& options, std::span<const DrawnToken> drawn, uint64_t version) {
+  if (options.on_new_weights == OnNewWeights::keep) return;
+  for (const auto& [token, log_prob, cells] : drawn)
+    TROUPE_CHECK(cells.oldest == cells.newest && cells.newest.number == version, cells.oldest.text(),
+                 cells.newest.text(), version);
+}
+
+}  // namespace
+
 GenerationScheduler::GenerationScheduler(const Generator& generator, GenerationOptions options)
     : options_(std::move(options)) {
   TROUPE_CHECK(options_.prefill_tokens >= 1, options_.prefill_tokens);
@@ -44,19 +69,6 @@ std::vector<uint64_t> GenerationScheduler::tickets() const {
   std::vector<uint64_t> result;
   for (const auto& active : active_) result.push_back(active->request.ticket);
   return result;
-}
-
-bool GenerationScheduler::ends(int32_t token) const {
-  return std::ranges::find(options_.end_tokens, token) != options_.end_tokens.end();
-}
-
-// Whether the last token completes the stop text. A token has at least one byte, except for special ones, so that the
-// text is in the last tokens.
-bool GenerationScheduler::has_stop(std::span<const int32_t> answer) const {
-  constexpr size_t kSpecial = 16;  // as many of them may be in between
-  if (options_.stop.empty()) return false;
-  const size_t count = std::min(answer.size(), options_.stop.size() + kSpecial);
-  return options_.text_of(answer.last(count)).find(options_.stop) != std::string::npos;
 }
 
 void GenerationScheduler::release(Active& active) {
@@ -239,14 +251,6 @@ void GenerationScheduler::plan_answer(Active& active, size_t index) {
   uses_.push_back({&active, static_cast<int64_t>(index), count, active.recomputing ? some : 0});
 }
 
-// Unless they are kept, the keys and values from which a token is drawn are those of the weights that draw it.
-void GenerationScheduler::check_cells(std::span<const DrawnToken> drawn, uint64_t version) const {
-  if (options_.on_new_weights == OnNewWeights::keep) return;
-  for (const auto& [token, log_prob, cells] : drawn)
-    TROUPE_CHECK(cells.oldest == cells.newest && cells.newest.number == version, cells.oldest.text(),
-                 cells.newest.text(), version);
-}
-
 void GenerationScheduler::note_computed(const Use& use) {
   last_rows_ += use.tokens;
   last_recomputed_ += use.again;
@@ -259,9 +263,9 @@ void GenerationScheduler::append(Answer& answer, const GenerationRequest& reques
   answer.result.tokens.push_back(drawn.token);
   answer.result.log_probs.push_back(drawn.log_prob);
   answer.result.version.push_back(version);
-  if (ends(drawn.token))
+  if (ends(options_, drawn.token))
     answer.result.finish = Finish::stop;
-  else if (has_stop(answer.result.tokens))
+  else if (has_stop(options_, answer.result.tokens))
     answer.result.finish = Finish::text;
   else if (static_cast<int64_t>(answer.result.tokens.size()) == request.max_tokens)
     answer.result.finish = Finish::length;
@@ -278,7 +282,7 @@ std::vector<Generation> GenerationScheduler::step(Generator& generator, uint64_t
   last_rows_ = last_recomputed_ = 0;
   if (parts_.empty()) return {};
   const std::vector<DrawnToken> drawn = generator.compute(parts_);
-  check_cells(drawn, version);
+  check_cells(options_, drawn, version);
   size_t next = 0;
   for (size_t i = 0; i < uses_.size(); ++i) {
     Active& active = *uses_[i].active;

@@ -140,13 +140,10 @@ class GenerationScheduler {
   void renew(Active& active, uint64_t version);
   void plan_prompt(Active& active);
   void plan_answer(Active& active, size_t index);
-  void check_cells(std::span<const DrawnToken> drawn, uint64_t version) const;
   void note_computed(const Use& use);
   void append(Answer& answer, const GenerationRequest& request, const DrawnToken& drawn, uint64_t version);
   std::vector<Generation> take_done();
   void release(Active& active);
-  bool ends(int32_t token) const;
-  bool has_stop(std::span<const int32_t> answer) const;
 
   GenerationOptions options_;
   std::deque<GenerationRequest> waiting_;
