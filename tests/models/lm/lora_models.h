@@ -28,4 +28,16 @@ inline void fill_adapters(const LmModel& model, WeightBlock& adapters, uint64_t 
   }
 }
 
+// Weights of this version, which differ from those of every other number: adapters, or all of them.
+inline WeightsPtr random_weights(const LmModel& model, PolicyVersion version) {
+  WeightBlock block(lm_signature(model));
+  if (model.lora.used()) {
+    fill_adapters(model, block, version.number);
+  } else {
+    const TinyModel tiny(model.shape, version.number);
+    for (const auto& [name, values] : tiny.values) std::ranges::copy(values, block.floats(name).begin());
+  }
+  return block.snapshot(version);
+}
+
 }  // namespace troupe::test

@@ -14,17 +14,6 @@ using namespace troupe::test;
 
 namespace {
 
-WeightsPtr random_weights(const LmModel& model, uint64_t version) {
-  WeightBlock block(lm_signature(model));
-  if (model.lora.used()) {
-    fill_adapters(model, block, version);
-  } else {
-    const TinyModel tiny(model.shape, version);
-    for (const auto& [name, values] : tiny.values) std::ranges::copy(values, block.floats(name).begin());
-  }
-  return block.snapshot({1, version});
-}
-
 constexpr int64_t kPrompt = 9;
 
 // An answer to a prompt, sampled in slots of its own.
@@ -76,10 +65,10 @@ TEST_CASE("lm_generator: a token says which weights made the keys and values fro
     return drawn.cells.oldest == PolicyVersion{1, oldest} && drawn.cells.newest == PolicyVersion{1, newest};
   };
   Sampling s{random_ids(model.shape, kPrompt, 1), {}};
-  generator->load(*random_weights(model, 4));
+  generator->load(*random_weights(model, {1, 4}));
   CHECK(is_from(s.read_prompt(*generator, 0, kPrompt), 4, 4));
   CHECK(is_from(s.read_answer(*generator, 1), 4, 4));
-  generator->load(*random_weights(model, 6));
+  generator->load(*random_weights(model, {1, 6}));
   CHECK(is_from(s.read_answer(*generator, 1), 4, 6));
   s.read_prompt(*generator, 0, kPrompt);
   CHECK(is_from(s.read_answer(*generator, 1), 4, 6));  // its own cells are older
@@ -102,18 +91,18 @@ TEST_CASE("lm_generator: with keys and values computed anew, a log-probability h
           const LmShape shape = tiny_shape(family, 3);
           const LmModel model = lora ? lora_model(shape, 4, 8) : LmModel(shape);
           const auto generator = make_lm_generator(model, slots(0.8, threads));
-          generator->load(*random_weights(model, 1));
+          generator->load(*random_weights(model, {1, 1}));
           Sampling s{random_ids(shape, kPrompt, 1), {}, 1, 2};
           s.read_prompt(*generator, 0, kPrompt);
           for (int i = 0; i < 6; ++i) s.read_answer(*generator, 1);
-          generator->load(*random_weights(model, 2));
+          generator->load(*random_weights(model, {1, 2}));
           for (int64_t at = 0; at < kPrompt; at += chunk) s.read_prompt(*generator, at, std::min(chunk, kPrompt - at));
           s.computed = 0;
           while (s.computed + chunk < 7) s.read_answer(*generator, chunk);
           std::vector<float> sampled = {s.read_answer(*generator, 7 - s.computed).log_prob};
           while (sampled.size() < 4) sampled.push_back(s.read_answer(*generator, 1).log_prob);
           const auto forward = make_lm_reference(model, {.temperature = 0.8});
-          forward->load(*random_weights(model, 2));
+          forward->load(*random_weights(model, {1, 2}));
           const std::vector<int64_t> offsets = {0, static_cast<int64_t>(s.answer.size())};
           const auto expected = forward->log_probs(std::vector{PromptAnswers{s.prompt, s.answer, offsets}});
           REQUIRE(expected.size() == 7 + sampled.size());

@@ -31,6 +31,7 @@ struct Case {
   bool lora = false;
   int64_t prompt_slots = 2, answer_slots = 4, prefill = 5;
   int threads = 1;
+  int64_t turns = 1;
 };
 
 RunConfig config_of(const Case& c) {
@@ -39,18 +40,12 @@ RunConfig config_of(const Case& c) {
   config.generation.max_tokens = 12;
   config.generation.prefill_tokens = c.prefill;
   config.generation.on_new_weights = c.on_new_weights;
-  return config;
-}
-
-WeightsPtr random_weights(const LmModel& model, uint64_t version) {
-  WeightBlock block(lm_signature(model));
-  if (model.lora.used()) {
-    fill_adapters(model, block, version);
-  } else {
-    const TinyModel tiny(model.shape, version);
-    for (const auto& [name, values] : tiny.values) std::ranges::copy(values, block.floats(name).begin());
+  config.task.turns = c.turns;
+  if (c.turns > 1) {
+    config.task.name = "countdown";
+    config.task.params = R"({"numbers": 2, "max_number": 9, "max_target": 9})";
   }
-  return block.snapshot({0, version});
+  return config;
 }
 
 struct KeptReplies final : ServerPort {
@@ -82,43 +77,83 @@ struct Fixture {
       return make_lm_generator(model, {.prompt_slots = c.prompt_slots,
                                        .prompt_tokens = run.tokens->prompt_tokens,
                                        .answer_slots = c.answer_slots,
-                                       .answer_tokens = run.tokens->answer_tokens,
+                                       .answer_tokens = run.tokens->conversation_tokens(),
                                        .temperature = temperature,
                                        .threads = c.threads});
     };
     return result;
   }
-  // Answers all prompts, with new weights after every second step.
+  // Answers all prompts, with new weights after every second step, and then what follows their first turns.
   void serve() {
     GenerationServer server(run, factories());
-    server.load(random_weights(model, 1));
-    for (uint64_t ticket = 0; ticket < prompts.size(); ++ticket) {
-      AnswerRequest request;
-      request.prompt = Array::of(prompts[ticket]);
-      request.keys =
-          Array::of(std::vector<int64_t>{static_cast<int64_t>(7 * ticket), 40, 50 + static_cast<int64_t>(ticket)});
-      server.accept(ticket, {ticket, 0}, request, {});
+    server.load(random_weights(model, {0, 1}));
+    for (uint64_t ticket = 0; ticket < prompts.size(); ++ticket) accept(server, ticket, {});
+    serve(server);
+    if (c.turns > 1)
+      for (uint64_t ticket = 0; ticket < prompts.size(); ++ticket)
+        accept(server, ticket + prompts.size(), with_messages(port.replies.at(ticket)));
+    serve(server);
+    REQUIRE(port.replies.size() == prompts.size() * static_cast<size_t>(c.turns));
+  }
+  // What follows the prompt in the next turn, for each answer: its tokens and a message of two.
+  static std::vector<std::vector<int32_t>> with_messages(const AnswerReply& reply) {
+    std::vector<std::vector<int32_t>> histories;
+    const auto tokens = reply.tokens.view<int32_t>();
+    const auto offsets = reply.offsets.view<int64_t>();
+    for (size_t a = 0; a + 1 < offsets.size(); ++a) {
+      std::vector<int32_t>& history =
+          histories.emplace_back(tokens.begin() + offsets[a], tokens.begin() + offsets[a + 1]);
+      history.insert(history.end(), {CharTokenizer::kFirstCharacter, CharTokenizer::kFirstCharacter + 1});
     }
-    for (uint64_t step = 1; server.due(); ++step) {
-      REQUIRE(step < 1000);
+    return histories;
+  }
+  void accept(GenerationServer& server, uint64_t ticket, const std::vector<std::vector<int32_t>>& histories) {
+    const uint64_t client = ticket % prompts.size();
+    AnswerRequest request;
+    request.prompt = Array::of(prompts[client]);
+    request.keys =
+        Array::of(std::vector<int64_t>{static_cast<int64_t>(7 * ticket), 40, 50 + static_cast<int64_t>(ticket)});
+    std::vector<int32_t> all;
+    std::vector<int64_t> offsets{0};
+    for (const std::vector<int32_t>& history : histories) {
+      all.insert(all.end(), history.begin(), history.end());
+      offsets.push_back(static_cast<int64_t>(all.size()));
+    }
+    if (!histories.empty()) {
+      request.history = Array::of(all);
+      request.history_offsets = Array::of(offsets);
+    }
+    histories_[ticket] = histories.empty() ? std::vector<std::vector<int32_t>>(3) : histories;
+    server.accept(ticket, {client, 0}, request, {});
+  }
+  void serve(GenerationServer& server) {
+    for (int steps = 0; server.due(); ++steps) {
+      REQUIRE(steps < 1000);
       server.run_due(port);
-      if (step % 2 == 0 && step / 2 < kVersions) server.load(random_weights(model, 1 + step / 2));
+      if (++step_ % 2 == 0 && step_ / 2 < kVersions) server.load(random_weights(model, {0, 1 + step_ / 2}));
     }
-    REQUIRE(port.replies.size() == prompts.size());
   }
   // Tokens whose log-probability is not that of a forward with the weights of their version.
   int64_t wrong_tokens() const {
     int64_t wrong = 0;
     const auto forward = make_lm_reference(model, {.temperature = run.config.generation.temperature});
     for (uint64_t version = 1; version <= kVersions; ++version) {
-      forward->load(*random_weights(model, version));
+      forward->load(*random_weights(model, {0, version}));
       for (const auto& [ticket, reply] : port.replies) {
-        const auto expected = forward->log_probs(
-            std::vector{PromptAnswers{prompts[ticket], reply.tokens.view<int32_t>(), reply.offsets.view<int64_t>()}});
-        const auto sampled = reply.log_probs.view<float>();
-        const auto versions = reply.version.view<int64_t>();
-        for (size_t t = 0; t < sampled.size(); ++t)
-          if (versions[t] == static_cast<int64_t>(version)) wrong += std::memcmp(&sampled[t], &expected[t], 4) != 0;
+        const auto offsets = reply.offsets.view<int64_t>(), versions = reply.version.view<int64_t>();
+        for (size_t a = 0; a + 1 < offsets.size(); ++a) {
+          std::vector<int32_t> tokens = histories_.at(ticket)[a];
+          const size_t before = tokens.size();
+          const auto own = reply.tokens.view<int32_t>();
+          tokens.insert(tokens.end(), own.begin() + offsets[a], own.begin() + offsets[a + 1]);
+          const std::vector<int64_t> whole{0, static_cast<int64_t>(tokens.size())};
+          const auto expected =
+              forward->log_probs(std::vector{PromptAnswers{prompts[ticket % prompts.size()], tokens, whole}});
+          for (auto t = static_cast<size_t>(offsets[a]); t < static_cast<size_t>(offsets[a + 1]); ++t)
+            if (versions[t] == static_cast<int64_t>(version))
+              wrong += std::memcmp(&reply.log_probs.view<float>()[t],
+                                   &expected[before + t - static_cast<size_t>(offsets[a])], 4) != 0;
+        }
       }
     }
     return wrong;
@@ -138,6 +173,8 @@ struct Fixture {
   LmModel model;
   std::vector<std::vector<int32_t>> prompts;
   KeptReplies port;
+  std::map<uint64_t, std::vector<std::vector<int32_t>>> histories_;  // of each answer, by ticket
+  uint64_t step_ = 0;
 };
 
 }  // namespace
@@ -166,6 +203,19 @@ TEST_CASE("new_weights: with finish, an answer has one version, and its log-prob
       CHECK(f.wrong_tokens() == 0);
       CHECK(f.answers_of_several_versions() == 0);
     }
+}
+
+TEST_CASE("new_weights: with recompute and finish, log-probabilities of a later turn are exact too") {
+  for (const char* on_new_weights : {"recompute", "finish"})
+    for (const auto& [prompts, answers] : {std::pair<int64_t, int64_t>{1, 1}, {2, 4}, {6, 18}})
+      for (const int64_t prefill : {1, 5, 1000}) {
+        CAPTURE(on_new_weights);
+        CAPTURE(answers);
+        CAPTURE(prefill);
+        Fixture f({on_new_weights, false, prompts, answers, prefill, 1, 2});
+        f.serve();
+        CHECK(f.wrong_tokens() == 0);
+      }
 }
 
 TEST_CASE("new_weights: with keep, log-probabilities are those of the older weights' keys and values") {
