@@ -1,8 +1,11 @@
 // The checks of answers: when they arrive at replay, and when an update uses them.
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <set>
 
+#include "actors/experience/answers/conversation.h"
 #include "models/experience/rollout_units.h"
 #include "sim/fake_reference.h"
 #include "sim/fakes.h"
@@ -26,39 +29,86 @@ struct Answer {
   }
 };
 
+// One turn of an answer.
+struct AnswerTurn {
+  size_t begin = 0, end = 0;     // tokens
+  std::vector<int32_t> message;  // before it
+};
+
+std::vector<AnswerTurn> turns_of(const Answer& answer) {
+  const MessageTokens& messages = answer.rollout.answers().messages;
+  std::vector<AnswerTurn> turns{{answer.begin(), answer.end(), {}}};
+  if (messages.lengths.empty()) return turns;
+  const auto lengths = messages.lengths.view<int32_t>();
+  auto id = messages.ids.view<int32_t>().begin() +
+            std::accumulate(lengths.begin(), lengths.begin() + static_cast<std::ptrdiff_t>(answer.begin()), 0);
+  for (size_t t = answer.begin(); t < answer.end(); ++t) {
+    if (lengths[t] == 0) continue;
+    turns.back().end = t;
+    turns.push_back({t, answer.end(), {id, id + lengths[t]}});
+    id += lengths[t];
+  }
+  return turns;
+}
+
 // The tokens of an answer are those that were drawn for it, in order, with the versions that drew them.
 void check_tokens(World& world, const Answer& answer, const std::map<uint64_t, bool>& published) {
   const auto tokens = answer.rollout.answers().sampled.tokens.view<int32_t>();
   const DrawnRecord* first = world.tokens.find(answer.log_prob(answer.begin()));
-  for (size_t t = answer.begin(); t < answer.end(); ++t) {
-    const std::string at = answer.who + ", token " + std::to_string(t - answer.begin());
-    DrawnRecord* record = world.tokens.find(answer.log_prob(t));
-    if (record == nullptr) return world.violate(at + ": was never drawn");
-    if (record->key != first->key || record->index != static_cast<int64_t>(t - answer.begin()) ||
-        record->token != tokens[t] || record->generator != first->generator)
-      return world.violate(at + ": was not drawn for this place of the answer");
-    if (record->version != answer.version(t))
-      return world.violate(at + ": has version " + answer.version(t).text() + ", but was drawn by version " +
-                           record->version.text());
-    if (!published.contains(record->version.number))
-      return world.violate(at + ": version " + record->version.text() + " was never published");
-    if (t > answer.begin() && record->version < answer.version(t - 1))
-      return world.violate(at + ": the version goes backwards");
-    if (world.scenario.config.generation.on_new_weights == "finish" && record->version != first->version)
-      return world.violate(at + ": is of another version than the first token, " + first->version.text());
-    if (std::exchange(record->arrived, true)) return world.violate(at + ": arrived before");
+  size_t number = 0;
+  for (const AnswerTurn& turn : turns_of(answer)) {
+    const DrawnRecord* begin = world.tokens.find(answer.log_prob(turn.begin));
+    for (size_t t = turn.begin; t < turn.end; ++t) {
+      const std::string at = answer.who + ", token " + std::to_string(t - answer.begin());
+      DrawnRecord* record = world.tokens.find(answer.log_prob(t));
+      if (record == nullptr) return world.violate(at + ": was never drawn");
+      if (record->key != turn_key(first->key, number) || record->index != static_cast<int64_t>(t - turn.begin) ||
+          record->token != tokens[t] || record->generator != begin->generator)
+        return world.violate(at + ": was not drawn for this place of the answer");
+      if (record->version != answer.version(t))
+        return world.violate(at + ": has version " + answer.version(t).text() + ", but was drawn by version " +
+                             record->version.text());
+      if (!published.contains(record->version.number))
+        return world.violate(at + ": version " + record->version.text() + " was never published");
+      if (t > turn.begin && record->version < answer.version(t - 1))
+        return world.violate(at + ": the version goes backwards");
+      if (std::exchange(record->arrived, true)) return world.violate(at + ": arrived before");
+    }
+    ++number;
   }
+}
+
+// The messages are those of the task, and no turn is missing.
+void check_messages(World& world, const Answer& answer) {
+  const auto tokens = answer.rollout.answers().sampled.tokens.view<int32_t>();
+  const std::string prompt = text_of(answer.rollout.answers().prompts.view<int32_t>());
+  std::vector<Turn> turns;
+  for (const AnswerTurn& turn : turns_of(answer)) {
+    const auto message = turns.empty() ? std::nullopt : message_after(prompt, turns);
+    if (!turns.empty() && (!message || ids_of(*message) != turn.message))
+      return world.violate(answer.who + " has a message after turn " + std::to_string(turns.size()) +
+                           " that its task did not give");
+    if (!turns.empty()) turns.back().message = *message;
+    turns.push_back({text_of(tokens.subspan(turn.begin, turn.end - turn.begin))});
+  }
+  const auto most = static_cast<size_t>(world.scenario.config.task.turns);
+  if (turns.size() > most || (turns.size() < most && message_after(prompt, turns)))
+    world.violate(answer.who + " has " + std::to_string(turns.size()) + " turns, expected " +
+                  (turns.size() > most ? "at most " : "more, at most ") + std::to_string(most));
 }
 
 void check_finish(World& world, const Answer& answer) {
   const auto tokens = answer.rollout.answers().sampled.tokens.view<int32_t>();
   const auto ended = [&](size_t t) { return tokens[t] == CharTokenizer::kEos; };
-  for (size_t t = answer.begin(); t + 1 < answer.end(); ++t)
-    if (ended(t)) return world.violate(answer.who + " goes on after its end token");
-  const auto length = static_cast<int64_t>(answer.end() - answer.begin());
-  const Finish right = ended(answer.end() - 1) ? Finish::stop : Finish::length;
-  if (right == Finish::length && length != world.scenario.config.generation.max_tokens)
-    return world.violate(answer.who + " ends after " + std::to_string(length) + " tokens without an end token");
+  Finish right = Finish::stop;
+  for (const AnswerTurn& turn : turns_of(answer)) {
+    for (size_t t = turn.begin; t + 1 < turn.end; ++t)
+      if (ended(t)) return world.violate(answer.who + " goes on after its end token");
+    const auto length = static_cast<int64_t>(turn.end - turn.begin);
+    right = ended(turn.end - 1) ? Finish::stop : Finish::length;
+    if (right == Finish::length && length != world.scenario.config.generation.max_tokens)
+      return world.violate(answer.who + " ends after " + std::to_string(length) + " tokens without an end token");
+  }
   if (answer.rollout.answers().sampled.finish.view<uint8_t>()[answer.index] != static_cast<uint8_t>(right))
     world.violate(answer.who + " has a wrong reason for its end");
 }
@@ -127,6 +177,7 @@ uint64_t least_version(const World& world, uint64_t index) {
 void note_request(World& world, const InferenceRequest& request, uint64_t process) {
   if (const auto* scoring = std::get_if<ScoringRequest>(&request.body))
     return check_scoring_request(world, request.worker, *scoring);
+  if (request.answers().continues()) return note_turn(world, request);
   const auto prompt = request.answers().prompt.view<int32_t>();
   auto group = std::make_shared<AskedGroup>(AskedGroup{request.worker, process, {prompt.begin(), prompt.end()}, {}});
   for (const int64_t key : request.answers().keys.view<int64_t>()) group->keys.push_back(static_cast<uint64_t>(key));
@@ -162,6 +213,7 @@ void check_answers(World& world, const Rollout& r, const std::map<uint64_t, bool
     const Answer answer{r, i, who + ", answer " + std::to_string(i)};
     check_tokens(world, answer, published);
     check_finish(world, answer);
+    check_messages(world, answer);
   }
   if (!world.violation) check_reference(world, a, who);
   if (a.empty()) return check_all_missing(world, r, who);

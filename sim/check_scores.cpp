@@ -39,10 +39,10 @@ struct AnsweredPrompt {
 AnsweredPrompt answered_prompt(const World& world, const AskedGroup& asked, uint64_t generator) {
   AnsweredPrompt result{.prompt = text_of(asked.prompt), .answers = {}};
   for (const uint64_t key : asked.keys) {
-    const GeneratedAnswer answer = world.tokens.answer(generator, key, world.scenario.config.generation.max_tokens);
+    const GeneratedTurns answer = turns_of(world, asked, key, generator);
     result.complete &= answer.complete;
     result.ambiguous |= answer.ambiguous;
-    result.answers.push_back(text_of(answer.tokens));
+    result.answers.push_back(answer.turns.empty() ? "" : answer.turns.back().answer);
   }
   return result;
 }
@@ -104,8 +104,11 @@ void check_scores(World& world, const Rollout& r, const std::string& who) {
   const auto tokens = a.sampled.tokens.view<int32_t>();
   const auto offsets = a.sampled.offsets.view<int64_t>();
   for (size_t i = 0; i < r.samples && !world.violation; ++i) {
-    const auto begin = static_cast<size_t>(offsets[i]);
-    const std::string answer = text_of(tokens.subspan(begin, static_cast<size_t>(offsets[i + 1]) - begin));
+    const auto begin = static_cast<size_t>(offsets[i]), end = static_cast<size_t>(offsets[i + 1]);
+    size_t last_turn = begin;
+    for (size_t t = begin; t < end && !a.messages.lengths.empty(); ++t)
+      if (a.messages.lengths.view<int32_t>()[t] > 0) last_turn = t;
+    const std::string answer = text_of(tokens.subspan(last_turn, end - last_turn));
     const std::string its = who + ", answer " + std::to_string(i);
     const Score score = training_score(world.scenario, prompt, answer);
     if (score.scored != Scored::yes) return world.violate(its + " has a reward, but no score");

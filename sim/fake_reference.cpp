@@ -13,14 +13,34 @@ namespace troupe::sim {
 
 namespace {
 
-// The log-probability of each token of an answer.
-std::vector<float> reference_of(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
+// The log-probability of each token of an answer, with messages of these lengths before the tokens; `message` is the
+// first token of these that is not read yet.
+std::vector<float> reference_of(std::span<const int32_t> prompt, std::span<const int32_t> answer,
+                                std::span<const int32_t> lengths, std::span<const int32_t>& message) {
   uint64_t hash = prompt.size();
-  for (const int32_t id : prompt) hash = mix(hash, static_cast<uint64_t>(id));
+  const auto read = [&](int32_t id) { hash = mix(hash, static_cast<uint64_t>(id)); };
+  std::ranges::for_each(prompt, read);
   std::vector<float> result;
-  for (const int32_t id : answer) {
-    hash = mix(hash, static_cast<uint64_t>(id));
+  for (size_t t = 0; t < answer.size(); ++t) {
+    const auto before = lengths.empty() ? 0 : static_cast<size_t>(lengths[t]);
+    std::ranges::for_each(message.first(before), read);
+    message = message.subspan(before);
+    read(answer[t]);
     result.push_back(-static_cast<float>((hash >> 40) + 1) / static_cast<float>(1 << 20));
+  }
+  return result;
+}
+
+// Those of all answers to a prompt.
+std::vector<float> reference_of(const PromptAnswers& asked) {
+  std::vector<float> result;
+  std::span<const int32_t> message = asked.messages;
+  for (size_t a = 0; a + 1 < asked.offsets.size(); ++a) {
+    const auto begin = static_cast<size_t>(asked.offsets[a]), count = static_cast<size_t>(asked.offsets[a + 1]) - begin;
+    const auto lengths =
+        asked.message_lengths.empty() ? asked.message_lengths : asked.message_lengths.subspan(begin, count);
+    std::ranges::copy(reference_of(asked.prompt, asked.tokens.subspan(begin, count), lengths, message),
+                      std::back_inserter(result));
   }
   return result;
 }
@@ -44,10 +64,7 @@ class FakeReference final : public ReferenceModel {
     if (!evaluates()) check_batch(prompts);
     if (!evaluates()) world_.trouble_forward();
     std::vector<float> result;
-    for (const PromptAnswers& asked : prompts)
-      for (size_t a = 0; a + 1 < asked.offsets.size(); ++a)
-        std::ranges::copy(reference_of(asked.prompt, answer_of(asked.tokens, asked.offsets, a)),
-                          std::back_inserter(result));
+    for (const PromptAnswers& asked : prompts) std::ranges::copy(reference_of(asked), std::back_inserter(result));
     return result;
   }
 
@@ -59,7 +76,7 @@ class FakeReference final : public ReferenceModel {
     const auto group = static_cast<size_t>(answers_asked(config));
     size_t tokens = 0;
     for (const PromptAnswers& asked : prompts) {
-      tokens += asked.prompt.size() + asked.tokens.size();
+      tokens += asked.prompt.size() + asked.tokens.size() + asked.messages.size();
       if (asked.offsets.size() != group + 1)
         world_.violate("a scorer computes " + std::to_string(asked.offsets.size()) +
                        " offsets of the answers to a prompt, expected " + std::to_string(group + 1));
@@ -79,11 +96,10 @@ class FakeReference final : public ReferenceModel {
 bool may_hold(const World& world, const ScoringRequest& request, const AskedGroup& asked, uint64_t generator) {
   if (request.count() != static_cast<int64_t>(asked.keys.size())) return false;
   for (size_t a = 0; a < asked.keys.size(); ++a) {
-    const GeneratedAnswer drawn =
-        world.tokens.answer(generator, asked.keys[a], world.scenario.config.generation.max_tokens);
+    const GeneratedTurns drawn = turns_of(world, asked, asked.keys[a], generator);
     if (drawn.ambiguous) return true;
     const auto scored = answer_of(request.tokens.view<int32_t>(), request.offsets.view<int64_t>(), a);
-    if (!drawn.complete || !std::ranges::equal(scored, drawn.tokens)) return false;
+    if (!drawn.complete || !std::ranges::equal(scored, drawn.sampled)) return false;
   }
   return true;
 }
@@ -109,15 +125,11 @@ void check_reference(World& world, const Answers& a, const std::string& who) {
     return world.violate(who + " has " + std::to_string(a.reference.size()) +
                          " log-probabilities of the reference, expected " + std::to_string(count));
   if (count == 0) return;
-  const auto all = a.reference.view<float>();
-  const auto offsets = a.sampled.offsets.view<int64_t>();
-  for (size_t i = 0; i < static_cast<size_t>(a.count()); ++i) {
-    const auto expected =
-        reference_of(a.prompts.view<int32_t>(), answer_of(a.sampled.tokens.view<int32_t>(), offsets, i));
-    if (!std::ranges::equal(expected, all.subspan(static_cast<size_t>(offsets[i]), expected.size())))
-      return world.violate(who + ", answer " + std::to_string(i) +
-                           " does not have the log-probabilities of the reference");
-  }
+  const std::vector<float> expected =
+      reference_of({a.prompts.view<int32_t>(), a.sampled.tokens.view<int32_t>(), a.sampled.offsets.view<int64_t>(),
+                    a.messages.ids.view<int32_t>(), a.messages.lengths.view<int32_t>()});
+  if (!std::ranges::equal(expected, a.reference.view<float>()))
+    world.violate(who + " does not have the log-probabilities of the reference");
 }
 
 }  // namespace troupe::sim

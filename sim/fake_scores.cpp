@@ -43,6 +43,17 @@ class FakeVerifier final : public Scorer {
     for (size_t i = 0; i < answers.size(); ++i) scores.push_back(score_of(prompts[i]->text, answers[i]));
     return scores;
   }
+  std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details) override {
+    if (world_.running_kind == "scorer" && world_.fault(world_.scenario.score_fails))
+      throw std::runtime_error("a reply failed on purpose");
+    std::vector<Reply> replies;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      std::vector<Turn> turns = details[i].earlier;
+      turns.push_back({answers[i]});
+      replies.push_back({.message = message_after(prompts[i]->text, turns)});
+    }
+    return replies;
+  }
   size_t answers_per_call() const override { return static_cast<size_t>(world_.scenario.config.task.verifier_batch); }
   void abandon() override { abandoned_ = true; }
 

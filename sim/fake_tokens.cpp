@@ -5,6 +5,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "actors/experience/answers/conversation.h"
 #include "models/slot_versions.h"
 #include "sim/fakes.h"
 #include "text/char_tokenizer.h"
@@ -14,7 +15,7 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::string_view kAlphabet = "abcdefgh";
-constexpr size_t kMostPrompt = 6;
+constexpr size_t kMostPrompt = 6, kMostMessage = 3;
 
 const std::shared_ptr<const CharTokenizer>& fake_tokenizer() {
   static const auto tokenizer = std::make_shared<const CharTokenizer>(kAlphabet);
@@ -35,6 +36,13 @@ class FakeTask final : public Task {
     if (world_.fault(world_.scenario.score_fails)) throw std::runtime_error("a score failed on purpose");
     return training_score(world_.scenario, prompt.text, answer);
   }
+  bool replies() const override { return true; }
+  std::optional<std::string> reply(const Prompt& prompt, std::span<const Turn> turns) const override {
+    if (world_.running_kind == "scorer" && world_.fault(world_.scenario.score_fails))
+      throw std::runtime_error("a reply failed on purpose");
+    return message_after(prompt.text, turns);
+  }
+  size_t max_message_length() const override { return kMostMessage; }
   std::string alphabet() const override { return std::string(kAlphabet); }
   size_t max_prompt_length() const override { return kMostPrompt; }
   size_t max_answer_length() const override { return 1; }
@@ -97,9 +105,19 @@ class FakeGenerator final : public Generator {
     std::vector<int32_t> tokens;
   };
 
+  // The key of the first turn.
+  uint64_t first_key(uint64_t key) const {
+    const auto found = world_.tokens.first_key.find(key);
+    return found == world_.tokens.first_key.end() ? key : found->second;
+  }
   // Whether the answer with this key is the greedy one of its group.
   bool is_baseline(const AskedGroup& group, uint64_t key) const {
-    return needs_greedy_answer(world_.scenario.config) && group.keys.back() == key;
+    return needs_greedy_answer(world_.scenario.config) && group.keys.back() == first_key(key);
+  }
+  // What follows the prompt before the turn with this key.
+  std::span<const int32_t> history(uint64_t key) const {
+    const auto found = world_.tokens.histories.find(key);
+    return found == world_.tokens.histories.end() ? std::span<const int32_t>() : found->second;
   }
 
   bool evaluates() const { return world_.running_kind == "evaluation"; }
@@ -121,18 +139,33 @@ class FakeGenerator final : public Generator {
   void continue_answer(const GeneratorPart& part, size_t index) {
     AnswerSlot& slot = answers_.at(index);
     if (part.before == 0) slot = {};
-    const auto checked = slot.key ? static_cast<int64_t>(slot.tokens.size()) : 0;
     const uint64_t key = part.draws.empty() ? slot.key.value_or(0) : part.draws.front().key;
-    if (slot.key.value_or(key) != key || static_cast<int64_t>(slot.tokens.size()) != part.before)
+    const auto checked = slot.key == key ? static_cast<int64_t>(slot.tokens.size()) : 0;
+    if (!same_answer(slot, key) || static_cast<int64_t>(slot.tokens.size()) != part.before)
       return world_.violate("an answer continues in a slot that holds the keys and values of another one");
     slot.tokens.insert(slot.tokens.end(), part.tokens.begin(), part.tokens.end());
-    world_.tokens.computed_anew += part.tokens.size() - (part.draws.empty() ? 0 : 1);
+    if (world_.scenario.config.task.turns == 1)
+      world_.tokens.computed_anew += part.tokens.size() - (part.draws.empty() ? 0 : 1);
     if (!part.draws.empty()) slot.key = key;
     for (int64_t i = checked; slot.key && !evaluates() && i < static_cast<int64_t>(slot.tokens.size()); ++i)
-      if (!world_.tokens.was_drawn(number_, key, i, slot.tokens[static_cast<size_t>(i)]))
+      if (!belongs(key, i, slot.tokens[static_cast<size_t>(i)]))
         return world_.violate("an answer continues with a token that was not drawn for it");
     if (part.prompt_tokens != static_cast<int64_t>(prompts_.at(static_cast<size_t>(part.prompt)).size()))
       world_.violate("an answer continues after a prompt of another length");
+  }
+
+  // Whether the slot holds this answer, or an earlier turn of it. Keys of later turns are unknown in evaluations.
+  bool same_answer(const AnswerSlot& slot, uint64_t key) const {
+    const bool unknown = evaluates() && world_.scenario.config.task.turns > 1;
+    return !slot.key || unknown || first_key(*slot.key) == first_key(key);
+  }
+
+  // Whether it is token `place` after the prompt.
+  bool belongs(uint64_t key, int64_t place, int32_t token) const {
+    const std::span<const int32_t> before = history(key);
+    const auto count = static_cast<int64_t>(before.size());
+    if (place < count) return before[static_cast<size_t>(place)] == token;
+    return world_.tokens.was_drawn(number_, key, place - count, token);
   }
 
   // Unless they may be kept, the keys and values are those of the weights that draw.
@@ -147,8 +180,10 @@ class FakeGenerator final : public Generator {
     const bool baseline = !evaluates() && asked != world_.tokens.asked.end() && is_baseline(*asked->second, draw.key);
     if (draw.greedy != (evaluates() || baseline))
       world_.violate("the kind of token requested is not the one that its client needs");
-    const int64_t expected = part.answer < 0 ? 0 : part.before + static_cast<int64_t>(part.tokens.size());
-    if (draw.index != expected) world_.violate("a token is drawn for another place of its answer");
+    const auto before = static_cast<int64_t>(history(draw.key).size());
+    const int64_t expected = part.answer < 0 ? 0 : part.before + static_cast<int64_t>(part.tokens.size()) - before;
+    const bool unknown = evaluates() && world_.scenario.config.task.turns > 1;
+    if (draw.index != expected && !unknown) world_.violate("a token is drawn for another place of its answer");
     const int32_t token = token_of(draw.key, draw.index, version_);
     if (evaluates()) return {token, -1.0f, cells};
     check_cells(draw, cells);
@@ -216,6 +251,44 @@ GeneratedAnswer TokenWorld::answer(uint64_t generator, uint64_t key, int64_t mos
   return result;
 }
 
+GeneratedAnswer TokenWorld::answer(uint64_t key, int64_t most_tokens) const {
+  GeneratedAnswer result;
+  for (const uint64_t generator : generators_of(key)) {
+    const GeneratedAnswer own = answer(generator, key, most_tokens);
+    result.ambiguous |= own.ambiguous || (own.complete && result.complete && own.tokens != result.tokens);
+    if (own.complete) result.tokens = own.tokens, result.complete = true;
+  }
+  return result;
+}
+
+std::optional<std::string> message_after(std::string_view prompt, std::span<const Turn> turns) {
+  uint64_t hash = derive_key(9, prompt);
+  for (const Turn& turn : turns) hash = derive_key(hash, turn.answer);
+  if (hash % 3 == 0) return std::nullopt;
+  std::string message;
+  for (size_t i = 0; i <= hash / 3 % kMostMessage; ++i) message += kAlphabet[mix(hash, i) % kAlphabet.size()];
+  return message;
+}
+
+GeneratedTurns turns_of(const World& world, const AskedGroup& asked, uint64_t key, uint64_t generator) {
+  const RunConfig& config = world.scenario.config;
+  GeneratedTurns result;
+  for (size_t turn = 0;; ++turn) {
+    const GeneratedAnswer drawn = turn == 0 ? world.tokens.answer(generator, key, config.generation.max_tokens)
+                                            : world.tokens.answer(turn_key(key, turn), config.generation.max_tokens);
+    result.ambiguous |= drawn.ambiguous;
+    if (!drawn.complete) return result;
+    result.turns.push_back({text_of(drawn.tokens)});
+    result.sampled.insert(result.sampled.end(), drawn.tokens.begin(), drawn.tokens.end());
+    const auto message = message_after(text_of(asked.prompt), result.turns);
+    result.complete = static_cast<int64_t>(turn) + 1 == config.task.turns || !message;
+    if (result.complete) return result;
+    result.turns.back().message = *message;
+  }
+}
+
+std::vector<int32_t> ids_of(std::string_view text) { return fake_tokenizer()->encode(text); }
+
 std::string text_of(std::span<const int32_t> ids) { return fake_tokenizer()->decode(ids, SpecialTokens::skip); }
 
 std::shared_ptr<const TokenRun> fake_token_run(World& world) {
@@ -225,6 +298,8 @@ std::shared_ptr<const TokenRun> fake_token_run(World& world) {
   run->tokenizer = fake_tokenizer();
   run->prompt_tokens = static_cast<int64_t>(kMostPrompt) + 1;
   run->answer_tokens = world.scenario.config.generation.max_tokens;
+  run->turns = world.scenario.config.task.turns;
+  run->message_text = run->message_tokens = static_cast<int64_t>(kMostMessage);
   run->end_tokens = {CharTokenizer::kEos};
   return run;
 }

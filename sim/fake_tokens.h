@@ -45,7 +45,15 @@ struct AskedGroup {
   std::vector<uint64_t> keys;
 };
 
-// An answer as a generator has drawn it. Ambiguous if it was asked twice and different tokens were drawn.
+// The turns of an answer, as generators have drawn them. Ambiguous if it was asked twice and different tokens were
+// drawn.
+struct GeneratedTurns {
+  std::vector<Turn> turns;
+  std::vector<int32_t> sampled;
+  bool complete = false, ambiguous = false;
+};
+
+// An answer, in one turn, as a generator has drawn it. Ambiguous if it was asked twice and different tokens were drawn.
 struct GeneratedAnswer {
   std::vector<int32_t> tokens;
   bool complete = false, ambiguous = false;
@@ -54,8 +62,11 @@ struct GeneratedAnswer {
 struct TokenWorld {
   std::vector<DrawnRecord> drawn{1};
   std::unordered_map<uint64_t, std::vector<size_t>> by_key;     // numbers of the tokens drawn for each answer
-  std::map<uint64_t, std::shared_ptr<const AskedGroup>> asked;  // by the key of each answer
+  std::map<uint64_t, std::shared_ptr<const AskedGroup>> asked;  // by the key of each answer, in each turn
+  std::map<uint64_t, uint64_t> first_key;                       // of an answer, by the key of a later turn
+  std::map<uint64_t, std::vector<int32_t>> histories;           // by that key: what follows the prompt before the turn
   uint64_t generators = 0;
+  uint64_t turns = 0;            // that were asked for after the first ones
   uint64_t shared_scorings = 0;  // forward passes of scorers with several groups of answers
   uint64_t computed_anew = 0;    // tokens of answers whose keys and values older weights had made before
 
@@ -67,6 +78,8 @@ struct TokenWorld {
   // Those that have drawn a token of this answer.
   std::set<uint64_t> generators_of(uint64_t key) const;
   GeneratedAnswer answer(uint64_t generator, uint64_t key, int64_t most_tokens) const;
+  // The same of all generators.
+  GeneratedAnswer answer(uint64_t key, int64_t most_tokens) const;
 };
 
 // The first tokens of the answers in the selected groups, one per answer.
@@ -75,14 +88,22 @@ std::vector<DrawnRecord*> answers_of(World& world, const RolloutUnits& part);
 // The least number of a version whose tokens the update with this index may train on, where others are masked; else 0.
 uint64_t least_version(const World& world, uint64_t index);
 
-// The text of a prompt or an answer.
+// The text of a prompt or an answer, and back.
 std::string text_of(std::span<const int32_t> ids);
+std::vector<int32_t> ids_of(std::string_view text);
+
+// What the task says after these turns.
+std::optional<std::string> message_after(std::string_view prompt, std::span<const Turn> turns);
+// All turns of an answer in a group, of which this generator has drawn the first.
+GeneratedTurns turns_of(const World& world, const AskedGroup& asked, uint64_t key, uint64_t generator);
 
 std::shared_ptr<const TokenRun> fake_token_run(World& world);
 std::unique_ptr<Generator> fake_generator(World& world);
 
 // An inference actor takes a request.
 void note_request(World& world, const InferenceRequest& request, uint64_t process);
+// Its part for later turns: they continue answers that took place.
+void note_turn(World& world, const InferenceRequest& request);
 // A rollout arrives at replay: checks every answer against the tokens that were drawn.
 void check_answers(World& world, const Rollout& rollout, const std::map<uint64_t, bool>& published);
 // Its part for scores: the answers have the rewards, the parts and the baseline that are theirs.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 
 #include "actors/inference.h"
 #include "sim/actor_states.h"
+#include "text/char_tokenizer.h"
 
 namespace troupe::sim {
 
@@ -30,6 +32,11 @@ std::shared_ptr<Rollout> split(const Rollout& whole) {
   AnswerReply::per_token(a.sampled, [&](const char*, Array& array, DType) { array = array.slice(0, tokens); });
   AnswerReply::per_answer(a.sampled, [&](const char*, Array& array, DType) { array = array.slice(0, count); });
   for (Array* array : {&a.group, &a.rewards, &a.right}) *array = array->slice(0, count);
+  if (!a.messages.lengths.empty()) {
+    a.messages.lengths = a.messages.lengths.slice(0, tokens);
+    const auto lengths = a.messages.lengths.view<int32_t>();
+    a.messages.ids = a.messages.ids.slice(0, std::accumulate(lengths.begin(), lengths.end(), 0));
+  }
   if (!a.reference.empty()) a.reference = a.reference.slice(0, tokens);
   const auto version = a.sampled.version.view<int64_t>();
   part->oldest = static_cast<uint64_t>(std::ranges::min(version));
@@ -93,10 +100,62 @@ void mutate_reference(SimulatedRun& run, ScoringReply& reply) {
   run.last_reference = own;
 }
 
+// The last token of the first message becomes one of the answer, with the log-probability of the token after it.
+std::shared_ptr<Rollout> with_trained_message(const Rollout& rollout) {
+  auto changed = std::make_shared<Rollout>(rollout);
+  Answers& a = std::get<Answers>(changed->body);
+  const auto lengths = a.messages.lengths.view<int32_t>();
+  const auto at = std::ranges::find_if(lengths, [](int32_t length) { return length > 0; }) - lengths.begin();
+  if (at == static_cast<std::ptrdiff_t>(lengths.size())) return changed;
+  const auto inserted = [&](const Array& array, auto value) {
+    const auto all = array.view<decltype(value)>();
+    std::vector<decltype(value)> result(all.begin(), all.end());
+    result.insert(result.begin() + at, value);
+    return Array::of(result);
+  };
+  const auto place = static_cast<size_t>(at);
+  std::vector<int32_t> rest(lengths.begin(), lengths.end());
+  const int32_t before = std::exchange(rest[place], 0) - 1;
+  rest.insert(rest.begin() + at, before);
+  std::vector<int64_t> offsets;
+  for (const int64_t offset : a.sampled.offsets.view<int64_t>()) offsets.push_back(offset > at ? offset + 1 : offset);
+  const auto ids = a.messages.ids.view<int32_t>();
+  a.sampled.tokens = inserted(a.sampled.tokens, ids[static_cast<size_t>(before)]);
+  a.sampled.log_probs = inserted(a.sampled.log_probs, a.sampled.log_probs.view<float>()[place]);
+  a.sampled.version = inserted(a.sampled.version, a.sampled.version.view<int64_t>()[place]);
+  if (!a.reference.empty()) a.reference = inserted(a.reference, a.reference.view<float>()[place]);
+  std::vector<int32_t> fewer(ids.begin(), ids.end());
+  fewer.erase(fewer.begin() + before);
+  a.messages = {Array::of(fewer), Array::of(rest)};
+  a.sampled.offsets = Array::of(offsets);
+  return changed;
+}
+
+std::shared_ptr<Rollout> with_changed_message(const Rollout& rollout) {
+  auto changed = std::make_shared<Rollout>(rollout);
+  Array& ids = std::get<Answers>(changed->body).messages.ids;
+  ids = ids.clone();
+  const auto values = ids.mutable_view<int32_t>();
+  if (!values.empty()) values.front() += values.front() > CharTokenizer::kFirstCharacter ? -1 : 1;
+  return changed;
+}
+
+// Without the first token of the first history.
+void cut_history(AnswerRequest& request) {
+  std::vector<int64_t> offsets;
+  for (const int64_t offset : request.history_offsets.view<int64_t>())
+    offsets.push_back(std::max<int64_t>(offset - 1, 0));
+  if (offsets[1] == 0) return;
+  request.history_offsets = Array::of(offsets);
+  request.history = request.history.slice(1, request.history.size());
+}
+
 void mutate_answers(SimulatedRun& run, RolloutMessage& message) {
   const Mutation m = run.scenario().mutation;
   const RolloutPtr whole = message.rollout;
   const bool several = whole->answers().count() > 1;
+  if (m == Mutation::message_trained) message.rollout = with_trained_message(*whole);
+  if (m == Mutation::message_changed) message.rollout = with_changed_message(*whole);
   if (m == Mutation::group_split && several) message.rollout = split(*whole);
   if (m == Mutation::scored_left_out && several) {
     auto changed = split(*whole);
@@ -186,6 +245,9 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
       if (!last.empty()) steps->state = last;
       last = now;
     }
+    if (request != nullptr && m == Mutation::history_cut)
+      if (auto* answers = std::get_if<AnswerRequest>(&request->body); answers != nullptr && answers->continues())
+        cut_history(*answers);
     auto* weights = mutable_content<WeightsMessage>(element);
     const bool reference = weights != nullptr && is_reference(*weights->weights);
     if (reference && m == Mutation::reference_of_policy) {

@@ -79,6 +79,9 @@ constexpr MutationInfo kMutations[] = {
      "the log-probabilities of the reference are those of the next token, or of another group", true},
     {Mutation::reference_of_policy, "reference_of_policy", "a scorer gets the weights of the trained policy", true},
     {Mutation::warmup_counted, "warmup_counted", "a warm-up step counts as an update", true},
+    {Mutation::message_trained, "message_trained", "a token of a message is in an answer, as if it was sampled", true},
+    {Mutation::message_changed, "message_changed", "an answer has another message than its task gave", true},
+    {Mutation::history_cut, "history_cut", "a turn is asked for without the start of its conversation", true},
 };
 
 class Draw {
@@ -241,6 +244,7 @@ std::string text_of_tokens(const RunConfig& c) {
          (c.reference.by_scorers() ? " scorers " + std::to_string(c.scorers.count) + " of " +
                                          std::to_string(c.scorers.batch_tokens) + " tokens"
                                    : "") +
+         (c.task.turns > 1 ? " turns " + std::to_string(c.task.turns) : "") +
          (c.task.verifier.empty() ? ""
                                   : " verifiers " + std::to_string(c.task.verifier_processes) + " of " +
                                         std::to_string(c.task.verifier_batch));
@@ -320,6 +324,9 @@ void draw_tokens(Scenario& s) {
     give_scorers(s.config, s.seed);
     s.clock = std::min(s.clock, 0.05);  // all these actors report between two ticks
   }
+  Draw turns(s.seed, "turns");
+  if (turns.chance(0.3) || planted({Mutation::message_trained, Mutation::message_changed, Mutation::history_cut}))
+    s.config.task.turns = turns.between(2, 3);
   Draw warmup(s.seed, "warm-up");
   if (!warmup.chance(0.3) && s.mutation != Mutation::warmup_counted) return;
   s.config.warmup.steps = warmup.between(1, 6);

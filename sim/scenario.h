@@ -73,6 +73,9 @@ enum class Mutation : uint8_t {
   reference_moved,
   reference_of_policy,
   warmup_counted,
+  message_trained,
+  message_changed,
+  history_cut,
 };
 
 struct MutationInfo {

@@ -37,6 +37,7 @@ Outcome run_to_the_end(SimulatedRun& run) {
   run.outcome.shared_score_calls = run.world.scores.shared_calls;
   run.outcome.lost_groups = run.world.scores.lost.size();
   run.outcome.shared_scorings = run.world.tokens.shared_scorings;
+  run.outcome.turns = run.world.tokens.turns;
   run.outcome.computed_anew = run.world.tokens.computed_anew;
   return run.outcome;
 }

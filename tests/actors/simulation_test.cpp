@@ -130,6 +130,13 @@ TEST_CASE("simulation: keys and values are computed anew with new weights") {
   CHECK(computed_anew >= 100);
 }
 
+TEST_CASE("simulation: answers have several turns") {
+  const QuietLog quiet;
+  uint64_t turns = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) turns += simulate(seed, Mutation::none, nullptr, RunKind::tokens).turns;
+  CHECK(turns >= 200);
+}
+
 TEST_CASE("simulation: every injected bug is caught") {
   constexpr uint64_t kSeeds = 400;  // some faults show in one of a hundred
   const QuietLog quiet;
@@ -193,6 +200,9 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"reference_of_policy", "are not those of the reference"},
       {"warmup_counted", "weights after 0 updates have version"},
       {"start_forgotten", "wrong mark for the start of an episode"},
+      {"message_trained", "was not drawn for this place of the answer"},
+      {"message_changed", "that its task did not give"},
+      {"history_cut", "a conversation that did not take place"},
   };
   for (const MutationInfo& info : mutations()) {
     bool caught = false;
