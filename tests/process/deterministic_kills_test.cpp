@@ -167,6 +167,13 @@ TEST_CASE("deterministic: new weights while answers are in progress, killed at r
   }
 }
 
+TEST_CASE("deterministic: answers of several turns, killed at random moments") {
+  const TempFolder folder;
+  check_kills(folder.path(), {"task.name=countdown", R"(task.params={"numbers": 2, "max_number": 9, "max_target": 20})",
+                              "task.turns=3", "generation.answer_slots=24", "replay.max_policy_lag=2",
+                              "workers.count=2", "reference.model=start"});
+}
+
 TEST_CASE("deterministic: a shared critic and the KL to a reference in the loss, killed at random moments") {
   const TempFolder folder;
   check_kills(folder.path(), {"algorithm.advantage=vtrace", "model.critic=shared", "reference.model=start",
