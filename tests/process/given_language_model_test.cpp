@@ -138,7 +138,7 @@ TEST_CASE("init-from: adapters with another alpha, or of other weights than in m
     CAPTURE(given);
     CHECK_FALSE(has(accepted(adapters(base) + from(given)), "not compared"));
     const std::string scaled = refusal(adapters(base, R"({"rank": 2, "alpha": 8})") + from(given));
-    CHECK_MESSAGE((has(scaled, "has adapters with the alpha 4.000000, model.lora has 8.000000; give this run the ") ||
+    CHECK_MESSAGE((has(scaled, "has adapters with the alpha 4.0, model.lora has 8.0; give this run the ") ||
                    has(scaled, "lora_alpha is 4.0, expected 8.0, the alpha of model.lora")),
                   scaled);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include <nlohmann/json.hpp>
+
 #include "actors/spec_fields.h"
 #include "models/lm/lm_config.h"
 #include "models/lm/lm_weights.h"
@@ -10,7 +12,6 @@
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
 #include "runtime/base/suggest.h"
-#include "runtime/base/text_format.h"
 #include "tasks/python_task.h"
 #include "text/same_tokenizer.h"
 #include "tools/cli/made_of.h"
@@ -50,8 +51,8 @@ void require_same_shape(const LmShape& weights, const LmModel& model) {
 
 void require_same_alpha(double alpha, const LoraConfig& lora) {
   if (alpha == lora.alpha) return;
-  throw ConfigError("has adapters with the alpha " + format_number(alpha, 6) + ", model.lora has " +
-                    format_number(lora.alpha, 6) + "; give this run the model.lora of its source");
+  throw ConfigError("has adapters with the alpha " + nlohmann::json(alpha).dump() + ", model.lora has " +
+                    nlohmann::json(lora.alpha).dump() + "; give this run the model.lora of its source");
 }
 
 [[noreturn]] void refuse_tokenizer(const std::string& how) {
