@@ -131,7 +131,8 @@ void check_overlong_buffer(const RunConfig& config, const TokenRun& run) {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> run_tokenizer(const RunConfig& config) {
-  return tokenizer_of(config, *make_task(config.task));
+  const bool of_task = config.tokenizer.kind == "char" && config.tokenizer.alphabet.empty();
+  return of_task ? tokenizer_of(config, *make_task(config.task)) : make_tokenizer(config.tokenizer);
 }
 
 void check_answers(const RunConfig& config, const TokenRun& run) {

@@ -45,7 +45,7 @@ struct TokenRun {
 // Reads the prompts and the tokenizer. Throws ConfigError naming the setting or the line that is wrong.
 std::shared_ptr<const TokenRun> make_token_run(const RunConfig& config);
 
-// The tokenizer of a run alone. Reads the prompts too, whose characters it may have. Throws as make_token_run().
+// The tokenizer of a run alone. Makes the task only if its characters are those of the tokenizer. Throws ConfigError.
 std::shared_ptr<const Tokenizer> run_tokenizer(const RunConfig& config);
 
 // Throws ConfigError if a right answer of the task cannot be given: with the tokens of the tokenizer, and with at most
