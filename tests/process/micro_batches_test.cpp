@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 
+#include "runtime/base/file.h"
 #include "tests/process/train_process.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"

@@ -60,7 +60,7 @@ RolloutPtr filled_rollout(Policy& policy, uint64_t index) {
 SuperBatch batch_of(const RolloutPtr& rollout, uint64_t index) {
   std::vector<int32_t> columns(kColumns);
   std::iota(columns.begin(), columns.end(), 0);
-  return {index, rollout->samples, 0, {{rollout, columns}}};
+  return {.index = index, .samples = rollout->samples, .parts = {{rollout, columns}}};
 }
 
 // Trainer, prefetcher and publisher of a run, with the main thread in the place of a replay buffer that is never empty.

@@ -122,7 +122,7 @@ size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& 
   std::ranges::fill(gradients_, 0.0f);
   const std::vector<int64_t> used = groups_with_gradient(batch, targets, groups, settings.loss);
   step_.parts = cut_answers(batch, used, {.most_tokens = options_.micro_batch_tokens, .cost = cost_}).front();
-  balance_.merge(balance_of(batch, used, step_.parts));
+  if (settings.loss.policy_figures) balance_.merge(balance_of(batch, used, step_.parts));
   return step_.parts.size();
 }
 

@@ -5,6 +5,7 @@
 #include "actors/config/config.h"
 #include "actors/experience/answers/token_run.h"
 #include "algorithms/advantages/advantages.h"
+#include "algorithms/choice/algorithm_choice.h"
 #include "models/lm/lm_config.h"
 #include "runtime/base/errors.h"
 #include "tests/support/temp_folder.h"
@@ -29,6 +30,7 @@ std::string error_with(const std::vector<std::string>& overrides) {
   const RunConfig config = token_config(overrides);
   try {
     validate(config);
+    check_algorithm(config.algorithm, config.trainer.micro_batch, config.trainer.micro_batch_tokens);
     const auto run = make_token_run(config);
     check_answers(config, *run);
     lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->answer_tokens);
@@ -76,7 +78,7 @@ TEST_CASE("token_rules: every setting of a section that has no effect must have 
   const auto changed = [](const SettingInfo& setting) -> std::string {
     if (setting.fallback == "true" || setting.fallback == "false") return setting.fallback == "true" ? "false" : "true";
     if (setting.path == "env.params" || setting.path == "task.params") return R"({"a": 1})";
-    if (setting.path == "task.verifier") return "py:rewards.py:reward";
+    if (setting.path == "task.verifier" || setting.path == "task.reply") return "py:rewards.py:reward";
     if (setting.type != "string") return setting.path == "warmup.pass_at_1" ? "1" : "7";
     const std::string choices = setting.range.starts_with("one of: ") ? setting.range.substr(8) : "";
     return choices.empty() ? "other" : choices.substr(choices.rfind(' ') + 1);
@@ -197,7 +199,7 @@ TEST_CASE("token_rules: what new weights do to answers in progress is one of thr
     CHECK(error_with({std::string("generation.on_new_weights=") + word}) == "");
   CHECK_THROWS_WITH_AS(
       error_with({"generation.on_new_weights=restart"}),
-      "--set: generation.on_new_weights: \"restart\" is unknown, expected one of: finish, keep, recompute",
+      "--set: generation.on_new_weights: \"restart\" is unknown, expected one of: keep, recompute, finish",
       ConfigError);
   CHECK(error_without({"generation.on_new_weights=finish"})
             .starts_with("generation.on_new_weights: \"finish\" has no effect with model.kind \"mlp\""));
@@ -332,13 +334,13 @@ TEST_CASE("token_rules: a temperature whose inverse is no number is refused") {
 }
 
 TEST_CASE("token_rules: micro-batches that cannot hold the longest answer are refused") {
-  const std::string most = "trainer.micro_batch_tokens=";  // 9 tokens of a prompt and 9 of an answer
+  const std::string most = "trainer.micro_batch_tokens=";  // 10 tokens of a prompt and 9 of an answer
   CHECK(error_with({most + "0"}) == "");
-  CHECK(error_with({most + "18"}) == "");
+  CHECK(error_with({most + "19"}) == "");
   CHECK(
-      error_with({most + "17"}) ==
-      "trainer.micro_batch_tokens: 17 is less than the longest answer with its prompt, which may have 18 tokens (9 of "
-      "the prompt and 9 of the answer); use at least 18, or 0");
+      error_with({most + "18"}) ==
+      "trainer.micro_batch_tokens: 18 is less than the longest answer with its prompt, which may have 19 tokens (10 of "
+      "the prompt and 9 of the answer); use at least 19, or 0");
 }
 
 TEST_CASE("token_rules: a task whose right answers cannot be given is refused") {

@@ -275,7 +275,7 @@ TEST_CASE("algorithm choice: errors for names and parameters contain the path") 
        "algorithm.proximal: \"interpolated\" has no effect with algorithm.surrogate \"reinforce\", which has no "
        "importance ratio; use \"computed\""},
       {{"rollout_correction.is=token", "proximal=interpolated", "rollout_correction.rejection=token_k2",
-        "rollout_correction.rejection_threshold=0.1"},
+        R"(rollout_correction.rejection_threshold="0.1")"},
        "algorithm.proximal: \"interpolated\" cannot go with algorithm.rollout_correction.rejection: which tokens "
        "divide "
        "the loss must be known before its first forward pass; use \"computed\""},

@@ -77,7 +77,8 @@ TEST_CASE("learner: an estimator that needs whole columns refuses single samples
   config.algorithm.advantage = "vtrace";
   Pair pair(config, discrete_spec());
   const auto rollout = random_rollout(pair.spec, *pair.policy, 4, 2, 1);
-  CHECK_THROWS_AS(pair.learner->stager()->stage({0, 2, 0, {{rollout, {1, 4}, UnitKind::sample}}}), InvariantError);
+  CHECK_THROWS_AS(pair.learner->stager()->stage({.samples = 2, .parts = {{rollout, {1, 4}, UnitKind::sample}}}),
+                  InvariantError);
 }
 
 TEST_CASE("learner: the contents of a masked step do not affect other steps with V-trace") {

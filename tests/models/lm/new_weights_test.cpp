@@ -74,7 +74,7 @@ TEST_CASE("lm_generator: a token says which weights made the keys and values fro
   CHECK(is_from(s.read_answer(*generator, 1), 4, 6));  // its own cells are older
   s.computed = 0;
   s.read_answer(*generator, 2);
-  CHECK(is_from(s.read_answer(*generator, 3), 6, 6));
+  CHECK(is_from(s.read_answer(*generator, 2), 6, 6));
   Sampling other{random_ids(model.shape, kPrompt, 1), {}, 1, 1};
   CHECK(is_from(other.read_prompt(*generator, 0, kPrompt), 6, 6));
 }

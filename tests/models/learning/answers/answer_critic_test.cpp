@@ -13,6 +13,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "tests/models/learning/answers/answers.h"
+#include "tests/models/learning/answers/moments.h"
 #include "tests/models/lm/lora_models.h"
 #include "tests/models/lm/reward_models.h"
 #include "tests/support/temp_folder.h"
@@ -156,23 +157,22 @@ TEST_CASE("answer_critic: epochs of the critic alone leave the policy and its fi
   }
 }
 
-TEST_CASE("answer_critic: threads and micro-batches do not change the bytes") {
+TEST_CASE("answer_critic: threads do not change the bytes, nor micro-batches more than 1e-5 of a gradient") {
   for (const CriticKind kind : kCritics) {
     const LmModel model = model_of(kind);
     LearnerConfig config = config_of();
     config.algorithm.bootstrap_cut_answers = true;
-    config.trainer.epochs = 2;
-    std::vector<std::map<std::string, Array>> weights;
+    std::vector<std::map<std::string, Array>> moments;
     for (const auto& [threads, micro] : {std::pair{1, 0}, {3, 0}, {2, 9}}) {
       AnswerTrainerOptions options = kOptions;
       options.threads = threads;
       options.micro_batch_tokens = micro;
       const auto learner = make_answer_learner(config, model, options);
-      for (uint64_t i = 0; i < 2; ++i) update(*learner, model, i);
-      weights.push_back(learner->save().model);
+      update(*learner, model, 0);
+      moments.push_back(learner->save().optimizer);
     }
-    CHECK(weights[0] == weights[1]);
-    CHECK(weights[0] == weights[2]);
+    CHECK(moments[0] == moments[1]);
+    CHECK(worst_difference(moments[0], moments[2]) <= 1e-5);
   }
 }
 

@@ -100,6 +100,7 @@ AnswerTargets random_targets(const AnswerBatch& batch, uint64_t seed, bool value
     for (size_t t = 0; t < batch.tokens.size(); ++t) to.push_back(random.normal());
   };
   draw(targets.advantages);
+  targets.kept = batch.kept;
   if (values) draw(targets.values), draw(targets.returns);
   return targets;
 }

@@ -8,6 +8,7 @@
 #include "models/learning/answers/answer_learner.h"
 #include "models/learning/answers/lm_reference.h"
 #include "runtime/base/errors.h"
+#include "tests/models/learning/answers/moments.h"
 #include "tests/models/learning/answers/sampled.h"
 #include "tests/models/lm/lora_models.h"
 #include "tests/support/test.h"
@@ -166,22 +167,20 @@ TEST_CASE("answer_reference: after a warm-up it is what the warm-up has made, wi
   CHECK(on_policy(*other, model).metrics.at("reference_kl") == 0.0);
 }
 
-TEST_CASE("answer_reference: threads and micro-batches do not change the bytes") {
+TEST_CASE("answer_reference: threads do not change the bytes, nor micro-batches more than 1e-5 of a gradient") {
   const LmModel model(tiny_shape(LmFamily::qwen3, 3));
   for (const char* kl : {"k3", "full"}) {
-    std::vector<std::map<std::string, Array>> weights;
+    std::vector<std::map<std::string, Array>> moments;
     for (const auto& [threads, micro] : {std::pair{1, 0}, {3, 0}, {2, 9}}) {
       AnswerTrainerOptions options = kOptions;
       options.threads = threads;
       options.micro_batch_tokens = micro;
-      LearnerConfig config = config_of("loss", kl);
-      config.trainer.epochs = 2;
-      const auto learner = make_answer_learner(config, model, options);
-      for (uint64_t i = 0; i < 2; ++i) update(*learner, model, i);
-      weights.push_back(learner->save().model);
+      const auto learner = make_answer_learner(config_of("loss", kl), model, options);
+      update(*learner, model, 0);
+      moments.push_back(learner->save().optimizer);
     }
-    CHECK(weights[0] == weights[1]);
-    CHECK(weights[0] == weights[2]);
+    CHECK(moments[0] == moments[1]);
+    CHECK(worst_difference(moments[0], moments[2]) <= 1e-5);
   }
 }
 
