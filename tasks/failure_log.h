@@ -15,7 +15,7 @@ namespace troupe {
 class FailureLog {
  public:
   using Clock = TokenBucket::Clock;
-  static constexpr int kKindsPerMinute = 3;  // and as many at once
+  static constexpr int kKindsPerMinute = 6;  // and as many at once
   static constexpr size_t kMostKinds = 100;  // in all
 
   // That of all verifiers in this process.
