@@ -358,3 +358,51 @@ TEST_CASE("generation_scheduler: a history is computed in parts before the first
     }
   }
 }
+
+TEST_CASE("generation_scheduler: the next turn takes over the slots of the one before, until these are needed") {
+  const auto run = [](bool turns, bool disturbed) {
+    SumGenerator generator;
+    GenerationScheduler scheduler(generator, {.prefill_tokens = 100, .turns = turns});
+    const auto finish = [&] {
+      std::vector<Generation> done;
+      while (!scheduler.idle())
+        for (Generation& each : scheduler.step(generator, 3)) done.push_back(std::move(each));
+      CHECK(scheduler.slots_in_use() == 0);
+      return done;
+    };
+    scheduler.add({.ticket = 1, .prompt = {1, 2, 3}, .max_tokens = 3, .keys = {10, 20}});
+    std::vector<std::vector<int32_t>> history;
+    for (const GeneratedAnswer& answer : finish().at(0).answers) history.push_back(joined(answer.tokens, {4, 5}));
+    if (disturbed) {
+      scheduler.add({.ticket = 7, .prompt = {9}, .max_tokens = 2, .keys = {1, 2, 3}});
+      finish();
+    }
+    scheduler.add(
+        {.ticket = 2, .prompt = {1, 2, 3}, .max_tokens = 3, .keys = {30, 40}, .history = history, .before = 1});
+    return std::pair(finish().at(0).answers.at(1).tokens, scheduler.reused());
+  };
+  const auto [computed, none] = run(false, false);
+  const auto [kept, reused] = run(true, false);
+  const auto [disturbed, few] = run(true, true);
+  CHECK(kept == computed);
+  CHECK(disturbed == computed);
+  CHECK(none == 0);
+  CHECK(reused == 4);  // of three tokens of each answer the last one was not computed
+  CHECK(few < reused);
+}
+
+TEST_CASE("generation_scheduler: what is kept of a request that nobody continues costs no slot") {
+  SumGenerator generator;
+  GenerationScheduler scheduler(generator, {.prefill_tokens = 100, .turns = true});
+  for (uint64_t ticket = 1; ticket <= 50; ++ticket) {
+    scheduler.add({.ticket = ticket, .prompt = {1, 2, 3}, .max_tokens = 3, .keys = {10, 20}});
+    int steps = 0;
+    while (!scheduler.idle()) {
+      REQUIRE(++steps < 20);
+      scheduler.step(generator, 3);
+    }
+    if (ticket % 7 == 0) scheduler.forget(ticket);
+    if (ticket % 11 == 0) scheduler.forget_done();
+  }
+  CHECK(scheduler.slots_in_use() == 0);
+}
