@@ -81,6 +81,9 @@ class CountdownTask : public Task {
   // After a wrong answer the value of the expression; empty where it has none, uses other numbers, or is long.
   std::optional<std::string> reply(const Prompt& prompt, std::span<const Turn> turns) const override;
 
+  // An expression over the given numbers, of any value.
+  std::string attempt(const Prompt& prompt, Rng& rng) const override;
+
   // The demonstration uses all numbers; another answer may need fewer.
   std::string short_answer(const Prompt&) const override { return ""; }
   // Joins terms until one is left. Its value, the target, can be one of the numbers, which another attempt avoids.
@@ -169,6 +172,10 @@ std::optional<Rational> value_of(Given given, std::string_view answer) {
 bool CountdownTask::is_right(const Prompt& prompt, std::string_view answer) const {
   const Given given = given_in(prompt);
   return value_of(given, answer) == Rational{given.target, 1};
+}
+
+std::string CountdownTask::attempt(const Prompt& prompt, Rng& rng) const {
+  return joined_at_random(given_in(prompt).numbers, rng).text;
 }
 
 std::optional<std::string> CountdownTask::reply(const Prompt& prompt, std::span<const Turn> turns) const {

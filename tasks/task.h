@@ -110,6 +110,9 @@ class Task {
     return std::nullopt;
   }
   virtual size_t max_message_length() const { return 0; }
+  // An answer in the form of a right one that need not be right, to which demonstrations of later turns reply; empty if
+  // the task has none.
+  virtual std::string attempt(const Prompt& /*prompt*/, Rng& /*rng*/) const { return ""; }
   // The characters of all messages, each once, in UTF-8.
   virtual std::string message_alphabet() const { return ""; }
 
