@@ -15,7 +15,8 @@ void add_counts(InferenceReport& sum, const InferenceReport& report) {
   for (const auto count :
        {&InferenceReport::batches, &InferenceReport::rows, &InferenceReport::full, &InferenceReport::timeout,
         &InferenceReport::all_waiting, &InferenceReport::failed, &InferenceReport::mixed_answers,
-        &InferenceReport::recomputed, &InferenceReport::waited_steps, &InferenceReport::weights_wait_us})
+        &InferenceReport::recomputed, &InferenceReport::waited_steps, &InferenceReport::weights_wait_us,
+        &InferenceReport::histories, &InferenceReport::reused})
     sum.*count += report.*count;
 }
 
@@ -73,6 +74,8 @@ void ReceiverTable::fill(StatsSnapshot& s, PolicyVersion published) const {
   s.batches_failed = sum.failed;
   s.mixed_answers = sum.mixed_answers;
   s.recomputed_tokens = sum.recomputed;
+  s.history_tokens = sum.histories;
+  s.reused_tokens = sum.reused;
   s.weights_waited_steps = sum.waited_steps;
   s.weights_waited_seconds = static_cast<double>(sum.weights_wait_us) / 1e6;
 }

@@ -80,11 +80,13 @@ struct InferenceReport {
   uint64_t recomputed = 0;       // tokens whose keys and values were computed anew with new weights
   uint64_t waited_steps = 0;     // made while newer weights waited for answers in progress
   uint64_t weights_wait_us = 0;  // that newer weights waited so
+  uint64_t histories = 0;        // tokens of the turns before those that were asked for
+  uint64_t reused = 0;           // those of them whose keys and values were still there
 
   template <class I> friend typename I::result_type inspect(I& f, InferenceReport& x) {
     return f(caf::meta::type_name("InferenceReport"), x.inference_index, x.version, x.batches, x.rows, x.full,
              x.timeout, x.all_waiting, x.failed, x.busy_us, x.batch_rows, x.latency_us, x.role, x.mixed_answers,
-             x.recomputed, x.waited_steps, x.weights_wait_us);
+             x.recomputed, x.waited_steps, x.weights_wait_us, x.histories, x.reused);
   }
 };
 

@@ -155,6 +155,8 @@ struct StatsSnapshot {
   // Token runs, of this start; see generation.on_new_weights.
   uint64_t mixed_answers = 0;         // sampled by several versions of the weights
   uint64_t recomputed_tokens = 0;     // whose keys and values were computed anew
+  uint64_t history_tokens = 0;        // of earlier turns, in requests for later ones
+  uint64_t reused_tokens = 0;         // of these, whose keys and values were still there
   uint64_t weights_waited_steps = 0;  // steps made while newer weights waited for answers in progress
   double weights_waited_seconds = 0;  // that they waited
 

@@ -260,6 +260,11 @@ constexpr std::array kFields = {
                   "of prompts and answers whose keys and values were computed anew with new weights "
                   "(`generation.on_new_weights` `recompute`), over the same time",
                   of<&S::recomputed_tokens>},
+    SnapshotField{kInference, "generation.history_tokens", "generation_history_tokens_total", "tokens", kOfTokens,
+                  "of answers and messages in requests for later turns (`task.turns`), over the same time",
+                  of<&S::history_tokens>},
+    SnapshotField{kInference, "generation.reused_tokens", "generation_reused_tokens_total", "tokens", kOfTokens,
+                  "of these, whose keys and values were still there from the turn before", of<&S::reused_tokens>},
     SnapshotField{kInference, "generation.weights_waited_steps", "generation_weights_waited_steps_total", "steps",
                   kOfTokens,
                   "that inference actors made while newer weights waited for answers in progress "

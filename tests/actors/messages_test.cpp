@@ -230,11 +230,15 @@ TEST_CASE("messages: reports and small messages round-trip") {
   report.recomputed = 12;
   report.waited_steps = 13;
   report.weights_wait_us = 14;
+  report.histories = 15;
+  report.reused = 16;
   const InferenceReport received = f.round_trip(report);
   CHECK(received.mixed_answers == 11);
   CHECK(received.recomputed == 12);
   CHECK(received.waited_steps == 13);
   CHECK(received.weights_wait_us == 14);
+  CHECK(received.histories == 15);
+  CHECK(received.reused == 16);
   CHECK(f.round_trip(Applied{1, {2, 3}}).version == PolicyVersion{2, 3});
   CHECK(f.round_trip(ReceiverGone{7}).inference_index == 7);
   CHECK(f.round_trip(Expelled{7, "late"}).why == "late");

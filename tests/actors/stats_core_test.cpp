@@ -494,6 +494,8 @@ TEST_CASE("stats: what new weights cost is summed over inference actors, without
       report.recomputed = 40;
       report.waited_steps = 5;
       report.weights_wait_us = 250'000;
+      report.histories = 60;
+      report.reused = 50;
       core.add(report);
       core.add(report);  // counts are cumulative
     }
@@ -501,6 +503,8 @@ TEST_CASE("stats: what new weights cost is summed over inference actors, without
     CHECK(view.mixed_answers == 6);
     CHECK(view.recomputed_tokens == 80);
     CHECK(view.weights_waited_steps == 10);
+    CHECK(view.history_tokens == 120);
+    CHECK(view.reused_tokens == 100);
     CHECK((view.weights_waited_seconds == 0.5) == !deterministic);
   }
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/experience/answers.h"
@@ -79,8 +80,8 @@ class GenerationScheduler {
   // Requests that are not done, and answers that have a slot.
   size_t requests() const { return waiting_.size() + active_.size(); }
   int64_t slots_in_use() const { return slots_in_use_; }
-  // Of all steps: tokens of histories that needed no computation.
-  int64_t reused() const { return reused_; }
+  // Tokens of histories that needed no computation, since the last call.
+  int64_t take_reused() { return std::exchange(reused_, 0); }
   // Tokens that the last step computed, and those of them whose keys and values older weights had computed before.
   int64_t last_rows() const { return last_rows_; }
   int64_t last_recomputed() const { return last_recomputed_; }

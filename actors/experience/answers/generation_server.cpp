@@ -64,6 +64,7 @@ void GenerationServer::schedule(uint64_t ticket, const AnswerRequest& request, u
   for (const int64_t key : request.keys.view<int64_t>()) asked.keys.push_back(static_cast<uint64_t>(key));
   const auto history = request.history.view<int32_t>();
   const auto offsets = request.history_offsets.view<int64_t>();
+  counts_.histories += history.size();
   for (size_t a = 0; a + 1 < offsets.size(); ++a)
     asked.history.emplace_back(history.begin() + offsets[a], history.begin() + offsets[a + 1]);
   scheduler_.add(std::move(asked));
@@ -161,6 +162,7 @@ void GenerationServer::note_step(const std::vector<Generation>& done, Clock::dur
   if (scheduler_.last_rows() == 0) return;
   note_batch(scheduler_.last_rows(), duration);
   if (waiting_) ++counts_.waited_steps;
+  counts_.reused += static_cast<uint64_t>(scheduler_.take_reused());
   counts_.recomputed += static_cast<uint64_t>(scheduler_.last_recomputed());
   for (const Generation& each : done)
     counts_.mixed_answers += static_cast<uint64_t>(std::ranges::count_if(

@@ -31,13 +31,13 @@ std::string Server::save() const {
   TROUPE_CHECK(requests() == 0, requests());
   const InferenceReport& c = counts_;
   return to_bytes(c.batches, c.rows, c.full, c.timeout, c.all_waiting, c.failed, c.mixed_answers, c.recomputed,
-                  c.waited_steps);
+                  c.waited_steps, c.histories, c.reused);
 }
 
 void Server::load_counts(const std::string& bytes, const std::string& whose) {
   InferenceReport& c = counts_;
   from_bytes(bytes, whose, c.batches, c.rows, c.full, c.timeout, c.all_waiting, c.failed, c.mixed_answers, c.recomputed,
-             c.waited_steps);
+             c.waited_steps, c.histories, c.reused);
 }
 
 }  // namespace troupe

@@ -141,6 +141,7 @@ struct Fixture {
       if (c.new_weights && step % 3 == 0) server.load(random_weights(model, ++version));
     }
     for (const size_t turn : turns) REQUIRE(turn == kTurns);
+    report = server.take_report();
   }
   // Tokens whose log-probability is not that of a forward with the weights of their version.
   int64_t wrong_tokens() const {
@@ -173,6 +174,7 @@ struct Fixture {
   RunSpec run;
   LmModel model;
   uint64_t version = 1;
+  InferenceReport report;
   std::vector<std::vector<int32_t>> prompts;
   std::vector<std::vector<Conversation>> conversations;  // by client
 };
@@ -189,6 +191,8 @@ TEST_CASE("generation_server: turns have the same bits in every slot, whether ke
       Fixture f(own);
       f.serve();
       CHECK(f.wrong_tokens() == 0);
+      CHECK(f.report.histories > 0);
+      if (c.answer_slots == 12 && c.prompt_slots == 4) CHECK(f.report.reused > 0);  // a slot for each answer
       if (first.empty()) first = f.all_tokens();
       CHECK(f.all_tokens() == first);
     }
