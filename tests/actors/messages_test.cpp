@@ -132,7 +132,7 @@ TEST_CASE("messages: a body of an unknown kind is an error") {
   std::vector<char> bytes = f.bytes_of(request);
   const size_t kind = 8 + 8 + 4;
   REQUIRE(bytes.at(kind) == 1);
-  bytes[kind] = 2;
+  bytes[kind] = 3;
   CHECK(f.parse(bytes, request));
 }
 
