@@ -161,17 +161,18 @@ TEST_CASE("deterministic: new weights while answers are in progress, killed at r
   for (const std::string on_new_weights : {"keep", "recompute", "finish"}) {
     CAPTURE(on_new_weights);
     const TempFolder folder;
-    check_kills(folder.path(),
-                {"generation.on_new_weights=" + on_new_weights, "generation.prefill_tokens=8",
-                 "generation.answer_slots=24", "replay.max_policy_lag=2", "workers.count=2", "reference.model=start"});
+    check_kills(folder.path(), {"trainer.value_only_updates=0", "generation.on_new_weights=" + on_new_weights,
+                                "generation.prefill_tokens=8", "generation.answer_slots=24", "replay.max_policy_lag=2",
+                                "workers.count=2", "reference.model=start"});
   }
 }
 
 TEST_CASE("deterministic: answers of several turns, killed at random moments") {
   const TempFolder folder;
-  check_kills(folder.path(), {"task.name=countdown", R"(task.params={"numbers": 2, "max_number": 9, "max_target": 20})",
-                              "task.turns=3", "generation.answer_slots=24", "replay.max_policy_lag=2",
-                              "workers.count=2", "reference.model=start"});
+  check_kills(folder.path(),
+              {"trainer.value_only_updates=0", "task.name=countdown",
+               R"(task.params={"numbers": 2, "max_number": 9, "max_target": 20})", "task.turns=3",
+               "generation.answer_slots=24", "replay.max_policy_lag=2", "workers.count=2", "reference.model=start"});
 }
 
 TEST_CASE("deterministic: a shared critic and the KL to a reference in the loss, killed at random moments") {

@@ -32,8 +32,8 @@ TEST_CASE("micro_batches: a run divides six answers into two even micro-batches"
   const TempFolder folder;
   const Words more = with_prompts(folder, {98, 898, 48, 948, 398, 598}) +
                      set({"generation.answers=1", "algorithm.advantage=reinforce_plus_plus", "trainer.super_batch=6",
-                          "trainer.micro_batch_tokens=2000", "algorithm.entropy_coef=0.01", "stop.updates=1", "deterministic=true", "workers.groups=1",
-                          "workers.count=1"});
+                          "trainer.micro_batch_tokens=2000", "algorithm.entropy_coef=0.01", "stop.updates=1",
+                          "deterministic=true", "workers.groups=1", "workers.count=1"});
   const CommandLine run(token_train_line(folder.path(), more));
   REQUIRE_MESSAGE(run.exit_code == 0, run.err);
   const Json learner = metrics_of(folder / "run").at("learner");
@@ -49,7 +49,8 @@ TEST_CASE("micro_batches: a limit that the longest answer exceeds is refused bef
       token_train_line(folder.path(), with_prompts(folder, {98, 898}) + set({"trainer.micro_batch_tokens=899"})));
   CHECK(run.exit_code == 2);
   CHECK(run.err ==
-        "troupe: --set: trainer.micro_batch_tokens: 899 is less than the longest answer with its prompt, which may have 900 "
+        "troupe: --set: trainer.micro_batch_tokens: 899 is less than the longest answer with its prompt, which may "
+        "have 900 "
         "tokens (898 of the prompt and 2 of the answer); use at least 900, or 0\n");
   CHECK(!posix_disk().exists(folder / "run"));
 }

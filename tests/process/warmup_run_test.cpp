@@ -11,7 +11,7 @@ TEST_CASE("warm-up: killed before its first checkpoint.every_updates steps, it g
   TempFolder folder;
   const Words line = set({"warmup.pass_at_1=0", "checkpoint.every_updates=1000000000", "stop.updates=1"});
   {
-    Process killed(token_train_line(folder.path(), line + set({"warmup.steps=1000000000"})));
+    Process killed(token_train_line(folder.path(), line + set({"warmup.steps=10000000"})));
     REQUIRE(eventually([&] { return checkpoints_of(folder / "run") == std::vector<uint64_t>{0}; }));
     killed.signal(SIGKILL);
     CHECK(killed.wait().value_or(-1) == 128 + SIGKILL);

@@ -89,7 +89,7 @@ TEST_CASE("reply: a task in Python replies if its object has the method") {
   config.python = test_python();
   const auto task = make_task(config);
   CHECK(task->replies());
-  const Prompt prompt = task->listed_prompt(0, Split::train);
+  const Prompt prompt = task->listed_prompt(5, Split::train);
   Verifier verifier(verifier_target(config));
   const std::vector<VerifierItem> items = {
       {prompt.text, prompt.truth, prompt.demonstration, prompt.columns, std::vector<Turn>{}},

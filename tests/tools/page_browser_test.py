@@ -32,6 +32,7 @@ def snapshot(n, evaluation=None, **more):
         "updates": 10 * n,
         "updates_per_second": 5,
         "training_ended": False,
+        "answers": {"produced_length": 40 + n % 9, "trained_length": 38 + n % 7, "dropped_length": 90 + n % 5},
         "lag": {"p50": n % 3, "p95": 2 + n % 5, "max": 4 + n % 7, "cap": 16},
         "episodes": {"count": n, "return_mean": 3.0 * n, "return_std": 1 + n % 4, "length_mean": 20 + n, "success_rate": (n % 50) / 50},
         "busy": {"workers": (n % 10) / 10, "inference": (n % 9) / 10, "trainer": (n % 8) / 10, "machine": (n % 7) / 10},
