@@ -95,13 +95,26 @@ void save_if_due(TrainerSelf self) {
                           (evaluated ? "evaluation" : "checkpoint") + ".every_updates. Further waits are not reported");
 }
 
+// The current weights: as they were published, if they were, so that whoever has those shares memory.
+WeightsPtr current_weights(TrainerSelf self) {
+  const TrainerState& st = self->state;
+  return st.published && st.published->version == st.version ? st.published : st.learner->snapshot(st.version);
+}
+
+// Publishes them.
+WeightsPtr publish(TrainerSelf self) {
+  auto& st = self->state;
+  st.published = st.learner->snapshot(st.version);
+  self->send(st.peers.publisher, WeightsMessage{st.published});
+  return st.published;
+}
+
 void end(TrainerSelf self, const std::string& reason, const std::string& error = {}) {
   auto& st = self->state;
   if (st.ended) return;
   st.ended = true;
   checkpoint(self, /*last=*/true);
-  self->send(st.peers.supervisor,
-             TrainingEnded{st.version, reason, error, st.learner->snapshot(st.version), st.reference});
+  self->send(st.peers.supervisor, TrainingEnded{st.version, reason, error, current_weights(self), st.reference});
 }
 
 // Ends now or, in a deterministic run, when all actors are idle.
@@ -139,7 +152,7 @@ void go_on(TrainerSelf self, WeightsPtr weights) {
   auto& st = self->state;
   const RunConfig& config = st.context->config;
   if (due(st.version.number, config.evaluation.every_updates)) {
-    if (!weights) weights = st.learner->snapshot(st.version);
+    if (!weights) weights = current_weights(self);
     ++st.evaluations;
     self->send(st.peers.evaluator, EvaluateMessage{weights, false, false, st.reference});
     if (st.evaluations >= most_open_evaluations(weights->flat.bytes())) return hold(self);
@@ -166,7 +179,7 @@ void begin_training(TrainerSelf self) {
   st.started = st.updated = self->clock().now();
   st.reference = st.learner->reference(st.version);
   if (st.peers.reference_publisher) self->send(st.peers.reference_publisher, WeightsMessage{st.reference});
-  self->send(st.peers.publisher, WeightsMessage{st.learner->snapshot(st.version)});
+  publish(self);
   if (st.context->deterministic) return;
   for (WeightsPtr& weights : std::exchange(st.start.evaluations, {})) {
     ++st.evaluations;
@@ -307,8 +320,7 @@ void update(TrainerSelf self, const StagedMessage& message) {
   st.env_steps = message.env_steps;
   auto report = std::make_shared<const UpdateReport>(st.learner->update(*message.batch, progress(self)));
   ++st.version.number;
-  WeightsPtr weights = st.learner->snapshot(st.version);
-  self->send(st.peers.publisher, WeightsMessage{weights});
+  const WeightsPtr weights = publish(self);
 
   warn_of(self, *report, message.batch->samples);
   if (report->steps > 0) st.skipped_in_a_row = 0;

@@ -33,6 +33,7 @@ struct TrainerState {
   RunContextPtr context;
   std::shared_ptr<Learner> learner;
   WeightsPtr reference;  // since training began, of a run with one
+  WeightsPtr published;  // the last; null before training
   TrainerPeers peers;
   PolicyVersion version;
   uint64_t env_steps = 0;

@@ -9,20 +9,18 @@ constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
 
 int64_t kv_floats(const LmShape& shape) { return shape.kv_heads * (shape.head_dim + padded(shape.head_dim)); }
 
-int64_t qkv_width(const LmShape& shape) { return shape.query_width() + 2 * shape.kv_width(); }
-
 // LayerActivations, and the cells of the layer.
 int64_t layer_floats(const LmShape& shape) {
   const int64_t norms = 2, softmax = 2 * shape.heads, heads = shape.heads + shape.kv_heads;
   const int64_t of_head_norms = shape.qk_norm ? heads * (shape.head_dim + 1) : 0;
-  return norms + of_head_norms + qkv_width(shape) + softmax + shape.query_width() + shape.hidden +
+  return norms + of_head_norms + shape.qkv_width() + softmax + shape.query_width() + shape.hidden +
          2 * shape.intermediate + kv_floats(shape);
 }
 
 // LayerScratch, and in the backward of attention the gradients of keys and values with copies of these.
 int64_t scratch_floats(const LmShape& shape) {
   const int64_t of_forward = shape.hidden + shape.intermediate;
-  const int64_t of_backward = shape.hidden + shape.query_width() + qkv_width(shape) + 3 * shape.intermediate;
+  const int64_t of_backward = shape.hidden + shape.query_width() + shape.qkv_width() + 3 * shape.intermediate;
   return of_forward + of_backward + 3 * shape.kv_width() + shape.kv_heads * padded(shape.head_dim);
 }
 

@@ -1,6 +1,7 @@
 #include "models/decoder/decoder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "models/decoder/norm_rows.h"
 #include "runtime/base/errors.h"
@@ -19,16 +20,34 @@ Decoder::Decoder(const LmShape& shape, ParallelFor& parallel) : shape_(shape), p
 }
 
 void Decoder::load(const DecoderWeights& weights) {
+  packed_ = nullptr;
+  output_.pack({&weights.output, 1}, shape_.hidden, parallel_);
+  use(weights);
+}
+
+void Decoder::load(std::shared_ptr<const PackedDecoder> packed) {
+  TROUPE_CHECK(packed->layers().size() == layers_.size(), packed->layers().size(), layers_.size());
+  output_ = {};
+  packed_ = std::move(packed);
+  use(packed_->rest());
+}
+
+void Decoder::use(const DecoderWeights& weights) {
   TROUPE_CHECK(weights.layers.size() == layers_.size(), weights.layers.size(), layers_.size());
   weights_ = weights;
-  for (size_t i = 0; i < layers_.size(); ++i) layers_[i].load(shape_, weights.layers[i], parallel_);
-  output_.pack({&weights_.output, 1}, shape_.hidden, parallel_);
+  for (size_t i = 0; i < layers_.size(); ++i)
+    layers_[i].load(shape_, weights.layers[i], packed_ ? &packed_->layers()[i] : nullptr, parallel_);
+}
+
+void Decoder::release() {
+  packed_ = nullptr;
+  weights_ = {};
 }
 
 void Decoder::load_adapters(const DecoderWeights& weights) {
+  TROUPE_CHECK(weights_.layers.size() == layers_.size(), "load() comes first");
   TROUPE_CHECK(weights.layers.size() == layers_.size(), weights.layers.size(), layers_.size());
-  TROUPE_CHECK(weights.embedding.data() == weights_.embedding.data(), "load() comes first");
-  weights_ = weights;
+  for (size_t i = 0; i < layers_.size(); ++i) weights_.layers[i].lora = weights.layers[i].lora;
   use_adapters(true);
 }
 
@@ -43,7 +62,10 @@ void Decoder::embed(const LmBatch& batch, float* x) {
   for_parts(batch.tokens(), rows_per_part(shape_.hidden), parallel_, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       const int32_t id = batch.ids[static_cast<size_t>(i)];
-      if (id != kGivenInput)
+      if (id == kGivenInput) continue;
+      if (weights_.embedding.empty())
+        output().unpack(id, x + i * shape_.hidden);
+      else
         std::copy_n(weights_.embedding.data() + id * shape_.hidden, shape_.hidden, x + i * shape_.hidden);
     }
   });
@@ -152,8 +174,25 @@ void Decoder::embed_backward(const LmBatch& batch, const DecoderGradients& gradi
 void Decoder::logits(std::span<const float> hidden, std::span<float> logits) {
   const int64_t rows = static_cast<int64_t>(hidden.size()) / shape_.hidden;
   TROUPE_CHECK(static_cast<int64_t>(logits.size()) == rows * shape_.vocabulary, logits.size(), rows);
-  multiply_packed({hidden.data(), rows, shape_.hidden, shape_.hidden}, output_, logits.data(), shape_.vocabulary,
+  multiply_packed({hidden.data(), rows, shape_.hidden, shape_.hidden}, output(), logits.data(), shape_.vocabulary,
                   parallel_);
+}
+
+// d_hidden = d_logits W. In parts of the vocabulary where W is only packed; each continues the chains of the one
+// before.
+void Decoder::multiply_output(const MatrixView& d_logits, std::span<float> d_hidden) {
+  constexpr int64_t kPart = 4096;
+  const int64_t hidden = shape_.hidden, vocabulary = shape_.vocabulary;
+  if (!weights_.output.empty())
+    return multiply_rows(d_logits, {weights_.output.data(), vocabulary, hidden, hidden}, d_hidden.data(), hidden, false,
+                         parallel_);
+  for (int64_t first = 0; first < vocabulary; first += kPart) {
+    const int64_t count = std::min(kPart, vocabulary - first);
+    scratch_.rows.resize(count * hidden);
+    output().unpack(first, count, scratch_.rows.data(), parallel_);
+    multiply_rows({d_logits.data + first, d_logits.rows, count, d_logits.stride},
+                  {scratch_.rows.data(), count, hidden, hidden}, d_hidden.data(), hidden, first > 0, parallel_);
+  }
 }
 
 void Decoder::logits_backward(std::span<const float> hidden, std::span<const float> d_logits, std::span<float> d_hidden,
@@ -162,8 +201,7 @@ void Decoder::logits_backward(std::span<const float> hidden, std::span<const flo
   TROUPE_CHECK(static_cast<int64_t>(d_logits.size()) == rows * shape_.vocabulary && d_hidden.size() == hidden.size(),
                d_logits.size(), d_hidden.size(), rows);
   const MatrixView d{d_logits.data(), rows, shape_.vocabulary, shape_.vocabulary};
-  multiply_rows(d, {weights_.output.data(), shape_.vocabulary, shape_.hidden, shape_.hidden}, d_hidden.data(),
-                shape_.hidden, false, parallel_);
+  multiply_output(d, d_hidden);
   if (gradients.output.empty()) return;
   add_outer_products(d, {hidden.data(), rows, shape_.hidden, shape_.hidden}, gradients.output.data(), parallel_);
 }

@@ -7,6 +7,7 @@
 // instruction set.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "models/decoder/decoder_tensors.h"
 #include "models/decoder/kv_store.h"
 #include "models/decoder/lm_shape.h"
+#include "models/decoder/packed_decoder.h"
 #include "models/decoder/parallel_for.h"
 #include "models/decoder/rope_table.h"
 
@@ -44,10 +46,16 @@ class Decoder {
 
   const LmShape& shape() const { return shape_; }
 
-  // Uses these weights from now on. Their memory must stay valid and unchanged until the next load().
+  // Uses these weights from now on. Their memory must stay valid and unchanged until the next load(). Of the matrices
+  // only the output layer is packed here; those of layers are packed for each pass, which suits long ones.
   void load(const DecoderWeights& weights);
+  // The same with a packed form on which keep_rest() was called, and which others may use too. There is no gradient of
+  // the matrices, and backward() unpacks them.
+  void load(std::shared_ptr<const PackedDecoder> packed);
+  // Gives up the packed form. The next use comes after load().
+  void release();
 
-  // The same for weights that differ from those of the last load() in the adapters alone, in less time.
+  // Uses the adapters of these weights, whose other tensors are those of the last load().
   void load_adapters(const DecoderWeights& weights);
   // Whether adapters count; the decoder without them is the frozen model.
   void use_adapters(bool used);
@@ -72,15 +80,19 @@ class Decoder {
                        const DecoderGradients& gradients);
 
  private:
+  void use(const DecoderWeights& weights);
+  const PackedWeights& output() const { return packed_ ? packed_->output() : output_; }
   void embed(const LmBatch& batch, float* x);
   void embed_backward(const LmBatch& batch, const DecoderGradients& gradients, std::span<float> d_given);
   void check_training(const LmBatch& batch) const;
+  void multiply_output(const MatrixView& d_logits, std::span<float> d_hidden);
 
   LmShape shape_;
   ParallelFor& parallel_;
   RopeTable rope_;
   DecoderWeights weights_;
   std::vector<DecoderLayer> layers_;
+  std::shared_ptr<const PackedDecoder> packed_;  // null: the matrices are in weights_ and output_
   PackedWeights output_;
   LayerScratch scratch_;
   LayerActivations work_;  // of forward()

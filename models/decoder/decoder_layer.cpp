@@ -13,14 +13,10 @@ size_t LayerActivations::bytes() const {
   return result;
 }
 
-void DecoderLayer::load(const LmShape& shape, const LayerTensors<const float>& weights, ParallelFor& parallel) {
+void DecoderLayer::load(const LmShape& shape, const LayerTensors<const float>& weights, const PackedLayer* packed,
+                        ParallelFor& parallel) {
   weights_ = weights;
-  const std::span<const float> qkv[] = {weights.query, weights.key, weights.value};
-  const std::span<const float> gate_up[] = {weights.gate, weights.up};
-  qkv_.pack(qkv, shape.hidden, parallel);
-  output_.pack({&weights.output, 1}, shape.query_width(), parallel);
-  gate_up_.pack(gate_up, shape.hidden, parallel);
-  down_.pack({&weights.down, 1}, shape.intermediate, parallel);
+  packed_ = packed;
   load_adapters(shape, weights, parallel);
 }
 
@@ -31,12 +27,18 @@ void DecoderLayer::load_adapters(const LmShape& shape, const LayerTensors<const 
     adapters_[i].load(weights.lora[i], size_of(shape, static_cast<LmLinear>(i)).inputs, parallel);
 }
 
+const PackedWeights& DecoderLayer::packed(const LayerPass& pass, LayerProduct product) const {
+  if (packed_ != nullptr) return (*packed_)[product];
+  pack(pass.shape, weights_, product, pass.scratch.packed, pass.parallel);
+  return pass.scratch.packed;
+}
+
 // Biases, norms and rotation of queries and keys; stores keys and values.
 void DecoderLayer::finish_heads(const LayerPass& pass, KvLayer& cells, LayerActivations& a) const {
   const LmShape& shape = pass.shape;
   const LmKernels& kernels = lm_kernels();
   const int64_t dim = shape.head_dim, heads = shape.heads + shape.kv_heads;
-  const int64_t queries = shape.query_width(), keys = shape.kv_width(), qkv = qkv_.outputs();
+  const int64_t queries = shape.query_width(), keys = shape.kv_width(), qkv = shape.qkv_width();
   const auto eps = static_cast<float>(shape.rms_eps);
   const auto finish = [&](int64_t token) {
     const auto [position, cell] = pass.places[static_cast<size_t>(token)];
@@ -63,14 +65,15 @@ void DecoderLayer::finish_heads(const LayerPass& pass, KvLayer& cells, LayerActi
 void DecoderLayer::compute(const LayerPass& pass, const float* x, KvLayer& cells, LayerActivations& a) const {
   const LmShape& shape = pass.shape;
   const LmKernels& kernels = lm_kernels();
-  const int64_t tokens = pass.batch.tokens(), hidden = shape.hidden, qkv = qkv_.outputs();
+  const int64_t tokens = pass.batch.tokens(), hidden = shape.hidden, qkv = shape.qkv_width();
+  const int64_t width = shape.intermediate;
   LayerScratch& s = pass.scratch;
   a.inverse.resize(tokens);
   a.post_inverse.resize(tokens);
   a.qkv.resize(tokens * qkv);
   a.attended.resize(tokens * shape.query_width());
   a.middle.resize(tokens * hidden);
-  a.gate_up.resize(tokens * gate_up_.outputs());
+  a.gate_up.resize(tokens * 2 * width);
   s.normed.resize(tokens * hidden);
   if (shape.qk_norm) {
     a.unrotated.resize(tokens * (qkv - shape.kv_width()));
@@ -81,22 +84,22 @@ void DecoderLayer::compute(const LayerPass& pass, const float* x, KvLayer& cells
   const auto adapt = [&](LmLinear linear, const MatrixView& in, float* out, int64_t stride) {
     adapter(linear).add(in, out, stride, s.lora, pass.parallel);
   };
-  multiply_packed(normed, qkv_, a.qkv.data(), qkv, pass.parallel);
+  multiply_packed(normed, packed(pass, LayerProduct::qkv), a.qkv.data(), qkv, pass.parallel);
   adapt(LmLinear::query, normed, a.qkv.data(), qkv);
   adapt(LmLinear::key, normed, a.qkv.data() + shape.query_width(), qkv);
   adapt(LmLinear::value, normed, a.qkv.data() + shape.query_width() + shape.kv_width(), qkv);
   finish_heads(pass, cells, a);
   attend(shape, pass.batch.sequences, a.qkv.data(), qkv, cells, a.attended.data(), a.attention, pass.parallel);
   const MatrixView attended{a.attended.data(), tokens, shape.query_width(), shape.query_width()};
-  multiply_packed(attended, output_, a.middle.data(), hidden, pass.parallel);
+  multiply_packed(attended, packed(pass, LayerProduct::output), a.middle.data(), hidden, pass.parallel);
   adapt(LmLinear::output, attended, a.middle.data(), hidden);
   for_parts(tokens, rows_per_part(hidden), pass.parallel, [&](int64_t from, int64_t to) {
     kernels.add(x + from * hidden, (to - from) * hidden, a.middle.data() + from * hidden);
   });
   norm_rows(shape, a.middle.data(), weights_.post_norm, tokens, a.post_inverse.data(), s.normed.data(), pass.parallel);
-  multiply_packed(normed, gate_up_, a.gate_up.data(), gate_up_.outputs(), pass.parallel);
-  adapt(LmLinear::gate, normed, a.gate_up.data(), gate_up_.outputs());
-  adapt(LmLinear::up, normed, a.gate_up.data() + shape.intermediate, gate_up_.outputs());
+  multiply_packed(normed, packed(pass, LayerProduct::gate_up), a.gate_up.data(), 2 * width, pass.parallel);
+  adapt(LmLinear::gate, normed, a.gate_up.data(), 2 * width);
+  adapt(LmLinear::up, normed, a.gate_up.data() + width, 2 * width);
 }
 
 void DecoderLayer::finish(const LayerPass& pass, const LayerActivations& a, float* out) const {
@@ -111,7 +114,7 @@ void DecoderLayer::finish(const LayerPass& pass, const LayerActivations& a, floa
     }
   });
   const MatrixView inputs{activation.data(), tokens, width, width};
-  multiply_packed(inputs, down_, out, hidden, pass.parallel);
+  multiply_packed(inputs, packed(pass, LayerProduct::down), out, hidden, pass.parallel);
   adapter(LmLinear::down).add(inputs, out, hidden, pass.scratch.lora, pass.parallel);
   for_parts(tokens, rows_per_part(hidden), pass.parallel, [&](int64_t from, int64_t to) {
     kernels.add(a.middle.data() + from * hidden, (to - from) * hidden, out + from * hidden);

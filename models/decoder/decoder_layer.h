@@ -11,6 +11,7 @@
 #include "models/decoder/kv_store.h"
 #include "models/decoder/lora_linear.h"
 #include "models/decoder/matrix_product.h"
+#include "models/decoder/packed_decoder.h"
 #include "models/decoder/rope_table.h"
 
 namespace troupe {
@@ -34,6 +35,8 @@ struct LayerActivations {
 struct LayerScratch {
   FloatBuffer normed;      // [P, hidden]
   FloatBuffer activation;  // [P, intermediate]
+  FloatBuffer rows;        // [outputs, inputs] of a matrix of a layer that has it only packed
+  PackedWeights packed;    // of a layer that has no packed form
   LoraScratch lora;
   // Gradients.
   FloatBuffer d_normed;      // [P, hidden]
@@ -55,8 +58,10 @@ struct LayerPass {
 
 class DecoderLayer {
  public:
-  // Packs the weights. They stay in use until the next load().
-  void load(const LmShape& shape, const LayerTensors<const float>& weights, ParallelFor& parallel);
+  // The weights, which stay in use until the next load(): matrices, which are then packed for each pass, or `packed`,
+  // which backward() unpacks. Packs the adapters.
+  void load(const LmShape& shape, const LayerTensors<const float>& weights, const PackedLayer* packed,
+            ParallelFor& parallel);
 
   // Packs the adapters of these weights, whose other tensors are those of the last load().
   void load_adapters(const LmShape& shape, const LayerTensors<const float>& weights, ParallelFor& parallel);
@@ -72,6 +77,12 @@ class DecoderLayer {
                 const LayerTensors<float>& gradients) const;
 
  private:
+  // Valid until the next call.
+  const PackedWeights& packed(const LayerPass& pass, LayerProduct product) const;
+  // The matrix `loaded` [outputs, inputs], which is empty if there is only the packed form, where it begins at output
+  // `first`. Valid until the next call.
+  MatrixView rows_of(const LayerPass& pass, std::span<const float> loaded, const LinearSize& size, LayerProduct product,
+                     int64_t first = 0) const;
   const LoraLinear& adapter(LmLinear linear) const { return adapters_[static_cast<size_t>(linear)]; }
   void finish_heads(const LayerPass& pass, KvLayer& cells, LayerActivations& a) const;
   void backward_swiglu(const LayerPass& pass, const LayerActivations& a, float* d,
@@ -83,7 +94,7 @@ class DecoderLayer {
                        const LayerTensors<float>& gradients) const;
 
   LayerTensors<const float> weights_;
-  PackedWeights qkv_, output_, gate_up_, down_;
+  const PackedLayer* packed_ = nullptr;
   std::array<LoraLinear, kLmLinears> adapters_;  // by LmLinear
 };
 

@@ -22,6 +22,15 @@ void add_weight_gradient(const MatrixView& dy, const MatrixView& x, std::span<fl
 
 }  // namespace
 
+MatrixView DecoderLayer::rows_of(const LayerPass& pass, std::span<const float> loaded, const LinearSize& size,
+                                 LayerProduct product, int64_t first) const {
+  if (!loaded.empty()) return {loaded.data(), size.outputs, size.inputs, size.inputs};
+  FloatBuffer& rows = pass.scratch.rows;
+  rows.resize(size.outputs * size.inputs);
+  packed(pass, product).unpack(first, size.outputs, rows.data(), pass.parallel);
+  return {rows.data(), size.outputs, size.inputs, size.inputs};
+}
+
 // d becomes the gradient of `middle`.
 void DecoderLayer::backward_swiglu(const LayerPass& pass, const LayerActivations& a, float* d,
                                    const LayerTensors<float>& gradients) const {
@@ -35,8 +44,8 @@ void DecoderLayer::backward_swiglu(const LayerPass& pass, const LayerActivations
   s.normed.resize(tokens * hidden);
   s.d_normed.resize(tokens * hidden);
   const MatrixView d_view{d, tokens, hidden, hidden};
-  multiply_rows(d_view, {weights_.down.data(), hidden, width, width}, s.d_activation.data(), width, false,
-                pass.parallel);
+  multiply_rows(d_view, rows_of(pass, weights_.down, size_of(shape, LmLinear::down), LayerProduct::down),
+                s.d_activation.data(), width, false, pass.parallel);
   adapter(LmLinear::down).add_input_gradient(d_view, s.d_activation.data(), s.lora, pass.parallel);
   for_parts(tokens, rows_per_part(width), pass.parallel, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
@@ -58,8 +67,10 @@ void DecoderLayer::backward_swiglu(const LayerPass& pass, const LayerActivations
   const MatrixView d_up{s.d_gate_up.data() + width, tokens, width, 2 * width};
   add_gradients(LmLinear::gate, d_gate, normed, gradients.gate);
   add_gradients(LmLinear::up, d_up, normed, gradients.up);
-  multiply_rows(d_gate, {weights_.gate.data(), width, hidden, hidden}, s.d_normed.data(), hidden, false, pass.parallel);
-  multiply_rows(d_up, {weights_.up.data(), width, hidden, hidden}, s.d_normed.data(), hidden, true, pass.parallel);
+  multiply_rows(d_gate, rows_of(pass, weights_.gate, size_of(shape, LmLinear::gate), LayerProduct::gate_up),
+                s.d_normed.data(), hidden, false, pass.parallel);
+  multiply_rows(d_up, rows_of(pass, weights_.up, size_of(shape, LmLinear::up), LayerProduct::gate_up, width),
+                s.d_normed.data(), hidden, true, pass.parallel);
   adapter(LmLinear::gate).add_input_gradient(d_gate, s.d_normed.data(), s.lora, pass.parallel);
   adapter(LmLinear::up).add_input_gradient(d_up, s.d_normed.data(), s.lora, pass.parallel);
   norm_rows_backward(shape, a.middle.data(), weights_.post_norm, a.post_inverse.data(), s.d_normed.data(), tokens, true,
@@ -73,19 +84,21 @@ void DecoderLayer::backward_attention(const LayerPass& pass, const KvLayer& cell
   const int64_t tokens = pass.batch.tokens(), hidden = shape.hidden, width = shape.query_width();
   LayerScratch& s = pass.scratch;
   s.d_attended.resize(tokens * width);
-  s.d_qkv.resize(tokens * qkv_.outputs());
+  s.d_qkv.resize(tokens * shape.qkv_width());
   const MatrixView d_view{d, tokens, hidden, hidden};
-  multiply_rows(d_view, {weights_.output.data(), hidden, width, width}, s.d_attended.data(), width, false,
-                pass.parallel);
+  multiply_rows(d_view, rows_of(pass, weights_.output, size_of(shape, LmLinear::output), LayerProduct::output),
+                s.d_attended.data(), width, false, pass.parallel);
   const MatrixView attended{a.attended.data(), tokens, width, width};
   adapter(LmLinear::output).add_input_gradient(d_view, s.d_attended.data(), s.lora, pass.parallel);
   add_weight_gradient(d_view, attended, gradients.output, pass.parallel);
   adapter(LmLinear::output)
       .add_weight_gradients(d_view, attended, gradients.adapter(LmLinear::output), s.lora, pass.parallel);
-  attend_backward(
-      shape, pass.batch.sequences, cells, a.attention,
-      {.queries = a.qkv.data(), .query_stride = qkv_.outputs(), .d_out = s.d_attended.data(), .d_qkv = s.d_qkv.data()},
-      pass.parallel);
+  attend_backward(shape, pass.batch.sequences, cells, a.attention,
+                  {.queries = a.qkv.data(),
+                   .query_stride = shape.qkv_width(),
+                   .d_out = s.d_attended.data(),
+                   .d_qkv = s.d_qkv.data()},
+                  pass.parallel);
 }
 
 // Turns scratch.d_qkv into the gradients of the linear layers' outputs, and adds those of the norms of heads.
@@ -93,7 +106,7 @@ void DecoderLayer::backward_heads(const LayerPass& pass, const LayerActivations&
                                   const LayerTensors<float>& gradients) const {
   const LmShape& shape = pass.shape;
   const LmKernels& kernels = lm_kernels();
-  const int64_t dim = shape.head_dim, heads = shape.heads + shape.kv_heads, qkv = qkv_.outputs();
+  const int64_t dim = shape.head_dim, heads = shape.heads + shape.kv_heads, qkv = shape.qkv_width();
   float* d_qkv = pass.scratch.d_qkv.data();
   const int64_t tokens = pass.batch.tokens();
   for_parts(tokens, rows_per_part(qkv), pass.parallel, [&](int64_t from, int64_t to) {
@@ -128,7 +141,7 @@ void DecoderLayer::backward_heads(const LayerPass& pass, const LayerActivations&
 void DecoderLayer::backward_inputs(const LayerPass& pass, const float* x, const LayerActivations& a, float* d,
                                    const LayerTensors<float>& gradients) const {
   const LmShape& shape = pass.shape;
-  const int64_t tokens = pass.batch.tokens(), hidden = shape.hidden, qkv = qkv_.outputs();
+  const int64_t tokens = pass.batch.tokens(), hidden = shape.hidden, qkv = shape.qkv_width();
   LayerScratch& s = pass.scratch;
   norm_rows_again(shape, x, weights_.input_norm, tokens, a.inverse.data(), s.normed.data(), pass.parallel);
   const MatrixView normed{s.normed.data(), tokens, hidden, hidden};
@@ -147,8 +160,9 @@ void DecoderLayer::backward_inputs(const LayerPass& pass, const float* x, const 
     add_weight_gradient(d_out, normed, part.d_weight, pass.parallel);
     adapter(part.linear).add_weight_gradients(d_out, normed, gradients.adapter(part.linear), s.lora, pass.parallel);
     if (shape.qkv_bias) add_rows(d_part, qkv, tokens, part.d_bias, pass.parallel);
-    multiply_rows(d_out, {part.weight.data(), part.width, hidden, hidden}, s.d_normed.data(), hidden,
-                  /*added=*/&part != parts, pass.parallel);
+    multiply_rows(d_out,
+                  rows_of(pass, part.weight, size_of(shape, part.linear), LayerProduct::qkv, d_part - s.d_qkv.data()),
+                  s.d_normed.data(), hidden, /*added=*/&part != parts, pass.parallel);
     adapter(part.linear).add_input_gradient(d_out, s.d_normed.data(), s.lora, pass.parallel);
     d_part += part.width;
   }

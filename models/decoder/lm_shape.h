@@ -44,6 +44,7 @@ struct LmShape {
 
   int64_t query_width() const { return heads * head_dim; }
   int64_t kv_width() const { return kv_heads * head_dim; }
+  int64_t qkv_width() const { return query_width() + 2 * kv_width(); }
   int64_t group() const { return heads / kv_heads; }
 
   friend bool operator==(const LmShape&, const LmShape&) = default;

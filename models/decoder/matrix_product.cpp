@@ -71,6 +71,25 @@ void PackedWeights::pack(std::span<const std::span<const float>> matrices, int64
   });
 }
 
+void PackedWeights::unpack(int64_t output, float* to) const {
+  TROUPE_CHECK(output >= 0 && output < outputs_, output, outputs_);
+  const float* from = panels_.data() + output / kPanel * inputs_ * kPanel + output % kPanel;
+  for (int64_t k = 0; k < inputs_; ++k) to[k] = from[k * kPanel];
+}
+
+void PackedWeights::unpack(int64_t first, int64_t count, float* to, ParallelFor& parallel) const {
+  TROUPE_CHECK(first >= 0 && first + count <= outputs_, first, count, outputs_);
+  const int64_t first_panel = first / kPanel;
+  parallel.run(count == 0 ? 0 : panels_of(first + count) - first_panel, [&](int64_t part) {
+    const int64_t panel = first_panel + part, from_output = std::max(first, panel * kPanel);
+    const int64_t outputs = std::min(first + count, (panel + 1) * kPanel) - from_output;
+    const float* from = panels_.data() + panel * inputs_ * kPanel + from_output % kPanel;
+    float* rows = to + (from_output - first) * inputs_;
+    for (int64_t k = 0; k < inputs_; ++k)
+      for (int64_t j = 0; j < outputs; ++j) rows[j * inputs_ + k] = from[k * kPanel + j];
+  });
+}
+
 void multiply_packed(const MatrixView& x, const PackedWeights& weights, float* y, int64_t y_stride,
                      ParallelFor& parallel, bool added) {
   TROUPE_CHECK(x.columns == weights.inputs(), "columns", x.columns, "inputs", weights.inputs());

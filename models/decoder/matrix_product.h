@@ -31,6 +31,10 @@ class PackedWeights {
   int64_t inputs() const { return inputs_; }
   int64_t outputs() const { return outputs_; }  // of all matrices together
   const float* panels() const { return panels_.data(); }
+  // The weights of one output. to: [inputs].
+  void unpack(int64_t output, float* to) const;
+  // Those of outputs [first, first + count). to: [count, inputs].
+  void unpack(int64_t first, int64_t count, float* to, ParallelFor& parallel) const;
 
  private:
   FloatBuffer panels_;  // [panels_of(outputs), inputs, kPanel]

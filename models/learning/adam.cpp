@@ -26,15 +26,14 @@ double clip_scale(const TrainerConfig& config, double norm) {
   return config.max_grad_norm > 0.0 ? std::min(1.0, config.max_grad_norm / (norm + 1e-6)) : 1.0;
 }
 
-void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std::span<const float> first,
-                  std::span<const float> second, std::map<std::string, Array>& tensors,
-                  std::map<std::string, double>& scalars) {
+void save_moments(const WeightBlock& weights, const ParameterGroups& groups, const Array& first, const Array& second,
+                  std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) {
   const size_t count = weights.trained().last;
   for (size_t i = 0; i < count; ++i) {
     const TensorSpec& spec = weights.signature()->tensors[i];
-    const size_t at = weights.parameter_offset(i), size = static_cast<size_t>(spec.shape.elements());
-    tensors["first." + spec.name] = Array::of(spec.shape, first.subspan(at, size));
-    tensors["second." + spec.name] = Array::of(spec.shape, second.subspan(at, size));
+    const auto at = static_cast<int64_t>(weights.parameter_offset(i)), end = at + spec.shape.elements();
+    tensors["first." + spec.name] = first.slice(at, end).reshaped(spec.shape);
+    tensors["second." + spec.name] = second.slice(at, end).reshaped(spec.shape);
   }
   scalars["optimizer.policy_steps"] = groups.policy.steps;
   scalars["optimizer.value_steps"] = groups.value.steps;

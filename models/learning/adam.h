@@ -45,11 +45,10 @@ float kept_share(const TrainerConfig& config, double learning_rate, const Shape&
 // The factor that clips gradients of this norm, as in torch.nn.utils.clip_grad_norm_, epsilon included.
 double clip_scale(const TrainerConfig& config, double norm);
 
-// Saves the moments, which are laid out as the block's trained parameters, as tensors by parameter name, and the step
-// counts as scalars.
-void save_moments(const WeightBlock& weights, const ParameterGroups& groups, std::span<const float> first,
-                  std::span<const float> second, std::map<std::string, Array>& tensors,
-                  std::map<std::string, double>& scalars);
+// Saves the moments, float32 and laid out as the block's trained parameters, as tensors by parameter name that share
+// their memory, and the step counts as scalars.
+void save_moments(const WeightBlock& weights, const ParameterGroups& groups, const Array& first, const Array& second,
+                  std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars);
 // Throws ConfigError when a tensor or a count is missing, unknown or of another shape.
 void check_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
                    const std::map<std::string, double>& scalars);

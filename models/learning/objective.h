@@ -42,6 +42,9 @@ class Objective {
   // Draws them if none were loaded. Not done before they are needed: it takes seconds for large models.
   virtual void require_weights() = 0;
   virtual const WeightBlock& weights() const = 0;
+  // The published ones, and all of them by name.
+  virtual WeightsPtr snapshot(PolicyVersion version) const { return weights().snapshot(version); }
+  virtual std::map<std::string, Array> saved_weights() const { return weights().save(); }
   // Replaces all of them by these, by the signature's names. They must fit.
   virtual void load_weights(const std::map<std::string, Array>& model) = 0;
   virtual OptimizerState& optimizer() = 0;

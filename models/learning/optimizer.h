@@ -9,7 +9,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "models/learning/adam.h"
 #include "models/learning/trainer_config.h"
@@ -29,20 +28,35 @@ class Optimizer final : public OptimizerState {
   // applies to weight matrices only. `train_policy` false leaves the policy group and its moments as they are. Returns
   // the norm over all of them before clipping; when it is not finite nothing has been changed.
   double step(std::span<const float> gradients, LearningRates rates, bool train_policy);
+  // The same without writing to the block's memory, which snapshots may have (WeightBlock::share): the new weights
+  // replace the gradients, and the two memories are swapped. All of the block's tensors must be trained. `gradients`:
+  // laid out as the block; afterwards the old weights.
+  double step_exchanging(Array& gradients, LearningRates rates, bool train_policy);
 
   void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const override;
   void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
   void reset() override;
 
  private:
-  void apply(ParameterGroup& group, std::span<const float> gradients, double learning_rate, float scale);
+  // Of gradients, before clipping.
+  struct Norms {
+    double all = 0, policy = 0, value = 0;
+  };
+  Norms norms_of(std::span<const float> gradients, bool train_policy) const;
+  // One step of a group with gradients of this norm. Gradient: `const float`, or `float` to put the new weights in
+  // their place instead of the block's.
+  template <class Gradient>
+  void apply(ParameterGroup& group, std::span<Gradient> gradients, double learning_rate, const Norms& norms,
+             double norm);
+  void detach_moments();
 
   TrainerConfig config_;
   WeightBlock& weights_;
   ClipNorm clip_;
   ParameterGroups groups_;
-  std::vector<float> first_;   // running mean of the gradient, laid out as the gradients
-  std::vector<float> second_;  // running mean of its square
+  // [gradients] float32, laid out as these. A saved state shares them until the next step.
+  Array first_;   // running mean of the gradient
+  Array second_;  // running mean of its square
 };
 
 }  // namespace troupe

@@ -41,7 +41,7 @@ class UpdateLearner final : public Learner {
   std::shared_ptr<const Signature> published_signature() const override { return objective_->weights().published(); }
   WeightsPtr snapshot(PolicyVersion version) const override {
     between_updates();
-    return objective_->weights().snapshot(version);
+    return objective_->snapshot(version);
   }
   WeightsPtr reference(PolicyVersion version) const override { return objective_->reference(version); }
   std::shared_ptr<const Stager> stager() const override { return objective_->stager(); }
@@ -205,7 +205,7 @@ void UpdateLearner::end_warmup() {
 LearnerState UpdateLearner::save() const {
   between_updates();
   LearnerState state;
-  state.model = objective_->weights().save();
+  state.model = objective_->saved_weights();
   objective_->optimizer().save(state.optimizer, state.scalars);
   objective_->save(state.optimizer);
   state.scalars["updates"] = static_cast<double>(updates_);

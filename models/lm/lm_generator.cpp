@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "algorithms/losses/logprob.h"
-#include "models/decoder/decoder.h"
 #include "models/decoder/kernels/kernel_table.h"
 #include "models/heads/heads.h"
-#include "models/lm/lm_weights.h"
+#include "models/lm/lm_replica.h"
 #include "models/slot_versions.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
@@ -24,7 +23,7 @@ class LmGenerator final : public Generator {
  public:
   LmGenerator(const LmModel& model, const LmGeneratorOptions& options);
 
-  std::shared_ptr<const Signature> signature() const override { return weights_.signature(); }
+  std::shared_ptr<const Signature> signature() const override { return replica_.signature(); }
   void load(const WeightSnapshot& weights) override;
   int64_t prompt_slots() const override { return options_.prompt_slots; }
   int64_t answer_slots() const override { return options_.answer_slots; }
@@ -40,11 +39,9 @@ class LmGenerator final : public Generator {
   LmModel model_;
   LmShape shape_;
   LmGeneratorOptions options_;
-  WeightBlock weights_;
   ParallelFor parallel_;
-  Decoder decoder_;
+  LmReplica replica_;
   KvStore store_;
-  bool loaded_ = false;
   PolicyVersion version_;  // of the weights
   SlotVersions versions_;
   FloatBuffer hidden_, rows_, logits_;
@@ -56,9 +53,8 @@ LmGenerator::LmGenerator(const LmModel& model, const LmGeneratorOptions& options
     : model_(model),
       shape_(model.shape),
       options_(options),
-      weights_(published_signature(lm_signature(model))),
       parallel_(options.threads),
-      decoder_(shape_, parallel_),
+      replica_(model, parallel_),
       store_(shape_, options.prompt_slots * options.prompt_tokens + options.answer_slots * options.answer_tokens),
       versions_(options.prompt_slots, options.answer_slots) {
   TROUPE_CHECK(model.drawable() <= shape_.vocabulary, model.tokens, shape_.vocabulary);
@@ -69,10 +65,7 @@ LmGenerator::LmGenerator(const LmModel& model, const LmGeneratorOptions& options
 }
 
 void LmGenerator::load(const WeightSnapshot& weights) {
-  weights_.load(weights);
-  const DecoderWeights tensors = decoder_weights(model_, weights_);
-  loaded_&& model_.lora.used() ? decoder_.load_adapters(tensors) : decoder_.load(tensors);
-  loaded_ = true;
+  replica_.load(weights);
   version_ = weights.version;
 }
 
@@ -137,7 +130,7 @@ DrawnToken LmGenerator::draw(std::span<const float> logits, const TokenDraw& dra
 }
 
 std::vector<DrawnToken> LmGenerator::compute(std::span<const GeneratorPart> parts) {
-  TROUPE_CHECK(loaded_, "load() comes first");
+  TROUPE_CHECK(replica_.loaded(), "load() comes first");
   ids_.clear();
   sequences_.clear();
   for (const GeneratorPart& part : parts) {
@@ -146,7 +139,7 @@ std::vector<DrawnToken> LmGenerator::compute(std::span<const GeneratorPart> part
   }
   const auto tokens = static_cast<int64_t>(ids_.size());
   hidden_.resize(tokens * shape_.hidden);
-  decoder_.forward({ids_, sequences_}, store_, hidden_.span());
+  replica_.decoder().forward({ids_, sequences_}, store_, hidden_.span());
 
   int64_t drawing = 0, last = 0;
   rows_.resize(static_cast<int64_t>(parts.size()) * shape_.hidden);
@@ -157,7 +150,8 @@ std::vector<DrawnToken> LmGenerator::compute(std::span<const GeneratorPart> part
     ++drawing;
   }
   logits_.resize(drawing * shape_.vocabulary);
-  if (drawing > 0) decoder_.logits(rows_.span().first(static_cast<size_t>(drawing * shape_.hidden)), logits_.span());
+  if (drawing > 0)
+    replica_.decoder().logits(rows_.span().first(static_cast<size_t>(drawing * shape_.hidden)), logits_.span());
   return draw_all(parts);
 }
 

@@ -20,7 +20,7 @@ std::string with_home(const std::string& path) {
 
 namespace {
 
-std::shared_ptr<const FrozenWeights> load_frozen(const HfFolder& folder) {
+std::shared_ptr<FrozenWeights> load_frozen(const HfFolder& folder) {
   auto result = std::make_shared<FrozenWeights>(WeightBlock(lm_signature(folder.shape())));
   folder.read([&](const std::string& name) { return result->weights.floats(name); });
   const std::span<const float> all = result->weights.parameters();

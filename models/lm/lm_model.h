@@ -9,6 +9,7 @@
 
 #include "models/decoder/lm_shape.h"
 #include "models/decoder/lora.h"
+#include "models/lm/packed_models.h"
 #include "models/networks/model_config.h"
 #include "models/weights/weight_block.h"
 
@@ -16,10 +17,18 @@ namespace troupe {
 
 class HfFolder;
 
-// Weights that are not trained.
+struct LmModel;
+
+// Weights that are not trained. Constant but for release(); any thread.
 struct FrozenWeights {
-  WeightBlock weights;
-  std::string hash;  // XXH3 of the weights, 16 hexadecimal digits
+  WeightBlock weights;  // empty after release()
+  std::string hash;     // XXH3 of them, 16 hexadecimal digits
+  PackedModels packed;  // the form in use in this process
+  PackedPtr only;       // after release()
+
+  // Keeps the packed form alone, which is all that a process needs that trains or generates without a separate critic.
+  // While nothing else uses the weights.
+  void release(const LmModel& model, ParallelFor& parallel);
 };
 
 // The value function of a model: none, a head on the hidden rows of the policy, or a decoder of its own with a head.
@@ -37,9 +46,11 @@ struct LmModel {
   int64_t tokens = 0;
   std::string path;  // the folder of the first weights (models/lm/hf_folder.h); empty = random
   LoraConfig lora;
-  std::shared_ptr<const FrozenWeights> frozen;  // only with lora
+  std::shared_ptr<FrozenWeights> frozen;  // only with lora
   CriticKind critic = CriticKind::none;
   std::string critic_path;  // the folder of the first weights of a separate critic; empty = those of the policy
+  // Of those in snapshots. Copies of this model share them.
+  std::shared_ptr<PackedModels> packed = std::make_shared<PackedModels>();
 
   // How many ids can be drawn.
   int64_t drawable() const { return tokens > 0 ? tokens : shape.vocabulary; }

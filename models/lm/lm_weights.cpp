@@ -139,13 +139,25 @@ void begin_lm_weights(const LmModel& model, uint64_t seed, WeightBlock& weights)
   begin_critic(model, weights);
 }
 
+namespace {
+
+std::function<std::span<const float>(const std::string&)> finder(const WeightBlock& block) {
+  return [&block](const std::string& name) { return block.floats(name); };
+}
+
+}  // namespace
+
 DecoderWeights decoder_weights(const LmModel& model, const WeightBlock& weights) {
-  const auto find = [](const WeightBlock& block) {
-    return [&block](const std::string& name) { return block.floats(name); };
-  };
-  if (!model.lora.used()) return bind_decoder<const float>(model.shape, find(weights));
-  DecoderWeights result = bind_decoder<const float>(model.shape, find(model.frozen->weights));
-  bind_lora<const float>(model.shape, model.lora, find(weights), result);
+  if (!model.lora.used()) return bind_decoder<const float>(model.shape, finder(weights));
+  DecoderWeights result = bind_decoder<const float>(model.shape, finder(model.frozen->weights));
+  bind_lora<const float>(model.shape, model.lora, finder(weights), result);
+  return result;
+}
+
+DecoderWeights adapter_weights(const LmModel& model, const WeightBlock& weights) {
+  DecoderWeights result;
+  result.layers.resize(static_cast<size_t>(model.shape.layers));
+  bind_lora<const float>(model.shape, model.lora, finder(weights), result);
   return result;
 }
 

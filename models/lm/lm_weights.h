@@ -36,6 +36,8 @@ void begin_lm_weights(const LmModel& model, uint64_t seed, WeightBlock& weights)
 void begin_critic(const LmModel& model, WeightBlock& weights);
 
 DecoderWeights decoder_weights(const LmModel& model, const WeightBlock& weights);
+// The adapters alone; everything else is empty.
+DecoderWeights adapter_weights(const LmModel& model, const WeightBlock& weights);
 // Those of a separate critic, whose output layer is empty.
 DecoderWeights critic_weights(const LmModel& model, const WeightBlock& weights);
 ValueHeadTensors<const float> head_weights(const WeightBlock& weights);

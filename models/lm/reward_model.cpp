@@ -54,12 +54,19 @@ RewardModel::RewardModel(const Disk& disk, const std::string& folder, int thread
     : RewardModel(HfFolder(disk, folder, kSetting, HfHead::score), threads) {}
 
 RewardModel::RewardModel(const HfFolder& folder, int threads)
-    : weights_(weights_of(folder)), hash_(hash_of(weights_)), parallel_(threads), decoder_(folder.shape(), parallel_) {
-  const WeightBlock& weights = weights_;
+    : parallel_(threads), decoder_(folder.shape(), parallel_) {
+  WeightBlock read = weights_of(folder);
+  hash_ = hash_of(read);
+  const WeightBlock& weights = read;
+  const std::span<const float> score = weights.floats(kScoreWeight);
+  score_.assign(score.begin(), score.end());
   DecoderWeights tensors =
       bind_decoder<const float>(folder.shape(), [&](const std::string& name) { return weights.floats(name); });
   tensors.output = {};
-  decoder_.load(tensors);
+  auto packed = std::make_shared<PackedDecoder>();
+  packed->pack(folder.shape(), tensors, parallel_);
+  packed->keep_rest(tensors);
+  decoder_.load(std::move(packed));
 }
 
 std::vector<float> RewardModel::score(std::span<const int32_t> prompt, std::span<const std::vector<int32_t>> answers) {
@@ -96,10 +103,8 @@ size_t RewardModel::score_some(std::span<const int32_t> prompt, std::span<const 
   }
   hidden_.resize(static_cast<int64_t>(ids.size()) * decoder_.shape().hidden);
   decoder_.forward({ids, sequences}, *store_, hidden_.span());
-  const WeightBlock& weights = weights_;
   scores.resize(next);
-  head_values(hidden_.span(), last, {weights.floats(kScoreWeight), {&kNoBias, 1}}, std::span(scores).subspan(first),
-              parallel_);
+  head_values(hidden_.span(), last, {score_, {&kNoBias, 1}}, std::span(scores).subspan(first), parallel_);
   return next;
 }
 

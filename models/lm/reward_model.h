@@ -40,8 +40,8 @@ class RewardModel {
   size_t score_some(std::span<const int32_t> prompt, std::span<const std::vector<int32_t>> answers, size_t first,
                     std::vector<float>& scores) TROUPE_REQUIRES(mutex_);
 
-  WeightBlock weights_;
   std::string hash_;
+  std::vector<float> score_;  // the weights of the head
   Mutex mutex_;
   ParallelFor parallel_ TROUPE_GUARDED_BY(mutex_);
   Decoder decoder_ TROUPE_GUARDED_BY(mutex_);

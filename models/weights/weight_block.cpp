@@ -67,6 +67,24 @@ std::pair<size_t, size_t> WeightBlock::unpublished() const {
   return {critic.begin * sizeof(float), critic.end * sizeof(float)};
 }
 
+WeightsPtr WeightBlock::share(PolicyVersion version) const {
+  if (published_ != signature_) return snapshot(version);
+  auto result = std::make_shared<WeightSnapshot>();
+  result->version = version;
+  result->signature = published_;
+  result->flat = flat_;
+  return result;
+}
+
+void WeightBlock::exchange(Array& memory) {
+  TROUPE_CHECK(memory.dtype() == DType::u8 && memory.bytes() == flat_.bytes(), memory.bytes(), flat_.bytes());
+  std::swap(flat_, memory);
+}
+
+void WeightBlock::detach() {
+  if (flat_.is_shared()) flat_ = flat_.clone();
+}
+
 // Every tensor takes a multiple of the alignment, so a snapshot is this block without the bytes that are not published.
 WeightsPtr WeightBlock::snapshot(PolicyVersion version) const {
   const auto [before, end] = unpublished();
@@ -81,17 +99,22 @@ WeightsPtr WeightBlock::snapshot(PolicyVersion version) const {
 }
 
 void WeightBlock::load(const WeightSnapshot& weights) {
-  if (weights.signature == nullptr) throw ConfigError("weights " + weights.version.text() + ": they have no signature");
-  if (weights.signature != published_ && weights.signature->hash() != published_->hash())
-    throw ConfigError("weights " + weights.version.text() + ": " +
-                      published_->first_difference(*weights.signature).value_or("the signatures differ"));
+  check_snapshot(published_, weights);
   const auto [before, end] = unpublished();
-  const size_t after = flat_.bytes() - end;
-  if (weights.flat.bytes() != before + after)
-    throw ConfigError("weights " + weights.version.text() + ": " + std::to_string(weights.flat.bytes()) +
-                      " bytes, expected " + std::to_string(before + after));
   std::copy_n(weights.flat.data(), before, flat_.mutable_data());
-  std::copy_n(weights.flat.data() + before, after, flat_.mutable_data() + end);
+  std::copy_n(weights.flat.data() + before, flat_.bytes() - end, flat_.mutable_data() + end);
+}
+
+void WeightBlock::adopt(const WeightSnapshot& weights) {
+  if (published_ != signature_) return load(weights);
+  check_snapshot(published_, weights);
+  flat_ = weights.flat;
+}
+
+std::map<std::string, Array> WeightBlock::views() const {
+  std::map<std::string, Array> result;
+  for (size_t i = 0; i < signature_->tensors.size(); ++i) result[signature_->tensors[i].name] = tensor(i);
+  return result;
 }
 
 std::map<std::string, Array> WeightBlock::save() const {
@@ -113,6 +136,16 @@ void WeightBlock::load(const std::map<std::string, Array>& tensors) {
     const Array& source = tensors.at(signature_->tensors[i].name);
     if (!source.empty()) std::memcpy(flat_.mutable_data() + offsets_[i], source.data(), source.bytes());
   }
+}
+
+void check_snapshot(const std::shared_ptr<const Signature>& published, const WeightSnapshot& weights) {
+  if (weights.signature == nullptr) throw ConfigError("weights " + weights.version.text() + ": they have no signature");
+  if (weights.signature != published && weights.signature->hash() != published->hash())
+    throw ConfigError("weights " + weights.version.text() + ": " +
+                      published->first_difference(*weights.signature).value_or("the signatures differ"));
+  if (weights.flat.bytes() != published->total_bytes())
+    throw ConfigError("weights " + weights.version.text() + ": " + std::to_string(weights.flat.bytes()) +
+                      " bytes, expected " + std::to_string(published->total_bytes()));
 }
 
 void check_tensor(const std::map<std::string, Array>& tensors, const std::string& name, const Shape& shape, DType dtype,

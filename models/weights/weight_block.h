@@ -57,11 +57,22 @@ class WeightBlock {
   size_t parameter_count() const { return range_of(TensorGroup::frozen).last; }  // tensors
 
   WeightsPtr snapshot(PolicyVersion version) const;
+  // The same without a copy if all tensors are published: the snapshot has the block's memory. Until it is gone, change
+  // the block by exchange() alone, or detach() it first.
+  WeightsPtr share(PolicyVersion version) const;
+  // Swaps the block's memory for this: [total_bytes] uint8.
+  void exchange(Array& memory);
+  // Gives the block memory that nothing else has.
+  void detach();
   // Loads a snapshot; what is not published stays as it is. Throws ConfigError naming the first difference, and then
   // changes nothing.
   void load(const WeightSnapshot& weights);
+  // The same without a copy if all tensors are published, as after share().
+  void adopt(const WeightSnapshot& weights);
 
   std::map<std::string, Array> save() const;
+  // The same without copies, as after share().
+  std::map<std::string, Array> views() const;
   // Throws ConfigError when the tensors are not exactly those of the signature.
   void check(const std::map<std::string, Array>& tensors) const;
   void load(const std::map<std::string, Array>& tensors);
@@ -77,6 +88,9 @@ class WeightBlock {
   std::vector<size_t> offsets_;
   Array flat_;  // [total_bytes] uint8
 };
+
+// Throws ConfigError naming the first difference unless the snapshot is one of these tensors.
+void check_snapshot(const std::shared_ptr<const Signature>& published, const WeightSnapshot& weights);
 
 // Throws ConfigError unless `tensors` holds an array of each spec's name, shape and dtype. `what` begins the message.
 void check_tensor(const std::map<std::string, Array>& tensors, const std::string& name, const Shape& shape, DType dtype,

@@ -113,6 +113,8 @@ class Array {
   }
   size_t row_bytes() const { return static_cast<size_t>(row_size()) * size_of(dtype_); }
   bool empty() const { return elements_ == 0; }
+  // Whether another array has the same storage. If not, its bytes may be written again.
+  bool is_shared() const { return storage_.use_count() > 1; }
 
   const std::byte* data() const { return data_; }
   std::byte* mutable_data() { return data_; }

@@ -62,8 +62,12 @@ void LargeBlocks::give_back(std::byte* block, size_t bytes) {
   {
     const MutexLock lock(mutex_);
     used_bytes_ -= bytes;
-    idle_bytes_ += bytes;
-    idle_.push_back({block, bytes});
+    if (bytes > kMostKept) {
+      surplus.push_back({block, bytes});
+    } else {
+      idle_bytes_ += bytes;
+      idle_.push_back({block, bytes});
+    }
     while (idle_bytes_ > std::max(used_bytes_, kLeastIdle)) {
       idle_bytes_ -= idle_.front().bytes;
       surplus.splice(surplus.end(), idle_, idle_.begin());

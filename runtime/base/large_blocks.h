@@ -28,8 +28,10 @@ class LargeBlocks {
   // `bytes` is the size with which it was taken.
   void give_back(std::byte* block, size_t bytes);
 
-  // Unused blocks are kept while their total size is at most that of the blocks in use, or kLeastIdle if that is more.
-  // Those unused for the longest are freed first.
+  // Larger blocks are not kept: their page faults take little time in relation to the work on them.
+  static constexpr size_t kMostKept = size_t{64} << 20;
+  // Other unused blocks are kept while their total size is at most that of the blocks in use, or kLeastIdle if that is
+  // more. Those unused for the longest are freed first.
   static constexpr size_t kLeastIdle = size_t{256} << 20;
   size_t idle_bytes() const;
 

@@ -9,11 +9,13 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -82,6 +84,21 @@ Signature published_signature(const Signature& model) {
   Signature result;
   std::ranges::copy_if(model.tensors, std::back_inserter(result.tensors), is_published, &TensorSpec::group);
   return result;
+}
+
+uint64_t next_snapshot_identity() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+std::span<const float> WeightSnapshot::floats(std::string_view name) const {
+  const std::vector<size_t> offsets = signature->offsets();
+  for (size_t i = 0; i < signature->tensors.size(); ++i)
+    if (signature->tensors[i].name == name) {
+      const auto count = static_cast<size_t>(signature->tensors[i].shape.elements());
+      return {reinterpret_cast<const float*>(flat.data() + offsets[i]), count};
+    }
+  throw InvariantError("the weights have no tensor " + std::string(name));
 }
 
 Array WeightSnapshot::tensor(size_t i) const {

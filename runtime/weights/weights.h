@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/array.h"
@@ -53,11 +55,17 @@ struct Signature {
 // The tensors of a model that it publishes, in the same order.
 Signature published_signature(const Signature& model);
 
+// A number that no other snapshot of this process has.
+uint64_t next_snapshot_identity();
+
 struct WeightSnapshot {
   PolicyVersion version;
   std::shared_ptr<const Signature> signature;
-  Array flat;  // [signature->total_bytes()] uint8; padding bytes are zero
+  Array flat;                                    // [signature->total_bytes()] uint8; padding bytes are zero
+  uint64_t identity = next_snapshot_identity();  // from 1
 
+  // The elements of a tensor of float32. Throws InvariantError when there is none of that name.
+  std::span<const float> floats(std::string_view name) const;
   // Tensor `i` as an array that shares the flat block.
   Array tensor(size_t i) const;
 };

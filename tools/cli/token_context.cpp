@@ -117,7 +117,14 @@ void add_generators(RunContext& context) {
 bool has_graded_rewards(const RunConfig& config) { return config.reward_model.used() || !config.task.verifier.empty(); }
 
 std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
-  return make_answer_learner(context.config, *context.language_model, trainer_options(context.config, *context.tokens));
+  const LmModel& model = *context.language_model;
+  const AnswerTrainerOptions options = trainer_options(context.config, *context.tokens);
+  std::unique_ptr<Learner> learner = make_answer_learner(context.config, model, options);
+  if (model.lora.used() && model.critic != CriticKind::separate) {
+    ParallelFor parallel(options.threads);
+    model.frozen->release(model, parallel);
+  }
+  return learner;
 }
 
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count) {

@@ -22,7 +22,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
       : run_(std::move(run)), factories_(std::move(factories)), scorer_(std::move(scorer)) {}
 
   void begin(const WeightSnapshot& weights, const EvaluationPlan& plan) override {
-    player_.reset();
+    release();
     planned_ = 0;
     rewards_.clear();
     tokens_ = right_ = without_score_ = 0;
@@ -32,10 +32,11 @@ class AnswerEvaluation final : public EvaluationPlayer {
     version_ = weights.version;
     const TokenRun& tokens = *run_->tokens;
     const double temperature = plan.temperature > 0 ? plan.temperature : run_->config.generation.temperature;
-    if (!generator_ || temperature_ != temperature) generator_ = factories_->make_generator(temperature);
-    if (temperature_ != temperature) reference_.reset();
-    temperature_ = temperature;
-    load_reference(plan.reference);
+    generator_ = factories_->make_generator(temperature);
+    if (plan.reference) {
+      reference_ = factories_->make_reference(temperature, run_->config.inference.threads);
+      reference_->load(*plan.reference);
+    }
     if (!scorer_) scorer_ = make_answer_scorers(*run_).at(0);
     generator_->load(weights);
     player_.emplace(run_->config, tokens, *generator_, scorer_.get());
@@ -51,6 +52,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
     std::vector<PlayedPrompt> all = player_->step();
     if (reference_ && !all.empty()) add_kl(all);
     for (const PlayedPrompt& played : all) count(played);
+    if (complete()) release();
     if (complete() && rewards_.empty() && without_score_ > 0)
       throw ScoringFailed("no answer has a score" + (problem_.empty() ? "" : "; the last problem: " + problem_));
   }
@@ -78,12 +80,11 @@ class AnswerEvaluation final : public EvaluationPlayer {
   std::string take_answers() override { return std::exchange(lines_, {}); }
 
  private:
-  void load_reference(const WeightsPtr& weights) {
-    if (!weights) return reference_.reset();
-    if (reference_ && weights == loaded_) return;
-    if (!reference_) reference_ = factories_->make_reference(temperature_, run_->config.inference.threads);
-    reference_->load(*weights);
-    loaded_ = weights;
+  // What another evaluation makes again: weights, keys and values.
+  void release() {
+    player_.reset();
+    generator_.reset();
+    reference_.reset();
   }
   // Of each answer: the mean over its tokens of log p - log q.
   void add_kl(std::vector<PlayedPrompt>& all) {
@@ -136,9 +137,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
   std::shared_ptr<const RunSpec> run_;
   std::shared_ptr<const RunFactories> factories_;
   std::unique_ptr<Generator> generator_;
-  double temperature_ = 0;                     // of it, and of the reference
   std::unique_ptr<ReferenceModel> reference_;  // null without one
-  WeightsPtr loaded_;                          // of it
   std::shared_ptr<Scorer> scorer_;
   std::optional<AnswerPlayer> player_;
   uint64_t planned_ = 0;

@@ -41,6 +41,8 @@ class AnswerObjective final : public Objective {
   const AlgorithmChoice& choice() const override { return choice_; }
   void require_weights() override {}  // there from the beginning
   const WeightBlock& weights() const override { return trainer_.weights(); }
+  WeightsPtr snapshot(PolicyVersion version) const override { return weights().share(version); }
+  std::map<std::string, Array> saved_weights() const override { return weights().views(); }
   void load_weights(const std::map<std::string, Array>& model) override {
     trainer_.load_weights(model);
     trainer_.hold_reference();
@@ -50,7 +52,7 @@ class AnswerObjective final : public Objective {
   std::span<const float> log_std() const override { return {}; }
   bool has_critic() const override { return trainer_.has_critic(); }
   WeightsPtr reference(PolicyVersion version) const override {
-    return trainer_.reference() ? trainer_.reference()->snapshot(version) : nullptr;
+    return trainer_.reference() ? trainer_.reference()->share(version) : nullptr;
   }
   void end_warmup() override {
     trainer_.optimizer().reset();
@@ -125,7 +127,7 @@ void AnswerObjective::end(double /*progress*/) {
 
 void AnswerObjective::save(std::map<std::string, Array>& state) const {
   if (!trainer_.reference()) return;
-  for (auto& [name, tensor] : trainer_.reference()->save()) state[kReference + name] = std::move(tensor);
+  for (auto& [name, tensor] : trainer_.reference()->views()) state[kReference + name] = std::move(tensor);
   state[kReferenceCoef] = Array::of<double>({1}, std::vector<double>{penalty_.coef});
 }
 

@@ -31,7 +31,7 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       choice_(choice),
       weights_(lm_signature(model)),
       optimizer_(trainer, weights_, model.critic == CriticKind::separate ? ClipNorm::by_group : ClipNorm::joint),
-      gradients_(weights_.trained().size()),
+      gradients_(weights_),
       parallel_(options.threads),
       decoder_(model.shape, parallel_),
       critic_(model_, weights_, parallel_),
@@ -41,16 +41,18 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       cost_(answer_cost(model.shape)) {
   activations_.recompute_above = options.recompute_above;
   begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
-  decoder_.load(decoder_weights(model_, weights_));
-  critic_.use_weights();
+  if (model.lora.used()) decoder_.load(packed_frozen(model_, parallel_));
+  use_weights();
   if (!options.reference) return;
   reference_.emplace(*weights_.published());
   hold_reference();
 }
 
 void AnswerTrainer::use_policy(const WeightBlock& weights) {
-  const DecoderWeights tensors = decoder_weights(model_, weights);
-  model_.lora.used() ? decoder_.load_adapters(tensors) : decoder_.load(tensors);
+  if (model_.lora.used())
+    decoder_.load_adapters(adapter_weights(model_, weights));
+  else
+    decoder_.load(decoder_weights(model_, weights));
 }
 
 void AnswerTrainer::use_weights() {
@@ -60,27 +62,30 @@ void AnswerTrainer::use_weights() {
 
 void AnswerTrainer::hold_reference() {
   if (!reference_) return;
-  reference_->load(*weights_.snapshot({}));
+  reference_->adopt(*weights_.share({}));
   pack_reference();
 }
 
 void AnswerTrainer::load_reference(const std::map<std::string, Array>& weights) {
+  reference_->detach();
   reference_->load(weights);
   pack_reference();
 }
 
 void AnswerTrainer::pack_reference() {
-  if (!exact_kl()) return;
+  if (!exact_kl() || model_.lora.used()) return;
   const DecoderWeights weights = decoder_weights(model_, *reference_);
   reference_output_.pack({&weights.output, 1}, shape_.hidden, parallel_);
 }
 
 void AnswerTrainer::load_weights(const std::map<std::string, Array>& model) {
+  weights_.detach();
   weights_.load(model);
   use_weights();
 }
 
 void AnswerTrainer::begin_critic() {
+  weights_.detach();
   troupe::begin_critic(model_, weights_);
   critic_.use_weights();
 }
@@ -119,7 +124,7 @@ size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& 
     step_.tokens += counts_of(batch, batch.kept, g).tokens;
     step_.totals += counts_of(batch, targets.kept, g);
   }
-  std::ranges::fill(gradients_, 0.0f);
+  gradients_.clear();
   const std::vector<int64_t> used = groups_with_gradient(batch, targets, groups, settings.loss);
   step_.parts = cut_answers(batch, used, {.most_tokens = options_.micro_batch_tokens, .cost = cost_}).front();
   if (settings.loss.policy_figures) balance_.merge(balance_of(batch, used, step_.parts));
@@ -131,12 +136,12 @@ void AnswerTrainer::backward(size_t part) { step_.loss.merge(accumulate(step_.pa
 StepReport AnswerTrainer::apply() {
   start_tokens_.close();
   // A loss that is not finite must not change the weights, even if all gradients are.
-  if (!std::isfinite(step_.loss.loss)) gradients_.front() = std::numeric_limits<float>::quiet_NaN();
+  if (!std::isfinite(step_.loss.loss)) gradients_.floats().front() = std::numeric_limits<float>::quiet_NaN();
   const double used = step_.loss.count / step_.tokens;  // below 1 only if the surrogate is the whole loss
   step_.loss.policy_loss *= used;
   step_.loss.loss *= used;
-  const StepReport report = {step_.loss,
-                             optimizer_.step(gradients_, step_.settings->rates, step_.settings->loss.train_policy)};
+  const StepReport report = {step_.loss, optimizer_.step_exchanging(gradients_.memory(), step_.settings->rates,
+                                                                    step_.settings->loss.train_policy)};
   if (report.applied()) use_weights();
   return report;
 }
@@ -207,7 +212,7 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
       step_.totals, settings,
       {.log_probs = part_.d_log_probs, .entropy = part_.d_entropy, .reference_kl = part_.d_exact_kl});
   const bool values = !targets.values.empty(), shared = values && !critic_.separate();
-  const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_);
+  const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_.floats());
   const std::span<float> d_hidden = settings.train_policy ? d_hidden_.span() : std::span<float>();
   if (settings.train_policy)
     token_log_probs_.backward(hidden_.span(), chosen, part_.d_log_probs, part_.d_entropy, d_hidden, gradients,

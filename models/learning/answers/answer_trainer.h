@@ -22,6 +22,7 @@
 #include "models/learning/token_loss.h"
 #include "models/learning/trainer_config.h"
 #include "models/lm/lm_model.h"
+#include "models/weights/gradient_block.h"
 
 namespace troupe {
 
@@ -45,6 +46,7 @@ class AnswerTrainer {
                 const AnswerTrainerOptions& options);
 
   bool has_critic() const { return critic_.used(); }
+  // Snapshots and what is saved may have its memory, see WeightBlock::share().
   const WeightBlock& weights() const { return weights_; }
   Optimizer& optimizer() { return optimizer_; }
   const Optimizer& optimizer() const { return optimizer_; }
@@ -123,10 +125,10 @@ class AnswerTrainer {
   AlgorithmChoice choice_;
   WeightBlock weights_;
   std::optional<WeightBlock> reference_;  // what is published of the policy
-  PackedWeights reference_output_;        // where the KL is exact
+  PackedWeights reference_output_;        // where the KL is exact, but with adapters, which leave it frozen
   FloatBuffer reference_hidden_;          // likewise: [T, hidden] of the batch under way
   Optimizer optimizer_;
-  std::vector<float> gradients_;  // laid out as the trained parameters
+  GradientBlock gradients_;
   ParallelFor parallel_;
   Decoder decoder_;
   AnswerCritic critic_;

@@ -73,7 +73,7 @@ void AnswerTrainer::add_value_loss(const PackedAnswers& packed, std::span<float>
   critic_.values(hidden, packed.rows, part_.values);
   add_value_term({part_.values, part_.old_values, part_.returns, step_.tokens, part_.kept}, choice_.value_loss,
                  options_.value_coef, part_.value_loss, part_.d_values, report);
-  critic_.backward(inputs, hidden, packed.rows, part_.d_values, activations_, d_hidden, gradients_);
+  critic_.backward(inputs, hidden, packed.rows, part_.d_values, activations_, d_hidden, gradients_.floats());
 }
 
 }  // namespace troupe

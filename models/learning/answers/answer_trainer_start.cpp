@@ -64,7 +64,8 @@ ReferenceRows AnswerTrainer::reference_rows(const PackedAnswers& packed) {
   float* to = reference_part_.data();
   for (const int64_t place : packed.places)
     to = std::copy_n(reference_hidden_.data() + place * shape_.hidden, shape_.hidden, to);
-  return {reference_part_.span(), &reference_output_};
+  return {reference_part_.span(),
+          model_.lora.used() ? &packed_frozen(model_, parallel_)->output() : &reference_output_};
 }
 
 PackedAnswers AnswerTrainer::add_start(const AnswerBatch& batch, const MicroBatch& answers, const AnswerNeeds& needs,

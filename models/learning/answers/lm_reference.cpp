@@ -2,10 +2,9 @@
 
 #include <optional>
 
-#include "models/decoder/decoder.h"
 #include "models/decoder/token_log_probs.h"
 #include "models/learning/answers/answer_parts.h"
-#include "models/lm/lm_weights.h"
+#include "models/lm/lm_replica.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -31,20 +30,14 @@ class LmReference final : public ReferenceModel {
   LmReference(const LmModel& model, const LmReferenceOptions& options)
       : model_(model),
         options_(options),
-        weights_(published_signature(lm_signature(model))),
         parallel_(options.threads),
-        decoder_(model.shape, parallel_),
-        token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens),
+        replica_(model, parallel_),
+        token_log_probs_(replica_.decoder(), parallel_, kLogitRows, model.tokens),
         cost_(answer_cost(model.shape)) {}
 
-  void load(const WeightSnapshot& weights) override {
-    weights_.load(weights);
-    const DecoderWeights tensors = decoder_weights(model_, weights_);
-    loaded_&& model_.lora.used() ? decoder_.load_adapters(tensors) : decoder_.load(tensors);
-    loaded_ = true;
-  }
+  void load(const WeightSnapshot& weights) override { replica_.load(weights); }
   std::vector<float> log_probs(std::span<const PromptAnswers> prompts) override {
-    TROUPE_CHECK(loaded_, "load() comes first");
+    TROUPE_CHECK(replica_.loaded(), "load() comes first");
     const AnswerBatch batch = batch_of(prompts);
     std::vector<float> result(batch.tokens.size());
     for (const MicroBatch& part : cut_answers(batch, options_.batch_tokens, cost_)) add(batch, part, result);
@@ -59,7 +52,7 @@ class LmReference final : public ReferenceModel {
     const auto inputs = static_cast<int64_t>(packed.ids.size());
     if (!store_ || store_->layers.front().cells() < inputs) store_.emplace(model_.shape, inputs);
     hidden_.resize(inputs * model_.shape.hidden);
-    decoder_.forward(packed.inputs(), *store_, hidden_.span());
+    replica_.decoder().forward(packed.inputs(), *store_, hidden_.span());
     log_probs_.resize(packed.rows.size());
     token_log_probs_.forward(hidden_.span(), {packed.rows, packed.labels, options_.temperature}, log_probs_, {});
     for (size_t i = 0; i < packed.places.size(); ++i) result[static_cast<size_t>(packed.places[i])] = log_probs_[i];
@@ -67,15 +60,13 @@ class LmReference final : public ReferenceModel {
 
   LmModel model_;
   LmReferenceOptions options_;
-  WeightBlock weights_;
   ParallelFor parallel_;
-  Decoder decoder_;
+  LmReplica replica_;
   TokenLogProbs token_log_probs_;
   AnswerCost cost_;
   std::optional<KvStore> store_;
   FloatBuffer hidden_;
   std::vector<float> log_probs_;
-  bool loaded_ = false;
 };
 
 }  // namespace

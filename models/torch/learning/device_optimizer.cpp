@@ -72,8 +72,10 @@ void DeviceOptimizer::apply_group(ParameterGroup& group, double learning_rate, d
 }
 
 void DeviceOptimizer::save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const {
-  const at::Tensor first = first_.cpu(), second = second_.cpu();
-  save_moments(weights_, groups_, floats_of(first), floats_of(second), tensors, scalars);
+  const auto on_host = [](const at::Tensor& moments) {
+    return Array::of<float>({moments.numel()}, floats_of(moments.cpu()));
+  };
+  save_moments(weights_, groups_, on_host(first_), on_host(second_), tensors, scalars);
 }
 
 void DeviceOptimizer::load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) {

@@ -45,8 +45,14 @@ TEST_CASE("large_blocks: unused blocks are limited by those in use or 256 MB; th
   for (int i = 99; i >= 68; --i) CHECK(blocks.take(8 * kMb) == taken[i]);
   CHECK(blocks.idle_bytes() == 0);
   for (int i = 68; i < 100; ++i) blocks.give_back(taken[i], 8 * kMb);
-  blocks.give_back(blocks.take(400 * kMb), 400 * kMb);  // larger than the limit of unused blocks
-  CHECK(blocks.idle_bytes() == 0);
+}
+
+TEST_CASE("large_blocks: blocks of more than 64 MB are freed at once") {
+  LargeBlocks blocks;
+  blocks.give_back(blocks.take(64 * kMb), 64 * kMb);
+  CHECK(blocks.idle_bytes() == 64 * kMb);
+  blocks.give_back(blocks.take(65 * kMb), 65 * kMb);
+  CHECK(blocks.idle_bytes() == 64 * kMb);
 }
 
 TEST_CASE("large_blocks: threads take and give back blocks concurrently") {
