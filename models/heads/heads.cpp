@@ -7,7 +7,6 @@
 #include <string>
 
 #include "models/heads/vector_math.h"
-#include "runtime/base/rng.h"
 
 namespace troupe {
 
@@ -100,6 +99,7 @@ Head::Head(const ActionSpec& action)
       TROUPE_CHECK(bins >= 1, bins);
       layout_.push_back({outputs_, bins});
       outputs_ += bins;
+      most_bins_ = std::max<int64_t>(most_bins_, bins);
     }
   }
   if (action.masked) mask_size_ = outputs_;
@@ -125,54 +125,72 @@ int64_t Head::executed(const HeadInput& input, int64_t sample) const {
 }
 
 // Checks one sample at a time, so that it is in the cache for the computation that follows.
-void Head::check_sample(const HeadInput& input, int64_t sample) const {
-  if (!all_finite(input.outputs.data() + sample * outputs_, outputs_))
+void Head::check_sample(const HeadInput& input, int64_t sample) const { check_outputs(input, sample, 0, outputs_); }
+
+void Head::check_outputs(const HeadInput& input, int64_t sample, int64_t first, int64_t count) const {
+  if (!all_finite(input.outputs.data() + sample * outputs_ + first, count))
     throw NotFinite("policy output of sample " + std::to_string(sample) + " is not finite");
+}
+
+void Head::check_sampling(const HeadInput& input, std::span<const int64_t> seeds,
+                          std::span<const uint8_t> deterministic, size_t actions, size_t log_probs) const {
+  check(input);
+  const auto wanted = static_cast<size_t>(input.samples * decisions_);
+  TROUPE_CHECK(actions == wanted && log_probs == wanted, actions, log_probs, wanted);
+  TROUPE_CHECK(static_cast<int64_t>(seeds.size()) == input.samples &&
+                   static_cast<int64_t>(deterministic.size()) == input.samples,
+               seeds.size(), deterministic.size(), input.samples);
 }
 
 void Head::sample(const HeadInput& input, std::span<const int64_t> seeds, std::span<const uint8_t> deterministic,
                   MutableActionsView actions, std::span<float> log_probs) const {
-  check(input);
-  const int64_t wanted = input.samples * decisions_;
-  const size_t given = continuous_ ? actions.continuous.size() : actions.discrete.size();
-  TROUPE_CHECK(static_cast<int64_t>(given) == wanted && static_cast<int64_t>(log_probs.size()) == wanted, given,
-               wanted);
-  TROUPE_CHECK(static_cast<int64_t>(seeds.size()) == input.samples &&
-                   static_cast<int64_t>(deterministic.size()) == input.samples,
-               seeds.size(), deterministic.size(), input.samples);
-  std::vector<float> weights;
-  for (const Decision& decision : layout_) weights.resize(std::max<size_t>(weights.size(), decision.bins));
+  check_sampling(input, seeds, deterministic, continuous_ ? actions.continuous.size() : actions.discrete.size(),
+                 log_probs.size());
+  std::vector<float> weights(static_cast<size_t>(most_bins_));
   for (int64_t sample = 0; sample < input.samples; ++sample) {
     check_sample(input, sample);
-    const auto seed = static_cast<uint64_t>(seeds[sample]);
     const bool greedy = deterministic[sample] != 0;
-    float* sample_log_probs = log_probs.data() + sample * decisions_;
-    if (continuous_)
-      sample_continuous(input, sample, seed, greedy, actions.continuous.data() + sample * decisions_, sample_log_probs);
-    else
-      sample_discrete(input, sample, seed, greedy, actions.discrete.data() + sample * decisions_, sample_log_probs,
-                      weights.data());
+    const int64_t begin = sample * decisions_;
+    Rng rng(static_cast<uint64_t>(seeds[sample]));
+    if (continuous_) {
+      sample_continuous(input, sample, rng, greedy, actions.continuous.data() + begin, log_probs.data() + begin);
+      continue;
+    }
+    for (int64_t d = 0; d < decisions_; ++d)
+      draw_decision(input, sample, d, greedy, rng, actions.discrete[begin + d], log_probs[begin + d], weights);
   }
 }
 
-void Head::sample_discrete(const HeadInput& input, int64_t sample, uint64_t seed, bool deterministic, int32_t* actions,
-                           float* log_probs, float* weights) const {
-  Rng rng(seed);
-  for (int64_t d = 0; d < decisions_; ++d) {
-    const auto [first, bins] = layout_[d];
-    const float* logits = input.outputs.data() + sample * outputs_ + first;
-    const uint8_t* mask = mask_size_ == 0 ? nullptr : input.mask.data() + sample * mask_size_ + first;
-    const Softmax softmax = softmax_weights(logits, mask, bins, sample, weights);
-    const int64_t action = deterministic ? std::max_element(weights, weights + bins) - weights
-                                         : inverse_cdf(weights, bins, softmax.sum, rng.uniform());
-    actions[d] = static_cast<int32_t>(action);
-    log_probs[d] = finite_difference(logits[action], softmax.largest) - std::log(softmax.sum);
+void Head::sample_decision(const HeadInput& input, int64_t decision, std::span<const int64_t> seeds,
+                           std::span<const uint8_t> deterministic, std::span<int32_t> actions,
+                           std::span<float> log_probs) const {
+  TROUPE_CHECK(!continuous_ && decision >= 0 && decision < decisions_, decision, decisions_);
+  check_sampling(input, seeds, deterministic, actions.size(), log_probs.size());
+  const auto [first, bins] = layout_[decision];
+  std::vector<float> weights(static_cast<size_t>(bins));
+  for (int64_t sample = 0; sample < input.samples; ++sample) {
+    check_outputs(input, sample, first, bins);
+    const int64_t i = sample * decisions_ + decision;
+    Rng rng = Rng::at(static_cast<uint64_t>(seeds[sample]), static_cast<uint64_t>(decision));
+    draw_decision(input, sample, decision, deterministic[sample] != 0, rng, actions[i], log_probs[i], weights);
   }
 }
 
-void Head::sample_continuous(const HeadInput& input, int64_t sample, uint64_t seed, bool deterministic, float* actions,
+// One number of the stream for each decision: sample_decision() relies on it.
+void Head::draw_decision(const HeadInput& input, int64_t sample, int64_t decision, bool deterministic, Rng& rng,
+                         int32_t& action, float& log_prob, std::span<float> weights) const {
+  const auto [first, bins] = layout_[decision];
+  const float* logits = input.outputs.data() + sample * outputs_ + first;
+  const uint8_t* mask = mask_size_ == 0 ? nullptr : input.mask.data() + sample * mask_size_ + first;
+  const Softmax softmax = softmax_weights(logits, mask, bins, sample, weights.data());
+  const int64_t drawn = deterministic ? std::max_element(weights.begin(), weights.begin() + bins) - weights.begin()
+                                      : inverse_cdf(weights.data(), bins, softmax.sum, rng.uniform());
+  action = static_cast<int32_t>(drawn);
+  log_prob = finite_difference(logits[drawn], softmax.largest) - std::log(softmax.sum);
+}
+
+void Head::sample_continuous(const HeadInput& input, int64_t sample, Rng& rng, bool deterministic, float* actions,
                              float* log_probs) const {
-  Rng rng(seed);
   for (int64_t d = 0; d < decisions_; ++d) {
     const float mean = input.outputs[sample * decisions_ + d], log_std = input.log_std[d];
     actions[d] = deterministic ? mean : mean + std::exp(log_std) * rng.normal();

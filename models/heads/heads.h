@@ -14,6 +14,7 @@
 
 #include "envs/env.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/rng.h"
 
 namespace troupe {
 
@@ -76,6 +77,12 @@ class Head {
   // NotFinite naming the sample when an output is not finite, and InvariantError when a decision has no allowed action.
   void sample(const HeadInput& input, std::span<const int64_t> seeds, std::span<const uint8_t> deterministic,
               MutableActionsView actions, std::span<float> log_probs) const;
+  // The same of decision `decision` alone, of a discrete kind, with the bits of sample(): reads its outputs, which are
+  // the only ones that are checked, and writes its action and log-probability of each sample. All decisions one after
+  // another cost what one sample() costs.
+  void sample_decision(const HeadInput& input, int64_t decision, std::span<const int64_t> seeds,
+                       std::span<const uint8_t> deterministic, std::span<int32_t> actions,
+                       std::span<float> log_probs) const;
 
   // log_probs [B, D] of given actions and the entropy [B] of each sample. Throws as sample() does, and on an action
   // that is out of range or masked.
@@ -106,12 +113,16 @@ class Head {
  private:
   void check(const HeadInput& input) const;
   int64_t executed(const HeadInput& input, int64_t sample) const;
+  void check_sampling(const HeadInput& input, std::span<const int64_t> seeds, std::span<const uint8_t> deterministic,
+                      size_t actions, size_t log_probs) const;
   void check_sample(const HeadInput& input, int64_t sample) const;
+  void check_outputs(const HeadInput& input, int64_t sample, int64_t first, int64_t count) const;
   template <class F>
   void for_each_decision(const HeadInput& input, std::span<const float> old, F f) const;
-  void sample_discrete(const HeadInput& input, int64_t sample, uint64_t seed, bool deterministic, int32_t* actions,
-                       float* log_probs, float* weights) const;
-  void sample_continuous(const HeadInput& input, int64_t sample, uint64_t seed, bool deterministic, float* actions,
+  // `weights`: scratch of at least the decision's bins.
+  void draw_decision(const HeadInput& input, int64_t sample, int64_t decision, bool deterministic, Rng& rng,
+                     int32_t& action, float& log_prob, std::span<float> weights) const;
+  void sample_continuous(const HeadInput& input, int64_t sample, Rng& rng, bool deterministic, float* actions,
                          float* log_probs) const;
 
   bool continuous_;
@@ -119,6 +130,7 @@ class Head {
   int64_t decisions_ = 0;
   int64_t mask_size_ = 0;
   std::vector<Decision> layout_;  // [D] discrete kinds
+  int64_t most_bins_ = 0;         // of a decision
 };
 
 // The first row of a [rows, width] block that holds NaN or infinity, or -1.

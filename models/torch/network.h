@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "envs/env.h"
@@ -37,13 +38,14 @@ class Network {
   virtual ~Network() = default;
   // The results stay valid, and with `backward_follows` backward() may be called, until the next forward() or values().
   virtual NetworkOutput forward(const NetworkInput& input, bool backward_follows) = 0;
-  // Draws the actions [B, D] of some samples from outputs [B, P], of which later decisions may be wrong still.
-  using Draw = std::function<at::Tensor(const at::Tensor& outputs)>;
-  // The same for samples whose actions are not there yet: calls `draw` with the outputs, and with those for each
-  // decision in turn if the network is autoregressive. No backward() follows.
+  // Draws decision `decision` of some samples, or without one all decisions, from outputs [B, P]; of those, only the
+  // ones that are drawn from have been computed. Returns the actions [B, D], with all decisions that are drawn by now.
+  using Draw = std::function<at::Tensor(const at::Tensor& outputs, std::optional<int64_t> decision)>;
+  // The same for samples whose actions are not there yet: calls `draw` once, or once for each decision in turn if the
+  // network is autoregressive. No backward() follows.
   virtual NetworkOutput act(const NetworkInput& input, const Draw& draw) {
     NetworkOutput output = forward(input, false);
-    draw(output.policy);
+    draw(output.policy, std::nullopt);
     return output;
   }
   // [B, 1] only the values, which may cost less.

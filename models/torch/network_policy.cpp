@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -48,15 +49,20 @@ class NetworkPolicy final : public Policy {
       actions.continuous = result.actions.mutable_view<float>();
     else
       actions.discrete = result.actions.mutable_view<int32_t>();
-    // Decisions are drawn in order, each from its own number of the row's stream, so those before the one that an
-    // autoregressive network has just computed are drawn again as they were.
     at::Tensor outputs;
-    const NetworkOutput output = replica_.network->act(network_input, [&](const at::Tensor& computed) {
+    const auto seeds = input.seeds.view<int64_t>();
+    const auto greedy = input.deterministic.view<uint8_t>();
+    const auto log_probs = result.log_probs.mutable_view<float>();
+    const auto draw = [&](const at::Tensor& computed, std::optional<int64_t> decision) {
       outputs = computed.cpu();
-      replica_.head.sample(head_input(rows, outputs, input.action_mask), input.seeds.view<int64_t>(),
-                           input.deterministic.view<uint8_t>(), actions, result.log_probs.mutable_view<float>());
+      const HeadInput drawn = head_input(rows, outputs, input.action_mask);
+      if (decision)
+        replica_.head.sample_decision(drawn, *decision, seeds, greedy, actions.discrete, log_probs);
+      else
+        replica_.head.sample(drawn, seeds, greedy, actions, log_probs);
       return tensor_view(result.actions).view({rows, replica_.head.decisions()});
-    });
+    };
+    const NetworkOutput output = replica_.network->act(network_input, draw);
     if (input.with_parameters) {
       result.policy_parameters = Array::uninitialized(DType::f32, {rows, replica_.head.parameter_count()});
       replica_.head.parameters(head_input(rows, outputs, input.action_mask),

@@ -109,6 +109,7 @@ NetworkOutput TokenTransformer::forward(const NetworkInput& input, bool /*backwa
   return {outputs_, value_.run(observations), {}};
 }
 
+// One token of each sample per pass; keys and values of those before are in `cells_`.
 NetworkOutput TokenTransformer::act(const NetworkInput& input, const Draw& draw) {
   const c10::InferenceMode guard;
   pack();
@@ -119,7 +120,7 @@ NetworkOutput TokenTransformer::act(const NetworkInput& input, const Draw& draw)
   if (cells_ == nullptr || cells_->layers.front().cells() < samples * count)
     cells_ = std::make_unique<KvStore>(shape_, samples * count);
   hidden_.resize(samples * shape_.hidden);
-  float* outputs = shaped(outputs_, samples, shape_.vocabulary).zero_().mutable_data_ptr<float>();
+  float* outputs = shaped(outputs_, samples, shape_.vocabulary).mutable_data_ptr<float>();
   ids_.assign(static_cast<size_t>(samples), kGivenInput);
   inputs_.resize(samples * shape_.hidden);
   at::Tensor actions;
@@ -133,7 +134,7 @@ NetworkOutput TokenTransformer::act(const NetworkInput& input, const Draw& draw)
     }
     decoder_.forward(batch(), *cells_, hidden_.span());
     decide(d, hidden_.data(), samples, 1, outputs);
-    actions = draw(outputs_);
+    actions = draw(outputs_, d);
   }
   return {outputs_, value_.run(observations), {}};
 }

@@ -3,10 +3,12 @@
 
 #include "models/torch/token_transformer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/networks/token_transformer_layout.h"
 #include "models/torch/learning/make_model.h"
+#include "models/torch/replica.h"
 #include "runtime/base/errors.h"
 #include "tests/models/learning/batches.h"
 #include "tests/models/torch/nets.h"
@@ -173,17 +175,49 @@ TEST_CASE("token_transformer: what is drawn has the same bits in training") {
     input.observations = {torch::randn({samples, 8}, at::detail::createCPUGenerator(9))};
     const torch::Tensor actions = random_actions(head, samples, 10);
     int64_t calls = 0;
-    const torch::Tensor drawn = model.network
-                                    ->act(input,
-                                          [&](const torch::Tensor& outputs) {
-                                            CHECK(outputs.size(1) == head.outputs());
-                                            ++calls;
-                                            return actions;
-                                          })
-                                    .policy.clone();
+    const Network::Draw draw = [&](const torch::Tensor& outputs, std::optional<int64_t> decision) {
+      CHECK(outputs.size(1) == head.outputs());
+      CHECK(decision == calls);  // each decision once, in order
+      ++calls;
+      return actions;
+    };
+    const torch::Tensor drawn = model.network->act(input, draw).policy.clone();
     CHECK(calls == head.decisions());
     input.actions = actions;
     CHECK(torch::equal(model.network->forward(input, true).policy, drawn));
+  }
+}
+
+TEST_CASE("token_transformer: greedy decisions are the most likely ones of the pass over all decisions") {
+  RunConfig config;
+  config.model = transformer_config();
+  const EnvSpec spec = decisions_spec(3);
+  NetModel model(transformer_config(), spec, 8);
+  const Head head(spec.action);
+  const std::unique_ptr<Policy> policy = make_policy(config, spec);
+  policy->load(*model.weights.snapshot({}));
+  constexpr int64_t kSamples = 9;
+  ActInput input;
+  const torch::Tensor state = torch::randn({kSamples, 6}, at::detail::createCPUGenerator(4));
+  const torch::Tensor goal = torch::randn({kSamples, 2}, at::detail::createCPUGenerator(5));
+  input.observations.set("state", Array::of<float>({kSamples, 6}, floats_of(state)));
+  input.observations.set("goal", Array::of<float>({kSamples, 2}, floats_of(goal)));
+  input.seeds = Array(DType::i64, {kSamples});
+  input.deterministic = Array(DType::u8, {kSamples});
+  std::ranges::fill(input.deterministic.mutable_view<uint8_t>(), 1);
+  const ActOutput acted = policy->act(input);
+
+  NetworkInput all;
+  all.observations = {torch::cat({state, goal}, 1)};
+  all.actions = tensor_view(acted.actions).view({kSamples, head.decisions()});
+  const torch::Tensor outputs = model.network->forward(all, false).policy;
+  for (int64_t d = 0; d < head.decisions(); ++d) {
+    const auto [first, bins] = head.layout()[static_cast<size_t>(d)];
+    const torch::Tensor logits = outputs.narrow(1, first, bins);
+    CAPTURE(d);
+    CHECK(torch::equal(logits.argmax(1), all.actions.select(1, d).to(torch::kLong)));
+    const torch::Tensor log_probs = tensor_view(acted.log_probs).select(1, d);
+    CHECK((logits.log_softmax(1).amax(1) - log_probs).abs().max().item<double>() < 1e-6);
   }
 }
 
