@@ -124,6 +124,14 @@ std::string meaning_of(const std::string& name) {
 
 std::string shown(const std::string* value) { return value == nullptr ? "missing" : printable(*value, kValueBytes); }
 
+// The base of a model with adapters, whose hash is in the name of a tensor.
+void add_base(const RunContext& context, SpecFields& fields) {
+  constexpr std::string_view kFrozen = "frozen.";
+  if (context.signature == nullptr) return;
+  for (const TensorSpec& tensor : context.signature->tensors)
+    if (tensor.name.starts_with(kFrozen)) fields.emplace_back(kModelBase, tensor.name.substr(kFrozen.size()));
+}
+
 }  // namespace
 
 SpecFields tokenizer_fields(const Tokenizer& tokenizer) {
@@ -135,7 +143,11 @@ SpecFields tokenizer_fields(const Tokenizer& tokenizer) {
 }
 
 SpecFields made_of(const RunContext& context) {
-  if (!context.tokens) return fields_of(context.spec);
+  if (!context.tokens) {
+    SpecFields fields = fields_of(context.spec);
+    add_base(context, fields);
+    return fields;
+  }
   SpecFields fields = fields_of(context.config, *context.tokens);
   add_models(context, fields);
   return fields;

@@ -6,6 +6,9 @@
 #include "actors/config/config.h"
 #include "actors/config/kind_settings.h"
 #include "actors/config/token_rules.h"
+#include "models/decoder/lora.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
@@ -67,6 +70,22 @@ void check_rollouts(const RunConfig& c) {
                      "replay.max_policy_lag of at least " + setting_text(needed_lag));
 }
 
+// The settings of a decoder that a token_transformer shares with language models.
+void check_decoder(const ModelConfig& m, const ModelConfig& d) {
+  const bool transformer = m.kind == kTokenTransformerKind;
+  const std::string other = "model.kind \"" + m.kind + '"',
+                    instead = "set model.kind to \"decoder\" or \"token_transformer\"";
+  require_effect("model.decoder", m.decoder, d.decoder, transformer, other, instead);
+  require_effect("model.path", m.path, d.path, transformer, other, instead);
+  require_effect("model.lora", m.lora, d.lora, transformer, other, instead);
+  const bool adapters = lora_from_config(m.lora, "model.lora").used();
+  require_effect("model.path", m.path, d.path, adapters, "model.lora {}",
+                 "set model.lora, or train all weights of that run with --init-from");
+  if (adapters && m.path.empty())
+    throw ConfigError("model.lora: " + printable(m.lora) +
+                      " needs the weights of a run, and model.path is empty; set model.path to the folder of the run");
+}
+
 }  // namespace
 
 void check_step_settings(const RunConfig& c) {
@@ -76,10 +95,7 @@ void check_step_settings(const RunConfig& c) {
   const auto unused = [&](const char* path, const auto& value, const auto& fallback) {
     require_effect(path, value, fallback, false, other, instead);
   };
-  require_effect("model.decoder", c.model.decoder, d.model.decoder, c.model.kind == kTokenTransformerKind, other,
-                 "set model.kind to \"decoder\" or \"token_transformer\"");
-  unused("model.path", c.model.path, d.model.path);
-  unused("model.lora", c.model.lora, d.model.lora);
+  check_decoder(c.model, d.model);
   unused("model.critic", c.model.critic, d.model.critic);
   unused("model.critic_path", c.model.critic_path, d.model.critic_path);
   unused("algorithm.bootstrap_cut_answers", c.algorithm.bootstrap_cut_answers, d.algorithm.bootstrap_cut_answers);

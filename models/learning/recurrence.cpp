@@ -36,7 +36,8 @@ Recurrence recurrence_of(const LearnerConfig& config, const EnvSpec& env) {
   const ModelConfig& model = config.model;
   const ModelConfig defaults;
   Recurrence result;
-  result.state_size = network_layout(model, env).state_size;
+  // A token_transformer has no state, and its layout may need the base's file, which a worker lacks.
+  if (model.kind != kTokenTransformerKind) result.state_size = network_layout(model, env).state_size;
   const bool recurrent = result.state_size > 0;
   const std::string without = "a model that is not recurrent",
                     add_core = (model.kind == "net" ? "set " : "set model.kind to \"net\" and ") +

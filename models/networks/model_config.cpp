@@ -26,12 +26,15 @@ void describe(ModelConfig& c, Fields& fields) {
   s.add_object(c.decoder, "decoder",
                "kinds decoder and token_transformer: the shape of the transformer, with the keys of a config.json of "
                "transformers");
-  s.add(c.path, "path", anything(),
-        "kind decoder: folder of a pre-trained model: config.json and model.safetensors of transformers "
-        "(docs/checkpoints_of_language_models.md); empty = random first weights",
-        {.elsewhere = kWords<"model_name_or_path", "pretrained">});
+  s.add(
+      c.path, "path", anything(),
+      "kind decoder: folder of a pre-trained model: config.json and model.safetensors of transformers "
+      "(docs/checkpoints_of_language_models.md); empty = random first weights. Kind token_transformer with model.lora: "
+      "the run whose model gets adapters: its folder, one of its checkpoints or a .safetensors file",
+      {.elsewhere = kWords<"model_name_or_path", "pretrained">});
   s.add_object(c.lora, "lora",
-               "kind decoder: train low-rank adapters of a pre-trained model alone: rank, alpha and targets");
+               "kind decoder: train low-rank adapters of a pre-trained model alone: rank, alpha and targets; kind "
+               "token_transformer: train adapters of the decoder, and all other layers (docs/models.md)");
   s.add(
       c.critic, "critic", one_of(kWords<"none", "shared", "separate">),
       "kind decoder: the value function: none; shared, a value head on the policy's last hidden states, whose gradient "

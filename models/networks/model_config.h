@@ -26,9 +26,11 @@ struct ModelConfig {
   // "decoder" and "token_transformer" only: JSON object with the shape of a decoder; its keys are checked by
   // models/lm/lm_config.h and models/networks/token_transformer_layout.h.
   std::string decoder = "{}";
-  // "decoder" only: folder of a pre-trained model in the layout of transformers; empty = random first weights.
+  // "decoder": folder of a pre-trained model in the layout of transformers; empty = random first weights.
+  // "token_transformer" with lora: the checkpoint or safetensors file with the base.
   std::string path;
-  // "decoder" only: JSON object {"rank", "alpha", "targets"}; its keys are checked by models/decoder/lora.h.
+  // "decoder" and "token_transformer" only: JSON object {"rank", "alpha", "targets"}; its keys are checked by
+  // models/decoder/lora.h.
   std::string lora = "{}";
   // "decoder" only: the value function: or "shared", a head on the policy, or "separate", a decoder of its own.
   std::string critic = "none";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "models/decoder/lora.h"
 #include "models/networks/net_layout.h"
 #include "models/networks/token_transformer_layout.h"
 #include "runtime/base/errors.h"
@@ -70,6 +71,8 @@ void require_same_meaning(const ModelConfig& source, const ModelConfig& now, con
   if (now.kind == "net") require_same_net(source, now, env);
   if (now.kind == kTokenTransformerKind && token_transformer_shape(source, env) != token_transformer_shape(now, env))
     require_same("model.decoder", source.decoder, now.decoder);
+  if (lora_from_config(source.lora, "model.lora") != lora_from_config(now.lora, "model.lora"))
+    require_same("model.lora", source.lora, now.lora);
 }
 
 void require_same_observations(const EnvSpec& source, const EnvSpec& now) {

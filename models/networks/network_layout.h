@@ -3,6 +3,8 @@
 // of its recurrent state per row. Known without building the network and without LibTorch. Any thread.
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,7 @@ namespace troupe {
 struct NetworkTensor {
   std::string name;
   Shape shape;  // a matrix is [outputs, inputs]
-  // Policy, value or frozen. What policy and value function share belongs to the policy.
+  // Policy, value, frozen or buffer. What policy and value function share belongs to the policy.
   TensorGroup group = TensorGroup::policy;
   double gain = 0.0;   // of the orthogonal first values, over [first dimension, the others]
   double start = 0.0;  // every element's first value without a gain
@@ -45,6 +47,9 @@ struct NetworkLayout {
   int64_t state_size = 0;       // numbers of recurrent state per row; 0 = none
   bool autoregressive = false;  // the outputs for a decision depend on the decisions before it
   int64_t units = 0;            // outputs of all layers together, per sample: what a forward keeps for its backward
+  // Weights that take the place of the drawn first values, by name; those that the model lacks are ignored. Null =
+  // none.
+  std::shared_ptr<const std::map<std::string, Array>> begins_with;
 };
 
 // The layout of model.kind. Throws ConfigError naming the setting that does not fit.

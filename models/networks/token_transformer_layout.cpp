@@ -5,8 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/decoder/lora.h"
 #include "models/heads/heads.h"
 #include "models/networks/mlp_layout.h"
+#include "models/networks/token_transformer_base.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
 
@@ -29,7 +31,20 @@ double gain_of(const LmTensor& tensor, const ModelConfig& config, const LmShape&
   return adds ? 1.0 / std::sqrt(2.0 * static_cast<double>(shape.layers)) : 1.0;
 }
 
+// The adapters in place of the tensors that stay frozen. A's rows have the length that uniform numbers within
+// 1 / sqrt(inputs) of 0 would give them.
+void add_adapters(NetworkLayout& layout, const LmShape& shape, const LoraConfig& lora, const std::string& hash) {
+  for (const LmTensor& tensor : lora_tensors(shape, lora)) {
+    NetworkTensor added{.name = kTokenDecoderPrefix + tensor.name, .shape = tensor.shape};
+    added.gain = tensor.name.ends_with("lora_A.weight") ? 1.0 / std::sqrt(3.0) : 0.0;
+    layout.tensors.push_back(std::move(added));
+  }
+  layout.tensors.push_back({.name = "frozen." + hash, .shape = Shape{0}, .group = TensorGroup::buffer});
+}
+
 }  // namespace
+
+bool is_of_base(const std::string& name) { return name != "lm_head.weight"; }
 
 LmShape token_transformer_shape(const ModelConfig& config, const EnvSpec& env) {
   if (env.action.kind == ActionKind::continuous)
@@ -60,8 +75,14 @@ NetworkLayout token_transformer_layout(const ModelConfig& config, const EnvSpec&
   const int64_t features = add_all_observations(layout, env);
   const int64_t top = add_mlp_trunk(layout, "policy", config, features, TensorGroup::policy);
   add_linear(layout, "policy.input", shape.hidden, top, TensorGroup::policy, 1.0);
+  const LoraConfig lora = lora_from_config(config.lora, "model.lora");
+  const std::shared_ptr<const TokenTransformerBase> base = lora.used() ? token_transformer_base(config.path) : nullptr;
   for (const LmTensor& tensor : lm_tensors(shape)) {
     NetworkTensor added{.name = kTokenDecoderPrefix + tensor.name, .shape = tensor.shape};
+    if (base != nullptr && is_of_base(tensor.name)) {
+      base->require(added.name, added.shape);
+      continue;
+    }
     added.gain = gain_of(tensor, config, shape);
     added.start = tensor.name.ends_with("norm.weight") ? 1.0 : 0.0;
     layout.tensors.push_back(std::move(added));
@@ -73,6 +94,10 @@ NetworkLayout token_transformer_layout(const ModelConfig& config, const EnvSpec&
   layout.units += Head(env.action).decisions() * of_token;
   const int64_t value_top = add_mlp_trunk(layout, "value", config, features, TensorGroup::value);
   layout.value_head = add_linear(layout, "value.head", 1, value_top, TensorGroup::value, 1.0);
+  if (base == nullptr) return layout;
+  for (const NetworkTensor& tensor : layout.tensors) base->require(tensor.name, tensor.shape);
+  layout.begins_with = {base, &base->tensors};
+  add_adapters(layout, shape, lora, base->hash);
   return layout;
 }
 

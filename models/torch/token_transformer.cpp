@@ -18,12 +18,6 @@ std::span<float> memory_of(at::Tensor tensor) {
   return {tensor.mutable_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
 }
 
-template <class T>
-DecoderTensors<T> bind(const LmShape& shape, const std::function<at::Tensor(const std::string&)>& find) {
-  return bind_decoder<T>(
-      shape, [&](const std::string& name) -> std::span<T> { return memory_of(find(kTokenDecoderPrefix + name)); });
-}
-
 // Reused; memory is kept.
 at::Tensor& shaped(at::Tensor& buffer, int64_t rows, int64_t columns) {
   if (!buffer.defined()) buffer = at::empty({0}, at::TensorOptions().dtype(at::kFloat));
@@ -34,15 +28,16 @@ at::Tensor& shaped(at::Tensor& buffer, int64_t rows, int64_t columns) {
 
 TokenTransformer::TokenTransformer(const ModelConfig& config, const EnvSpec& env, const DeviceWeights& weights)
     : shape_(token_transformer_shape(config, env)),
+      lora_(lora_from_config(config.lora, "model.lora")),
+      base_(lora_.used() ? token_transformer_base(config.path) : nullptr),
       decisions_(Head(env.action).layout()),
       parallel_(weights.has_gradients() ? at::get_num_threads() : 1),
       decoder_(shape_, parallel_),
       heads_(decisions_.size()) {
   if (!weights.device().is_cpu())
     throw ConfigError("model.kind: \"token_transformer\" computes on the CPU only; use the device \"cpu\"");
-  tensors_ = bind<const float>(shape_, [&](const std::string& name) { return weights.parameter(name); });
-  if (weights.has_gradients())
-    gradients_ = bind<float>(shape_, [&](const std::string& name) { return weights.gradient(name); });
+  bind(weights);
+  if (weights.has_gradients()) bind_gradients(weights);
   const Activation activation = find_activation(config.activation);
   input_ = MlpStack(weights, "policy", config.hidden.size(), activation);
   input_.add(weights, "policy.input", false);
@@ -50,9 +45,31 @@ TokenTransformer::TokenTransformer(const ModelConfig& config, const EnvSpec& env
   value_.add(weights, "value.head", false);
 }
 
+void TokenTransformer::bind(const DeviceWeights& weights) {
+  const auto of_model = [&](const std::string& name) -> std::span<const float> {
+    return memory_of(weights.parameter(kTokenDecoderPrefix + name));
+  };
+  tensors_ = bind_decoder<const float>(shape_, [&](const std::string& name) -> std::span<const float> {
+    if (base_ == nullptr || !is_of_base(name)) return of_model(name);
+    return base_->tensors.at(kTokenDecoderPrefix + name).view<float>();
+  });
+  bind_lora<const float>(shape_, lora_, of_model, tensors_);
+}
+
+void TokenTransformer::bind_gradients(const DeviceWeights& weights) {
+  const auto find = [&](const std::string& name) { return memory_of(weights.gradient(kTokenDecoderPrefix + name)); };
+  gradients_ = base_ == nullptr ? bind_decoder<float>(shape_, find) : no_gradients(shape_);
+  if (base_ != nullptr) gradients_.output = find("lm_head.weight");
+  bind_lora<float>(shape_, lora_, find, gradients_);
+}
+
 void TokenTransformer::pack() {
   if (packed_) return;
-  decoder_.load(tensors_);
+  if (loaded_ && base_ != nullptr)
+    decoder_.load_adapters(tensors_);
+  else
+    decoder_.load(tensors_);
+  loaded_ = true;
   for (size_t d = 0; d < decisions_.size(); ++d) {
     const auto [first, bins] = decisions_[d];
     const std::span<const float> rows =
@@ -168,7 +185,7 @@ void TokenTransformer::backward(const at::Tensor& policy_gradients, const at::Te
     for (int64_t d = 0; d < count; ++d) {
       const float* gradient = d_inputs_.data() + (i * count + d) * shape_.hidden;
       kernels.add(gradient, shape_.hidden, d_observed.mutable_data_ptr<float>() + i * shape_.hidden);
-      if (d > 0)
+      if (d > 0 && !gradients_.embedding.empty())
         kernels.add(gradient, shape_.hidden,
                     gradients_.embedding.data() + token(actions + i * count, d - 1) * shape_.hidden);
     }

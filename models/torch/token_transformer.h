@@ -2,7 +2,8 @@
 // TokenTransformer: a policy that makes the decisions of an action one after another with a decoder transformer, so
 // that each depends on those before it; model.kind "token_transformer". The value function is an MLP. On the CPU, with
 // the kernels of the language models: the log-probability of an action is the same bits when it is drawn and when it is
-// trained on. Used by one thread at a time. Includes LibTorch: for the sources of models/ only.
+// trained on. With model.lora the decoder is that of the base, with adapters that are trained. Used by one thread at a
+// time. Includes LibTorch: for the sources of models/ only.
 
 #include <ATen/core/Tensor.h>
 
@@ -14,6 +15,7 @@
 #include "models/decoder/decoder.h"
 #include "models/heads/heads.h"
 #include "models/networks/model_config.h"
+#include "models/networks/token_transformer_base.h"
 #include "models/torch/device_weights.h"
 #include "models/torch/mlp_stack.h"
 #include "models/torch/network.h"
@@ -32,6 +34,8 @@ class TokenTransformer final : public Network {
   void weights_changed() override { packed_ = false; }
 
  private:
+  void bind(const DeviceWeights& weights);
+  void bind_gradients(const DeviceWeights& weights);
   void pack();
   int32_t token(const int32_t* actions, int64_t decision) const;
   // The logits of one decision from every `rows_between`-th row of `hidden`.
@@ -40,6 +44,8 @@ class TokenTransformer final : public Network {
   LmBatch batch() const { return {ids_, sequences_, inputs_.span()}; }
 
   LmShape shape_;
+  LoraConfig lora_;
+  std::shared_ptr<const TokenTransformerBase> base_;  // with adapters only
   std::vector<Head::Decision> decisions_;
   DecoderWeights tensors_;
   DecoderGradients gradients_;
@@ -48,6 +54,7 @@ class TokenTransformer final : public Network {
   std::vector<PackedWeights> heads_;  // of each decision
   MlpStack input_, value_;
   bool packed_ = false;
+  bool loaded_ = false;  // the decoder has been packed once
   // Of the last forward().
   int64_t samples_ = 0;
   at::Tensor actions_;  // [B, D] int32

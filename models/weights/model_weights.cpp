@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "models/heads/heads.h"
 #include "models/networks/inputs.h"
+#include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
@@ -16,6 +19,21 @@ void add_normalizer(Signature& signature, const std::string& prefix, int64_t fea
   signature.tensors.push_back({TensorGroup::buffer, prefix + ".count", {}, DType::f64});
   signature.tensors.push_back({TensorGroup::buffer, prefix + ".m2", {features}, DType::f64});
   signature.tensors.push_back({TensorGroup::buffer, prefix + ".mean", {features}, DType::f64});
+}
+
+// Whether the weights that the model begins with have the normaliser that it has.
+void check_normalizer(const Signature& model, const std::map<std::string, Array>& given, const std::string& prefix,
+                      const char* setting) {
+  const std::string mean = prefix + ".mean";
+  const auto own = std::ranges::find(model.tensors, mean, &TensorSpec::name);
+  const auto other = given.find(mean);
+  const bool has = own != model.tensors.end(), had = other != given.end();
+  if (has != had)
+    throw ConfigError(std::string("model.path: was trained with ") + setting + (had ? " true" : " false") +
+                      ", this run has " + (has ? "true" : "false") + "; give this run the same value");
+  if (has && !(other->second.shape() == own->shape && other->second.dtype() == own->dtype))
+    throw ConfigError("model.path: tensor " + mean + " is " + std::string(name_of(other->second.dtype())) + ' ' +
+                      other->second.shape().text() + ", this run's model has " + own->text());
 }
 
 double dot(const double* a, const double* b, int64_t n) {
@@ -59,6 +77,16 @@ void fill_start(const NetworkTensor& tensor, std::span<float> values) {
     std::ranges::fill(values.subspan(i * size, size), static_cast<float>(tensor.start_blocks[i]));
 }
 
+void begin_with(const std::map<std::string, Array>& given, WeightBlock& weights) {
+  for (const auto& [name, array] : given) {
+    if (!weights.has(name)) continue;
+    if (array.dtype() == DType::f64)
+      std::ranges::copy(array.view<double>(), weights.doubles(name).begin());
+    else
+      std::ranges::copy(array.view<float>(), weights.floats(name).begin());
+  }
+}
+
 }  // namespace
 
 Signature model_signature(const ModelConfig& config, const EnvSpec& env) {
@@ -80,6 +108,9 @@ Signature model_signature(const NetworkLayout& layout, const ModelConfig& config
   std::ranges::sort(result.tensors, [](const TensorSpec& a, const TensorSpec& b) {
     return a.group != b.group ? a.group < b.group : a.name < b.name;
   });
+  if (layout.begins_with == nullptr) return result;
+  check_normalizer(result, *layout.begins_with, kObservationNormalizer, "model.normalize_observations");
+  check_normalizer(result, *layout.begins_with, kReturnNormalizer, "model.normalize_returns");
   return result;
 }
 
@@ -102,6 +133,7 @@ void draw_weights(const NetworkLayout& layout, const ModelConfig& config, uint64
       fill_orthogonal(Rng(derive_key(seed, tensor.name)), tensor.shape[0], tensor.shape.without_first().elements(),
                       tensor.gain, values);
   }
+  if (layout.begins_with != nullptr) begin_with(*layout.begins_with, weights);
   if (weights.has(kLogStd)) std::ranges::fill(weights.floats(kLogStd), static_cast<float>(config.log_std_start));
 }
 

@@ -12,15 +12,16 @@
 #include "envs/bridge/make_python_env.h"
 #include "envs/c_abi/library_env.h"
 #include "envs/make/make_env.h"
+#include "models/decoder/lora.h"
 #include "models/learning/environment_rules.h"
 #include "models/lm/lm_config.h"
-#include "models/lm/lm_model.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
 #include "tools/cli/base_config.h"
 #include "tools/cli/built_in_configs.h"
 #include "tools/cli/moved_files.h"
+#include "tools/cli/pretrained.h"
 #include "tools/cli/train_command.h"
 #include "tools/cli/waiting_line.h"
 
@@ -107,14 +108,6 @@ std::string name_of_environment(const std::string& id) {
   return name;
 }
 
-// Fills the settings that a token run takes from the folder of a pre-trained model.
-void use_pretrained(RunConfig& config) {
-  resolve_model_path(config.model);
-  config.reward_model.path = with_home(config.reward_model.path);
-  if (!config.model.path.empty() && config.tokenizer.kind == "bpe" && config.tokenizer.path.empty())
-    config.tokenizer.path = config.model.path;
-}
-
 // Refuses a task, a tokenizer and a model that do not fit each other.
 void check_tokens(const RunConfig& config) {
   const LoraConfig lora = lora_from_config(config.model.lora, "model.lora");
@@ -152,7 +145,7 @@ void check_environment(const RunConfig& config) {
 // The first mistake in a config, beginning with the field; empty if there is none.
 std::string mistake_in(RunConfig& config) {
   try {
-    if (is_token_run(config)) use_pretrained(config);
+    use_pretrained(config);
     check_names(config.algorithm);
     validate(config);
     check_algorithm(config.algorithm, config.trainer.micro_batch, config.trainer.micro_batch_tokens);

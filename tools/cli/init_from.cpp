@@ -1,5 +1,6 @@
 #include "tools/cli/init_from.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -13,6 +14,7 @@
 #include "models/lm/lm_weights.h"
 #include "models/lm/peft_folder.h"
 #include "models/networks/model_meaning.h"
+#include "models/networks/token_transformer_layout.h"
 #include "models/weights/initial_weights.h"
 #include "models/weights/model_weights.h"
 #include "runtime/base/errors.h"
@@ -219,10 +221,20 @@ void check_language_model(const Found& found, const RunContext& context) {
                        context, found.file);
 }
 
+// A run with adapters takes the decoder from model.path, which every process of it reads.
+void refuse_whole_decoder(const Signature& model, const std::map<std::string, Array>& tensors) {
+  const std::string embedding = std::string(kTokenDecoderPrefix) + "model.embed_tokens.weight";
+  const auto frozen = [](const TensorSpec& tensor) { return tensor.name.starts_with("frozen."); };
+  if (tensors.contains(embedding) && std::ranges::any_of(model.tensors, frozen))
+    throw ConfigError("has a whole decoder, and this run trains adapters of one (model.lora); set model.path to it");
+}
+
 void check_fit(const Found& found, const InitTarget& target) {
   try {
     if (target.tokens != nullptr) return check_language_model(found, *target.tokens);
-    check_initial_weights(model_signature(target.model, target.env), found.tensors);
+    const Signature model = model_signature(target.model, target.env);
+    refuse_whole_decoder(model, found.tensors);
+    check_initial_weights(model, found.tensors);
     const std::optional<RunConfig>& config = found.run.config;
     if (!config) return;
     if (const auto of_source = environment_if_known(*config)) require_same_observations(*of_source, target.env);

@@ -64,7 +64,8 @@ struct NetModel {
   TensorMap parameters(at::ScalarType type) const {
     TensorMap result;
     for (const NetworkTensor& tensor : layout.tensors)
-      result[tensor.name] = device.parameter(tensor.name).to(type, false, /*copy=*/true).requires_grad_(true);
+      if (tensor.group != TensorGroup::buffer)
+        result[tensor.name] = device.parameter(tensor.name).to(type, false, /*copy=*/true).requires_grad_(true);
     return result;
   }
 };
