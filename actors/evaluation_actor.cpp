@@ -68,7 +68,7 @@ EvaluationSlice after(EvaluationActorState& st, Work work) {
 void begin(EvaluationActorState& st) {
   if (!st.player) {
     st.context->use_threads(static_cast<int>(st.context->config.inference.threads));
-    st.player = kind_of(*st.context).make_evaluation(st.context, st.context, st.scorer);
+    st.player = kind_of(*st.context).make_evaluation(st.context, st.context, st.grader);
   }
   const RunConfig& config = st.context->config;
   if (st.job.of_warmup)
@@ -94,10 +94,10 @@ void play(EvaluationSelf self) {
 }  // namespace
 
 EvaluationActor::behavior_type evaluation_actor(EvaluationSelf self, RunContextPtr context,
-                                                std::shared_ptr<Scorer> scorer) {
+                                                std::shared_ptr<Grader> grader) {
   guard(self);
   self->state.context = std::move(context);
-  self->state.scorer = std::move(scorer);
+  self->state.grader = std::move(grader);
   const auto answer = [self](const EvaluationSlice& slice) {
     using Evaluator = caf::typed_actor<caf::reacts_to<EvaluationSlice>>;
     self->send(caf::actor_cast<Evaluator>(self->current_sender()), slice);

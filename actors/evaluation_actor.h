@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "actors/experience/common/evaluation_player.h"
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 #include "actors/messages.h"
 #include "actors/run_context.h"
 
@@ -15,13 +15,13 @@ namespace troupe {
 struct EvaluationActorState {
   static inline const char* name = "evaluation";
   RunContextPtr context;
-  std::shared_ptr<Scorer> scorer;
+  std::shared_ptr<Grader> grader;
   std::unique_ptr<EvaluationPlayer> player;
   EvaluateMessage job;  // the current one, if job.weights is set
   uint64_t steps = 0;   // of it
 };
 
 EvaluationActor::behavior_type evaluation_actor(SelfPointer<EvaluationActor, EvaluationActorState> self,
-                                                RunContextPtr context, std::shared_ptr<Scorer> scorer);
+                                                RunContextPtr context, std::shared_ptr<Grader> grader);
 
 }  // namespace troupe

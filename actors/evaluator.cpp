@@ -42,9 +42,9 @@ void beat(EvaluatorSelf self) {
 void start(EvaluatorSelf self) {
   auto& st = self->state;
   if (!st.actor) {
-    const std::vector<std::shared_ptr<Scorer>> scorers = kind_of(*st.context).make_evaluation_scorers(*st.context);
-    st.scorer = scorers.empty() ? nullptr : scorers.front();
-    st.actor = spawn_on(self->system(), st.context->threads, evaluation_actor, st.context, st.scorer);
+    const std::vector<std::shared_ptr<Grader>> graders = kind_of(*st.context).make_evaluation_graders(*st.context);
+    st.grader = graders.empty() ? nullptr : graders.front();
+    st.actor = spawn_on(self->system(), st.context->threads, evaluation_actor, st.context, st.grader);
     self->monitor(st.actor);
   }
   const EvaluateMessage& job = st.jobs.front().message;
@@ -157,7 +157,7 @@ void finish(EvaluatorSelf self, Evaluation result) {
 // Tells the evaluation actor to end. It may be waiting for scores.
 void stop_actor(EvaluatorSelf self, const Stop& stop) {
   self->send(self->state.actor, stop);
-  if (self->state.scorer) self->state.scorer->abandon();
+  if (self->state.grader) self->state.grader->abandon();
 }
 
 // Ends the current evaluation with the episodes that it has. Its actor may be inside a step for ever, so the next one

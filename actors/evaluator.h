@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 #include "actors/messages.h"
 #include "actors/run_context.h"
 
@@ -32,7 +32,7 @@ struct EvaluatorState {
   RunContextPtr context;
   StatsActor stats;
   EvaluationActor actor;           // plays the first of `jobs`; null before the first one, and after it was given up
-  std::shared_ptr<Scorer> scorer;  // of `actor`; null in runs without answers
+  std::shared_ptr<Grader> grader;  // of `actor`; null in runs without answers
   std::vector<EvaluationActor> given_up;  // that have not ended: most are inside a step or a start of an environment
   std::deque<Job> jobs;                   // the first is under way
   Evaluation so_far;                      // of the first

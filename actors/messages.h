@@ -116,7 +116,7 @@ using WorkerActor =
                      caf::reacts_to<SaveMessage>, caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 using ScoreReceiver = caf::typed_actor<caf::reacts_to<ScoreReplies>>;
 // Scores answers for one worker.
-using ScorerActor = caf::typed_actor<caf::reacts_to<ScoreRequests>>;
+using GraderActor = caf::typed_actor<caf::reacts_to<ScoreRequests>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
 using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>,
                                       caf::reacts_to<Evaluation>, caf::reacts_to<CheckpointWritten>,

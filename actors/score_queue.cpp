@@ -3,12 +3,12 @@
 namespace troupe {
 
 ScoreQueue::~ScoreQueue() {
-  for (const std::shared_ptr<Scorer>& scorer : scorers_) scorer->abandon();
+  for (const std::shared_ptr<Grader>& grader : graders_) grader->abandon();
 }
 
-std::optional<std::pair<ScoreRequests, ScorerActor>> ScoreQueue::next(Time now) {
+std::optional<std::pair<ScoreRequests, GraderActor>> ScoreQueue::next(Time now) {
   if (waiting_.empty() || idle_.empty()) return std::nullopt;
-  const size_t most = scorers_.empty() ? 1 : scorers_.front()->answers_per_call();
+  const size_t most = graders_.empty() ? 1 : graders_.front()->answers_per_call();
   ScoreRequests requests;
   size_t answers = 0;
   const ScoreKind kind = waiting_.front().request.kind;
@@ -19,14 +19,14 @@ std::optional<std::pair<ScoreRequests, ScorerActor>> ScoreQueue::next(Time now) 
     waiting_.pop_front();
   } while (!waiting_.empty() && waiting_.front().request.kind == kind &&
            answers + waiting_.front().request.answers.size() <= most);
-  const ScorerActor scorer = idle_.back();
+  const GraderActor grader = idle_.back();
   idle_.pop_back();
-  return std::pair(std::move(requests), scorer);
+  return std::pair(std::move(requests), grader);
 }
 
 VerifierFigures ScoreQueue::figures(Time now) const {
   VerifierFigures sum;
-  for (const std::shared_ptr<Scorer>& scorer : scorers_) sum += scorer->figures();
+  for (const std::shared_ptr<Grader>& grader : graders_) sum += grader->figures();
   std::chrono::nanoseconds waited = waited_;
   for (const Waiting& request : waiting_) waited += now - request.since;
   sum.wait_us = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());

@@ -9,8 +9,8 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/experience/kinds.h"
+#include "actors/grader_actor.h"
 #include "actors/score_queue.h"
-#include "actors/scorer_actor.h"
 #include "actors/spec_fields.h"
 #include "actors/worker_log.h"
 #include "runtime/base/log.h"
@@ -21,13 +21,13 @@ namespace troupe {
 class SamplerPortToActors final : public SamplerPort {
  public:
   // `scores_at_once`: scores are computed on the worker's thread, in a deterministic run.
-  SamplerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes, ScoreQueue::Scorers scorers,
+  SamplerPortToActors(WorkerSelf self, uint64_t worker, size_t chunk_bytes, ScoreQueue::Graders graders,
                       bool scores_at_once)
       : self_(self),
         worker_(worker),
         chunk_bytes_(chunk_bytes),
         scores_at_once_(scores_at_once),
-        queue_(std::move(scorers)) {}
+        queue_(std::move(graders)) {}
 
   void ask(InferenceRequest request) override {
     const InferenceService& service = self_->state.peers.of(role_of(request.body));
@@ -38,15 +38,15 @@ class SamplerPortToActors final : public SamplerPort {
   void score(ScoreRequest request) override {
     if (!scores_at_once_) {
       queue_.add(std::move(request), self_->clock().now());
-      return send_to_scorers();
+      return send_to_graders();
     }
     const ScoreReply reply = queue_.score_at_once(request);
     log_failed_scores(self_, worker_name(worker_), reply);
     self_->state.sampler->on_scores(reply);
   }
-  void add_idle(const ScorerActor& scorer) {
-    queue_.add_idle(scorer);
-    send_to_scorers();
+  void add_idle(const GraderActor& grader) {
+    queue_.add_idle(grader);
+    send_to_graders();
   }
   VerifierFigures verifier_figures() const { return queue_.figures(self_->clock().now()); }
   void report(WorkerReport report) { deliver(self_->state.peers.replay, std::move(report)); }
@@ -55,7 +55,7 @@ class SamplerPortToActors final : public SamplerPort {
   }
 
  private:
-  void send_to_scorers() {
+  void send_to_graders() {
     while (auto next = queue_.next(self_->clock().now())) self_->send(next->second, std::move(next->first));
   }
   template <class Service, class Message>
@@ -91,7 +91,7 @@ void report(WorkerSelf self, bool last = false) {
   WorkerReport report = self->state.sampler->report();
   report.last = last;
   WorkerMemory::fill(report, self->state.peers.replay.node() == self->node());
-  report.busy_us = self->busy_us() + (self->state.scorers.empty() ? 0 : report.step_us);
+  report.busy_us = self->busy_us() + (self->state.graders.empty() ? 0 : report.step_us);
   report.verifier = self->state.port->verifier_figures();
   report.without_scorer = !self->state.peers.scorer && self->state.sampler->waits_for_scorer();
   send_report(self, std::move(report));
@@ -197,9 +197,9 @@ void on_reply(WorkerSelf self, const RunContext& context, uint64_t worker, const
 
 void on_scores(WorkerSelf self, uint64_t worker, const std::string& name, const ScoreReplies& replies) {
   for (const ScoreReply& reply : replies.of) log_failed_scores(self, name, reply);
-  const auto scorer = std::ranges::find(self->state.scorers, caf::actor_cast<caf::actor_addr>(self->current_sender()),
-                                        &ScorerActor::address);
-  if (scorer != self->state.scorers.end()) self->state.port->add_idle(*scorer);
+  const auto grader = std::ranges::find(self->state.graders, caf::actor_cast<caf::actor_addr>(self->current_sender()),
+                                        &GraderActor::address);
+  if (grader != self->state.graders.end()) self->state.port->add_idle(*grader);
   go_on(self, worker, [&] {
     for (const ScoreReply& reply : replies.of) self->state.sampler->on_scores(reply);
   });
@@ -265,17 +265,17 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   auto& st = self->state;
   st.peers = peers;
   const ExperienceKind& kind = kind_of(*context);
-  const ScoreQueue::Scorers scorers = kind.make_scorers(*context);
+  const ScoreQueue::Graders graders = kind.make_graders(*context);
   st.port = std::make_unique<SamplerPortToActors>(
-      self, worker, static_cast<size_t>(context->config.network.chunk_bytes), scorers, context->deterministic);
+      self, worker, static_cast<size_t>(context->config.network.chunk_bytes), graders, context->deterministic);
   st.sampler = kind.make_sampler(*context, *context, worker, *st.port);
   const size_t most = kind.most_bytes_of_reply(*context);
   st.parts = PartAssembler(most, 2 * most);  // of inference, and of a scorer
-  for (const std::shared_ptr<Scorer>& scorer : scorers) {
+  for (const std::shared_ptr<Grader>& grader : graders) {
     if (context->deterministic) break;
-    st.scorers.push_back(spawn_on(self->system(), context->threads, scorer_actor, scorer, WorkerActor(self)));
-    self->monitor(st.scorers.back());
-    st.port->add_idle(st.scorers.back());
+    st.graders.push_back(spawn_on(self->system(), context->threads, grader_actor, grader, WorkerActor(self)));
+    self->monitor(st.graders.back());
+    st.port->add_idle(st.graders.back());
   }
   self->monitor(peers.replay);
   if (peers.inference) self->monitor(peers.inference);
@@ -284,9 +284,9 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
     // If the inference actor ended, the supervisor sends a new one. If replay ended, the run has ended.
     self->state.parts.forget(down.source);
     if (down.source == self->state.peers.replay.address()) self->quit(make_error(Fault::peer_gone, "replay"));
-    if (std::ranges::find(self->state.scorers, down.source, &ScorerActor::address) != self->state.scorers.end()) {
+    if (std::ranges::find(self->state.graders, down.source, &GraderActor::address) != self->state.graders.end()) {
       report(self, /*last=*/true);
-      self->quit(make_error(Fault::internal, "its scorer has ended: " + describe(down.reason)));
+      self->quit(make_error(Fault::internal, "its grader has ended: " + describe(down.reason)));
     }
   });
   self->send(self, begin_atom_v);

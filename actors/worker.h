@@ -34,7 +34,7 @@ struct WorkerState {
   WorkerPeers peers;
   WorkerMemory memory;
   std::unique_ptr<SamplerPortToActors> port;
-  std::vector<ScorerActor> scorers;  // asked in turn; none if the sampler needs no scores, and in a deterministic run
+  std::vector<GraderActor> graders;  // asked in turn; none if the sampler needs no scores, and in a deterministic run
   std::unique_ptr<Sampler> sampler;
   PartAssembler parts;  // of replies of `peers.inference` and `peers.scorer`
   uint64_t failures_logged = 0;

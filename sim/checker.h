@@ -34,7 +34,7 @@ struct KnownActor {
   uint64_t process = 0;        // the trainer's process that ran when it was first seen
 
   bool is_worker() const { return kind == "worker"; }
-  bool is_scorer() const { return kind == "scorer"; }
+  bool is_grader() const { return kind == "grader"; }
   bool is_inference() const { return kind == "inference"; }
 };
 

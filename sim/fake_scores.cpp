@@ -20,7 +20,7 @@ uint64_t hash_of(uint64_t what, std::string_view prompt, std::string_view answer
 
 double number(uint64_t hash) { return static_cast<double>(hash >> 11) / static_cast<double>(uint64_t{1} << 52) - 1; }
 
-class FakeVerifier final : public Scorer {
+class FakeVerifier final : public Grader {
  public:
   explicit FakeVerifier(World& world) : world_(world) {}
 
@@ -38,13 +38,13 @@ class FakeVerifier final : public Scorer {
     for (size_t i = 0; i < answers.size(); ++i)
       if (text_of(details[i].tokens) != answers[i])
         world_.violate("an answer is scored with the tokens of another one");
-    if (world_.running_kind == "scorer") return training_call(prompts, answers);
+    if (world_.running_kind == "grader") return training_call(prompts, answers);
     std::vector<Score> scores;
     for (size_t i = 0; i < answers.size(); ++i) scores.push_back(score_of(prompts[i]->text, answers[i]));
     return scores;
   }
   std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details) override {
-    if (world_.running_kind == "scorer" && world_.fault(world_.scenario.score_fails))
+    if (world_.running_kind == "grader" && world_.fault(world_.scenario.score_fails))
       throw std::runtime_error("a reply failed on purpose");
     std::vector<Reply> replies;
     for (size_t i = 0; i < answers.size(); ++i) {
@@ -127,8 +127,8 @@ Score training_score(const Scenario& scenario, std::string_view prompt, std::str
   return score_of(prompt, answer);
 }
 
-std::vector<std::shared_ptr<Scorer>> fake_verifiers(World& world) {
-  std::vector<std::shared_ptr<Scorer>> verifiers;
+std::vector<std::shared_ptr<Grader>> fake_verifiers(World& world) {
+  std::vector<std::shared_ptr<Grader>> verifiers;
   for (int64_t i = 0; i < world.scenario.config.task.verifier_processes; ++i)
     verifiers.push_back(std::make_shared<FakeVerifier>(world));
   return verifiers;

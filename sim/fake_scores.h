@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 #include "tasks/task.h"
 
 namespace troupe::sim {
@@ -34,6 +34,6 @@ Score score_of(std::string_view prompt, std::string_view answer);
 Score training_score(const Scenario& scenario, std::string_view prompt, std::string_view answer);
 
 // The verifiers of a worker: each takes some time, fails in a whole call, or dies on a group of answers.
-std::vector<std::shared_ptr<Scorer>> fake_verifiers(World& world);
+std::vector<std::shared_ptr<Grader>> fake_verifiers(World& world);
 
 }  // namespace troupe::sim

@@ -32,13 +32,13 @@ class FakeTask final : public Task {
     return prompt;
   }
   Score score(const Prompt& prompt, std::string_view answer) const override {
-    if (world_.running_kind != "scorer") return score_of(prompt.text, answer);
+    if (world_.running_kind != "grader") return score_of(prompt.text, answer);
     if (world_.fault(world_.scenario.score_fails)) throw std::runtime_error("a score failed on purpose");
     return training_score(world_.scenario, prompt.text, answer);
   }
   bool replies() const override { return true; }
   std::optional<std::string> reply(const Prompt& prompt, std::span<const Turn> turns) const override {
-    if (world_.running_kind == "scorer" && world_.fault(world_.scenario.score_fails))
+    if (world_.running_kind == "grader" && world_.fault(world_.scenario.score_fails))
       throw std::runtime_error("a reply failed on purpose");
     return message_after(prompt.text, turns);
   }

@@ -23,20 +23,20 @@ bool is_initialized(SimulatedRun& run, const caf::strong_actor_ptr& actor) {
   return it != run.checker.actors().end() && it->second.initialized && it->second.alive;
 }
 
-// Whether an actor is this worker of a node or its scorer.
+// Whether an actor is this worker of a node or its grader.
 bool belongs_to(SimulatedRun& run, const KnownActor& known, const WorkerActor& worker) {
-  if (!known.is_scorer()) return worker.address() == known.address;
+  if (!known.is_grader()) return worker.address() == known.address;
   const auto pointer = caf::actor_cast<caf::strong_actor_ptr>(worker);
   if (!is_initialized(run, pointer)) return false;
   const WorkerState* state = worker_of(pointer->get());
-  return state != nullptr && std::ranges::any_of(state->scorers, [&](const ScorerActor& scorer) {
-           return scorer.address() == known.address;
+  return state != nullptr && std::ranges::any_of(state->graders, [&](const GraderActor& grader) {
+           return grader.address() == known.address;
          });
 }
 
 bool of_node(SimulatedRun& run, const KnownActor& known) {
   if (known.kind == "worker host") return true;
-  if (!known.is_worker() && !known.is_scorer()) return false;
+  if (!known.is_worker() && !known.is_grader()) return false;
   for (const WorkerProcess& node : run.nodes) {
     const auto host = caf::actor_cast<caf::strong_actor_ptr>(node.host);
     if (!host || node.host_ended) continue;
@@ -116,13 +116,13 @@ void inject_faults(SimulatedRun& run) {
     counted(happened);
     run.disturbed |= happened;
   };
-  const auto samples = [](const KnownActor& known) { return known.is_worker() || known.is_scorer(); };
+  const auto samples = [](const KnownActor& known) { return known.is_worker() || known.is_grader(); };
   if (run.chance(s.kill_worker)) disturbing(kill_one(run, samples));
   if (run.chance(s.kill_inference)) counted(kill_one(run, &KnownActor::is_inference));
   if (run.endings < s.max_endings) {
     if (run.chance(s.kill_essential)) {
       const auto essential = [&](const KnownActor& known) {
-        return !known.is_worker() && !known.is_scorer() && !known.is_inference() && known.kind != "worker host" &&
+        return !known.is_worker() && !known.is_grader() && !known.is_inference() && known.kind != "worker host" &&
                known.kind != "supervisor";
       };
       if (kill_one(run, essential)) {

@@ -180,7 +180,7 @@ void end_process(SimulatedRun& run) {
   for (WorkerProcess& node : run.nodes) cut(run, node, false);
   if (!run.crashed) drain(run);
   const auto left = alive(run, [&](const KnownActor& known) {
-    return known.kind != "worker host" && !known.is_worker() && !known.is_scorer();
+    return known.kind != "worker host" && !known.is_worker() && !known.is_grader();
   });
   if (!left.empty()) run.world.violate("actors outlive the run:" + run.checker.dump());
   run.done = !run.crashed && run.run_outcome.error.empty() && run.run_outcome.reason != "interrupted";

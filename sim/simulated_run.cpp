@@ -42,7 +42,7 @@ SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const
   auto made = std::make_shared<RunContext>();
   made->config = as_the_actors_see_it(scenario());
   if (is_token_run(made->config)) made->tokens = fake_token_run(world);
-  if (!made->config.task.verifier.empty()) made->make_task_scorers = [this] { return fake_verifiers(world); };
+  if (!made->config.task.verifier.empty()) made->make_task_graders = [this] { return fake_verifiers(world); };
   made->spec = fake_spec();
   made->recurrence = scenario().recurrence;
   made->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };

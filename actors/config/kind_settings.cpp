@@ -21,7 +21,7 @@ UnitKind group(const RunConfig& /*config*/) { return UnitKind::group; }
 bool always(const RunConfig& /*config*/) { return true; }
 bool with_critic(const RunConfig& config) { return config.model.critic != "none"; }
 
-int64_t no_scorers(const RunConfig& /*config*/) { return 0; }
+int64_t no_graders(const RunConfig& /*config*/) { return 0; }
 int64_t verifiers(const RunConfig& config) { return config.task.verifier_processes; }
 
 void no_check(const RunConfig& /*config*/) {}
@@ -36,7 +36,7 @@ constexpr KindSettings kKinds[] = {
      .unit = drawn_steps,
      .waits_for_late = false,
      .has_values = always,
-     .scorers = no_scorers,
+     .graders = no_graders,
      .absent_sections = kOfAnswers,
      .reward_size = "env.reward_scale",
      .rollouts = "rollouts",
@@ -48,7 +48,7 @@ constexpr KindSettings kKinds[] = {
      .unit = group,
      .waits_for_late = true,
      .has_values = with_critic,
-     .scorers = verifiers,
+     .graders = verifiers,
      .absent_sections = kOfSteps,
      .reward_size = "algorithm.reward_clip",
      .rollouts = "groups",

@@ -21,8 +21,8 @@ struct KindSettings {
   bool waits_for_late;  // what replay.late "auto" stands for
   // Whether the model has values that it learns.
   bool (*has_values)(const RunConfig& config);
-  // Scorers of each worker.
-  int64_t (*scorers)(const RunConfig& config);
+  // Graders of each worker.
+  int64_t (*graders)(const RunConfig& config);
   std::span<const std::string_view> absent_sections;  // of the settings that it does not have
   const char* reward_size;                            // the setting that changes the size of rewards
   const char *rollouts, *rollout_size;                // in messages: "rollouts" "of 512 SAMPLES (their factors)"

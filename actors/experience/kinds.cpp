@@ -5,8 +5,8 @@
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_counts.h"
 #include "actors/experience/answers/answer_evaluation.h"
+#include "actors/experience/answers/answer_graders.h"
 #include "actors/experience/answers/answer_sampler.h"
-#include "actors/experience/answers/answer_scorers.h"
 #include "actors/experience/answers/answer_words.h"
 #include "actors/experience/answers/demonstrations.h"
 #include "actors/experience/answers/generation_server.h"
@@ -32,7 +32,7 @@ std::unique_ptr<Sampler> make_answer_sampler(const RunSpec& run, const RunFactor
   return std::make_unique<AnswerSampler>(run.config, run.tokens, worker, port);
 }
 
-std::vector<std::shared_ptr<Scorer>> make_no_scorers(const RunSpec& /*run*/) { return {}; }
+std::vector<std::shared_ptr<Grader>> make_no_graders(const RunSpec& /*run*/) { return {}; }
 
 template <class Kind>
 std::unique_ptr<Server> make_server(const RunSpec& run, const RunFactories& factories) {
@@ -55,8 +55,8 @@ constexpr ExperienceKind kKinds[] = {
      .most_bytes_of_request = most_bytes_of_step_request,
      .most_bytes_of_reply = most_bytes_of_step_reply,
      .make_sampler = make_step_sampler,
-     .make_scorers = make_no_scorers,
-     .make_evaluation_scorers = make_no_scorers,
+     .make_graders = make_no_graders,
+     .make_evaluation_graders = make_no_graders,
      .make_server = make_server<PolicyServer>,
      .make_scoring_server = nullptr,
      .make_evaluation = make_environment_evaluation,
@@ -72,8 +72,8 @@ constexpr ExperienceKind kKinds[] = {
      .most_bytes_of_request = most_bytes_of_answer_request,
      .most_bytes_of_reply = most_bytes_of_answer_reply,
      .make_sampler = make_answer_sampler,
-     .make_scorers = make_worker_scorers,
-     .make_evaluation_scorers = make_answer_scorers,
+     .make_graders = make_worker_graders,
+     .make_evaluation_graders = make_answer_graders,
      .make_server = make_server<GenerationServer>,
      .make_scoring_server = make_server<ScoringServer>,
      .make_evaluation = make_answer_evaluation,

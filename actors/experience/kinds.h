@@ -8,9 +8,9 @@
 
 #include "actors/experience/common/array_checks.h"
 #include "actors/experience/common/evaluation_player.h"
+#include "actors/experience/common/grader.h"
 #include "actors/experience/common/run_spec.h"
 #include "actors/experience/common/sampler.h"
-#include "actors/experience/common/scorer.h"
 #include "actors/experience/common/server.h"
 #include "models/experience/rollout_units.h"
 #include "models/experience/sample_tokens.h"
@@ -34,17 +34,17 @@ struct ExperienceKind {
   std::unique_ptr<Sampler> (*make_sampler)(const RunSpec& run, const RunFactories& factories, uint64_t worker,
                                            SamplerPort& port);
   // What scores the experience of a worker, asked in turn; empty if it needs no scores.
-  std::vector<std::shared_ptr<Scorer>> (*make_scorers)(const RunSpec& run);
+  std::vector<std::shared_ptr<Grader>> (*make_graders)(const RunSpec& run);
   // What scores that of an evaluation, where scorers of the run have no part.
-  std::vector<std::shared_ptr<Scorer>> (*make_evaluation_scorers)(const RunSpec& run);
+  std::vector<std::shared_ptr<Grader>> (*make_evaluation_graders)(const RunSpec& run);
   // What an inference actor does. `run` and `factories` must live as long as the server.
   std::unique_ptr<Server> (*make_server)(const RunSpec& run, const RunFactories& factories);
   // The same in the role scoring; null: there is no such actor.
   std::unique_ptr<Server> (*make_scoring_server)(const RunSpec& run, const RunFactories& factories);
-  // What plays evaluations. `scorer` scores what it plays; null: the player makes its own, if it needs one.
+  // What plays evaluations. `grader` scores what it plays; null: the player makes its own, if it needs one.
   std::unique_ptr<EvaluationPlayer> (*make_evaluation)(std::shared_ptr<const RunSpec> run,
                                                        std::shared_ptr<const RunFactories> factories,
-                                                       std::shared_ptr<Scorer> scorer);
+                                                       std::shared_ptr<Grader> grader);
   // `count` demonstrations, drawn by `key`, that the learner imitates in a warm-up; null: there are none.
   std::unique_ptr<StagedBatch> (*demonstrations)(const RunSpec& run, uint64_t key, int64_t count);
   // What replay counts of one unit of the rollout, or, if it is null, of all; 0 where samples have no tokens.

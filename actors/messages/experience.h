@@ -96,7 +96,7 @@ struct WorkerReport {
   uint64_t env_failures = 0;
   uint64_t quarantined = 0;  // rows in quarantine now
   uint64_t rss_bytes = 0;    // its part in the memory of its process; 0 in the trainer's process
-  uint64_t busy_us = 0;      // time in handlers, and of its scorer; cumulative
+  uint64_t busy_us = 0;      // time in handlers, and of its graders; cumulative
   uint64_t step_us = 0;      // of it, in steps of environments or in scoring answers
   // Time of a group, on average: waiting for a credit, and for the answer to a request.
   uint64_t credit_wait_us = 0;
@@ -105,7 +105,7 @@ struct WorkerReport {
   // Memory as `rss_bytes`, of the processes that its process has started (actors/worker_memory.h).
   uint64_t environment_bytes = 0;
   uint64_t verifier_bytes = 0;
-  VerifierFigures verifier;  // of its scorers; cumulative
+  VerifierFigures verifier;  // of its graders; cumulative
   PromptFigures prompts;
   bool without_scorer = false;  // it waits for scores, and there is no scorer
 

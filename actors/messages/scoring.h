@@ -1,5 +1,5 @@
 #pragma once
-// Scoring plane: what a worker of a token run asks its scorer, and the scores. These messages stay in one process.
+// Scoring plane: what a worker of a token run asks its grader, and the scores. These messages stay in one process.
 
 #include <chrono>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// What only some scorers read of an answer.
+// What only some graders read of an answer.
 struct AnswerDetails {
   std::vector<int32_t> tokens;     // ids of all that follows the prompt; the last is an end token unless it was cut
   std::vector<Turn> earlier = {};  // the turns before the answer
@@ -38,7 +38,7 @@ struct ScoreReply {
   ScoreKind kind = ScoreKind::scores;
 };
 
-// Requests that a scorer computes together, and its replies to them, in their order.
+// Requests that a grader computes together, and its replies to them, in their order.
 struct ScoreRequests {
   std::vector<ScoreRequest> of;
 };

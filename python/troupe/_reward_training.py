@@ -98,7 +98,7 @@ def _make_decoder(config):
                 x = layer(x, cos, sin)
             return self.norm(x)
 
-    class Scorer(nn.Module):
+    class RewardModel(nn.Module):
         def __init__(self):
             super().__init__()
             self.model, self.score = Model(), linear(width, 1)
@@ -111,7 +111,7 @@ def _make_decoder(config):
             hidden = self.model(ids)
             return self.score(hidden[torch.arange(len(ids)), lengths - 1]).squeeze(-1)
 
-    return Scorer()
+    return RewardModel()
 
 
 def _padded(texts, pad):

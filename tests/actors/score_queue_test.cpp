@@ -7,7 +7,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-class CountingScorer final : public Scorer {
+class CountingGrader final : public Grader {
  public:
   std::vector<Score> score(const Prompt&, std::span<const std::string> answers) override {
     ++figures_.calls;
@@ -29,7 +29,7 @@ ScoreRequest request(uint64_t id) { return {.id = id, .group = 0, .prompt = {}, 
 
 }  // namespace
 
-TEST_CASE("score_queue: the oldest request goes to a scorer that is free, and the time of waiting counts") {
+TEST_CASE("score_queue: the oldest request goes to a grader that is free, and the time of waiting counts") {
   const ScoreQueue::Time start{};
   ScoreQueue queue({});
   const auto waited = [&](std::chrono::seconds time) { return queue.figures(start + time).wait_us / 1'000'000; };
@@ -41,7 +41,7 @@ TEST_CASE("score_queue: the oldest request goes to a scorer that is free, and th
   REQUIRE(first.has_value());
   CHECK(first->first.of.at(0).id == 1);
   CHECK(first->first.of.size() == 1);
-  CHECK_FALSE(queue.next(start + 10s).has_value());  // no other scorer is free
+  CHECK_FALSE(queue.next(start + 10s).has_value());  // no other grader is free
   CHECK(waited(11s) == 9 + 9 + 8);
   queue.add_idle({});
   queue.add_idle({});
@@ -52,9 +52,9 @@ TEST_CASE("score_queue: the oldest request goes to a scorer that is free, and th
 }
 
 TEST_CASE("score_queue: a call gets as many requests as have few enough answers together, in their order") {
-  const auto scorer = std::make_shared<CountingScorer>();
-  scorer->most = 5;
-  ScoreQueue queue({scorer});
+  const auto grader = std::make_shared<CountingGrader>();
+  grader->most = 5;
+  ScoreQueue queue({grader});
   const std::vector<std::vector<std::string>> answers = {
       {"a", "b"}, {"c", "d"}, {"e", "f"}, {"1", "2", "3", "4", "5", "6", "7"}, {"g"}};
   for (size_t i = 0; i < answers.size(); ++i) queue.add({.id = i, .group = 0, .prompt = {}, .answers = answers[i]}, {});
@@ -68,8 +68,8 @@ TEST_CASE("score_queue: a call gets as many requests as have few enough answers 
   CHECK(calls == std::vector<std::vector<uint64_t>>{{0, 1}, {2}, {3}, {4}});  // one with too many goes alone
 }
 
-TEST_CASE("score_queue: its figures are those of all scorers, which are abandoned at its end") {
-  const auto first = std::make_shared<CountingScorer>(), second = std::make_shared<CountingScorer>();
+TEST_CASE("score_queue: its figures are those of all graders, which are abandoned at its end") {
+  const auto first = std::make_shared<CountingGrader>(), second = std::make_shared<CountingGrader>();
   {
     ScoreQueue queue({first, second});
     CHECK(queue.score_at_once(request(7)).id == 7);

@@ -1,4 +1,4 @@
-// The worker of a token run and its scorer.
+// The worker of a token run and its grader.
 
 #include <algorithm>
 #include <stdexcept>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "actors/experience/common/sampler.h"
-#include "actors/scorer_actor.h"
+#include "actors/grader_actor.h"
 #include "actors/worker.h"
 #include "runtime/base/memory_disk.h"
 #include "tests/actors/one_actor.h"
@@ -92,7 +92,7 @@ TEST_CASE("worker_scores: answers are scored by an actor of their own, in a dete
   for (const bool deterministic : {false, true}) {
     CAPTURE(deterministic);
     Fixture f(deterministic);
-    CHECK(f.state().scorers.size() == (deterministic ? 0 : 1));
+    CHECK(f.state().graders.size() == (deterministic ? 0 : 1));
     CHECK(f.state().sampler->report().env_steps == 0);
     f.answer();
     CHECK(f.state().sampler->report().env_steps == 2);
@@ -123,7 +123,7 @@ TEST_CASE("worker_scores: a task that fails again and again ends the worker with
   }
 }
 
-TEST_CASE("worker_scores: the scorer computes nothing more once its worker has ended") {
+TEST_CASE("worker_scores: the grader computes nothing more once its worker has ended") {
   Fixture f(/*deterministic=*/false, /*fails=*/true, /*groups=*/2);
   REQUIRE(f.inference.heard->requests.size() == 2);
   f.tell_answers();
@@ -132,17 +132,17 @@ TEST_CASE("worker_scores: the scorer computes nothing more once its worker has e
   CHECK(f.failing->checked() <= 1);  // of two requests
 }
 
-TEST_CASE("worker_scores: a worker whose scorer has ended ends too, and a scorer ends with its worker") {
+TEST_CASE("worker_scores: a worker whose grader has ended ends too, and a grader ends with its worker") {
   Fixture f;
-  const auto scorer = caf::actor_cast<caf::strong_actor_ptr>(f.state().scorers.at(0));
-  SUBCASE("the scorer has ended") {
-    caf::anon_send_exit(f.state().scorers.at(0), caf::exit_reason::user_shutdown);
+  const auto grader = caf::actor_cast<caf::strong_actor_ptr>(f.state().graders.at(0));
+  SUBCASE("the grader has ended") {
+    caf::anon_send_exit(f.state().graders.at(0), caf::exit_reason::user_shutdown);
     f.run();
-    CHECK(describe(*f.reason).starts_with("its scorer has ended: "));
+    CHECK(describe(*f.reason).starts_with("its grader has ended: "));
   }
   SUBCASE("the worker has ended") {
     bool ended = false;
-    scorer->get()->attach_functor([&ended](const caf::error&) { ended = true; });
+    grader->get()->attach_functor([&ended](const caf::error&) { ended = true; });
     f.replay.tell(f.worker, Stop{"the run ends"});
     f.run();
     CHECK(ended);

@@ -88,7 +88,7 @@ size_t threads_needed(const RunConfig& config) {
   const int64_t policies = 1 + (config.deterministic ? 0 : config.inference.count);  // with the evaluator's
   const int64_t compute = config.trainer.threads - 1 + policies * (config.inference.threads - 1) +
                           (config.deterministic ? 0 : config.scorers.count * (config.scorers.threads - 1));
-  const int64_t sampling = config.workers.count * (1 + settings_of_kind(config).scorers(config));
+  const int64_t sampling = config.workers.count * (1 + settings_of_kind(config).graders(config));
   const int64_t scorers = has_scorers(config) ? config.scorers.count : 0;
   const int64_t actors = config.deterministic ? 0 : sampling + config.inference.count + scorers + kEssential;
   return static_cast<size_t>(kSystem + actors + compute + kMore);

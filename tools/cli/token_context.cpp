@@ -130,9 +130,9 @@ std::unique_ptr<Learner> token_learner_of(const RunContext& context) {
 void print_answers(const RunContext& context, const WeightSnapshot& weights, int64_t count) {
   const TokenRun& run = *context.tokens;
   const std::unique_ptr<Generator> generator = context.make_generator(context.config.generation.temperature);
-  const std::shared_ptr<Scorer> scorer = kind_of(context).make_evaluation_scorers(context).at(0);
+  const std::shared_ptr<Grader> grader = kind_of(context).make_evaluation_graders(context).at(0);
   generator->load(weights);
-  AnswerPlayer player(context.config, run, *generator, scorer.get());
+  AnswerPlayer player(context.config, run, *generator, grader.get());
   // A score of the task alone is no reward of a run with a reward model.
   const bool with_reward =
       has_graded_rewards(context.config) && (context.reward_model || !context.config.reward_model.used());
@@ -155,7 +155,7 @@ void print_answers_to(const RunContext& context, const WeightSnapshot& weights, 
   options.temperature = prompt.temperature.value_or(options.temperature);
   const std::unique_ptr<Generator> generator = make_lm_generator(*context.language_model, options);
   generator->load(weights);
-  AnswerPlayer player(context.config, run, *generator, /*scorer=*/nullptr);
+  AnswerPlayer player(context.config, run, *generator, /*grader=*/nullptr);
   for (int64_t i = 0; i < prompt.answers; ++i) {
     const uint64_t key = derive_key(context.config.seed, "play", static_cast<uint64_t>(i));
     player.ask({.text = prompt.text, .truth = "", .demonstration = ""}, ids, {key}, prompt.greedy);

@@ -18,7 +18,7 @@
 
 #include "actors/config/config.h"
 #include "actors/deterministic_run.h"
-#include "actors/experience/answers/python_scorer.h"
+#include "actors/experience/answers/python_grader.h"
 #include "actors/experience/answers/token_micro_batch.h"
 #include "actors/supervisor.h"
 #include "runtime/base/log.h"

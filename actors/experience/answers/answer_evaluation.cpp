@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "actors/experience/answers/answer_graders.h"
 #include "actors/experience/answers/answer_player.h"
-#include "actors/experience/answers/answer_scorers.h"
 #include "actors/experience/answers/pass_at.h"
 #include "actors/experience/common/request_retry.h"
 #include "runtime/base/rng.h"
@@ -18,8 +18,8 @@ namespace {
 class AnswerEvaluation final : public EvaluationPlayer {
  public:
   AnswerEvaluation(std::shared_ptr<const RunSpec> run, std::shared_ptr<const RunFactories> factories,
-                   std::shared_ptr<Scorer> scorer)
-      : run_(std::move(run)), factories_(std::move(factories)), scorer_(std::move(scorer)) {}
+                   std::shared_ptr<Grader> grader)
+      : run_(std::move(run)), factories_(std::move(factories)), grader_(std::move(grader)) {}
 
   void begin(const WeightSnapshot& weights, const EvaluationPlan& plan) override {
     release();
@@ -37,9 +37,9 @@ class AnswerEvaluation final : public EvaluationPlayer {
       reference_ = factories_->make_reference(temperature, run_->config.inference.threads);
       reference_->load(*plan.reference);
     }
-    if (!scorer_) scorer_ = make_answer_scorers(*run_).at(0);
+    if (!grader_) grader_ = make_answer_graders(*run_).at(0);
     generator_->load(weights);
-    player_.emplace(run_->config, tokens, *generator_, scorer_.get());
+    player_.emplace(run_->config, tokens, *generator_, grader_.get());
     for (const Prompt& prompt : tokens.task->held_out(derive_key(plan.seed, "evaluation"), plan.episodes)) {
       std::vector<uint64_t> keys;
       for (int64_t a = 0; a < plan.answers; ++a)
@@ -138,7 +138,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
   std::shared_ptr<const RunFactories> factories_;
   std::unique_ptr<Generator> generator_;
   std::unique_ptr<ReferenceModel> reference_;  // null without one
-  std::shared_ptr<Scorer> scorer_;
+  std::shared_ptr<Grader> grader_;
   std::optional<AnswerPlayer> player_;
   uint64_t planned_ = 0;
   std::vector<double> rewards_;  // of the answers that have a score
@@ -153,8 +153,8 @@ class AnswerEvaluation final : public EvaluationPlayer {
 
 std::unique_ptr<EvaluationPlayer> make_answer_evaluation(std::shared_ptr<const RunSpec> run,
                                                          std::shared_ptr<const RunFactories> factories,
-                                                         std::shared_ptr<Scorer> scorer) {
-  return std::make_unique<AnswerEvaluation>(std::move(run), std::move(factories), std::move(scorer));
+                                                         std::shared_ptr<Grader> grader) {
+  return std::make_unique<AnswerEvaluation>(std::move(run), std::move(factories), std::move(grader));
 }
 
 }  // namespace troupe

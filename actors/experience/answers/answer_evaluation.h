@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "actors/experience/common/evaluation_player.h"
+#include "actors/experience/common/grader.h"
 #include "actors/experience/common/run_spec.h"
-#include "actors/experience/common/scorer.h"
 
 namespace troupe {
 
-// Without a scorer the player makes its own.
+// Without a grader the player makes its own.
 std::unique_ptr<EvaluationPlayer> make_answer_evaluation(std::shared_ptr<const RunSpec> run,
                                                          std::shared_ptr<const RunFactories> factories,
-                                                         std::shared_ptr<Scorer> scorer);
+                                                         std::shared_ptr<Grader> grader);
 
 }  // namespace troupe

@@ -52,11 +52,11 @@ std::string answer_line(PolicyVersion version, const Prompt& prompt, const Playe
   return line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
 
-AnswerPlayer::AnswerPlayer(const RunConfig& config, const TokenRun& run, Generator& generator, Scorer* scorer)
+AnswerPlayer::AnswerPlayer(const RunConfig& config, const TokenRun& run, Generator& generator, Grader* grader)
     : run_(run),
       generator_(generator),
-      scorer_(scorer),
-      together_(scorer == nullptr ? 1 : scorer->answers_per_call()),
+      grader_(grader),
+      together_(grader == nullptr ? 1 : grader->answers_per_call()),
       scheduler_(generator, run.generation(config)) {}
 
 void AnswerPlayer::ask(Prompt prompt, std::vector<int32_t> ids, std::vector<uint64_t> keys, bool greedy) {
@@ -87,10 +87,10 @@ void AnswerPlayer::ask_turn(uint64_t ticket) {
 bool AnswerPlayer::continues(uint64_t ticket) {
   Asked& asked = asked_[static_cast<size_t>(ticket)];
   const auto turns = static_cast<int64_t>(asked.conversations[asked.open.front()].turns().size());
-  if (scorer_ == nullptr || turns == run_.turns) return false;
+  if (grader_ == nullptr || turns == run_.turns) return false;
   std::vector<const Conversation*> of;
   for (const size_t a : asked.open) of.push_back(&asked.conversations[a]);
-  const ScoreReply said = score_reply(*scorer_, score_request(ScoreKind::replies, asked.prompt, of));
+  const ScoreReply said = score_reply(*grader_, score_request(ScoreKind::replies, asked.prompt, of));
   if (!said.error.empty()) throw std::runtime_error(said.error);
   std::vector<size_t> open;
   for (size_t i = 0; i < said.replies.size(); ++i)
@@ -125,7 +125,7 @@ void AnswerPlayer::take(const Generation& done) {
 std::vector<PlayedPrompt> AnswerPlayer::step() {
   for (const Generation& done : scheduler_.step(generator_, 0)) take(done);
   if (waiting_ < together_ && !scheduler_.idle()) return {};
-  if (scorer_ != nullptr) score();
+  if (grader_ != nullptr) score();
   waiting_ = 0;
   return std::exchange(played_, {});
 }
@@ -147,7 +147,7 @@ void AnswerPlayer::score() {
     }
     requests.of.push_back(std::move(request));
   }
-  ScoreReplies replies = score_replies(*scorer_, requests);
+  ScoreReplies replies = score_replies(*grader_, requests);
   for (size_t i = 0; i < played_.size(); ++i) {
     ScoreReply& reply = replies.of[i];
     if (!reply.error.empty()) throw std::runtime_error(reply.error);

@@ -9,7 +9,7 @@
 
 #include "actors/experience/answers/conversation.h"
 #include "actors/experience/answers/token_run.h"
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 #include "runtime/base/version.h"
 
 namespace troupe {
@@ -21,7 +21,7 @@ struct PlayedAnswer {
   std::vector<int32_t> messages = {}, message_lengths = {};  // as MessageTokens
   AnswerDetails details = {};                                // the turns before the last one, and all tokens
   Finish finish = Finish::stop;
-  Score score;                    // Scored::none without a scorer
+  Score score;                    // Scored::none without a grader
   std::optional<double> kl = {};  // to the reference, set by those who have one
 };
 
@@ -35,13 +35,13 @@ std::string answer_line(PolicyVersion version, const Prompt& prompt, const Playe
 
 class AnswerPlayer {
  public:
-  // What it gets must live as long as it. `scorer` may be null.
-  AnswerPlayer(const RunConfig& config, const TokenRun& run, Generator& generator, Scorer* scorer);
+  // What it gets must live as long as it. `grader` may be null.
+  AnswerPlayer(const RunConfig& config, const TokenRun& run, Generator& generator, Grader* grader);
 
   // Asks for one answer for each key, sampled or the most likely ones. `ids` are the tokens of the prompt.
   void ask(Prompt prompt, std::vector<int32_t> ids, std::vector<uint64_t> keys, bool greedy);
   // One step of all answers in progress. Returns the prompts whose answers have been scored with it. A function in
-  // Python scores many prompts in a call. Throws what the generator and the scorer throw.
+  // Python scores many prompts in a call. Throws what the generator and the grader throw.
   std::vector<PlayedPrompt> step();
   // Steps until all are done.
   std::vector<PlayedPrompt> finish();
@@ -66,7 +66,7 @@ class AnswerPlayer {
 
   const TokenRun& run_;
   Generator& generator_;
-  Scorer* scorer_;
+  Grader* grader_;
   size_t together_;  // answers that are scored in a call
   GenerationScheduler scheduler_;
   std::vector<Asked> asked_;          // by ticket; empty when it is played

@@ -7,7 +7,7 @@
 
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_rollout.h"
-#include "actors/experience/answers/reward_scorer.h"
+#include "actors/experience/answers/reward_grader.h"
 #include "actors/experience/common/state_bytes.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/rng.h"

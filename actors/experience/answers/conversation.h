@@ -36,7 +36,7 @@ class Conversation {
   // Why it has no score, where the task failed on it.
   const std::string& problem() const { return problem_; }
 
-  // The last answer, for scorers.
+  // The last answer, for graders.
   const std::string& text() const { return turns_.back().answer; }
   AnswerDetails details() const { return {tokens_, {turns_.begin(), turns_.end() - 1}}; }
 

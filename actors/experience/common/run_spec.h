@@ -15,7 +15,7 @@
 namespace troupe {
 
 class RewardModel;
-class Scorer;
+class Grader;
 struct TokenRun;
 
 struct RunSpec {
@@ -23,7 +23,7 @@ struct RunSpec {
   std::shared_ptr<const TokenRun> tokens;  // of a token run (is_token_run()); a run on an environment has what follows
   std::shared_ptr<RewardModel> reward_model;  // of one with reward_model.path, in processes that score answers
   // What scores answers beside the reward model, one for each verifier process; empty: what the settings say.
-  std::function<std::vector<std::shared_ptr<Scorer>>()> make_task_scorers;
+  std::function<std::vector<std::shared_ptr<Grader>>()> make_task_graders;
   EnvSpec spec;
   Recurrence recurrence;
 };

@@ -44,7 +44,7 @@ class EnvironmentEvaluation final : public EvaluationPlayer {
 
 std::unique_ptr<EvaluationPlayer> make_environment_evaluation(std::shared_ptr<const RunSpec> run,
                                                               std::shared_ptr<const RunFactories> factories,
-                                                              std::shared_ptr<Scorer> /*scorer*/) {
+                                                              std::shared_ptr<Grader> /*grader*/) {
   return std::make_unique<EnvironmentEvaluation>(std::move(run), std::move(factories));
 }
 

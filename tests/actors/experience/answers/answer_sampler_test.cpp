@@ -5,7 +5,7 @@
 #include <map>
 
 #include "actors/experience/answers/answer_checks.h"
-#include "actors/experience/answers/task_scorer.h"
+#include "actors/experience/answers/task_grader.h"
 #include "actors/experience/kinds.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -45,9 +45,9 @@ struct Worker {
   std::shared_ptr<const TokenRun> tokens = make_token_run(config);
   Port port;
   AnswerSampler core{config, tokens, 4, port};
-  TaskScorer scorer{tokens};
+  TaskGrader grader{tokens};
 
-  ScoreReply scores(size_t request) { return score_reply(scorer, port.to_score.at(request)); }
+  ScoreReply scores(size_t request) { return score_reply(grader, port.to_score.at(request)); }
   ScoreReply failed_scores(size_t request) const {
     return {
         .id = port.to_score.at(request).id, .group = port.to_score.at(request).group, .scores = {}, .error = "planned"};

@@ -4,7 +4,7 @@
 
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_sampler.h"
-#include "actors/experience/answers/task_scorer.h"
+#include "actors/experience/answers/task_grader.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
 
@@ -47,7 +47,7 @@ struct Worker {
   std::shared_ptr<const TokenRun> tokens = make_token_run(config);
   Port port;
   AnswerSampler core{config, tokens, 4, port};
-  TaskScorer scorer{tokens};
+  TaskGrader grader{tokens};
 
   // Answers of one token, the end token, and of two.
   InferenceReply answer(const InferenceRequest& request) const {
@@ -82,7 +82,7 @@ struct Worker {
     reply.body = ScoringReply{Array::of(log_probs), Array::of(scores)};
     return reply;
   }
-  ScoreReply by_task(size_t request) { return score_reply(scorer, port.to_score.at(request)); }
+  ScoreReply by_task(size_t request) { return score_reply(grader, port.to_score.at(request)); }
   void begin() {
     core.begin(2);
     core.add_credits(1);

@@ -5,7 +5,7 @@
 
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_sampler.h"
-#include "actors/experience/answers/task_scorer.h"
+#include "actors/experience/answers/task_grader.h"
 #include "runtime/base/errors.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
@@ -46,7 +46,7 @@ struct Worker {
   std::shared_ptr<const TokenRun> tokens = make_token_run(config);
   Port port;
   AnswerSampler core{config, tokens, 4, port};
-  TaskScorer scorer{tokens};
+  TaskGrader grader{tokens};
 
   const AnswerRequest& asked(size_t i) const { return port.asked.at(i).answers(); }
   std::vector<int32_t> ids(const std::string& text) const {
@@ -70,7 +70,7 @@ struct Worker {
     reply.body = packed(answers);
     REQUIRE_FALSE(core.on_reply(reply).has_value());
   }
-  void score_last() { core.on_scores(score_reply(scorer, port.to_score.back())); }
+  void score_last() { core.on_scores(score_reply(grader, port.to_score.back())); }
   // What follows the prompt in the last request for answer i.
   std::vector<int32_t> history(size_t i) const {
     const AnswerRequest& request = port.asked.back().answers();
@@ -100,7 +100,7 @@ TEST_CASE("answer_sampler: a message of the task asks for the next turn, of the 
   worker.answer({"1+", "7"});
   REQUIRE(worker.port.to_score.size() == 1);
   CHECK(worker.port.to_score[0].kind == ScoreKind::replies);
-  ScoreReply said = score_reply(worker.scorer, worker.port.to_score[0]);
+  ScoreReply said = score_reply(worker.grader, worker.port.to_score[0]);
   said.replies[0].message.reset();  // the first answer is the last one of its conversation
   worker.core.on_scores(said);
   REQUIRE(worker.port.asked.size() == 2);
@@ -116,11 +116,11 @@ TEST_CASE("answer_sampler: a rollout has the tokens of all turns, and their mess
   Worker worker;
   const auto [a, b] = worker.numbers();
   worker.answer({"", a + "+" + b}, 5);
-  ScoreReply said = score_reply(worker.scorer, worker.port.to_score.back());
+  ScoreReply said = score_reply(worker.grader, worker.port.to_score.back());
   said.replies[1].message = "=1:";
   worker.core.on_scores(said);
   worker.answer({worker.right(), "2"}, 6);
-  said = score_reply(worker.scorer, worker.port.to_score.back());
+  said = score_reply(worker.grader, worker.port.to_score.back());
   CHECK_FALSE(said.replies[0].message.has_value());
   said.replies[1].message = "=22:";
   worker.core.on_scores(said);
@@ -160,7 +160,7 @@ TEST_CASE("answer_sampler: an answer that has no score takes its messages with i
   worker.answer({"3", "4"});
   worker.score_last();
   worker.answer({"5", "6"});
-  ScoreReply scores = score_reply(worker.scorer, worker.port.to_score.back());
+  ScoreReply scores = score_reply(worker.grader, worker.port.to_score.back());
   scores.scores[0].scored = Scored::none;
   worker.core.on_scores(scores);
   REQUIRE(worker.port.pushed.size() == 1);
@@ -185,7 +185,7 @@ TEST_CASE("answer_sampler: when the epoch changes between two turns, the group b
 TEST_CASE("answer_sampler: an answer on which the task fails has no score, with the problem") {
   Worker worker(2, "reinforce_plus_plus");
   worker.answer({"3", "4"});
-  ScoreReply said = score_reply(worker.scorer, worker.port.to_score.back());
+  ScoreReply said = score_reply(worker.grader, worker.port.to_score.back());
   said.replies[0] = {.problem = "planned"};
   said.replies[1].message = "no character of the alphabet";
   worker.core.on_scores(said);
@@ -200,11 +200,11 @@ TEST_CASE("answer_sampler: rewards of turns come with the last tokens of these, 
   worker.answer({"3", "41"});
   worker.score_last();
   worker.answer({"5", "6"});
-  ScoreReply said = score_reply(worker.scorer, worker.port.to_score.back());
+  ScoreReply said = score_reply(worker.grader, worker.port.to_score.back());
   said.replies[0].message.reset();
   worker.core.on_scores(said);
   worker.answer({"7"});
-  ScoreReply scores = score_reply(worker.scorer, worker.port.to_score.back());
+  ScoreReply scores = score_reply(worker.grader, worker.port.to_score.back());
   scores.scores[0].turns = {0.25};
   scores.scores[1].turns = {0.5, -0.5};
   worker.core.on_scores(scores);
@@ -217,7 +217,7 @@ TEST_CASE("answer_sampler: rewards of turns come with the last tokens of these, 
   other.answer({"3", "4"});
   other.score_last();
   other.answer({"5", "6"});
-  scores = score_reply(other.scorer, other.port.to_score.back());
+  scores = score_reply(other.grader, other.port.to_score.back());
   scores.scores[0].turns = {0.25, 1};
   other.core.on_scores(scores);
   REQUIRE(other.port.pushed.size() == 1);
@@ -242,13 +242,13 @@ TEST_CASE("answer_sampler: the greedy answer of ReMax has its turns too, and sta
   Worker worker(3, "remax");
   CHECK(worker.asked(0).greedy == Array::of<uint8_t>({3}, {0, 0, 1}));
   worker.answer({"3", "4", "5"});
-  ScoreReply said = score_reply(worker.scorer, worker.port.to_score.back());
+  ScoreReply said = score_reply(worker.grader, worker.port.to_score.back());
   said.replies[0].message.reset();
   worker.core.on_scores(said);
   CHECK(worker.asked(1).greedy == Array::of<uint8_t>({2}, {0, 1}));
   CHECK_FALSE(misfit(worker.config, *worker.tokens, worker.asked(1)).has_value());
   worker.answer({"6", "7"});
-  said = score_reply(worker.scorer, worker.port.to_score.back());
+  said = score_reply(worker.grader, worker.port.to_score.back());
   said.replies[1].message.reset();
   worker.core.on_scores(said);
   CHECK(worker.asked(2).greedy == Array::of<uint8_t>({1}, {0}));

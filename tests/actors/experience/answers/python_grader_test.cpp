@@ -1,6 +1,6 @@
 // Scores by functions in Python (tests/tasks/verifiers.py): of a worker's answers, at the start of a run, and in
 // evaluations.
-#include "actors/experience/answers/python_scorer.h"
+#include "actors/experience/answers/python_grader.h"
 
 #include <array>
 #include <fstream>
@@ -70,39 +70,39 @@ std::string refusal(const RunConfig& config) {
 
 }  // namespace
 
-TEST_CASE("python_scorer: answers get scores with parts, and the calls are counted") {
-  PythonScorer scorer(verifier_target(config_with("with_parts").task));
-  CHECK(scorer.figures().calls == 0);
+TEST_CASE("python_grader: answers get scores with parts, and the calls are counted") {
+  PythonGrader grader(verifier_target(config_with("with_parts").task));
+  CHECK(grader.figures().calls == 0);
   const std::array<std::string, 2> answers{"2", "abc"};
-  const std::vector<Score> scores = scorer.score({.text = "1+1=", .truth = "2"}, answers);
+  const std::vector<Score> scores = grader.score({.text = "1+1=", .truth = "2"}, answers);
   REQUIRE(scores.size() == 2);
   CHECK(scores[1].reward == 0.25);
   CHECK(scores[1].right);
   CHECK(scores[1].parts == std::vector<std::pair<std::string, double>>{{"format", 1}, {"length", 3}});
-  CHECK(scorer.figures().calls == 1);
-  CHECK(scorer.figures().failed_calls == 0);
-  CHECK(scorer.figures().restarts == 0);
-  CHECK(scorer.figures().scored == 2);
-  CHECK(scorer.figures().busy_us > 0);
+  CHECK(grader.figures().calls == 1);
+  CHECK(grader.figures().failed_calls == 0);
+  CHECK(grader.figures().restarts == 0);
+  CHECK(grader.figures().scored == 2);
+  CHECK(grader.figures().busy_us > 0);
 }
 
-TEST_CASE("python_scorer: answers to different prompts are scored in one call, with the columns of their prompts") {
-  PythonScorer scorer(verifier_target(config_with("boxed").task));
+TEST_CASE("python_grader: answers to different prompts are scored in one call, with the columns of their prompts") {
+  PythonGrader grader(verifier_target(config_with("boxed").task));
   const std::array<Prompt, 2> prompts{Prompt{.text = "a", .columns = R"({"ground_truth": "1"})"},
                                       Prompt{.text = "b", .columns = R"({"ground_truth": "2"})"}};
   const std::array<std::string, 2> answers{R"(\boxed{1})", R"(\boxed{1})"};
-  const std::vector<Score> scores = scorer.score_each(std::array{&prompts[0], &prompts[1]}, answers);
+  const std::vector<Score> scores = grader.score_each(std::array{&prompts[0], &prompts[1]}, answers);
   CHECK(scores.at(0).reward == 1);
   CHECK(scores.at(1).reward == 0);
-  CHECK(scorer.figures().calls == 1);
+  CHECK(grader.figures().calls == 1);
 }
 
-TEST_CASE("python_scorer: answers to other prompts do not fail with those that make a call fail") {
-  PythonScorer scorer(verifier_target(config_with("raises_at_poison").task));
+TEST_CASE("python_grader: answers to other prompts do not fail with those that make a call fail") {
+  PythonGrader grader(verifier_target(config_with("raises_at_poison").task));
   ScoreRequests requests;
   for (const auto& answers : std::vector<std::vector<std::string>>{{"2", "3"}, {"poison", "2"}, {"2"}, {"1"}})
     requests.of.push_back({.prompt = {.text = "1+1=", .truth = "2"}, .answers = answers});
-  const ScoreReplies replies = score_replies(scorer, requests);
+  const ScoreReplies replies = score_replies(grader, requests);
   REQUIRE(replies.of.size() == 4);
   std::vector<double> rewards;
   for (const size_t i : {size_t{0}, size_t{2}, size_t{3}})
@@ -113,23 +113,23 @@ TEST_CASE("python_scorer: answers to other prompts do not fail with those that m
     CHECK(score.scored == Scored::failed);
     CHECK(score.problem.starts_with("ValueError: poison"));
   }
-  CHECK(scorer.figures().calls == 6);  // all, then each request alone, of which one fails twice
-  CHECK(scorer.figures().scored == 4);
+  CHECK(grader.figures().calls == 6);  // all, then each request alone, of which one fails twice
+  CHECK(grader.figures().scored == 4);
 }
 
-TEST_CASE("python_scorer: a call that fails is counted, and its answers have failed") {
-  PythonScorer scorer(verifier_target(config_with("exits").task));
+TEST_CASE("python_grader: a call that fails is counted, and its answers have failed") {
+  PythonGrader grader(verifier_target(config_with("exits").task));
   const std::array<std::string, 2> answers{"2", "3"};
-  for (const Score& score : scorer.score({.text = "1+1=", .truth = "2"}, answers)) {
+  for (const Score& score : grader.score({.text = "1+1=", .truth = "2"}, answers)) {
     CHECK(score.scored == Scored::failed);
     CHECK(score.problem == "the verifier ended with exit code 7");
   }
-  CHECK(scorer.figures().calls == 2);
-  CHECK(scorer.figures().failed_calls == 2);
-  CHECK(scorer.figures().restarts == 1);
+  CHECK(grader.figures().calls == 2);
+  CHECK(grader.figures().failed_calls == 2);
+  CHECK(grader.figures().restarts == 1);
 }
 
-TEST_CASE("python_scorer: a verifier that cannot be used is refused at the start, in one line") {
+TEST_CASE("python_grader: a verifier that cannot be used is refused at the start, in one line") {
   CHECK(refusal(token_config()) == "no error");
   CHECK(refusal(config_with("exact")) == "no error");
   CHECK(
@@ -155,7 +155,7 @@ TEST_CASE("python_scorer: a verifier that cannot be used is refused at the start
   CHECK(refusal(missing) == "task.python: no-such-python: no program of this name in PATH; task.verifier needs it");
 }
 
-TEST_CASE("python_scorer: a line without the truth that the verifier needs is refused at the start") {
+TEST_CASE("python_grader: a line without the truth that the verifier needs is refused at the start") {
   const TempFolder folder;
   const std::string path = folder.path() + "/prompts.jsonl";
   std::string lines;
@@ -175,7 +175,7 @@ TEST_CASE("python_scorer: a line without the truth that the verifier needs is re
   CHECK(refusal(config) == "no error");
 }
 
-TEST_CASE("python_scorer: demonstrations that are not right are named") {
+TEST_CASE("python_grader: demonstrations that are not right are named") {
   const std::vector<VerifierItem> items = {{"1>", "", "1"}, {"2>", "", "9"}, {"3>", "", "9"}};
   const auto problem = [&](const std::vector<Score>& scores) {
     std::vector<Verdict> verdicts;
@@ -190,7 +190,7 @@ TEST_CASE("python_scorer: demonstrations that are not right are named") {
         "\"2>\" has the score 0.250, a right answer at least 1, or \"right\": true");
 }
 
-TEST_CASE("python_scorer: evaluations count only answers that have a score") {
+TEST_CASE("python_grader: evaluations count only answers that have a score") {
   const RunContextPtr context = context_with("by_digit");
   uint64_t scored = 0;
   const std::vector<Prompt> prompts = context->tokens->task->held_out(derive_key(kSeed, "evaluation"), kPrompts);
@@ -208,7 +208,7 @@ TEST_CASE("python_scorer: evaluations count only answers that have a score") {
         "3 of 70 answers have no score from the verifier and do not count; the last error: why");
 }
 
-TEST_CASE("python_scorer: an evaluation without any score fails") {
+TEST_CASE("python_grader: an evaluation without any score fails") {
   CHECK_THROWS_WITH_AS(evaluate(context_with("returns_text")),
                        "no answer has a score; the last problem: the score is '1', expected a number", ScoringFailed);
 }

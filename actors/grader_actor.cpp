@@ -1,4 +1,4 @@
-#include "actors/scorer_actor.h"
+#include "actors/grader_actor.h"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -8,14 +8,14 @@
 
 namespace troupe {
 
-ScorerActor::behavior_type scorer_actor(SelfPointer<ScorerActor, ScorerActorState> self, std::shared_ptr<Scorer> scorer,
+GraderActor::behavior_type grader_actor(SelfPointer<GraderActor, GraderActorState> self, std::shared_ptr<Grader> grader,
                                         const WorkerActor& worker) {
   guard(self);
   self->monitor(worker);
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
-  return {[self, scorer](const ScoreRequests& requests) {
+  return {[self, grader](const ScoreRequests& requests) {
     const caf::strong_actor_ptr sender = self->current_sender();
-    if (sender) self->send(caf::actor_cast<ScoreReceiver>(sender), score_replies(*scorer, requests));
+    if (sender) self->send(caf::actor_cast<ScoreReceiver>(sender), score_replies(*grader, requests));
   }};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// ReplyScorer: the Scorer that has answers scored by one scorer and replied to by another. One thread but for figures()
+// ReplyGrader: the Grader that has answers scored by one grader and replied to by another. One thread but for figures()
 // and abandon().
 
 #include <memory>
@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 
 namespace troupe {
 
-class ReplyScorer final : public Scorer {
+class ReplyGrader final : public Grader {
  public:
-  ReplyScorer(std::shared_ptr<Scorer> scores, std::shared_ptr<Scorer> replies)
+  ReplyGrader(std::shared_ptr<Grader> scores, std::shared_ptr<Grader> replies)
       : scores_(std::move(scores)), replies_(std::move(replies)) {}
 
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override {
@@ -43,7 +43,7 @@ class ReplyScorer final : public Scorer {
   }
 
  private:
-  std::shared_ptr<Scorer> scores_, replies_;
+  std::shared_ptr<Grader> scores_, replies_;
 };
 
 }  // namespace troupe

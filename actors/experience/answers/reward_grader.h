@@ -1,5 +1,5 @@
 #pragma once
-// RewardScorer: the Scorer that adds the score of a reward model to that of the task or its verifier, each times its
+// RewardGrader: the Grader that adds the score of a reward model to that of the task or its verifier, each times its
 // weight. One thread, beside others that use the same model.
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/experience/answers/token_run.h"
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 #include "models/lm/reward_model.h"
 
 namespace troupe {
@@ -26,10 +26,10 @@ std::string problem_of_parts(const Score& score);
 // large.
 void add_model_scores(const RunConfig& config, std::span<const float> of_model, std::span<Score> scores);
 
-class RewardScorer final : public Scorer {
+class RewardGrader final : public Grader {
  public:
   // `task` gives the other score, and says which answers are right.
-  RewardScorer(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, std::shared_ptr<Scorer> task,
+  RewardGrader(const RunConfig& config, std::shared_ptr<const TokenRun> tokens, std::shared_ptr<Grader> task,
                std::shared_ptr<RewardModel> model)
       : config_(config), tokens_(std::move(tokens)), task_(std::move(task)), model_(std::move(model)) {}
 
@@ -51,7 +51,7 @@ class RewardScorer final : public Scorer {
 
   RunConfig config_;
   std::shared_ptr<const TokenRun> tokens_;
-  std::shared_ptr<Scorer> task_;
+  std::shared_ptr<Grader> task_;
   std::shared_ptr<RewardModel> model_;
 };
 

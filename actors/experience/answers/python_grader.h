@@ -1,5 +1,5 @@
 #pragma once
-// PythonScorer: the Scorer that has answers scored by a function in Python (task.verifier), or replied to (task.reply),
+// PythonGrader: the Grader that has answers scored by a function in Python (task.verifier), or replied to (task.reply),
 // in a process of its own. It waits for that process. One thread but for figures() and abandon().
 
 #include <span>
@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "actors/config/run_config.h"
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 #include "runtime/base/mutex.h"
 #include "tasks/verifier.h"
 
 namespace troupe {
 
-class PythonScorer final : public Scorer {
+class PythonGrader final : public Grader {
  public:
   // `turns`: answers may have several, and the function gets those before the last one.
-  explicit PythonScorer(VerifierTarget target, bool turns = false)
+  explicit PythonGrader(VerifierTarget target, bool turns = false)
       : answers_per_call_(static_cast<size_t>(target.answers_per_call)), turns_(turns), verifier_(std::move(target)) {}
 
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;

@@ -1,5 +1,5 @@
 #pragma once
-// Scorer: gives answers their scores. Owned by a ScorerActor, or in a deterministic run by the worker; one thread but
+// Grader: gives answers their scores. Owned by a GraderActor, or in a deterministic run by the worker; one thread but
 // for figures() and abandon().
 
 #include <span>
@@ -16,9 +16,9 @@ using DetailsOfEach = std::span<const AnswerDetails>;
 // The prompt of each answer: a prompt with all its messages may be long, and many answers have the same.
 using PromptOfEach = std::span<const Prompt* const>;
 
-class Scorer {
+class Grader {
  public:
-  virtual ~Scorer() = default;
+  virtual ~Grader() = default;
   // One score per answer, in their order. May block. Throws when there are none.
   virtual std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) = 0;
   // The same of answers to different prompts, one each, in one call where that is faster. If it throws, some of them
@@ -44,11 +44,11 @@ class Scorer {
   virtual VerifierFigures figures() const { return {}; }
 };
 
-// The reply to a request. It has an error if the scorer throws, or if its scores do not fit: another number of them, or
+// The reply to a request. It has an error if the grader throws, or if its scores do not fit: another number of them, or
 // a reward or a part that is not finite. Or if the number of replies is another one.
-ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request);
-// The same of several requests of one kind, which the scorer computes in one call, or one after the other if it throws
+ScoreReply score_reply(Grader& grader, const ScoreRequest& request);
+// The same of several requests of one kind, which the grader computes in one call, or one after the other if it throws
 // in that.
-ScoreReplies score_replies(Scorer& scorer, const ScoreRequests& requests);
+ScoreReplies score_replies(Grader& grader, const ScoreRequests& requests);
 
 }  // namespace troupe

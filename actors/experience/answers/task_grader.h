@@ -1,17 +1,17 @@
 #pragma once
-// TaskScorer: the Scorer that checks answers, and replies to them, with the code of the task. One thread.
+// TaskGrader: the Grader that checks answers, and replies to them, with the code of the task. One thread.
 
 #include <memory>
 #include <utility>
 
 #include "actors/experience/answers/token_run.h"
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 
 namespace troupe {
 
-class TaskScorer final : public Scorer {
+class TaskGrader final : public Grader {
  public:
-  explicit TaskScorer(std::shared_ptr<const TokenRun> tokens) : tokens_(std::move(tokens)) {}
+  explicit TaskGrader(std::shared_ptr<const TokenRun> tokens) : tokens_(std::move(tokens)) {}
 
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override {
     std::vector<Score> scores;

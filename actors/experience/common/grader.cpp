@@ -1,4 +1,4 @@
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 
 #include <cmath>
 #include <exception>
@@ -62,17 +62,17 @@ void divide(std::vector<T> all, std::span<const ScoreRequest> requests, Each&& e
   }
 }
 
-std::vector<ScoreReply> score_together(Scorer& scorer, std::span<const ScoreRequest> requests) {
+std::vector<ScoreReply> score_together(Grader& grader, std::span<const ScoreRequest> requests) {
   const Joined all(requests);
   std::vector<ScoreReply> replies;
   for (const ScoreRequest& request : requests) replies.push_back(empty_reply(request));
   if (requests.front().kind == ScoreKind::replies) {
-    std::vector<Reply> said = scorer.reply(all.prompts, all.answers, all.details);
+    std::vector<Reply> said = grader.reply(all.prompts, all.answers, all.details);
     require_count("replies", said.size(), all.answers.size());
     divide(std::move(said), requests, [&](size_t i, std::vector<Reply> own) { replies[i].replies = std::move(own); });
     return replies;
   }
-  std::vector<Score> scores = scorer.score_detailed_each(all.prompts, all.answers, all.details);
+  std::vector<Score> scores = grader.score_detailed_each(all.prompts, all.answers, all.details);
   require_count("scores", scores.size(), all.answers.size());
   divide(std::move(scores), requests, [&](size_t i, std::vector<Score> own) {
     check(requests[i], own);
@@ -83,7 +83,7 @@ std::vector<ScoreReply> score_together(Scorer& scorer, std::span<const ScoreRequ
 
 }  // namespace
 
-std::vector<Score> Scorer::score_each(PromptOfEach prompts, std::span<const std::string> answers) {
+std::vector<Score> Grader::score_each(PromptOfEach prompts, std::span<const std::string> answers) {
   TROUPE_CHECK(prompts.size() == answers.size(), prompts.size(), answers.size());
   std::vector<Score> scores;
   for (size_t i = 0; i < answers.size(); ++i) {
@@ -94,19 +94,19 @@ std::vector<Score> Scorer::score_each(PromptOfEach prompts, std::span<const std:
   return scores;
 }
 
-std::vector<Reply> Scorer::reply(PromptOfEach /*prompts*/, std::span<const std::string> answers, DetailsOfEach) {
-  TROUPE_CHECK(false, "a scorer that does not reply", answers.size());
+std::vector<Reply> Grader::reply(PromptOfEach /*prompts*/, std::span<const std::string> answers, DetailsOfEach) {
+  TROUPE_CHECK(false, "a grader that does not reply", answers.size());
   return {};
 }
 
-ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request) {
+ScoreReply score_reply(Grader& grader, const ScoreRequest& request) {
   const auto begun = std::chrono::steady_clock::now();
   ScoreReply reply = empty_reply(request);
   try {
     if (request.kind == ScoreKind::replies) {
-      reply = score_together(scorer, {&request, 1}).front();
+      reply = score_together(grader, {&request, 1}).front();
     } else {
-      reply.scores = scorer.score_detailed(request.prompt, request.answers, request.details);
+      reply.scores = grader.score_detailed(request.prompt, request.answers, request.details);
       check(request, reply.scores);
     }
   } catch (const std::exception& e) {
@@ -117,18 +117,18 @@ ScoreReply score_reply(Scorer& scorer, const ScoreRequest& request) {
   return reply;
 }
 
-ScoreReplies score_replies(Scorer& scorer, const ScoreRequests& requests) {
+ScoreReplies score_replies(Grader& grader, const ScoreRequests& requests) {
   const auto begun = std::chrono::steady_clock::now();
   ScoreReplies replies;
   if (requests.of.size() > 1) try {
-      replies.of = score_together(scorer, requests.of);
+      replies.of = score_together(grader, requests.of);
       replies.of.front().spent = std::chrono::steady_clock::now() - begun;
       return replies;
     } catch (const std::exception&) {
       // One of them may be at fault.
     }
   const auto lost = std::chrono::steady_clock::now() - begun;
-  for (const ScoreRequest& request : requests.of) replies.of.push_back(score_reply(scorer, request));
+  for (const ScoreRequest& request : requests.of) replies.of.push_back(score_reply(grader, request));
   if (!replies.of.empty()) replies.of.front().spent += lost;
   return replies;
 }

@@ -1,4 +1,4 @@
-#include "actors/experience/answers/reward_scorer.h"
+#include "actors/experience/answers/reward_grader.h"
 
 #include <algorithm>
 #include <array>
@@ -30,19 +30,19 @@ std::string problem_of_parts(const Score& score) {
          "\", as the run does with a reward model; give it another name";
 }
 
-std::vector<Score> RewardScorer::score(const Prompt& /*prompt*/, std::span<const std::string> answers) {
+std::vector<Score> RewardGrader::score(const Prompt& /*prompt*/, std::span<const std::string> answers) {
   TROUPE_CHECK(false, "answers without tokens", answers.size());
   return {};
 }
 
-std::vector<Score> RewardScorer::score_detailed(const Prompt& prompt, std::span<const std::string> answers,
+std::vector<Score> RewardGrader::score_detailed(const Prompt& prompt, std::span<const std::string> answers,
                                                 DetailsOfEach details) {
   std::vector<Score> scores = task_->score_detailed(prompt, answers, details);
   add_model(prompt, details, scores);
   return scores;
 }
 
-std::vector<Score> RewardScorer::score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
+std::vector<Score> RewardGrader::score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
                                                      DetailsOfEach details) {
   std::vector<Score> scores = task_->score_detailed_each(prompts, answers, details);
   // The model reads a prompt once for all answers to it.
@@ -53,7 +53,7 @@ std::vector<Score> RewardScorer::score_detailed_each(PromptOfEach prompts, std::
   return scores;
 }
 
-void RewardScorer::add_model(const Prompt& prompt, DetailsOfEach details, std::span<Score> scores) {
+void RewardGrader::add_model(const Prompt& prompt, DetailsOfEach details, std::span<Score> scores) {
   std::vector<std::vector<int32_t>> tokens;
   for (const AnswerDetails& of : details) tokens.push_back(of.tokens);
   add_model_scores(config_, model_->score(tokens_->encode(prompt), tokens), scores);

@@ -1,8 +1,8 @@
-#include "actors/experience/answers/python_scorer.h"
+#include "actors/experience/answers/python_grader.h"
 
 #include <utility>
 
-#include "actors/experience/answers/reward_scorer.h"
+#include "actors/experience/answers/reward_grader.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
@@ -36,12 +36,12 @@ void check_prompts(const RunConfig& config, const Task& task, std::span<const Ve
 
 }  // namespace
 
-void PythonScorer::publish_figures() {
+void PythonGrader::publish_figures() {
   const MutexLock lock(mutex_);
   figures_ = verifier_.figures();
 }
 
-std::vector<VerifierItem> PythonScorer::items_of(PromptOfEach prompts, std::span<const std::string> answers,
+std::vector<VerifierItem> PythonGrader::items_of(PromptOfEach prompts, std::span<const std::string> answers,
                                                  DetailsOfEach details) const {
   TROUPE_CHECK(prompts.size() == answers.size(), prompts.size(), answers.size());
   std::vector<VerifierItem> items;
@@ -52,15 +52,15 @@ std::vector<VerifierItem> PythonScorer::items_of(PromptOfEach prompts, std::span
   return items;
 }
 
-std::vector<Score> PythonScorer::score(const Prompt& prompt, std::span<const std::string> answers) {
+std::vector<Score> PythonGrader::score(const Prompt& prompt, std::span<const std::string> answers) {
   return score_detailed(prompt, answers, std::vector<AnswerDetails>(answers.size()));
 }
 
-std::vector<Score> PythonScorer::score_each(PromptOfEach prompts, std::span<const std::string> answers) {
+std::vector<Score> PythonGrader::score_each(PromptOfEach prompts, std::span<const std::string> answers) {
   return score_detailed_each(prompts, answers, std::vector<AnswerDetails>(answers.size()));
 }
 
-std::vector<Score> PythonScorer::score_detailed(const Prompt& prompt, std::span<const std::string> answers,
+std::vector<Score> PythonGrader::score_detailed(const Prompt& prompt, std::span<const std::string> answers,
                                                 DetailsOfEach details) {
   const std::vector<const Prompt*> prompts(answers.size(), &prompt);
   std::vector<Score> scores = verifier_.score(items_of(prompts, answers, details));
@@ -68,21 +68,21 @@ std::vector<Score> PythonScorer::score_detailed(const Prompt& prompt, std::span<
   return scores;
 }
 
-std::vector<Score> PythonScorer::score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
+std::vector<Score> PythonGrader::score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
                                                      DetailsOfEach details) {
   std::vector<Score> scores = verifier_.score_together(items_of(prompts, answers, details));
   publish_figures();
   return scores;
 }
 
-std::vector<Reply> PythonScorer::reply(PromptOfEach prompts, std::span<const std::string> answers,
+std::vector<Reply> PythonGrader::reply(PromptOfEach prompts, std::span<const std::string> answers,
                                        DetailsOfEach details) {
   std::vector<Reply> replies = verifier_.reply(items_of(prompts, answers, details));
   publish_figures();
   return replies;
 }
 
-VerifierFigures PythonScorer::figures() const {
+VerifierFigures PythonGrader::figures() const {
   const MutexLock lock(mutex_);
   return figures_;
 }

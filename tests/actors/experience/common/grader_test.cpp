@@ -1,4 +1,4 @@
-#include "actors/experience/common/scorer.h"
+#include "actors/experience/common/grader.h"
 
 #include <cmath>
 #include <stdexcept>
@@ -9,7 +9,7 @@ using namespace troupe;
 
 namespace {
 
-struct Planned final : Scorer {
+struct Planned final : Grader {
   std::vector<Score> scores;
   std::string error;
   std::vector<Score> score(const Prompt&, std::span<const std::string>) override {
@@ -24,7 +24,7 @@ ScoreReply reply_of(Planned planned) {
 
 }  // namespace
 
-TEST_CASE("scorer: the reply has the scores and names its request") {
+TEST_CASE("grader: the reply has the scores and names its request") {
   Planned planned;
   planned.scores = {{.reward = 1, .right = true}, {.reward = -2, .right = false, .parts = {{"format", -2}}}};
   const ScoreReply reply = reply_of(planned);
@@ -37,7 +37,7 @@ TEST_CASE("scorer: the reply has the scores and names its request") {
   CHECK(reply.scores[1].parts == planned.scores[1].parts);
 }
 
-TEST_CASE("scorer: an exception, another number of scores and numbers that are not finite are errors") {
+TEST_CASE("grader: an exception, another number of scores and numbers that are not finite are errors") {
   Planned planned;
   planned.error = "no such file";
   CHECK(reply_of(planned).error == "no such file");
@@ -53,9 +53,9 @@ TEST_CASE("scorer: an exception, another number of scores and numbers that are n
   CHECK(reply_of(planned).scores.empty());
 }
 
-TEST_CASE("scorer: requests that are computed together get the replies that they would get alone") {
+TEST_CASE("grader: requests that are computed together get the replies that they would get alone") {
   // Scores an answer by its length.
-  struct Lengths final : Scorer {
+  struct Lengths final : Grader {
     std::string refused;  // an answer
     int calls = 0;
     std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override {

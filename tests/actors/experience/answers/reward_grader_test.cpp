@@ -1,11 +1,11 @@
 // Scores of a task and of a reward model together, reward models that do not fit a run, and what a run was made of.
 
-#include "actors/experience/answers/reward_scorer.h"
+#include "actors/experience/answers/reward_grader.h"
 
 #include <array>
 
 #include "actors/experience/answers/reward_model_check.h"
-#include "actors/experience/answers/task_scorer.h"
+#include "actors/experience/answers/task_grader.h"
 #include "actors/experience/kinds.h"
 #include "actors/memory_estimate.h"
 #include "actors/run_context.h"
@@ -64,7 +64,7 @@ struct Fixture {
   }
   std::vector<Score> scores() const {
     const RunContext run = context();
-    return kind_of(run).make_scorers(run).at(0)->score_detailed(prompt, texts, details_of(ids));
+    return kind_of(run).make_graders(run).at(0)->score_detailed(prompt, texts, details_of(ids));
   }
   std::string refusal() const {
     return config_error_of([&] { check_reward_model(config, *tokens); });
@@ -73,7 +73,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("reward_scorer: the reward is the weighted sum of both scores, which are its parts") {
+TEST_CASE("reward_grader: the reward is the weighted sum of both scores, which are its parts") {
   Fixture f;
   f.config.task.weight = 0.5;
   f.config.reward_model.weight = -2;
@@ -89,7 +89,7 @@ TEST_CASE("reward_scorer: the reward is the weighted sum of both scores, which a
   CHECK(scores[1].parts == std::vector<std::pair<std::string, double>>{{"task", 0}, {"reward_model", of_model[1]}});
 }
 
-TEST_CASE("reward_scorer: a weight of 0 leaves a score in the parts alone") {
+TEST_CASE("reward_grader: a weight of 0 leaves a score in the parts alone") {
   Fixture f;
   f.config.task.weight = 0;
   CHECK(f.scores()[0].reward == f.scores()[0].parts[1].second);
@@ -100,17 +100,17 @@ TEST_CASE("reward_scorer: a weight of 0 leaves a score in the parts alone") {
   CHECK(f.scores()[0].parts[1].first == "reward_model");
 }
 
-TEST_CASE("reward_scorer: answers to different prompts get the scores that they get alone") {
+TEST_CASE("reward_grader: answers to different prompts get the scores that they get alone") {
   const Fixture f;
   const RunContext run = f.context();
-  const std::shared_ptr<Scorer> scorer = kind_of(run).make_scorers(run).at(0);
+  const std::shared_ptr<Grader> grader = kind_of(run).make_graders(run).at(0);
   const std::array<Prompt, 2> prompts{f.prompt, Prompt{.text = "987>", .truth = "12", .demonstration = "12"}};
   const std::vector<AnswerDetails> details = details_of(f.ids);
-  const std::vector<Score> scores = scorer->score_detailed_each(std::array{&prompts[0], &prompts[1]}, f.texts, details);
+  const std::vector<Score> scores = grader->score_detailed_each(std::array{&prompts[0], &prompts[1]}, f.texts, details);
   REQUIRE(scores.size() == 2);
   for (size_t i = 0; i < 2; ++i) {
     const std::vector<Score> alone =
-        scorer->score_detailed(prompts[i], std::span(f.texts).subspan(i, 1), std::span(details).subspan(i, 1));
+        grader->score_detailed(prompts[i], std::span(f.texts).subspan(i, 1), std::span(details).subspan(i, 1));
     CHECK(scores[i].reward == alone.at(0).reward);
     CHECK(scores[i].right);
   }
@@ -119,15 +119,15 @@ TEST_CASE("reward_scorer: answers to different prompts get the scores that they 
   const std::array<const Prompt*, 3> mixed{&f.prompt, &equal, &prompts[1]};
   const std::array<std::string, 3> texts{f.texts[0], f.texts[1], f.texts[1]};
   const std::vector<std::vector<int32_t>> ids{f.ids[0], f.ids[1], f.ids[1]};
-  const std::vector<Score> of_mixed = scorer->score_detailed_each(mixed, texts, details_of(ids));
-  const std::vector<Score> of_group = scorer->score_detailed(f.prompt, f.texts, details_of(f.ids));
+  const std::vector<Score> of_mixed = grader->score_detailed_each(mixed, texts, details_of(ids));
+  const std::vector<Score> of_group = grader->score_detailed(f.prompt, f.texts, details_of(f.ids));
   REQUIRE(of_mixed.size() == 3);
   CHECK(of_mixed[0].reward == of_group.at(0).reward);
   CHECK(of_mixed[1].reward == of_group.at(1).reward);
   CHECK(of_mixed[2].reward == scores[1].reward);
 }
 
-TEST_CASE("reward_scorer: a score that is no number has failed, and is never 0") {
+TEST_CASE("reward_grader: a score that is no number has failed, and is never 0") {
   Fixture f;
   std::ranges::fill(f.tiny.head, 3e38f);
   f.tiny.write(f.folder.path());
@@ -139,8 +139,8 @@ TEST_CASE("reward_scorer: a score that is no number has failed, and is never 0")
   }
 }
 
-TEST_CASE("reward_scorer: a part of a verifier that has the name of a part of the run has failed") {
-  struct Named final : Scorer {
+TEST_CASE("reward_grader: a part of a verifier that has the name of a part of the run has failed") {
+  struct Named final : Grader {
     std::string name;
     std::vector<Score> score(const Prompt&, std::span<const std::string> answers) override {
       return std::vector<Score>(answers.size(), Score{.reward = 1, .parts = {{"length", 2}, {name, 5}}});
@@ -148,36 +148,36 @@ TEST_CASE("reward_scorer: a part of a verifier that has the name of a part of th
   };
   const Fixture f;
   const auto named = std::make_shared<Named>();
-  RewardScorer scorer(f.config, f.tokens, named, f.model());
+  RewardGrader grader(f.config, f.tokens, named, f.model());
   for (const std::string name : {kTaskPart, kRewardModelPart}) {
     named->name = name;
-    const Score score = scorer.score_detailed(f.prompt, f.texts, details_of(f.ids)).at(0);
+    const Score score = grader.score_detailed(f.prompt, f.texts, details_of(f.ids)).at(0);
     CHECK(score.scored == Scored::failed);
     CHECK(score.problem == "the verifier names a part of its score \"" + name +
                                "\", as the run does with a reward model; give it another name");
   }
   named->name = "own";
-  const Score score = scorer.score_detailed(f.prompt, f.texts, details_of(f.ids)).at(0);
+  const Score score = grader.score_detailed(f.prompt, f.texts, details_of(f.ids)).at(0);
   CHECK(score.scored == Scored::yes);
   CHECK(score.parts.size() == 4);
 }
 
-TEST_CASE("reward_scorer: an answer that the task does not score stays without a score") {
-  struct Planned final : Scorer {
+TEST_CASE("reward_grader: an answer that the task does not score stays without a score") {
+  struct Planned final : Grader {
     std::vector<Score> score(const Prompt&, std::span<const std::string>) override {
       return {{.scored = Scored::none}, {.scored = Scored::failed, .problem = "planned"}};
     }
     VerifierFigures figures() const override { return {.calls = 7}; }
   };
   const Fixture f;
-  RewardScorer scorer(f.config, f.tokens, std::make_shared<Planned>(), f.model());
-  const std::vector<Score> scores = scorer.score_detailed(f.prompt, f.texts, details_of(f.ids));
+  RewardGrader grader(f.config, f.tokens, std::make_shared<Planned>(), f.model());
+  const std::vector<Score> scores = grader.score_detailed(f.prompt, f.texts, details_of(f.ids));
   CHECK(scores.at(0).scored == Scored::none);
   CHECK(scores.at(1).problem == "planned");
-  CHECK(scorer.figures().calls == 7);
+  CHECK(grader.figures().calls == 7);
 }
 
-TEST_CASE("reward_scorer: a reward model needs the tokenizer of the policy") {
+TEST_CASE("reward_grader: a reward model needs the tokenizer of the policy") {
   const Fixture f;
   const std::string file = "reward_model.path: " + (f.folder / "tokenizer.json");
   CHECK(f.refusal() == "no error");
@@ -198,7 +198,7 @@ TEST_CASE("reward_scorer: a reward model needs the tokenizer of the policy") {
   CHECK(f.refusal().ends_with("; it must be the tokenizer of the policy"));
 }
 
-TEST_CASE("reward_scorer: a reward model needs the tokens and the positions of the run") {
+TEST_CASE("reward_grader: a reward model needs the tokens and the positions of the run") {
   Fixture f;
   f.tiny = TinyRewardModel(shape_for(12), 3);
   f.tiny.write(f.folder.path());
@@ -213,7 +213,7 @@ TEST_CASE("reward_scorer: a reward model needs the tokens and the positions of t
                            " tokens together");
 }
 
-TEST_CASE("reward_scorer: a run is made of its reward model") {
+TEST_CASE("reward_grader: a run is made of its reward model") {
   Fixture f;
   const SpecFields before = made_of(f.context()), of_run = spec_fields(f.context());
   std::ranges::reverse(f.tiny.head);
@@ -238,7 +238,7 @@ TEST_CASE("reward_scorer: a run is made of its reward model") {
   CHECK_FALSE(spec_difference(of_run, spec_fields(without)));
 }
 
-TEST_CASE("reward_scorer: the weights of a reward model and their copy count as memory") {
+TEST_CASE("reward_grader: the weights of a reward model and their copy count as memory") {
   Fixture f;
   f.config.model.decoder = R"({"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
                                "num_key_value_heads": 1, "intermediate_size": 32})";
