@@ -64,7 +64,7 @@ TEST_CASE("task_config: every member is described, and defaults are accepted") {
   TaskConfig config;
   Fields fields;
   describe(config, fields);
-  CHECK(fields.size() == 10);
+  CHECK(fields.size() == 13);
   read_fields(fields, nlohmann::ordered_json::parse(fields_json(fields)), "config");
   CHECK(config == TaskConfig{});
 }

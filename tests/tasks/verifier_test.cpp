@@ -135,7 +135,7 @@ TEST_CASE("verifier: a value of a wrong form fails that answer alone") {
   const std::vector<VerifierItem> items(13, item("2"));
   Verifier verifier(target_of("some_wrong"));
   const std::string keys =
-      "the score has the keys ['score'], expected reward or parts, and optionally right and weights";
+      "the score has the keys ['score'], expected reward or parts, and optionally right, weights and turns";
   CHECK(texts_of(verifier.score(items)) ==
         Texts{"failed: the score is nan, expected a finite number",
               "failed: the score is inf, expected a finite number", "failed: the score is '1', expected a number",
