@@ -20,6 +20,12 @@ uint64_t hash_of(uint64_t what, std::string_view prompt, std::string_view answer
 
 double number(uint64_t hash) { return static_cast<double>(hash >> 11) / static_cast<double>(uint64_t{1} << 52) - 1; }
 
+std::string whole_text(const std::vector<Turn>& earlier, const std::string& answer) {
+  std::string text;
+  for (const Turn& turn : earlier) text += turn.answer + turn.message;
+  return text + answer;
+}
+
 class FakeVerifier final : public Grader {
  public:
   explicit FakeVerifier(World& world) : world_(world) {}
@@ -36,7 +42,7 @@ class FakeVerifier final : public Grader {
                                          DetailsOfEach details) override {
     if (abandoned_) return failed(answers.size(), "the verifier was abandoned");
     for (size_t i = 0; i < answers.size(); ++i)
-      if (text_of(details[i].tokens) != answers[i])
+      if (text_of(details[i].tokens) != whole_text(details[i].earlier, answers[i]))
         world_.violate("an answer is scored with the tokens of another one");
     if (world_.running_kind == "grader") return training_call(prompts, answers);
     std::vector<Score> scores;
