@@ -96,7 +96,7 @@ TEST_CASE("troupe: a config in a folder of the built-in ones is suggested") {
        "surrogate_sapo.json: no such config file, did you mean algorithms/surrogate_sapo?"},
   });
   const std::string all = run_troupe({"train", "xyzzyxyzzy"}).err;
-  for (const char* name : {"cartpole, ", "mujoco/hopper_1m", "gym/cart_pole", "11 in tokens/", "28 in algorithms/"})
+  for (const char* name : {"cartpole, ", "mujoco/hopper_1m", "gym/cart_pole", "12 in tokens/", "28 in algorithms/"})
     CHECK_MESSAGE(all.find(name) != std::string::npos, name);
 }
 

@@ -73,7 +73,7 @@ constexpr std::array kGroupTexts = {
         "Rollout and training",
         "How far the policy at the start of an update is from those that sampled its tokens. Of all tokens of the "
         "super-batch where the start of an\nupdate computes their log-probabilities anyway (`vtrace`, "
-        "`optimal_token_baseline`, `algorithm.rollout_correction`), else of those of its first\noptimizer step: "
+        "`optimal_token_baseline`, `algorithm.rollout_correction`), else of those of its\nfirst optimizer step: "
         "[how to read it](tokens.md#lag)."},
     GroupText{"Rollout correction",
               "Of all samples of the super-batch. l is the log-probability of a token under the policy at the start of "
