@@ -1,0 +1,98 @@
+// Runs that train adapters of another run's token_transformer, with real processes: with inference in a process of its
+// own, resumed, evaluated, and with another base.
+
+#include <filesystem>
+
+#include "tests/process/results.h"
+#include "tests/process/train_process.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+Words transformer(const Words& settings) {
+  return set({"model.kind=token_transformer", "model.hidden=[8]", "checkpoint.every_updates=1",
+              R"(model.decoder={"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+                                "num_key_value_heads": 2, "intermediate_size": 16})"}) +
+         set(settings);
+}
+
+Words adapted(const std::string& base, const Words& settings) {
+  return transformer({"model.path=" + base, R"(model.lora={"rank": 2})"}) + set(settings);
+}
+
+void train_base(const std::string& folder, const std::string& seed) {
+  const CommandLine base(train_line(folder, transformer({"stop.updates=2", "seed=" + seed})));
+  REQUIRE_MESSAGE(base.exit_code == 0, base.err);
+}
+
+}  // namespace
+
+TEST_CASE("adapters: a run trains those of another run, with inference in a process of its own, and is evaluated") {
+  TempFolder folder;
+  const std::string base = folder / "base", run_folder = folder / "run";
+  train_base(base, "1");
+  {
+    TrainProcess run(run_folder, adapted(base, {"stop.updates=1000000", "workers.count=0", "inference.count=0"}));
+    auto worker = start_worker(run.workers_at());
+    const Process inference({"troupe", "inference", "--connect", run.workers_at()});
+    REQUIRE(run.makes_updates(3));
+    CHECK(run.interrupt().value_or(-1) == 130);
+    CHECK(balances(run.summary().at("ledger")));
+  }
+  CHECK(json_of(run_folder + "/config.json").at("model").at("path") == checkpoint_folder(base, 2));
+  std::filesystem::rename(base, folder / "elsewhere");
+  const CommandLine gone({"troupe", "eval", run_folder});
+  CHECK(gone.exit_code == 2);
+  CHECK_MESSAGE(has(gone.err, "model.path: " + checkpoint_folder(base, 2)), gone.err);
+  const std::string moved = "model.path=" + checkpoint_folder(folder / "elsewhere", 2);
+  const CommandLine eval(Words{"troupe", "eval", run_folder, "--episodes", "2"} + set({moved}));
+  CHECK_MESSAGE(eval.exit_code == 0, eval.err);
+}
+
+TEST_CASE("adapters: another base, and a start with a whole decoder, are refused") {
+  TempFolder folder;
+  const std::string base = folder / "base", other = folder / "other", run = folder / "run";
+  train_base(base, "1");
+  train_base(other, "2");
+  REQUIRE(CommandLine(train_line(run, adapted(base, {"stop.updates=1"}))).exit_code == 0);
+  const CommandLine resumed(train_line(run, adapted(other, {"stop.updates=2"})));
+  CHECK(resumed.exit_code == 2);
+  CHECK_MESSAGE(has(resumed.err, "model.base was "), resumed.err);
+  const CommandLine whole(train_line(folder / "new", adapted(base, {"stop.updates=1"}) + Words{"--init-from", other}));
+  CHECK(whole.exit_code == 2);
+  CHECK_MESSAGE(has(whole.err, "has a whole decoder, and this run trains adapters of one (model.lora); set model.path"),
+                whole.err);
+  const CommandLine of_adapters(train_line(folder / "new", adapted(run, {"stop.updates=1"})));
+  CHECK(of_adapters.exit_code == 2);
+  CHECK_MESSAGE(has(of_adapters.err, "model.path: " + run + ": was trained with model.lora {\"rank\": 2}; give a run "),
+                of_adapters.err);
+  const CommandLine tanh(train_line(folder / "new", adapted(base, {"model.activation=relu", "stop.updates=1"})));
+  CHECK(tanh.exit_code == 2);
+  CHECK_MESSAGE(has(tanh.err, "was trained with model.activation \"tanh\", this run has \"relu\""), tanh.err);
+}
+
+TEST_CASE("adapters: a run begins with those of a run with the same base") {
+  TempFolder folder;
+  const std::string base = folder / "base", first = folder / "first", next = folder / "next";
+  train_base(base, "1");
+  REQUIRE(CommandLine(train_line(first, adapted(base, {"stop.updates=2"}))).exit_code == 0);
+  const CommandLine begun(train_line(next, adapted(base, {"stop.updates=1"}) + Words{"--init-from", first}));
+  CHECK_MESSAGE(begun.exit_code == 0, begun.err);
+}
+
+TEST_CASE("adapters: a deterministic run that is resumed ends with the same bytes") {
+  TempFolder folder;
+  const std::string base = folder / "base", whole = folder / "whole", parts = folder / "parts";
+  train_base(base, "1");
+  const Words line = adapted(base, {"deterministic=true"});
+  REQUIRE(CommandLine(train_line(whole, line + set({"stop.updates=8"}))).exit_code == 0);
+  for (const char* stop : {"stop.updates=3", "stop.updates=8"})
+    REQUIRE(CommandLine(train_line(parts, line + set({stop}))).exit_code == 0);
+  const std::string file = "/model.safetensors";
+  CHECK(text_of(checkpoint_folder(parts, 8) + file) == text_of(checkpoint_folder(whole, 8) + file));
+  CHECK(text_of(checkpoint_folder(parts, 8) + file) != text_of(checkpoint_folder(parts, 3) + file));
+}
