@@ -54,7 +54,7 @@ std::vector<AnswerTurn> turns_of(const Answer& answer) {
 // The tokens of an answer are those that were drawn for it, in order, with the versions that drew them.
 void check_tokens(World& world, const Answer& answer, const std::map<uint64_t, bool>& published) {
   const auto tokens = answer.rollout.answers().sampled.tokens.view<int32_t>();
-  const DrawnRecord* first = world.tokens.find(answer.log_prob(answer.begin()));
+  DrawnRecord* const first = world.tokens.find(answer.log_prob(answer.begin()));
   size_t number = 0;
   for (const AnswerTurn& turn : turns_of(answer)) {
     const DrawnRecord* begin = world.tokens.find(answer.log_prob(turn.begin));
@@ -73,6 +73,7 @@ void check_tokens(World& world, const Answer& answer, const std::map<uint64_t, b
       if (t > turn.begin && record->version < answer.version(t - 1))
         return world.violate(at + ": the version goes backwards");
       if (std::exchange(record->arrived, true)) return world.violate(at + ": arrived before");
+      first->newest = std::max(first->newest, record->version);
     }
     ++number;
   }

@@ -103,6 +103,7 @@ class FakeGenerator final : public Generator {
   struct AnswerSlot {
     std::optional<uint64_t> key;  // known once a token is drawn
     std::vector<int32_t> tokens;
+    size_t checked = 0;  // of them, as those of the answer with this key
   };
 
   // The key of the first turn.
@@ -139,25 +140,26 @@ class FakeGenerator final : public Generator {
   void continue_answer(const GeneratorPart& part, size_t index) {
     AnswerSlot& slot = answers_.at(index);
     if (part.before == 0) slot = {};
-    const uint64_t key = part.draws.empty() ? slot.key.value_or(0) : part.draws.front().key;
-    const auto checked = slot.key == key ? static_cast<int64_t>(slot.tokens.size()) : 0;
-    if (!same_answer(slot, key) || static_cast<int64_t>(slot.tokens.size()) != part.before)
+    const std::optional<uint64_t> key = part.draws.empty() ? std::nullopt : std::optional(part.draws.front().key);
+    if (!may_continue(slot, key) || static_cast<int64_t>(slot.tokens.size()) != part.before)
       return world_.violate("an answer continues in a slot that holds the keys and values of another one");
     slot.tokens.insert(slot.tokens.end(), part.tokens.begin(), part.tokens.end());
-    if (world_.scenario.config.task.turns == 1)
-      world_.tokens.computed_anew += part.tokens.size() - (part.draws.empty() ? 0 : 1);
-    if (!part.draws.empty()) slot.key = key;
-    for (int64_t i = checked; slot.key && !evaluates() && i < static_cast<int64_t>(slot.tokens.size()); ++i)
-      if (!belongs(key, i, slot.tokens[static_cast<size_t>(i)]))
-        return world_.violate("an answer continues with a token that was not drawn for it");
+    if (world_.scenario.config.task.turns == 1) world_.tokens.computed_anew += part.tokens.size() - (key ? 1 : 0);
     if (part.prompt_tokens != static_cast<int64_t>(prompts_.at(static_cast<size_t>(part.prompt)).size()))
       world_.violate("an answer continues after a prompt of another length");
+    if (!key) return;
+    if (slot.key != key) slot.checked = 0;
+    slot.key = key;
+    for (; !evaluates() && slot.checked < slot.tokens.size(); ++slot.checked)
+      if (!belongs(*key, static_cast<int64_t>(slot.checked), slot.tokens[slot.checked]))
+        return world_.violate("an answer continues with a token that was not drawn for it");
   }
 
-  // Whether the slot holds this answer, or an earlier turn of it. Keys of later turns are unknown in evaluations.
-  bool same_answer(const AnswerSlot& slot, uint64_t key) const {
-    const bool unknown = evaluates() && world_.scenario.config.task.turns > 1;
-    return !slot.key || unknown || first_key(*slot.key) == first_key(key);
+  // Whether the answer with this key may continue with what the slot holds: its own turn, or what an earlier turn of an
+  // answer with the same tokens has left, which belongs() checks. The key is unknown where nothing is drawn.
+  bool may_continue(const AnswerSlot& slot, const std::optional<uint64_t>& key) const {
+    const bool later_turn = key && (evaluates() ? world_.scenario.config.task.turns > 1 : !history(*key).empty());
+    return !key || !slot.key || later_turn || slot.key == key;
   }
 
   // Whether it is token `place` after the prompt.
@@ -224,13 +226,6 @@ std::set<uint64_t> TokenWorld::generators_of(uint64_t key) const {
   if (const auto it = by_key.find(key); it != by_key.end())
     for (const size_t number : it->second) result.insert(drawn[number].generator);
   return result;
-}
-
-PolicyVersion TokenWorld::newest_of(const DrawnRecord& first) const {
-  PolicyVersion newest = first.version;
-  for (const size_t number : by_key.at(first.key))
-    if (drawn[number].generator == first.generator) newest = std::max(newest, drawn[number].version);
-  return newest;
 }
 
 GeneratedAnswer TokenWorld::answer(uint64_t generator, uint64_t key, int64_t most_tokens) const {

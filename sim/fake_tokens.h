@@ -35,6 +35,7 @@ struct DrawnRecord {
   uint32_t uses = 0;     // number of updates that used it
   float reward = 0;      // that its answer arrived with
   float baseline = 0;    // the same
+  PolicyVersion newest;  // of the tokens of its answer, in all turns
 };
 
 // A request for a group of answers.
@@ -73,8 +74,6 @@ struct TokenWorld {
   // The token with this log-probability, or nullptr.
   DrawnRecord* find(float log_prob);
   bool was_drawn(uint64_t generator, uint64_t key, int64_t index, int32_t token) const;
-  // The version that drew the last token of the answer that begins with `first`.
-  PolicyVersion newest_of(const DrawnRecord& first) const;
   // Those that have drawn a token of this answer.
   std::set<uint64_t> generators_of(uint64_t key) const;
   GeneratedAnswer answer(uint64_t generator, uint64_t key, int64_t most_tokens) const;

@@ -45,7 +45,7 @@ uint64_t equal_answers(const Rollout& rollout) {
 std::vector<bool*> trained_answers(World& world, const RolloutUnits& part, uint64_t index) {
   std::vector<bool*> result;
   for (DrawnRecord* record : answers_of(world, part))
-    if (world.tokens.newest_of(*record).number >= least_version(world, index)) result.push_back(&record->trained);
+    if (record->newest.number >= least_version(world, index)) result.push_back(&record->trained);
   return result;
 }
 
