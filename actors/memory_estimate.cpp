@@ -70,11 +70,11 @@ MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
   const auto [setting, value] = model.kind == "mlp" ? std::pair{"model.hidden", setting_text(model.hidden)}
                                 : model.kind == kTokenTransformerKind ? std::pair{"model.decoder", model.decoder}
                                                                       : std::pair{"model.net", model.net};
-  // With adapters: the base, and a packed copy of it in each replica and in the learner.
+  // With adapters: the base, and a packed copy of it in each replica.
   double base = 0;
   if (model.kind == kTokenTransformerKind && lora_from_config(model.lora, "model.lora").used())
     base =
-        count(lm_parameter_count(token_transformer_shape(model, env))) * kFloat * (3 + count(config.inference.count));
+        count(lm_parameter_count(token_transformer_shape(model, env))) * kFloat * (2 + count(config.inference.count));
   return {setting, value, "weights, gradients, moments and copies of the model",
           bytes * (6 + count(config.inference.count)) + base};
 }

@@ -31,6 +31,7 @@ TokenTransformer::TokenTransformer(const ModelConfig& config, const EnvSpec& env
       lora_(lora_from_config(config.lora, "model.lora")),
       base_(lora_.used() ? token_transformer_base(config.path) : nullptr),
       decisions_(Head(env.action).layout()),
+      learns_(weights.has_gradients()),
       parallel_(weights.has_gradients() ? at::get_num_threads() : 1),
       decoder_(shape_, parallel_),
       heads_(decisions_.size()) {
@@ -63,13 +64,25 @@ void TokenTransformer::bind_gradients(const DeviceWeights& weights) {
   bind_lora<float>(shape_, lora_, find, gradients_);
 }
 
+// A policy makes a pass for each decision, so it packs the decoder once for all of them, and that of a base only once.
+void TokenTransformer::pack_decoder() {
+  if (base_ == nullptr || packed_decoder_ == nullptr) {
+    if (packed_decoder_ == nullptr) packed_decoder_ = std::make_shared<PackedDecoder>();
+    DecoderWeights layers = tensors_;
+    layers.embedding = layers.output = {};  // used here alone
+    packed_decoder_->pack(shape_, layers, parallel_);
+    packed_decoder_->keep_rest(layers);
+    decoder_.load(packed_decoder_);
+  }
+  if (base_ != nullptr) decoder_.load_adapters(tensors_);
+}
+
 void TokenTransformer::pack() {
   if (packed_) return;
-  if (loaded_ && base_ != nullptr)
-    decoder_.load_adapters(tensors_);
+  if (learns_)
+    decoder_.load(tensors_);  // packs a matrix where it multiplies with it: once per pass over all decisions
   else
-    decoder_.load(tensors_);
-  loaded_ = true;
+    pack_decoder();
   for (size_t d = 0; d < decisions_.size(); ++d) {
     const auto [first, bins] = decisions_[d];
     const std::span<const float> rows =

@@ -36,6 +36,7 @@ class TokenTransformer final : public Network {
  private:
   void bind(const DeviceWeights& weights);
   void bind_gradients(const DeviceWeights& weights);
+  void pack_decoder();
   void pack();
   int32_t token(const int32_t* actions, int64_t decision) const;
   // The logits of one decision from every `rows_between`-th row of `hidden`.
@@ -49,12 +50,13 @@ class TokenTransformer final : public Network {
   std::vector<Head::Decision> decisions_;
   DecoderWeights tensors_;
   DecoderGradients gradients_;
+  bool learns_;
   ParallelFor parallel_;
   Decoder decoder_;
-  std::vector<PackedWeights> heads_;  // of each decision
+  std::shared_ptr<PackedDecoder> packed_decoder_;  // of a policy
+  std::vector<PackedWeights> heads_;               // of each decision
   MlpStack input_, value_;
   bool packed_ = false;
-  bool loaded_ = false;  // the decoder has been packed once
   // Of the last forward().
   int64_t samples_ = 0;
   at::Tensor actions_;  // [B, D] int32

@@ -165,6 +165,21 @@ TEST_CASE("token_adapters: an update trains adapters and heads, and not a bit of
   CHECK_FALSE(is_equal({{a, pair.learner->save().model.at(a)}}, {{a, before.at(a)}}));
 }
 
+TEST_CASE("token_adapters: a policy that takes new adapters has the log-probabilities of the learner") {
+  RunConfig config = transformer_run();
+  const EnvSpec spec = token_spec();
+  const BaseFile file(begun(config, spec));
+  config.model = file.adapted(config.model);
+  Pair pair(config, spec);
+  for (uint64_t version = 0; version < 3; ++version) {
+    pair.policy->load(*pair.learner->snapshot({0, version}));
+    const auto rollout = random_rollout(spec, *pair.policy, 8, 4, version, /*log_prob_noise=*/0.0f);
+    const UpdateReport report = update_with(*pair.learner, whole_batch(rollout));
+    CAPTURE(version);
+    for (const char* ratio : {"ratio_min", "ratio_mean", "ratio_max"}) CHECK(report.metrics.at(ratio) == 1.0);
+  }
+}
+
 TEST_CASE("token_adapters: a snapshot has adapters and heads, and fits only a model with the same base") {
   RunConfig config = transformer_run();
   const EnvSpec spec = token_spec();
