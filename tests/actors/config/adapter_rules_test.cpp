@@ -30,10 +30,9 @@ constexpr const char* kLora = R"(model.lora={"rank": 4})";
 
 TEST_CASE("adapter_rules: a token_transformer takes adapters together with the weights of a run") {
   CHECK(error_with({kTransformer, kLora, "model.path=runs/base"}) == "");
-  CHECK(
-      error_with({kTransformer, kLora}) ==
-      "model.lora: {\"rank\": 4} needs the weights of a run, and model.path is empty; set model.path to the folder of "
-      "the run");
+  CHECK(error_with({kTransformer, kLora}) ==
+        "model.lora: {\"rank\":4} needs the weights of a run, and model.path is empty; set model.path to the folder of "
+        "the run");
   CHECK(error_with({kTransformer, "model.path=runs/base"})
             .starts_with("model.path: \"runs/base\" has no effect with model.lora {}; set model.lora, or train all "
                          "weights of that run with --init-from"));
@@ -46,7 +45,7 @@ TEST_CASE("adapter_rules: other networks refuse both, and say which kinds take t
     const std::string other = " has no effect with model.kind \"" + kind +
                               "\"; set model.kind to \"decoder\" or \"token_transformer\", or remove ";
     CAPTURE(kind);
-    CHECK(error_with({"model.kind=" + kind, kLora}).starts_with("model.lora: {\"rank\": 4}" + other));
+    CHECK(error_with({"model.kind=" + kind, kLora}).starts_with("model.lora: \"{\"rank\":4}\"" + other));
     CHECK(error_with({"model.kind=" + kind, "model.path=runs/base"}).starts_with("model.path: \"runs/base\"" + other));
   }
 }
