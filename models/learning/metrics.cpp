@@ -149,10 +149,10 @@ constexpr std::array kMetrics = {
            "KL(policy || reference) of the policy that sampled the answers, per token, as `reference.kl` estimates it "
            "(`full`: as `k1`)",
            reference<&ReferenceFigures::kl>},
-    Metric{kTargets, "cut_answers", kFraction, kMean, kTokens,
+    Metric{kTargets, "cut_answers", kFraction, kMean, kTokenRuns,
            "share of the answers that were cut at their largest number of tokens",
            [](const Figures& f) { return of_lengths(f, [](auto& l) { return Value(l.cut); }); }},
-    Metric{kTargets, "masked_tokens", kFraction, kMean, kTokens,
+    Metric{kTargets, "masked_tokens", kFraction, kMean, kTokenRuns,
            "share of the tokens without loss, before the rejections of a correction",
            [](const Figures& f) { return of_lengths(f, [](auto& l) { return Value(l.masked); }); }},
     Metric{kTargets, "overlong_penalty", "rewards", kMean, kOverlong,

@@ -41,3 +41,7 @@ TEST_CASE("configs: tokens/addition learns to add two numbers") {
 TEST_CASE("configs: tokens/sort learns to sort digits") {
   check_learns({.config = "tokens/sort", .score = "success_rate", .least = 0.9, .seeds = 1});
 }
+
+TEST_CASE("configs: tokens/countdown_turns learns to use a hint after a wrong answer") {
+  check_learns({.config = "tokens/countdown_turns", .score = "success_rate", .least = 0.6, .seeds = 1});
+}

@@ -62,7 +62,7 @@ TEST_CASE("adapters: another base, and a start with a whole decoder, are refused
   REQUIRE(CommandLine(train_line(run, adapted(base, {"stop.updates=1"}))).exit_code == 0);
   const CommandLine resumed(train_line(run, adapted(other, {"stop.updates=2"})));
   CHECK(resumed.exit_code == 2);
-  CHECK_MESSAGE(has(resumed.err, "model.base was "), resumed.err);
+  CHECK_MESSAGE(has(resumed.err, "model.base (the hash of the weights in model.path) was "), resumed.err);
   const CommandLine whole(train_line(folder / "new", adapted(base, {"stop.updates=1"}) + Words{"--init-from", other}));
   CHECK(whole.exit_code == 2);
   CHECK_MESSAGE(has(whole.err, "has a whole decoder, and this run trains adapters of one (model.lora); set model.path"),

@@ -84,8 +84,8 @@ TEST_CASE("verifier: of exceptions of a new type each time few are logged, and t
     CHECK(verifier.figures().failed_calls == 20);
   }
   const std::string log = logged.text();
-  CHECK_MESSAGE(count(log, "Traceback (most recent call last)") == 3, log);
-  CHECK_MESSAGE(count(log, "17 further failures; the log has at most 3 kinds of failure a minute") == 1, log);
+  CHECK_MESSAGE(count(log, "Traceback (most recent call last)") == 6, log);
+  CHECK_MESSAGE(count(log, "14 further failures; the log has at most 6 kinds of failure a minute") == 1, log);
 }
 
 TEST_CASE("failure_log: a kind is logged once") {
@@ -105,7 +105,7 @@ TEST_CASE("failure_log: of new kinds few are logged in a minute, and the others 
   for (int second = 0; second < 180; ++second) add(log, second, std::chrono::seconds(second));
   log.end();
   const std::string text = logged.text();
-  CHECK_MESSAGE(count(text, "Traceback of") == 3 + 8, text);  // at once, and one in each 20 s
+  CHECK_MESSAGE(count(text, "Traceback of") == 6 + 17, text);  // at once, and one in each 10 s
   CHECK_MESSAGE(count(text, "further failures;") == 3, text);
   uint64_t told = 0;
   for (size_t at = text.find("further failures;"); at != std::string::npos; at = text.find("further failures;", at + 1))

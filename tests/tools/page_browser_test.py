@@ -133,7 +133,8 @@ class Page(unittest.TestCase):
         """Until the page has drawn this snapshot."""
         self.browser.wait(
             f"store.rows > 0 && store.sequences[store.rows - 1] === {sequence} && "
-            "(learning.panel.hidden || learning.charts.some((c) => c.plot && c.plot.data[0].length === store.rows))"
+            "(learning.panel.hidden || learning.charts.some((c) => c.plot) && "
+            "learning.charts.every((c) => !c.plot || c.plot.data[0].length === store.rows))"
         )
 
     def charts(self):

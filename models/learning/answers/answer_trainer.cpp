@@ -87,7 +87,7 @@ void AnswerTrainer::load_weights(const std::map<std::string, Array>& model) {
 void AnswerTrainer::begin_critic() {
   weights_.detach();
   troupe::begin_critic(model_, weights_);
-  critic_.use_weights();
+  use_weights();
 }
 
 namespace {
