@@ -187,9 +187,12 @@ class Page(unittest.TestCase):
         self.server.publish(*published[10:])
         for _ in ("live", "after a reload"):
             self.wait_for(39)
-            # The charts are drawn a little later.
-            last = json.dumps(published[-1]["env_steps"])
-            self.browser.wait(f"learning.charts.filter((c) => c.plot).every((c) => c.plot.data[0].at(-1) === {last})")
+            # The charts are drawn a little later. Their columns are those of the store, so the texts of the legend tell.
+            self.browser.wait(
+                "learning.charts.filter((c) => c.plot).every((c) => c.plot.data.every((column) => column.length === store.rows) && "
+                "c.present.every((curve, i) => c.legend.children[i].querySelector('b').textContent === "
+                "formatted(c.newest(curve.path), c.spec.unit)))"
+            )
             self.check_curves(published)
             self.check_table("Return", published)
             self.check_table("Episode length", published)
