@@ -147,7 +147,8 @@ TEST_CASE("generation_scheduler: the next turn takes over the slots of the one b
     }
     scheduler.add(
         {.ticket = 2, .prompt = {1, 2, 3}, .max_tokens = 3, .keys = {30, 40}, .history = history, .before = 1});
-    return std::pair(finish().at(0).answers.at(1).tokens, scheduler.take_reused());
+    const std::vector<int32_t> tokens = finish().at(0).answers.at(1).tokens;
+    return std::pair(tokens, scheduler.take_reused());
   };
   const auto [computed, none] = run(false, false);
   const auto [kept, reused] = run(true, false);
