@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-std::span<float> memory_of(at::Tensor tensor) {
+std::span<float> memory_of(const at::Tensor& tensor) {
   return {tensor.mutable_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
 }
 

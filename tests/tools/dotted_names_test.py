@@ -11,7 +11,8 @@ FOLDERS = "actors algorithms envs models page python/troupe runtime tasks text t
 TABLES = ["docs/config.md", "docs/metrics.md"]
 # What begins like a setting and is none: names of files, and code of environments in Python that a message quotes.
 FILES = re.compile(r"\.(json|jsonl|safetensors|py|cpp|h|md|js|so|yaml|txt|tmp|gz|html)$")
-CODE = {"model.embed_tokens.weight", "reward_model.ground_truth", "env.step", "env.reset", "env.close", "env.render", "env.unwrapped", "trainer.local"}
+CODE = {"reward_model.ground_truth", "env.step", "env.reset", "env.close", "env.render", "env.unwrapped", "trainer.local"}
+CODE |= {"model.embed_tokens.weight"}  # a tensor
 # Their dotted names are those of other libraries, of tensors, of another file's keys, or of what a checkpoint or made_of.json holds.
 OTHER_NAMES = {
     "actors/config/foreign_names.cpp",
