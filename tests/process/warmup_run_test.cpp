@@ -7,7 +7,7 @@
 using namespace troupe;
 using namespace troupe::test;
 
-TEST_CASE("warm-up: killed before its first checkpoint.every_updates steps, it goes on where it was last saved") {
+TEST_CASE("warm-up: killed before checkpoint.every_updates steps, it resumes from its last save by time") {
   TempFolder folder;
   const Words line = set({"warmup.pass_at_1=0", "checkpoint.every_updates=1000000000", "stop.updates=1"});
   {
