@@ -29,7 +29,7 @@ double success_of(const std::string& run, const std::vector<std::string>& settin
 
 TEST_CASE("adapters: token_transformer reaches the target with adapters of a base that misses it") {
   const TempFolder folder;
-  const double base = success_of(folder / "base", {"stop.env_steps=130000"});
+  const double base = success_of(folder / "base", {"stop.env_steps=100000"});
   const std::string lora =
       R"(model.lora={"rank": 8, "targets": ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"]})";
   const double adapted =
