@@ -240,7 +240,7 @@ void on_down(InferenceSelf self, const caf::down_msg& down) {
 void load(InferenceSelf self, const WeightsPtr& weights) {
   auto& st = self->state;
   if (st.version && weights->version <= *st.version) return;
-  st.server->load(weights);
+  st.server->load(weights, self->clock().now());
   note_version(self);
   run_ready(self);
 }

@@ -53,6 +53,7 @@ class SamplerPortToActors final : public SamplerPort {
   void wake_later(uint32_t group, uint32_t item, std::chrono::milliseconds delay) override {
     self_->delayed_send(self_, delay, wake_atom_v, group, item);
   }
+  std::chrono::steady_clock::time_point now() const override { return self_->clock().now(); }
 
  private:
   void send_to_graders() {

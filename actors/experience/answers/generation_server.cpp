@@ -88,11 +88,11 @@ void GenerationServer::forget_worker(uint64_t worker) {
   });
 }
 
-void GenerationServer::load(const WeightsPtr& weights) {
+void GenerationServer::load(const WeightsPtr& weights, Clock::time_point now) {
   if (waiting_ && weights->version <= waiting_->version) return;
-  if (!waiting_) waits_since_ = Clock::now();
+  if (!waiting_) waits_since_ = now;
   waiting_ = weights;
-  use_waiting();
+  use_waiting(now);
 }
 
 bool GenerationServer::must_wait(const WeightSnapshot& weights) const {
@@ -100,13 +100,13 @@ bool GenerationServer::must_wait(const WeightSnapshot& weights) const {
   return on_new_weights_ == OnNewWeights::finish ? scheduler_.any_begun() : scheduler_.recomputing();
 }
 
-void GenerationServer::use_waiting() {
+void GenerationServer::use_waiting(Clock::time_point now) {
   if (!waiting_) return;
   const bool wait = must_wait(*waiting_);
   scheduler_.hold(wait && on_new_weights_ == OnNewWeights::finish);
   if (wait) return;
   const WeightsPtr weights = std::exchange(waiting_, nullptr);
-  counts_.weights_wait_us += microseconds(Clock::now() - waits_since_);
+  counts_.weights_wait_us += microseconds(now - waits_since_);
   generator_->load(*weights);
   const bool new_epoch = version_ && version_->epoch != weights->version.epoch;
   if (new_epoch || on_new_weights_ != OnNewWeights::keep) scheduler_.forget_done();
@@ -124,11 +124,11 @@ std::optional<Server::Clock::time_point> GenerationServer::due() const {
 
 void GenerationServer::run_due(ServerPort& port) {
   if (!scheduler_.idle()) step(port);
-  use_waiting();
+  use_waiting(port.now());
 }
 
 void GenerationServer::step(ServerPort& port, std::span<const uint64_t> only) {
-  const auto begun = Clock::now();
+  const auto begun = port.now();
   std::optional<std::vector<Generation>> done;
   std::string error;
   try {
@@ -151,7 +151,7 @@ void GenerationServer::step(ServerPort& port, std::span<const uint64_t> only) {
     }
     return;
   }
-  note_step(*done, Clock::now() - begun);
+  note_step(*done, port.now() - begun);
   for (const Generation& each : *done) {
     asked_.erase(each.ticket);
     port.reply(each.ticket, packed(each.answers));

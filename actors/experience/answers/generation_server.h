@@ -28,8 +28,8 @@ class GenerationServer final : public Server {
   // Keeps the newest weights alone while they wait: for the end of the requests that have begun, or, so that each token
   // that is computed anew is of use, for the next tokens. An answer has tokens of one start of the run only: weights of
   // another epoch never wait, and answers begin anew with them.
-  void load(const WeightsPtr& weights) override;
-  void run_ready(ServerPort& /*port*/) override { use_waiting(); }
+  void load(const WeightsPtr& weights, Clock::time_point now) override;
+  void run_ready(ServerPort& port) override { use_waiting(port.now()); }
   void run_due(ServerPort& port) override;
   std::optional<Clock::time_point> due() const override;
   size_t requests() const override { return asked_.size(); }
@@ -44,7 +44,7 @@ class GenerationServer final : public Server {
   void schedule(uint64_t ticket, const AnswerRequest& request, uint64_t before);
   bool must_wait(const WeightSnapshot& weights) const;
   // Uses the weights that wait, if they need not wait any longer.
-  void use_waiting();
+  void use_waiting(Clock::time_point now);
   void note_step(const std::vector<Generation>& done, Clock::duration duration);
   // One step of the requests with these tickets, or of all. When the generator throws, each half of them is computed on
   // its own, and so on, so that a request that cannot be computed does not fail the others.

@@ -63,7 +63,7 @@ void ScoringServer::forget_worker(uint64_t worker) {
   std::erase_if(asked_, [&](const auto& entry) { return entry.second.client.worker == worker; });
 }
 
-void ScoringServer::load(const WeightsPtr& weights) {
+void ScoringServer::load(const WeightsPtr& weights, Clock::time_point /*now*/) {
   if (reference_) reference_->load(*weights);
   version_ = weights->version;
 }

@@ -26,7 +26,7 @@ class ScoringServer final : public Server {
   void forget(uint64_t ticket) override { asked_.erase(ticket); }
   void pause(ClientId /*client*/) override {}  // a batch never waits for a client
   void forget_worker(uint64_t worker) override;
-  void load(const WeightsPtr& weights) override;
+  void load(const WeightsPtr& weights, Clock::time_point now) override;
   void run_ready(ServerPort& /*port*/) override {}
   void run_due(ServerPort& port) override;
   std::optional<Clock::time_point> due() const override;

@@ -36,14 +36,14 @@ bool Sampler::start_with_credit(uint32_t group) {
   return true;
 }
 
-void Sampler::wait_for_credit(uint32_t group) { asking_[group].without_credit = WallClock::now(); }
+void Sampler::wait_for_credit(uint32_t group) { asking_[group].without_credit = port_.now(); }
 
 void Sampler::ask(uint32_t number, RequestBody body) {
   Asking& asking = asking_[number];
   asking.request.id = next_request_++;
   asking.request.body = std::move(body);
   asking.outstanding = true;
-  asking.asked = WallClock::now();
+  asking.asked = port_.now();
   send(asking);
 }
 
@@ -141,8 +141,8 @@ Role Sampler::silent_role() const {
   return role_of(static_cast<uint32_t>(longest - asking_.begin()));
 }
 
-void Sampler::end_wait(std::optional<WallClock::time_point>& since, std::chrono::nanoseconds& sum) {
-  if (since) sum += WallClock::now() - *since;
+void Sampler::end_wait(std::optional<Clock::time_point>& since, std::chrono::nanoseconds& sum) const {
+  if (since) sum += port_.now() - *since;
   since.reset();
 }
 

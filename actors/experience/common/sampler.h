@@ -30,6 +30,7 @@ class SamplerPort {
   virtual void score(ScoreRequest request) = 0;
   // Call the sampler's wake(group, item) after this long.
   virtual void wake_later(uint32_t group, uint32_t item, std::chrono::milliseconds delay) = 0;
+  virtual std::chrono::steady_clock::time_point now() const = 0;
 };
 
 class Sampler {
@@ -89,7 +90,7 @@ class Sampler {
   void load(const std::string& bytes);
 
  protected:
-  using WallClock = std::chrono::steady_clock;
+  using Clock = std::chrono::steady_clock;
 
   // `patience`: calls of beat() without a sign of inference after which a request is sent again. `scoring`: groups ask
   // for scores too, with requests of the numbers scoring_number(group).
@@ -127,7 +128,9 @@ class Sampler {
   SamplerPort& port_;
   uint64_t sequence_ = 0;  // of the next rollout
   WorkerReport report_;
-  std::chrono::nanoseconds busy_{0};  // in steps of environments, or in scoring answers
+  // In steps of environments, or in scoring answers: not by the clock of the port, since a simulated one stands still
+  // inside them.
+  std::chrono::nanoseconds busy_{0};
 
  private:
   struct Asking {
@@ -136,10 +139,10 @@ class Sampler {
     InferenceRequest request;  // kept to send it again
     RequestRetry retry;
     // When the group began to wait for a credit, or for the answer to its request.
-    std::optional<WallClock::time_point> without_credit, asked;
+    std::optional<Clock::time_point> without_credit, asked;
   };
 
-  static void end_wait(std::optional<WallClock::time_point>& since, std::chrono::nanoseconds& sum);
+  void end_wait(std::optional<Clock::time_point>& since, std::chrono::nanoseconds& sum) const;
   void send(Asking& request);
   void ask_again(uint32_t number);
   void note_failed(Asking& request, Fault fault, const std::string& error);

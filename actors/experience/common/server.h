@@ -51,7 +51,7 @@ class Server {
   virtual void forget_worker(uint64_t worker) = 0;
   // Uses newer weights from now on, or, if what is in progress needs the old ones, once that is done. Throws what the
   // model throws, and keeps the old ones.
-  virtual void load(const WeightsPtr& weights) = 0;
+  virtual void load(const WeightsPtr& weights, Clock::time_point now) = 0;
   // Of the weights in use; nothing before the first. load(), run_ready() and run_due() change it.
   const std::optional<PolicyVersion>& version() const { return version_; }
 

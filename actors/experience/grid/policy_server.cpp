@@ -86,7 +86,7 @@ void PolicyServer::forget_worker(uint64_t worker) {
   for (const uint64_t ticket : batcher_.forget(worker)) requests_.erase(ticket);
 }
 
-void PolicyServer::load(const WeightsPtr& weights) {
+void PolicyServer::load(const WeightsPtr& weights, Clock::time_point /*now*/) {
   if (!policy_) {
     factories_.use_threads(static_cast<int>(run_.config.inference.threads));
     policy_ = factories_.make_policy();

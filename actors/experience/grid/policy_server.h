@@ -26,7 +26,7 @@ class PolicyServer final : public Server {
   void pause(ClientId client) override { batcher_.pause(client); }
   void forget_worker(uint64_t worker) override;
   // Makes the policy at the first call.
-  void load(const WeightsPtr& weights) override;
+  void load(const WeightsPtr& weights, Clock::time_point now) override;
   void run_ready(ServerPort& port) override;
   void run_due(ServerPort& port) override { run_ready(port); }
   std::optional<Clock::time_point> due() const override { return batcher_.deadline(); }

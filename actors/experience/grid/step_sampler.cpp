@@ -78,7 +78,7 @@ void StepSampler::begin(uint32_t epoch) {
   for (auto& group : groups_) group->env->begin_reset(seed, first_row(*group));  // all at the same time
   for (auto& group : groups_) {
     first_rollout(*group);
-    const auto begin = WallClock::now();
+    const auto begin = Clock::now();
     {
       EnvironmentCall call;
       group->env->reset(seed, first_row(*group), group->step);
@@ -86,7 +86,7 @@ void StepSampler::begin(uint32_t epoch) {
     }
     group->start_failed =
         std::ranges::all_of(group->step.failed.view<uint8_t>(), [](uint8_t each) { return each != 0; });
-    if (group->start_failed) busy_ += WallClock::now() - begin;
+    if (group->start_failed) busy_ += Clock::now() - begin;
     note_errors(group->step);
     allow_where_none(group->env->spec().action, group->step);
     std::ranges::copy(group->step.task.view<int32_t>(), group->tasks.begin());
@@ -189,13 +189,13 @@ void StepSampler::step(Group& group, PolicyVersion version, const StepReply& rep
   if (full) next = std::make_unique<RolloutWriter>(group.env->spec(), length, rows, recurrence_);
   group.step.observations = full ? next->observations_at(0) : writer.observations_at(t + 1);
   group.step.action_mask = full ? next->action_mask_at(0) : writer.action_mask_at(t + 1);
-  const auto begin = WallClock::now();
+  const auto begin = Clock::now();
   {
     EnvironmentCall call;
     group.env->step(reply.actions, group.step);
     call.note(group.step);
   }
-  busy_ += WallClock::now() - begin;
+  busy_ += Clock::now() - begin;
   group.start_failed = false;
   allow_where_none(group.env->spec().action, group.step);
   writer.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);

@@ -84,7 +84,7 @@ struct Fixture {
   void load(PolicyVersion version) {
     WeightSnapshot weights;
     weights.version = version;
-    server.load(std::make_shared<const WeightSnapshot>(weights));
+    server.load(std::make_shared<const WeightSnapshot>(weights), {});
   }
   void accept(uint64_t ticket, ClientId client, const std::vector<int64_t>& keys) {
     requests[ticket] = request_of(keys);

@@ -86,7 +86,7 @@ struct Fixture {
   // Answers all prompts, with new weights after every second step, and then what follows their first turns.
   void serve() {
     GenerationServer server(run, factories());
-    server.load(random_weights(model, {0, 1}));
+    server.load(random_weights(model, {0, 1}), {});
     for (uint64_t ticket = 0; ticket < prompts.size(); ++ticket) accept(server, ticket, {});
     serve(server);
     if (c.turns > 1)
@@ -130,7 +130,7 @@ struct Fixture {
     for (int steps = 0; server.due(); ++steps) {
       REQUIRE(steps < 1000);
       server.run_due(port);
-      if (++step_ % 2 == 0 && step_ / 2 < kVersions) server.load(random_weights(model, {0, 1 + step_ / 2}));
+      if (++step_ % 2 == 0 && step_ / 2 < kVersions) server.load(random_weights(model, {0, 1 + step_ / 2}), {});
     }
   }
   // Tokens whose log-probability is not that of a forward with the weights of their version.

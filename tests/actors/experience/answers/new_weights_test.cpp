@@ -1,6 +1,7 @@
 // What new weights do to answers in progress, with a generator that remembers the version of each of its cells.
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,6 +19,7 @@
 
 using namespace troupe;
 using namespace troupe::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -228,8 +230,9 @@ RunConfig config_with(const char* on_new_weights) {
 struct KeptReplies final : ServerPort {
   void reply(uint64_t ticket, ReplyBody body) override { replies[ticket] = std::get<AnswerReply>(std::move(body)); }
   void fail(uint64_t /*ticket*/, const std::string& error) override { FAIL(error); }
-  Server::Clock::time_point now() const override { return {}; }
+  Server::Clock::time_point now() const override { return time; }
   std::map<uint64_t, AnswerReply> replies;
+  Server::Clock::time_point time;
 };
 
 struct Fixture {
@@ -245,7 +248,7 @@ struct Fixture {
   void load(PolicyVersion version) {
     auto weights = std::make_shared<WeightSnapshot>();
     weights->version = version;
-    server.load(weights);
+    server.load(weights, port.now());
   }
   void accept(uint64_t ticket, const std::vector<int64_t>& keys) {
     AnswerRequest request;
@@ -352,6 +355,24 @@ TEST_CASE("new_weights: the server counts mixed answers, tokens computed anew, a
     CHECK((report.recomputed > 0) == recompute);
     CHECK((report.waited_steps > 0) == (finish || recompute));
   }
+}
+
+TEST_CASE("new_weights: the server counts the time that the first weights waited, by the clock of its port") {
+  Fixture f("finish");
+  f.accept(1, {kTen});
+  f.steps(2);
+  f.port.time += 1s;
+  f.load({0, 2});
+  f.port.time += 5s;
+  f.load({0, 3});
+  f.port.time += 2s;
+  f.serve();
+  f.port.time += 4s;
+  f.load({0, 4});  // nothing needs the old ones
+  const InferenceReport report = f.server.take_report();
+  CHECK(f.server.version() == PolicyVersion{0, 4});
+  CHECK(report.weights_wait_us == 7'000'000);
+  for (const float latency : report.latency_us.view<float>()) CHECK(latency == 0);
 }
 
 TEST_CASE("new_weights: weights of another epoch never wait, and answers begin anew with them") {

@@ -25,6 +25,7 @@ struct Port final : SamplerPort {
   void score(ScoreRequest request) override { to_score.push_back(std::move(request)); }
   void pause(uint32_t) override {}
   void wake_later(uint32_t number, uint32_t, std::chrono::milliseconds) override { retries.push_back(number); }
+  std::chrono::steady_clock::time_point now() const override { return {}; }
 };
 
 RunConfig config_of(const std::string& advantage, bool reward_model) {

@@ -67,7 +67,7 @@ struct Fixture {
   Fixture() {
     WeightSnapshot weights;
     weights.version = {1, 2};
-    server.load(std::make_shared<const WeightSnapshot>(weights));
+    server.load(std::make_shared<const WeightSnapshot>(weights), {});
   }
   RunFactories factories() {
     RunFactories result;

@@ -121,7 +121,7 @@ struct Fixture {
   // Has all conversations, each client at its own pace.
   void serve() {
     GenerationServer server(run, factories());
-    server.load(random_weights(model, version));
+    server.load(random_weights(model, version), {});
     std::vector<size_t> turns(kClients, 0);
     const auto ask = [&](uint64_t client) {
       const AnswerRequest request = request_of(client, turns[client]);
@@ -138,7 +138,7 @@ struct Fixture {
         take(client, turns[client], reply);
         if (++turns[client] < kTurns) ask(client);
       }
-      if (c.new_weights && step % 3 == 0) server.load(random_weights(model, ++version));
+      if (c.new_weights && step % 3 == 0) server.load(random_weights(model, ++version), {});
     }
     for (const size_t turn : turns) REQUIRE(turn == kTurns);
     report = server.take_report();

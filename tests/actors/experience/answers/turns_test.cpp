@@ -35,6 +35,7 @@ struct Port final : SamplerPort {
   void score(ScoreRequest request) override { to_score.push_back(std::move(request)); }
   void pause(uint32_t) override {}
   void wake_later(uint32_t group, uint32_t, std::chrono::milliseconds) override { retries.push_back(group); }
+  std::chrono::steady_clock::time_point now() const override { return {}; }
 };
 
 struct Worker {

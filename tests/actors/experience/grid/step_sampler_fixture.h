@@ -95,6 +95,7 @@ struct Port : SamplerPort {
     revivals.emplace_back(group, row);
     delays.push_back(delay.count());
   }
+  std::chrono::steady_clock::time_point now() const override { return time; }
 
   static Array values_of(const Array& observations) {
     Array values(DType::f32, {observations.dim(0)});
@@ -143,6 +144,7 @@ struct Port : SamplerPort {
   int64_t finished = 0;
   int pauses = 0;
   uint64_t version = 0;
+  std::chrono::steady_clock::time_point time;
   bool recurrent = false;  // replies with a recurrent state that equals the observation
   int64_t parameters = 0;  // policy parameters per row, each ten times the observation
 };

@@ -1,6 +1,7 @@
 #include "actors/experience/grid/step_sampler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 using namespace troupe;
 using namespace troupe::test;
+using namespace std::chrono_literals;
 
 TEST_CASE("step_sampler: without a credit there is no request") {
   StepSamplerFixture f;
@@ -218,6 +220,18 @@ TEST_CASE("step_sampler: the recurrent state of a row goes from a reply to the n
       for (size_t n = 0; n < 2; ++n)
         CHECK(rollout.grid().chunk_states.view<float>()[2 * k + n] == states[8 * r + 4 * k + n]);
   }
+}
+
+TEST_CASE("step_sampler: waits for credits and for actions are times of the port's clock") {
+  StepSamplerFixture f;
+  f.port.time += 3s;
+  f.core->add_credits(1);
+  f.port.time += 2s;
+  f.serve(1);
+  f.port.time += 1s;  // the second request is not answered yet
+  const WorkerReport report = f.core->report();
+  CHECK(report.credit_wait_us == 3'000'000);
+  CHECK(report.action_wait_us == 3'000'000);
 }
 
 TEST_CASE("step_sampler: a repeated request has the same recurrent state") {
