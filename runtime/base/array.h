@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -114,7 +115,12 @@ class Array {
   size_t row_bytes() const { return static_cast<size_t>(row_size()) * size_of(dtype_); }
   bool empty() const { return elements_ == 0; }
   // Whether another array has the same storage. If not, its bytes may be written again.
-  bool is_shared() const { return storage_.use_count() > 1; }
+  bool is_shared() const {
+    if (storage_.use_count() > 1) return true;
+    // use_count() orders nothing: what other threads read before they gave the storage up must come before new writes.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return false;
+  }
 
   const std::byte* data() const { return data_; }
   std::byte* mutable_data() { return data_; }
