@@ -47,7 +47,8 @@ class Decoder {
   const LmShape& shape() const { return shape_; }
 
   // Uses these weights from now on. Their memory must stay valid and unchanged until the next load(). Of the matrices
-  // only the output layer is packed here; those of layers are packed for each pass, which suits long ones.
+  // only the output layer is packed here; those of layers are packed for each pass, which spares the memory of packed
+  // copies: on one thread, training has 0.94 of the speed that it has with these, and on two the same.
   void load(const DecoderWeights& weights);
   // The same with a packed form on which keep_rest() was called, and which others may use too. There is no gradient of
   // the matrices, and backward() unpacks them.
