@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -87,7 +91,7 @@ constexpr const char* kSettings = "Settings in effect and skipped steps";
 constexpr const char* kTargets = "Advantages and value targets";
 constexpr const char* kLosses = "Losses and the policy";
 constexpr const char* kLags = "Rollout and training";
-constexpr const char* kCorrections = "Rollout correction";
+constexpr std::string_view kCorrections = "Rollout correction";
 constexpr const char* kBalance = "Micro-batches";
 
 constexpr const char* kAlways = "always";
@@ -239,52 +243,6 @@ constexpr std::array kMetrics = {
            [](const Figures& f) { return f.lag ? Value(f.lag->lag_mean) : Value(); }},
     Metric{kLags, "rollout_lag_max", "updates", kLargest, kTokenRuns, "the largest of these lags",
            [](const Figures& f) { return f.lag ? Value(f.lag->lag_max) : Value(); }},
-    Metric{kLags, "rollout_share_lag_0", kFraction, kMean, kOfLag, "share of tokens with lag 0", share_of_lag<0>},
-    Metric{kLags, "rollout_kl_lag_0", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 0",
-           distance<&Distance::kl, 0>},
-    Metric{kLags, "rollout_ratio_mean_lag_0", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 0",
-           distance<&Distance::ratio_mean, 0>},
-    Metric{kLags, "rollout_ratio_max_lag_0", kNumber, kLargest, kOfLag, "rollout_ratio_max of tokens with lag 0",
-           distance<&Distance::ratio_max, 0>},
-    Metric{kLags, "rollout_ratio_min_lag_0", kNumber, kSmallest, kOfLag, "rollout_ratio_min of tokens with lag 0",
-           distance<&Distance::ratio_min, 0>},
-    Metric{kLags, "rollout_share_lag_1", kFraction, kMean, kOfLag, "share of tokens with lag 1", share_of_lag<1>},
-    Metric{kLags, "rollout_kl_lag_1", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 1",
-           distance<&Distance::kl, 1>},
-    Metric{kLags, "rollout_ratio_mean_lag_1", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 1",
-           distance<&Distance::ratio_mean, 1>},
-    Metric{kLags, "rollout_ratio_max_lag_1", kNumber, kLargest, kOfLag, "rollout_ratio_max of tokens with lag 1",
-           distance<&Distance::ratio_max, 1>},
-    Metric{kLags, "rollout_ratio_min_lag_1", kNumber, kSmallest, kOfLag, "rollout_ratio_min of tokens with lag 1",
-           distance<&Distance::ratio_min, 1>},
-    Metric{kLags, "rollout_share_lag_2", kFraction, kMean, kOfLag, "share of tokens with lag 2", share_of_lag<2>},
-    Metric{kLags, "rollout_kl_lag_2", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 2",
-           distance<&Distance::kl, 2>},
-    Metric{kLags, "rollout_ratio_mean_lag_2", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 2",
-           distance<&Distance::ratio_mean, 2>},
-    Metric{kLags, "rollout_ratio_max_lag_2", kNumber, kLargest, kOfLag, "rollout_ratio_max of tokens with lag 2",
-           distance<&Distance::ratio_max, 2>},
-    Metric{kLags, "rollout_ratio_min_lag_2", kNumber, kSmallest, kOfLag, "rollout_ratio_min of tokens with lag 2",
-           distance<&Distance::ratio_min, 2>},
-    Metric{kLags, "rollout_share_lag_3", kFraction, kMean, kOfLag, "share of tokens with lag 3", share_of_lag<3>},
-    Metric{kLags, "rollout_kl_lag_3", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 3",
-           distance<&Distance::kl, 3>},
-    Metric{kLags, "rollout_ratio_mean_lag_3", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 3",
-           distance<&Distance::ratio_mean, 3>},
-    Metric{kLags, "rollout_ratio_max_lag_3", kNumber, kLargest, kOfLag, "rollout_ratio_max of tokens with lag 3",
-           distance<&Distance::ratio_max, 3>},
-    Metric{kLags, "rollout_ratio_min_lag_3", kNumber, kSmallest, kOfLag, "rollout_ratio_min of tokens with lag 3",
-           distance<&Distance::ratio_min, 3>},
-    Metric{kLags, "rollout_share_lag_4", kFraction, kMean, kOfLag, "share of tokens with lag 4 or more",
-           share_of_lag<4>},
-    Metric{kLags, "rollout_kl_lag_4", kNats, kMean, kOfLag, "rollout_kl of tokens with lag 4 or more",
-           distance<&Distance::kl, 4>},
-    Metric{kLags, "rollout_ratio_mean_lag_4", kNumber, kMean, kOfLag, "rollout_ratio_mean of tokens with lag 4 or more",
-           distance<&Distance::ratio_mean, 4>},
-    Metric{kLags, "rollout_ratio_max_lag_4", kNumber, kLargest, kOfLag,
-           "rollout_ratio_max of tokens with lag 4 or more", distance<&Distance::ratio_max, 4>},
-    Metric{kLags, "rollout_ratio_min_lag_4", kNumber, kSmallest, kOfLag,
-           "rollout_ratio_min of tokens with lag 4 or more", distance<&Distance::ratio_min, 4>},
 
     Metric{kCorrections, "rollout_kl_k3", kNats, kMean, kCorrected,
            "mean of exp(l) - 1 - l: another estimate of the same, never negative", correction<&Off::k3_kl>},
@@ -334,20 +292,59 @@ constexpr std::array kMetrics = {
            balance<&Balance::most_by_count>},
 };
 
+// The text, which lasts as long as the program.
+std::string_view kept(std::string text) {
+  static std::deque<std::string> texts;
+  return texts.emplace_back(std::move(text));
+}
+
+// A figure of the tokens with one lag.
+Metric of_lag(size_t lag, const std::string& name, const std::string& figure, const char* unit, Summary summary,
+              Value (*value)(const Figures&)) {
+  const std::string number = std::to_string(lag), more = lag + 1 == kLagClasses ? " or more" : "";
+  return {kLags,  kept(name + "_lag_" + number),
+          unit,   summary,
+          kOfLag, kept(figure + " of tokens with lag " + number + more),
+          value};
+}
+
+template <size_t lag>
+std::array<Metric, 5> metrics_of_lag() {
+  return {
+      of_lag(lag, "rollout_share", "share", kFraction, kMean, share_of_lag<lag>),
+      of_lag(lag, "rollout_kl", "rollout_kl", kNats, kMean, distance<&Distance::kl, lag>),
+      of_lag(lag, "rollout_ratio_mean", "rollout_ratio_mean", kNumber, kMean, distance<&Distance::ratio_mean, lag>),
+      of_lag(lag, "rollout_ratio_max", "rollout_ratio_max", kNumber, kLargest, distance<&Distance::ratio_max, lag>),
+      of_lag(lag, "rollout_ratio_min", "rollout_ratio_min", kNumber, kSmallest, distance<&Distance::ratio_min, lag>)};
+}
+
+// The table with the figures of each lag, which follow the others of their group.
+template <size_t... lags>
+std::vector<Metric> with_lags(std::index_sequence<lags...> /*all*/) {
+  std::vector<Metric> result(kMetrics.begin(), kMetrics.end()), more;
+  for (const auto& of_one : {metrics_of_lag<lags>()...}) more.insert(more.end(), of_one.begin(), of_one.end());
+  result.insert(std::ranges::find(result, kCorrections, &Metric::group), more.begin(), more.end());
+  return result;
+}
+
 }  // namespace
 
-std::span<const Metric> metric_table() { return kMetrics; }
+std::span<const Metric> metric_table() {
+  static const std::vector<Metric> all = with_lags(std::make_index_sequence<kLagClasses>());
+  return all;
+}
 
 std::map<std::string, double> metrics_of(const UpdateFigures& figures) {
   std::map<std::string, double> metrics;
-  for (const Metric& metric : kMetrics)
+  for (const Metric& metric : metric_table())
     if (const Value value = metric.value(figures)) metrics.emplace(metric.name, *value);
   return metrics;
 }
 
 Summary summary_of(std::string_view name) {
-  const auto found = std::ranges::find(kMetrics, name, &Metric::name);
-  return found == kMetrics.end() ? kMean : found->summary;
+  const std::span<const Metric> all = metric_table();
+  const auto found = std::ranges::find(all, name, &Metric::name);
+  return found == all.end() ? kMean : found->summary;
 }
 
 }  // namespace troupe
