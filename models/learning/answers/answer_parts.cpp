@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "algorithms/balance/karmarkar_karp.h"
@@ -30,11 +31,15 @@ Piece piece_of(const AnswerBatch& batch, const AnswerCost& cost, int64_t group, 
   return piece;
 }
 
+// `count` numbers from `first` on.
+std::vector<int64_t> numbers(int64_t first, int64_t count) {
+  std::vector<int64_t> result(static_cast<size_t>(count));
+  std::iota(result.begin(), result.end(), first);
+  return result;
+}
+
 MicroBatch answers_to(const AnswerBatch& batch, int64_t group) {
-  const auto at = static_cast<size_t>(group);
-  MicroBatch all(static_cast<size_t>(batch.answers_of(group)));
-  std::iota(all.begin(), all.end(), batch.group_offsets[at]);
-  return all;
+  return numbers(batch.group_offsets[static_cast<size_t>(group)], batch.answers_of(group));
 }
 
 // Tokens of the prompt and all answers to it.
@@ -96,40 +101,37 @@ std::vector<MicroBatch> cut_between_groups(const AnswerBatch& batch, std::span<c
   return joined(pieces, micro_batches(tokens, {.max_tokens = cut.most_tokens, .divided_by = cut.ranks, .work = whole}));
 }
 
-// A micro-batch that is being filled.
-struct Bin {
-  MicroBatch answers;
-  int64_t tokens = 0;
-  int64_t group = -1;  // of the last answer
-};
-
 // Puts each answer where its prompt is already, else where there is most room, else into a new micro-batch. The largest
 // groups come first, and of a group the longest answers.
-std::vector<Bin> fill(const AnswerBatch& batch, std::span<const int64_t> groups, int64_t most_tokens) {
-  std::vector<Bin> bins;
+std::vector<MicroBatch> fill(const AnswerBatch& batch, std::span<const int64_t> groups, int64_t most_tokens) {
+  using Loads = std::set<std::pair<int64_t, size_t>>;  // tokens of micro-batches, and their indices
+  std::vector<MicroBatch> parts;
+  Loads without_prompt;
   for (const int64_t g : groups) {
+    Loads with_prompt;
     MicroBatch answers = answers_to(batch, g);
     std::ranges::stable_sort(answers, std::greater<>(), [&](int64_t a) { return batch.read_tokens_of(a); });
     for (const int64_t a : answers) {
-      Bin* best = nullptr;
-      int64_t added = 0;
-      for (Bin& bin : bins) {
-        const int64_t more = batch.read_tokens_of(a) + (bin.group == g ? 0 : batch.prompt_tokens(g));
-        if (bin.tokens + more > most_tokens) continue;
-        if (best && std::pair(best->group == g, -best->tokens) >= std::pair(bin.group == g, -bin.tokens)) continue;
-        best = &bin;
-        added = more;
+      const auto has_room = [&](const Loads& loads, int64_t more) {
+        return !loads.empty() && loads.begin()->first + more <= most_tokens;
+      };
+      const int64_t tokens = batch.read_tokens_of(a), with_own = tokens + batch.prompt_tokens(g);
+      std::pair<int64_t, size_t> load{0, parts.size()};
+      int64_t added = with_own;
+      if (has_room(with_prompt, tokens)) {
+        load = with_prompt.extract(with_prompt.begin()).value();
+        added = tokens;
+      } else if (has_room(without_prompt, with_own)) {
+        load = without_prompt.extract(without_prompt.begin()).value();
+      } else {
+        parts.emplace_back();
       }
-      if (!best) {
-        best = &bins.emplace_back();
-        added = batch.read_tokens_of(a) + batch.prompt_tokens(g);
-      }
-      best->answers.push_back(a);
-      best->tokens += added;
-      best->group = g;
+      parts[load.second].push_back(a);
+      with_prompt.emplace(load.first + added, load.second);
     }
+    without_prompt.merge(with_prompt);
   }
-  return bins;
+  return parts;
 }
 
 // Divides groups freely. As few micro-batches as fill() finds, and then with a limit as small as these allow, so that
@@ -138,26 +140,22 @@ std::vector<MicroBatch> cut_inside_groups(const AnswerBatch& batch, std::span<co
                                           int64_t most_tokens, int64_t longest, int64_t ranks) {
   std::vector<int64_t> order(groups.begin(), groups.end());
   std::ranges::stable_sort(order, std::greater<>(), [&](int64_t g) { return group_tokens(batch, g); });
-  std::vector<Bin> bins = fill(batch, order, most_tokens);
+  std::vector<MicroBatch> parts = fill(batch, order, most_tokens);
   const size_t count =
-      (bins.size() + static_cast<size_t>(ranks) - 1) / static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
+      (parts.size() + static_cast<size_t>(ranks) - 1) / static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
   for (int64_t low = longest, high = most_tokens; low < high;) {
     const int64_t middle = low + (high - low) / 2;
-    std::vector<Bin> even = fill(batch, order, middle);
+    std::vector<MicroBatch> even = fill(batch, order, middle);
     if (even.size() > count) {
       low = middle + 1;
     } else {
-      bins = std::move(even);
+      parts = std::move(even);
       high = middle;
     }
   }
-  std::vector<MicroBatch> result;
-  for (Bin& bin : bins) {
-    std::ranges::sort(bin.answers);
-    result.push_back(std::move(bin.answers));
-  }
-  result.resize(std::max(count, result.size()));
-  return result;
+  for (MicroBatch& part : parts) std::ranges::sort(part);
+  parts.resize(std::max(count, parts.size()));
+  return parts;
 }
 
 // The fewest micro-batches that could hold the tokens.
@@ -207,8 +205,7 @@ AnswerCost answer_cost(const LmShape& s) {
 }
 
 std::vector<std::vector<int64_t>> answer_minibatches(const AnswerBatch& batch, int64_t parts, uint64_t key) {
-  std::vector<int64_t> all(static_cast<size_t>(batch.groups()));
-  std::iota(all.begin(), all.end(), 0);
+  const std::vector<int64_t> all = numbers(0, batch.groups());
   EpochOrder order{.indices = {}, .offsets = {0}};  // of answers, each by its group
   for (const int64_t g : shuffled(all, key).indices) {
     order.indices.insert(order.indices.end(), static_cast<size_t>(batch.answers_of(g)), g);
@@ -244,9 +241,10 @@ std::vector<std::vector<MicroBatch>> cut_answers(const AnswerBatch& batch, std::
   }
   std::vector<double> costs;
   for (const MicroBatch& part : parts) costs.push_back(cost_of(batch, cut.cost, part));
-  const std::vector<int64_t> whole = whole_numbers(costs);
+  Partition of_ranks = cut.ranks == 1 ? Partition{numbers(0, std::ssize(parts))}
+                                      : karmarkar_karp(whole_numbers(costs), cut.ranks, /*equal_size=*/true);
   std::vector<std::vector<MicroBatch>> result;
-  for (std::vector<int64_t>& of_rank : karmarkar_karp(whole, cut.ranks, /*equal_size=*/true)) {
+  for (std::vector<int64_t>& of_rank : of_ranks) {
     std::ranges::sort(of_rank, [&](int64_t a, int64_t b) {
       const auto i = static_cast<size_t>(a), j = static_cast<size_t>(b);
       return std::pair(-costs[i], parts[i]) < std::pair(-costs[j], parts[j]);
@@ -258,9 +256,7 @@ std::vector<std::vector<MicroBatch>> cut_answers(const AnswerBatch& batch, std::
 }
 
 std::vector<MicroBatch> cut_answers(const AnswerBatch& batch, int64_t most_tokens, const AnswerCost& cost) {
-  std::vector<int64_t> groups(static_cast<size_t>(batch.groups()));
-  std::iota(groups.begin(), groups.end(), 0);
-  return cut_answers(batch, groups, {.most_tokens = most_tokens, .cost = cost}).front();
+  return cut_answers(batch, numbers(0, batch.groups()), {.most_tokens = most_tokens, .cost = cost}).front();
 }
 
 BalanceFigures balance_of(const AnswerBatch& batch, std::span<const int64_t> groups,
