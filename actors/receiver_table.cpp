@@ -2,22 +2,14 @@
 
 #include <algorithm>
 
+#include "actors/inference_counts.h"
+
 namespace troupe {
 
 namespace {
 
 uint64_t versions_behind(PolicyVersion published, const std::optional<PolicyVersion>& applied) {
   return applied ? published.number - std::min(published.number, applied->number) : 0;
-}
-
-// Adds the counts of `report`.
-void add_counts(InferenceReport& sum, const InferenceReport& report) {
-  for (const auto count :
-       {&InferenceReport::batches, &InferenceReport::rows, &InferenceReport::full, &InferenceReport::timeout,
-        &InferenceReport::all_waiting, &InferenceReport::failed, &InferenceReport::mixed_answers,
-        &InferenceReport::recomputed, &InferenceReport::waited_steps, &InferenceReport::weights_wait_us,
-        &InferenceReport::histories, &InferenceReport::reused})
-    sum.*count += report.*count;
 }
 
 }  // namespace
@@ -32,12 +24,8 @@ ReceiverTable::Receiver* ReceiverTable::find(InferenceIndex inference_index) {
 void ReceiverTable::add(const InferenceReport& report) {
   Receiver* receiver = find(report.inference_index);
   if (receiver == nullptr) return;
-  // No more than 10 s at a time, whatever another process reports: reports come every 500 ms.
-  constexpr uint64_t kMostBusyUs = 10'000'000;
-  if (const uint64_t before = receiver->report.busy_us; report.busy_us > before)
-    busy_us_ += std::min(report.busy_us - before, kMostBusyUs);
-  receiver->report = report;
-  receiver->report.batch_rows = receiver->report.latency_us = {};
+  busy_us_ += busy_between(receiver->report, report);
+  receiver->report = counts_alone(report);
 }
 
 void ReceiverTable::add(const Applied& applied) {

@@ -2,29 +2,23 @@
 
 #include <algorithm>
 
+#include "actors/inference_counts.h"
 #include "actors/percentiles.h"
 
 namespace troupe {
 
 namespace {
 
-constexpr size_t kLatencies = 4096;           // the latest ones
-constexpr uint64_t kMostBusyUs = 10'000'000;  // between two reports, whatever another process says
-
-void add_counts(InferenceReport& sum, const InferenceReport& report) {
-  for (const auto count : {&InferenceReport::batches, &InferenceReport::rows, &InferenceReport::failed})
-    sum.*count += report.*count;
-}
+constexpr size_t kLatencies = 4096;  // the latest ones
 
 }  // namespace
 
 void ScorerTable::add(const InferenceReport& report) {
   if (scorers_.size() >= kMost && !scorers_.contains(report.inference_index)) return;
   InferenceReport& kept = scorers_[report.inference_index].report;
-  if (report.busy_us > kept.busy_us) busy_us_ += std::min(report.busy_us - kept.busy_us, kMostBusyUs);
+  busy_us_ += busy_between(kept, report);
   append_bounded<float>(latency_us_, report.latency_us, kLatencies);
-  kept = report;
-  kept.batch_rows = kept.latency_us = {};
+  kept = counts_alone(report);
 }
 
 void ScorerTable::add(const ReceiverGone& gone) {

@@ -1,6 +1,7 @@
 #pragma once
-// ScorerTable: what the scorers of a run have computed. Memory stays bounded however many join and leave. Owned by
-// stats; one thread.
+// ScorerTable: what the scorers of a run have computed. Memory stays bounded however many join and leave. It is not a
+// ReceiverTable, which keeps entries of the lost to report rows by name, and weights, of which scorers have none. Owned
+// by stats; one thread.
 
 #include <cstdint>
 #include <deque>
