@@ -43,6 +43,8 @@ struct AlgorithmChoice {
   KlEstimator kl;
   std::optional<RolloutCorrection> correction;
   Proximal proximal = Proximal::computed;  // of it, in token runs
+  // Whether each step of an update makes its own.
+  bool corrects_each_step() const { return correction && proximal == Proximal::interpolated; }
 
   // Whether samples are grouped into sequences, and whether minibatches hold only whole ones.
   bool sequences = false;

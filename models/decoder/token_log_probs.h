@@ -27,11 +27,14 @@ struct ReferenceRows {
   const PackedWeights* output = nullptr;  // its output layer
 };
 
+// Rows of logits that exist at once.
+inline constexpr int64_t kLogitRows = 128;
+
 class TokenLogProbs {
  public:
   // At most `chunk` rows of logits exist at once. The results do not depend on it. Both must outlive this. `tokens`:
   // the distributions are over the ids below it; 0 = over the vocabulary.
-  TokenLogProbs(Decoder& decoder, ParallelFor& parallel, int64_t chunk = 128, int64_t tokens = 0);
+  TokenLogProbs(Decoder& decoder, ParallelFor& parallel, int64_t chunk = kLogitRows, int64_t tokens = 0);
 
   // log_probs, entropy and squared, the sums of the squared probabilities of all tokens in place of the chosen one:
   // [N], each may be empty = not computed. hidden: [P, hidden].

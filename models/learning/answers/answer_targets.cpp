@@ -114,7 +114,7 @@ std::vector<float> baselines_of(const AlgorithmConfig& config, const AnswerBatch
 // With the policy at the start of the update; nothing where there is no correction, or each step makes its own.
 std::optional<AnswerCorrection> correct(const AlgorithmChoice& choice, const AnswerBatch& batch,
                                         const AnswerStart& start, std::span<const float> advantages) {
-  if (!choice.correction || choice.proximal == Proximal::interpolated) return std::nullopt;
+  if (!choice.correction || choice.corrects_each_step()) return std::nullopt;
   return correct_answers(choice, {.log_probs = start.log_probs,
                                   .rollout = batch.log_probs,
                                   .offsets = batch.offsets,
@@ -207,7 +207,7 @@ LengthFigures length_figures(const AnswerBatch& batch) {
 }  // namespace
 
 AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic, bool reference) {
-  const bool corrected = choice.correction && choice.proximal != Proximal::interpolated;
+  const bool corrected = choice.correction && !choice.corrects_each_step();
   return {.policy = choice.advantage->run.importance_weights || needs_probabilities(choice) || corrected,
           .squared = needs_probabilities(choice),
           .values = critic,

@@ -4,13 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "models/lm/lm_weights.h"
 #include "runtime/base/rng.h"
 
 namespace troupe {
-
-constexpr int64_t kLogitRows = 128;  // that exist at once
 
 namespace {
 
@@ -36,9 +35,11 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       decoder_(model.shape, parallel_),
       critic_(model_, weights_, parallel_),
       token_log_probs_(decoder_, parallel_, kLogitRows, model.tokens),
+      pass_(decoder_, token_log_probs_, options.temperature),
       loss_(choice, static_cast<double>(options.answer_tokens), options.reference_kl),
       likelihood_(likelihood(), static_cast<double>(options.answer_tokens)),
-      cost_(answer_cost(model.shape)) {
+      cost_(answer_cost(model.shape)),
+      start_tokens_(choice_.corrects_each_step() ? &choice_ : nullptr) {
   activations_.recompute_above = options.recompute_above;
   begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
   if (model.lora.used()) decoder_.load(packed_frozen(model_, parallel_));
@@ -92,18 +93,16 @@ void AnswerTrainer::begin_critic() {
 
 namespace {
 
-// The groups whose answers add to the gradient: without a critic, a group whose answers were all scored alike has no
-// advantages, and is left out. Its tokens still divide the loss; other means in the report are over the groups that are
-// used. Of those with a token that is kept at least one is used, and each that holds a number that is not finite, so
-// that the step is found to be invalid.
+// Those of these groups, which all have a token that is kept, whose answers add to the gradient: without a critic, a
+// group whose answers were all scored alike has no advantages, and is left out. Its tokens still divide the loss; other
+// means in the report are over the groups that are used. At least one is used, and each that holds a number that is not
+// finite, so that the step is found to be invalid.
 std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const AnswerTargets& targets,
-                                          std::span<const int64_t> groups, const LossSettings& settings) {
-  std::vector<int64_t> with_tokens, result;
-  std::ranges::copy_if(groups, std::back_inserter(with_tokens),
-                       [&](int64_t g) { return counts_of(batch, batch.kept, g).tokens > 0; });
-  if (!targets.values.empty()) return with_tokens;
+                                          std::vector<int64_t> groups, const LossSettings& settings) {
+  if (!targets.values.empty()) return groups;
   const std::vector<float>& advantages = targets.advantages;
-  for (const int64_t g : with_tokens) {
+  std::vector<int64_t> result;
+  for (const int64_t g : groups) {
     const auto first = static_cast<size_t>(batch.first_token(g));
     const size_t end = first + static_cast<size_t>(batch.answer_tokens(g));
     bool used = settings.entropy_coef != 0.0 || settings.kl_coef != 0.0 || targets.reference_coef != 0.0;
@@ -111,7 +110,7 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const Answer
       used = (advantages[t] != 0.0f && targets.is_kept(t)) || (batch.is_kept(t) && !std::isfinite(batch.log_probs[t]));
     if (used) result.push_back(g);
   }
-  if (result.empty() && !with_tokens.empty()) result.push_back(with_tokens.front());
+  if (result.empty() && !groups.empty()) result.push_back(groups.front());
   return result;
 }
 
@@ -120,12 +119,15 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const Answer
 size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& targets,
                                  std::span<const int64_t> groups, const UpdateSettings& settings) {
   step_ = {.batch = &batch, .targets = &targets, .settings = &settings, .of = &loss_};
+  std::vector<int64_t> with_tokens;
   for (const int64_t g : groups) {
-    step_.tokens += counts_of(batch, batch.kept, g).tokens;
+    const double tokens = counts_of(batch, batch.kept, g).tokens;
+    if (tokens > 0) with_tokens.push_back(g);
+    step_.tokens += tokens;
     step_.totals += counts_of(batch, targets.kept, g);
   }
   gradients_.clear();
-  const std::vector<int64_t> used = groups_with_gradient(batch, targets, groups, settings.loss);
+  const std::vector<int64_t> used = groups_with_gradient(batch, targets, std::move(with_tokens), settings.loss);
   step_.parts = cut_answers(batch, used, {.most_tokens = options_.micro_batch_tokens, .cost = cost_}).front();
   if (settings.loss.policy_figures) balance_.merge(balance_of(batch, used, step_.parts));
   return step_.parts.size();

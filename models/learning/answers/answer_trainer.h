@@ -15,6 +15,7 @@
 #include "models/learning/answers/answer_correction.h"
 #include "models/learning/answers/answer_critic.h"
 #include "models/learning/answers/answer_parts.h"
+#include "models/learning/answers/answer_pass.h"
 #include "models/learning/answers/answer_targets.h"
 #include "models/learning/answers/start_tokens.h"
 #include "models/learning/objective.h"
@@ -62,7 +63,7 @@ class AnswerTrainer {
   // An update begins: what it needs of the weights as they are.
   AnswerStart start(const AnswerBatch& batch, const AnswerNeeds& needs);
   // Of the update that start() began last, from its first step on.
-  std::optional<LagFigures> lag_figures() const;
+  std::optional<LagFigures> lag_figures() const { return start_tokens_.figures(); }
 
   // Of the micro-batches since start().
   const BalanceFigures& balance() const { return balance_; }
@@ -95,7 +96,7 @@ class AnswerTrainer {
   };
   // Of the tokens of one part.
   struct PartBuffers {
-    std::vector<float> log_probs, entropy, squared, d_log_probs, d_entropy, behaviour, advantages, reference, exact_kl,
+    std::vector<float> log_probs, entropy, d_log_probs, d_entropy, behaviour, advantages, reference, exact_kl,
         d_exact_kl;
     std::vector<int64_t> lags;
     std::vector<uint8_t> kept;    // by the batch
@@ -133,13 +134,13 @@ class AnswerTrainer {
   Decoder decoder_;
   AnswerCritic critic_;
   TokenLogProbs token_log_probs_;
+  AnswerPass pass_;
   TokenLoss loss_, likelihood_;
   AnswerCost cost_;
   Step step_;
   BalanceFigures balance_;
   StartTokens start_tokens_;
   Activations activations_;        // of either decoder
-  std::optional<KvStore> store_;   // likewise, of passes without gradients
   FloatBuffer hidden_, d_hidden_;  // of the policy
   FloatBuffer reference_part_;     // [N, hidden] of the tokens of one part
   PartBuffers part_;

@@ -40,9 +40,7 @@ void AnswerTrainer::gather_part(const PackedAnswers& packed) {
 }
 
 // Whether the steps of an update correct their own tokens.
-bool AnswerTrainer::corrects_steps() const {
-  return step_.of == &loss_ && choice_.correction && choice_.proximal == Proximal::interpolated;
-}
+bool AnswerTrainer::corrects_steps() const { return step_.of == &loss_ && choice_.corrects_each_step(); }
 
 // After the forward pass.
 void AnswerTrainer::correct_part(const PackedAnswers& packed) {
@@ -55,11 +53,6 @@ void AnswerTrainer::correct_part(const PackedAnswers& packed) {
                                                .kept = kept,
                                                .advantages = {},
                                                .lags = part_.lags});
-}
-
-std::optional<LagFigures> AnswerTrainer::lag_figures() const {
-  const bool corrected = choice_.correction && choice_.proximal == Proximal::interpolated;
-  return start_tokens_.figures(corrected ? &choice_ : nullptr);
 }
 
 // The mean over the tokens of the minibatch that the batch keeps.

@@ -8,16 +8,6 @@ namespace troupe {
 
 constexpr int64_t kStartTokens = 1024;  // of one pass without gradients
 
-namespace {
-
-// to[places[i]] = from[i], unless `to` is empty.
-void scatter(std::span<const float> from, std::span<const int64_t> places, std::span<float> to) {
-  if (to.empty()) return;
-  for (size_t i = 0; i < places.size(); ++i) to[static_cast<size_t>(places[i])] = from[i];
-}
-
-}  // namespace
-
 AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& needs) {
   AnswerStart result;
   balance_ = {};
@@ -33,10 +23,7 @@ AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& ne
       cut_answers(batch, most > 0 ? std::min(most, kStartTokens) : kStartTokens, cost_);
   if (needs.policy || needs.values)
     for (const MicroBatch& part : parts) add_start(batch, part, needs, result);
-  if (needs.policy) {
-    start_tokens_.add(batch, result.log_probs);
-    start_tokens_.close();
-  }
+  if (needs.policy) start_tokens_.add(batch, result.log_probs);
   result.reference.resize(needs.reference ? tokens : 0);
   if (needs.reference) add_reference(batch, parts, result.reference);
   return result;
@@ -71,24 +58,11 @@ ReferenceRows AnswerTrainer::reference_rows(const PackedAnswers& packed) {
 PackedAnswers AnswerTrainer::add_start(const AnswerBatch& batch, const MicroBatch& answers, const AnswerNeeds& needs,
                                        AnswerStart& result) {
   PackedAnswers packed = pack_answers(batch, answers, needs.final_values);
-  const auto inputs = static_cast<int64_t>(packed.ids.size());
-  const size_t count = packed.rows.size();
-  if (!store_ || store_->layers.front().cells() < inputs) store_.emplace(shape_, inputs);
-  if (needs.policy || !critic_.separate()) {
-    hidden_.resize(inputs * shape_.hidden);
-    decoder_.forward(packed.inputs(), *store_, hidden_.span());
-  }
-  if (needs.policy) {
-    part_.log_probs.resize(count);
-    part_.squared.resize(needs.squared ? count : 0);
-    token_log_probs_.forward(hidden_.span(), {packed.rows, packed.labels, options_.temperature}, part_.log_probs, {},
-                             part_.squared);
-    scatter(part_.log_probs, packed.places, result.log_probs);
-    scatter(part_.squared, packed.places, result.sum_pi_squared);
-  }
+  if (needs.policy || !critic_.separate()) pass_.forward(packed, hidden_);
+  if (needs.policy) pass_.log_probs(packed, hidden_.span(), result.log_probs, result.sum_pi_squared);
   if (!needs.values) return packed;
-  const std::span<const float> hidden = critic_.hidden_rows(packed.inputs(), hidden_.span(), *store_);
-  part_.values.resize(count);
+  const std::span<const float> hidden = critic_.hidden_rows(packed.inputs(), hidden_.span(), pass_.store(packed));
+  part_.values.resize(packed.rows.size());
   critic_.values(hidden, packed.rows, part_.values);
   scatter(part_.values, packed.places, result.values);
   part_.values.resize(packed.last_rows.size());

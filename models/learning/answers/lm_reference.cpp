@@ -1,9 +1,7 @@
 #include "models/learning/answers/lm_reference.h"
 
-#include <optional>
-
-#include "models/decoder/token_log_probs.h"
 #include "models/learning/answers/answer_parts.h"
+#include "models/learning/answers/answer_pass.h"
 #include "models/lm/lm_replica.h"
 #include "runtime/base/errors.h"
 
@@ -28,11 +26,11 @@ AnswerBatch batch_of(std::span<const PromptAnswers> prompts) {
 class LmReference final : public ReferenceModel {
  public:
   LmReference(const LmModel& model, const LmReferenceOptions& options)
-      : model_(model),
-        options_(options),
+      : options_(options),
         parallel_(options.threads),
         replica_(model, parallel_),
         token_log_probs_(replica_.decoder(), parallel_, kLogitRows, model.tokens),
+        pass_(replica_.decoder(), token_log_probs_, options.temperature),
         cost_(answer_cost(model.shape)) {}
 
   void load(const WeightSnapshot& weights) override { replica_.load(weights); }
@@ -40,33 +38,22 @@ class LmReference final : public ReferenceModel {
     TROUPE_CHECK(replica_.loaded(), "load() comes first");
     const AnswerBatch batch = batch_of(prompts);
     std::vector<float> result(batch.tokens.size());
-    for (const MicroBatch& part : cut_answers(batch, options_.batch_tokens, cost_)) add(batch, part, result);
+    for (const MicroBatch& part : cut_answers(batch, options_.batch_tokens, cost_)) {
+      const PackedAnswers packed = pack_answers(batch, part);
+      pass_.forward(packed, hidden_);
+      pass_.log_probs(packed, hidden_.span(), result);
+    }
     return result;
   }
 
  private:
-  static constexpr int64_t kLogitRows = 128;  // that exist at once
-
-  void add(const AnswerBatch& batch, const MicroBatch& answers, std::vector<float>& result) {
-    const PackedAnswers packed = pack_answers(batch, answers);
-    const auto inputs = static_cast<int64_t>(packed.ids.size());
-    if (!store_ || store_->layers.front().cells() < inputs) store_.emplace(model_.shape, inputs);
-    hidden_.resize(inputs * model_.shape.hidden);
-    replica_.decoder().forward(packed.inputs(), *store_, hidden_.span());
-    log_probs_.resize(packed.rows.size());
-    token_log_probs_.forward(hidden_.span(), {packed.rows, packed.labels, options_.temperature}, log_probs_, {});
-    for (size_t i = 0; i < packed.places.size(); ++i) result[static_cast<size_t>(packed.places[i])] = log_probs_[i];
-  }
-
-  LmModel model_;
   LmReferenceOptions options_;
   ParallelFor parallel_;
   LmReplica replica_;
   TokenLogProbs token_log_probs_;
+  AnswerPass pass_;
   AnswerCost cost_;
-  std::optional<KvStore> store_;
   FloatBuffer hidden_;
-  std::vector<float> log_probs_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@ namespace troupe {
 
 void StartTokens::open() {
   open_ = true;
+  of_batch_.reset();
   start_.clear();
   rollout_.clear();
   lags_.clear();
@@ -11,37 +12,40 @@ void StartTokens::open() {
   offsets_ = {0};
 }
 
-void StartTokens::add(const AnswerBatch& batch, size_t place, float log_prob) {
-  start_.push_back(log_prob);
-  rollout_.push_back(batch.log_probs[place]);
-  lags_.push_back(batch.lag(place));
-  kept_.push_back(batch.is_kept(place) ? 1 : 0);
-}
-
 void StartTokens::add(const AnswerBatch& batch, const PackedAnswers& packed, std::span<const float> log_probs) {
   if (!open_) return;
   const auto before = static_cast<int64_t>(start_.size());
   for (size_t i = 1; i < packed.offsets.size(); ++i) offsets_.push_back(before + packed.offsets[i]);
-  for (size_t i = 0; i < log_probs.size(); ++i) add(batch, static_cast<size_t>(packed.places[i]), log_probs[i]);
+  start_.insert(start_.end(), log_probs.begin(), log_probs.end());
+  for (const int64_t place : packed.places) {
+    const auto t = static_cast<size_t>(place);
+    rollout_.push_back(batch.log_probs[t]);
+    lags_.push_back(batch.lag(t));
+    kept_.push_back(batch.is_kept(t) ? 1 : 0);
+  }
 }
 
 void StartTokens::add(const AnswerBatch& batch, std::span<const float> log_probs) {
-  if (!open_) return;
-  offsets_ = batch.offsets;
-  for (size_t t = 0; t < log_probs.size(); ++t) add(batch, t, log_probs[t]);
+  std::vector<int64_t> lags(log_probs.size());
+  for (size_t t = 0; t < lags.size(); ++t) lags[t] = batch.lag(t);
+  of_batch_ = figures_of({.log_probs = log_probs,
+                          .rollout = batch.log_probs,
+                          .offsets = batch.offsets,
+                          .kept = batch.kept,
+                          .advantages = {},
+                          .lags = lags});
+  close();
 }
 
-std::optional<LagFigures> StartTokens::figures(const AlgorithmChoice* corrected) const {
-  if (start_.empty()) return std::nullopt;
-  LagFigures result = lag_figures(start_, rollout_, lags_, kept_);
-  if (corrected != nullptr)
-    result.correction = correct_answers(*corrected, {.log_probs = start_,
-                                                     .rollout = rollout_,
-                                                     .offsets = offsets_,
-                                                     .kept = kept_,
-                                                     .advantages = {},
-                                                     .lags = lags_})
-                            .metrics;
+std::optional<LagFigures> StartTokens::figures() const {
+  if (of_batch_ || start_.empty()) return of_batch_;
+  return figures_of(
+      {.log_probs = start_, .rollout = rollout_, .offsets = offsets_, .kept = kept_, .advantages = {}, .lags = lags_});
+}
+
+LagFigures StartTokens::figures_of(const TokensToCorrect& tokens) const {
+  LagFigures result = lag_figures(tokens.log_probs, tokens.rollout, tokens.lags, tokens.kept);
+  if (corrected_ != nullptr) result.correction = correct_answers(*corrected_, tokens).metrics;
   return result;
 }
 

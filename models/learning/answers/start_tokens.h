@@ -17,22 +17,27 @@ namespace troupe {
 
 class StartTokens {
  public:
+  // `corrected`: figures are also those of its correction, which each step makes anew; or null. It must outlive this.
+  explicit StartTokens(const AlgorithmChoice* corrected) : corrected_(corrected) {}
+
   // An update begins: forgets the tokens of the one before.
   void open();
   // The weights change.
   void close() { open_ = false; }
   // Does nothing unless open. log_probs: [N], of the packed tokens.
   void add(const AnswerBatch& batch, const PackedAnswers& packed, std::span<const float> log_probs);
-  // The same for all tokens of the batch.
+  // Of all tokens of the batch; there will be no others.
   void add(const AnswerBatch& batch, std::span<const float> log_probs);
 
-  // Nothing without tokens. `corrected`: also those of its correction, whose proximal policy is interpolated; or null.
-  std::optional<LagFigures> figures(const AlgorithmChoice* corrected) const;
+  // Nothing without tokens.
+  std::optional<LagFigures> figures() const;
 
  private:
-  void add(const AnswerBatch& batch, size_t place, float log_prob);
+  LagFigures figures_of(const TokensToCorrect& tokens) const;
 
+  const AlgorithmChoice* corrected_;
   bool open_ = false;
+  std::optional<LagFigures> of_batch_;  // where it was added as a whole
   std::vector<float> start_, rollout_;
   std::vector<int64_t> lags_, offsets_;
   std::vector<uint8_t> kept_;  // by the batch
