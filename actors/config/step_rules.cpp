@@ -111,6 +111,8 @@ void check_step_settings(const RunConfig& c) {
   unused("algorithm.overlong_penalty", c.algorithm.overlong_penalty, d.algorithm.overlong_penalty);
   unused("algorithm.overlong_buffer", c.algorithm.overlong_buffer, d.algorithm.overlong_buffer);
   unused("algorithm.mask_cut_answers", c.algorithm.mask_cut_answers, d.algorithm.mask_cut_answers);
+  unused("algorithm.policy_filtration", c.algorithm.policy_filtration, d.algorithm.policy_filtration);
+  unused("algorithm.policy_filtration_power", c.algorithm.policy_filtration_power, d.algorithm.policy_filtration_power);
   unused("evaluation.answers", c.evaluation.answers, d.evaluation.answers);
   unused("evaluation.temperature", c.evaluation.temperature, d.evaluation.temperature);
   require_defaults(settings_of_kind(c).absent_sections, c, other, instead);

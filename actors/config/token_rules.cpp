@@ -92,6 +92,17 @@ void check_long_answers(const AlgorithmConfig& a, const AlgorithmConfig& d) {
                  !a.mask_cut_answers, "algorithm.mask_cut_answers true", "set algorithm.mask_cut_answers to false");
 }
 
+// Other estimators compare the answers to a prompt, or correct for the policy that sampled them; drawing anew by the
+// scores would change what they estimate.
+void check_policy_filtration(const AlgorithmConfig& a, const AlgorithmConfig& d) {
+  require_effect("algorithm.policy_filtration", a.policy_filtration, d.policy_filtration,
+                 find_advantage(a.advantage).name == "gae", "algorithm.advantage \"" + a.advantage + '"',
+                 "set algorithm.advantage to \"gae\"");
+  require_effect("algorithm.policy_filtration_power", a.policy_filtration_power, d.policy_filtration_power,
+                 a.policy_filtration == "pow", "algorithm.policy_filtration \"" + a.policy_filtration + '"',
+                 "set algorithm.policy_filtration to \"pow\"");
+}
+
 void check_reference(const RunConfig& c, const RunConfig& d) {
   const ReferenceConfig &r = c.reference, &fallback = d.reference;
   if (!r.used())
@@ -198,6 +209,7 @@ void check_answer_settings(const RunConfig& config) {
                        "\" can learn: it compares answers with the greedy one, not with each other; use false");
   check_critic(config, defaults);
   check_long_answers(config.algorithm, defaults.algorithm);
+  check_policy_filtration(config.algorithm, defaults.algorithm);
   check_reference(config, defaults);
   check_reward_model(config, defaults);
   check_scorers(config);

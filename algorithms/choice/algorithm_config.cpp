@@ -49,6 +49,8 @@ void describe_estimator(AlgorithmConfig& c, Fields& fields) {
         "vtrace, else none");
 }
 
+// Of policy_filtration_power: so that the weights of any scores can be added.
+constexpr double kLargestPower = 7;
 constexpr std::string_view kOwnClip = "the surrogate's own, 0.2 for clip";
 
 void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
@@ -93,6 +95,15 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
         "token runs: true: an answer that was cut at its largest length has no loss; the others of its group are still "
         "compared with its score",
         {.elsewhere = kWords<"mask_truncated_completions">});
+  s.add(
+      c.policy_filtration, "policy_filtration", one_of(kWords<"none", "pow", "max_min", "max_random">),
+      "token runs with gae: each update trains on as many answers as it has, drawn with replacement after the "
+      "advantages are known (PF-PPO); the weight of an answer: pow: |score| to policy_filtration_power; max_min: 1 "
+      "for the largest and the smallest score of the update, else 0; max_random: 0.4 for the largest, else 0.1; none: "
+      "off",
+      {.elsewhere = kWords<"use_pf_ppo", "pf_ppo", "reweight_method">});
+  s.add(c.policy_filtration_power, "policy_filtration_power", between(0, kLargestPower),
+        "policy_filtration pow: the power; 0 = all answers alike", {.elsewhere = kWords<"weight_pow">});
   s.add_object(
       c.rollout_correction, "rollout_correction",
       "weights and rejects samples by the distance between the policy at the start of an update and the policy that "

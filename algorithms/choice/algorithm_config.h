@@ -39,6 +39,9 @@ struct AlgorithmConfig {
   double overlong_penalty = 0.0;     // of an answer of the largest length, subtracted from its score; 0 = off
   int64_t overlong_buffer = 0;       // tokens before the largest length over which it grows from 0
   bool mask_cut_answers = false;     // answers that were cut at their largest length have no loss
+  // How PF-PPO weights answers by their scores, and the power of the score with "pow".
+  std::string policy_filtration = "none";
+  double policy_filtration_power = 2.0;
   std::string rollout_correction = "{}";
   std::string proximal = "computed";  // token runs: the old policy of a correction; or "interpolated", "rollout"
   std::string value_loss = "l2";      // or "huber"

@@ -106,6 +106,7 @@ constexpr const char* kTokenRuns = "in token runs";
 constexpr const char* kCorrected = "if `algorithm.rollout_correction` is set";
 constexpr const char* kRolloutKl = "in token runs, and if `algorithm.rollout_correction` is set";
 constexpr const char* kOverlong = "in token runs if `algorithm.overlong_penalty` is above 0";
+constexpr const char* kFiltered = "in token runs if `algorithm.policy_filtration` is set";
 constexpr const char* kOfLag = "in token runs with such tokens";
 
 // Units.
@@ -162,6 +163,9 @@ constexpr std::array kMetrics = {
     Metric{kTargets, "overlong_penalty", "rewards", kMean, kOverlong,
            "mean over answers of what is added to their scores for their length, at most 0",
            [](const Figures& f) { return of_lengths(f, [](auto& l) { return l.penalty; }); }},
+    Metric{kTargets, "drawn_answers", kFraction, kMean, kFiltered,
+           "share of the answers that policy filtration drew at least once",
+           [](const Figures& f) { return f.targets ? f.targets->drawn : Value(); }},
 
     Metric{kLosses, "policy_loss", kNumber, kMean, kAlways,
            "loss of the surrogate, without the KL penalty and the entropy bonus", loss<&LossReport::policy_loss>},

@@ -48,6 +48,7 @@ struct TargetFigures {
   // With a reference.
   std::optional<ReferenceFigures> reference = {};
   std::optional<LengthFigures> lengths = {};  // in token runs
+  std::optional<double> drawn = {};           // with policy filtration: share of the answers that were drawn
 };
 
 // Everything that the metrics of one update are computed from.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "models/learning/answers/answer_targets.h"
+#include "models/learning/answers/policy_filtration.h"
 #include "models/learning/objective.h"
 #include "models/learning/update_learner.h"
 #include "models/weights/initial_weights.h"
@@ -33,6 +35,8 @@ class AnswerObjective final : public Objective {
       : algorithm_(config.algorithm),
         minibatches_(config.trainer.minibatches),
         choice_(choose_algorithm(config.algorithm)),
+        filtration_(policy_filtration(config.algorithm)),
+        seed_(config.seed),
         reference_(config.reference),
         penalty_{reference_kl(reference_), reference_.kl_coef, reference_.in_reward()},
         answer_tokens_(options.answer_tokens),
@@ -84,15 +88,21 @@ class AnswerObjective final : public Objective {
     return options;
   }
 
+  void filter_answers();
+
   AlgorithmConfig algorithm_;
   int64_t minibatches_;
   AlgorithmChoice choice_;
+  std::optional<PolicyFiltration> filtration_;
+  uint64_t seed_;
   ReferenceConfig reference_;
   ReferencePenalty penalty_;  // with the coefficient in use
   int64_t answer_tokens_;     // the largest number of an answer
   AnswerTrainer trainer_;
   // Of the update under way.
-  const AnswerBatch* batch_ = nullptr;
+  const AnswerBatch* batch_ = nullptr;  // that the epochs train on
+  std::optional<AnswerBatch> drawn_;    // it, with policy filtration
+  int64_t answers_ = 0;                 // of the super-batch
   AnswerTargets targets_;
   bool trains_policy_ = false;
   std::vector<std::vector<int64_t>> of_minibatches_;  // groups
@@ -110,18 +120,31 @@ EpochInput AnswerObjective::begin(StagedBatch& staged) {
   }
   targets_ = answer_targets(choice_, algorithm_, penalty_, batch, std::move(start), answer_tokens_);
   trains_policy_ = false;
+  answers_ = batch.answers();
   const bool nothing = !batch.kept.empty() && std::ranges::none_of(batch.kept, [](uint8_t flag) { return flag != 0; });
-  return {nothing ? 0.0 : static_cast<double>(batch.answers()), targets_.figures};
+  if (filtration_ && !nothing) filter_answers();
+  return {nothing ? 0.0 : static_cast<double>(answers_), targets_.figures};
+}
+
+void AnswerObjective::filter_answers() {
+  const std::vector<int64_t> answers = draw_answers(*batch_, targets_.scores, *filtration_, seed_);
+  targets_ = targets_of(targets_, *batch_, answers);
+  std::vector<int64_t> different;
+  std::ranges::unique_copy(answers, std::back_inserter(different));
+  targets_.figures.drawn = static_cast<double>(different.size()) / static_cast<double>(answers_);
+  drawn_ = batch_of(*batch_, answers);
+  batch_ = &*drawn_;
 }
 
 // The new coefficient counts from the next update on.
 void AnswerObjective::end(double /*progress*/) {
-  const auto answers = static_cast<double>(std::exchange(batch_, nullptr)->answers());
+  batch_ = nullptr;
+  drawn_.reset();
   if (!reference_.used() || reference_.kl_controller != "adaptive" || !trains_policy_) return;
   const double kl = targets_.figures.reference->kl;
   if (!std::isfinite(kl)) return;  // an update without a step
   AdaptiveKl controller(penalty_.coef, reference_.kl_target, reference_.kl_horizon);
-  controller.update(kl, answers);
+  controller.update(kl, static_cast<double>(answers_));
   penalty_.coef = controller.value();
 }
 

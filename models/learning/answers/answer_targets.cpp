@@ -100,14 +100,17 @@ void estimate_steps(const AlgorithmChoice& choice, const AlgorithmConfig& config
   }
 }
 
+float clipped(const AlgorithmConfig& config, float score) {
+  const auto most = static_cast<float>(config.reward_clip);
+  return most > 0 ? std::clamp(score, -most, most) : score;
+}
+
 // Of each answer, clipped as its score is.
 std::vector<float> baselines_of(const AlgorithmConfig& config, const AnswerBatch& batch) {
   std::vector<float> result;
-  const auto most = static_cast<float>(config.reward_clip);
-  for (size_t g = 0; g < batch.baselines.size(); ++g) {
-    const float baseline = most > 0 ? std::clamp(batch.baselines[g], -most, most) : batch.baselines[g];
-    result.insert(result.end(), static_cast<size_t>(batch.answers_of(static_cast<int64_t>(g))), baseline);
-  }
+  for (size_t g = 0; g < batch.baselines.size(); ++g)
+    result.insert(result.end(), static_cast<size_t>(batch.answers_of(static_cast<int64_t>(g))),
+                  clipped(config, batch.baselines[g]));
   return result;
 }
 
@@ -221,11 +224,14 @@ AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfi
   const std::vector<float> kls = reference_kls(penalty.kl, batch, start);
   std::vector<float> rewards = token_rewards(config, penalty, batch, kls);
   AnswerTargets result;
+  for (const float score : batch.rewards) result.scores.push_back(clipped(config, score));
   result.figures.lengths = length_figures(batch);
   if (config.overlong_penalty > 0) {
     const std::vector<float> penalties = length_penalties(config, batch, longest);
-    for (size_t a = 0; a < penalties.size(); ++a)
+    for (size_t a = 0; a < penalties.size(); ++a) {
       rewards[static_cast<size_t>(batch.offsets[a + 1]) - 1] += penalties[a];
+      result.scores[a] += penalties[a];
+    }
     result.figures.lengths->penalty = mean_of(penalties);
   }
   std::vector<float> returns(rewards.size());

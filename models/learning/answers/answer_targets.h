@@ -43,6 +43,7 @@ struct AnswerTargets {
   std::vector<float> old_log_probs;    // [T] of the policy that ratios are taken to; empty = the one that sampled
   std::vector<float> rollout_weights;  // [T] factors of the surrogate; empty = 1
   std::vector<uint8_t> kept;           // [T] 0 = without loss of the policy, like what the batch does not keep
+  std::vector<float> scores;           // [S] of the whole answers, clipped, with the penalty of their length
   std::vector<float> values, returns;  // [T] before the update, and what they should be; empty without a critic
   std::vector<float> reference;        // [T] log-probabilities of the reference; empty unless its KL is in the loss
   double reference_coef = 0;           // of that KL
