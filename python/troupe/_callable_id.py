@@ -1,4 +1,4 @@
-"""Turns what a user passes as an environment or a reward into an id that the servers of these understand (py:FILE.py:CALLABLE)."""
+"""Turns what a user passes as an environment, a reward or a reply into an id that their servers understand (py:FILE.py:CALLABLE)."""
 
 import base64
 import inspect
@@ -70,7 +70,7 @@ def _pickled_id(function, file, what):
 
 
 class WrittenFile:
-    """RUN_DIR.env.py or RUN_DIR.reward.py and its folder as they are before a call of env_id() or reward_id()."""
+    """A file such as RUN_DIR.env.py and its folder as they are before a call of env_id(), reward_id() or reply_id()."""
 
     def __init__(self, file):
         self._file = Path(os.path.abspath(file))
@@ -106,10 +106,19 @@ def env_id(env, file):
 
 def reward_id(reward, file):
     """The same of a verifier: `reward` is task.verifier, or a function or another object that can be called and scores answers."""
-    if not isinstance(reward, str) and (inspect.isclass(reward) or not callable(reward)):
-        kind = "the class " + reward.__name__ if inspect.isclass(reward) else type(reward).__name__
-        raise TypeError(f"reward is {kind}, expected a function that scores answers, or an id like 'py:rewards.py:reward'")
-    return _id_of(reward, file, "reward", "reward")
+    return _function_id(reward, file, "reward", "a function that scores answers, or an id like 'py:rewards.py:reward'")
+
+
+def reply_id(reply, file):
+    """The same of what replies to answers: `reply` is task.reply, or a function or another object that can be called."""
+    return _function_id(reply, file, "reply", "a function that replies to answers, or an id like 'py:tools.py:reply'")
+
+
+def _function_id(function, file, argument, expected):
+    if not isinstance(function, str) and (inspect.isclass(function) or not callable(function)):
+        kind = "the class " + function.__name__ if inspect.isclass(function) else type(function).__name__
+        raise TypeError(f"{argument} is {kind}, expected {expected}")
+    return _id_of(function, file, argument, argument)
 
 
 def _id_of(value, file, argument, what):

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from troupe._callable_id import WrittenFile, env_id, name_of, reward_id
+from troupe._callable_id import WrittenFile, env_id, name_of, reply_id, reward_id
 from troupe._program import RunError, find_program
 from troupe._run import Run, checked_callbacks, folder_of
 
@@ -79,14 +79,17 @@ def _settings(overrides):
     return settings
 
 
-def _settings_of_callables(env, reward, run_dir):
-    """The settings that name the environment and the reward, and the folders for PYTHONPATH."""
+# The arguments that may be functions, each with its setting and what makes the value of that. A function may go to RUN_DIR.ARGUMENT.py.
+_CALLABLES = {"env": ("env.id", env_id), "reward": ("task.verifier", reward_id), "reply": ("task.reply", reply_id)}
+
+
+def _settings_of_callables(arguments, run_dir):
+    """The settings that name the environment, the reward and the reply, and the folders for PYTHONPATH."""
     settings, folders = {}, []
-    if env is not None:
-        settings["env.id"], folders = env_id(env, f"{run_dir}.env.py")
-    if reward is not None:
-        settings["task.verifier"], more = reward_id(reward, f"{run_dir}.reward.py")
-        folders = folders + more
+    for name, (setting, id_of) in _CALLABLES.items():
+        if arguments[name] is not None:
+            settings[setting], more = id_of(arguments[name], f"{run_dir}.{name}.py")
+            folders += [folder for folder in more if folder not in folders]
     return settings, folders
 
 
@@ -114,7 +117,7 @@ def _default_folder_of_file(config):
     return os.fspath(config) if os.path.isdir(config) else os.path.join("runs", Path(config).stem)
 
 
-def train(config=None, env=None, *, reward=None, callbacks=(), run_dir=None, blocking=True, quiet=False, **overrides):
+def train(config=None, env=None, *, reward=None, reply=None, callbacks=(), run_dir=None, blocking=True, quiet=False, **overrides):
     """Trains a policy and returns the run (troupe.Run).
 
     The program `troupe` runs as a child of this process. A run folder that already holds a run with these settings is resumed. The child
@@ -125,6 +128,8 @@ def train(config=None, env=None, *, reward=None, callbacks=(), run_dir=None, blo
     env: an id ("CartPole-v1", "gym:Hopper-v5"), or a function or class that makes one environment. None: the one of the config.
     reward: in a run with a task, a function that scores answers, in one of the forms of docs/tokens.md, or the setting task.verifier. None:
         the one of the config.
+    reply: in a run with a task of several turns, a function that gives the messages between them (docs/tokens.md), or the setting
+        task.reply. None: the one of the config.
     callbacks: objects with any of the methods on_report(run, report), on_evaluation(run, evaluation), on_checkpoint(run, path),
         on_end(run), or None. evaluation["error"] is None, or the text of the error of an evaluation that failed. They
         are called in the thread that waits for the run; without `blocking`, in a thread of their own. A callback that raises stops the run
@@ -151,9 +156,10 @@ def train(config=None, env=None, *, reward=None, callbacks=(), run_dir=None, blo
             raise ValueError("config is a run without a run folder, expected one that has begun")
     folder = os.fspath(run_dir) if run_dir is not None else _default_folder(config, env, overrides)
     beside = folder or _default_folder_of_file(config)
-    written = [WrittenFile(f"{beside}.{name}.py") for name, value in (("env", env), ("reward", reward)) if callable(value)]
+    callables = {"env": env, "reward": reward, "reply": reply}
+    written = [WrittenFile(f"{beside}.{name}.py") for name, value in callables.items() if callable(value)]
     try:
-        settings, python_path = _settings_of_callables(env, reward, beside)
+        settings, python_path = _settings_of_callables(callables, beside)
         file, temporary = _config_file(config, Path(folder).name if folder else "run")
     except BaseException:
         _restore_all(written)

@@ -201,3 +201,8 @@ class Recorded(gymnasium.Wrapper):
 def half(completions, **columns):
     """A reward function."""
     return [0.5] * len(completions)
+
+
+def hint(answers):
+    """What is said to each answer, in turns."""
+    return ["77"] * len(answers)

@@ -279,6 +279,31 @@ def test_a_reward_of_a_module_is_imported_from_its_file():
     assert run.config["task"]["verifier"] == f"py:{HERE / 'run_envs.py'}:half" and not Path("half.reward.py").exists()
 
 
+def test_a_reply_function_of_a_script_gives_the_messages_between_turns():
+    asked = "77"
+
+    def reply(answers):
+        assert all(answer["prompt"] and answer["turns"] == [] for answer in answers)  # there are two turns, so one message
+        return [None if answer["answer"].strip() == answer["truth"] else asked for answer in answers]
+
+    settings = {"task__turns": 2, "task__message_tokens": 2, "quiet": True}
+    for updates in (2, 4):  # a new run, and the same one resumed
+        run = troupe.train(TOKENS, reply=reply, run_dir="replied", stop__updates=updates, **settings)
+        assert run.exit_code == 0 and run.summary["updates"] == updates
+    answers = [json.loads(line) for line in Path("replied/answers.jsonl").read_text().splitlines()]
+    assert {turn["message"] for answer in answers for turn in answer.get("turns", [])} == {asked}
+    assert run.config["task"]["reply"] == f"py:{Path('replied.reply.py').resolve()}:make"
+    assert run.config["task"]["python"] == sys.executable
+
+
+def test_a_reward_and_a_reply_of_a_module_are_imported_from_their_file():
+    functions = {"reward": run_envs.half, "reply": run_envs.hint}
+    run = troupe.train(TOKENS, run_dir="both", task__turns=2, task__message_tokens=6, stop__updates=2, quiet=True, **functions)
+    assert run.summary["eval"]["return_mean"] == 0.5
+    assert run.config["task"]["verifier"] == f"py:{HERE / 'run_envs.py'}:half"
+    assert run.config["task"]["reply"] == f"py:{HERE / 'run_envs.py'}:hint" and not Path("both.reply.py").exists()
+
+
 def test_the_same_call_resumes_the_run():
     first = troupe.train(SMALL, env=lambda: run_envs.Pole(), run_dir="again", stop__updates=2, quiet=True)
     second = troupe.train(SMALL, env=lambda: run_envs.Pole(), run_dir="again", stop__updates=5, quiet=True)
@@ -531,6 +556,9 @@ def test_output_that_cannot_be_written_stops_the_run(monkeypatch):
         ({"config": TOKENS, "reward": 5}, TypeError, "^reward is int, expected a function that scores answers"),
         ({"config": TOKENS, "reward": Record}, TypeError, "^reward is the class Record, expected a function"),
         ({"config": TOKENS, "reward": lambda a, b: [0]}, troupe.RunError, "^task.verifier: .* fit none of the forms"),
+        ({"config": TOKENS, "reply": 5}, TypeError, "^reply is int, expected a function that replies to answers"),
+        ({"config": TOKENS, "reply": Record}, TypeError, "^reply is the class Record, expected a function"),
+        ({"config": TOKENS, "reply": lambda answers: []}, troupe.RunError, "^task.reply: .* has no effect with task.turns 1"),
         ({"env": "CartPole-v1", "reward": "py:a:b"}, troupe.RunError, "^task.verifier: .* has no effect with model.kind"),
         ({"env": "CartPole-v9"}, troupe.RunError, "CartPole-v1"),
         ({"env": "CartPole-v1", "trainer__epoch": 3}, troupe.RunError, "^trainer.epoch: .*did you mean trainer.epochs"),
@@ -555,6 +583,7 @@ def test_a_mistake_is_one_line_and_starts_nothing(arguments, error, text):
         troupe.train(**{"stop__updates": 1, "run_dir": "wrong", "quiet": True} | arguments)
     assert "\n" not in str(caught.value) and not Path("wrong").exists()
     assert not Path("wrong.env.py").exists() and not Path("wrong.reward.py").exists()
+    assert not Path("wrong.reply.py").exists()
     if error is troupe.RunError:
         assert caught.value.exit_code == 2
 

@@ -17,7 +17,8 @@ RunConfig base_config() {
 void forget_unused_python(RunConfig& config) {
   const std::string given = base_config().env.python;
   if (!is_python_id(config.env.id) && config.env.python == given) config.env.python = EnvConfig{}.python;
-  if (config.task.verifier.empty() && config.task.python == given) config.task.python = TaskConfig{}.python;
+  const bool called = !config.task.verifier.empty() || !config.task.reply.empty();
+  if (!called && config.task.python == given) config.task.python = TaskConfig{}.python;
 }
 
 void use_python_task(RunConfig& config) {
