@@ -66,12 +66,13 @@ std::string text_of(const Json* value, const std::string& key, const std::string
 
 // A message {"role", "content"}; `what` names it. Other members are refused unless they are null.
 std::pair<std::string, std::string> message_of(const Json& value, const std::string& what) {
-  constexpr std::array kRoles = {"system", "user", "assistant"};
+  constexpr std::array kRoles = {"system", "user", "assistant", "tool"};
   const Json *role = find_value(value, "role"), *content = find_value(value, "content");
   if (role == nullptr || content == nullptr || !role->is_string() || !content->is_string())
     throw ConfigError(what + " is " + printable(value.dump()) + ", expected {\"role\": TEXT, \"content\": TEXT}");
   if (std::ranges::find(kRoles, role->get_ref<const std::string&>()) == kRoles.end())
-    throw ConfigError(what + ".role is " + printable(role->dump()) + ", expected one of: system, user, assistant");
+    throw ConfigError(what + ".role is " + printable(role->dump()) +
+                      ", expected one of: system, user, assistant, tool");
   if (is_blank(content->get_ref<const std::string&>())) throw ConfigError(what + ".content is empty");
   for (const auto& [key, other] : value.items())
     if (key != "role" && key != "content" && !other.is_null())
@@ -79,7 +80,7 @@ std::pair<std::string, std::string> message_of(const Json& value, const std::str
   return {role->get<std::string>(), content->get<std::string>()};
 }
 
-// A text, or a list of messages. A single message is a text.
+// A text, or a list of messages. A single message of the user is a text.
 void read_prompt(const Json* value, const std::string& key, const std::string& place, Prompt& prompt) {
   const std::string what = place + ": \"" + printable(key) + '"';
   if (value == nullptr || !value->is_array()) {
@@ -94,10 +95,11 @@ void read_prompt(const Json* value, const std::string& key, const std::string& p
         prompt.messages.emplace_back(message_of((*value)[i], what + '[' + std::to_string(i) + ']'));
     list.push_back({{"role", role}, {"content", content}});
   }
-  if (prompt.messages.empty() || prompt.messages.back().first != "user")
+  const std::string last = list.empty() ? "" : prompt.messages.back().first;
+  if (std::ranges::find(kMessageRoles, last) == kMessageRoles.end())
     throw ConfigError(what + (list.empty() ? " has no messages" : " ends with a message of the assistant or system") +
-                      ", expected a message of the user at its end");
-  if (list.size() == 1) {
+                      ", expected a message of the user or a tool at its end");
+  if (list.size() == 1 && last == "user") {
     prompt.text = prompt.messages.front().second;
     prompt.messages.clear();
   } else {

@@ -33,11 +33,11 @@ inline constexpr size_t kLongestDatasetLine = size_t{1} << 20;  // bytes
 inline constexpr size_t kMostDatasetPrompts = 1'000'000;
 
 // The prompts of the file, in its order; empty lines do not count. Prompt and truth are required. A prompt is a text or
-// a list of messages {"role", "content"} with one of the user at its end, and a truth may be a whole number. Lines
-// without the key "truth" may have it where verl does, in reward_model.ground_truth. Without a demonstration, the truth
-// is one, unless a verifier scores. Other keys are ignored. Throws ConfigError "FILE:LINE[:COLUMN]: ..." for the first
-// line that is not accepted and for a prompt that is there twice, and "task.params.path: ..." for a file that cannot be
-// read, is empty or is too large.
+// a list of messages {"role", "content"} with one of the user or a tool at its end, and a truth may be a whole number.
+// Lines without the key "truth" may have it where verl does, in reward_model.ground_truth. Without a demonstration, the
+// truth is one, unless a verifier scores. Other keys are ignored. Throws ConfigError "FILE:LINE[:COLUMN]: ..." for the
+// first line that is not accepted and for a prompt that is there twice, and "task.params.path: ..." for a file that
+// cannot be read, is empty or is too large.
 std::vector<DatasetPrompt> read_dataset(const std::string& path, const DatasetKeys& keys, const std::string& setting);
 
 }  // namespace troupe

@@ -2,6 +2,7 @@
 // Task: a source of prompts whose answers are checked by code. Tasks are created by make_task() (tasks/make_task.h) and
 // never change after that; any thread.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,8 +24,8 @@ struct Prompt {
   std::string truth;          // what score() needs to check an answer
   std::string demonstration;  // a right answer, for supervised training
   std::string columns = {};   // JSON object for verifiers: everything that the source says of the prompt; or empty
-  // Of a conversation: its messages as (role, content), the last by the user. Its text is then the list as JSON. Empty
-  // if the text is all that is asked.
+  // Of a conversation: its messages as (role, content), the last by the user or a tool. Its text is then the list as
+  // JSON. Empty if the text is all that is asked.
   std::vector<std::pair<std::string, std::string>> messages = {};
 };
 
@@ -44,15 +45,20 @@ struct Score {
   std::string problem = {};  // why it failed, in one line
 };
 
+// Whose a message after an answer may be.
+inline constexpr std::array<std::string_view, 2> kMessageRoles = {"user", "tool"};
+
 // An answer of a conversation, and the message that followed it.
 struct Turn {
   std::string answer;
   std::string message = {};
+  std::string role = "user";  // of the message, one of kMessageRoles
 };
 
 // What a task says to an answer.
 struct Reply {
   std::optional<std::string> message = {};  // none: the conversation ends with the answer
+  std::string role = "user";                // of the message, one of kMessageRoles
   std::string problem = {};                 // why there is none, in one line, if the task failed on it
 };
 

@@ -97,7 +97,10 @@ Json parse_line(std::string_view line) {
 
 Json json_of(const std::vector<Turn>& turns) {
   Json list = Json::array();
-  for (const auto& [answer, message] : turns) list.push_back({{"answer", answer}, {"message", message}});
+  for (const Turn& turn : turns) {
+    list.push_back({{"answer", turn.answer}, {"message", turn.message}});
+    if (turn.role != "user") list.back()["role"] = turn.role;
+  }
   return list;
 }
 
@@ -174,7 +177,14 @@ auto read_list(std::string_view line, uint64_t id, size_t count, const std::stri
 
 Reply reply_of(const Json& value, const std::string& index) {
   if (value.is_null()) return {};
-  if (value.is_object()) return {.problem = printable(value.at("failed").get<std::string>(), kLongestProblem)};
+  if (value.is_object() && value.contains("failed"))
+    return {.problem = printable(value.at("failed").get<std::string>(), kLongestProblem)};
+  if (value.is_object()) {
+    const auto role = value.at("role").get<std::string>();
+    if (std::ranges::find(kMessageRoles, role) == kMessageRoles.end())
+      throw VerifierFailed("reply " + index + " has the role \"" + printable(role) + "\", expected user or tool");
+    return {.message = value.at("content").get<std::string>(), .role = role};
+  }
   if (!value.is_string())
     throw VerifierFailed("reply " + index + " is " + printable(value.dump()) + ", expected a text");
   return {.message = value.get<std::string>()};

@@ -20,7 +20,8 @@ With a third argument, a JSON object of parameters, the callable makes a whole t
 reply to {"id": N, "prompts": [FIRST, END]} is {"id": N, "prompts": [TEXT, ...]}, where each text is the JSON object of a prompt.
 
 With the argument --replies, the callable gives messages after answers in place of scores, as the method `reply` of a task may do. A request
-has "reply": true then, and its reply is {"id": N, "replies": [...]} with a text, null or {"failed": TEXT} for each item.
+has "reply": true then, and its reply is {"id": N, "replies": [...]} with a text, {"role": "tool", "content": TEXT}, null or
+{"failed": TEXT} for each item.
 """
 
 import importlib

@@ -39,9 +39,14 @@ std::string prompt_text(ChatTemplate chat, std::span<const std::pair<std::string
   return text + "<|im_start|>assistant\n";
 }
 
-std::pair<std::string, std::string> message_frame(ChatTemplate chat) {
-  if (chat == ChatTemplate::none) return {};
-  return {"\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"};
+std::pair<std::string, std::string> message_frame(ChatTemplate chat, std::string_view role) {
+  if (chat == ChatTemplate::none) {
+    if (role != "user")
+      throw ConfigError("tokenizer.chat_template: none has no place for a message with the role \"" + printable(role) +
+                        "\", expected chatml");
+    return {};
+  }
+  return {"\n<|im_start|>" + std::string(role) + '\n', "<|im_end|>\n<|im_start|>assistant\n"};
 }
 
 std::string_view end_of_answer(ChatTemplate chat) { return chat == ChatTemplate::chatml ? "<|im_end|>" : ""; }

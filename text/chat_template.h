@@ -25,8 +25,9 @@ std::string prompt_text(ChatTemplate chat, std::string_view user, std::string_vi
 // The same for a conversation of (role, content), with no other text. Throws ConfigError with `none`.
 std::string prompt_text(ChatTemplate chat, std::span<const std::pair<std::string, std::string>> messages);
 
-// The texts before and after a message of the user that follows an answer, of which the end token is written.
-std::pair<std::string, std::string> message_frame(ChatTemplate chat);
+// The texts before and after a message with this role that follows an answer, of which the end token is written. Throws
+// ConfigError with `none` for another role than "user".
+std::pair<std::string, std::string> message_frame(ChatTemplate chat, std::string_view role = "user");
 
 // The token that ends the model's answer; empty if that is the tokenizer's eos().
 std::string_view end_of_answer(ChatTemplate chat);

@@ -42,6 +42,7 @@ class Loop:
 
 
 LOOP = Loop()
+ROLES = ("user", "tool")  # of messages after answers
 
 
 def conversation_of(item):
@@ -55,7 +56,8 @@ def completion_of(item):
     """All that follows the prompt, as messages."""
     messages = []
     for turn in item.get("turns", []):
-        messages += [{"role": "assistant", "content": turn["answer"]}, {"role": "user", "content": turn["message"]}]
+        role = turn.get("role", "user")
+        messages += [{"role": "assistant", "content": turn["answer"]}, {"role": role, "content": turn["message"]}]
     return [*messages, {"role": "assistant", "content": item["answer"]}]
 
 
@@ -178,7 +180,8 @@ class ListCaller:
 
 
 class ReplyCaller:
-    """Calls function(list) as ListCaller does. It returns a message or None for each answer; one of a wrong type fails its answer alone."""
+    """Calls function(list) as ListCaller does. It returns a text, {"role": ROLE, "content": TEXT} or None for each answer; anything else
+    fails its answer alone."""
 
     def __init__(self, function):
         self._function = function
@@ -189,9 +192,18 @@ class ReplyCaller:
 
     @staticmethod
     def _message(reply):
-        if not isinstance(reply, str):
-            return {"failed": f"the reply is of type {type(reply).__name__}, expected a text or None"}
-        return reply.encode("utf-8", "replace").decode()
+        role, text = "user", reply
+        if isinstance(reply, dict):
+            if set(reply) != {"role", "content"}:
+                return {"failed": f"the reply has the keys {', '.join(map(repr, reply))}, expected 'role' and 'content'"}
+            role, text = reply["role"], reply["content"]
+        if not isinstance(text, str):
+            what, expected = ("the reply", "a text or None") if text is reply else ("the content of the reply", "a text")
+            return {"failed": f"{what} is of type {type(text).__name__}, expected {expected}"}
+        if role not in ROLES:
+            return {"failed": f"the reply has the role {role!r}, expected one of: {', '.join(ROLES)}"}
+        text = text.encode("utf-8", "replace").decode()
+        return text if role == "user" else {"role": role, "content": text}
 
 
 def caller_of(function):

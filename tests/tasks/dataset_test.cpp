@@ -166,20 +166,33 @@ TEST_CASE("dataset: a prompt may be a list of messages, and is identified by all
   CHECK(task->alphabet().find('{') == std::string::npos);
 }
 
+TEST_CASE("dataset: a prompt may end with the message of a tool, also alone") {
+  Files files;
+  files.write("a", R"({"prompt": [{"role": "user", "content": "2*3?"}, {"role": "assistant", "content": "call"}, )"
+                   R"({"role": "tool", "content": "6"}], "truth": 6})");
+  files.write("b", R"({"prompt": [{"role": "tool", "content": "7"}], "truth": 7})");
+  const auto task = files.task();
+  Rng rng(1);
+  CHECK(task->draw(rng, Split::train).messages.back() == std::pair<std::string, std::string>("tool", "6"));
+  CHECK(task->draw(rng, Split::held_out).messages == std::vector<std::pair<std::string, std::string>>{{"tool", "7"}});
+}
+
 TEST_CASE("dataset: a list of messages that is none is refused with its line") {
   Files files;
   const auto refusal = [&](const std::string& list) {
     return files.refusal("{\"prompt\": " + list + ", \"truth\": 1}");
   };
-  CHECK(refusal("[]") == "a:1: \"prompt\" has no messages, expected a message of the user at its end");
+  CHECK(refusal("[]") == "a:1: \"prompt\" has no messages, expected a message of the user or a tool at its end");
   CHECK(refusal(R"(["Hi"])") == "a:1: \"prompt\"[0] is \"Hi\", expected {\"role\": TEXT, \"content\": TEXT}");
-  CHECK(refusal(R"([{"role": "tool", "content": "x"}])") ==
-        "a:1: \"prompt\"[0].role is \"tool\", expected one of: system, user, assistant");
+  CHECK(refusal(R"([{"role": "function", "content": "x"}])") ==
+        "a:1: \"prompt\"[0].role is \"function\", expected one of: system, user, assistant, tool");
   CHECK(refusal(R"([{"role": "user", "content": " "}])") == "a:1: \"prompt\"[0].content is empty");
   CHECK(refusal(R"([{"role": "user", "content": "x", "name": "y"}])") ==
         "a:1: \"prompt\"[0].name is not supported, expected role and content alone");
-  CHECK(refusal(R"([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}])") ==
-        "a:1: \"prompt\" ends with a message of the assistant or system, expected a message of the user at its end");
+  CHECK(
+      refusal(R"([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}])") ==
+      "a:1: \"prompt\" ends with a message of the assistant or system, expected a message of the user or a tool at its "
+      "end");
 }
 
 TEST_CASE("dataset: match has no effect with a verifier and is refused") {

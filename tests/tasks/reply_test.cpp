@@ -54,6 +54,28 @@ TEST_CASE("reply: a reply of a wrong type fails that answer alone") {
         std::vector<std::string>{"failed: the reply is of type int, expected a text or None", "fine"});
 }
 
+TEST_CASE("reply: a message may have the role of a tool; another role, key or content fails its answer alone") {
+  const std::vector<VerifierItem> items(5, kItems[0]);
+  const std::vector<Reply> replies = Verifier(target_of("tool")).reply(items);
+  REQUIRE(replies.size() == 5);
+  CHECK(replies[0].message == "\u00e9");
+  CHECK(replies[0].role == "tool");
+  CHECK(replies[1].message == "7");
+  CHECK(replies[1].role == "user");
+  CHECK(texts_of({replies.begin() + 2, replies.end()}) ==
+        std::vector<std::string>{"failed: the reply has the role 'system', expected one of: user, tool",
+                                 "failed: the reply has the keys 'role', expected 'role' and 'content'",
+                                 "failed: the content of the reply is of type int, expected a text"});
+}
+
+TEST_CASE("reply: a verifier gets the roles of messages that are not of the user") {
+  VerifierTarget target = target_of("roles_before");
+  target.replies = false;
+  const std::vector<VerifierItem> items = {
+      {"1+1=", "2", "4", "{}", std::vector<Turn>{{"3", "no"}, {"5", "6", "tool"}, {"7", "8", "tool"}}}};
+  CHECK(Verifier(target).score(items).at(0).reward == 2);
+}
+
 TEST_CASE("reply: a call that fails is made once more, and then all its answers have failed") {
   Verifier verifier(target_of("raises"));
   const std::vector<std::string> texts = texts_of(verifier.reply(kItems));

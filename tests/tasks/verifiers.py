@@ -292,6 +292,22 @@ def odd_hint(items):
     return [1, "fine"]
 
 
+def tool(items):
+    """The messages of a tool: with its role, as text of the user, and some that are none."""
+    return [
+        {"role": "tool", "content": "\u00e9"},
+        {"role": "user", "content": "7"},
+        {"role": "system", "content": "7"},
+        {"role": "tool"},
+        {"role": "tool", "content": 7},
+    ][: len(items)]
+
+
+def roles_before(items):
+    """The share of the messages before an answer that come from a tool."""
+    return [sum(turn.get("role") == "tool" for turn in item["turns"]) for item in items]
+
+
 def turns_before(items):
     """The number of turns before the answer."""
     return [len(item["turns"]) for item in items]

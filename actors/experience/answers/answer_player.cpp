@@ -21,7 +21,10 @@ OrderedJson json_of(const Prompt& prompt) {
 
 OrderedJson json_of(const std::vector<Turn>& turns) {
   OrderedJson list = OrderedJson::array();
-  for (const auto& [answer, message] : turns) list.push_back({{"answer", answer}, {"message", message}});
+  for (const Turn& turn : turns) {
+    list.push_back({{"answer", turn.answer}, {"message", turn.message}});
+    if (turn.role != "user") list.back()["role"] = turn.role;
+  }
   return list;
 }
 

@@ -36,8 +36,9 @@ void Conversation::add_answer(const GeneratedAnswer& answer, std::string text) {
   turns_.push_back({std::move(text)});
 }
 
-void Conversation::add_message(std::string text, const std::vector<int32_t>& ids) {
-  turns_.back().message = std::move(text);
+void Conversation::add_message(const Reply& reply, const std::vector<int32_t>& ids) {
+  turns_.back().message = reply.message.value();
+  turns_.back().role = reply.role;
   append(tokens_, ids);
   append(messages_, ids);
   said_ = static_cast<int32_t>(ids.size());
@@ -47,7 +48,7 @@ bool continue_conversation(const TokenRun& run, const Reply& reply, Conversation
   if (!reply.problem.empty()) conversation.fail(reply.problem);
   if (!reply.message) return false;
   try {
-    conversation.add_message(*reply.message, run.encode_message(*reply.message, conversation.sampled().finish));
+    conversation.add_message(reply, run.encode_message(*reply.message, conversation.sampled().finish, reply.role));
     return true;
   } catch (const ConfigError& refused) {
     conversation.fail("a message of the task: " + std::string(refused.what()));

@@ -18,8 +18,8 @@ class Conversation {
  public:
   // The answer of the next turn, with its text.
   void add_answer(const GeneratedAnswer& answer, std::string text);
-  // What the task says to it. With a message there is a next turn.
-  void add_message(std::string text, const std::vector<int32_t>& ids);
+  // What the task says to it, which has a message: there is a next turn.
+  void add_message(const Reply& reply, const std::vector<int32_t>& ids);
   // The task failed on the last answer. `why` is one line.
   void fail(std::string why) { problem_ = std::move(why); }
 

@@ -105,8 +105,11 @@ void set_turns(TokenRun& run, const TaskConfig& config) {
         "task.message_tokens: 0 takes the longest message of the task, and functions in Python know none; "
         "set it");
   // An answer that was cut, and a message of no text.
-  const auto around = static_cast<int64_t>(run.encode_message("", Finish::length).size());
-  run.message_tokens = run.message_text + around;
+  for (const std::string_view role : kMessageRoles) {
+    if (run.chat == ChatTemplate::none && role != "user") continue;
+    const auto around = static_cast<int64_t>(run.encode_message("", Finish::length, role).size());
+    run.message_tokens = std::max(run.message_tokens, run.message_text + around);
+  }
 }
 
 // A pass holds whole answers, each after its prompt.
@@ -153,8 +156,8 @@ std::vector<int32_t> TokenRun::encode(const Prompt& prompt) const {
                                                           : prompt_text(chat, prompt.messages));
 }
 
-std::vector<int32_t> TokenRun::encode_message(const std::string& text, Finish finish) const {
-  const auto [before, after] = message_frame(chat);
+std::vector<int32_t> TokenRun::encode_message(const std::string& text, Finish finish, std::string_view role) const {
+  const auto [before, after] = message_frame(chat, role);
   std::vector<int32_t> ids = tokenizer->encode(before), content = tokenizer->encode(text),
                        end = tokenizer->encode(after);
   if (chat != ChatTemplate::none && finish != Finish::stop) ids.insert(ids.begin(), end_tokens.front());

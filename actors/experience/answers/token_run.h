@@ -34,9 +34,9 @@ struct TokenRun {
 
   // The ids of a prompt, as the model gets it.
   std::vector<int32_t> encode(const Prompt& prompt) const;
-  // The ids of a message after an answer that ends as it does. Throws ConfigError for a text that the tokenizer
-  // refuses.
-  std::vector<int32_t> encode_message(const std::string& text, Finish finish) const;
+  // The ids of a message with this role after an answer that ends as it does. Throws ConfigError for a text that the
+  // tokenizer refuses, and for a role that the chat template does not write.
+  std::vector<int32_t> encode_message(const std::string& text, Finish finish, std::string_view role = "user") const;
   // The text of an answer, without special tokens and from the stop text on.
   std::string decode(std::span<const int32_t> answer) const;
   GenerationOptions generation(const RunConfig& config) const;

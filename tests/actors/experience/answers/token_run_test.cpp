@@ -124,6 +124,13 @@ TEST_CASE("token_run: a message follows an answer as it is, or as a message of t
   CHECK(text(Finish::stop) == "\n<|im_start|>user\nno<|im_end|>\n<|im_start|>assistant\n");
   CHECK(text(Finish::length) == "<|im_end|>" + text(Finish::stop));
   CHECK(text(Finish::text) == "<|im_end|>" + text(Finish::stop));
-  for (const Finish finish : {Finish::stop, Finish::length})
-    CHECK(static_cast<int64_t>(chat->encode_message(std::string(200, 'x'), finish).size()) <= chat->message_tokens);
+  for (const std::string_view role : kMessageRoles)
+    for (const Finish finish : {Finish::stop, Finish::length})
+      CHECK(static_cast<int64_t>(chat->encode_message(std::string(200, 'x'), finish, role).size()) <=
+            chat->message_tokens);
+  CHECK(chat->tokenizer->decode(chat->encode_message("42", Finish::stop, "tool")) ==
+        "\n<|im_start|>tool\n42<|im_end|>\n<|im_start|>assistant\n");
+  CHECK_THROWS_WITH_AS(
+      plain->encode_message("=1:", Finish::stop, "tool"),
+      "tokenizer.chat_template: none has no place for a message with the role \"tool\", expected chatml", ConfigError);
 }
