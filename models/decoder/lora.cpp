@@ -67,6 +67,23 @@ LoraConfig lora_from_config(std::string_view text, const std::string& path) {
   return lora;
 }
 
+Array merged_linear(const LinearSize& size, const LoraConfig& lora, std::span<const float> w, std::span<const float> a,
+                    std::span<const float> b) {
+  Array result = Array::uninitialized(DType::f32, {size.outputs, size.inputs});
+  const std::span<float> out = result.mutable_view<float>();
+  std::vector<double> row(static_cast<size_t>(size.inputs));
+  for (int64_t i = 0; i < size.outputs; ++i) {
+    const auto at = static_cast<size_t>(i * size.inputs);
+    for (size_t j = 0; j < row.size(); ++j) row[j] = w[at + j];
+    for (int64_t k = 0; k < lora.rank; ++k) {
+      const double factor = static_cast<double>(lora.scale()) * b[static_cast<size_t>(i * lora.rank + k)];
+      for (size_t j = 0; j < row.size(); ++j) row[j] += factor * a[static_cast<size_t>(k) * row.size() + j];
+    }
+    for (size_t j = 0; j < row.size(); ++j) out[at + j] = static_cast<float>(row[j]);
+  }
+  return result;
+}
+
 LinearSize size_of(const LmShape& shape, LmLinear linear) {
   switch (linear) {
     case LmLinear::query: return {shape.hidden, shape.query_width()};

@@ -4,11 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "models/decoder/lm_shape.h"
+#include "runtime/base/array.h"
 
 namespace troupe {
 
@@ -39,6 +41,11 @@ struct LinearSize {
   int64_t inputs = 0, outputs = 0;
 };
 LinearSize size_of(const LmShape& shape, LmLinear linear);
+
+// The weights of a linear layer with its adapter: w + alpha / rank b a. Sums in float64. w: [outputs, inputs], a:
+// [rank, inputs], b: [outputs, rank].
+Array merged_linear(const LinearSize& size, const LoraConfig& lora, std::span<const float> w, std::span<const float> a,
+                    std::span<const float> b);
 
 // "model.layers.3.self_attn.q_proj.", the beginning of the names of its tensors.
 std::string linear_prefix(int64_t layer, LmLinear linear);

@@ -16,24 +16,6 @@ namespace {
 
 constexpr int kIndent = 2;
 
-// out = w + scale b a. w: [outputs, inputs].
-Array merged(const LinearSize& size, const LoraConfig& lora, std::span<const float> w, std::span<const float> a,
-             std::span<const float> b) {
-  Array result = Array::uninitialized(DType::f32, {size.outputs, size.inputs});
-  const std::span<float> out = result.mutable_view<float>();
-  std::vector<double> row(static_cast<size_t>(size.inputs));
-  for (int64_t i = 0; i < size.outputs; ++i) {
-    const auto at = static_cast<size_t>(i * size.inputs);
-    for (size_t j = 0; j < row.size(); ++j) row[j] = w[at + j];
-    for (int64_t k = 0; k < lora.rank; ++k) {
-      const double factor = static_cast<double>(lora.scale()) * b[static_cast<size_t>(i * lora.rank + k)];
-      for (size_t j = 0; j < row.size(); ++j) row[j] += factor * a[static_cast<size_t>(k) * row.size() + j];
-    }
-    for (size_t j = 0; j < row.size(); ++j) out[at + j] = static_cast<float>(row[j]);
-  }
-  return result;
-}
-
 Json ids_of(const ExportedIds& ids) {
   Json result = Json::object();
   if (ids.bos) result["bos_token_id"] = *ids.bos;
@@ -55,9 +37,9 @@ std::map<std::string, Array> merge_adapters(const LmModel& model, const std::map
       if (!model.lora.has(linear)) continue;
       const std::string prefix = linear_prefix(layer, linear);
       Array& weight = result.at(prefix + "weight");
-      weight = merged(size_of(model.shape, linear), model.lora, weight.view<float>(),
-                      adapters.at(prefix + "lora_A.weight").view<float>(),
-                      adapters.at(prefix + "lora_B.weight").view<float>());
+      weight = merged_linear(size_of(model.shape, linear), model.lora, weight.view<float>(),
+                             adapters.at(prefix + "lora_A.weight").view<float>(),
+                             adapters.at(prefix + "lora_B.weight").view<float>());
     }
   }
   return result;

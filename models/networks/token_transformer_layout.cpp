@@ -39,7 +39,7 @@ void add_adapters(NetworkLayout& layout, const LmShape& shape, const LoraConfig&
     added.gain = tensor.name.ends_with("lora_A.weight") ? 1.0 / std::sqrt(3.0) : 0.0;
     layout.tensors.push_back(std::move(added));
   }
-  layout.tensors.push_back({.name = "frozen." + hash, .shape = Shape{0}, .group = TensorGroup::buffer});
+  layout.tensors.push_back({.name = kFrozenPrefix + hash, .shape = Shape{0}, .group = TensorGroup::buffer});
 }
 
 }  // namespace

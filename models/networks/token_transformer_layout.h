@@ -19,6 +19,8 @@ namespace troupe {
 
 inline constexpr const char* kTokenDecoderPrefix = "policy.";
 
+inline constexpr const char* kFrozenPrefix = "frozen.";
+
 // The decoder that model.decoder describes for the decisions of the environment. Throws ConfigError that begins with
 // the setting: for continuous actions, and for a vocab_size, max_position_embeddings or tied embeddings that do not
 // fit.

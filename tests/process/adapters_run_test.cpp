@@ -85,6 +85,47 @@ TEST_CASE("adapters: a run begins with those of a run with the same base") {
   CHECK_MESSAGE(begun.exit_code == 0, begun.err);
 }
 
+TEST_CASE("adapters: the merged run needs no base, plays as the adapters do, and can be a base itself") {
+  TempFolder folder;
+  const std::string base = folder / "base", run = folder / "run", merged = folder / "new/merged";
+  train_base(base, "1");
+  REQUIRE(CommandLine(train_line(run, adapted(base, {"stop.updates=3", "trainer.policy_lr=0.01"}))).exit_code == 0);
+  const CommandLine exported({"troupe", "export", run, "--run", merged, "--merge"});
+  REQUIRE_MESSAGE(exported.exit_code == 0, exported.err);
+  CHECK(has(exported.out, merged + ": the merged model of " + run + " after 3 updates"));
+  const Words eval{"--episodes", "5", "--json"};
+  const CommandLine of_adapters(Words{"troupe", "eval", run} + eval);
+  std::filesystem::remove_all(base);
+  const CommandLine of_merged(Words{"troupe", "eval", merged} + eval);
+  REQUIRE_MESSAGE(of_merged.exit_code == 0, of_merged.err);
+  for (const char* figure : {"return_mean", "length_mean"})
+    CHECK(Json::parse(of_merged.out).at(figure).get<double>() ==
+          doctest::Approx(Json::parse(of_adapters.out).at(figure).get<double>()).epsilon(1e-5));
+  CHECK(CommandLine({"troupe", "play", merged}).exit_code == 0);
+  const CommandLine next(train_line(folder / "next", adapted(merged, {"stop.updates=1"})));
+  CHECK_MESSAGE(next.exit_code == 0, next.err);
+}
+
+TEST_CASE("adapters: an export as a run is of adapters, and into a new folder") {
+  TempFolder folder;
+  const std::string base = folder / "base", run = folder / "run";
+  train_base(base, "1");
+  REQUIRE(CommandLine(train_line(run, adapted(base, {"stop.updates=1"}))).exit_code == 0);
+  const auto refusal = [&](const Words& more) {
+    const CommandLine refused(Words{"troupe", "export"} + more);
+    CHECK(refused.exit_code == 2);
+    return refused.err;
+  };
+  CHECK(
+      has(refusal({run, "--run", folder / "x"}), "--run: writes a run without adapters, which needs --merge; add it"));
+  CHECK(
+      has(refusal({base, "--run", folder / "x", "--merge"}),
+          "model.kind is \"token_transformer\" with model.lora {}, --run is for \"token_transformer\" with adapters"));
+  CHECK(has(refusal({run, "--run", base, "--merge"}), "is not empty, expected a new or an empty folder"));
+  CHECK(has(refusal({run, "--hf", folder / "x", "--merge"}), "only runs with \"decoder\" can be exported"));
+  CHECK_FALSE(std::filesystem::exists(folder / "x"));
+}
+
 TEST_CASE("adapters: a deterministic run that is killed and resumed ends with the same bytes") {
   TempFolder folder;
   const std::string base = folder / "base", whole = folder / "whole", run = folder / "run";

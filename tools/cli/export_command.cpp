@@ -1,6 +1,8 @@
 // `troupe export`: writes the language model of a run as files that transformers and PEFT load.
 
 #include <filesystem>
+#include <functional>
+#include <utility>
 
 #include "actors/spec_fields.h"
 #include "models/lm/hf_export.h"
@@ -17,7 +19,9 @@
 #include "tools/cli/flag_values.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/made_of.h"
+#include "tools/cli/merged_run.h"
 #include "tools/cli/moved_files.h"
+#include "tools/cli/new_folder.h"
 #include "tools/cli/token_context.h"
 
 namespace troupe {
@@ -29,7 +33,8 @@ constexpr uint64_t kMostTokenizerBytes = 64 << 20;
 
 struct ExportOptions {
   std::string run_dir;
-  std::string folder;
+  std::string folder;  // with --hf
+  std::string run;     // with --run
   std::string checkpoint = "newest";
   Words moved;  // where files of the run are now
   bool merge = false;
@@ -38,8 +43,12 @@ struct ExportOptions {
 ExportOptions read_export(Flags& flags) {
   ExportOptions options;
   flags.argument("RUN", options.run_dir, path_to(kRunFolder), "folder of the run");
-  flags.required_option("--hf", kFolderType, options.folder, path_to("a new or an empty folder"),
-                        "folder to write: a new or an empty one");
+  flags.option("--hf", kFolderType, options.folder, path_to("a new or an empty folder"),
+               "folder to write the files of a language model into: a new or an empty one");
+  flags.option("--run", kFolderType, options.run, path_to("a new or an empty folder"),
+               "with --merge, of a token_transformer with adapters: run folder to write, a new or an empty one, for "
+               "`eval`, `play`, --init-from and model.path");
+  flags.exactly_one_of({"--hf", "--run"});
   flags.toggle("--merge", options.merge, "add the adapters of a run with model.lora to the weights they belong to");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
                "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
@@ -76,24 +85,6 @@ void write_tokenizer(const RunConfig& config, const TokenRun& tokens, LmFamily f
                             tokenizer_config_json(written_tokens(tokens), base, printable(beside, 200)));
 }
 
-void require_new_folder(const std::string& folder) {
-  std::error_code failed;
-  if (!fs::exists(folder, failed)) return;
-  if (!fs::is_directory(folder, failed))
-    throw ConfigError("--hf: " + printable(folder, 200) + ": is not a folder, expected a new or an empty one");
-  if (!fs::is_empty(folder, failed))
-    throw ConfigError("--hf: " + printable(folder, 200) + ": is not empty, expected a new or an empty folder");
-}
-
-// All that write_parts() may write.
-std::vector<std::string> exported_files() {
-  std::vector<std::string> names = {"model.safetensors",     "config.json",    "adapter_model.safetensors",
-                                    "adapter_config.json",   "tokenizer.json", "tokenizer_config.json",
-                                    "generation_config.json"};
-  for (size_t i = names.size(); i-- > 0;) names.push_back(temporary_name(names[i]));
-  return names;
-}
-
 void write_parts(const ExportOptions& options, const RunContext& context, const std::map<std::string, Array>& tensors,
                  const std::string& folder) {
   Disk& disk = posix_disk();
@@ -110,67 +101,9 @@ void write_parts(const ExportOptions& options, const RunContext& context, const 
   write_tokenizer(context.config, run, model.shape.family, folder);
 }
 
-// A folder that this call makes beside `target`. What is there of such a name belongs to others.
-std::string make_parts_folder(const std::string& target) {
-  for (;;) {
-    std::string folder = free_temporary_name(posix_disk(), target);
-    std::error_code failed;
-    if (fs::create_directory(folder, failed)) return folder;
-    if (failed) throw IoError(folder, "cannot make directory", failed.value());
-  }
-}
-
-// The folders above `path` that are missing, the innermost first.
-std::vector<fs::path> missing_above(const fs::path& path) {
-  std::vector<fs::path> result;
-  std::error_code failed;
-  for (fs::path each = path.parent_path(); !fs::exists(each, failed) && each.has_relative_path();
-       each = each.parent_path())
-    result.push_back(each);
-  return result;
-}
-
-// The folder to write, behind links if it is there.
-fs::path target_of(const std::string& folder) {
-  std::error_code failed;
-  if (const fs::path real = fs::canonical(folder, failed); !failed) return real;
-  const fs::path target = fs::absolute(folder).lexically_normal();
-  return target.has_filename() ? target : target.parent_path();
-}
-
-// Everything is written beside the folder first, so that a folder of that name is complete. An export that fails leaves
-// nothing behind, and removes nothing else.
-void write_folder(const ExportOptions& options, const RunContext& context,
-                  const std::map<std::string, Array>& tensors) {
-  Disk& disk = posix_disk();
-  const fs::path target = target_of(options.folder);
-  const std::vector<fs::path> made = missing_above(target);
-  std::string parts;
-  try {
-    disk.make_directory(target.parent_path());
-    parts = make_parts_folder(target);
-    write_parts(options, context, tensors, parts);
-    disk.rename(parts, target);  // replaces an empty folder, refuses one that is not
-  } catch (...) {
-    if (!parts.empty()) disk.remove_directory(parts, exported_files());
-    std::error_code stays;  // one that is not empty by now
-    for (const fs::path& folder : made) fs::remove(folder, stays);
-    throw;
-  }
-}
-
-void run_export(const ExportOptions& options) {
-  require_run_folder(options.run_dir);
-  require_new_folder(options.folder);
-  RunContext context;
-  context.config = load_stored_config(options.run_dir + "/config.json", options.moved);
-  if (!is_token_run(context.config))
-    throw ConfigError(printable(options.run_dir, 200) + ": model.kind is \"" + context.config.model.kind +
-                      "\", only runs with \"decoder\" can be exported");
-  add_generators(context);
+// The checkpoint that is exported, which must fit the signature of the context.
+Checkpoint checkpoint_of(const ExportOptions& options, const RunContext& context) {
   require_made_of(options.run_dir, made_of(context));
-  if (options.merge && !context.language_model->lora.used())
-    throw ConfigError("--merge: has no effect, the run has no model.lora; remove it");
   auto [checkpoint, path] =
       load_checkpoint(options.run_dir, context.config, options.checkpoint, context.signature->total_bytes());
   try {
@@ -178,16 +111,55 @@ void run_export(const ExportOptions& options) {
   } catch (const ConfigError& misfit) {
     throw ConfigError(path + ": " + misfit.what());
   }
+  return std::move(checkpoint);
+}
+
+void write_folder(const std::string& flag, const std::string& folder,
+                  const std::function<void(const std::string& parts)>& write) {
+  try {
+    write_new_folder(folder, write);
+  } catch (const IoError& refused) {
+    throw ConfigError(flag + ": " + refused.what());
+  }
+}
+
+void tell(const std::string& folder, const std::string& what, const ExportOptions& options,
+          const Checkpoint& checkpoint) {
+  print_line(folder + ": the " + what + " of " + printable(options.run_dir, 200) + " after " +
+             trained_text(checkpoint.version.number, warmup_steps_of(checkpoint)));
+}
+
+void export_language_model(const ExportOptions& options, const RunConfig& config) {
+  RunContext context;
+  context.config = config;
+  if (!is_token_run(config))
+    throw ConfigError(printable(options.run_dir, 200) + ": model.kind is \"" + config.model.kind +
+                      "\", only runs with \"decoder\" can be exported");
+  add_generators(context);
+  const bool adapters = context.language_model->lora.used();
+  if (options.merge && !adapters) throw ConfigError("--merge: has no effect, the run has no model.lora; remove it");
+  Checkpoint checkpoint = checkpoint_of(options, context);
   for (const TensorSpec& tensor : context.signature->tensors)
     if (!is_published(tensor.group)) checkpoint.model.erase(tensor.name);
-  try {
-    write_folder(options, context, checkpoint.model);
-  } catch (const IoError& refused) {
-    throw ConfigError("--hf: " + std::string(refused.what()));
-  }
-  const bool adapters = context.language_model->lora.used() && !options.merge;
-  print_line(options.folder + ": the " + (adapters ? "adapters" : "model") + " of " + printable(options.run_dir, 200) +
-             " after " + trained_text(checkpoint.version.number, warmup_steps_of(checkpoint)));
+  write_folder("--hf", options.folder,
+               [&](const std::string& parts) { write_parts(options, context, checkpoint.model, parts); });
+  tell(options.folder, adapters && !options.merge ? "adapters" : "model", options, checkpoint);
+}
+
+void export_merged_run(const ExportOptions& options, const RunConfig& config) {
+  if (!options.merge) throw ConfigError("--run: writes a run without adapters, which needs --merge; add it");
+  const RunContext context = adapters_context(options.run_dir, config);
+  const Checkpoint checkpoint = checkpoint_of(options, context);
+  write_folder("--run", options.run, [&](const std::string& parts) { write_merged_run(context, checkpoint, parts); });
+  tell(options.run, "merged model", options, checkpoint);
+}
+
+void run_export(const ExportOptions& options) {
+  const bool run = !options.run.empty();
+  require_run_folder(options.run_dir);
+  require_new_folder(run ? "--run" : "--hf", run ? options.run : options.folder);
+  const RunConfig config = load_stored_config(options.run_dir + "/config.json", options.moved);
+  (run ? export_merged_run : export_language_model)(options, config);
 }
 
 }  // namespace
@@ -198,7 +170,8 @@ Command export_command() {
           .examples =
               "  troupe export runs/reverse --hf models/reverse\n"
               "  troupe export runs/smollm2_chain_sum --hf models/adapters\n"
-              "  troupe export runs/smollm2_chain_sum --hf models/merged --merge\n",
+              "  troupe export runs/smollm2_chain_sum --hf models/merged --merge\n"
+              "  troupe export runs/adapted --run runs/merged --merge\n",
           .exit_codes = {{0, "the folder is complete"},
                          {2,
                           "a mistake in the command, a run folder that cannot be used, or a folder that cannot be "

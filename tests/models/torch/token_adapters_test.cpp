@@ -5,6 +5,7 @@
 
 #include "models/networks/token_transformer_base.h"
 #include "models/networks/token_transformer_layout.h"
+#include "models/networks/token_transformer_merge.h"
 #include "models/torch/learning/make_model.h"
 #include "models/torch/replica.h"
 #include "models/torch/token_transformer.h"
@@ -107,6 +108,26 @@ TEST_CASE("token_adapters: outputs and every gradient equal those of the merged 
       CHECK(parameter.grad().abs().max().item<double>() > 0.0);
       CHECK(relative_error(model.device.gradient(name), parameter.grad()) < kTolerance);
     }
+  }
+}
+
+TEST_CASE("token_adapters: a model with the merged weights gives the outputs of the adapters") {
+  for (const std::string lora : {R"({"rank": 2})", kAllTargets}) {
+    const EnvSpec spec = decisions_spec(2);
+    const NetModel base(transformer_config(), spec, 5);
+    const BaseFile file(base.weights.save());
+    NetModel adapted(file.adapted(transformer_config(), lora), spec, 6), merged(transformer_config(), spec, 7);
+    const Tensors whole = merged_token_transformer(adapted.config, spec, adapted.weights.save());
+    REQUIRE(std::ranges::equal(
+        whole, base.weights.save(), {}, [](const auto& x) { return x.first; }, [](const auto& x) { return x.first; }));
+    merged.weights.load(whole);
+    merged.network->weights_changed();
+    const NetworkInput input = input_of(spec, 17);
+    const NetworkOutput of_adapters = adapted.network->forward(input, false);
+    const NetworkOutput of_merged = merged.network->forward(input, false);
+    CAPTURE(lora);
+    CHECK(relative_error(of_merged.policy, of_adapters.policy) < kTolerance);
+    CHECK(torch::equal(of_merged.values, of_adapters.values));
   }
 }
 
