@@ -78,6 +78,12 @@ void begin(EvaluationActorState& st) {
   st.player->begin(*st.job.weights, plan);
 }
 
+// The player has loaded the weights: an update that begins meanwhile can use their memory.
+void release(EvaluationActorState& st) {
+  if (st.job.weights) st.job.weights = without_values(*st.job.weights);
+  st.job.reference = nullptr;
+}
+
 void play(EvaluationSelf self) {
   auto& st = self->state;
   const auto begun = self->clock().now();
@@ -103,10 +109,11 @@ EvaluationActor::behavior_type evaluation_actor(EvaluationSelf self, RunContextP
     self->send(caf::actor_cast<Evaluator>(self->current_sender()), slice);
   };
   return {
-      [self, answer](const EvaluateMessage& job) {
-        self->state.job = job;
+      [self, answer](EvaluateMessage& job) {
+        self->state.job = std::move(job);
         self->state.steps = 0;
         answer(after(self->state, [self] { begin(self->state); }));
+        release(self->state);
       },
       [self, answer](next_atom) {
         if (self->state.job.weights) answer(after(self->state, [self] { play(self); }));

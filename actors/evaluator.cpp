@@ -47,7 +47,7 @@ void start(EvaluatorSelf self) {
     st.actor = spawn_on(self->system(), st.context->threads, evaluation_actor, st.context, st.grader);
     self->monitor(st.actor);
   }
-  const EvaluateMessage& job = st.jobs.front().message;
+  EvaluateMessage& job = st.jobs.front().message;
   st.so_far = {};
   st.answers.clear();
   st.so_far.version = job.weights->version;
@@ -56,7 +56,9 @@ void start(EvaluatorSelf self) {
   st.planned = static_cast<uint64_t>(job.of_warmup ? kWarmupPrompts : evaluation_plan(st.context->config).ends());
   st.steps = st.steps_at_end = st.failures = 0;
   st.started = st.last_end = self->clock().now();
-  self->send(st.actor, job);
+  st.snapshot_bytes = job.weights->flat.bytes();
+  const WeightsPtr weights = std::exchange(job.weights, without_values(*job.weights));
+  self->send(st.actor, EvaluateMessage{weights, job.last, job.of_warmup, job.reference});
   if (std::exchange(st.beats, true)) return;
   beat(self);
 }
@@ -71,8 +73,7 @@ void report_progress(EvaluatorSelf self) {
     progress.now->of = st.planned;
     progress.now->waiting = st.jobs.size() - 1;
     // One less, because the trainer asks for the next as soon as one is made.
-    progress.now->holds_training =
-        st.jobs.size() + 1 >= most_open_evaluations(st.jobs.front().message.weights->flat.bytes());
+    progress.now->holds_training = st.jobs.size() + 1 >= most_open_evaluations(st.snapshot_bytes);
     progress.now->seconds = std::chrono::duration<double>(self->clock().now() - st.started).count();
   }
   self->send(st.stats, progress);

@@ -34,7 +34,8 @@ struct EvaluatorState {
   EvaluationActor actor;           // plays the first of `jobs`; null before the first one, and after it was given up
   std::shared_ptr<Grader> grader;  // of `actor`; null in runs without answers
   std::vector<EvaluationActor> given_up;  // that have not ended: most are inside a step or a start of an environment
-  std::deque<Job> jobs;                   // the first is under way
+  std::deque<Job> jobs;                   // the first is under way: its actor alone has the values of its weights
+  size_t snapshot_bytes = 0;              // of these
   Evaluation so_far;                      // of the first
   std::string answers;                    // of the first: lines for answers.jsonl
   uint64_t planned = 0, failures = 0;     // of the first, as in EvaluationSlice

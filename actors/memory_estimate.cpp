@@ -5,14 +5,11 @@
 #include <utility>
 
 #include "actors/config/replay_capacity.h"
-#include "actors/experience/answers/reward_model_check.h"
-#include "actors/experience/answers/shared_token_run.h"
+#include "actors/memory_of_answers.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/decoder/lora.h"
 #include "models/experience/rollout.h"
 #include "models/learning/recurrence.h"
-#include "models/lm/lm_config.h"
-#include "models/lm/reward_model.h"
 #include "models/networks/inputs.h"
 #include "models/networks/token_transformer_layout.h"
 #include "models/weights/model_weights.h"
@@ -22,6 +19,9 @@ namespace troupe {
 namespace {
 
 constexpr double kFloat = 4, kInt = 4;
+// Of a run that has next to nothing else: peak_rss_bytes in summary.json after
+// troupe train cartpole --set model.hidden=[1] --set trainer.super_batch=512 --set stop.updates=2 --set stop.env_steps=0
+constexpr double kProgram = 120e6;
 
 double count(int64_t value) { return static_cast<double>(value); }
 
@@ -128,49 +128,6 @@ MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
   return {"trainer.super_batch", setting_text(config.trainer.super_batch), what, bytes};
 }
 
-// Weights, gradients, two moments and a packed copy of the trainer; a snapshot; and weights and a packed copy of every
-// generator. With adapters, the frozen weights once, and a packed copy of the trainer and of every generator. A
-// separate critic: weights, gradients, two moments and a packed copy. A reference: weights, a snapshot, and weights and
-// a packed copy of evaluations; of adapters the packed copy alone.
-MemoryNeed of_language_model(const RunConfig& config, const LmShape& shape) {
-  const bool adapters = lora_from_config(config.model.lora, "model.lora").used();
-  const double reference = !config.reference.used() ? 0 : adapters ? 1 : 4;
-  const double others = (config.model.critic == "separate" ? 5 : 0) + reference;
-  const double copies = others + (adapters ? 2 + count(config.inference.count) : 6 + 2 * count(config.inference.count));
-  const bool read = !config.model.path.empty();
-  return {read ? "model.path" : "model.decoder", read ? config.model.path : config.model.decoder,
-          "weights, gradients, moments and copies of the model", count(lm_parameter_count(shape)) * kFloat * copies};
-}
-
-// Weights and a packed copy of the reference in every scorer; of a model with adapters the frozen weights are shared.
-// And keys and values of a batch.
-MemoryNeed of_scorers(const RunConfig& config, const LmShape& shape) {
-  const double token = 2 * kFloat * count(shape.layers * shape.kv_heads * shape.head_dim);
-  const double copies = lora_from_config(config.model.lora, "model.lora").used() ? 1 : 2;
-  return {"scorers.count", setting_text(config.scorers.count), "weights of the reference and copies of them",
-          (count(lm_parameter_count(shape)) * kFloat * copies + token * count(config.scorers.batch_tokens)) *
-              count(config.scorers.count)};
-}
-
-// Weights and a packed copy, in this process.
-MemoryNeed of_reward_model(const RunConfig& config) {
-  const LmShape shape = reward_model_shape(posix_disk(), config.reward_model.path);
-  return {"reward_model.path", config.reward_model.path, "weights of the reward model and a copy of them",
-          count(lm_parameter_count(shape)) * kFloat * 2};
-}
-
-// Keys and values of every slot of every generator: of the inference actors, and of evaluations.
-MemoryNeed of_slots(const RunConfig& config, const TokenRun& run, const LmShape& shape) {
-  const GenerationConfig& g = config.generation;
-  const double prompts = count(g.prompt_slots) * count(run.prompt_tokens);
-  const double answers = count(g.answer_slots) * count(run.conversation_tokens());
-  const double token = 2 * kFloat * count(shape.layers * shape.kv_heads * shape.head_dim);
-  const bool larger = answers >= prompts;
-  return {larger ? "generation.answer_slots" : "generation.prompt_slots",
-          setting_text(larger ? g.answer_slots : g.prompt_slots), "keys and values of prompts and answers in progress",
-          (prompts + answers) * token * count(config.inference.count + 1)};
-}
-
 MemoryNeed of_history(const RunConfig& config) {
   constexpr double kSnapshotBytes = 2000;  // as JSON
   return {"stats.history", setting_text(config.stats.history), "snapshots for clients of the statistics",
@@ -182,16 +139,12 @@ std::vector<MemoryNeed> needs_of_steps(const RunConfig& config, const EnvSpec& e
 }
 
 std::vector<MemoryNeed> needs_of_answers(const RunConfig& config, const EnvSpec& /*env*/) {
-  const std::shared_ptr<const TokenRun> run = shared_token_run(config);
-  const LmShape shape =
-      lm_shape_of(config.model, run->tokenizer->vocabulary_size(), run->prompt_tokens + run->conversation_tokens());
-  std::vector<MemoryNeed> needs = {of_language_model(config, shape), of_slots(config, *run, shape)};
-  if (config.reference.by_scorers()) needs.push_back(of_scorers(config, shape));
-  if (config.reward_model.used() && missing_reward_model(config).empty()) needs.push_back(of_reward_model(config));
-  return needs;
+  return memory_of_answers(config);
 }
 
-std::vector<MemoryNeed> no_replay(const RunConfig& /*config*/, const EnvSpec& /*env*/) { return {}; }
+std::vector<MemoryNeed> possible_of_answers(const RunConfig& config, const EnvSpec& /*env*/) {
+  return possible_memory_of_answers(config);
+}
 
 std::vector<MemoryNeed> replay_of_steps(const RunConfig& config, const EnvSpec& env) {
   return {of_replay(config, env)};
@@ -203,12 +156,14 @@ struct KindMemory {
 };
 
 // In the order of Experience.
-constexpr KindMemory kKinds[] = {{needs_of_steps, replay_of_steps}, {needs_of_answers, no_replay}};
+constexpr KindMemory kKinds[] = {{needs_of_steps, replay_of_steps}, {needs_of_answers, possible_of_answers}};
 
 }  // namespace
 
 std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env) {
-  return entry_of(kKinds, experience_of(config)).needs(config, env);
+  std::vector<MemoryNeed> needs = entry_of(kKinds, experience_of(config)).needs(config, env);
+  needs.push_back({"", "", "the program and its libraries", kProgram});
+  return needs;
 }
 
 std::vector<MemoryNeed> possible_memory(const RunConfig& config, const EnvSpec& env) {

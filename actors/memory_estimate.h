@@ -1,6 +1,6 @@
 #pragma once
-// A lower bound of the memory that a run needs, from its settings alone. Used to refuse a run that can never fit before
-// it starts. Needs no LibTorch. Pure functions; any thread.
+// The memory that a run needs, from its settings alone. Used to refuse a run that can never fit before it starts, and to
+// tell the user what its memory is for. Needs no LibTorch. Pure functions; any thread.
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace troupe {
 
 struct MemoryNeed {
-  std::string setting;  // path of the setting that determines it: "model.hidden"
+  std::string setting;  // path of the setting that determines it: "model.hidden"; empty = none does
   std::string value;    // of the setting
   std::string what;     // "the model's weights, gradients and moments"
   double bytes = 0;

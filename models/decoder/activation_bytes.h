@@ -1,5 +1,5 @@
 #pragma once
-// The memory of a pass of training through a decoder. Pure functions; any thread.
+// The memory of a decoder's weights and passes. Pure functions; any thread.
 
 #include <cstdint>
 
@@ -12,7 +12,15 @@ namespace troupe {
 // alone.
 int64_t activation_bytes(const LmShape& shape, bool recompute);
 
+// Bytes for each token of a pass without gradients, besides keys and values: one layer, and the hidden rows.
+int64_t forward_bytes(const LmShape& shape);
+
 // Bytes for each token of keys and values, in all layers.
 int64_t kv_bytes(const LmShape& shape);
+
+// A PackedDecoder with what keep_rest() copies.
+int64_t packed_bytes(const LmShape& shape);
+// What a decoder without one has packed at a time: the output layer, and the largest product of a layer.
+int64_t packed_in_pass_bytes(const LmShape& shape);
 
 }  // namespace troupe

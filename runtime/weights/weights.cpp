@@ -108,6 +108,12 @@ Array WeightSnapshot::tensor(size_t i) const {
       .reinterpreted(spec.dtype, spec.shape);
 }
 
+WeightsPtr without_values(const WeightSnapshot& weights) {
+  auto result = std::make_shared<WeightSnapshot>(weights);
+  result->flat = {};
+  return result;
+}
+
 struct Checksum::State {
   XXH3_state_t xxh;
 };

@@ -72,6 +72,9 @@ struct WeightSnapshot {
 
 using WeightsPtr = std::shared_ptr<const WeightSnapshot>;
 
+// The same snapshot without its values, for those who need to know only which it is: the memory can be used again.
+WeightsPtr without_values(const WeightSnapshot& weights);
+
 // XXH3 of a block (64 bits, order- and length-sensitive; not cryptographic): three times as fast as memory bandwidth
 // when the block is in the cache.
 uint64_t checksum_of(const void* data, size_t bytes);

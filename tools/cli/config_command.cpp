@@ -22,6 +22,7 @@ struct ConfigOptions {
   std::string config;
   std::vector<std::string> overrides;
   bool defaults = false, schema = false, fields = false, markdown = false;  // what to print instead of a config
+  bool memory = false;                                                      // instead of its settings
 };
 
 ConfigOptions read_config(Flags& flags) {
@@ -29,6 +30,7 @@ ConfigOptions read_config(Flags& flags) {
   flags.optional_argument("CONFIG", options.config, any_text,
                           "config file, name of a built-in one, or folder of a run: check it and print every setting");
   add_overrides(flags, options.overrides);
+  flags.toggle("--memory", options.memory, "with CONFIG: print what the memory of the run is for instead, as estimated");
   flags.toggle("--defaults", options.defaults, "print every setting with its default");
   flags.toggle("--schema", options.schema, "print the JSON schema of config files, for editors");
   flags.toggle("--fields", options.fields, "print every setting with its type, range and meaning");
@@ -36,6 +38,7 @@ ConfigOptions read_config(Flags& flags) {
   flags.exactly_one_of({"CONFIG", "--defaults", "--schema", "--fields", "--markdown"});
   flags.read();
   if (flags.given("--set") && !flags.given("CONFIG")) refuse_flag("--set", "needs a CONFIG to change");
+  if (options.memory && !flags.given("CONFIG")) refuse_flag("--memory", "needs a CONFIG to estimate");
   return options;
 }
 
@@ -61,8 +64,8 @@ void print_fields() {
 // The config may be meant for another machine, so settings that do not fit this machine only cause warnings.
 void print_effective(const ConfigOptions& options) {
   const RunConfig config = load_run_config(options.config, options.overrides);
-  std::cout << to_json_of_kind(config);
   const EnvSpec env = environment_of(config);
+  std::cout << (options.memory ? memory_table(config, env) : to_json_of_kind(config));
   const Machine machine = Machine::here();
   for (const std::string& misfit :
        {devices_missing_in_build(config), missing_reward_model(config), memory_shortage(config, env, machine)})
@@ -91,6 +94,7 @@ Command config_command() {
           .examples =
               "  troupe config my_run.json\n"
               "  troupe config cartpole --set trainer.super_batch=4096\n"
+              "  troupe config my_run.json --memory\n"
               "  troupe config --defaults\n"
               "  troupe config --fields\n"
               "  troupe config --schema > troupe.schema.json\n"

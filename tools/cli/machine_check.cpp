@@ -1,12 +1,14 @@
 #include "tools/cli/machine_check.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "actors/config/kind_settings.h"
 #include "actors/memory_estimate.h"
 #include "models/devices.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/machine.h"
+#include "runtime/base/suggest.h"
 #include "runtime/stats/console.h"
 
 namespace troupe {
@@ -23,9 +25,14 @@ double total(const std::vector<MemoryNeed>& needs) {
   return sum;
 }
 
+// Of those that a setting determines.
 const MemoryNeed& largest(const std::vector<MemoryNeed>& needs) {
-  return *std::ranges::max_element(needs, {}, &MemoryNeed::bytes);
+  return *std::ranges::max_element(needs, {},
+                                   [](const MemoryNeed& need) { return need.setting.empty() ? 0 : need.bytes; });
 }
+
+// "model.hidden: [64, 64]", short enough for a line.
+std::string setting_of(const MemoryNeed& need) { return need.setting + ": " + printable(need.value, 60); }
 
 // Whether this machine has the device is checked later, once LibTorch is loaded.
 bool is_in_build(const std::string& device) { return TROUPE_USES_CUDA != 0 || !device.starts_with("cuda"); }
@@ -71,7 +78,7 @@ std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const M
   const std::vector<MemoryNeed> needs = memory_needs(config, env);
   if (total(needs) <= static_cast<double>(machine.memory)) return "";
   const MemoryNeed& most = largest(needs);
-  return most.setting + ": " + most.value + " needs at least " + bytes_text(most.bytes) + " of memory for " +
+  return most.setting + ": " + most.value + " needs about " + bytes_text(most.bytes) + " of memory for " +
          most.what + "; the run needs " + bytes_text(total(needs)) + ", and " + format_bytes(machine.memory) +
          " are available here; use less";
 }
@@ -79,6 +86,26 @@ std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const M
 uint64_t memory_needed(const RunConfig& config, const EnvSpec& env) {
   constexpr double kMost = 1e18;
   return static_cast<uint64_t>(std::min(total(memory_needs(config, env)), kMost));
+}
+
+std::string memory_summary(const RunConfig& config, const EnvSpec& env) {
+  const std::vector<MemoryNeed> needs = memory_needs(config, env);
+  const MemoryNeed& most = largest(needs);
+  return "about " + bytes_text(total(needs)) + " of memory, " + bytes_text(most.bytes) + " of it for " + most.what +
+         " (" + setting_of(most) + ')';
+}
+
+std::string memory_table(const RunConfig& config, const EnvSpec& env) {
+  std::vector<MemoryNeed> needs = memory_needs(config, env);
+  std::ranges::sort(needs, std::greater(), &MemoryNeed::bytes);
+  const auto line = [](double bytes, const std::string& text) {
+    const std::string size = bytes_text(bytes);
+    return std::string(size.size() < 9 ? 9 - size.size() : 0, ' ') + size + "  " + text + '\n';
+  };
+  std::string table = line(total(needs), "in all, of which");
+  for (const MemoryNeed& need : needs)
+    table += line(need.bytes, need.what + (need.setting.empty() ? "" : " (" + setting_of(need) + ')'));
+  return table;
 }
 
 size_t threads_needed(const RunConfig& config) {

@@ -136,11 +136,13 @@ void tell_new_weights(const TrainOptions& options, const RunFolder& folder) {
   print_line(line);
 }
 
-// Tells how large the trainer's passes are, which the config may leave open.
-void tell_micro_batches(const RunConfig& config) {
-  const std::string text = text_of(micro_batch_of(config));
-  log_info("train", text);
-  print_line("trainer    " + text);
+// Tells how large the trainer's passes are, which the config may leave open, and how much memory the run needs.
+void tell_sizes(const RunConfig& config) {
+  const std::string passes = text_of(micro_batch_of(config)), memory = memory_summary(config, {});
+  log_info("train", passes);
+  print_line("trainer    " + passes);
+  log_info("train", "needs " + memory);
+  print_line("memory     " + memory);
 }
 
 // For a second Ctrl-C: removes the addresses, and returns a line that names the checkpoint to resume from.
@@ -314,7 +316,7 @@ int begin_and_train(Start& run) {
   }
   if (listener) run.context->run_id = run_identity(posix_disk(), run.folder->path());
   tell_new_weights(run.options, *run.folder);
-  if (is_token_run(config)) tell_micro_batches(config);
+  if (is_token_run(config)) tell_sizes(config);
   if (taken_port != 0)
     log_warn("train",
              "port " + std::to_string(taken_port) +
