@@ -24,7 +24,7 @@ namespace troupe {
 namespace {
 
 constexpr double kFloat = 4;
-constexpr int64_t kLogitRows = 128;    // of the trainer and of references, which exist at once
+constexpr int64_t kLogitRows = 128;     // of the trainer and of references, which exist at once
 constexpr int64_t kStartTokens = 1024;  // of a pass before an update, and of one of the reward model
 
 double count(int64_t value) { return static_cast<double>(value); }
@@ -82,9 +82,7 @@ class TokenMemory {
   // Of a pass of a generator with all slots in use.
   int64_t step_tokens() const;
   // Of answers that are being made, which scores are asked for.
-  int64_t asked_tokens() const {
-    return config_.workers.count * config_.workers.groups * group_tokens();
-  }
+  int64_t asked_tokens() const { return config_.workers.count * config_.workers.groups * group_tokens(); }
 
   // Bytes.
   double model() const { return kFloat * count(lm_parameter_count(shape_)); }
@@ -104,9 +102,7 @@ class TokenMemory {
     const int64_t every = config_.evaluation.every_updates, most = config_.stop.updates;
     return every > 0 && (most == 0 || every < most);
   }
-  bool has_exact_kl() const {
-    return config_.reference.used() && reference_kl(config_.reference).kind == KlKind::full;
-  }
+  bool has_exact_kl() const { return config_.reference.used() && reference_kl(config_.reference).kind == KlKind::full; }
   // Snapshots are copies where not all of the weights are published.
   bool copies_snapshots() const { return critic_ != CriticKind::none; }
 
@@ -161,8 +157,8 @@ MemoryNeed TokenMemory::of_packed_weights() const {
     const double replicas = count(config_.inference.count) + 1 + (reference ? 1 : 0);
     return of_model(count(packed_bytes(shape_)) + policy() * (2 * replicas + 1), what);
   }
-  const double versions = 1 + (config_.inference.count > 1 ? 1 : 0) + (evaluates_during_training() ? 1 : 0) +
-                          (reference ? 1 : 0);
+  const double versions =
+      1 + (config_.inference.count > 1 ? 1 : 0) + (evaluates_during_training() ? 1 : 0) + (reference ? 1 : 0);
   const double in_pass = count(packed_in_pass_bytes(shape_)) * (critic_ == CriticKind::separate ? 2 : 1);
   return of_model(count(packed_bytes(shape_)) * versions + in_pass, what);
 }
@@ -201,8 +197,7 @@ MemoryNeed TokenMemory::of_activations() const {
 MemoryNeed TokenMemory::of_start() const {
   const bool reference = config_.reference.used() && !config_.reference.by_scorers();
   const AnswerNeeds needs = needs_of(choice_, config_.algorithm, critic_ != CriticKind::none, reference);
-  const int64_t tokens =
-      std::min(std::max(kStartTokens, longest()), tokens_of_samples(config_.trainer.super_batch));
+  const int64_t tokens = std::min(std::max(kStartTokens, longest()), tokens_of_samples(config_.trainer.super_batch));
   return {"trainer.super_batch", setting_text(config_.trainer.super_batch),
           "keys and values of passes before an update", needs.any() ? pass(tokens) : 0};
 }
@@ -249,8 +244,8 @@ MemoryNeed TokenMemory::of_reward_model() const {
 MemoryNeed TokenMemory::of_super_batch() const {
   constexpr double kRolloutToken = 16, kStagedToken = 48, kGroup = 4096, kAnswer = 256;
   const int64_t samples = config_.trainer.super_batch, answers = config_.generation.answers;
-  const double in_replay = count(static_cast<int64_t>(
-      replay_capacity(config_.replay, static_cast<uint64_t>(samples)) + static_cast<uint64_t>(samples)));
+  const double in_replay = count(static_cast<int64_t>(replay_capacity(config_.replay, static_cast<uint64_t>(samples)) +
+                                                      static_cast<uint64_t>(samples)));
   const double rollouts = in_replay * (kRolloutToken * count(longest()) + kAnswer + kGroup / count(answers));
   return {"trainer.super_batch", setting_text(samples), "answers in replay and their training",
           rollouts + 2 * kStagedToken * count(tokens_of_samples(samples))};
@@ -264,7 +259,7 @@ MemoryNeed TokenMemory::of_tokenizer() const {
 }
 
 std::vector<MemoryNeed> TokenMemory::needs() const {
-  std::vector<MemoryNeed> result = {of_activations(), of_start(),        of_slots(),  of_scorers(),
+  std::vector<MemoryNeed> result = {of_activations(), of_start(),        of_slots(),    of_scorers(),
                                     of_super_batch(), of_reward_model(), of_reference()};
   double later = 0;
   for (const MemoryNeed& need : result) later += need.bytes;

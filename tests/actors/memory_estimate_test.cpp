@@ -2,7 +2,6 @@
 
 #include "actors/config/replay_capacity.h"
 #include "tests/support/test.h"
-#include "tests/support/token_config.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -70,19 +69,4 @@ TEST_CASE(
   config.model.net = R"({"core": {"kind": "gru", "size": 10}})";
   config.model.sequence = 8;  // a flag, and an eighth of a state
   CHECK(replay_of(config).bytes - plain == 1000 * (1 + 10 * 4 / 8));
-}
-
-TEST_CASE("memory: a token run counts the keys and values of all slots") {
-  RunConfig config = token_config();
-  config.model.decoder = R"({"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
-                             "num_key_value_heads": 1, "intermediate_size": 32})";
-  config.inference.count = 2;
-  const std::string what = "keys and values of prompts and answers in progress";
-  const MemoryNeed few = need_of(memory_needs(config, {}), what);
-  CHECK(few.setting == "generation.answer_slots");
-  config.generation.answer_slots *= 1000;
-  config.generation.prompt_slots *= 1000;
-  CHECK(need_of(memory_needs(config, {}), what).bytes == doctest::Approx(1000 * few.bytes));
-  config.inference.count = 5;
-  CHECK(need_of(memory_needs(config, {}), what).bytes == doctest::Approx(1000 * few.bytes * 2));
 }

@@ -14,9 +14,9 @@ namespace troupe::test {
 // In FOLDER/reward.
 struct RandomReward {
   std::string folder;
-  TinyRewardModel model{shape(), 3};
+  TinyRewardModel model;
 
-  explicit RandomReward(const std::string& in) : folder(in + "/reward") {
+  explicit RandomReward(const std::string& in, const LmShape& of = shape()) : folder(in + "/reward"), model(of, 3) {
     std::filesystem::create_directories(folder);
     write_tokenizer_json(CharTokenizer("0123456789>"), posix_disk(), folder);
     model.write(folder);

@@ -57,6 +57,19 @@ TEST_CASE("troupe: config prints the sections that the kind of the run has, as a
   }
 }
 
+TEST_CASE("troupe: config --memory prints what the memory of a run is for, the largest first") {
+  const CommandResult tokens = run_troupe({"config", "tokens/reverse", "--memory"});
+  CHECK(tokens.exit_code == 0);
+  const std::vector<std::string> lines = lines_of(tokens.out);
+  REQUIRE(lines.size() > 3);
+  CHECK(lines[0].ends_with("  in all, of which"));
+  CHECK(tokens.out.find("  weights, gradients and moments of the trainer (model.decoder: {") != std::string::npos);
+  CHECK(tokens.out.find("  the program and its libraries\n") != std::string::npos);
+  const CommandResult alone = run_troupe({"config", "--defaults", "--memory"});
+  CHECK(alone.exit_code == 2);
+  CHECK(alone.err == "troupe: --memory: needs a CONFIG to estimate\n");
+}
+
 TEST_CASE("troupe: config accepts the folder of a run in place of its config.json") {
   const Folder folder;
   std::filesystem::create_directories(folder.path / "run");

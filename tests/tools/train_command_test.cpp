@@ -41,15 +41,15 @@ TEST_CASE("troupe: the error of train --init-from about a wrong source says what
 
 TEST_CASE("troupe: if a run does not fit into memory, train refuses it with the setting, and config warns") {
   const std::vector<std::pair<Words, std::string>> cases = {
-      {{"--set", "model.hidden=[65536,65536]"}, "model.hidden: [65536, 65536] needs at least "},
+      {{"--set", "model.hidden=[65536,65536]"}, "model.hidden: [65536, 65536] needs about "},
       {{"--set", "trainer.super_batch=1000000000", "--set", "stop.env_steps=1000000000000"},
-       "trainer.super_batch: 1000000000 needs at least "},
+       "trainer.super_batch: 1000000000 needs about "},
       {{"--set", "workers.count=4096", "--set", "workers.groups=64", "--set", "rollout.length=65536", "--set",
         "replay.max_policy_lag=10000", "--set", "trainer.super_batch=65536"},
-       "workers.count: 4096 needs at least "},
+       "workers.count: 4096 needs about "},
       {{"--set", "rollout.length=65536", "--set", "env.rows=32768", "--set", "inference.max_batch=65536", "--set",
         "trainer.super_batch=65536", "--set", "replay.max_policy_lag=40000"},
-       "rollout.length: 65536 needs at least "},
+       "rollout.length: 65536 needs about "},
   };
   for (const auto& [settings, start] : cases) {
     CAPTURE(start);

@@ -78,8 +78,8 @@ std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const M
   const std::vector<MemoryNeed> needs = memory_needs(config, env);
   if (total(needs) <= static_cast<double>(machine.memory)) return "";
   const MemoryNeed& most = largest(needs);
-  return most.setting + ": " + most.value + " needs about " + bytes_text(most.bytes) + " of memory for " +
-         most.what + "; the run needs " + bytes_text(total(needs)) + ", and " + format_bytes(machine.memory) +
+  return most.setting + ": " + most.value + " needs about " + bytes_text(most.bytes) + " of memory for " + most.what +
+         "; the run needs " + bytes_text(total(needs)) + ", and " + format_bytes(machine.memory) +
          " are available here; use less";
 }
 

@@ -238,11 +238,11 @@ TEST_CASE("reward_grader: a run is made of its reward model") {
   CHECK_FALSE(spec_difference(of_run, spec_fields(without)));
 }
 
-TEST_CASE("reward_grader: the weights of a reward model and their copy count as memory") {
+TEST_CASE("reward_grader: the weights of a reward model and their packed form count as memory") {
   Fixture f;
   f.config.model.decoder = R"({"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
                                "num_key_value_heads": 1, "intermediate_size": 32})";
-  const std::vector<MemoryNeed> needs = memory_needs(f.config, {});
-  CHECK(needs.back().setting == "reward_model.path");
-  CHECK(needs.back().bytes == static_cast<double>(8 * lm_parameter_count(f.tiny.decoder.shape)));
+  for (const MemoryNeed& need : memory_needs(f.config, {}))
+    if (need.setting == "reward_model.path")
+      CHECK(need.bytes > static_cast<double>(8 * lm_parameter_count(f.tiny.decoder.shape)));
 }

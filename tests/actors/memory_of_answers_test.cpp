@@ -1,0 +1,93 @@
+#include "actors/memory_of_answers.h"
+
+#include "actors/experience/answers/shared_token_run.h"
+#include "tests/support/test.h"
+#include "tests/support/token_config.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+const std::string kLearner = "weights, gradients and moments", kPacked = "packed weights",
+                  kSlots = "keys and values of prompts";
+
+// One layer of 16 numbers with two heads of 8, one key head, and 32 numbers inside the MLP.
+RunConfig tiny_run() {
+  RunConfig config = token_config();
+  config.model.decoder = R"({"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+                             "num_key_value_heads": 1, "intermediate_size": 32})";
+  config.trainer.minibatches = config.trainer.epochs = 1;
+  config.inference.count = 1;
+  return config;
+}
+
+double vocabulary(const RunConfig& config) {
+  return static_cast<double>(shared_token_run(config)->tokenizer->vocabulary_size());
+}
+
+// Bytes of the weights of tiny_run(): embedding, query, key and value, output, gate and up, down, and three norms.
+double weights(const RunConfig& config) {
+  return 4 * (vocabulary(config) * 16 + 32 * 16 + 16 * 16 + 64 * 16 + 16 * 32 + 3 * 16);
+}
+
+double bytes_of(const RunConfig& config, const std::string& what) {
+  for (const MemoryNeed& need : memory_of_answers(config))
+    if (need.what.starts_with(what)) return need.bytes;
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("memory: the trainer has the weights four times, and once more if an update has several steps") {
+  RunConfig config = tiny_run();
+  CHECK(bytes_of(config, kLearner) == 4 * weights(config));
+  config.trainer.epochs = 2;
+  CHECK(bytes_of(config, kLearner) == 5 * weights(config));
+}
+
+TEST_CASE("memory: a critic that shares the policy's layers makes snapshots copies, a separate one has four more") {
+  RunConfig config = tiny_run();
+  config.algorithm.advantage = "gae";
+  config.model.critic = "shared";
+  CHECK(bytes_of(config, kLearner) == 6 * weights(config));
+  config.model.critic = "separate";
+  CHECK(bytes_of(config, kLearner) == 10 * weights(config));
+}
+
+TEST_CASE("memory: each version of the weights that can be in use at the same time is packed once") {
+  RunConfig config = tiny_run();
+  // The output layer is padded to 16 tokens.
+  const double packed = weights(config) + 4 * (16 - vocabulary(config)) * 16;
+  const double one = bytes_of(config, kPacked);
+  config.inference.count = 5;
+  CHECK(bytes_of(config, kPacked) == one + packed);
+  config.evaluation.every_updates = 10;
+  CHECK(bytes_of(config, kPacked) == one + 2 * packed);
+  config.stop.updates = 10;  // the last evaluation is made when training is over
+  CHECK(bytes_of(config, kPacked) == one + packed);
+  config.reference.model = "start";
+  CHECK(bytes_of(config, kPacked) == one + 2 * packed);
+}
+
+TEST_CASE("memory: each inference actor and an evaluation have the keys and values of all slots") {
+  RunConfig config = tiny_run();
+  const auto tokens = static_cast<double>(shared_token_run(config)->conversation_tokens());
+  // Keys of 8 numbers, and values padded to 16; numbers of a token in a pass; logits.
+  const double slot = tokens * 4 * (8 + 16) + 4 * (33 + 134 + 48) + 4 * vocabulary(config);
+  for (const int64_t actors : {1, 4}) {
+    config.inference.count = actors;
+    config.generation.answer_slots = 128;
+    const double few = bytes_of(config, kSlots);
+    config.generation.answer_slots = 1128;
+    CHECK(bytes_of(config, kSlots) - few == doctest::Approx((static_cast<double>(actors) + 1) * 1000 * slot));
+  }
+}
+
+TEST_CASE("memory: a checkpoint that is written during an update may hold the weights and moments before it") {
+  RunConfig config = tiny_run();
+  REQUIRE(possible_memory_of_answers(config).size() == 1);
+  CHECK(possible_memory_of_answers(config)[0].bytes == 3 * weights(config));
+  config.deterministic = true;
+  CHECK(possible_memory_of_answers(config).empty());
+}
