@@ -163,3 +163,26 @@ TEST_CASE("bench replay: the time of draws over the stored samples, and of credi
   CHECK(result.at("credit").back().at("workers") == 4096);
   for (const json& credit : result.at("credit")) check_between(credit.at("us_per_credit"), 0, 1e6);
 }
+
+TEST_CASE("bench micro_batches: three ways to cut the same answers, of which padding computes more tokens") {
+  const json result = bench("micro_batches");
+  CHECK(result.at("answers") == 128);
+  for (const json& of_threads : result.at("cases")) {
+    for (const char* cut : {"balanced", "by_number", "padded"}) {
+      check_between(of_threads.at(cut).at("tokens_per_second"), 10, 1e9);
+      check_between(of_threads.at(cut).at("time_relative_to_balanced"), 0, 1e3);
+    }
+    CHECK(of_threads.at("balanced").at("micro_batches") < of_threads.at("by_number").at("micro_batches"));
+    CHECK(of_threads.at("by_number").at("micro_batches") < of_threads.at("padded").at("micro_batches"));
+    CHECK(of_threads.at("by_number").at("computed_tokens") < of_threads.at("padded").at("computed_tokens"));
+  }
+}
+
+TEST_CASE("bench lag_figures: the figures are of all tokens of the step") {
+  const json result = bench("lag_figures");
+  for (const json& of_threads : result.at("cases")) {
+    CHECK(of_threads.at("measured_tokens") == result.at("answer_tokens"));
+    check_between(of_threads.at("figures").at("time_relative_to_step"), 0.1, 10);
+    check_between(of_threads.at("figures_and_start").at("time_relative_to_step"), 0.1, 10);
+  }
+}

@@ -50,5 +50,11 @@ BenchReport bench_gemm(double seconds);
 // SmolLM2-135M.
 BenchReport bench_generate(double seconds);
 BenchReport bench_lm_train(double seconds);
+// The time of an optimizer step on answers of very different lengths with micro-batches as the trainer cuts them,
+// compared with ones of an equal number of answers that stay below the same limit of tokens, without and with padding.
+BenchReport bench_micro_batches(double seconds);
+// The time of an optimizer step on answers with the figures of the lag, and with the pass of a correction at the start
+// of an update too, compared with that of the step alone.
+BenchReport bench_lag_figures(double seconds);
 
 }  // namespace troupe

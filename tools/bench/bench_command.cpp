@@ -54,6 +54,8 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "gemm") return bench_gemm(seconds);
   if (what == "generate") return bench_generate(seconds);
   if (what == "lm_train") return bench_lm_train(seconds);
+  if (what == "micro_batches") return bench_micro_batches(seconds);
+  if (what == "lag_figures") return bench_lag_figures(seconds);
   if (what == "weights") return report_weights(seconds);
   throw InvariantError("no such benchmark: " + what);
 }

@@ -60,28 +60,10 @@ double tokens_per_second(Generator& generator, const BenchModel& model, int64_t 
   return static_cast<double>(batch * model.generated) / request;
 }
 
-// Prompts with 8 random answers each.
-AnswerBatch random_answers(const BenchModel& model) {
-  constexpr int64_t kAnswers = 8;
-  AnswerBatch batch;
-  Rng random(derive_key(1, "bench answers"));
-  const auto draw = [&](std::vector<int32_t>& ids, int64_t count) {
-    for (int64_t i = 0; i < count; ++i)
-      ids.push_back(static_cast<int32_t>(random.below(static_cast<uint64_t>(model.shape.vocabulary))));
-  };
-  batch.prompt_offsets = batch.group_offsets = batch.offsets = {0};
-  for (int64_t g = 0; g < model.groups; ++g) {
-    draw(batch.prompts, model.prompt);
-    batch.prompt_offsets.push_back(static_cast<int64_t>(batch.prompts.size()));
-    for (int64_t a = 0; a < kAnswers; ++a) {
-      draw(batch.tokens, model.answer);
-      batch.offsets.push_back(static_cast<int64_t>(batch.tokens.size()));
-      batch.rewards.push_back(a % 2 == 0 ? 1.0f : 0.0f);
-    }
-    batch.group_offsets.push_back(batch.answers());
-  }
-  batch.log_probs.assign(batch.tokens.size(), -1.0f);
-  return batch;
+// Prompts with 8 answers each.
+AnswerBatch answers_of(const BenchModel& model) {
+  const std::vector<int64_t> lengths(8, model.answer);
+  return random_answers(model.shape.vocabulary, model.prompt, std::vector(static_cast<size_t>(model.groups), lengths));
 }
 
 }  // namespace
@@ -131,7 +113,7 @@ BenchReport bench_lm_train(double seconds) {
   algorithm.advantage = "grpo";
   const AlgorithmChoice choice = choose_algorithm(algorithm);
   for (const BenchModel& model : bench_models()) {
-    const AnswerBatch batch = random_answers(model);
+    const AnswerBatch batch = answers_of(model);
     std::vector<int64_t> groups(static_cast<size_t>(batch.groups()));
     std::iota(groups.begin(), groups.end(), 0);
     AnswerTargets targets;

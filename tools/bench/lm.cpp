@@ -6,6 +6,7 @@
 #include "algorithms/common/cpu.h"
 #include "models/decoder/kernels/kernel_table.h"
 #include "runtime/base/machine.h"
+#include "runtime/base/rng.h"
 #include "tools/bench/support.h"
 
 namespace troupe {
@@ -96,6 +97,48 @@ double median_call_seconds(double seconds, const std::function<void()>& run) {
     times.push_back(seconds_since(start));
   }
   return median(times);
+}
+
+std::vector<std::vector<double>> seconds_in_turns(double seconds, std::span<const std::function<void()>> runs) {
+  for (const auto& run : runs) run();
+  std::vector<std::vector<double>> times(runs.size());
+  const auto begun = BenchClock::now();
+  for (size_t turn = 0; turn < 3 || seconds_since(begun) < seconds; ++turn) {
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const size_t at = turn % 2 == 0 ? i : runs.size() - 1 - i;
+      times[at].push_back(seconds_of(runs[at]));
+    }
+  }
+  return times;
+}
+
+double median_ratio(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);
+  return median(ratios);
+}
+
+AnswerBatch random_answers(int64_t vocabulary, int64_t prompt_tokens,
+                           const std::vector<std::vector<int64_t>>& lengths) {
+  AnswerBatch batch;
+  Rng random(derive_key(1, "bench answers"));
+  const auto draw = [&](std::vector<int32_t>& ids, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      ids.push_back(static_cast<int32_t>(random.below(static_cast<uint64_t>(vocabulary))));
+  };
+  batch.prompt_offsets = batch.group_offsets = batch.offsets = {0};
+  for (const std::vector<int64_t>& group : lengths) {
+    draw(batch.prompts, prompt_tokens);
+    batch.prompt_offsets.push_back(static_cast<int64_t>(batch.prompts.size()));
+    for (const int64_t length : group) {
+      draw(batch.tokens, length);
+      batch.offsets.push_back(static_cast<int64_t>(batch.tokens.size()));
+      batch.rewards.push_back(batch.rewards.size() % 2 == 0 ? 1.0f : 0.0f);
+    }
+    batch.group_offsets.push_back(batch.answers());
+  }
+  batch.log_probs.assign(batch.tokens.size(), -1.0f);
+  return batch;
 }
 
 ProcessorLimits measure_limits(ParallelFor& parallel) {

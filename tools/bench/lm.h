@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "models/decoder/lm_shape.h"
 #include "models/decoder/parallel_for.h"
+#include "models/learning/answers/answer_batch.h"
 
 namespace troupe {
 
@@ -20,6 +22,15 @@ std::vector<int> bench_thread_counts();
 
 // The median time of calls of `run` for `seconds`; at least 3 calls, after one that is not counted.
 double median_call_seconds(double seconds, const std::function<void()>& run);
+// The times of the calls of each of them, called in turns for `seconds`; at least 3 turns, after one that is not
+// counted. Every other turn has the reverse order.
+std::vector<std::vector<double>> seconds_in_turns(double seconds, std::span<const std::function<void()>> runs);
+// The median over the turns of a / b.
+double median_ratio(std::span<const double> a, std::span<const double> b);
+
+// Prompts of as many random tokens, to each of them random answers with the lengths of one entry. Half of them have the
+// reward 1.
+AnswerBatch random_answers(int64_t vocabulary, int64_t prompt_tokens, const std::vector<std::vector<int64_t>>& lengths);
 
 struct ProcessorLimits {
   double gflops;         // multiply-adds in registers on all threads of the ParallelFor, in 1e9 operations per second

@@ -20,9 +20,9 @@ struct BenchOptions {
 };
 
 // The names that the command accepts, and those of them whose result tools/plot_bench.py can draw.
-inline const std::vector<std::string> kBenchmarks = {"sampling", "inference", "trainer", "weights",   "replay",
-                                                     "gae",      "vtrace",    "balance", "surrogate", "logprob",
-                                                     "bridge",   "mujoco",    "gemm",    "generate",  "lm_train"};
+inline const std::vector<std::string> kBenchmarks = {
+    "sampling", "inference", "trainer", "weights", "replay",   "gae",      "vtrace",        "balance",    "surrogate",
+    "logprob",  "bridge",    "mujoco",  "gemm",    "generate", "lm_train", "micro_batches", "lag_figures"};
 inline const std::vector<std::string> kDrawableBenchmarks = {"gae", "vtrace", "surrogate", "logprob", "balance"};
 
 inline std::string joined(const std::vector<std::string>& names) {

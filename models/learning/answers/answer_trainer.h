@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "algorithms/choice/algorithm_choice.h"
@@ -75,6 +76,8 @@ class AnswerTrainer {
                     const UpdateSettings& settings);
   void backward(size_t part);
   StepReport apply();
+  // Instead of those that begin_step() has cut. They must have the same answers.
+  void use_parts(std::vector<MicroBatch> parts) { step_.parts = std::move(parts); }
   // All of it.
   StepReport step(const AnswerBatch& batch, const AnswerTargets& targets, std::span<const int64_t> groups,
                   const UpdateSettings& settings);
