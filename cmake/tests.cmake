@@ -34,7 +34,7 @@ function(troupe_test_properties name label timeout serial)
 endfunction()
 
 # tests_unit builds what the tests of that label run, and so on.
-foreach(label unit actor process learn gpu peers)
+foreach(label unit actor process learn nightly gpu peers)
   add_custom_target(tests_${label})
 endforeach()
 
