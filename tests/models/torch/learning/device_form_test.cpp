@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "actors/config/config.h"
-#include "algorithms/advantages/advantages.h"
-#include "algorithms/losses/surrogate.h"
 #include "envs/make/make_env.h"
 #include "runtime/base/errors.h"
 #include "tests/support/test.h"
 
 #include "tests/models/learning/loop.h"
 #include "tests/models/torch/learning/forms.h"
+#include "tests/models/torch/learning/update_cases.h"
 
 using namespace troupe;
 using namespace troupe::test;
@@ -23,19 +22,6 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-void check_same(const UpdateReport& device, const UpdateReport& host, double tolerance) {
-  CHECK(device.steps == host.steps);
-  CHECK(device.skipped == host.skipped);
-  CHECK(device.epochs == host.epochs);
-  REQUIRE(device.metrics.size() == host.metrics.size());
-  for (const auto& [name, value] : device.metrics) {
-    CAPTURE(name);
-    const double wanted = host.metrics.at(name);
-    CHECK(std::isnan(value) == std::isnan(wanted));
-    if (!std::isnan(wanted)) CHECK(value == doctest::Approx(wanted).epsilon(tolerance).scale(0.01));
-  }
-}
-
 // Compares one update of both forms from the same weights. Differences are due to rounding only.
 void check_update(const RunConfig& config, const EnvSpec& spec, const SuperBatch& batch, double tolerance = 2e-5) {
   const auto host = learner_of(config, spec, false), device = learner_of(config, spec, true);
@@ -43,21 +29,6 @@ void check_update(const RunConfig& config, const EnvSpec& spec, const SuperBatch
   check_same(a, b, tolerance);
   check_learners(*device, *host, tolerance);
 }
-
-// A rollout in which episodes end, so that it has several sequences per column.
-std::shared_ptr<Rollout> episodes_rollout(const RunConfig& config, const EnvSpec& spec, uint64_t seed) {
-  const auto policy = make_policy(config, spec);
-  auto rollout = random_rollout(spec, *policy, 9, 8, seed);
-  Rng rng(seed);
-  for (int64_t i = 0; i < 72; ++i) {
-    rollout->grid().terminated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.2f;
-    rollout->grid().truncated.mutable_view<uint8_t>()[i] = rng.uniform() < 0.1f;
-    rollout->grid().valid.mutable_view<uint8_t>()[i] = rng.uniform() < 0.9f;
-  }
-  return rollout;
-}
-
-std::vector<EnvSpec> all_specs() { return {discrete_spec(), continuous_spec(), token_spec(), masked_spec()}; }
 
 }  // namespace
 
@@ -87,24 +58,7 @@ TEST_CASE("device form: an update changes the scheduled log_std as the host form
 }
 
 TEST_CASE("device form: every estimator and every surrogate trains as in the host form") {
-  std::vector<RunConfig> configs;
-  for (const AdvantageEntry& entry : advantage_table()) {
-    configs.push_back(small_config());
-    configs.back().algorithm.advantage = entry.name;
-  }
-  for (const SurrogateEntry& entry : surrogate_table()) {
-    configs.push_back(small_config());
-    configs.back().algorithm.surrogate = entry.name;
-  }
-  configs.push_back(small_config());
-  configs.back().algorithm.advantage = "vtrace";
-  configs.push_back(small_config());
-  configs.back().algorithm.rollout_correction =
-      R"({"is": "sequence", "rejection": "token_k1", "rejection_threshold": "0.8_1.25"})";
-  configs.push_back(small_config());
-  configs.back().algorithm.advantage = "grpo";
-  configs.back().algorithm.incomplete = "drop";
-  for (RunConfig config : configs) {
+  for (RunConfig config : algorithm_configs()) {
     for (const char* ratio : {"joint", "per_dimension"}) {
       config.algorithm.ratio = ratio;
       config.trainer.minibatches = 2;
@@ -147,25 +101,8 @@ TEST_CASE("device form: decisions that were not executed are ignored, whatever i
 }
 
 TEST_CASE("device form: several updates on environments stay close to those of the host form") {
-  const auto grid_world = [] {
-    RunConfig config;
-    config.env.id = "GridWorld";
-    config.env.params = R"({"size": 5, "max_episode_steps": 7})";
-    config.model.kind = "net";
-    config.model.net = R"({"trunk": [8], "core": {"kind": "gru", "size": 8}})";
-    config.model.sequence = 8;
-    config.model.burn_in = 2;
-    config.rollout.length = 16;
-    return config;
-  };
-  std::vector<RunConfig> configs = {load_config("configs/cartpole.json"), load_config("configs/pendulum.json"),
-                                    load_config("configs/token_reach.json"),
-                                    load_config("configs/cartpole_vtrace.json"), grid_world()};
-  for (RunConfig& config : configs) {
+  for (const RunConfig& config : environment_configs()) {
     CAPTURE(config.env.id);
-    config.env.rows = 6;
-    config.trainer.minibatches = 3;
-    config.trainer.epochs = 2;
     const int64_t steps = config.rollout.length;
     auto env = make_env(config.env);
     const EnvSpec spec = env->spec();
