@@ -225,6 +225,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //     none                  nothing is always busy
 //   sampling, training, none   by the trainer's wait fraction, before the shares are known
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
+  if (s.told_bottleneck) return *s.told_bottleneck;
   if (s.training_ended) return {};
   if (s.warmup)
     return {"warm-up", "step " + format_count(s.warmup->step) + " of at most " + format_count(s.warmup->of), "",

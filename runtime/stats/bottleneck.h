@@ -9,15 +9,7 @@
 
 namespace troupe {
 
-struct Bottleneck {
-  std::string what;    // the verdict, like "sampling": at most 34 columns; empty once training has ended
-  std::string why;     // its reason, like "the trainer waits 63 % of the time"; may be empty
-  std::string advice;  // what would help; may be empty
-  // The part that limits the run: "workers", "inference", "replay", "prefetcher", "trainer", or "machine" (all its
-  // processors); empty where none does, or which one is not known.
-  std::string limit;
-};
-
+// Of a snapshot that was read from JSON, the verdict that the JSON has.
 Bottleneck find_bottleneck(const StatsSnapshot& snapshot);
 
 // In one line: "sampling: the trainer waits 63 % of the time; most batches start full: more inference actors, or a

@@ -1,46 +1,51 @@
 // The part of snapshot_fields() about evaluations, the warm-up and prompts.
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
-#include "runtime/stats/snapshot_fields.h"
+#include "runtime/stats/field_access.h"
 
 namespace troupe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = FigureJson;
 using S = StatsSnapshot;
 
-// Functions for the table, each of which reads one member.
+// For the table, what reads and writes one member.
 template <auto member>
-Json of_eval(const S& s) {
-  return s.evaluation ? Json((*s.evaluation).*member) : Json();
-}
+constexpr FieldAccess of_eval = of_optional<&S::evaluation, member>;
+template <auto member>
+constexpr FieldAccess of_evaluating = of_optional<&S::evaluating, member>;
+template <auto member>
+constexpr FieldAccess of_warmup = of_optional<&S::warmup, member>;
+template <auto member>
+constexpr FieldAccess of_prompts = of_optional<&S::prompts, member>;
+template <auto member>
+constexpr FieldAccess of_failed{
+    [](const S& s) { return s.failed_evaluations.error.empty() ? Json() : Json(s.failed_evaluations.*member); },
+    [](S& s, const Json& value) { read_figure(value, s.failed_evaluations.*member); }};
+
 Json pass_at(const S& s) {
   Json result = Json::object();
   if (!s.evaluation) return result;
   for (const auto& [k, passed] : s.evaluation->pass_at) result[std::to_string(k)] = passed;
   return result;
 }
-template <auto member>
-Json of_failed(const S& s) {
-  return s.failed_evaluations.error.empty() ? Json() : Json(s.failed_evaluations.*member);
+
+void set_pass_at(S& s, const Json& value) {
+  if (!s.evaluation || !value.is_object()) return;
+  PassAtK& pass_at = s.evaluation->pass_at;
+  pass_at.clear();
+  for (const auto& [key, passed] : value.items()) {
+    uint64_t k = 0;
+    const char* end = key.data() + key.size();
+    if (std::from_chars(key.data(), end, k).ptr != end) continue;
+    read_figure(passed, pass_at.emplace_back(k, kUnknown).second);
+  }
+  std::ranges::sort(pass_at, {}, &PassAtK::value_type::first);
 }
-template <auto member>
-Json of_evaluating(const S& s) {
-  return s.evaluating ? Json((*s.evaluating).*member) : Json();
-}
-template <auto member>
-Json of_warmup(const S& s) {
-  return s.warmup ? Json((*s.warmup).*member) : Json();
-}
-template <auto member>
-Json of_prompts(const S& s) {
-  return s.prompts ? Json((*s.prompts).*member) : Json();
-}
-Json failed_count(const S& s) { return s.failed_evaluations.count; }
 
 constexpr const char* kEval = "Evaluation";
 constexpr const char* kWarmup = "Warm-up";
@@ -75,14 +80,18 @@ constexpr std::array kEvaluationFields = {
                   "after the first evaluation, if the environment reports success",
                   "share of all its episodes that the environment calls a success; those that failed are none",
                   of_eval<&EvaluationResult::success_rate>},
-    SnapshotField{kEval, "eval.pass_at", "evaluation_pass_ratio{k=*}", "0 to 1, by k", kEvaluated,
+    SnapshotField{kEval,
+                  "eval.pass_at",
+                  "evaluation_pass_ratio{k=*}",
+                  "0 to 1, by k",
+                  kEvaluated,
                   "token runs: pass@k, the share of prompts that k answers solve, for k = 1, 2, 4, ..., "
                   "`evaluation.answers`; `eval.episodes` counts answers",
-                  pass_at},
+                  {pass_at, set_pass_at}},
     SnapshotField{kEval, "failed_evaluations.count", "failed_evaluations_total", "evaluations", "always",
                   "over all starts: evaluations that failed or were not made; a warning names each, or the first of "
                   "several that were not made",
-                  failed_count},
+                  of_part<&S::failed_evaluations, &FailedEvaluations::count>},
     SnapshotField{kEval, "failed_evaluations.updates", "failed_evaluation_updates", "updates", kFailed,
                   "which policy the newest of them should have played: the one after this many updates",
                   of_failed<&FailedEvaluations::updates>},

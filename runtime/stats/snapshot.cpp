@@ -20,7 +20,7 @@ ordered_json json_of(const StatsSnapshot& s) {
     const size_t dot = field.path.find('.');
     ordered_json& outer = result[std::string(field.path.substr(0, dot))];
     ordered_json& place = dot == std::string_view::npos ? outer : outer[std::string(field.path.substr(dot + 1))];
-    place = field.value(s);
+    place = field.access.get(s);
   }
   // In place of objects whose figures are all null:
   if (!s.evaluation) result["eval"] = nullptr;
@@ -61,6 +61,23 @@ void forget_times(StatsSnapshot& s) {
 }
 
 std::string to_json(const StatsSnapshot& snapshot) { return json_text(json_of(snapshot)); }
+
+StatsSnapshot snapshot_of(const std::string& json, const ExperienceWords& words) {
+  const ordered_json tree = ordered_json::parse(json, nullptr, false);
+  if (!tree.is_object()) throw ConfigError("a snapshot is not a JSON object");
+  const auto entry = [](const ordered_json& object, std::string_view key) {
+    const auto found = object.is_object() ? object.find(std::string(key)) : object.end();
+    return found == object.end() ? ordered_json() : *found;
+  };
+  StatsSnapshot s;
+  s.words = &words;
+  for (const SnapshotField& field : snapshot_fields()) {
+    const size_t dot = field.path.find('.');
+    const ordered_json outer = entry(tree, field.path.substr(0, dot));
+    field.access.set(s, dot == std::string_view::npos ? outer : entry(outer, field.path.substr(dot + 1)));
+  }
+  return s;
+}
 
 std::string to_json(const EvaluationResult& result) {
   StatsSnapshot s;

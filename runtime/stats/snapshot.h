@@ -107,6 +107,16 @@ struct RecentFigures {
   double longest_update = kUnknown;   // seconds, of the last 10 updates
 };
 
+// The verdict on what limits a run, see runtime/stats/bottleneck.h.
+struct Bottleneck {
+  std::string what;    // the verdict, like "sampling": at most 34 columns; empty once training has ended
+  std::string why;     // its reason, like "the trainer waits 63 % of the time"; may be empty
+  std::string advice;  // what would help; may be empty
+  // The part that limits the run: "workers", "inference", "replay", "prefetcher", "trainer", or "machine" (all its
+  // processors); empty where none does, or which one is not known.
+  std::string limit;
+};
+
 struct StatsSnapshot {
   const ExperienceWords* words = &kStepWords;  // what its figures are called; not in the JSON
 
@@ -125,6 +135,7 @@ struct StatsSnapshot {
 
   BusyShares busy;
   RecentFigures recent;
+  std::optional<Bottleneck> told_bottleneck;  // of a snapshot from JSON, which does not have what the verdict needs
 
   double lag_p50 = kUnknown;  // updates between a sample's weights and its use
   double lag_p95 = kUnknown;
@@ -206,6 +217,9 @@ void forget_times(StatsSnapshot& snapshot);
 
 // One JSON object on one line, with the fields of snapshot_fields(); numbers that are not finite are null.
 std::string to_json(const StatsSnapshot& snapshot);
+// The snapshot that to_json() gave, with the figures that the JSON has; those that it lacks, or that have another type,
+// are unknown. `words` are those of the run, which the JSON does not have. Throws ConfigError if it is no JSON object.
+StatsSnapshot snapshot_of(const std::string& json, const ExperienceWords& words);
 std::string to_json(const EvaluationResult& result);
 std::string to_json(const FailedEvaluations& failed);
 // What to_json() gave. Throws ConfigError if it is something else.

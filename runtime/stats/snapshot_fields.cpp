@@ -1,58 +1,62 @@
 #include "runtime/stats/snapshot_fields.h"
 
+#include <algorithm>
 #include <array>
-#include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "runtime/stats/bottleneck.h"
+#include "runtime/stats/field_access.h"
 
 namespace troupe {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = FigureJson;
 using S = StatsSnapshot;
 
-// Functions for the table, each of which reads one member.
+// For the table, what reads and writes one member.
 template <auto member>
-Json of(const S& s) {
-  return s.*member;
-}
-template <uint64_t Ledger::* member>
-Json of_ledger(const S& s) {
-  return s.ledger.*member;
-}
-template <double BusyShares::* member>
-Json of_busy(const S& s) {
-  return s.busy.*member;
-}
-template <uint64_t VerifierFigures::* member>
-Json of_verifier(const S& s) {
-  return s.verifier ? Json((*s.verifier).*member) : Json();
-}
-template <uint64_t VerifierFigures::* member>
-Json verifier_seconds(const S& s) {
-  return s.verifier ? Json(static_cast<double>((*s.verifier).*member) / 1e6) : Json();
-}
+constexpr FieldAccess of_ledger = of_part<&StatsSnapshot::ledger, member>;
 template <auto member>
-Json of_bottleneck(const S& s) {
-  return find_bottleneck(s).*member;
-}
-Json alarm_levels(const S& s) {
+constexpr FieldAccess of_busy = of_part<&StatsSnapshot::busy, member>;
+template <auto member>
+constexpr FieldAccess of_verifier = of_optional<&StatsSnapshot::verifier, member>;
+template <uint64_t VerifierFigures::* member>
+constexpr FieldAccess verifier_seconds{
+    [](const S& s) { return s.verifier ? Json(static_cast<double>((*s.verifier).*member) / 1e6) : Json(); },
+    [](S& s, const Json& seconds) {
+      if (!seconds.is_number()) return;
+      if (!s.verifier) s.verifier.emplace();
+      (*s.verifier).*member = static_cast<uint64_t>(std::clamp(std::round(seconds.get<double>() * 1e6), 0.0, 1e18));
+    }};
+template <auto member>
+constexpr FieldAccess of_bottleneck{[](const S& s) { return Json(find_bottleneck(s).*member); },
+                                    [](S& s, const Json& text) {
+                                      if (!s.told_bottleneck) s.told_bottleneck.emplace();
+                                      read_figure(text, (*s.told_bottleneck).*member);
+                                    }};
+template <class Value>
+Json of_alarms(const S& s, Value value) {
   Json result = Json::object();
-  for (const auto& [name, alarm] : s.alarms) result[name] = static_cast<int>(alarm.level);
+  for (const auto& [name, alarm] : s.alarms) result[name] = value(alarm);
   return result;
 }
-Json alarm_texts(const S& s) {
-  Json result = Json::object();
-  for (const auto& [name, alarm] : s.alarms) result[name] = alarm.text;
-  return result;
-}
-template <auto member>
-Json memory(const S& s) {
-  return s.*member > 0 ? Json(s.*member) : Json();
-}
+constexpr FieldAccess kAlarmLevels{
+    [](const S& s) { return of_alarms(s, [](const Alarm& a) { return static_cast<int>(a.level); }); },
+    [](S& s, const Json& levels) {
+      if (!levels.is_object()) return;
+      for (const auto& [name, level] : levels.items())
+        s.alarms[name].level = level == 2 ? AlarmLevel::error : AlarmLevel::warning;
+    }};
+constexpr FieldAccess kAlarmTexts{[](const S& s) { return of_alarms(s, [](const Alarm& a) { return a.text; }); },
+                                  [](S& s, const Json& texts) {
+                                    if (!texts.is_object()) return;
+                                    for (const auto& [name, text] : texts.items())
+                                      if (const auto alarm = s.alarms.find(name); alarm != s.alarms.end())
+                                        read_figure(text, alarm->second.text);
+                                  }};
+template <uint64_t StatsSnapshot::* member>
+constexpr FieldAccess memory{[](const S& s) { return s.*member > 0 ? Json(s.*member) : Json(); },
+                             [](S& s, const Json& bytes) { read_figure(bytes, s.*member); }};
 
 constexpr const char* kProgress = "Progress and speed";
 constexpr const char* kBusyHeading = "Shares of time";
@@ -375,9 +379,9 @@ constexpr std::array kFields = {
         "grows by more than 1 s in a second when several wait",
         verifier_seconds<&VerifierFigures::wait_us>},
     SnapshotField{kAlarms, "alarms", "alarm_level{alarm=*}", "1 = warning, 2 = error", kAlways,
-                  "the alarms that are raised now, by name; none is raised: an empty object", alarm_levels},
+                  "the alarms that are raised now, by name; none is raised: an empty object", kAlarmLevels},
     SnapshotField{kAlarms, "alarm_texts", "", "text", kAlways,
-                  "what was measured when each of these alarms was raised, and what to do", alarm_texts},
+                  "what was measured when each of these alarms was raised, and what to do", kAlarmTexts},
 };
 
 }  // namespace

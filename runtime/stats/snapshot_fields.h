@@ -1,6 +1,7 @@
 #pragma once
 // The table of the figures in a StatsSnapshot: where each is in the JSON, its unit, when it has a value, and what it
-// means. to_json() writes from this table, and docs/metrics.md is generated from it. Plain functions; any thread.
+// means. to_json() and snapshot_of() use this table, and docs/metrics.md is generated from it. Plain functions; any
+// thread.
 
 #include <span>
 #include <string_view>
@@ -11,6 +12,12 @@
 
 namespace troupe {
 
+// Reads a figure from a snapshot, as JSON, and writes it into one from such JSON. What has another type is as unknown.
+struct FieldAccess {
+  nlohmann::ordered_json (*get)(const StatsSnapshot&);
+  void (*set)(StatsSnapshot&, const nlohmann::ordered_json&);
+};
+
 struct SnapshotField {
   std::string_view group;  // of fields that follow each other; the heading in docs/metrics.md
   std::string_view path;   // in the JSON, with dots: "lag.p95"
@@ -20,7 +27,7 @@ struct SnapshotField {
   std::string_view unit;
   std::string_view when;  // it has a value; null otherwise
   std::string_view meaning;
-  nlohmann::ordered_json (*value)(const StatsSnapshot&);
+  FieldAccess access;
 };
 
 // In the order of the JSON.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/errors.h"
+#include "runtime/stats/bottleneck.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -172,4 +173,40 @@ TEST_CASE("snapshot_fields: each field has the value of its member") {
   CHECK(value["verifier"]["seconds"] == 1.5);
   s.verifier.reset();
   CHECK(json::parse(to_json(s))["verifier"].is_null());
+}
+
+TEST_CASE("snapshot_fields: a snapshot as JSON and back has the same figures, also those without a value") {
+  for (StatsSnapshot s : {complete(), StatsSnapshot{}}) {
+    s.learner = {{"kl", 0.01}, {"ess", kUnknown}};
+    s.alarms = {{"kl_high", {AlarmLevel::warning, 3, "high"}}, {"non_finite", {AlarmLevel::error, 4, "not\n"}}};
+    s.rows_served = {{"a \"name\"", 7}};
+    s.env_steps = UINT64_MAX;
+    s.verifier = VerifierFigures{.busy_us = 1'500'001};
+    const StatsSnapshot back = snapshot_of(to_json(s), kStepWords);
+    CHECK(to_json(back) == to_json(s));
+    CHECK(back.alarms.at("non_finite").level == AlarmLevel::error);
+  }
+}
+
+TEST_CASE("snapshot_fields: a snapshot from JSON has the verdict that was told, not a new one") {
+  StatsSnapshot s = complete();
+  s.told_bottleneck = Bottleneck{"sampling", "why", "what to do", "workers"};
+  CHECK(find_bottleneck(snapshot_of(to_json(s), kStepWords)).why == "why");
+}
+
+TEST_CASE("snapshot_fields: figures of another type in the JSON are unknown, and what is no object is refused") {
+  const StatsSnapshot s = snapshot_of(
+      R"({"progress": "x", "env_steps": -1, "learner": 3, "alarms": [2], "alarm_texts": "a", "lag": 4,
+          "eval": {"updates": 1, "pass_at": {"x": 1, "2": 0.5, "1": null}}, "rows_served": {"a": 1.5}, "new": {}})",
+      kStepWords);
+  CHECK(std::isnan(s.progress));
+  CHECK(s.env_steps == 0);
+  CHECK(s.learner.empty());
+  CHECK(s.alarms.empty());
+  CHECK(std::isnan(s.lag_p95));
+  REQUIRE(s.evaluation);
+  REQUIRE(s.evaluation->pass_at.size() == 2);
+  CHECK(s.evaluation->pass_at[1] == std::pair<uint64_t, double>(2, 0.5));
+  CHECK(s.rows_served.at("a") == 0);
+  for (const char* wrong : {"", "null", "[]", "{"}) CHECK_THROWS_AS(snapshot_of(wrong, kStepWords), ConfigError);
 }
