@@ -42,6 +42,7 @@ RULES = [
     (r"pcre2\.h", r"text/split_pattern\.cpp$", "regular expressions stay behind text/split_pattern.h"),
     (r"mujoco/", r"envs/mujoco/simulator\.cpp$", "MuJoCo stays in libtroupe_mujoco.so"),
     (r"utf8proc\.h", r"text/normalizer\.cpp$", "Unicode data stays behind text/normalizer.h"),
+    (r"n?curses", r"tools/top/screen\.cpp$", "the terminal stays behind tools/top/screen.h"),
     (r"doctest/", r"tests/support/", "include tests/support/test.h"),
 ]
 

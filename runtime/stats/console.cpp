@@ -11,6 +11,14 @@
 
 namespace troupe {
 
+std::string small_figure(double value) {
+  if (!std::isfinite(value) || value == 0 || (std::abs(value) >= 0.001 && std::abs(value) < 1000))
+    return format_figure(value, 4);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
 namespace {
 
 // The rate as text, written by `format`; "-" if it is unknown.
@@ -21,15 +29,6 @@ std::string rate(double per_second, std::string (*format)(uint64_t) = format_sho
 
 std::string compact_lag(double lag) {
   return lag >= 0 && lag < 1e18 ? format_compact(static_cast<uint64_t>(std::llround(lag))) : format_compact_figure(lag);
-}
-
-// For figures like KL, whose small values matter too.
-std::string small_figure(double value) {
-  if (!std::isfinite(value) || value == 0 || (std::abs(value) >= 0.001 && std::abs(value) < 1000))
-    return format_figure(value, 4);
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
-  return text;
 }
 
 // Small returns need more decimals. `of` is the mean return, which decides on their number.
@@ -231,20 +230,6 @@ std::string advice_line(const StatsSnapshot& s) {
   return advice.empty() ? "" : "             " + advice;
 }
 
-// A line of the block. If there is no room for all, those with the highest rank are left out.
-struct BlockLine {
-  int rank;
-  std::string text;
-};
-
-std::vector<BlockLine> block_lines(const std::string& run, const StatsSnapshot& s, size_t width) {
-  return {{0, head_line(run, s, width)}, {1, steps_line(s)},    {4, workers_line(s)},    {5, failures_line(s)},
-          {5, unscored_line(s)},         {5, filtered_line(s)}, {7, late_line(s)},       {11, inference_line(s)},
-          {12, batches_line(s)},         {3, training_line(s)}, {6, lag_line(s)},        {8, weights_line(s)},
-          {2, return_line(s)},           {9, learning_line(s)}, {7, evaluation_line(s)}, {2, failed_evaluation_line(s)},
-          {2, evaluating_line(s)},       {1, alarms_line(s)},   {1, bottleneck_line(s)}, {10, advice_line(s)}};
-}
-
 // An item of the line for files, with a shorter form. Those with the highest rank are left out first, those with rank 0
 // never. In a narrow line the items get room in the order of `narrow`; 0 gets none.
 struct LineItem {
@@ -340,12 +325,40 @@ std::string narrow_line(std::vector<LineItem> items, size_t columns) {
 
 }  // namespace
 
+std::vector<ConsoleLine> console_lines(const std::string& run, const StatsSnapshot& s, size_t width) {
+  using enum ConsolePart;
+  std::vector<ConsoleLine> lines = {
+      {head, 0, head_line(run, s, width)},
+      {samples, 1, steps_line(s)},
+      {flow, 4, workers_line(s)},
+      {flow, 5, failures_line(s)},
+      {flow, 5, unscored_line(s)},
+      {flow, 5, filtered_line(s)},
+      {flow, 7, late_line(s)},
+      {flow, 11, inference_line(s)},
+      {flow, 12, batches_line(s)},
+      {flow, 3, training_line(s)},
+      {flow, 6, lag_line(s)},
+      {flow, 8, weights_line(s)},
+      {result, 2, return_line(s)},
+      {learning, 9, learning_line(s)},
+      {result, 7, evaluation_line(s)},
+      {result, 2, failed_evaluation_line(s)},
+      {result, 2, evaluating_line(s)},
+      {alarms, 1, alarms_line(s)},
+      {verdict, 1, bottleneck_line(s)},
+      {verdict, 10, advice_line(s)},
+  };
+  std::erase_if(lines, [](const ConsoleLine& line) { return line.text.empty() && line.rank > 0; });
+  return lines;
+}
+
 std::vector<std::string> console_block(const std::string& run, const StatsSnapshot& s, size_t width, size_t height) {
-  std::vector<BlockLine> lines = block_lines(run, s, width);
-  std::erase_if(lines, [](const BlockLine& line) { return line.text.empty() && line.rank > 0; });
-  while (lines.size() > std::max<size_t>(height, 1)) lines.erase(std::ranges::max_element(lines, {}, &BlockLine::rank));
+  std::vector<ConsoleLine> lines = console_lines(run, s, width);
+  while (lines.size() > std::max<size_t>(height, 1))
+    lines.erase(std::ranges::max_element(lines, {}, &ConsoleLine::rank));
   std::vector<std::string> result;
-  for (const BlockLine& line : lines) result.push_back(fitted(line.text, width));
+  for (const ConsoleLine& line : lines) result.push_back(fitted(line.text, width));
   return result;
 }
 

@@ -34,6 +34,7 @@ REFUSED = [
     ("tasks/task.cpp", '"text/tokenizer.h"'),
     ("text/utf8.cpp", "<utf8proc.h>"),
     ("models/torch/mlp.cpp", "<pcre2.h>"),
+    ("tools/top/frame.cpp", "<curses.h>"),
 ]
 ALLOWED = [
     ("runtime/base/array.h", '"runtime/base/errors.h"'),
@@ -46,6 +47,7 @@ ALLOWED = [
     ("models/policy.cpp", '"text/tokenizer.h"'),
     ("tasks/make_task.cpp", '"runtime/config/setting.h"'),
     ("text/split_pattern.cpp", "<pcre2.h>"),
+    ("tools/top/screen.cpp", "<curses.h>"),
     ("actors/messages.h", "<caf/type_id.hpp>"),
     ("runtime/caf/system.cpp", "<caf/all.hpp>"),
     ("runtime/weights/process_group_gloo.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),

@@ -25,6 +25,7 @@ namespace troupe {
   line(envs_command);         \
   line(config_command);       \
   line(metrics_command);      \
+  line(top_command);          \
   line(bench_command);        \
   line(version_command);      \
   line(simulate_command);

@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+"""`troupe top` in a terminal, of tmux: top_terminal_test.py BUILD_DIR. Skipped without tmux."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = os.path.abspath(sys.argv.pop(1))
+TROUPE = f"{BUILD}/troupe"
+SKIPPED = 77
+PATIENCE = 60  # seconds; a test that passes never waits so long
+
+
+def snapshot(n, **more):
+    result = {
+        "elapsed_seconds": 2.0 * n,
+        "progress": n / 100,
+        "env_steps": 1000 * n,
+        "env_steps_per_second": 500,
+        "updates": n,
+        "training_ended": False,
+        "lag": {"p50": 1, "p95": 2, "max": 3, "cap": 4},
+        "episodes": {"count": n, "return_mean": 3.0 * n, "return_std": 1, "length_mean": 20},
+        "busy": {"workers": 0.9, "inference": 0.2, "trainer": 0.3, "machine": 0.7},
+        "learner": {"kl": 0.01, "entropy": 0.5},
+        "alarms": {"kl_high": 1},
+        "alarm_texts": {"kl_high": "it is \x1b[2J high"},
+        "bottleneck": {"what": "sampling", "why": "the trainer waits", "advice": "more workers", "limit": "workers"},
+        "workers": {"up": 2, "total": 2},
+    }
+    return result | more
+
+
+def eventually(condition):
+    """The first true value of the condition."""
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError("it did not happen")
+        time.sleep(0.02)
+    return value
+
+
+class Server:
+    """The statistics port of a run."""
+
+    def __init__(self, test, port=0, name="the run"):
+        self.process = subprocess.Popen(
+            [f"{BUILD}/tests/page_server", "/dev/null", str(port), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        test.addCleanup(self.end)
+        self.address = self.process.stdout.readline().strip().removeprefix("http://")
+
+    def publish(self, *snapshots):
+        for each in snapshots:
+            self.process.stdin.write(json.dumps(each) + "\n")
+            self.process.stdin.flush()
+            self.process.stdout.readline()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Terminal:
+    """A shell in a terminal of its own."""
+
+    def __init__(self, test, width=80, height=24):
+        folder = tempfile.TemporaryDirectory(prefix="troupe-top-")
+        test.addCleanup(folder.cleanup)
+        self.command = ["tmux", "-S", f"{folder.name}/tmux", "-f", "/dev/null"]
+        environment = {key: value for key, value in os.environ.items() if key not in ("TMUX", "NO_COLOR", "TROUPE_COLUMNS")}
+        environment |= {"LC_ALL": "C.UTF-8", "PS1": "$ ", "TERM": "xterm-256color"}
+        size = ["-x", str(width), "-y", str(height)]
+        subprocess.run([*self.command, "-u", "new-session", "-d", *size, "sh"], env=environment, check=True)
+        test.addCleanup(lambda: subprocess.run([*self.command, "kill-server"], check=False))
+
+    def tmux(self, *words):
+        return subprocess.run([*self.command, *words], check=True, capture_output=True, text=True).stdout
+
+    def start(self, *words):
+        """Types a command whose end will be seen."""
+        self.tmux("send-keys", "-l", " ".join(words) + "; echo END=$?")
+        self.keys("Enter")
+
+    def keys(self, *names):
+        self.tmux("send-keys", *names)
+
+    def text(self, *options):
+        return self.tmux("capture-pane", "-p", *options)
+
+    def shows(self, part):
+        eventually(lambda: part in self.text())
+
+    def draws(self):
+        return self.tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
+
+    def child(self):
+        """The process id of the program that the shell runs; 0 without one."""
+        shell = self.tmux("display-message", "-p", "#{pane_pid}").strip()
+        children = pathlib.Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        return int(children[0]) if children else 0
+
+    def is_restored(self):
+        """Whether the shell is back, in its own screen, and the terminal shows what is typed."""
+        if self.draws():
+            return False
+        self.tmux("send-keys", "-l", "clear; stty -a")
+        self.keys("Enter")
+        self.shows("speed")
+        words = self.text().replace(";", " ").split()
+        return "echo" in words and "icanon" in words
+
+
+class Top(unittest.TestCase):
+    def open(self, width=80, height=24, options=""):
+        server = Server(self)
+        server.publish(*(snapshot(n) for n in range(1, 31)))
+        terminal = Terminal(self, width, height)
+        terminal.start(options, TROUPE, "top", server.address)
+        terminal.shows("running")
+        self.assertTrue(terminal.draws())
+        return server, terminal
+
+    def test_it_draws_what_the_run_says(self):
+        server, terminal = self.open()
+        for part in ("the run", "bottleneck sampling", "kl_high", "episodes return mean", "1 Overview", "\u2581"):
+            self.assertIn(part, terminal.text())
+        server.publish(snapshot(31, training_ended=True))
+        terminal.shows("training ended")
+
+    def test_keys_change_the_view_and_q_ends(self):
+        _, terminal = self.open()
+        terminal.keys("4")
+        terminal.shows("workers total")
+        terminal.keys("Tab")
+        terminal.shows("it is ? high")
+        terminal.keys("Left", "Left")
+        terminal.shows("busy shares")
+        terminal.keys("?")
+        terminal.shows("the run goes on")
+        terminal.keys("q")
+        terminal.shows("END=0")
+        self.assertTrue(terminal.is_restored())
+
+    def test_a_new_size_is_used(self):
+        _, terminal = self.open()
+        terminal.tmux("resize-window", "-x", "200", "-y", "50")
+        terminal.shows("workers total")
+        terminal.tmux("resize-window", "-x", "20", "-y", "5")
+        eventually(lambda: "workers total" not in terminal.text() and "running" in terminal.text())
+        terminal.tmux("resize-window", "-x", "80", "-y", "24")
+        terminal.shows("1 Overview")
+
+    def test_signals_restore_the_terminal(self):
+        for name in ("TERM", "INT", "HUP", "QUIT"):
+            with self.subTest(name):
+                _, terminal = self.open()
+                os.kill(terminal.child(), getattr(signal, "SIG" + name))
+                terminal.shows("END=130")
+                self.assertTrue(terminal.is_restored())
+
+    def test_it_can_be_stopped_and_continued(self):
+        _, terminal = self.open()
+        terminal.keys("C-z")
+        eventually(lambda: not terminal.draws())
+        terminal.start("fg")
+        eventually(terminal.draws)
+        terminal.shows("1 Overview")
+        terminal.keys("q")
+        terminal.shows("END=0")
+
+    def test_a_run_that_is_killed_is_lost_and_found_again(self):
+        server, terminal = self.open()
+        server.end()
+        terminal.shows("connection lost, trying again")
+        port = server.address.rpartition(":")[2]
+        again = Server(self, port)
+        again.publish(snapshot(21))
+        terminal.shows("running")
+        terminal.keys("5")
+        terminal.shows("the run was started again")
+        again.end()
+        terminal.shows("connection lost")
+        terminal.keys("q")
+        terminal.shows("END=0")
+        self.assertTrue(terminal.is_restored())
+
+    def test_colors_follow_no_color(self):
+        _, terminal = self.open()
+        self.assertIn("\x1b[33", terminal.text("-e").replace("\x1b[1m\x1b[33", "\x1b[33"))
+        _, terminal = self.open(options="NO_COLOR=1")
+        self.assertNotIn("\x1b[3", terminal.text("-e"))
+
+    def test_a_terminal_without_these_characters_gets_others(self):
+        _, terminal = self.open(options="LC_ALL=C")
+        terminal.text().encode("ascii")
+
+    def test_a_dumb_terminal_gets_lines(self):
+        server = Server(self)
+        server.publish(snapshot(1))
+        terminal = Terminal(self, 200, 24)
+        terminal.start("TERM=dumb", TROUPE, "top", server.address)
+        terminal.shows("TERM is dumb")
+        terminal.shows("updates 1 ")
+        self.assertFalse(terminal.draws())
+        server.end()
+        terminal.shows("END=1")
+
+
+class Lines(unittest.TestCase):
+    def top(self, *words, **options):
+        return subprocess.run([TROUPE, "top", *words], capture_output=True, text=True, timeout=PATIENCE, check=False, **options)
+
+    def test_a_pipe_gets_one_line_for_each_report_until_the_run_ends(self):
+        server = Server(self)
+        server.publish(snapshot(1))
+        top = subprocess.Popen([TROUPE, "top", server.address], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(top.stdout.close)
+        self.assertIn("updates 1 ", top.stdout.readline())
+        server.publish(snapshot(2, training_ended=True))
+        self.assertIn("updates 2 ", top.stdout.readline())
+        server.end()
+        self.assertIn("the connection is closed", top.stdout.readline())
+        self.assertEqual(top.wait(), 0)
+
+    def test_once_prints_every_view_without_control_characters(self):
+        server = Server(self)
+        server.publish(*(snapshot(n) for n in range(1, 31)))
+        once = self.top(server.address, "--once")
+        self.assertEqual((once.returncode, once.stderr), (0, ""))
+        for part in ("the run", "bottleneck sampling", "\nLearning\n", "\nFlow\n", "\nMachines\n", "\nEvents\n", "\u2588"):
+            self.assertIn(part, once.stdout)
+        self.assertNotIn("\x1b", once.stdout)
+
+    def test_what_cannot_be_shown_is_refused_with_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for words, problem in {
+                ("127.0.0.1:1",): "troupe: 127.0.0.1:1: Connection refused\n",
+                ("nothing",): "troupe: nothing:",
+                (): "troupe: no live run below runs/: give the folder of a run, or HOST:PORT of its statistics\n",
+            }.items():
+                result = self.top(*words, cwd=folder)
+                self.assertEqual(result.returncode, 2)
+                self.assertTrue(result.stderr.startswith(problem), result.stderr)
+                self.assertEqual(result.stderr.count("\n"), 1)
+
+
+class Folders(unittest.TestCase):
+    """Real runs."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.place = pathlib.Path(folder.name)
+
+    def train(self, name, *settings):
+        words = [word for setting in ("stats.interval_ms=200", "evaluation.episodes=1", *settings) for word in ("--set", setting)]
+        run = subprocess.Popen(
+            [TROUPE, "train", "cartpole", "--run", f"runs/{name}", *words],
+            cwd=self.place,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        return run
+
+    def once(self, *words):
+        return subprocess.run([TROUPE, "top", "--once", *words], cwd=self.place, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def test_the_only_live_run_is_found_and_of_several_all_are_named(self):
+        endless = ("stop.env_steps=0", "stop.updates=1000000")
+        self.train("a", *endless)
+        shown = eventually(lambda: (result := self.once()).returncode == 0 and result.stdout)
+        self.assertIn("cartpole", shown)
+        self.train("b", *endless)
+        named = eventually(lambda: (result := self.once()).returncode == 2 and result.stderr)
+        self.assertEqual(named, "troupe: several live runs: runs/a, runs/b; give the one to show\n")
+        self.assertIn("runs/b", self.once("runs/b").stdout)
+
+    def test_a_run_that_is_killed_while_it_is_shown_leaves_its_last_figures(self):
+        run = self.train("a", "stop.env_steps=0", "stop.updates=1000000")
+        terminal = Terminal(self)
+        eventually((self.place / "runs/a/endpoints.json").exists)
+        terminal.start(TROUPE, "top", str(self.place / "runs/a"))
+        terminal.shows("running")
+        terminal.shows("env steps")
+        run.kill()
+        run.wait()
+        terminal.shows("connection lost, trying again")
+        self.assertIn("env steps", terminal.text())
+        terminal.keys("q")
+        terminal.shows("END=0")
+        self.assertTrue(terminal.is_restored())
+
+    def test_a_run_that_has_ended_shows_its_last_record_and_why(self):
+        run = self.train("a", "stop.env_steps=0", "stop.updates=20")
+        self.assertEqual(run.wait(), 0)
+        shown = self.once("runs/a").stdout
+        for part in ("the run ended: stop.updates", "20 updates", "evaluation at update 20", "the end of the log"):
+            self.assertIn(part, shown)
+        terminal = Terminal(self)
+        terminal.start(TROUPE, "top", str(self.place / "runs/a"))
+        terminal.shows("the run ended: stop.updates")
+        terminal.keys("q")
+        terminal.shows("END=0")
+
+
+if __name__ == "__main__":
+    if not shutil.which("tmux"):
+        print("skipped: there is no tmux; tools/setup --tests installs it")
+        sys.exit(SKIPPED)
+    unittest.main()

@@ -1,0 +1,107 @@
+#include "tools/top/run_files.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/tcp_probe.h"
+#include "runtime/run_folder/line_file.h"
+
+namespace troupe {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMostEndpoints = 1 << 16, kMostLog = 64 << 10, kMostRecord = 16 << 20;
+constexpr size_t kMostLogLines = 200;
+constexpr std::chrono::seconds kProbe{1};
+
+// The JSON object in a file of the folder; null if it cannot be read.
+Json object_in(const std::string& path, uint64_t most_bytes = kMaxReadBytes) {
+  try {
+    return Json::parse(posix_disk().read(path, most_bytes), nullptr, false);
+  } catch (const IoError&) {
+    return {};
+  }
+}
+
+std::string text_in(const Json& object, const char* key) {
+  return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
+}
+
+// The whole lines among the last bytes of a file; none if there is no such file.
+std::vector<std::string> last_lines(const std::string& path, uint64_t most_bytes) {
+  const std::unique_ptr<ReadFile> file = open_if_present(posix_disk(), path);
+  if (!file) return {};
+  const uint64_t begin = file->size() - std::min(file->size(), most_bytes);
+  const std::string bytes = file->read(begin, most_bytes);
+  size_t at = begin == 0 ? 0 : std::min(bytes.find('\n'), bytes.size() - 1) + 1;
+  std::vector<std::string> lines;
+  for (size_t end; (end = bytes.find('\n', at)) != std::string::npos; at = end + 1)
+    lines.push_back(bytes.substr(at, end - at));
+  return lines;
+}
+
+}  // namespace
+
+std::optional<Address> stats_address(const std::string& folder) {
+  const std::string text = text_in(object_in(folder + "/endpoints.json", kMostEndpoints), "stats");
+  try {
+    return text.empty() ? std::nullopt : std::optional(parse_address("stats", text));
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<std::string> live_runs(const std::string& parent) {
+  std::vector<std::string> found;
+  for (const std::string& name : posix_disk().list(parent)) {
+    const std::string folder = (std::filesystem::path(parent) / name).string();
+    const std::optional<Address> address = stats_address(folder);
+    if (address && !probe_tcp(address->host, address->port, std::chrono::steady_clock::now() + kProbe).address.empty())
+      found.push_back(folder);
+  }
+  return found;
+}
+
+void read_record(TopModel& model, const std::string& folder) {
+  const Json config = object_in(folder + "/config.json");
+  const std::string name = text_in(config, "name");
+  const std::filesystem::path path = std::filesystem::path(folder) / "";
+  model.describe(name.empty() ? path.parent_path().filename().string() : name, config.dump());
+  uint64_t number = 0;
+  std::optional<StatsSnapshot> last;
+  for (const std::string& line : last_lines(folder + "/metrics.jsonl", kMostRecord)) {
+    try {
+      StatsSnapshot snapshot = snapshot_of(line, *model.words);
+      if (!snapshot.warmup) model.history.add(++number, snapshot);
+      last = std::move(snapshot);
+    } catch (const ConfigError&) {  // not a line of ours: the others count
+      continue;
+    }
+  }
+  if (last) model.show(std::move(*last), "");
+}
+
+std::string end_reason(const std::string& folder) {
+  const Json summary = object_in(folder + "/summary.json");
+  const std::string error = text_in(summary, "error");
+  return error.empty() ? text_in(summary, "reason") : error;
+}
+
+std::vector<std::string> log_tail(const std::string& folder) {
+  try {
+    std::vector<std::string> lines = last_lines(folder + "/log.txt", kMostLog);
+    if (lines.size() > kMostLogLines) lines.erase(lines.begin(), lines.end() - kMostLogLines);
+    return lines;
+  } catch (const IoError&) {
+    return {};
+  }
+}
+
+}  // namespace troupe

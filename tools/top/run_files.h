@@ -1,0 +1,26 @@
+#pragma once
+// What `troupe top` reads in the folder of a run, also while the run writes it. Plain functions; any thread.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/cli/address.h"
+#include "tools/top/model.h"
+
+namespace troupe {
+
+// Where the run says that it serves its statistics; nothing if it is not running, or was never.
+std::optional<Address> stats_address(const std::string& folder);
+// The folders below `parent` whose runs can be reached, sorted. Each that was killed costs a moment.
+std::vector<std::string> live_runs(const std::string& parent);
+
+// Puts what the folder has recorded into the model: the name, the points of the curves, and the last snapshot. Throws
+// IoError if it cannot be read.
+void read_record(TopModel& model, const std::string& folder);
+// Why the run ended, from its summary.json: "stop.updates"; empty if it does not say.
+std::string end_reason(const std::string& folder);
+// The last lines of its log; empty if there is none.
+std::vector<std::string> log_tail(const std::string& folder);
+
+}  // namespace troupe
