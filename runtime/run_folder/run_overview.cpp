@@ -1,0 +1,185 @@
+#include "runtime/run_folder/run_overview.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
+#include "runtime/config/fixed_settings.h"
+#include "runtime/run_folder/best_checkpoints.h"
+#include "runtime/run_folder/json_scan.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr double kNone = RunOverview::kNone;
+
+void flatten(const Json& value, const std::string& path, SettingValues& into) {
+  if (!value.is_object() || value.empty()) {
+    into.emplace_back(path, value.dump());
+    return;
+  }
+  for (const auto& [key, member] : value.items()) flatten(member, path.empty() ? key : path + '.' + key, into);
+}
+
+std::string value_at(const SettingValues& settings, std::string_view path) {
+  const auto found = std::ranges::find(settings, path, &std::pair<std::string, std::string>::first);
+  return found == settings.end() ? kNotSet : found->second;
+}
+
+std::string setting_of(const SettingValues& settings, std::string_view path) {
+  const std::string value = value_at(settings, path);
+  return value == kNotSet ? "" : text_in(value);
+}
+
+double number_at(const Json& json, const char* key) {
+  return json.is_object() && json.contains(key) && json[key].is_number() ? json[key].get<double>() : kNone;
+}
+
+double figure_at(const Record& record, std::string_view path) {
+  const auto found = record.find(path);
+  return found == record.end() ? kNone : found->second;
+}
+
+// Not an object where there is no such file or it is damaged: an older start may have been killed at any time.
+Json read_object(const Disk& disk, const std::string& path) {
+  try {
+    return Json::parse(disk.read(path), nullptr, /*allow_exceptions=*/false);
+  } catch (const IoError& error) {
+    if (error.is_refusal()) throw;
+    return {};
+  }
+}
+
+std::optional<int64_t> seconds_of_change(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return status.st_mtim.tv_sec;
+}
+
+uint64_t count_of(double number) { return number >= 0 && number < 0x1p53 ? static_cast<uint64_t>(number) : 0; }
+
+std::optional<RunScore> score_of(const Json& evaluation) {
+  const double mean = number_at(evaluation, "return_mean"), updates = number_at(evaluation, "updates");
+  if (std::isnan(mean) || evaluation.contains("error")) return std::nullopt;
+  return RunScore{mean, number_at(evaluation, "return_std"), true, count_of(updates)};
+}
+
+std::optional<RunScore> score_of(const Record& record, const std::string& group) {
+  const double mean = figure_at(record, group + ".return_mean");
+  if (std::isnan(mean)) return std::nullopt;
+  return RunScore{mean, figure_at(record, group + ".return_std"), group == "eval",
+                  count_of(figure_at(record, "updates"))};
+}
+
+// What the summary says of a run that has ended, what the records say of others.
+void add_figures(const Disk& disk, const Json& summary, RunOverview& run) {
+  const bool ended = summary.is_object() && run.state != RunState::running && !has_open_start(disk, run.folder);
+  LastRecords records;
+  if (disk.exists(metrics_file(run.folder))) records = read_last_records(disk, run.folder, !ended);
+  run.last = records.last;
+  run.env_steps = ended ? number_at(summary, "env_steps") : figure_at(run.last, "env_steps");
+  run.updates = ended ? number_at(summary, "updates") : figure_at(run.last, "updates");
+  run.seconds = ended ? number_at(summary, "wall_seconds") : figure_at(run.last, "elapsed_seconds");
+  run.env_steps_per_second =
+      ended ? number_at(summary, "env_steps_per_second") : figure_at(run.last, "env_steps_per_second_60s");
+  if (ended) run.score = score_of(summary.value("eval", Json()));
+  if (!run.score) run.score = score_of(records.evaluated, "eval");
+  if (!run.score) run.score = score_of(run.last, "episodes");
+}
+
+// In the order in which configs have them, without `name`.
+std::vector<std::string> differing_paths(const std::vector<SettingValues>& configs) {
+  std::vector<std::string> order;
+  std::map<std::string, std::map<std::string, size_t>> counts;  // path -> value -> number of configs
+  for (const SettingValues& config : configs)
+    for (const auto& [path, value] : config) {
+      std::map<std::string, size_t>& values = counts[path];
+      if (values.empty()) order.push_back(path);
+      ++values[value];
+    }
+  std::erase_if(order, [&](const std::string& path) {
+    const std::map<std::string, size_t>& values = counts[path];
+    return path == "name" || (values.size() == 1 && values.begin()->second == configs.size());
+  });
+  return order;
+}
+
+bool missing_somewhere(const std::vector<SettingValues>& configs, const std::vector<std::string>& paths) {
+  return std::ranges::any_of(paths, [&](const std::string& path) {
+    return std::ranges::any_of(configs, [&](const SettingValues& each) { return value_at(each, path) == kNotSet; });
+  });
+}
+
+// As it is where this version cannot read it.
+SettingValues upgraded(const RunOverview& run, const Upgrade& upgrade) {
+  try {
+    return settings_in(upgrade(run.config), run.folder);
+  } catch (const ConfigError&) {
+    return run.settings;
+  }
+}
+
+void add_best(const Disk& disk, RunOverview& run) {
+  try {
+    const Ranking ranking = read_ranking(disk, run.folder);
+    if (ranking.scores.empty()) return;
+    run.best = RunScore{ranking.scores.front().return_mean, kNone, true, ranking.scores.front().updates};
+  } catch (const IoError&) {  // damaged: the next start of the run says so
+  }
+}
+
+}  // namespace
+
+SettingValues settings_in(const std::string& config, const std::string& source) {
+  const Json json = parse_strict(config, source);
+  if (!json.is_object()) throw ConfigError(source + ": is not a JSON object");
+  SettingValues settings;
+  flatten(json, "", settings);
+  return settings;
+}
+
+RunOverview read_overview(const Disk& disk, const std::string& folder, const HeldLocks& held) {
+  RunOverview run;
+  run.folder = folder;
+  const std::string path = folder + "/config.json";
+  if (!disk.exists(path)) throw ConfigError(folder + ": is not the folder of a run, it has no config.json");
+  run.config = disk.read(path);
+  run.settings = settings_in(run.config, path);
+  run.name = setting_of(run.settings, "name");
+  const bool tokens = setting_of(run.settings, "model.kind") == "decoder";
+  run.task = setting_of(run.settings, tokens ? "task.name" : "env.id");
+  run.changed = seconds_of_change(metrics_file(folder)).value_or(seconds_of_change(path).value_or(0));
+  const Json summary = read_object(disk, folder + "/summary.json");
+  const StateOfRun state = state_of(disk, folder, summary, held, run.changed);
+  run.state = state.state;
+  run.reason = state.reason;
+  add_figures(disk, summary, run);
+  if (disk.exists(folder + "/best.json")) add_best(disk, run);
+  return run;
+}
+
+std::vector<SettingValues> differing_settings(const std::vector<RunOverview>& runs, const Upgrade& upgrade) {
+  std::map<std::string, std::vector<size_t>> same_name;
+  for (size_t i = 0; i < runs.size(); ++i) same_name[runs[i].name].push_back(i);
+  std::vector<SettingValues> result(runs.size());
+  for (const auto& [name, members] : same_name) {
+    std::vector<SettingValues> settings;
+    for (const size_t i : members) settings.push_back(runs[i].settings);
+    std::vector<std::string> paths = differing_paths(settings);
+    if (missing_somewhere(settings, paths)) {
+      for (size_t i = 0; i < members.size(); ++i) settings[i] = upgraded(runs[members[i]], upgrade);
+      paths = differing_paths(settings);
+    }
+    for (size_t i = 0; i < members.size(); ++i)
+      for (const std::string& path : paths) result[members[i]].emplace_back(path, value_at(settings[i], path));
+  }
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,123 @@
+#include "runtime/run_folder/run_records.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+#include "runtime/run_folder/json_scan.h"
+#include "runtime/run_folder/line_file.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr uint64_t kReadBytes = 1 << 20;
+constexpr uint64_t kMostLineBytes = 32 << 20;
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// Which column has a path. Most records have their figures in the same order, so the answer is usually the next one.
+class ColumnOfPath {
+ public:
+  static constexpr size_t kNotWanted = std::numeric_limits<size_t>::max();
+
+  explicit ColumnOfPath(std::span<const std::string> wanted) {
+    for (size_t i = 0; i < wanted.size(); ++i) columns_.emplace(wanted[i], i);
+  }
+
+  size_t operator()(std::string_view path) {
+    if (next_ >= seen_.size() || seen_[next_].path != path) {
+      const auto found = std::ranges::find(seen_, path, &Seen::path);
+      next_ = static_cast<size_t>(found - seen_.begin());
+      if (found == seen_.end()) {
+        const auto column = columns_.find(std::string(path));
+        seen_.push_back({std::string(path), column == columns_.end() ? kNotWanted : column->second});
+      }
+    }
+    return seen_[next_++].column;
+  }
+  void begin_record() { next_ = 0; }
+
+ private:
+  struct Seen {
+    std::string path;
+    size_t column;
+  };
+  std::unordered_map<std::string, size_t> columns_;
+  std::vector<Seen> seen_;
+  size_t next_ = 0;
+};
+
+Record record_of(std::string_view line) {
+  Record record;
+  const bool whole = scan_json(line, [&](std::string_view path, std::string_view text) {
+    if (const auto number = number_in(text)) record.emplace(path, *number);
+  });
+  return whole ? record : Record();
+}
+
+}  // namespace
+
+std::string metrics_file(const std::string& folder) { return folder + "/metrics.jsonl"; }
+
+void for_each_line(const Disk& disk, const std::string& path, const std::function<void(std::string_view)>& on_line) {
+  const std::unique_ptr<ReadFile> file = disk.open_read(path);
+  std::string begun;
+  for (uint64_t offset = 0; offset < file->size();) {
+    const std::string block = file->read(offset, kReadBytes);
+    if (block.empty()) break;  // the file has become shorter
+    offset += block.size();
+    size_t begin = 0;
+    for (size_t end = block.find('\n'); end != block.npos; end = block.find('\n', begin)) {
+      const std::string_view rest = std::string_view(block).substr(begin, end - begin);
+      on_line(begun.empty() ? rest : std::string_view(begun.append(rest)));
+      begun.clear();
+      begin = end + 1;
+    }
+    begun.append(block, begin);
+    if (begun.size() > kMostLineBytes) throw IoError(path, "has a line of more than 32 MiB");
+  }
+  if (!begun.empty()) on_line(begun);
+}
+
+FigureColumns read_figures(const Disk& disk, const std::string& folder, std::span<const std::string> figures) {
+  FigureColumns result;
+  result.values.resize(figures.size());
+  ColumnOfPath column_of(figures);
+  std::vector<double> row(figures.size());
+  const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
+    const size_t column = column_of(path);
+    if (column != ColumnOfPath::kNotWanted) row[column] = number_in(text).value_or(kNone);
+  };
+  for_each_line(disk, metrics_file(folder), [&](std::string_view line) {
+    std::ranges::fill(row, kNone);
+    column_of.begin_record();
+    if (!scan_json(line, on_scalar)) {
+      ++result.skipped;
+      return;
+    }
+    for (size_t i = 0; i < row.size(); ++i) result.values[i].push_back(row[i]);
+  });
+  return result;
+}
+
+LastRecords read_last_records(const Disk& disk, const std::string& folder, bool with_evaluation) {
+  LastRecords result;
+  const std::unique_ptr<ReadFile> file = disk.open_read(metrics_file(folder));
+  const uint64_t from = file->size() - std::min(file->size(), kReadBytes);
+  for (uint64_t end = file->size(); end > from;) {
+    // A last line without a line break is torn, or just being written.
+    const uint64_t begin = begin_of_line(*file, end - 1);
+    const std::string line = end - begin <= kMostLineBytes ? file->read(begin, end - begin) : "";
+    const bool evaluated = line.find("\"eval\":{") != line.npos;
+    if (result.last.empty() || evaluated) {
+      const Record record = record_of(line);
+      if (result.last.empty()) result.last = record;
+      if (evaluated) result.evaluated = record;
+    }
+    if (!result.last.empty() && (!with_evaluation || !result.evaluated.empty())) break;
+    end = begin;
+  }
+  return result;
+}
+
+}  // namespace troupe

@@ -1,0 +1,41 @@
+#pragma once
+// The records of a run, which are the lines of its metrics.jsonl, for those who only read it: also while it runs, and
+// after it was killed. Lines that are not a whole JSON object (torn, damaged) are left out and counted. Plain
+// functions; any thread. They throw IoError when the file is missing or cannot be read.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/file.h"
+
+namespace troupe {
+
+// Calls `on_line` with each line of the file, without its line break, in their order. A last line without a line break
+// is one too.
+void for_each_line(const Disk& disk, const std::string& path, const std::function<void(std::string_view)>& on_line);
+
+std::string metrics_file(const std::string& folder);
+
+// Numbers of all records: those that a record does not have are NaN.
+struct FigureColumns {
+  std::vector<std::vector<double>> values;  // [figures][records]
+  uint64_t skipped = 0;                     // lines that are no records
+};
+// `figures` are paths like "lag.p95".
+FigureColumns read_figures(const Disk& disk, const std::string& folder, std::span<const std::string> figures);
+
+// The numbers of one record, by path.
+using Record = std::map<std::string, double, std::less<>>;
+// The last record and, if it is asked for, the last one with an evaluation, where the last MiB of the file has one.
+// Empty records where there are none.
+struct LastRecords {
+  Record last, evaluated;
+};
+LastRecords read_last_records(const Disk& disk, const std::string& folder, bool with_evaluation);
+
+}  // namespace troupe
