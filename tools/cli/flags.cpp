@@ -123,6 +123,18 @@ void Flags::add_text(const char* name, const char* type, bool required, const st
   flag.option = app_->add_option(name, flag.text, help)->type_name(type)->required(required);
 }
 
+void Flags::arguments(const char* name, Words& into, const std::string& help) {
+  add_arguments(name, into, help, /*required=*/false);
+}
+
+void Flags::required_arguments(const char* name, Words& into, const std::string& help) {
+  add_arguments(name, into, help, /*required=*/true);
+}
+
+void Flags::add_arguments(const char* name, Words& into, const std::string& help, bool required) {
+  flags_.push_back({app_->add_option(name, into, help)->required(required), "", {}, [&into] { return into; }});
+}
+
 void Flags::repeatable(const char* name, const char* type, Words& into, const std::string& help) {
   CLI::Option* option = app_->add_option(name, into, help)->type_name(type)->allow_extra_args(false);
   flags_.push_back({option, "", {}, [&into] { return into; }});

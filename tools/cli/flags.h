@@ -52,6 +52,9 @@ class Flags {
   void optional_argument(const char* name, T& into, Reader reader, const std::string& help) {
     add(name, "", /*required=*/false, help, into, reader);
   }
+  // Declares positional arguments that may be given any number of times, like "RUN..."; they come last.
+  void arguments(const char* name, Words& into, const std::string& help);
+  void required_arguments(const char* name, Words& into, const std::string& help);
   // Declares an option with a value, whose type the help shows. If the option is not given, `into` keeps its value.
   template <class T, class Reader>
   void option(const char* name, const char* type, T& into, Reader reader, const std::string& help) {
@@ -115,6 +118,7 @@ class Flags {
     }
   }
 
+  void add_arguments(const char* name, Words& into, const std::string& help, bool required);
   void check_exactly_one() const;
 
   std::unique_ptr<CLI::App> app_;

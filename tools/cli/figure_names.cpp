@@ -1,0 +1,30 @@
+#include "tools/cli/figure_names.h"
+
+#include <algorithm>
+
+#include "models/learning/metrics.h"
+#include "runtime/base/suggest.h"
+#include "runtime/stats/snapshot_fields.h"
+#include "tools/cli/flag_values.h"
+
+namespace troupe {
+
+std::vector<std::string> figure_names() {
+  std::vector<std::string> names;
+  for (const SnapshotField& field : snapshot_fields())
+    if (field.path != "learner") names.emplace_back(field.path);
+  for (const Metric& metric : metric_table()) names.push_back("learner." + std::string(metric.name));
+  return names;
+}
+
+std::string parse_figure(std::string_view flag, const std::string& text) {
+  const std::vector<std::string> names = figure_names();
+  const bool known =
+      std::ranges::any_of(names, [&](const std::string& name) { return text == name || text.starts_with(name + '.'); });
+  if (known) return text;
+  const std::string near = closest(text, names);
+  refuse_flag(flag, printable(text) + " is no figure of a run, " +
+                        (near.empty() ? "`troupe metrics` lists them" : "did you mean " + near + '?'));
+}
+
+}  // namespace troupe

@@ -1,0 +1,83 @@
+#include "tools/cli/found_runs.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "actors/config/config.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/output.h"
+#include "runtime/base/suggest.h"
+#include "runtime/run_folder/json_scan.h"
+#include "tools/cli/config_lookup.h"
+
+namespace troupe {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kShownPath = 200;  // bytes in messages
+
+// The folders in `folder`, hidden ones left out.
+Words folders_in(const std::string& folder) {
+  Words result;
+  for (const std::string& name : posix_disk().list(folder)) {
+    const fs::path path = fs::path(folder) / name;
+    std::error_code failed;
+    if (!name.starts_with('.') && fs::is_directory(path, failed)) result.push_back(path.string());
+  }
+  return result;
+}
+
+void add_run(const std::string& folder, const HeldLocks& held, FoundRuns& found) {
+  try {
+    found.runs.push_back(read_overview(posix_disk(), folder, held));
+  } catch (const ConfigError& error) {
+    found.problems.emplace_back(error.what());
+  } catch (const IoError& error) {
+    found.problems.emplace_back(error.what());
+  }
+}
+
+}  // namespace
+
+FoundRuns find_runs(const Words& folders) {
+  FoundRuns found;
+  const HeldLocks held = held_locks();
+  for (const std::string& folder : folders) {
+    std::error_code failed;
+    if (!fs::is_directory(folder, failed)) require_run_folder(folder);  // throws, with the nearest name
+    if (posix_disk().exists(folder + "/config.json")) {
+      add_run(folder, held, found);
+      continue;
+    }
+    try {
+      for (const std::string& each : folders_in(folder)) add_run(each, held, found);
+    } catch (const IoError& error) {
+      found.problems.emplace_back(error.what());
+    }
+  }
+  if (!found.runs.empty()) return found;
+  std::string names;
+  for (const std::string& folder : folders) names += (names.empty() ? "" : ", ") + printable(folder, kShownPath);
+  throw ConfigError(found.problems.empty() ? names + ": holds no runs, expected a folder with those of `troupe train`"
+                                           : found.problems.front());
+}
+
+void print_problems(const Words& problems) {
+  for (const std::string& problem : problems) print_error("troupe: " + problem);
+}
+
+std::vector<SettingValues> differences(const std::vector<RunOverview>& runs) {
+  return differing_settings(runs, upgrade_config);
+}
+
+std::string settings_text(const SettingValues& settings, const Words& without) {
+  std::string text;
+  for (const auto& [path, value] : settings)
+    if (std::ranges::count(without, path) == 0)
+      text += (text.empty() ? "" : " ") + path + '=' + printable(text_in(value), kShownPath);
+  return text;
+}
+
+}  // namespace troupe

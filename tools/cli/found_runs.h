@@ -1,0 +1,29 @@
+#pragma once
+// The runs that the arguments of a command name. Plain functions; main thread.
+
+#include <string>
+#include <vector>
+
+#include "runtime/run_folder/run_overview.h"
+#include "tools/cli/flags.h"
+
+namespace troupe {
+
+struct FoundRuns {
+  std::vector<RunOverview> runs;
+  Words problems;  // a line for each folder that cannot be used
+};
+
+// The runs in these folders, in their order: a folder of a run is that run, another one stands for the runs in it.
+// Throws ConfigError when a folder is missing, or when no folder has a run.
+FoundRuns find_runs(const Words& folders);
+
+// Prints the problems on stderr.
+void print_problems(const Words& problems);
+
+// The settings in which each of the runs differs from the others of its name.
+std::vector<SettingValues> differences(const std::vector<RunOverview>& runs);
+// "trainer.policy_lr=0.001 seed=2", without the settings in `without`.
+std::string settings_text(const SettingValues& settings, const Words& without = {});
+
+}  // namespace troupe

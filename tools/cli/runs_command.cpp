@@ -1,0 +1,192 @@
+// `troupe runs`: lists the runs in folders: what each is, how far it is, and how good.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <optional>
+#include <variant>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
+#include "runtime/config/fixed_settings.h"
+#include "tools/cli/command.h"
+#include "tools/cli/figure_names.h"
+#include "tools/cli/flag_values.h"
+#include "tools/cli/found_runs.h"
+#include "tools/cli/terminal.h"
+#include "tools/cli/text_table.h"
+
+namespace troupe {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr const char* kDefaultFolder = "runs";
+
+struct RunsOptions {
+  Words folders;
+  std::string sort;
+  bool reverse = false, json = false;
+};
+
+// A run, with the settings in which it differs from the others.
+struct ListedRun {
+  RunOverview run;
+  SettingValues differs;
+};
+
+// What runs are sorted by: the smallest text first, the largest number first; what is unknown comes last.
+using SortKey = std::variant<double, std::string>;
+
+struct SortName {
+  const char* name;
+  SortKey (*key)(const RunOverview&);
+};
+
+SortKey score_key(const RunOverview& run) { return run.score ? run.score->mean : RunOverview::kNone; }
+
+constexpr SortName kSortNames[] = {
+    {"run", [](const RunOverview& run) { return SortKey(run.folder); }},
+    {"config", [](const RunOverview& run) { return SortKey(run.name); }},
+    {"state", [](const RunOverview& run) { return SortKey(std::string(text_of(run.state))); }},
+    {"score", score_key},
+    {"seconds", [](const RunOverview& run) { return SortKey(run.seconds); }},
+    {"changed", [](const RunOverview& run) { return SortKey(static_cast<double>(run.changed)); }},
+    {"env_steps", [](const RunOverview& run) { return SortKey(run.env_steps); }},
+    {"updates", [](const RunOverview& run) { return SortKey(run.updates); }},
+    {"env_steps_per_second", [](const RunOverview& run) { return SortKey(run.env_steps_per_second); }},
+};
+
+std::string parse_sort(std::string_view flag, const std::string& text) {
+  const bool ours = std::ranges::any_of(kSortNames, [&](const SortName& each) { return text == each.name; });
+  return ours ? text : parse_figure(flag, text);
+}
+
+RunsOptions read_runs(Flags& flags) {
+  RunsOptions options;
+  flags.arguments("DIR...", options.folders, "folders of runs, or folders that hold such folders (default: runs)");
+  flags.option("--sort", "FIGURE", options.sort, parse_sort,
+               "run, config, state, score, seconds, changed (the time of the newest record), or a figure that `troupe "
+               "metrics` lists: the largest value of the newest records first (default: the order of the folders)");
+  flags.toggle("--reverse", options.reverse, "list them in reverse order");
+  flags.toggle("--json", options.json, "print JSON");
+  flags.read();
+  for (const std::string& folder : options.folders) path_to("a folder")("DIR", folder);
+  if (options.folders.empty()) options.folders = {kDefaultFolder};
+  return options;
+}
+
+SortKey key_of(const RunOverview& run, const std::string& figure) {
+  for (const SortName& each : kSortNames)
+    if (figure == each.name) return each.key(run);
+  const auto found = run.last.find(figure);
+  return found == run.last.end() ? RunOverview::kNone : found->second;
+}
+
+bool comes_before(const SortKey& a, const SortKey& b) {
+  if (const auto* text = std::get_if<std::string>(&a)) return *text < std::get<std::string>(b);
+  const double x = std::get<double>(a), y = std::get<double>(b);
+  return std::isnan(y) ? !std::isnan(x) : x > y;
+}
+
+void sort_runs(std::vector<ListedRun>& runs, const RunsOptions& options) {
+  if (!options.sort.empty())
+    std::ranges::stable_sort(runs, comes_before, [&](const ListedRun& each) { return key_of(each.run, options.sort); });
+  if (options.reverse) std::ranges::reverse(runs);
+}
+
+std::string count_text(double value) {
+  return value >= 0 && value < 0x1p63 ? format_short(static_cast<uint64_t>(std::llround(value))) : "-";
+}
+
+std::string score_text(const std::optional<RunScore>& score) {
+  if (!score) return "-";
+  return (score->evaluation ? "eval " : "train ") + format_figure(score->mean, 2) +
+         (std::isnan(score->spread) ? "" : " +- " + format_figure(score->spread, 2));
+}
+
+void print_table(const std::vector<ListedRun>& runs) {
+  const bool ranked = std::ranges::any_of(runs, [](const ListedRun& each) { return each.run.best.has_value(); });
+  std::vector<TableColumn> columns = {{"run", false, 16},
+                                      {"config", false, 8, 3},
+                                      {"state"},
+                                      {"env steps", true},
+                                      {"score"},
+                                      {"best", true, 0, 4},
+                                      {"steps/s", true, 0, 5},
+                                      {"differs", false, 16, 2},
+                                      {"reason", false, 12, 1}};
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [run, differs] : runs)
+    rows.push_back({printable(run.folder, SIZE_MAX), printable(run.name, SIZE_MAX), std::string(text_of(run.state)),
+                    count_text(run.env_steps), score_text(run.score), run.best ? format_figure(run.best->mean, 2) : "-",
+                    count_text(run.env_steps_per_second), settings_text(differs), printable(run.reason, 200)});
+  if (!ranked) {
+    constexpr std::ptrdiff_t kBest = 5;
+    columns.erase(columns.begin() + kBest);
+    for (auto& row : rows) row.erase(row.begin() + kBest);
+  }
+  const size_t width = isatty(STDOUT_FILENO) != 0 ? terminal_size().columns : line_columns();
+  std::cout << text_table(std::move(columns), std::move(rows), width);
+}
+
+OrderedJson json_of(const std::optional<RunScore>& score) {
+  if (!score) return nullptr;
+  return {{"of", score->evaluation ? "evaluation" : "training"},
+          {"return_mean", score->mean},
+          {"return_std", score->spread},
+          {"updates", score->updates}};
+}
+
+OrderedJson json_of(const ListedRun& listed) {
+  const auto& [run, differs] = listed;
+  OrderedJson settings = OrderedJson::object();
+  for (const auto& [path, value] : differs)
+    settings[path] = value == kNotSet ? OrderedJson() : OrderedJson::parse(value, nullptr, false);
+  return {
+      {"run", run.folder},           {"config", run.name},        {"task", run.task},
+      {"state", text_of(run.state)}, {"reason", run.reason},      {"env_steps", run.env_steps},
+      {"updates", run.updates},      {"seconds", run.seconds},    {"env_steps_per_second", run.env_steps_per_second},
+      {"score", json_of(run.score)}, {"best", json_of(run.best)}, {"differs", settings},
+      {"changed", run.changed}};
+}
+
+void print_json(const std::vector<ListedRun>& runs, const Words& problems) {
+  OrderedJson result{{"runs", OrderedJson::array()}, {"problems", problems}};
+  for (const ListedRun& each : runs) result["runs"].push_back(json_of(each));
+  std::cout << result.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
+}
+
+void list_runs(const RunsOptions& options) {
+  FoundRuns found = find_runs(options.folders);
+  std::vector<SettingValues> differs = differences(found.runs);
+  std::vector<ListedRun> runs;
+  for (size_t i = 0; i < found.runs.size(); ++i) runs.push_back({std::move(found.runs[i]), std::move(differs[i])});
+  sort_runs(runs, options);
+  if (options.json) return print_json(runs, found.problems);
+  print_table(runs);
+  std::cout << std::flush;
+  print_problems(found.problems);
+}
+
+}  // namespace
+
+Command runs_command() {
+  return {.name = "runs",
+          .summary = "list runs: state, score, speed, and what differs between them",
+          .examples =
+              "  troupe runs\n"
+              "  troupe runs runs/sweep runs/cartpole --sort score\n"
+              "  troupe runs --sort learner.kl\n"
+              "  troupe runs --json\n",
+          .exit_codes = {{0, "runs were listed; what is wrong with other folders is on stderr, or in the JSON"},
+                         {1, "the output could not be written"},
+                         {2, "a mistake in the command, or no folder has a run"}},
+          .parse = read_then_run<read_runs, list_runs>};
+}
+
+}  // namespace troupe
