@@ -27,6 +27,14 @@ Words settings(int updates, int best = 1) {
 
 Json ranking_of(const std::string& run) { return json_of(run + "/best.json").at("checkpoints"); }
 
+// Waits until a checkpoint with at least this many updates is on disk: that may be some updates after it was made.
+bool saves(const std::string& run, uint64_t updates) {
+  return eventually([&] {
+    const std::vector<uint64_t> saved = checkpoints_of(run);
+    return !saved.empty() && saved.back() >= updates;
+  });
+}
+
 Json eval(const std::string& run, const Words& more) {
   const CommandLine done(Words{"troupe", "eval", run, "--json"} + more);
   CHECK_MESSAGE(done.exit_code == 0, done.err);
@@ -95,7 +103,8 @@ TEST_CASE("keep_best: a run that was killed keeps its ranking when it resumes") 
   const std::string run = folder / "run";
   {
     TrainProcess killed(run, settings(1'000'000));
-    REQUIRE(eventually([&] { return fs::exists(run + "/best.json") && killed.updates() >= 12; }));
+    const auto is_ranked = [&] { return fs::exists(run + "/best.json") && !ranking_of(run).empty(); };
+    REQUIRE(eventually([&] { return is_ranked() && killed.updates() >= 12; }));
     killed.process().signal(SIGKILL);
     REQUIRE(killed.process().wait().value_or(-1) == 137);
   }
@@ -269,7 +278,7 @@ TEST_CASE("best checkpoints: evaluations that a stop or a kill leaves open are m
     const std::string at = folder / std::to_string(number);
     {
       TrainProcess run(at, with_stalled_evaluations(1'000'000, true));
-      REQUIRE(run.makes_updates(8));
+      REQUIRE(saves(at, 8));
       run.process().signal(number);
       REQUIRE(run.process().wait().has_value());
       if (number == SIGINT) CHECK(has(run.process().err(), "not evaluated: the policies after updates 2, 4, 6"));
@@ -302,7 +311,7 @@ TEST_CASE("best checkpoints: if the newest checkpoint is damaged while evaluatio
   const std::string at = folder / "run";
   {
     TrainProcess run(at, with_stalled_evaluations(1'000'000, true));
-    REQUIRE(run.makes_updates(10));
+    REQUIRE(saves(at, 10));
     run.process().signal(SIGKILL);
     REQUIRE(run.process().wait().has_value());
   }
