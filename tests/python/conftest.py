@@ -1,6 +1,7 @@
 import numpy as np
 import oracles
 import pytest
+from run_support import use_built_program
 
 
 @pytest.fixture
@@ -18,3 +19,10 @@ def form(request):
 @pytest.fixture
 def torch():
     return pytest.importorskip("torch", reason="needs PyTorch")
+
+
+@pytest.fixture
+def in_a_folder(tmp_path, monkeypatch):
+    """The test runs in an empty folder, with the program of this build."""
+    use_built_program(monkeypatch)
+    monkeypatch.chdir(tmp_path)

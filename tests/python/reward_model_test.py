@@ -9,7 +9,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 
-from run_support import use_built_program  # noqa: E402
 
 import troupe  # noqa: E402
 from troupe import _reward_training, reward_model  # noqa: E402
@@ -226,12 +225,6 @@ def test_the_training_tells_what_it_does_from_its_begin(tmp_path):
     reward_model.train_reward_model(pairs_of(40, seed=1), tokens, tmp_path / "out", hidden=16, layers=1, steps=2, tell=lines.append)
     assert lines[0] == "trained on 36 pairs of 36 prompts; held out: 4 pairs of 4 prompts"
     assert lines[1].startswith("step 1 of 2: loss ") and lines[2].startswith("step 2 of 2: loss ")
-
-
-@pytest.fixture
-def in_a_folder(tmp_path, monkeypatch):
-    use_built_program(monkeypatch)
-    monkeypatch.chdir(tmp_path)
 
 
 def points_of(folder):

@@ -33,11 +33,7 @@ CASES = {
     "masked": ("MaskedPole", {}),
 }
 
-
-@pytest.fixture(autouse=True)
-def in_a_folder(tmp_path, monkeypatch):
-    use_built_program(monkeypatch)
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 def recorded_rows(folder):
