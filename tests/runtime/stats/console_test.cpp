@@ -2,55 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "actors/experience/answers/answer_words.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/bottleneck.h"
+#include "tests/runtime/stats/console_figures.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
-using nlohmann::json;
-
-namespace {
-
-StatsSnapshot running() {
-  StatsSnapshot s;
-  s.elapsed_seconds = 12.4;
-  s.progress = 0.625;
-  s.eta_seconds = 3725;
-  s.env_steps = 312'500;
-  s.env_steps_per_second = 103'512.4;
-  s.env_steps_per_second_60s = 98'001;
-  s.updates = 152;
-  s.updates_per_second = 12.34;
-  s.reuse = 1;
-  s.trainer_wait_fraction = 0.03;
-  s.lag_p50 = 0;
-  s.lag_p95 = 1;
-  s.lag_max = 1;
-  s.lag_cap = 1;
-  s.ledger = {313'000, 311'296, 1'000, 0, 64, 640};
-  s.batch_size_p50 = 64;
-  s.batches_full = 80;
-  s.batches_all_waiting = 20;
-  s.recent = {.batches_full = 80, .batches_all_waiting = 20, .trainer_wait = 0.03};
-  s.inference_p50_ms = 0.211;
-  s.inference_p99_ms = 0.8;
-  s.episodes = 900;
-  s.return_mean = 421.34;
-  s.return_std = 88.06;
-  s.length_mean = 421;
-  s.learner = {{"kl", 0.0123}, {"clip_fraction", 0.081}, {"ess", 0.94}};
-  s.workers_up = s.workers_total = 2;
-  s.inference_up = s.inference_own = 1;
-  s.weights_behind = {{"inference/0", 0}, {"10.0.0.2:4000", 1}};
-  s.rss_bytes = 182'400'000;
-  return s;
-}
-
-}  // namespace
+using namespace troupe::test;
 
 TEST_CASE("console: the block of a running run") {
   const std::vector<std::string> expected = {"demo [#######.....] 63 %  0:12  ETA 1:02:05  182 MB",
@@ -149,66 +109,6 @@ TEST_CASE("console: the reason why sampling is slow is on a separate line") {
   CHECK(lines.back() == "             batches start full: more inference actors, or a larger batch_size");
 }
 
-namespace {
-
-// A snapshot with random extreme values: long, tiny, negative and non-finite ones.
-StatsSnapshot extreme(Rng& rng) {
-  constexpr double kNumbers[] = {kUnknown, INFINITY,  -INFINITY,  0,          -0.0,      1e-300, -1e-300, 0.00012345,
-                                 0.5,      -123456.7, 99999.4999, -99998.996, 123456789, 1e18,   1e300,   -1.2345e-7};
-  constexpr uint64_t kCounts[] = {0, 1, 999, 9'999'999, 10'000'000, 999'500'000, UINT64_MAX / 8, UINT64_MAX};
-  const auto number = [&] { return kNumbers[rng.below(std::size(kNumbers))]; };
-  const auto count = [&] { return kCounts[rng.below(std::size(kCounts))]; };
-  StatsSnapshot s;
-  for (double* value : {&s.elapsed_seconds,
-                        &s.progress,
-                        &s.eta_seconds,
-                        &s.env_steps_per_second,
-                        &s.env_steps_per_second_60s,
-                        &s.updates_per_second,
-                        &s.reuse,
-                        &s.trainer_wait_fraction,
-                        &s.recent.trainer_wait,
-                        &s.lag_p50,
-                        &s.lag_p95,
-                        &s.lag_max,
-                        &s.batch_size_p50,
-                        &s.inference_p50_ms,
-                        &s.inference_p99_ms,
-                        &s.return_mean,
-                        &s.return_std,
-                        &s.length_mean,
-                        &s.success_rate,
-                        &s.learner["kl"],
-                        &s.learner["clip_fraction"],
-                        &s.learner["ess"]})
-    *value = number();
-  for (uint64_t* value : {&s.env_steps,
-                          &s.updates,
-                          &s.lag_cap,
-                          &s.ledger.produced,
-                          &s.ledger.dropped_stale,
-                          &s.ledger.dropped_full,
-                          &s.ledger.lost_in_crash,
-                          &s.ledger.filtered,
-                          &s.ledger.unscored,
-                          &s.ledger.verifier_failed,
-                          &s.batches_full,
-                          &s.batches_timeout,
-                          &s.batches_all_waiting,
-                          &s.workers_up,
-                          &s.workers_total,
-                          &s.inference_up,
-                          &s.inference_own,
-                          &s.rss_bytes,
-                          &s.weights_behind["inference 0"],
-                          &s.env_failures["Env"]})
-    *value = count();
-  if (rng.below(2) == 0) s.evaluation = EvaluationResult{count(), count(), number(), number(), number(), number()};
-  return s;
-}
-
-}  // namespace
-
 TEST_CASE("console: the block fits 80 columns and the line 159, for any figures") {
   Rng rng(1);
   for (int i = 0; i < 20'000; ++i) {
@@ -221,77 +121,6 @@ TEST_CASE("console: the block fits 80 columns and the line 159, for any figures"
          {"steps ", "/s)", "  updates ", "  return ", "  bottleneck: ", "  workers ", "  lag p95 ", "  dropped "})
       CHECK_MESSAGE(line.find(part) != std::string::npos, line);
   }
-}
-
-TEST_CASE("console: the line of a run with a success rate has the ETA") {
-  StatsSnapshot s = running();
-  s.success_rate = 0.92;
-  for (const uint64_t lost : {0, 64})
-    for (const double eta : {3.0, 3725.0, 363'725.0}) {
-      s.ledger.lost_in_crash = lost;
-      s.eta_seconds = eta;
-      const std::string line = console_line(s);
-      CHECK_MESSAGE((lost > 0 || line.find("  success 92 %  ") != std::string::npos), line);
-      CHECK_MESSAGE(line.find("  ETA ") != std::string::npos, line);
-    }
-}
-
-TEST_CASE("console: steps and updates are formatted the same way whatever else is in the line") {
-  StatsSnapshot s = running();
-  for (const double success : {kUnknown, 0.0, 1.0})
-    for (const double eta : {3.0, 3725.0})
-      for (const uint64_t failures : {0, 123'456}) {
-        s.success_rate = success;
-        s.eta_seconds = eta;
-        s.env_failures = {{"Maze", failures}};
-        const std::string line = console_line(s);
-        CHECK((failures == 0 || line.find("  env failures 123,456  lost 64  ") != std::string::npos));
-        CHECK(line.size() < kLineColumns);
-        CHECK_MESSAGE(line.find("  steps 312,500 (103,512/s)  updates 152") != std::string::npos, line);
-      }
-}
-
-TEST_CASE("console: a long line drops the least important figures, then abbreviates numbers") {
-  StatsSnapshot s = running();
-  s.env_steps = 1'000'000'000'000;
-  s.return_mean = 1e6;
-  s.ledger.dropped_stale = s.recent.dropped_stale = s.recent.produced = 123'456;
-  CHECK(console_line(s) ==
-        "0:12  62 %  steps 1T (103,512/s)  updates 152 (12.3/s)  return 1M  lost 64  bottleneck: waste  workers 2  "
-        "ETA 1:02:05  lag p95 1 cap 1  dropped 123,456");
-  s.elapsed_seconds = s.eta_seconds = 363'725;
-  s.success_rate = 0.5;
-  s.workers_up = s.workers_total = 10'000'000;
-  s.updates = 1'000'000'000'000;
-  s.env_failures = {{"Maze", 1'000'000'000}};
-  s.inference_up = s.inference_own = 0;
-  CHECK(console_line(s) ==
-        "101 h  steps 1T (104k/s)  updates 1T  return 1M  bottleneck: waiting for an inference process  workers 10M  "
-        "lag p95 1 cap 1  dropped 123k");
-}
-
-TEST_CASE("console: a line has the elapsed time, also where it is long, and during an evaluation the time of that") {
-  StatsSnapshot s = running();
-  s.evaluating = EvaluationUnderWay{.updates = 1, .episodes = 14'398, .of = 20'000, .seconds = 28, .waiting = 31};
-  for (const bool ended : {false, true})
-    for (const double elapsed : {12.4, 3725.0, 363'725.0})
-      for (const uint64_t steps : {69'632, 1'000'000'000}) {
-        s.training_ended = ended;
-        s.elapsed_seconds = elapsed;
-        s.env_steps = steps;
-        for (const size_t columns : {60, 80, 120, 160}) {
-          const std::string line = console_line(s, columns);
-          CAPTURE(line);
-          CHECK(line.size() < columns);
-          CHECK(
-              (line.starts_with(format_seconds(elapsed) + "  ") || (elapsed > 360'000 && line.starts_with("101 h  "))));
-          CHECK(line.find("steps ") != std::string::npos);
-        }
-        const std::string line = console_line(s);
-        CAPTURE(line);
-        CHECK(line.find("evaluating update 1, 14") != std::string::npos);
-        CHECK(line.find(", 0:28, 31 more") != std::string::npos);
-      }
 }
 
 TEST_CASE("console: a terminal with few rows gets the most important lines, and no more than fit") {
@@ -327,71 +156,6 @@ TEST_CASE("console: no line is wider than the terminal, cut inside a character o
 TEST_CASE("console: a block overwrites the one before it") {
   CHECK(console_redraw({"a", "b"}, 0) == "\r\x1b[2Ka\n\r\x1b[2Kb\n\x1b[J");
   CHECK(console_redraw({"a"}, 2) == "\x1b[2A\r\x1b[2Ka\n\x1b[J");
-}
-
-TEST_CASE("console: the line that is printed to a pipe") {
-  StatsSnapshot s = running();
-  s.ledger.lost_in_crash = s.ledger.dropped_stale = 0;
-  CHECK(console_line(s) ==
-        "0:12  62 %  steps 312,500 (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  bottleneck: training  "
-        "workers 2  ETA 1:02:05  lag p95 1 cap 1  dropped 0");
-  CHECK(console_line({}).find("steps 0 (-/s)") != std::string::npos);
-  CHECK(console_line({}).find("nan") == std::string::npos);
-}
-
-TEST_CASE("console: a line for few columns fits and keeps the most important figures") {
-  CHECK(console_line(running(), 80) ==
-        "0:12  62 %  steps 312k (104k/s)  updates 152  return 421.3  lost 64  dropped 1k");
-  StatsSnapshot s = running();
-  s.alarms["kl_high"] = {};
-  s.env_failures = {{"Maze", 3}};
-  CHECK(console_line(s, 60) == "0:12  62 %  steps 312k (104k/s)  return 421.3  alarms 1");
-  Rng rng(2);
-  for (int i = 0; i < 5'000; ++i)
-    for (const size_t columns : {1, 20, 40, 80, 100, 132, 159}) {
-      const std::string line = console_line(extreme(rng), columns);
-      CHECK_MESSAGE(display_width(line) < columns, line);
-      CHECK_MESSAGE((columns < 80 || line.find("steps ") != std::string::npos), line);
-    }
-}
-
-TEST_CASE("console: a line without a limit has all figures, and the names of the alarms") {
-  StatsSnapshot s = running();
-  s.env_steps = 1'234'567'890;
-  s.env_failures = {{"Maze", 1'000'000}};
-  s.ledger.filtered = s.ledger.unscored = 123'456;
-  s.alarms["kl_high"] = {};
-  s.alarms["no_signal"] = {.level = AlarmLevel::error};
-  s.learner["reference_kl"] = 0.021;
-  CHECK(console_line(s, SIZE_MAX) ==
-        "0:12  62 %  steps 1.23G (103,512/s)  updates 152 (12.3/s)  return 421.3  KL 0.0123  reference KL 0.0210  env "
-        "failures 1,000,000  lost 64  no score 123,456  bottleneck: training  alarms: ERROR no_signal; kl_high  "
-        "workers 2  ETA 1:02:05  lag p95 1 cap 1  filtered 123,456  dropped 1,000");
-  CHECK(std::ranges::count(console_block("demo", s, 80),
-                           "  learning   KL 0.0123  clipped 8 %  ESS 0.94  reference KL 0.0210") == 1);
-}
-
-TEST_CASE("console: small returns have three digits after the decimal point") {
-  StatsSnapshot s = running();
-  s.return_mean = 0.9123;
-  s.return_std = 0.0456;
-  CHECK(console_line(s).find("  return 0.912  ") != std::string::npos);
-  CHECK(std::ranges::count(console_block("demo", s, 80), "  return     0.912 +- 0.046  length 421  success -") == 1);
-}
-
-TEST_CASE("console: dropped samples do not include lost ones, which have a separate figure") {
-  StatsSnapshot s = running();
-  CHECK(console_line(s).find("  lost 64  ") != std::string::npos);
-  CHECK(console_line(s).ends_with("  dropped 1,000"));
-}
-
-TEST_CASE("console: a small KL is not shown as 0") {
-  StatsSnapshot s = running();
-  s.ledger.lost_in_crash = s.ledger.dropped_stale = 0;  // with these figures the KL would not fit
-  s.learner["kl"] = 0.0000123;
-  CHECK(console_line(s).find("KL 1.2e-05") != std::string::npos);
-  s.learner["kl"] = 0;
-  CHECK(console_line(s).find("KL 0.0000") != std::string::npos);
 }
 
 TEST_CASE("console: after the end of training neither a bottleneck nor an ETA is shown") {
@@ -494,37 +258,4 @@ TEST_CASE("console: counts, numbers, seconds and bytes are formatted readably") 
   CHECK(format_seconds(-1) == "-");
   CHECK(format_seconds(1e300) == "-");
   CHECK(format_bytes(12'345'678'901) == "12 GB");
-}
-
-TEST_CASE("stats_snapshot: an empty snapshot is one line of valid JSON, with null for unknown values") {
-  const std::string text = to_json(StatsSnapshot{});
-  CHECK(text.find('\n') == std::string::npos);
-  const json value = json::parse(text);
-  CHECK(value["env_steps"] == 0);
-  CHECK(value["progress"].is_null());
-  CHECK(value["lag"]["p95"].is_null());
-  CHECK(value["eval"].is_null());
-  CHECK(value["learner"] == json::object());
-}
-
-TEST_CASE("stats_snapshot: the JSON is valid with non-finite figures and names that are not UTF-8") {
-  StatsSnapshot s = running();
-  s.learner["value_loss"] = INFINITY;
-  s.env_failures["\xff"] = 2;
-  s.evaluation = EvaluationResult{3, 4, 5, 6, 7, 0.5};
-  const json value = json::parse(to_json(s));
-  CHECK(value["env_steps_per_second"] == 103'512.4);
-  CHECK(value["ledger"]["lost_in_crash"] == 64);
-  CHECK(value["learner"]["value_loss"].is_null());
-  CHECK(value["weights_behind"]["10.0.0.2:4000"] == 1);
-  CHECK(value["eval"] == json::parse(to_json(*s.evaluation)));
-  CHECK(s.ledger.balances());
-}
-
-TEST_CASE("stats_snapshot: scalars_of gives the finite numbers by their paths") {
-  const auto scalars = scalars_of(running());
-  CHECK(scalars.at("lag/p95") == 1);
-  CHECK(scalars.at("learner/kl") == 0.0123);
-  CHECK(scalars.count("episodes/success_rate") == 0);
-  CHECK(scalars.count("eval/return_mean") == 0);
 }
