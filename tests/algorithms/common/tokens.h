@@ -77,6 +77,10 @@ inline Surrogate surrogate_with(std::string_view name, const Settings& settings 
   return surrogate;
 }
 
+inline Result run_clip(const Tokens& tokens, const Settings& settings = {}, std::string_view name = "clip") {
+  return run(surrogate_with(name, settings), tokens.input());
+}
+
 // Selects every instruction set in turn, and the automatic choice again at the end.
 template <class Body>
 void on_every_isa(Body body) {
