@@ -1,14 +1,9 @@
 // Tests of Batched<> with rows that fail in different ways.
-
 #include "envs/batched.h"
 
 #include <cmath>
-#include <cstdlib>
-#include <functional>
-#include <limits>
-#include <new>
-#include <stdexcept>
 
+#include "tests/envs/faulty_env.h"
 #include "tests/envs/fixtures.h"
 #include "tests/support/test.h"
 
@@ -16,56 +11,6 @@ using namespace troupe;
 using namespace troupe::test;
 
 namespace {
-
-// Counts steps. At step `at` it fails as its options say.
-class Faulty {
- public:
-  enum class Failure { none, throws, throws_int, nan_reward, infinite_observation, wrong_dtype, reset_throws };
-  struct Options {
-    Failure failure = Failure::none;
-    int32_t at = 2;
-    bool* healed = nullptr;  // if true, resets no longer throw
-    int* resets = nullptr;   // counts them
-  };
-  struct State {
-    int32_t count = 0;
-  };
-  State state;
-
-  explicit Faulty(const Options& options) : options_(&options) {}
-  static EnvSpec spec(int32_t limit, int32_t chunk = 1) {
-    EnvSpec spec;
-    spec.id = "Faulty";
-    spec.observations = {{"count", DType::f32, {1}}};
-    spec.action.bins = {2};
-    spec.action.chunk = chunk;
-    spec.max_episode_steps = limit;
-    return spec;
-  }
-  void reset(Rng&) {
-    if (options_->failure == Failure::reset_throws && !*options_->healed) throw std::runtime_error("no licence");
-    state.count = 0;
-    if (options_->resets != nullptr) ++*options_->resets;
-  }
-  RowStep step(int32_t action, Rng&) {
-    ++state.count;
-    const bool now = state.count == options_->at && action == 1;
-    if (now && options_->failure == Failure::throws)
-      throw std::runtime_error("first\nsecond " + std::string(1000, 'x'));
-    if (now && options_->failure == Failure::throws_int) throw 7;
-    return {.reward = now && options_->failure == Failure::nan_reward ? NAN : 1.0f,
-            .terminated = state.count == 5,
-            .success = true};
-  }
-  void observe(RowWriter out) const {
-    if (options_->failure == Failure::wrong_dtype && state.count > 0) out.array<uint8_t>();
-    const bool now = options_->failure == Failure::infinite_observation && state.count == options_->at;
-    out.array<float>()[0] = now ? INFINITY : static_cast<float>(state.count);
-  }
-
- private:
-  const Options* options_;
-};
 
 struct Pair {  // two rows: action 0 of the first never fails, action 1 of the second fails
   Batched<Faulty> env;
@@ -78,57 +23,6 @@ struct Pair {  // two rows: action 0 of the first never fails, action 1 of the s
   uint8_t failed(size_t i) const { return step.failed.view<uint8_t>()[i]; }
   float count(size_t i) const { return step.observations[0].second.view<float>()[i]; }
 };
-
-size_t allocations = 0;
-
-}  // namespace
-
-#if !defined(__SANITIZE_ADDRESS__)
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  ++allocations;
-  if (void* place = std::malloc(bytes)) return place;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* place) noexcept { std::free(place); }
-[[gnu::noinline]] void operator delete(void* place, size_t) noexcept { std::free(place); }
-#endif
-
-TEST_CASE("batched: if a row throws, only this row fails, with a one-line error, and it is restarted") {
-  Pair pair({.failure = Faulty::Failure::throws});
-  pair.advance();
-  pair.advance();
-  CHECK(pair.failed(0) == 0);
-  CHECK(pair.failed(1) == 1);
-  CHECK(pair.count(0) == 2);
-  CHECK(pair.count(1) == 0);
-  REQUIRE(pair.step.errors.size() == 1);
-  CHECK(pair.step.errors[0].find("row 1: first second x") == 0);
-  CHECK(pair.step.errors[0].size() <= 300);
-  pair.advance();
-  CHECK(pair.failed(1) == 0);
-  CHECK(pair.count(1) == 1);
-  CHECK(pair.step.errors.empty());
-}
-
-TEST_CASE("batched: unknown exceptions, NaN, infinity and wrong dtypes are failures with specific errors") {
-  const std::vector<std::pair<Faulty::Failure, std::string>> cases{
-      {Faulty::Failure::throws_int, "unknown type"},
-      {Faulty::Failure::nan_reward, "reward nan is not finite"},
-      {Faulty::Failure::infinite_observation, "observation count is not finite"},
-      {Faulty::Failure::wrong_dtype, "written as uint8"}};
-  for (const auto& [failure, text] : cases) {
-    Pair pair({.failure = failure});
-    pair.advance();
-    if (failure != Faulty::Failure::wrong_dtype) pair.advance();
-    CHECK(pair.failed(1) == 1);
-    CHECK(pair.step.rewards.view<float>()[1] == 0.0f);
-    CHECK(pair.count(1) == 0.0f);
-    REQUIRE(!pair.step.errors.empty());
-    CHECK(pair.step.errors.back().find(text) != std::string::npos);
-  }
-}
-
-namespace {
 
 // Observes -2 in each floating-point dtype, and infinity in number `bad` of them after the first step.
 class ManyDTypes {
@@ -167,6 +61,41 @@ class ManyDTypes {
 };
 
 }  // namespace
+
+TEST_CASE("batched: if a row throws, only this row fails, with a one-line error, and it is restarted") {
+  Pair pair({.failure = Faulty::Failure::throws});
+  pair.advance();
+  pair.advance();
+  CHECK(pair.failed(0) == 0);
+  CHECK(pair.failed(1) == 1);
+  CHECK(pair.count(0) == 2);
+  CHECK(pair.count(1) == 0);
+  REQUIRE(pair.step.errors.size() == 1);
+  CHECK(pair.step.errors[0].find("row 1: first second x") == 0);
+  CHECK(pair.step.errors[0].size() <= 300);
+  pair.advance();
+  CHECK(pair.failed(1) == 0);
+  CHECK(pair.count(1) == 1);
+  CHECK(pair.step.errors.empty());
+}
+
+TEST_CASE("batched: unknown exceptions, NaN, infinity and wrong dtypes are failures with specific errors") {
+  const std::vector<std::pair<Faulty::Failure, std::string>> cases{
+      {Faulty::Failure::throws_int, "unknown type"},
+      {Faulty::Failure::nan_reward, "reward nan is not finite"},
+      {Faulty::Failure::infinite_observation, "observation count is not finite"},
+      {Faulty::Failure::wrong_dtype, "written as uint8"}};
+  for (const auto& [failure, text] : cases) {
+    Pair pair({.failure = failure});
+    pair.advance();
+    if (failure != Faulty::Failure::wrong_dtype) pair.advance();
+    CHECK(pair.failed(1) == 1);
+    CHECK(pair.step.rewards.view<float>()[1] == 0.0f);
+    CHECK(pair.count(1) == 0.0f);
+    REQUIRE(!pair.step.errors.empty());
+    CHECK(pair.step.errors.back().find(text) != std::string::npos);
+  }
+}
 
 TEST_CASE("batched: observations may have any floating-point dtype, and infinity is detected in each") {
   for (size_t bad = 0; bad <= 4; ++bad) {
@@ -333,92 +262,5 @@ TEST_CASE("batched: a row whose mask allows no action fails and is restarted") {
     REQUIRE(step.errors.size() == 1);
     CHECK(step.errors[0].ends_with("the action mask allows no action for choice 1"));
     CHECK(std::ranges::equal(step.action_mask.view<uint8_t>(), allowed));
-  }
-}
-
-TEST_CASE("batched: the error about an invalid spec is one line and names the mistake") {
-  using Change = std::function<void(EnvSpec&)>;
-  const auto build = [](const Change& change, int64_t rows = 1) {
-    EnvSpec spec = Faulty::spec(1);
-    spec.id = "Broken";
-    change(spec);
-    Batched<Faulty> env(spec, rows, {});
-  };
-  build([](EnvSpec&) {});
-  CHECK_THROWS_AS(build([](EnvSpec&) {}, 0), InvariantError);
-  const auto continuous = [](const std::vector<float>& low, const std::vector<float>& high) {
-    return [low, high](EnvSpec& spec) {
-      spec.action = {.kind = ActionKind::continuous, .bins = {}, .low = low, .high = high};
-    };
-  };
-  const auto shaped = [](const Shape& shape) { return [shape](EnvSpec& spec) { spec.observations[0].shape = shape; }; };
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::string name = Faulty::spec(1).observations[0].name;
-  struct Case {
-    Change change;
-    std::string text;
-  };
-  for (const Case& c : std::vector<Case>{
-           {[](EnvSpec& s) { s.observations.clear(); },
-            "there is no observation, expected at least one (EnvSpec::observations)"},
-           {[](EnvSpec& s) { s.observations.push_back(s.observations[0]); },
-            "two observations are named \"" + name + "\" (EnvSpec::observations)"},
-           {[](EnvSpec& s) { s.observations[0].name.clear(); },
-            "an observation has an empty name (EnvSpec::observations)"},
-           {shaped({3, 0}), "observation \"" + name + "\" has the shape [3, 0], expected extents of at least 1"},
-           {shaped({-1}), "observation \"" + name + "\" has the shape [-1], expected extents of at least 1"},
-           {shaped({int64_t{1} << 40, int64_t{1} << 40}), "whose product fits in 63 bits (EnvSpec::observations)"},
-           {[](EnvSpec& s) { s.action.bins = {0}; }, "bins contains 0, expected at least 1 (EnvSpec::action)"},
-           {[](EnvSpec& s) { s.action.bins.clear(); }, "discrete actions have no bins"},
-           {[](EnvSpec& s) { s.action.bins = {2, 2}; },
-            "actions of kind discrete have 2 bins, expected one, or the kind multi_discrete (EnvSpec::action)"},
-           {[](EnvSpec& s) {
-              s.action.bins = {2, 2};
-              s.action.kind = ActionKind::multi_discrete;
-            },
-            "step() takes one choice as int32_t, but the spec has several bins; expected std::span<const int32_t>"},
-           {[](EnvSpec& s) { s.action.low = {0}; }, "discrete actions have bounds, expected only bins"},
-           {[](EnvSpec& s) { s.action.chunk = 0; }, "the chunk is 0, expected at least 1 (EnvSpec::action)"},
-           {[](EnvSpec& s) { s.max_episode_steps = -1; },
-            "-1 is negative, expected 0 (no limit) or more (EnvSpec::max_episode_steps)"},
-           {[](EnvSpec& s) { s.action.masked = true; }, "masked is true, but the environment has no mask()"},
-           {[](EnvSpec& s) {
-              s.action.masked = true;
-              s.action.chunk = 4;
-            },
-            "masked actions have a chunk of 4, expected 1"},
-           {[](EnvSpec& s) { s.action.kind = ActionKind::continuous; }, "continuous actions have bins"},
-           {continuous({}, {}), "continuous actions have no bounds"},
-           {continuous({0, 0}, {1}), "continuous actions have 2 low and 1 high bounds, expected as many of each"},
-           {continuous({1}, {-1}), "action bound low 1 is not below high -1 (EnvSpec::action)"},
-           {continuous({1}, {1}), "action bound low 1 is not below high 1 (EnvSpec::action)"},
-           {continuous({nan}, {1}), "the action bounds low nan and high 1 are not both finite (EnvSpec::action)"},
-           {continuous({0}, {1}), "step() takes discrete actions, but the kind is continuous (EnvSpec::action)"},
-       }) {
-    CAPTURE(c.text);
-    std::string text = "accepted";
-    try {
-      build(c.change);
-    } catch (const ConfigError& error) {
-      text = error.what();
-    }
-    CAPTURE(text);
-    CHECK(text.starts_with("Broken: "));
-    CHECK(text.find(c.text) != std::string::npos);
-  }
-}
-
-TEST_CASE("batched: a step allocates no memory in the steady state") {
-  for (const EnvInfo& info : list_environments()) {
-    const auto env = make_env(small_config(info.id, 8));
-    EnvStep step = EnvStep::allocate(env->spec(), 8);
-    env->reset(1, 0, step);
-    for (uint64_t t = 0; t < 200; ++t) {
-      const Array actions = random_actions(*env, step, t);
-      const size_t before = allocations;
-      env->step(actions, step);
-      const size_t made = allocations - before;
-      REQUIRE_MESSAGE(made == 0, info.id);
-    }
   }
 }
