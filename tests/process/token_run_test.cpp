@@ -2,14 +2,11 @@
 // and inference in other processes.
 #include <signal.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <optional>
-#include <sstream>
 
 #include "runtime/base/text_format.h"
+#include "tests/process/token_runs.h"
 #include "tests/process/train_process.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/test.h"
@@ -19,30 +16,10 @@ using namespace troupe::test;
 
 namespace {
 
-const Words kEndless = set({"stop.updates=1000000", "checkpoint.every_updates=5"});
-
 void check_balanced(const TrainProcess& run) {
   const Json summary = run.summary();
   REQUIRE(summary.is_object());
   CHECK_MESSAGE(balances(summary.at("ledger")), summary.at("ledger").dump());
-}
-
-// The file FOLDER/prompts.jsonl: reversing three of six letters, with the lines `more`.
-void write_prompts(const std::string& folder, const std::string& more = "") {
-  std::ofstream file(folder + "/prompts.jsonl");
-  const std::string letters = "abcdef";
-  for (const char a : letters)
-    for (const char b : letters)
-      for (const char c : letters)
-        file << R"({"prompt": ")" << a << b << c << R"(", "truth": ")" << c << b << a << "\"}\n";
-  file << more;
-}
-constexpr const char* kSameLetters = R"({"prompt": "abcd", "truth": "dcba"})";
-constexpr const char* kNewLetter = R"({"prompt": "0a", "truth": "a0"})";
-
-Words on_prompts(const std::string& folder) {
-  return set(
-      {"task.name=dataset", R"(task.params={"path": ")" + folder + R"(/prompts.jsonl"})", "generation.max_tokens=6"});
 }
 
 // The lines of the warm-up: those before all others, one for each of their steps.
@@ -64,129 +41,7 @@ std::vector<Json> warmup_lines(const std::string& folder) {
   return result;
 }
 
-// The lines of a file with answers, and of them those about the policy after `updates`.
-std::vector<Json> answers_in(const std::string& file, std::optional<uint64_t> updates = std::nullopt) {
-  std::vector<Json> result;
-  std::istringstream lines(text_of(file));
-  for (std::string line; std::getline(lines, line);)
-    if (Json answer = Json::parse(line); !updates || answer.at("updates") == *updates) result.push_back(answer);
-  return result;
-}
-
-// The command must end with exit code 2 and say this.
-void check_refused(const Words& words, const std::string& part) {
-  const CommandLine command(words);
-  CHECK(command.exit_code == 2);
-  CHECK_MESSAGE(has(command.err, part), command.err);
-}
-
 }  // namespace
-
-TEST_CASE("token run: changed prompts are refused at a resume, by eval, play and export, and accepted when restored") {
-  const TempFolder folder;
-  const std::string run = folder / "run";
-  const Words train = token_train_line(folder.path(), on_prompts(folder.path()) + set({"stop.updates=2"}));
-  write_prompts(folder.path());
-  REQUIRE(CommandLine(train).exit_code == 0);
-  const std::string kept = text_of(run + "/made_of.json");
-  CHECK(Json::parse(kept).at("tokenizer.alphabet") == "abcdef");
-  const std::vector<Words> uses = {
-      train, {"troupe", "eval", run}, {"troupe", "play", run}, {"troupe", "export", run, "--hf", folder / "hf"}};
-  for (const Words& use : uses) {
-    write_prompts(folder.path(), kSameLetters);
-    check_refused(use, "task.data (the hash of the prompts) was " +
-                           Json::parse(kept).at("task.data").get<std::string>() + " and is now ");
-    write_prompts(folder.path(), kNewLetter);
-    check_refused(use, "the first difference is character 0, \"a\" (U+0061) and \"0\" (U+0030)");
-  }
-  const std::string config = text_of(run + "/config.json");
-  check_refused(train + set({"name=other"}), "task.data (the hash of the prompts) was ");
-  CHECK(text_of(run + "/config.json") == config);
-  CHECK(text_of(run + "/made_of.json") == kept);
-  CHECK_FALSE(std::filesystem::exists(folder / "hf"));
-  write_prompts(folder.path());
-  for (const Words& use : uses) CHECK(CommandLine(use).exit_code == 0);
-}
-
-TEST_CASE("token run: prompts that were moved are used from their new place, if it is given and they are the same") {
-  const TempFolder folder;
-  const std::string run = folder / "run", moved = "task.params.path=" + (folder / "moved.jsonl");
-  write_prompts(folder.path());
-  const Words train = token_train_line(folder.path(), on_prompts(folder.path()) + set({"stop.updates=2"}));
-  REQUIRE(CommandLine(train).exit_code == 0);
-  const std::string config = text_of(run + "/config.json");
-  std::filesystem::rename(folder / "prompts.jsonl", folder / "moved.jsonl");
-  const std::vector<Words> uses = {
-      {"troupe", "eval", run}, {"troupe", "play", run}, {"troupe", "export", run, "--hf", folder / "hf"}};
-  for (const Words& use : uses) {
-    check_refused(use, "prompts.jsonl");
-    check_refused(use + set({"seed=2"}),
-                  "--set: seed=2: is not where a file of the run is, expected one of: task.params.path=PLACE, ");
-    CHECK(CommandLine(use + set({moved})).exit_code == 0);
-  }
-  CHECK(text_of(run + "/config.json") == config);
-  const CommandLine resumed(train + set({"stop.updates=3", moved}));
-  CHECK_MESSAGE(resumed.exit_code == 0, resumed.err);
-  CHECK(resumed.out.find("task.params.path \"") != std::string::npos);
-  for (const Words& use : {uses[0], uses[1]}) CHECK(CommandLine(use).exit_code == 0);
-  write_prompts(folder.path(), kSameLetters);
-  check_refused(train + set({"stop.updates=4"}), "task.data (the hash of the prompts) was ");
-}
-
-TEST_CASE("token run: without made_of.json, prompts may not be in another place") {
-  const TempFolder folder;
-  write_prompts(folder.path());
-  const Words train = token_train_line(folder.path(), on_prompts(folder.path()) + set({"stop.updates=2"}));
-  REQUIRE(CommandLine(train).exit_code == 0);
-  std::filesystem::remove(folder / "run/made_of.json");
-  std::filesystem::rename(folder / "prompts.jsonl", folder / "moved.jsonl");
-  check_refused(train + set({"task.params.path=" + (folder / "moved.jsonl")}),
-                "and the run does not say what the file contained (made_of.json); give it the old value");
-}
-
-TEST_CASE("token run: a folder that does not say what its run was made of resumes, and says it then") {
-  const TempFolder folder;
-  write_prompts(folder.path());
-  const Words line = on_prompts(folder.path());
-  REQUIRE(CommandLine(token_train_line(folder.path(), line + set({"stop.updates=2"}))).exit_code == 0);
-  const std::string file = folder / "run/made_of.json", kept = text_of(file);
-  std::filesystem::remove(file);
-  REQUIRE(CommandLine(token_train_line(folder.path(), line + set({"stop.updates=3"}))).exit_code == 0);
-  CHECK(text_of(file) == kept);
-}
-
-TEST_CASE("token run: as long as a run has no checkpoint, its prompts may change") {
-  const TempFolder folder;
-  const std::string run = folder / "run";
-  write_prompts(folder.path());
-  const Words line = on_prompts(folder.path());
-  {
-    Process killed(token_train_line(folder.path(), line + set({"stop.updates=1000000"})));
-    REQUIRE(eventually([&] { return !text_of(run + "/made_of.json").empty(); }));
-    killed.signal(SIGKILL);
-    CHECK(killed.wait().value_or(-1) == 128 + SIGKILL);
-  }
-  std::filesystem::remove_all(run + "/checkpoints");
-  write_prompts(folder.path(), kNewLetter);
-  CHECK(CommandLine(token_train_line(folder.path(), line + set({"stop.updates=1"}))).exit_code == 0);
-  CHECK(json_of(run + "/made_of.json").at("tokenizer.alphabet") == "0abcdef");
-}
-
-TEST_CASE("token run: a worker and an inference process with other prompts are refused for good") {
-  const TempFolder folder;
-  write_prompts(folder.path());
-  TokenTrainProcess run(folder.path(), kEndless + on_prompts(folder.path()));
-  REQUIRE(run.makes_updates(1));
-  write_prompts(folder.path(), kSameLetters);
-  const CommandLine worker({"troupe", "worker", "--connect", run.workers_at()});
-  CHECK(worker.exit_code == 2);
-  CHECK_MESSAGE(has(worker.err, "does not fit the run: task.data (the hash of the prompts) is "), worker.err);
-  CHECK_FALSE(has(worker.out, "joined"));
-  check_refused({"troupe", "inference", "--connect", run.workers_at()},
-                "does not fit the run: task.data (the hash of the prompts) is ");
-  REQUIRE(run.makes_updates(1));
-  CHECK(run.interrupt().value_or(-1) == 130);
-}
 
 TEST_CASE("token run: its summary has the pass@1 of the warm-up and of the end, and its records the ratio of tokens") {
   TempFolder folder;
@@ -385,17 +240,6 @@ TEST_CASE("token run: a new run begins with the weights of another one, and with
                 "--init-from: " + first);
 }
 
-TEST_CASE("token run: play answers a prompt of the user") {
-  const TempFolder folder;
-  REQUIRE(CommandLine(token_train_line(folder.path(), set({"stop.updates=1"}))).exit_code == 0);
-  const Words play = {"troupe", "play", folder / "run", "--prompt"};
-  const CommandLine greedy(play + Words{"12>", "--greedy"}), samples(play + Words{"12>", "--episodes", "3"});
-  CHECK_MESSAGE(greedy.exit_code == 0, greedy.err);
-  CHECK(std::ranges::count(greedy.out, '\n') == 1);
-  CHECK(std::ranges::count(samples.out, '\n') == 3);
-  check_refused(play + Words{"no digits"}, "--prompt: text: character 0 \"n\"");
-}
-
 TEST_CASE("token run: warmup ends with the warm-up, and train goes on with the run") {
   const TempFolder folder;
   Words line = token_train_line(folder.path(), set({"warmup.steps=3", "warmup.pass_at_1=0", "stop.updates=1"}));
@@ -409,92 +253,6 @@ TEST_CASE("token run: warmup ends with the warm-up, and train goes on with the r
   const CommandLine more(train);
   CHECK_MESSAGE(more.exit_code == 0, more.err);
   CHECK(Json::parse(text_of(folder / "run/summary.json")).at("updates") == 1);
-}
-
-TEST_CASE("token run: every evaluation keeps its answers, and a resume those up to its checkpoint") {
-  const TempFolder folder;
-  const std::string run = folder / "run", file = run + "/answers.jsonl";
-  const Words settings = set({"evaluation.every_updates=2", "evaluation.episodes=5", "evaluation.answers=4",
-                              "evaluation.temperature=1", "checkpoint.every_updates=2"});
-  const Words line = token_train_line(folder.path(), settings + set({"stop.updates=4"}));
-  const CommandLine first(line);
-  REQUIRE_MESSAGE(first.exit_code == 0, first.err);
-  CHECK(has(first.out, "over 20 answers, 4 to each prompt"));
-  for (const uint64_t updates : {2, 4}) CHECK(answers_in(file, updates).size() == 20);
-  const std::vector<Json> kept = answers_in(file);
-  CHECK(kept.size() == 40);
-  const Json eval = Json::parse(text_of(run + "/summary.json")).at("eval");
-  uint64_t right = 0;
-  for (const Json& answer : answers_in(file, 4)) right += answer.at("right").get<bool>() ? 1 : 0;
-  CHECK(eval.at("pass_at").at("1") == eval.at("pass_at_1"));
-  CHECK(eval.at("pass_at").at("1").get<double>() == doctest::Approx(static_cast<double>(right) / 20));
-  CHECK(eval.at("pass_at").contains("4"));
-  CHECK(lines_of(run).back().at("eval").at("pass_at") == eval.at("pass_at"));
-
-  // What a start that was killed after update 6 may have left.
-  std::ofstream(file, std::ios::app) << R"({"updates":6,"answer":"1"})" << '\n' << R"({"updates":6,"an)";
-  const CommandLine more(token_train_line(folder.path(), settings + set({"stop.updates=6"})));
-  REQUIRE_MESSAGE(more.exit_code == 0, more.err);
-  CHECK(answers_in(file).size() == 60);
-  CHECK(answers_in(file, 4) == std::vector<Json>(kept.begin() + 20, kept.end()));
-  CHECK(answers_in(file, 6).size() == 20);
-}
-
-TEST_CASE("token run: evaluations keep the KL of their answers to the reference, which is 0 while nothing is learned") {
-  const Words settings = set({"reference.model=start", "stop.updates=4", "evaluation.every_updates=2",
-                              "evaluation.episodes=5", "evaluation.answers=2", "evaluation.temperature=0.7"});
-  for (const bool learns : {true, false}) {
-    const TempFolder folder;
-    const std::string run = folder / "run", file = folder / "answers.jsonl";
-    const CommandLine trained(token_train_line(
-        folder.path(), settings + set({"algorithm.entropy_coef=0.1", learns ? "seed=1" : "trainer.policy_lr=0"})));
-    REQUIRE_MESSAGE(trained.exit_code == 0, trained.err);
-    for (const uint64_t updates : {2, 4}) {
-      const std::vector<Json> answers = answers_in(run + "/answers.jsonl", updates);
-      REQUIRE(answers.size() == 10);
-      for (const Json& answer : answers) CHECK((answer.at("kl").get<double>() != 0.0) == learns);
-    }
-    const CommandLine evaluated({"troupe", "eval", run, "--answers-file", file});
-    REQUIRE_MESSAGE(evaluated.exit_code == 0, evaluated.err);
-    CHECK(answers_in(file) == answers_in(run + "/answers.jsonl", 4));
-  }
-}
-
-TEST_CASE("token run: eval samples several answers and writes them to a file") {
-  const TempFolder folder;
-  const std::string run = folder / "run", file = folder / "answers.jsonl";
-  REQUIRE(CommandLine(token_train_line(folder.path(), set({"stop.updates=1", "evaluation.episodes=3"}))).exit_code ==
-          0);
-  CHECK(answers_in(run + "/answers.jsonl").size() == 3);
-  const Words eval{"troupe", "eval", run, "--json"};
-  const CommandLine sampled(eval + Words{"--answers", "4", "--temperature", "1", "--answers-file", file});
-  REQUIRE_MESSAGE(sampled.exit_code == 0, sampled.err);
-  const Json result = Json::parse(sampled.out);
-  CHECK(result.at("episodes") == 12);
-  CHECK(result.at("pass_at").size() == 3);
-  CHECK(answers_in(file, 1).size() == 12);
-  const CommandLine greedy(eval + Words{"--answers-file", file});
-  REQUIRE_MESSAGE(greedy.exit_code == 0, greedy.err);
-  CHECK(answers_in(file) == answers_in(run + "/answers.jsonl"));
-  check_refused(eval + Words{"--answers", "4"}, "--answers: 4, but the evaluation.temperature of the run is 0, ");
-  check_refused(eval + Words{"--answers-file", folder.path()}, "--answers-file: " + folder.path());
-  const std::string foreign = folder / "pairs.jsonl", line = R"({"prompt":"1>","answer":"1"})"
-                                                             "\n";
-  std::ofstream(foreign) << line;
-  std::filesystem::create_symlink(run + "/config.json", folder / "link");
-  for (const std::string& kept : {foreign, folder / "link", run + "/config.json", run + "/answers.jsonl",
-                                  run + "/made_of.json", run + "/best.json"}) {
-    const std::string before = text_of(kept);
-    check_refused(eval + Words{"--answers-file", kept}, "--answers-file: ");
-    CHECK_MESSAGE(text_of(kept) == before, kept);
-  }
-
-  const Words several = set({"stop.updates=1", "evaluation.temperature=1", "evaluation.answers=2"});
-  REQUIRE(CommandLine(token_train_line(folder.path(), several + set({"evaluation.episodes=3"}))).exit_code == 0);
-  const CommandLine one(eval + Words{"--temperature", "0"});
-  REQUIRE_MESSAGE(one.exit_code == 0, one.err);
-  CHECK(Json::parse(one.out).at("episodes") == 3);
-  check_refused(eval + Words{"--answers", "2", "--temperature", "0"}, "--answers: 2, but --temperature is 0, ");
 }
 
 TEST_CASE("token run: with remax, the greedy answers are counted on their own and never trained on") {
