@@ -13,13 +13,13 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/inference_host.h"
-#include "actors/publisher.h"
 #include "actors/stats_core.h"
 #include "actors/supervisor.h"
 #include "envs/make/make_env.h"
 #include "runtime/caf/system.h"
 #include "runtime/stats/snapshot.h"
 #include "runtime/weights/sender.h"
+#include "tests/actors/weight_plane.h"
 #include "tests/runtime/weights/weight_fixture.h"
 #include "tests/support/first_action.h"
 #include "tests/support/test.h"
@@ -30,7 +30,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int64_t kFloats = 40;
 using Versions = std::vector<PolicyVersion>;
 
 // What a run saves that publishes `published`: a critic, too.
@@ -108,37 +107,6 @@ RunConfig small_config(int64_t inference, int64_t updates) {
   config.stats.interval = 100ms;
   return config;
 }
-
-// An actor system that handles its messages and timers one at a time.
-class OneThread {
- public:
-  OneThread() {
-    register_messages(config_);
-    configure(config_, {.scheduler = SchedulerKind::single_step, .network_config = {}});
-    system_ = std::make_unique<caf::actor_system>(config_);
-    scheduler_ = &dynamic_cast<caf::scheduler::test_coordinator&>(system_->scheduler());
-  }
-  caf::actor_system& system() { return *system_; }
-  // Handles events until the condition is true. False if no event is left, or after 2 million events. Timers also fire
-  // while messages are pending, as in a run that is never idle.
-  bool until(const std::function<bool()>& condition) {
-    for (int events = 0; events < 2'000'000; ++events) {
-      if (condition()) return true;
-      if (events % 10 == 9) scheduler_->trigger_timeout();
-      if (!scheduler_->try_run_once() && !scheduler_->trigger_timeout()) return false;
-    }
-    return false;
-  }
-  void settle() {
-    while (scheduler_->try_run_once()) {
-    }
-  }
-
- private:
-  caf::actor_system_config config_;
-  std::unique_ptr<caf::actor_system> system_;
-  caf::scheduler::test_coordinator* scheduler_;
-};
 
 // One inference process that joins a run.
 struct Member {
@@ -305,122 +273,4 @@ TEST_CASE("inference_host: the pause doubles each time the inference actor ends 
     REQUIRE(run.thread.until([&] { return !state.serving; }));
     CHECK(state.joining.backoff == pause);
   }
-}
-
-namespace {
-
-struct Received {
-  std::vector<Invitation> invitations;
-  std::vector<ReceiverLost> lost;
-};
-
-InferenceMember::behavior_type silent_host(InferenceMember::pointer, Received* received) {
-  return {[received](const Invitation& invitation) { received->invitations.push_back(invitation); },
-          [](const Expelled&) {}, [](const Stop&) {}};
-}
-
-caf::typed_actor<caf::reacts_to<ReceiverLost>>::behavior_type loss_listener(
-    caf::typed_actor<caf::reacts_to<ReceiverLost>>::pointer, Received* received) {
-  return {[received](const ReceiverLost& lost) { received->lost.push_back(lost); }};
-}
-
-}  // namespace
-
-TEST_CASE("publisher: a receiver that never answers is removed, and the loss is reported once") {
-  OneThread thread;
-  Received received;
-  const auto signature = signature_of(kFloats);
-  auto context = std::make_shared<RunContext>();
-  context->threads = false;
-  auto backend = make_in_process_backend();
-  context->make_group_backend = [backend](const std::string&) { return backend; };
-  const PublisherActor actor = thread.system().spawn(
-      publisher, PublisherDependencies{context, signature, thread.system().spawn(loss_listener, &received)});
-  caf::anon_send(actor, WeightsMessage{weights_of(signature, {0, 3})});
-  caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &received), "127.0.0.1"});
-  REQUIRE(thread.until([&] { return !received.lost.empty(); }));
-  REQUIRE(received.invitations.size() == 1);
-  CHECK(received.invitations[0].inference_index == 5);
-  CHECK(received.invitations[0].rendezvous.rank == 1);
-  CHECK(received.lost[0].inference_index == 5);
-  CHECK(received.lost[0].why.find("rank 1") != std::string::npos);
-  caf::anon_send(actor, WeightsMessage{weights_of(signature, {0, 4})});
-  thread.settle();
-  CHECK(received.lost.size() == 1);
-  caf::anon_send(actor, Stop{"the test ends"});
-  thread.settle();
-}
-
-TEST_CASE("publisher: if no backend can be made, a remote receiver is reported lost with the reason") {
-  OneThread thread;
-  Received received;
-  auto context = std::make_shared<RunContext>();
-  context->threads = false;
-  context->make_group_backend = [](const std::string& address) -> std::shared_ptr<GroupBackend> {
-    throw ConfigError(address + ": cannot be bound");
-  };
-  const PublisherActor actor = thread.system().spawn(
-      publisher, PublisherDependencies{context, signature_of(1), thread.system().spawn(loss_listener, &received)});
-  caf::anon_send(actor, ReceiverJoined{5, thread.system().spawn(silent_host, &received), "10.1.1.1"});
-  REQUIRE(thread.until([&] { return !received.lost.empty(); }));
-  CHECK(received.lost[0].why.find("10.1.1.1: cannot be bound") != std::string::npos);
-  caf::anon_send(actor, Stop{"the test ends"});
-  thread.settle();
-}
-
-namespace {
-
-UpdateMessage update_to(uint64_t number) {
-  UpdateMessage update;
-  update.version = {0, number};
-  update.report = std::make_shared<const UpdateReport>();
-  return update;
-}
-
-}  // namespace
-
-// The lines about alarms after one report.
-std::vector<std::string> lines_of_view(StatsCore& core) {
-  core.take_view({});
-  std::vector<std::string> lines;
-  for (const auto& [raised, line] : core.take_alarm_lines()) lines.push_back(line);
-  return lines;
-}
-
-TEST_CASE("stats: a receiver that falls behind raises one alarm, and another only after it has caught up") {
-  const StatsCore::Clock::time_point now;
-  StatsCore core(RunConfig{}, false, now);
-  core.add(Applied{3, {0, 0}});
-  CHECK(lines_of_view(core).empty());
-  core.add(update_to(2), now);
-  CHECK(lines_of_view(core).empty());  // behind in one check only
-  core.add(update_to(4), now);
-  const auto lines = lines_of_view(core);
-  REQUIRE(lines.size() == 1);
-  CHECK(lines[0] ==
-        "alarm receiver_behind (warning) at update 4: inference 3 falls behind: it applied version 0.0, 4 before the "
-        "newest: look at its process and its connection");
-  core.add(update_to(6), now);
-  CHECK(lines_of_view(core).empty());
-  CHECK(core.take_view(now).weights_behind.at("inference 3") == 6);
-  core.add(Applied{3, {0, 6}});
-  std::vector<std::string> over;
-  for (uint32_t look = 0; look < kLeastClear; ++look) {
-    CHECK(over.empty());
-    over = lines_of_view(core);
-  }
-  CHECK(over == std::vector<std::string>{"alarm receiver_behind is over at update 6"});
-  core.add(update_to(8), now);
-  lines_of_view(core);
-  CHECK(lines_of_view(core).size() == 1);  // behind, and it has applied nothing since
-}
-
-TEST_CASE("stats: a receiver that is gone is neither behind nor an alarm") {
-  const StatsCore::Clock::time_point now;
-  StatsCore core(RunConfig{}, false, now);
-  core.add(Applied{3, {0, 0}});
-  core.add(ReceiverGone{3});
-  core.add(update_to(9), now);
-  for (int look = 0; look < 4; ++look) CHECK(lines_of_view(core).empty());
-  CHECK(core.take_view(now).weights_behind.empty());
 }

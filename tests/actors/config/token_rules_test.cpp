@@ -8,11 +8,12 @@
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/lm/lm_config.h"
 #include "runtime/base/errors.h"
+#include "tests/actors/config/config_errors.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
-using troupe::test::TempFolder;
+using namespace troupe::test;
 
 namespace {
 
@@ -40,38 +41,25 @@ std::string error_with(const std::vector<std::string>& overrides) {
   return "";
 }
 
-std::string error_without(const std::vector<std::string>& overrides) {
-  RunConfig config;
-  config.stop.updates = 3;
-  for (const std::string& assignment : overrides) apply_override(config, assignment);
-  try {
-    validate(config);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace
 
 TEST_CASE("token_rules: a token run refuses the settings of environments, and the other way round") {
   CHECK(error_with({}) == "");
-  CHECK(error_without({}) == "");
+  CHECK(rule_error({}) == "");
   CHECK(error_with({"env.rows=8"}).starts_with("env.rows: 8 has no effect with model.kind \"decoder\""));
   CHECK(error_with({"rollout.length=8"}).starts_with("rollout.length: 8 has no effect with model.kind \"decoder\""));
   CHECK(
       error_with({"trainer.value_only_updates=1"})
           .starts_with("trainer.value_only_updates: 1 has no effect with model.critic \"none\"; set model.critic to"));
-  CHECK(error_without({"generation.answers=4"})
+  CHECK(rule_error({"generation.answers=4"})
             .starts_with("generation.answers: 4 has no effect with model.kind \"mlp\"; set model.kind to \"decoder\""));
-  CHECK(error_without({"task.name=sort"}).starts_with("task.name: \"sort\" has no effect with model.kind \"mlp\""));
-  CHECK(
-      error_without({"stop.after_warmup=true"}).starts_with("stop.after_warmup: true has no effect with model.kind "));
+  CHECK(rule_error({"task.name=sort"}).starts_with("task.name: \"sort\" has no effect with model.kind \"mlp\""));
+  CHECK(rule_error({"stop.after_warmup=true"}).starts_with("stop.after_warmup: true has no effect with model.kind "));
   CHECK(error_with({"stop.after_warmup=true"})
             .starts_with("stop.after_warmup: true has no effect with warmup.steps 0; set warmup.steps"));
   CHECK(error_with({"stop.after_warmup=true", "warmup.steps=5", "stop.updates=0", "stop.env_steps=0"}) == "");
-  CHECK(error_without({"model.critic=shared"}).starts_with("model.critic: \"shared\" has no effect with model.kind "));
-  CHECK(error_without({"warmup.steps=5"}).starts_with("warmup.steps: 5 has no effect with model.kind \"mlp\""));
+  CHECK(rule_error({"model.critic=shared"}).starts_with("model.critic: \"shared\" has no effect with model.kind "));
+  CHECK(rule_error({"warmup.steps=5"}).starts_with("warmup.steps: 5 has no effect with model.kind \"mlp\""));
 }
 
 TEST_CASE("token_rules: every setting of a section that has no effect must have its default") {
@@ -92,9 +80,9 @@ TEST_CASE("token_rules: every setting of a section that has no effect must have 
     }
   };
   for (const char* section : {"tokenizer", "generation", "warmup", "reference", "reward_model"})
-    check_section(section, error_without, "model.kind \"mlp\"; set model.kind to \"decoder\", or remove ");
+    check_section(section, rule_error, "model.kind \"mlp\"; set model.kind to \"decoder\", or remove ");
   for (const char* section : {"env", "rollout"}) check_section(section, error_with, "model.kind \"decoder\"; ");
-  check_section("task", error_without, "");  // those of verifiers need a verifier first
+  check_section("task", rule_error, "");  // those of verifiers need a verifier first
 }
 
 TEST_CASE("token_rules: the steps alone switch a warm-up off") {
@@ -116,7 +104,7 @@ TEST_CASE("token_rules: settings of verifiers need one, and a deterministic run 
   CHECK(error_with({verifier, "task.python="}) == "task.python: \"\" is empty, expected the name or path of a program");
   CHECK(error_with({verifier, "deterministic=true"})
             .starts_with("task.verifier: \"py:rewards.py:reward\" cannot go with deterministic true, because"));
-  CHECK(error_without({verifier}).starts_with("task.verifier: \"py:rewards.py:reward\" has no effect with model.kind"));
+  CHECK(rule_error({verifier}).starts_with("task.verifier: \"py:rewards.py:reward\" has no effect with model.kind"));
   for (const char* wrong : {"rewards.py:reward", "py:rewards", "py::reward", "py:rewards:", "gym:a:b"})
     CHECK_THROWS_AS(error_with({std::string("task.verifier=") + wrong}), ConfigError);
 }
@@ -142,8 +130,8 @@ TEST_CASE("token_rules: penalties and masks of long answers need each other's se
             .starts_with("algorithm.bootstrap_cut_answers: true has no effect with algorithm.mask_cut_answers true"));
   for (const std::string& setting : {penalty, buffer, std::string("algorithm.mask_cut_answers=true")}) {
     const std::string name = setting.substr(0, setting.find('='));
-    CHECK(error_without({setting}).starts_with(name + ": "));
-    CHECK(error_without({setting}).find("has no effect with model.kind ") != std::string::npos);
+    CHECK(rule_error({setting}).starts_with(name + ": "));
+    CHECK(rule_error({setting}).find("has no effect with model.kind ") != std::string::npos);
   }
 }
 
@@ -156,7 +144,7 @@ TEST_CASE("token_rules: a correction of the lag, and the proximal policy that on
   CHECK(error_with({"algorithm.proximal=interpolated"}) ==
         "algorithm.proximal: \"interpolated\" has no effect with algorithm.rollout_correction {}; set "
         "algorithm.rollout_correction.is to \"token\", or remove algorithm.proximal (default \"computed\")");
-  CHECK(error_without({correction, "algorithm.proximal=interpolated"})
+  CHECK(rule_error({correction, "algorithm.proximal=interpolated"})
             .starts_with("algorithm.proximal: \"interpolated\" has no effect with model.kind "));
 }
 
@@ -165,7 +153,7 @@ TEST_CASE("token_rules: tokens that are too old can be masked in answers, where 
   CHECK(error_with({"replay.late=mask", "replay.mode=reuse"})
             .starts_with("replay.late: \"mask\" has no effect with replay.mode \"reuse\""));
   CHECK(
-      error_without({"replay.late=mask"}) ==
+      rule_error({"replay.late=mask"}) ==
       "replay.late: \"mask\" has no effect with model.kind \"mlp\", which makes no answers; use \"wait\" or \"drop\"");
   for (const char* late : {"auto", "wait", "mask", "drop"}) {
     const RunConfig config = token_config({std::string("replay.late=") + late});
@@ -191,7 +179,7 @@ TEST_CASE("token_rules: prompts that the task generates cannot be drawn by their
   CHECK(error_with({"task.sampling=failure_weighted"}) ==
         "task.sampling: \"failure_weighted\" needs a list of prompts, and the task reverse generates its prompts; use "
         "\"permutation\", or the task dataset or one in Python");
-  CHECK(error_without({"task.sampling=failure_weighted"}).find("has no effect with model.kind") != std::string::npos);
+  CHECK(rule_error({"task.sampling=failure_weighted"}).find("has no effect with model.kind") != std::string::npos);
 }
 
 TEST_CASE("token_rules: what new weights do to answers in progress is one of three words, and only of token runs") {
@@ -201,7 +189,7 @@ TEST_CASE("token_rules: what new weights do to answers in progress is one of thr
       error_with({"generation.on_new_weights=restart"}),
       "--set: generation.on_new_weights: \"restart\" is unknown, expected one of: keep, recompute, finish",
       ConfigError);
-  CHECK(error_without({"generation.on_new_weights=finish"})
+  CHECK(rule_error({"generation.on_new_weights=finish"})
             .starts_with("generation.on_new_weights: \"finish\" has no effect with model.kind \"mlp\""));
 }
 
@@ -218,7 +206,7 @@ TEST_CASE("token_rules: several turns need a task or a function that replies") {
   CHECK(error_with({"task.message_tokens=8"}).starts_with("task.message_tokens: 8 has no effect with task.turns 1"));
   CHECK(error_with({"task.turns=2", "task.reply=py:tools.py:reply", "task.message_tokens=8", "deterministic=true"})
             .starts_with("task.reply: \"py:tools.py:reply\" cannot go with deterministic true"));
-  CHECK(error_without({"task.turns=2"}).find("has no effect with model.kind") != std::string::npos);
+  CHECK(rule_error({"task.turns=2"}).find("has no effect with model.kind") != std::string::npos);
 }
 
 TEST_CASE("token_rules: the model needs positions for the longest conversation") {
@@ -237,7 +225,7 @@ TEST_CASE("token_rules: an evaluation has several answers to a prompt only if it
   CHECK(error_with({"evaluation.temperature=0.0001"}) ==
         "evaluation.temperature: 1e-04 is out of range, expected 0 or a number from 0.001 to 100");
   for (const char* setting : {"evaluation.answers=4", "evaluation.temperature=0.6"})
-    CHECK(error_without({setting}).find(" has no effect with model.kind \"mlp\"") != std::string::npos);
+    CHECK(rule_error({setting}).find(" has no effect with model.kind \"mlp\"") != std::string::npos);
 }
 
 TEST_CASE("token_rules: a critic goes with the estimators that use values, and its settings with it") {
@@ -270,10 +258,8 @@ TEST_CASE("token_rules: a critic goes with the estimators that use values, and i
 }
 
 TEST_CASE("token_rules: the settings of a reference need one, and an estimate that fits where it counts") {
-  CHECK(error_without({"reference.model=start"})
-            .starts_with("reference.model: \"start\" has no effect with model.kind "));
-  CHECK(error_without({"algorithm.reward_clip=2"})
-            .starts_with("algorithm.reward_clip: 2 has no effect with model.kind "));
+  CHECK(rule_error({"reference.model=start"}).starts_with("reference.model: \"start\" has no effect with model.kind "));
+  CHECK(rule_error({"algorithm.reward_clip=2"}).starts_with("algorithm.reward_clip: 2 has no effect with model.kind "));
   for (const std::string setting :
        {"reference.in=loss", "reference.kl=k2", "reference.kl_coef=0.2", "reference.kl_controller=adaptive"}) {
     CHECK(error_with({setting}).find("has no effect with reference.model \"none\"") != std::string::npos);
@@ -302,7 +288,7 @@ TEST_CASE("token_rules: the settings of a reward model need one, and one of the 
     CHECK(error_with({setting}).find("has no effect with reward_model.path \"\"") != std::string::npos);
     CHECK(error_with({model, setting}) == "");
   }
-  CHECK(error_without({model}).starts_with("reward_model.path: \"models/reward\" has no effect with model.kind "));
+  CHECK(rule_error({model}).starts_with("reward_model.path: \"models/reward\" has no effect with model.kind "));
   CHECK(error_with({model, "reward_model.weight=0", "task.weight=0"}) ==
         "reward_model.weight: 0 and task.weight 0 make every reward 0; use another weight for one of them");
   CHECK(error_with({model, "reward_model.weight=0"}) == "");

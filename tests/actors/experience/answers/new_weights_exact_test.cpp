@@ -11,10 +11,9 @@
 #include "actors/experience/answers/generation_server.h"
 #include "actors/experience/answers/token_run.h"
 #include "models/learning/answers/lm_reference.h"
-#include "models/lm/lm_generator.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/rng.h"
-#include "tests/models/lm/lora_models.h"
+#include "tests/actors/experience/answers/decoder_server.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
 #include "text/char_tokenizer.h"
@@ -48,16 +47,9 @@ RunConfig config_of(const Case& c) {
   return config;
 }
 
-struct KeptReplies final : ServerPort {
-  void reply(uint64_t ticket, ReplyBody body) override { replies[ticket] = std::get<AnswerReply>(std::move(body)); }
-  void fail(uint64_t /*ticket*/, const std::string& error) override { FAIL(error); }
-  Server::Clock::time_point now() const override { return {}; }
-  std::map<uint64_t, AnswerReply> replies;
-};
-
 struct Fixture {
   explicit Fixture(const Case& of)
-      : c(of), run{config_of(of), make_token_run(config_of(of)), {}, {}}, model(make_model()) {
+      : c(of), run{config_of(of), make_token_run(config_of(of)), {}, {}}, model(decoder_for(*run.tokens, of.lora)) {
     for (uint64_t ticket = 0; ticket < 6; ++ticket) {
       std::vector<int32_t> prompt;
       for (int64_t i = run.tokens->prompt_tokens - static_cast<int64_t>(ticket % 3); i-- > 0;)
@@ -66,22 +58,8 @@ struct Fixture {
       prompts.push_back(prompt);
     }
   }
-  LmModel make_model() const {
-    LmShape shape = tiny_shape(LmFamily::llama, 3);
-    shape.vocabulary = run.tokens->tokenizer->vocabulary_size();
-    return c.lora ? lora_model(shape, 4, 8) : LmModel(shape);
-  }
-  RunFactories factories() {
-    RunFactories result;
-    result.make_generator = [this](double temperature) {
-      return make_lm_generator(model, {.prompt_slots = c.prompt_slots,
-                                       .prompt_tokens = run.tokens->prompt_tokens,
-                                       .answer_slots = c.answer_slots,
-                                       .answer_tokens = run.tokens->conversation_tokens(),
-                                       .temperature = temperature,
-                                       .threads = c.threads});
-    };
-    return result;
+  RunFactories factories() const {
+    return decoder_factories(model, *run.tokens, {c.prompt_slots, c.answer_slots, c.threads});
   }
   // Answers all prompts, with new weights after every second step, and then what follows their first turns.
   void serve() {

@@ -13,6 +13,7 @@
 #include "actors/experience/answers/token_run.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
+#include "tests/actors/experience/answers/decoder_server.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
 #include "text/char_tokenizer.h"
@@ -226,14 +227,6 @@ RunConfig config_with(const char* on_new_weights) {
   config.generation.on_new_weights = on_new_weights;
   return config;
 }
-
-struct KeptReplies final : ServerPort {
-  void reply(uint64_t ticket, ReplyBody body) override { replies[ticket] = std::get<AnswerReply>(std::move(body)); }
-  void fail(uint64_t /*ticket*/, const std::string& error) override { FAIL(error); }
-  Server::Clock::time_point now() const override { return time; }
-  std::map<uint64_t, AnswerReply> replies;
-  Server::Clock::time_point time;
-};
 
 struct Fixture {
   explicit Fixture(const char* on_new_weights)

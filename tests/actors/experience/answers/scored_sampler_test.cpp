@@ -5,6 +5,7 @@
 #include "actors/experience/answers/answer_checks.h"
 #include "actors/experience/answers/answer_sampler.h"
 #include "actors/experience/answers/task_grader.h"
+#include "tests/actors/experience/answers/answer_port.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
 
@@ -12,21 +13,6 @@ using namespace troupe;
 using namespace troupe::test;
 
 namespace {
-
-struct Port final : SamplerPort {
-  std::vector<InferenceRequest> asked, to_scorers;
-  std::vector<RolloutPtr> pushed;
-  std::vector<ScoreRequest> to_score;
-  std::vector<uint32_t> retries;
-  void ask(InferenceRequest request) override {
-    (role_of(request.body) == Role::sampling ? asked : to_scorers).push_back(std::move(request));
-  }
-  void push(RolloutPtr rollout) override { pushed.push_back(std::move(rollout)); }
-  void score(ScoreRequest request) override { to_score.push_back(std::move(request)); }
-  void pause(uint32_t) override {}
-  void wake_later(uint32_t number, uint32_t, std::chrono::milliseconds) override { retries.push_back(number); }
-  std::chrono::steady_clock::time_point now() const override { return {}; }
-};
 
 RunConfig config_of(const std::string& advantage, bool reward_model) {
   RunConfig config = token_config(/*groups=*/2);
@@ -46,7 +32,7 @@ struct Worker {
       : config(config_of(advantage, reward_model)) {}
   RunConfig config;
   std::shared_ptr<const TokenRun> tokens = make_token_run(config);
-  Port port;
+  AnswerPort port;
   AnswerSampler core{config, tokens, 4, port};
   TaskGrader grader{tokens};
 

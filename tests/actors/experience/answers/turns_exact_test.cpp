@@ -12,10 +12,9 @@
 #include "actors/experience/answers/conversation.h"
 #include "actors/experience/answers/generation_server.h"
 #include "models/learning/answers/lm_reference.h"
-#include "models/lm/lm_generator.h"
 #include "models/lm/lm_weights.h"
 #include "runtime/base/rng.h"
-#include "tests/models/lm/lora_models.h"
+#include "tests/actors/experience/answers/decoder_server.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
 #include "text/char_tokenizer.h"
@@ -48,45 +47,16 @@ RunConfig config_of(const Case& c) {
   return config;
 }
 
-WeightsPtr random_weights(const LmModel& model, uint64_t version) {
-  WeightBlock block(lm_signature(model));
-  if (model.lora.used()) {
-    fill_adapters(model, block, version);
-  } else {
-    const TinyModel tiny(model.shape, version);
-    for (const auto& [name, values] : tiny.values) std::ranges::copy(values, block.floats(name).begin());
-  }
-  return block.snapshot({0, version});
-}
-
-struct KeptReplies final : ServerPort {
-  void reply(uint64_t ticket, ReplyBody body) override { replies[ticket] = std::get<AnswerReply>(std::move(body)); }
-  void fail(uint64_t /*ticket*/, const std::string& error) override { FAIL(error); }
-  Server::Clock::time_point now() const override { return {}; }
-  std::map<uint64_t, AnswerReply> replies;
-};
-
 struct Fixture {
-  explicit Fixture(const Case& of) : c(of), run{config_of(of), make_token_run(config_of(of)), {}, {}} {
-    LmShape shape = tiny_shape(LmFamily::llama, 3);
-    shape.vocabulary = run.tokens->tokenizer->vocabulary_size();
-    model = c.lora ? lora_model(shape, 4, 8) : LmModel(shape);
+  explicit Fixture(const Case& of)
+      : c(of), run{config_of(of), make_token_run(config_of(of)), {}, {}}, model(decoder_for(*run.tokens, of.lora)) {
     for (uint64_t client = 0; client < kClients; ++client) {
       conversations.emplace_back(kAnswers);
       prompts.push_back(run.tokens->tokenizer->encode("1" + std::to_string(client) + ",7=9:"));
     }
   }
-  RunFactories factories() {
-    RunFactories result;
-    result.make_generator = [this](double temperature) {
-      return make_lm_generator(model, {.prompt_slots = c.prompt_slots,
-                                       .prompt_tokens = run.tokens->prompt_tokens,
-                                       .answer_slots = c.answer_slots,
-                                       .answer_tokens = run.tokens->conversation_tokens(),
-                                       .temperature = temperature,
-                                       .threads = c.threads});
-    };
-    return result;
+  RunFactories factories() const {
+    return decoder_factories(model, *run.tokens, {c.prompt_slots, c.answer_slots, c.threads});
   }
   // The numbers of the answers that have a turn with this number: one fewer each time.
   static std::vector<size_t> open(size_t turn) {
@@ -121,7 +91,7 @@ struct Fixture {
   // Has all conversations, each client at its own pace.
   void serve() {
     GenerationServer server(run, factories());
-    server.load(random_weights(model, version), {});
+    server.load(random_weights(model, {0, version}), {});
     std::vector<size_t> turns(kClients, 0);
     const auto ask = [&](uint64_t client) {
       const AnswerRequest request = request_of(client, turns[client]);
@@ -138,7 +108,7 @@ struct Fixture {
         take(client, turns[client], reply);
         if (++turns[client] < kTurns) ask(client);
       }
-      if (c.new_weights && step % 3 == 0) server.load(random_weights(model, ++version), {});
+      if (c.new_weights && step % 3 == 0) server.load(random_weights(model, {0, ++version}), {});
     }
     for (const size_t turn : turns) REQUIRE(turn == kTurns);
     report = server.take_report();
@@ -148,7 +118,7 @@ struct Fixture {
     int64_t wrong = 0;
     const auto forward = make_lm_reference(model, {.temperature = run.config.generation.temperature});
     for (uint64_t number = 1; number <= version; ++number) {
-      forward->load(*random_weights(model, number));
+      forward->load(*random_weights(model, {0, number}));
       for (uint64_t client = 0; client < kClients; ++client) {
         const AnswerReply all = packed(conversations[client]);
         const MessageTokens messages = messages_of(conversations[client]);

@@ -7,6 +7,7 @@
 #include "actors/experience/answers/answer_sampler.h"
 #include "actors/experience/answers/task_grader.h"
 #include "runtime/base/errors.h"
+#include "tests/actors/experience/answers/answer_port.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
 
@@ -25,19 +26,6 @@ RunConfig config_of(int64_t turns, const std::string& advantage = "grpo") {
   return config;
 }
 
-struct Port final : SamplerPort {
-  std::vector<InferenceRequest> asked;
-  std::vector<RolloutPtr> pushed;
-  std::vector<ScoreRequest> to_score;
-  std::vector<uint32_t> retries;
-  void ask(InferenceRequest request) override { asked.push_back(std::move(request)); }
-  void push(RolloutPtr rollout) override { pushed.push_back(std::move(rollout)); }
-  void score(ScoreRequest request) override { to_score.push_back(std::move(request)); }
-  void pause(uint32_t) override {}
-  void wake_later(uint32_t group, uint32_t, std::chrono::milliseconds) override { retries.push_back(group); }
-  std::chrono::steady_clock::time_point now() const override { return {}; }
-};
-
 struct Worker {
   explicit Worker(int64_t turns = 3, const std::string& advantage = "grpo") : config(config_of(turns, advantage)) {
     core.begin(2);
@@ -45,7 +33,7 @@ struct Worker {
   }
   RunConfig config;
   std::shared_ptr<const TokenRun> tokens = make_token_run(config);
-  Port port;
+  AnswerPort port;
   AnswerSampler core{config, tokens, 4, port};
   TaskGrader grader{tokens};
 
