@@ -81,7 +81,7 @@ StatsSnapshot snapshot_of(const std::string& json, const ExperienceWords& words)
 
 std::string to_json(const EvaluationResult& result) {
   StatsSnapshot s;
-  s.evaluation = result;
+  s.evaluation.emplace(result);
   return json_text(json_of(s)["eval"]);
 }
 
