@@ -38,10 +38,12 @@ struct Learners {
   }
 };
 
+// Adam divides a gradient by its own size, so a weight whose gradient is nearly 0 moves by the gradient's rounding.
+// The moments have the gradients themselves.
 void check_update(const RunConfig& config, const EnvSpec& spec, const SuperBatch& batch) {
   const Learners learners(config, spec);
   learners.update(batch, 0.25, 1e-4);
-  check_learners(*learners.gpu, *learners.host, 1e-4);
+  check_learners(*learners.gpu, *learners.host, 1e-4, /*weight_tolerance=*/1e-3);
 }
 
 RunConfig image_config() {
