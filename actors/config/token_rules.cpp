@@ -156,6 +156,14 @@ void check_evaluation(const EvaluationConfig& c) {
                    "evaluation.temperature, like 1, or use 1 answer");
 }
 
+void check_devices(const RunConfig& config) {
+  const std::string why = "cannot be used in token runs yet; use ";
+  if (config.trainer.device != "cpu") refuse_setting("trainer.device", config.trainer.device, why + "\"cpu\"");
+  for (const auto& [path, device] :
+       {std::pair{"inference.device", config.inference.device}, {"evaluation.device", config.evaluation.device}})
+    if (device.starts_with("cuda")) refuse_setting(path, device, why + "\"auto\" or \"cpu\"");
+}
+
 }  // namespace
 
 void require_defaults(std::span<const std::string_view> sections, RunConfig config, const std::string& because,
@@ -217,8 +225,7 @@ void check_answer_settings(const RunConfig& config) {
   check_evaluation(config.evaluation);
   if (config.algorithm.kl == "full")
     refuse_setting("algorithm.kl", config.algorithm.kl, "cannot be used in token runs yet; use \"k3\"");
-  if (config.trainer.device != "cpu")
-    refuse_setting("trainer.device", config.trainer.device, "cannot be used in token runs yet; use \"cpu\"");
+  check_devices(config);
 }
 
 }  // namespace troupe

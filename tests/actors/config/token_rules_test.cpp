@@ -110,7 +110,13 @@ TEST_CASE("token_rules: settings of verifiers need one, and a deterministic run 
 }
 
 TEST_CASE("token_rules: what token runs cannot do yet is refused by name") {
-  CHECK(error_with({"trainer.device=cuda"}).starts_with("trainer.device: \"cuda\" cannot be used in token runs yet"));
+  CHECK(error_with({"trainer.device=cuda"}) ==
+        "trainer.device: \"cuda\" cannot be used in token runs yet; use \"cpu\"");
+  for (const std::string path : {"inference.device", "evaluation.device"}) {
+    CHECK(error_with({path + "=cuda:1"}) ==
+          path + ": \"cuda:1\" cannot be used in token runs yet; use \"auto\" or \"cpu\"");
+    CHECK(error_with({path + "=cpu"}) == "");
+  }
 }
 
 TEST_CASE("token_rules: penalties and masks of long answers need each other's settings, and a token run") {
