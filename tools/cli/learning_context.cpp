@@ -6,6 +6,7 @@
 #include "models/torch/compute.h"
 #include "models/torch/learning/make_model.h"
 #include "models/weights/model_weights.h"
+#include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/weights/process_group.h"
 #include "tools/cli/token_context.h"
@@ -35,6 +36,8 @@ PolicyDevices devices_of_run(const RunConfig& config) {
 std::string device_elsewhere(const std::string& flag, const RunConfig& config, const std::string& path) {
   const int gpus = gpu_count();
   if (!flag.empty()) {
+    if (flag != "cpu" && is_token_run(config))
+      throw ConfigError("--device: \"" + flag + "\" cannot be used in token runs yet; use \"cpu\"");
     require_device("--device", flag, gpus);
     return flag;
   }

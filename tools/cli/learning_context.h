@@ -17,8 +17,8 @@ struct PolicyDevices {
 // Those of the process that trains. Throws ConfigError when the config names a device that does not exist.
 PolicyDevices devices_of_run(const RunConfig& config);
 // The device of a process that uses the policy of a run, whose config may be of another machine. `flag` (--device) if
-// it is given, which must exist; else the device of the run's setting, or the CPU, with a warning, if it does not
-// exist. `path` is inference.device or evaluation.device.
+// it is given, which must exist and be "cpu" in a token run; else the device of the run's setting, or the CPU, with a
+// warning, if it does not exist. `path` is inference.device or evaluation.device.
 std::string device_elsewhere(const std::string& flag, const RunConfig& config, const std::string& path);
 
 // Throws ConfigError when the environment or the model does not fit the config.
