@@ -80,8 +80,7 @@ StatsSnapshot snapshot_of(const std::string& json, const ExperienceWords& words)
 }
 
 std::string to_json(const EvaluationResult& result) {
-  StatsSnapshot s;
-  s.evaluation.emplace(result);
+  const StatsSnapshot s{.evaluation = result};
   return json_text(json_of(s)["eval"]);
 }
 
