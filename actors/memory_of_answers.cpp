@@ -68,21 +68,23 @@ class TokenMemory {
 
   // Tokens.
   int64_t longest() const { return run_->prompt_tokens + run_->conversation_tokens(); }
+  // Of a prompt with its answers, whose last tokens no pass of training reads.
   int64_t group_tokens() const {
-    return run_->prompt_tokens + config_.generation.answers * run_->conversation_tokens();
+    return run_->prompt_tokens + config_.generation.answers * (run_->conversation_tokens() - 1);
   }
-  int64_t tokens_of_samples(int64_t samples) const {
-    const int64_t answers = config_.generation.answers;
-    return (samples + answers - 1) / answers * group_tokens();
+  int64_t tokens_of_samples(int64_t samples) const { return groups_of(samples) * group_tokens(); }
+  int64_t groups_of(int64_t samples) const {
+    return (samples + config_.generation.answers - 1) / config_.generation.answers;
   }
   // Of the largest minibatch, or step of the warm-up.
   int64_t minibatch_tokens() const;
   // Of the largest pass of training.
   int64_t pass_tokens(const MicroBatchChoice& choice) const;
-  // Of a pass of a generator with all slots in use.
-  int64_t step_tokens() const;
-  // Of answers that are being made, which scores are asked for.
-  int64_t asked_tokens() const { return config_.workers.count * config_.workers.groups * group_tokens(); }
+  // That workers ask for at the same time. Those of other processes are not known, but slots bound them.
+  int64_t prompts_asked() const {
+    return config_.workers.count == 0 ? config_.generation.prompt_slots
+                                      : config_.workers.count * config_.workers.groups;
+  }
 
   // Bytes.
   double model() const { return kFloat * count(lm_parameter_count(shape_)); }
@@ -92,6 +94,8 @@ class TokenMemory {
   double logits(int64_t rows) const { return kFloat * count(rows * shape_.vocabulary); }
   // A pass without gradients, with its keys and values.
   double pass(int64_t tokens) const { return count(tokens * (forward_bytes(shape_) + kv_bytes(shape_))); }
+  // The largest step of a generator that so many prompts and answers are asked of.
+  double generation_step(int64_t prompts, int64_t answers) const;
 
   // Optimizer steps of an update.
   bool takes_several_steps() const {
@@ -128,9 +132,11 @@ int64_t TokenMemory::pass_tokens(const MicroBatchChoice& choice) const {
   return std::min(choice.tokens, all / parts + longest());
 }
 
-int64_t TokenMemory::step_tokens() const {
+double TokenMemory::generation_step(int64_t prompts, int64_t answers) const {
   const GenerationConfig& g = config_.generation;
-  return std::min(g.prefill_tokens, g.prompt_slots * run_->prompt_tokens) + g.answer_slots;
+  const int64_t of_prompts = std::min(g.prefill_tokens, std::min(prompts, g.prompt_slots) * run_->prompt_tokens);
+  const int64_t of_answers = std::min(answers, g.answer_slots);
+  return count((of_prompts + of_answers) * forward_bytes(shape_)) + logits(of_answers);
 }
 
 MemoryNeed TokenMemory::of_model(double bytes, const std::string& what) const {
@@ -205,21 +211,24 @@ MemoryNeed TokenMemory::of_start() const {
 // Every inference actor and one evaluation.
 MemoryNeed TokenMemory::of_slots() const {
   const GenerationConfig& g = config_.generation;
+  const EvaluationConfig& e = config_.evaluation;
   const int64_t prompts = g.prompt_slots * run_->prompt_tokens, answers = g.answer_slots * run_->conversation_tokens();
-  const double generators = count(config_.inference.count + 1);
-  const double kept = count(prompts + answers) * count(kv_bytes(shape_));
-  const double step = count(step_tokens() * forward_bytes(shape_)) + logits(g.answer_slots);
+  const int64_t actors = config_.inference.count;
+  const int64_t asked = actors == 0 ? 0 : (prompts_asked() + actors - 1) / actors;
+  const double kept = count((actors + 1) * (prompts + answers) * kv_bytes(shape_));
+  const double steps = count(actors) * generation_step(asked, asked * answers_asked(config_)) +
+                       generation_step(e.episodes, e.episodes * e.answers);
   const bool larger = answers >= prompts;
   return {larger ? "generation.answer_slots" : "generation.prompt_slots",
           setting_text(larger ? g.answer_slots : g.prompt_slots), "keys and values of prompts and answers in progress",
-          generators * (kept + step)};
+          kept + steps};
 }
 
 // Passes of each scorer that computes with the reference; in other runs with one, of evaluations.
 MemoryNeed TokenMemory::of_scorers() const {
   const bool by_scorers = config_.reference.by_scorers();
   const int64_t most = std::max(config_.scorers.batch_tokens, longest());
-  const double one = pass(std::min(most, asked_tokens())) + logits(kLogitRows);
+  const double one = pass(std::min(most, prompts_asked() * group_tokens())) + logits(kLogitRows);
   const double passes = (by_scorers ? count(config_.scorers.count) : 0) + 1;
   return {by_scorers ? "scorers.count" : "scorers.batch_tokens",
           setting_text(by_scorers ? config_.scorers.count : config_.scorers.batch_tokens),

@@ -73,15 +73,23 @@ TEST_CASE("memory: each version of the weights that can be in use at the same ti
 TEST_CASE("memory: each inference actor and an evaluation have the keys and values of all slots") {
   RunConfig config = tiny_run();
   const auto tokens = static_cast<double>(shared_token_run(config)->conversation_tokens());
-  // Keys of 8 numbers, and values padded to 16; numbers of a token in a pass; logits.
-  const double slot = tokens * 4 * (8 + 16) + 4 * (33 + 134 + 48) + 4 * vocabulary(config);
+  const double slot = tokens * 4 * (8 + 16);  // keys of 8 numbers, and values padded to 16
   for (const int64_t actors : {1, 4}) {
     config.inference.count = actors;
-    config.generation.answer_slots = 128;
+    config.generation.answer_slots = 1000;
     const double few = bytes_of(config, kSlots);
-    config.generation.answer_slots = 1128;
-    CHECK(bytes_of(config, kSlots) - few == doctest::Approx((static_cast<double>(actors) + 1) * 1000 * slot));
+    config.generation.answer_slots = 2000;
+    CHECK(bytes_of(config, kSlots) - few == (static_cast<double>(actors) + 1) * 1000 * slot);
   }
+}
+
+TEST_CASE("memory: a step of a generator has as many tokens and logits as workers ask for at the same time") {
+  RunConfig config = tiny_run();
+  const auto prompt = static_cast<double>(shared_token_run(config)->prompt_tokens);
+  const double few = bytes_of(config, kSlots);
+  config.workers.groups = 5;  // 4 more prompts with two answers each
+  const double token = 4 * (33 + 134 + 48);
+  CHECK(bytes_of(config, kSlots) - few == 4 * (prompt + 2) * token + 8 * 4 * vocabulary(config));
 }
 
 TEST_CASE("memory: a checkpoint that is written during an update may hold the weights and moments before it") {
