@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/config/replay_capacity.h"
+#include "actors/memory_bytes.h"
 #include "actors/memory_of_answers.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/decoder/lora.h"
@@ -19,23 +20,21 @@ namespace troupe {
 namespace {
 
 constexpr double kFloat = 4, kInt = 4;
-// Of a run that has next to nothing else: peak_rss_bytes in summary.json after
-// troupe train cartpole --set model.hidden=[1] --set trainer.super_batch=512 --set stop.updates=2 --set
-// stop.env_steps=0
+// Peak of a run that has little else (peak_rss_bytes in summary.json): troupe train cartpole --set model.hidden=[1]
+// --set stop.updates=2
 constexpr double kProgram = 127e6;
-
-double count(int64_t value) { return static_cast<double>(value); }
 
 double observation_bytes(const EnvSpec& env) {
   double bytes = 0;
-  for (const ArraySpec& array : env.observations) bytes += count(array.shape.elements()) * count(size_of(array.dtype));
+  for (const ArraySpec& array : env.observations)
+    bytes += to_double(array.shape.elements()) * to_double(size_of(array.dtype));
   return bytes;
 }
 
 // Observation, mask, action and log-probabilities of one sample.
 double decision_bytes(const EnvSpec& env) {
-  return observation_bytes(env) + (env.action.masked ? count(env.action.mask_size()) : 0) +
-         count(env.action.decisions()) * 2 * kFloat;
+  return observation_bytes(env) + (env.action.masked ? to_double(env.action.mask_size()) : 0) +
+         to_double(env.action.decisions()) * 2 * kFloat;
 }
 
 // One sample of a rollout (models/experience/rollout.h): the decision, three numbers, three flags, a version, the
@@ -46,10 +45,10 @@ double rollout_bytes(const RunConfig& config, const EnvSpec& env) {
   const RolloutExtras extras = rollout_extras(config.algorithm);
   const double asked_for = (extras.advantages ? kFloat : 0) + (extras.returns ? kFloat : 0) +
                            (extras.tasks ? kInt : 0) +
-                           (extras.policy_parameters ? kFloat * count(env.action.policy_parameters()) : 0);
+                           (extras.policy_parameters ? kFloat * to_double(env.action.policy_parameters()) : 0);
   const Recurrence recurrence = recurrence_of(config, env);
   const double states =
-      recurrence.state_size > 0 ? 1 + kFloat * count(recurrence.state_size) / count(recurrence.sequence) : 0;
+      recurrence.state_size > 0 ? 1 + kFloat * to_double(recurrence.state_size) / to_double(recurrence.sequence) : 0;
   return decision_bytes(env) + 3 * kFloat + 3 + 8 + executed + asked_for + states;
 }
 
@@ -66,7 +65,7 @@ MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
   const Signature signature = model_signature(config.model, env);
   double bytes = 0;
   for (const TensorSpec& tensor : signature.tensors)
-    bytes += count(tensor.shape.elements()) * count(size_of(tensor.dtype));
+    bytes += to_double(tensor.shape.elements()) * to_double(size_of(tensor.dtype));
   const ModelConfig& model = config.model;
   const auto [setting, value] = model.kind == "mlp" ? std::pair{"model.hidden", setting_text(model.hidden)}
                                 : model.kind == kTokenTransformerKind ? std::pair{"model.decoder", model.decoder}
@@ -74,21 +73,21 @@ MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
   // With adapters: the base, and a packed copy of it in each replica.
   double base = 0;
   if (model.kind == kTokenTransformerKind && lora_from_config(model.lora, "model.lora").used())
-    base =
-        count(lm_parameter_count(token_transformer_shape(model, env))) * kFloat * (2 + count(config.inference.count));
+    base = to_double(lm_parameter_count(token_transformer_shape(model, env))) * kFloat *
+           (2 + to_double(config.inference.count));
   return {setting, value, "weights, gradients, moments and copies of the model",
-          bytes * (6 + count(config.inference.count)) + base};
+          bytes * (6 + to_double(config.inference.count)) + base};
 }
 
 // A super-batch in replay and staged, and the activations that the network keeps for a backward on the CPU.
 MemoryNeed of_super_batch(const RunConfig& config, const EnvSpec& env) {
   const TrainerConfig& t = config.trainer;
-  const double rows = t.micro_batch > 0 ? count(t.micro_batch) : count(t.super_batch / t.minibatches);
+  const double rows = t.micro_batch > 0 ? to_double(t.micro_batch) : to_double(t.super_batch / t.minibatches);
   const NetworkLayout layout = network_layout(config.model, env);
-  const double units = count(InputEncoder(env.observations, layout.inputs).elements() + layout.units);
+  const double units = to_double(InputEncoder(env.observations, layout.inputs).elements() + layout.units);
   const double forward = t.device == "cpu" ? rows * units * kFloat : 0;
   return {"trainer.super_batch", setting_text(t.super_batch), "one super-batch in replay and its training",
-          count(t.super_batch) * (rollout_bytes(config, env) + staged_bytes(env)) + forward};
+          to_double(t.super_batch) * (rollout_bytes(config, env) + staged_bytes(env)) + forward};
 }
 
 // One rollout in every group of every worker. The entry names the setting that is largest relative to its default.
@@ -100,27 +99,27 @@ MemoryNeed of_workers(const RunConfig& config, const EnvSpec& env) {
       {"workers.groups", {config.workers.groups, d.workers.groups}},
       {"workers.count", {config.workers.count, d.workers.count}},
   }};
-  const auto excess = [](const auto& factor) { return count(factor.second[0]) / count(factor.second[1]); };
+  const auto excess = [](const auto& factor) { return to_double(factor.second[0]) / to_double(factor.second[1]); };
   const auto& largest = *std::ranges::max_element(factors, {}, excess);
-  const double rows = count(config.workers.count) * count(config.workers.groups) * count(config.env.rows);
+  const double rows = to_double(config.workers.count) * to_double(config.workers.groups) * to_double(config.env.rows);
   return {largest.first, setting_text(largest.second[0]),
           "rollouts under way (workers.count " + setting_text(config.workers.count) + " x workers.groups " +
               setting_text(config.workers.groups) + " x env.rows " + setting_text(config.env.rows) +
               " x rollout.length " + setting_text(config.rollout.length) + " samples)",
-          rows * (count(config.rollout.length) * rollout_bytes(config, env) + step_bytes(env))};
+          rows * (to_double(config.rollout.length) * rollout_bytes(config, env) + step_bytes(env))};
 }
 
 MemoryNeed of_evaluation(const RunConfig& config, const EnvSpec& env) {
   const int64_t rows = std::min(config.evaluation.rows, config.evaluation.episodes);
   return {"evaluation.rows", setting_text(config.evaluation.rows), "the environments of an evaluation",
-          count(rows) * step_bytes(env)};
+          to_double(rows) * step_bytes(env)};
 }
 
 // The most samples that replay may hold. A run reaches this only if workers are faster than the trainer.
 MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
   const ReplayConfig& r = config.replay;
   auto samples = static_cast<double>(replay_capacity(r, static_cast<uint64_t>(config.trainer.super_batch)));
-  if (config.stop.env_steps > 0) samples = std::min(samples, count(config.stop.env_steps));
+  if (config.stop.env_steps > 0) samples = std::min(samples, to_double(config.stop.env_steps));
   const double bytes = samples * rollout_bytes(config, env);
   const std::string what = "samples in replay";
   if (r.capacity > 0) return {"replay.capacity", setting_text(r.capacity), what, bytes};
@@ -132,7 +131,7 @@ MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
 MemoryNeed of_history(const RunConfig& config) {
   constexpr double kSnapshotBytes = 2000;  // as JSON
   return {"stats.history", setting_text(config.stats.history), "snapshots for clients of the statistics",
-          count(config.stats.history) * kSnapshotBytes};
+          to_double(config.stats.history) * kSnapshotBytes};
 }
 
 std::vector<MemoryNeed> needs_of_steps(const RunConfig& config, const EnvSpec& env) {

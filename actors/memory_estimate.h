@@ -1,6 +1,6 @@
 #pragma once
-// The memory that a run needs, from its settings alone. Used to refuse a run that can never fit before it starts, and to
-// tell the user what its memory is for. Needs no LibTorch. Pure functions; any thread.
+// The memory that a run needs, from its settings alone. Used to refuse a run that can never fit before it starts, and
+// to tell the user what its memory is for. Needs no LibTorch. Pure functions; any thread.
 
 #include <string>
 #include <vector>
