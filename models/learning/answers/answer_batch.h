@@ -31,6 +31,7 @@ struct AnswerBatch final : StagedBatch {
   std::vector<int64_t> message_offsets;  // [T + 1]: those directly before token t; empty = none at all
   std::vector<float> turn_rewards;       // [T] of the rewards, what comes with the ends of turns; empty = none at all
   std::vector<uint8_t> cut;              // [S] 1 = ended by the largest number of tokens; empty = none
+  std::vector<int64_t> drawn_from;       // [T] places of the tokens in the batch that these answers are of; empty = all
 
   // Updates from the policy that sampled token t to the one of the update.
   int64_t lag(size_t t) const {

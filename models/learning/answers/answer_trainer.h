@@ -130,7 +130,7 @@ class AnswerTrainer {
   WeightBlock weights_;
   std::optional<WeightBlock> reference_;  // what is published of the policy
   PackedWeights reference_output_;        // where the KL is exact, but with adapters, which leave it frozen
-  FloatBuffer reference_hidden_;          // likewise: [T, hidden] of the batch under way
+  FloatBuffer reference_hidden_;          // likewise: [T, hidden] of the batch that start() was given
   Optimizer optimizer_;
   GradientBlock gradients_;
   ParallelFor parallel_;

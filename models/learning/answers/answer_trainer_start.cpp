@@ -49,8 +49,11 @@ void AnswerTrainer::add_reference(const AnswerBatch& batch, std::span<const Micr
 ReferenceRows AnswerTrainer::reference_rows(const PackedAnswers& packed) {
   reference_part_.resize(static_cast<int64_t>(packed.places.size()) * shape_.hidden);
   float* to = reference_part_.data();
-  for (const int64_t place : packed.places)
-    to = std::copy_n(reference_hidden_.data() + place * shape_.hidden, shape_.hidden, to);
+  const std::vector<int64_t>& from = step_.batch->drawn_from;
+  for (const int64_t place : packed.places) {
+    const int64_t at = from.empty() ? place : from[static_cast<size_t>(place)];
+    to = std::copy_n(reference_hidden_.data() + at * shape_.hidden, shape_.hidden, to);
+  }
   return {reference_part_.span(),
           model_.lora.used() ? &packed_frozen(model_, parallel_)->output() : &reference_output_};
 }

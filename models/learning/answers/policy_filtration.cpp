@@ -94,6 +94,7 @@ AnswerBatch batch_of(const AnswerBatch& batch, std::span<const int64_t> answers)
   result.reference = chosen(batch.reference, places);
   result.turn_rewards = chosen(batch.turn_rewards, places);
   result.cut = chosen(batch.cut, answers);
+  result.drawn_from = places;
   add_messages(batch, places, result);
   return result;
 }

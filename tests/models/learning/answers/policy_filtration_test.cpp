@@ -216,6 +216,21 @@ TEST_CASE("policy_filtration: an update trains on each answer as often as it is 
       }
 }
 
+TEST_CASE("policy_filtration: the exact KL to a reference is that of the answers drawn") {
+  LmModel model = tiny_shape(LmFamily::llama, 3);
+  model.critic = CriticKind::shared;
+  LearnerConfig config = config_of("pow");
+  config.reference.computed_by = "trainer";
+  config.reference.kl = "full";
+  config.reference.kl_coef = 5;
+  const RolloutPtr rollout = scored_answers(9, model.shape.vocabulary, 6);
+  const SuperBatch all = of_update(with_messages(rollout), 2);
+  const std::vector<int64_t> drawn = drawn_by(config, all);
+  const Updated got = update(config, model, all, 20);
+  config.algorithm.policy_filtration = "none";
+  check_equal(got, update(config, model, of_update(repeated(rollout, drawn), 2)));
+}
+
 TEST_CASE("policy_filtration: advantages are compared with those of all answers, and so are their figures") {
   LmModel model = tiny_shape(LmFamily::llama, 3);
   model.critic = CriticKind::shared;
