@@ -51,6 +51,12 @@ void StatsClient::drop(const std::string& why, Clock::time_point now) {
   due_ = now + kRetries[std::min<size_t>(failures_++, kRetries.size() - 1)];
 }
 
+void StatsClient::greeted() {
+  if (state_ != State::open) return;  // it was closed behind what came
+  due_ = Clock::time_point::max();
+  failures_ = 0;
+}
+
 void StatsClient::connect(Clock::time_point now) {
   const std::optional<Address> address = address_();
   if (!address) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/descriptor.h"
@@ -37,11 +38,8 @@ class StatsClient {
   void send(const std::string& message);
   // Ends the connection because of what came. It is tried again later.
   void drop(const std::string& why, Clock::time_point now);
-  // The run has sent what it has to: the connection may be silent from now on.
-  void greeted() {
-    due_ = Clock::time_point::max();
-    failures_ = 0;
-  }
+  // The connection is that of a run, which may be silent from now on.
+  void greeted();
 
   bool connected() const { return state_ == State::open; }
   // How often a connection was opened.

@@ -13,7 +13,6 @@ namespace {
 
 constexpr size_t kLeastBody = 3;                     // lines; with less room there is only the header
 constexpr size_t kWideFrame = 150, kHighFrame = 36;  // room for all panels side by side
-constexpr double kLongSilence = 10;                  // seconds
 
 Look look_of_state(const TopModel& model) {
   if (model.link == Link::lost) return Look::warning;
@@ -146,7 +145,7 @@ std::string state_text(const TopModel& model) {
     case Link::ended: return "the run ended";
     case Link::live: break;
   }
-  if (model.silent_seconds > kLongSilence) return "silent for " + format_seconds(model.silent_seconds);
+  if (model.silent_seconds > model.most_silent) return "silent for " + format_seconds(model.silent_seconds);
   if (ended) return model.newest->evaluating ? "evaluating" : "training ended";
   return model.newest && model.newest->warmup ? "warm-up" : "running";
 }

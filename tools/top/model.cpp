@@ -18,6 +18,8 @@ using Json = nlohmann::ordered_json;
 // Points in a reply: the port allows 10 requests in a second, and 400 points count as one more.
 constexpr int kPointsAsked = 1000;
 
+constexpr double kLeastSilence = 10;  // seconds without a message that mean something
+
 std::string history_request(uint64_t before) {
   Json request{{"type", "history"}, {"topics", curve_paths()}, {"last", kPointsAsked}};
   if (before > 0) request["before"] = before;
@@ -60,6 +62,8 @@ void TopModel::show(StatsSnapshot snapshot, const std::string& time) {
 void TopModel::describe(const std::string& name, const std::string& config) {
   const Json tree = Json::parse(config, nullptr, false);
   run = name;
+  const Json interval = at(tree, {"stats", "interval_ms"});
+  most_silent = std::max(kLeastSilence, interval.is_number() ? 3 * interval.get<double>() / 1000 : 0);
   const bool tokens = text_at(tree, {"model", "kind"}) == "decoder";
   words = tokens ? &kAnswerWords : &kStepWords;
   settings = (tokens ? text_at(tree, {"task", "name"}) : text_at(tree, {"env", "id"})) + "  seed " +
@@ -73,9 +77,9 @@ std::string TopReader::received(const std::string& line, const std::string& time
   const Json message = Json::parse(line, nullptr, false);
   const std::string type = text_at(message, {"type"});
   if (type == "error") throw ConfigError("the run refuses: " + text_at(message, {"reason"}));
-  if (type == "hello") return on_hello(line, time);
+  if (type == "hello") return on_hello(message, time);
   if (!greeted_) refuse();
-  if (type == "history") return on_history(line);
+  if (type == "history") return on_history(message);
   if (const Json stats = at(message, {"stats"}); type == "stats" && stats.is_object()) {
     const Json number = at(message, {"sequence"});
     StatsSnapshot snapshot = snapshot_of(stats.dump(), *model_->words);
@@ -87,8 +91,7 @@ std::string TopReader::received(const std::string& line, const std::string& time
 }
 
 // A run that was started again goes on; another one at this address begins anew.
-std::string TopReader::on_hello(const std::string& line, const std::string& time) {
-  const Json message = Json::parse(line, nullptr, false);
+std::string TopReader::on_hello(const Json& message, const std::string& time) {
   const std::string name = text_at(message, {"run"}), before = model_->run, settings = model_->settings;
   if (!at(message, {"config"}).is_object()) refuse();
   model_->describe(name, at(message, {"config"}).dump());
@@ -107,8 +110,7 @@ std::string TopReader::on_hello(const std::string& line, const std::string& time
   return history_request(0);
 }
 
-std::string TopReader::on_history(const std::string& line) {
-  const Json message = Json::parse(line, nullptr, false);
+std::string TopReader::on_history(const Json& message) {
   const Json points = at(message, {"points"});
   uint64_t oldest = 0;
   for (const Json& point : points.is_array() ? points : Json::array()) {

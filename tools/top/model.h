@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "runtime/stats/snapshot.h"
 #include "tools/top/events.h"
 #include "tools/top/history.h"
@@ -32,6 +34,7 @@ struct TopModel {
   const ExperienceWords* words = &kStepWords;
   Link link = Link::connecting;
   double silent_seconds = 0;  // since the last message, while it is live
+  double most_silent = 10;    // after which it is told
   std::optional<StatsSnapshot> newest;
   TopHistory history;
   std::deque<TopEvent> events;   // the newest first
@@ -62,8 +65,8 @@ class TopReader {
   uint64_t snapshots() const { return snapshots_; }
 
  private:
-  std::string on_hello(const std::string& line, const std::string& time);
-  std::string on_history(const std::string& line);
+  std::string on_hello(const nlohmann::ordered_json& message, const std::string& time);
+  std::string on_history(const nlohmann::ordered_json& message);
 
   TopModel* model_;
   bool greeted_ = false, has_history_ = false;

@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,7 +70,7 @@ int print_once(const WatchedRun& run) {
   RunWatch watch(run);
   watch.begin({signals.descriptor()}, /*history=*/true);
   if (SignalPipe::asked()) return kExitInterrupted;
-  const size_t width = isatty(STDOUT_FILENO) == 1 ? terminal_size().columns : std::min(line_columns(), kLineColumns);
+  const size_t width = line_columns() == SIZE_MAX ? terminal_size().columns : line_columns();
   std::cout << plain_frame(watch.model(), width, /*ascii=*/false);
   return 0;
 }
@@ -89,7 +92,7 @@ int print_lines(const WatchedRun& run) {
   if (SignalPipe::asked()) return kExitInterrupted;
   const bool ended = model.link == Link::ended || (model.newest && model.newest->training_ended);
   if (!ended) print_error("troupe: connection lost: " + model.note);
-  if (ended) std::cout << (model.note.empty() ? state_text(model) : fitted(model.note, SIZE_MAX)) << std::endl;
+  if (ended) std::cout << (model.link == Link::ended ? fitted(model.note, SIZE_MAX) : state_text(model)) << std::endl;
   return ended ? 0 : kExitFailure;
 }
 

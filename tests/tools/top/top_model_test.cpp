@@ -110,6 +110,14 @@ TEST_CASE("top: another run at the same address begins anew") {
   CHECK(run.model.events.front().text == "another run is served here");
 }
 
+TEST_CASE("top: a run that reports seldom may be silent for longer") {
+  TopModel model;
+  model.describe("a", R"({"stats": {"interval_ms": 2000}})");
+  CHECK(model.most_silent == 10);
+  model.describe("a", R"({"stats": {"interval_ms": 60000}})");
+  CHECK(model.most_silent == 180);
+}
+
 TEST_CASE("top: changes between two snapshots are events") {
   TopModel model;
   StatsSnapshot s;
@@ -123,9 +131,10 @@ TEST_CASE("top: changes between two snapshots are events") {
   model.show(s, "2");
   std::string texts;
   for (const TopEvent& event : model.events) texts += event.text + '\n';
-  CHECK(texts ==
-        "bottleneck: training\nalarm kl_high (error): it is high\nevaluation at update 7: return 2.000 +- -, success -\n"
-        "workers up: 0 -> 2\n");
+  CHECK(
+      texts ==
+      "bottleneck: training\nalarm kl_high (error): it is high\nevaluation at update 7: return 2.000 +- -, success -\n"
+      "workers up: 0 -> 2\n");
   s.alarms.clear();
   s.training_ended = true;
   model.show(s, "3");

@@ -143,7 +143,7 @@ class Top(unittest.TestCase):
         terminal.keys("4")
         terminal.shows("workers total")
         terminal.keys("Tab")
-        terminal.shows("it is ? high")
+        terminal.shows("it is ?[2J high")
         terminal.keys("Left", "Left")
         terminal.shows("busy shares")
         terminal.keys("?")
@@ -230,7 +230,7 @@ class Lines(unittest.TestCase):
         server.publish(snapshot(2, training_ended=True))
         self.assertIn("updates 2 ", top.stdout.readline())
         server.end()
-        self.assertIn("the connection is closed", top.stdout.readline())
+        self.assertEqual("the run ended\n", top.stdout.readline())
         self.assertEqual(top.wait(), 0)
 
     def test_once_prints_every_view_without_control_characters(self):
