@@ -55,7 +55,7 @@ class Scanner {
     } else {
       at_ = std::min(json_.find_first_of(",]} \t\r\n", at_), json_.size());
       const std::string_view text = json_.substr(begin, at_ - begin);
-      if (text != "null" && text != "true" && text != "false" && !number_in(text)) return false;
+      if (text != "null" && text != "true" && text != "false" && !scalar_number(text)) return false;
     }
     on_scalar_(path_, json_.substr(begin, at_ - begin));
     return true;
@@ -80,7 +80,7 @@ class Scanner {
     skip_space();
     if (!take(':')) return false;
     const std::string_view plain = key.substr(1, key.size() - 2);
-    return plain.find('\\') == plain.npos ? below(plain, level) : below(text_in(key), level);
+    return plain.find('\\') == plain.npos ? below(plain, level) : below(scalar_text(key), level);
   }
 
   bool object(int level) {
@@ -114,7 +114,7 @@ class Scanner {
 
 bool scan_json(std::string_view json, const OnScalar& on_scalar) { return Scanner(json, on_scalar).whole_object(); }
 
-std::optional<double> number_in(std::string_view scalar) {
+std::optional<double> scalar_number(std::string_view scalar) {
   double value = 0;
   const bool begins = !scalar.empty() && (scalar.front() == '-' || (scalar.front() >= '0' && scalar.front() <= '9'));
   if (!begins) return std::nullopt;
@@ -122,7 +122,7 @@ std::optional<double> number_in(std::string_view scalar) {
   return error == std::errc() && end == scalar.data() + scalar.size() ? std::optional(value) : std::nullopt;
 }
 
-std::string text_in(std::string_view scalar) {
+std::string scalar_text(std::string_view scalar) {
   if (scalar == "null") return "";
   if (scalar.empty() || scalar.front() != '"') return std::string(scalar);
   const auto json = nlohmann::json::parse(scalar, nullptr, /*allow_exceptions=*/false);

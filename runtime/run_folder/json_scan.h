@@ -16,8 +16,8 @@ using OnScalar = std::function<void(std::string_view path, std::string_view text
 bool scan_json(std::string_view json, const OnScalar& on_scalar);
 
 // The number that a scalar is; nothing for any other.
-std::optional<double> number_in(std::string_view scalar);
+std::optional<double> scalar_number(std::string_view scalar);
 // The text that a scalar stands for: that of a string without quotes and escapes, nothing of null, others as they are.
-std::string text_in(std::string_view scalar);
+std::string scalar_text(std::string_view scalar);
 
 }  // namespace troupe

@@ -17,8 +17,6 @@ namespace troupe {
 
 namespace {
 
-constexpr double kNone = RunOverview::kNone;
-
 void flatten(const Json& value, const std::string& path, SettingValues& into) {
   if (!value.is_object() || value.empty()) {
     into.emplace_back(path, value.dump());
@@ -34,16 +32,16 @@ std::string value_at(const SettingValues& settings, std::string_view path) {
 
 std::string setting_of(const SettingValues& settings, std::string_view path) {
   const std::string value = value_at(settings, path);
-  return value == kNotSet ? "" : text_in(value);
+  return value == kNotSet ? "" : scalar_text(value);
 }
 
-double number_at(const Json& json, const char* key) {
-  return json.is_object() && json.contains(key) && json[key].is_number() ? json[key].get<double>() : kNone;
+double json_number(const Json& json, const char* key) {
+  return json.is_object() && json.contains(key) && json[key].is_number() ? json[key].get<double>() : RunOverview::kNone;
 }
 
 double figure_at(const Record& record, std::string_view path) {
   const auto found = record.find(path);
-  return found == record.end() ? kNone : found->second;
+  return found == record.end() ? RunOverview::kNone : found->second;
 }
 
 // Not an object where there is no such file or it is damaged: an older start may have been killed at any time.
@@ -62,19 +60,19 @@ std::optional<int64_t> seconds_of_change(const std::string& path) {
   return status.st_mtim.tv_sec;
 }
 
-uint64_t count_of(double number) { return number >= 0 && number < 0x1p53 ? static_cast<uint64_t>(number) : 0; }
+uint64_t updates_from(double number) { return number >= 0 && number < 0x1p53 ? static_cast<uint64_t>(number) : 0; }
 
-std::optional<RunScore> score_of(const Json& evaluation) {
-  const double mean = number_at(evaluation, "return_mean"), updates = number_at(evaluation, "updates");
+std::optional<RunScore> score_in(const Json& evaluation) {
+  const double mean = json_number(evaluation, "return_mean"), updates = json_number(evaluation, "updates");
   if (std::isnan(mean) || evaluation.contains("error")) return std::nullopt;
-  return RunScore{mean, number_at(evaluation, "return_std"), true, count_of(updates)};
+  return RunScore{mean, json_number(evaluation, "return_std"), true, updates_from(updates)};
 }
 
-std::optional<RunScore> score_of(const Record& record, const std::string& group) {
+std::optional<RunScore> score_in(const Record& record, const std::string& group) {
   const double mean = figure_at(record, group + ".return_mean");
   if (std::isnan(mean)) return std::nullopt;
   return RunScore{mean, figure_at(record, group + ".return_std"), group == "eval",
-                  count_of(figure_at(record, "updates"))};
+                  updates_from(figure_at(record, "updates"))};
 }
 
 // What the summary says of a run that has ended, what the records say of others.
@@ -83,14 +81,14 @@ void add_figures(const Disk& disk, const Json& summary, RunOverview& run) {
   LastRecords records;
   if (disk.exists(metrics_file(run.folder))) records = read_last_records(disk, run.folder, !ended);
   run.last = records.last;
-  run.env_steps = ended ? number_at(summary, "env_steps") : figure_at(run.last, "env_steps");
-  run.updates = ended ? number_at(summary, "updates") : figure_at(run.last, "updates");
-  run.seconds = ended ? number_at(summary, "wall_seconds") : figure_at(run.last, "elapsed_seconds");
+  run.env_steps = ended ? json_number(summary, "env_steps") : figure_at(run.last, "env_steps");
+  run.updates = ended ? json_number(summary, "updates") : figure_at(run.last, "updates");
+  run.seconds = ended ? json_number(summary, "wall_seconds") : figure_at(run.last, "elapsed_seconds");
   run.env_steps_per_second =
-      ended ? number_at(summary, "env_steps_per_second") : figure_at(run.last, "env_steps_per_second_60s");
-  if (ended) run.score = score_of(summary.value("eval", Json()));
-  if (!run.score) run.score = score_of(records.evaluated, "eval");
-  if (!run.score) run.score = score_of(run.last, "episodes");
+      ended ? json_number(summary, "env_steps_per_second") : figure_at(run.last, "env_steps_per_second_60s");
+  if (ended) run.score = score_in(summary.value("eval", Json()));
+  if (!run.score) run.score = score_in(records.evaluated, "eval");
+  if (!run.score) run.score = score_in(run.last, "episodes");
 }
 
 // In the order in which configs have them, without `name`.
@@ -129,7 +127,7 @@ void add_best(const Disk& disk, RunOverview& run) {
   try {
     const Ranking ranking = read_ranking(disk, run.folder);
     if (ranking.scores.empty()) return;
-    run.best = RunScore{ranking.scores.front().return_mean, kNone, true, ranking.scores.front().updates};
+    run.best = RunScore{ranking.scores.front().return_mean, RunOverview::kNone, true, ranking.scores.front().updates};
   } catch (const IoError&) {  // damaged: the next start of the run says so
   }
 }

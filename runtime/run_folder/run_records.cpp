@@ -12,8 +12,8 @@ namespace troupe {
 namespace {
 
 constexpr uint64_t kReadBytes = 1 << 20;
-constexpr uint64_t kMostLineBytes = 32 << 20;
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr uint64_t kMostRecordBytes = 32 << 20;
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 // Which column has a path. Most records have their figures in the same order, so the answer is usually the next one.
 class ColumnOfPath {
@@ -50,7 +50,7 @@ class ColumnOfPath {
 Record record_of(std::string_view line) {
   Record record;
   const bool whole = scan_json(line, [&](std::string_view path, std::string_view text) {
-    if (const auto number = number_in(text)) record.emplace(path, *number);
+    if (const auto number = scalar_number(text)) record.emplace(path, *number);
   });
   return whole ? record : Record();
 }
@@ -74,7 +74,7 @@ void for_each_line(const Disk& disk, const std::string& path, const std::functio
       begin = end + 1;
     }
     begun.append(block, begin);
-    if (begun.size() > kMostLineBytes) throw IoError(path, "has a line of more than 32 MiB");
+    if (begun.size() > kMostRecordBytes) throw IoError(path, "has a line of more than 32 MiB");
   }
   if (!begun.empty()) on_line(begun);
 }
@@ -86,10 +86,10 @@ FigureColumns read_figures(const Disk& disk, const std::string& folder, std::spa
   std::vector<double> row(figures.size());
   const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
     const size_t column = column_of(path);
-    if (column != ColumnOfPath::kNotWanted) row[column] = number_in(text).value_or(kNone);
+    if (column != ColumnOfPath::kNotWanted) row[column] = scalar_number(text).value_or(kMissing);
   };
   for_each_line(disk, metrics_file(folder), [&](std::string_view line) {
-    std::ranges::fill(row, kNone);
+    std::ranges::fill(row, kMissing);
     column_of.begin_record();
     if (!scan_json(line, on_scalar)) {
       ++result.skipped;
@@ -107,7 +107,7 @@ LastRecords read_last_records(const Disk& disk, const std::string& folder, bool 
   for (uint64_t end = file->size(); end > from;) {
     // A last line without a line break is torn, or just being written.
     const uint64_t begin = begin_of_line(*file, end - 1);
-    const std::string line = end - begin <= kMostLineBytes ? file->read(begin, end - begin) : "";
+    const std::string line = end - begin <= kMostRecordBytes ? file->read(begin, end - begin) : "";
     const bool evaluated = line.find("\"eval\":{") != line.npos;
     if (result.last.empty() || evaluated) {
       const Record record = record_of(line);

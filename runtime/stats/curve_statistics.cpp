@@ -60,7 +60,7 @@ double percentile(std::span<const double> sorted, double share) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-Interval bootstrap_interval(std::span<const double> values, const Resamples& resamples, double size) {
+BootstrapInterval bootstrap_interval(std::span<const double> values, const Resamples& resamples, double size) {
   const std::vector<size_t> order = order_of(values);
   std::vector<double> means(resamples.count());
   for (size_t i = 0; i < means.size(); ++i) means[i] = weighted_interquartile_mean(values, order, resamples[i]);

@@ -32,13 +32,13 @@ class Resamples {
   std::vector<uint32_t> times_;  // [count, runs]
 };
 
-struct Interval {
+struct BootstrapInterval {
   double low = 0, high = 0;
 };
 
 // The interval that holds the share `size` of the interquartile means of the resamples, the same share missing on both
 // sides (the percentile bootstrap). `values` are those of the runs; at least one.
-Interval bootstrap_interval(std::span<const double> values, const Resamples& resamples, double size = 0.95);
+BootstrapInterval bootstrap_interval(std::span<const double> values, const Resamples& resamples, double size = 0.95);
 
 // The value at a share of the sorted values, interpolated between neighbours as numpy.percentile does.
 double percentile(std::span<const double> sorted, double share);

@@ -76,7 +76,7 @@ std::string settings_text(const SettingValues& settings, const Words& without) {
   std::string text;
   for (const auto& [path, value] : settings)
     if (std::ranges::count(without, path) == 0)
-      text += (text.empty() ? "" : " ") + path + '=' + printable(text_in(value), kShownPath);
+      text += (text.empty() ? "" : " ") + path + '=' + printable(scalar_text(value), kShownPath);
   return text;
 }
 

@@ -52,15 +52,15 @@ TEST_CASE("scan_json: what is no JSON object is refused") {
   CHECK_FALSE(is_whole(deep));
 }
 
-TEST_CASE("number_in: reads numbers exactly, and nothing else") {
-  CHECK(number_in("0.1") == 0.1);
-  CHECK(number_in("-149641.09009819353") == -149641.09009819353);
-  CHECK(number_in("5e-324") == 5e-324);
-  for (const char* text : {"", "null", "true", "\"1\"", "nan", "inf", "+1", "1x"}) CHECK_FALSE(number_in(text));
+TEST_CASE("scalar_number: reads numbers exactly, and nothing else") {
+  CHECK(scalar_number("0.1") == 0.1);
+  CHECK(scalar_number("-149641.09009819353") == -149641.09009819353);
+  CHECK(scalar_number("5e-324") == 5e-324);
+  for (const char* text : {"", "null", "true", "\"1\"", "nan", "inf", "+1", "1x"}) CHECK_FALSE(scalar_number(text));
 }
 
-TEST_CASE("text_in: a string without quotes and escapes, nothing for null, others as they are") {
-  CHECK(text_in(R"("a\nb\"c")") == "a\nb\"c");
-  CHECK(text_in("null") == "");
-  CHECK(text_in("1.50") == "1.50");
+TEST_CASE("scalar_text: a string without quotes and escapes, nothing for null, others as they are") {
+  CHECK(scalar_text(R"("a\nb\"c")") == "a\nb\"c");
+  CHECK(scalar_text("null") == "");
+  CHECK(scalar_text("1.50") == "1.50");
 }

@@ -83,7 +83,7 @@ TEST_CASE("bootstrap_interval: the percentiles of the interquartile means of the
     std::vector<double> means;
     for (size_t i = 0; i < resamples.count(); ++i) means.push_back(trim_mean(drawn(values, resamples[i])));
     std::ranges::sort(means);
-    const Interval interval = bootstrap_interval(values, resamples);
+    const BootstrapInterval interval = bootstrap_interval(values, resamples);
     CHECK(std::abs(interval.low - percentile(means, 0.025)) < 1e-9);
     CHECK(std::abs(interval.high - percentile(means, 0.975)) < 1e-9);
     CHECK(interval.low <= interquartile_mean(values));
@@ -93,7 +93,7 @@ TEST_CASE("bootstrap_interval: the percentiles of the interquartile means of the
 
 TEST_CASE("bootstrap_interval: of one run, and of equal runs, has no width") {
   const std::vector<double> equal(6, 2.5);
-  const Interval interval = bootstrap_interval(equal, Resamples(std::vector<size_t>(6, 0), 50, 0));
+  const BootstrapInterval interval = bootstrap_interval(equal, Resamples(std::vector<size_t>(6, 0), 50, 0));
   CHECK(interval.low == 2.5);
   CHECK(interval.high == 2.5);
 }
