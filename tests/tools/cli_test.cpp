@@ -10,8 +10,9 @@ using namespace troupe::test;
 
 namespace {
 
-const Words kCommands = {"train",  "warmup", "worker", "inference", "scorer", "node",  "spawn",   "eval",    "play",
-                         "export", "envs",   "config", "metrics",   "top",    "bench", "version", "simulate"};
+const Words kCommands = {"train",   "warmup", "worker", "inference", "scorer",  "node", "spawn",
+                         "eval",    "play",   "export", "runs",      "plot",    "envs", "config",
+                         "metrics", "top",    "bench",  "version",   "simulate"};
 
 const std::string kSeedRange = " is not a seed, expected an integer in [0, 18446744073709551615]";
 const std::string kExample = ", expected HOST:PORT, like 127.0.0.1:5555";
@@ -196,6 +197,10 @@ TEST_CASE("troupe: an empty path gives a one-line error in every command that ta
       {{"export", "", "--hf", "models/x"}, run},
       {{"export", "runs/x", "--hf", ""}, "--hf: is empty, expected a new or an empty folder"},
       {{"export", "runs/x", "--hf="}, "export: --hf: needs a value"},
+      {{"export", "runs/x", "--csv", ""}, "--csv: is empty, expected a file, or -"},
+      {{"runs", ""}, "DIR: is empty, expected a folder"},
+      {{"plot", ""}, run},
+      {{"plot", "runs/x", "-o", ""}, "--output: \"\": expected a name that ends with .svg, .png or .pdf"},
       {{"bench", "sampling", "--plot", ""}, "--plot: " + file},
   });
 }

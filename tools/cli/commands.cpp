@@ -22,6 +22,8 @@ namespace troupe {
   line(eval_command);         \
   line(play_command);         \
   line(export_command);       \
+  line(runs_command);         \
+  line(plot_command);         \
   line(envs_command);         \
   line(config_command);       \
   line(metrics_command);      \

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <utility>
 
 #include "actors/spec_fields.h"
@@ -20,6 +21,7 @@
 #include "tools/cli/launch.h"
 #include "tools/cli/made_of.h"
 #include "tools/cli/merged_run.h"
+#include "tools/cli/metrics_csv.h"
 #include "tools/cli/moved_files.h"
 #include "tools/cli/new_folder.h"
 #include "tools/cli/token_context.h"
@@ -35,6 +37,7 @@ struct ExportOptions {
   std::string run_dir;
   std::string folder;  // with --hf
   std::string run;     // with --run
+  std::string csv;     // with --csv
   std::string checkpoint = "newest";
   Words moved;  // where files of the run are now
   bool merge = false;
@@ -48,12 +51,19 @@ ExportOptions read_export(Flags& flags) {
   flags.option("--run", kFolderType, options.run, path_to("a new or an empty folder"),
                "with --merge, of a token_transformer with adapters: run folder to write, a new or an empty one, for "
                "`eval`, `play`, --init-from and model.path");
-  flags.exactly_one_of({"--hf", "--run"});
+  flags.option(
+      "--csv", kFileType, options.csv, path_to("a file, or -"),
+      "file to write the curves to, as CSV: a column for each figure of metrics.jsonl, a line for each record; "
+      "- is stdout");
+  flags.exactly_one_of({"--hf", "--run", "--csv"});
   flags.toggle("--merge", options.merge, "add the adapters of a run with model.lora to the weights they belong to");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
                "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
   add_moved_files(flags, options.moved);
   flags.read();
+  if (!options.csv.empty())
+    for (const char* flag : {"--merge", "--checkpoint", "--set"})
+      if (flags.given(flag)) flags.refuse(std::string(flag) + ": has no effect with --csv; leave it out");
   return options;
 }
 
@@ -154,9 +164,31 @@ void export_merged_run(const ExportOptions& options, const RunConfig& config) {
   tell(options.run, "merged model", options, checkpoint);
 }
 
+void export_csv(const ExportOptions& options) {
+  const bool to_stdout = options.csv == "-";
+  if (!to_stdout) require_replaceable("--csv", options.csv, csv_output());
+  std::string csv;
+  try {
+    csv = metrics_csv(posix_disk(), options.run_dir);
+  } catch (const IoError& refused) {
+    throw ConfigError(refused.what());
+  }
+  if (to_stdout) {
+    std::cout << csv;
+    return;
+  }
+  try {
+    posix_disk().write_atomic(options.csv, csv);
+  } catch (const IoError& refused) {
+    throw ConfigError("--csv: " + std::string(refused.what()));
+  }
+  print_line(options.csv + ": the curves of " + printable(options.run_dir, 200));
+}
+
 void run_export(const ExportOptions& options) {
   const bool run = !options.run.empty();
   require_run_folder(options.run_dir);
+  if (!options.csv.empty()) return export_csv(options);
   require_new_folder(run ? "--run" : "--hf", run ? options.run : options.folder);
   const RunConfig config = load_stored_config(options.run_dir + "/config.json", options.moved);
   (run ? export_merged_run : export_language_model)(options, config);
@@ -166,16 +198,18 @@ void run_export(const ExportOptions& options) {
 
 Command export_command() {
   return {.name = "export",
-          .summary = "write the language model of a run as files that transformers and PEFT load",
+          .summary = "write a run's language model for transformers and PEFT, or its curves as CSV",
           .examples =
               "  troupe export runs/reverse --hf models/reverse\n"
               "  troupe export runs/smollm2_chain_sum --hf models/adapters\n"
               "  troupe export runs/smollm2_chain_sum --hf models/merged --merge\n"
-              "  troupe export runs/adapted --run runs/merged --merge\n",
-          .exit_codes = {{0, "the folder is complete"},
+              "  troupe export runs/adapted --run runs/merged --merge\n"
+              "  troupe export runs/cartpole --csv cartpole.csv\n",
+          .exit_codes = {{0, "the folder or the file is complete"},
+                         {1, "stdout could not be written"},
                          {2,
-                          "a mistake in the command, a run folder that cannot be used, or a folder that cannot be "
-                          "written"}},
+                          "a mistake in the command, a run folder that cannot be used, or a folder or file that "
+                          "cannot be written"}},
           .parse = read_then_run<read_export, run_export>};
 }
 

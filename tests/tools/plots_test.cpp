@@ -1,0 +1,102 @@
+// The ticks of plots, plots of characters, and what gnuplot is told.
+#include <algorithm>
+
+#include "runtime/base/text_format.h"
+#include "tests/support/test.h"
+#include "tests/tools/troupe_program.h"
+#include "tools/cli/character_plot.h"
+#include "tools/cli/gnuplot_picture.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+GroupCurve line(const std::string& label, double from, double to, size_t runs = 1) {
+  GroupCurve curve;
+  curve.label = label;
+  curve.runs = runs;
+  for (int i = 0; i <= 100; ++i) {
+    curve.x.push_back(1000 * i);
+    curve.mean.push_back(from + (to - from) * i / 100);
+    curve.low.push_back(curve.mean.back() - 1);
+    curve.high.push_back(curve.mean.back() + 1);
+  }
+  return curve;
+}
+
+PlotPanel panel() {
+  return {"env steps", "episodes.return_mean", {line("rising", 0, 500, 3), line("it's _flat_", 100, 100)}};
+}
+
+bool is_ascii(const std::string& text) {
+  return std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); });
+}
+
+}  // namespace
+
+TEST_CASE("ticks_between: round numbers within the limits") {
+  CHECK(ticks_between(0, 500, 5) == std::vector<double>{0, 100, 200, 300, 400, 500});
+  CHECK(ticks_between(-3, 12, 3) == std::vector<double>{0, 5, 10});
+  CHECK(ticks_between(0.02, 0.05, 3).size() == 4);
+}
+
+TEST_CASE("tick_text: short, and as exact as the distance of the ticks needs") {
+  CHECK(tick_text(250'000, 50'000) == "250k");
+  CHECK(tick_text(1'500'000, 500'000) == "1.5M");
+  CHECK(tick_text(-20'000, 10'000) == "-20k");
+  CHECK(tick_text(2000, 500) == "2000");
+  CHECK(tick_text(0.15, 0.05) == "0.15");
+  CHECK(tick_text(0, 0.05) == "0.00");
+}
+
+TEST_CASE("character_plot: fits into its columns and rows, with marks of ASCII where nothing else is allowed") {
+  const std::string plot = character_plot(panel(), {80, 24, PlotCharacters::ascii, false});
+  const std::vector<std::string> lines = lines_of(plot);
+  CHECK(lines.size() == 24);
+  for (const std::string& each : lines) CHECK(each.size() <= 80);
+  CHECK(is_ascii(plot));
+  CHECK(lines.front() == "episodes.return_mean over env steps");
+  CHECK(lines[22] == "* rising: 3 runs, at the end 500.0 [499.0, 501.0]");
+  CHECK(lines[23] == "o it's _flat_: 1 run, at the end 100.0");
+}
+
+TEST_CASE("character_plot: a curve that rises begins at the bottom on the left and ends at the top on the right") {
+  const std::vector<std::string> lines =
+      lines_of(character_plot({"x", "y", {line("a", 0, 1)}}, {60, 20, PlotCharacters::ascii, false}));
+  CHECK(lines[1].find('*') > 50);
+  CHECK(lines[16].find('*') == 10);
+}
+
+TEST_CASE("character_plot: a line of dots has no gaps, and colours only if they are asked for") {
+  const PlotPanel one = {"x", "y", {line("a", 0, 1)}};
+  const std::string plot = character_plot(one, {60, 20, PlotCharacters::braille, false});
+  CHECK(plot.find('\x1b') == plot.npos);
+  for (const std::string& each : lines_of(plot)) CHECK(display_width(each) <= 60);
+  for (int row = 1; row <= 16; ++row) CHECK(lines_of(plot)[static_cast<size_t>(row)].find("\xE2\xA0") != plot.npos);
+  CHECK(character_plot(one, {60, 20, PlotCharacters::braille, true}).find("\x1b[38;5;25m") != plot.npos);
+}
+
+TEST_CASE("character_plot: a curve with one value and one point is drawn") {
+  GroupCurve point;
+  point.label = "a";
+  point.runs = 1;
+  point.x = {5};
+  point.mean = point.low = point.high = {3};
+  CHECK(character_plot({"x", "y", {point}}, {40, 12, PlotCharacters::ascii, false}).find('*') != std::string::npos);
+}
+
+TEST_CASE("gnuplot_script: a band and a line for each curve, names as they are, the same text each time") {
+  const std::vector<PlotPanel> panels = {panel()};
+  const std::string script = gnuplot_script(panels, PictureKind::svg, "out");
+  CHECK(script == gnuplot_script(panels, PictureKind::svg, "out"));
+  CHECK(script.find("set output 'out'") != script.npos);
+  CHECK(script.find("title 'rising (3 runs)'") != script.npos);
+  CHECK(script.find("title 'it''s _flat_'") != script.npos);
+  CHECK(script.find("$c0_0 using 1:3:4 with filledcurves") != script.npos);
+  CHECK(script.find("$c0_1 using 1:3:4") == script.npos);  // one run has no interval
+  CHECK(script.find("'100k' 100000") != script.npos);
+  CHECK(
+      gnuplot_script(std::vector<PlotPanel>{panel(), panel()}, PictureKind::pdf, "out").find("multiplot layout 2,1") !=
+      script.npos);
+}

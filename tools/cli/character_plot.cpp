@@ -1,0 +1,180 @@
+#include "tools/cli/character_plot.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+
+#include "runtime/base/text_format.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr size_t kMargin = 9;  // columns of the marks of the y axis, with a space
+constexpr size_t kLeastRows = 6, kLeastColumns = 20;
+constexpr std::array kAscii = {"*", "o", "+", "x", "#", "@", "%", "="};
+constexpr std::array kSymbols = {"●", "○", "▲", "△", "■", "□", "◆", "◇"};
+// The nearest of the 256 colours of terminals to those of the pictures.
+constexpr std::array kTerminalColours = {25, 166, 36, 175, 214, 74, 244, 220};
+
+// The characters of the plot, and the curve that each is of.
+class Canvas {
+ public:
+  Canvas(size_t columns, size_t rows, PlotRange range, PlotCharacters characters)
+      : columns_(columns), rows_(rows), range_(range), braille_(characters == PlotCharacters::braille) {
+    dots_.resize(columns * rows);
+    owner_.assign(columns * rows, kNobody);
+  }
+
+  static constexpr size_t kNobody = SIZE_MAX;
+  size_t columns() const { return columns_; }
+  size_t rows() const { return rows_; }
+  size_t owner(size_t column, size_t row) const { return owner_[row * columns_ + column]; }
+  uint8_t dots(size_t column, size_t row) const { return dots_[row * columns_ + column]; }
+
+  // A line: between neighbouring columns of dots it goes up or down without a gap.
+  void draw(const GroupCurve& curve, size_t index) {
+    const RunCurve line{curve.x, curve.mean};
+    const size_t across = columns_ * (braille_ ? 2 : 1), down = rows_ * (braille_ ? 4 : 1);
+    std::ptrdiff_t before = -1;
+    for (size_t i = 0; i < across; ++i) {
+      const double x =
+          range_.left + (range_.right - range_.left) * static_cast<double>(i) / static_cast<double>(across - 1);
+      if (x < curve.x.front() || x > curve.x.back()) continue;
+      const double share = (value_at(line, x) - range_.bottom) / (range_.top - range_.bottom);
+      const auto row = static_cast<std::ptrdiff_t>(std::lround((1 - share) * static_cast<double>(down - 1)));
+      const std::ptrdiff_t from = !braille_ || before < 0 ? row : std::min(row, before + (before < row ? 1 : 0));
+      const std::ptrdiff_t to = !braille_ || before < 0 ? row : std::max(row, before - (before > row ? 1 : 0));
+      for (std::ptrdiff_t each = from; each <= to; ++each) put(i, static_cast<size_t>(each), index);
+      before = row;
+    }
+  }
+
+ private:
+  void put(size_t across, size_t down, size_t index) {
+    // Bits of the dots of a braille character, by column and row.
+    constexpr uint8_t kBits[2][4] = {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}};
+    const size_t cell = braille_ ? down / 4 * columns_ + across / 2 : down * columns_ + across;
+    if (braille_) dots_[cell] |= kBits[across % 2][down % 4];
+    owner_[cell] = index;
+  }
+
+  size_t columns_, rows_;
+  PlotRange range_;
+  bool braille_;
+  std::vector<uint8_t> dots_;
+  std::vector<size_t> owner_;
+};
+
+// The character U+2800 with these dots.
+std::string braille(uint8_t dots) {
+  return {static_cast<char>(0xE2), static_cast<char>(0xA0 | dots >> 6), static_cast<char>(0x80 | (dots & 0x3F))};
+}
+
+std::string coloured(const std::string& text, size_t curve, const CharacterPlot& how) {
+  if (!how.colours) return text;
+  return "\x1b[38;5;" + std::to_string(kTerminalColours[curve % kTerminalColours.size()]) + 'm' + text + "\x1b[0m";
+}
+
+std::string mark_of(size_t curve, const CharacterPlot& how) {
+  switch (how.characters) {
+    case PlotCharacters::ascii: return kAscii[curve % kAscii.size()];
+    case PlotCharacters::symbols: return kSymbols[curve % kSymbols.size()];
+    case PlotCharacters::braille: return braille(0x36);
+  }
+  return "*";
+}
+
+std::string right_of(const std::string& text, size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+// The marks of the y axis by row; empty where there is none.
+std::vector<std::string> y_marks(const PlotRange& range, size_t rows) {
+  std::vector<std::string> marks(rows);
+  const std::vector<double> ticks = ticks_between(range.bottom, range.top, static_cast<int>(rows / 4 + 1));
+  const double distance = ticks.size() > 1 ? ticks[1] - ticks[0] : range.top - range.bottom;
+  for (const double tick : ticks) {
+    const double share = (tick - range.bottom) / (range.top - range.bottom);
+    const auto row = static_cast<size_t>(std::lround((1 - share) * static_cast<double>(rows - 1)));
+    marks[std::min(row, rows - 1)] = tick_text(tick, distance);
+  }
+  return marks;
+}
+
+std::string x_axis(const PlotRange& range, size_t columns) {
+  const std::vector<double> ticks = ticks_between(range.left, range.right, static_cast<int>(columns / 14 + 1));
+  const double distance = ticks.size() > 1 ? ticks[1] - ticks[0] : range.right - range.left;
+  std::string line(kMargin + 1 + columns, ' ');
+  size_t free = 0;
+  for (const double tick : ticks) {
+    const std::string text = tick_text(tick, distance);
+    const double share = (tick - range.left) / (range.right - range.left);
+    const auto at = kMargin + 1 + static_cast<size_t>(std::lround(share * static_cast<double>(columns - 1)));
+    const size_t begin = std::min(at - std::min(at, text.size() / 2), line.size() - std::min(line.size(), text.size()));
+    if (begin < free) continue;
+    line.replace(begin, text.size(), text);
+    free = begin + text.size() + 1;
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+std::string legend_of(const GroupCurve& curve, size_t index, const CharacterPlot& how) {
+  std::string text = ' ' + curve.label + ": " + format_counted(curve.runs, "run") + ", at the end " +
+                     format_compact_figure(curve.mean.back());
+  if (curve.runs > 1)
+    text += " [" + format_compact_figure(curve.low.back()) + ", " + format_compact_figure(curve.high.back()) + ']';
+  return coloured(mark_of(index, how), index, how) + fitted(text, how.columns - 1) + '\n';
+}
+
+std::string line_of(const Canvas& canvas, size_t row, const CharacterPlot& how) {
+  std::string line;
+  for (size_t column = 0; column < canvas.columns(); ++column) {
+    const size_t curve = canvas.owner(column, row);
+    const bool dots = how.characters == PlotCharacters::braille;
+    line += curve == Canvas::kNobody
+                ? " "
+                : coloured(dots ? braille(canvas.dots(column, row)) : mark_of(curve, how), curve, how);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+}  // namespace
+
+std::string character_plot(const PlotPanel& panel, const CharacterPlot& how) {
+  constexpr size_t kOthers = 3;  // the title, the line of the x axis and its marks
+  const size_t taken = kOthers + panel.curves.size();
+  const size_t rows = std::max(kLeastRows, how.rows - std::min(how.rows, taken));
+  const size_t columns = std::max(kLeastColumns, how.columns - std::min(how.columns, kMargin + 1));
+  const PlotRange range = range_of(panel);
+  Canvas canvas(columns, rows, range, how.characters);
+  for (size_t i = 0; i < panel.curves.size(); ++i) canvas.draw(panel.curves[i], i);
+  const std::vector<std::string> marks = y_marks(range, rows);
+  std::string text = fitted(panel.y_label + " over " + panel.x_label, how.columns) + '\n';
+  const bool ascii = how.characters == PlotCharacters::ascii;
+  for (size_t row = 0; row < rows; ++row)
+    text += right_of(marks[row], kMargin - 1) + ' ' + (ascii ? "|" : "│") + line_of(canvas, row, how) + '\n';
+  text += std::string(kMargin, ' ') + (ascii ? "+" : "└");
+  for (size_t i = 0; i < columns; ++i) text += ascii ? "-" : "─";
+  text += '\n' + x_axis(range, columns) + '\n';
+  for (size_t i = 0; i < panel.curves.size(); ++i) text += legend_of(panel.curves[i], i, how);
+  return text;
+}
+
+bool takes_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets it
+    if (value == nullptr || *value == '\0') continue;
+    std::string text(value);
+    std::ranges::transform(text, text.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    return text.find("utf-8") != text.npos || text.find("utf8") != text.npos;
+  }
+  return false;
+}
+
+}  // namespace troupe

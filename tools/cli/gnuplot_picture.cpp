@@ -1,0 +1,175 @@
+#include "tools/cli/gnuplot_picture.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <string_view>
+
+#include "runtime/base/child_process.h"
+#include "runtime/base/descriptor.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "runtime/base/suggest.h"
+
+namespace troupe {
+
+namespace {
+
+// Okabe and Ito, "Color universal design"; their yellow last, which is hard to see on white.
+constexpr std::array kPictureColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                        "#e69f00", "#56b4e9", "#000000", "#f0e442"};
+constexpr int kDashes = 5;  // patterns of gnuplot
+
+constexpr int kWidth = 640, kPanelHeight = 360, kLegendHeight = 20;
+
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : printable(text, 200)) result += c == '\'' ? std::string("''") : std::string(1, c);
+  return result + '\'';
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+std::string tics(double low, double high, int count) {
+  const std::vector<double> ticks = ticks_between(low, high, count);
+  const double distance = ticks.size() > 1 ? ticks[1] - ticks[0] : high - low;
+  std::string text;
+  for (const double tick : ticks)
+    text += (text.empty() ? "" : ", ") + quoted(tick_text(tick, distance)) + ' ' + number(tick);
+  return '(' + text + ')';
+}
+
+std::string terminal(PictureKind kind, int height) {
+  const std::string size = std::to_string(kWidth) + ',' + std::to_string(height);
+  const std::string twice = std::to_string(2 * kWidth) + ',' + std::to_string(2 * height);
+  switch (kind) {
+    case PictureKind::svg: return "svg size " + size + " dynamic background '#ffffff' font 'sans-serif,13' noenhanced";
+    case PictureKind::png: return "pngcairo size " + twice + " fontscale 2 linewidth 2 font 'sans-serif,10' noenhanced";
+    case PictureKind::pdf:
+      return "pdfcairo size " + number(kWidth / 100.0) + "in," + number(height / 100.0) +
+             "in font 'sans-serif,10' noenhanced";
+  }
+  return "svg";
+}
+
+// x, mean, low and high of each curve.
+std::string data_of(const PlotPanel& panel, size_t index) {
+  std::string text;
+  for (size_t i = 0; i < panel.curves.size(); ++i) {
+    const GroupCurve& curve = panel.curves[i];
+    text += "$c" + std::to_string(index) + '_' + std::to_string(i) + " << EOD\n";
+    for (size_t k = 0; k < curve.x.size(); ++k)
+      text += number(curve.x[k]) + ' ' + number(curve.mean[k]) + ' ' + number(curve.low[k]) + ' ' +
+              number(curve.high[k]) + '\n';
+    text += "EOD\n";
+  }
+  return text;
+}
+
+std::string plot_of(const PlotPanel& panel, size_t index) {
+  std::string bands, lines;
+  for (size_t i = 0; i < panel.curves.size(); ++i) {
+    const GroupCurve& curve = panel.curves[i];
+    const std::string data = "$c" + std::to_string(index) + '_' + std::to_string(i);
+    const std::string colour = std::string("lc rgb '") + kPictureColours[i % kPictureColours.size()] + '\'';
+    if (curve.runs > 1)
+      bands += data + " using 1:3:4 with filledcurves " + colour + " fs transparent solid 0.2 noborder notitle, ";
+    lines += (lines.empty() ? "" : ", ") + data + " using 1:2 with " + (curve.x.size() > 1 ? "lines" : "points") + ' ' +
+             colour + " lw 2 dt " + std::to_string(i % kDashes + 1) + " title " +
+             quoted(curve.label + (curve.runs > 1 ? " (" + std::to_string(curve.runs) + " runs)" : ""));
+  }
+  const PlotRange range = range_of(panel);
+  return "set xlabel " + quoted(panel.x_label) + "\nset ylabel " + quoted(panel.y_label) + "\nset xrange [" +
+         number(range.left) + ':' + number(range.right) + "]\nset xtics " + tics(range.left, range.right, 6) +
+         "\nplot " + bands + lines + '\n';
+}
+
+Descriptor file_in_memory(const char* name) {
+  const int number = memfd_create(name, MFD_CLOEXEC);
+  if (number < 0) throw IoError(name, "cannot be made in memory", errno);
+  return Descriptor(number);
+}
+
+void write_all(const Descriptor& file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.number(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw IoError("the script of gnuplot", "cannot write", errno);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+std::string contents(const Descriptor& file) {
+  struct stat status{};
+  if (::fstat(file.number(), &status) != 0) throw IoError("the picture of gnuplot", "cannot read", errno);
+  std::string bytes(static_cast<size_t>(status.st_size), '\0');
+  const ssize_t got = ::pread(file.number(), bytes.data(), bytes.size(), 0);
+  if (got < 0) throw IoError("the picture of gnuplot", "cannot read", errno);
+  bytes.resize(static_cast<size_t>(got));
+  return bytes;
+}
+
+// The time at which a PDF was made, with another one of the same length, because the file holds positions of bytes.
+void remove_date(std::string& pdf) {
+  constexpr std::string_view kKey = "/CreationDate (D:";
+  const size_t begin = pdf.find(kKey);
+  if (begin == pdf.npos) return;
+  for (size_t i = begin + kKey.size(); i < pdf.size() && pdf[i] != ')'; ++i)
+    if (pdf[i] >= '0' && pdf[i] <= '9') pdf[i] = '0';
+}
+
+}  // namespace
+
+std::string gnuplot_script(std::span<const PlotPanel> panels, PictureKind kind, const std::string& output) {
+  size_t legend = 0;
+  for (const PlotPanel& panel : panels) legend = std::max(legend, panel.curves.size());
+  const int panel_height = kPanelHeight + kLegendHeight * static_cast<int>(legend);
+  const int height = panel_height * static_cast<int>(panels.size());
+  std::string script = "set terminal " + terminal(kind, height) + "\nset output " + quoted(output) + R"(
+set encoding utf8
+set decimalsign '.'
+set border 3 lc rgb '#59636e'
+set tics nomirror out
+set grid lc rgb '#d1d9e0' lw 1 dt 1
+set key below left vertical maxcols 1 Left reverse
+)";
+  for (size_t i = 0; i < panels.size(); ++i) script += data_of(panels[i], i);
+  if (panels.size() > 1) script += "set multiplot layout " + std::to_string(panels.size()) + ",1\n";
+  for (size_t i = 0; i < panels.size(); ++i) script += plot_of(panels[i], i);
+  if (panels.size() > 1) script += "unset multiplot\n";
+  return script + "unset output\n";
+}
+
+std::string gnuplot_picture(std::span<const PlotPanel> panels, PictureKind kind) {
+  // As the program sees the descriptors that it is given.
+  constexpr const char* kScript = "/dev/fd/3";
+  constexpr const char* kOutput = "/dev/fd/4";
+  constexpr std::chrono::milliseconds kLimit{60'000};
+  try {
+    const Descriptor script = file_in_memory("script"), output = file_in_memory("picture");
+    write_all(script, gnuplot_script(panels, kind, kOutput));
+    const int descriptors[] = {script.number(), output.number()};
+    ChildProcess gnuplot({"gnuplot", "-d", kScript}, descriptors);
+    if (!gnuplot.wait(kLimit)) throw ConfigError("gnuplot: has drawn nothing for 60 s");
+    std::string picture = contents(output);
+    if (gnuplot.exit_code() != 0 || picture.empty())
+      throw ConfigError("gnuplot: " + gnuplot.state() + ": " + printable(gnuplot.last_line(), 200));
+    if (kind == PictureKind::pdf) remove_date(picture);
+    return picture;
+  } catch (const IoError& error) {
+    throw ConfigError(std::string(error.what()) +
+                      "; pictures need gnuplot (Debian, Ubuntu: apt-get install gnuplot-nox)");
+  }
+}
+
+}  // namespace troupe

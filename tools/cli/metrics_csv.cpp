@@ -1,0 +1,99 @@
+#include "tools/cli/metrics_csv.h"
+
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "runtime/run_folder/json_scan.h"
+#include "runtime/run_folder/run_records.h"
+#include "tools/cli/figure_names.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr std::string_view kLineEnd = "\r\n";
+
+// The paths in the records, in the order in which they come up.
+struct SeenPaths {
+  std::vector<std::string> order;
+  std::unordered_map<std::string, bool> has_value;  // whether one of its values is not null
+
+  void add(std::string_view path, std::string_view text) {
+    const auto [entry, is_new] = has_value.try_emplace(std::string(path), false);
+    if (is_new) order.emplace_back(path);
+    entry->second = entry->second || text != "null";
+  }
+};
+
+SeenPaths paths_in(const Disk& disk, const std::string& file) {
+  SeenPaths seen;
+  const OnScalar on_scalar = [&](std::string_view path, std::string_view text) { seen.add(path, text); };
+  for_each_line(disk, file, [&](std::string_view line) {
+    if (scan_json(line, [](std::string_view, std::string_view) {})) scan_json(line, on_scalar);
+  });
+  return seen;
+}
+
+std::vector<std::string> columns_of(const SeenPaths& seen) {
+  std::vector<std::string> columns;
+  std::unordered_set<std::string> taken;
+  const auto take = [&](const std::string& path) {
+    if (taken.insert(path).second) columns.push_back(path);
+  };
+  for (const std::string& figure : figure_names()) {
+    const size_t before = columns.size();
+    for (const std::string& path : seen.order)
+      if (path.starts_with(figure + '.')) take(path);
+    if (columns.size() == before || seen.has_value.contains(figure)) take(figure);
+  }
+  for (const std::string& path : seen.order)
+    if (seen.has_value.at(path)) take(path);
+  return columns;
+}
+
+void add_cell(const std::string& text, std::string& csv) {
+  if (text.find_first_of(",\"\r\n") == text.npos) {
+    csv += text;
+    return;
+  }
+  csv += '"';
+  for (const char c : text) csv += c == '"' ? std::string("\"\"") : std::string(1, c);
+  csv += '"';
+}
+
+void add_line(const std::vector<std::string>& cells, std::string& csv) {
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) csv += ',';
+    add_cell(cells[i], csv);
+  }
+  csv += kLineEnd;
+}
+
+}  // namespace
+
+std::string metrics_csv(const Disk& disk, const std::string& folder) {
+  const std::string file = metrics_file(folder);
+  const std::vector<std::string> columns = columns_of(paths_in(disk, file));
+  std::unordered_map<std::string, size_t> column_of;
+  for (size_t i = 0; i < columns.size(); ++i) column_of.emplace(columns[i], i);
+  std::string csv;
+  add_line(columns, csv);
+  std::vector<std::string> cells;
+  const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
+    if (const auto found = column_of.find(std::string(path)); found != column_of.end())
+      cells[found->second] = scalar_text(text);
+  };
+  for_each_line(disk, file, [&](std::string_view line) {
+    cells.assign(columns.size(), "");
+    if (scan_json(line, on_scalar)) add_line(cells, csv);
+  });
+  return csv;
+}
+
+OutputKind csv_output() {
+  const std::string first = figure_names().front() + ',';
+  return {"a CSV file of troupe export", [first](std::string_view line) { return line.starts_with(first); }};
+}
+
+}  // namespace troupe

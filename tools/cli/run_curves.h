@@ -1,0 +1,46 @@
+#pragma once
+// Curves of figures of runs, and those of groups of runs, for `troupe plot`. Plain functions; main thread.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/cli/found_runs.h"
+
+namespace troupe {
+
+// Points of one run, from the smallest x on; no two have the same.
+struct RunCurve {
+  std::vector<double> x, y;
+};
+
+// The points at which both figures have a number. Of points with the same x, the last one counts.
+RunCurve curve_of(std::span<const double> x, std::span<const double> y);
+
+// y at any x between the ends of the curve, on the straight line between its neighbours; at the nearest end elsewhere.
+double value_at(const RunCurve& curve, double x);
+
+// The interquartile mean over the runs of a group, and the ends of its interval.
+struct GroupCurve {
+  std::string label;
+  size_t runs = 0;
+  std::vector<double> x, mean, low, high;
+};
+
+// At kCurvePoints equally spaced x, from the first that all curves have reached to the last that all of them reach;
+// empty where there is none. Resamples are drawn within runs of the same task, `task_of` of each.
+inline constexpr size_t kCurvePoints = 201;
+GroupCurve group_curve(std::span<const RunCurve> curves, std::span<const size_t> task_of);
+
+// Runs that are drawn as one curve.
+struct RunGroup {
+  std::string label;
+  std::vector<size_t> runs;
+};
+
+// Groups runs with the same config but for `name` and `seed`; with `setting`, those with the same value of that
+// setting. In the order of their first runs. Throws ConfigError for a setting that no run has.
+std::vector<RunGroup> group_runs(const std::vector<RunOverview>& runs, const std::string& setting);
+
+}  // namespace troupe
