@@ -72,7 +72,7 @@ const Runs& runs() {
 json run_of(const json& listed, const std::string& name) {
   for (const json& run : listed.at("runs"))
     if (run.at("run").get<std::string>().ends_with('/' + name)) return run;
-  FAIL("no run ", name);
+  FAIL("no run " << name);
   return {};
 }
 

@@ -74,8 +74,8 @@ PlotOptions read_plot(Flags& flags) {
       "write a picture instead of a plot of characters: a file that ends with .svg, .png or .pdf; needs gnuplot");
   flags.option("--x", "AXIS", options.x, parse_axis, "env_steps, updates or seconds (default: env_steps)");
   flags.repeatable("--y", "FIGURE", options.y,
-                   "a figure that `troupe metrics` lists; repeatable, one panel for each (default: "
-                   "episodes.return_mean)");
+                   "a figure that `troupe metrics` lists; repeatable, one panel for each, and for each environment or "
+                   "task (default: episodes.return_mean)");
   flags.option("--group", "SETTING", options.group, any_text,
                "join the runs with the same value of this setting into one curve (default: those whose configs differ "
                "in the seed alone)");
@@ -104,61 +104,86 @@ std::vector<size_t> tasks_of(const std::vector<RunOverview>& runs, const std::ve
   return tasks;
 }
 
+// What the panels are drawn from.
+struct PlottedRuns {
+  std::vector<RunOverview> runs;
+  std::vector<RunGroup> groups;
+  std::vector<std::vector<RunCurve>> curves;  // [runs, figures]; of a run without records there are none
+  PlotAxis axis;
+};
+
 // Says on stderr which runs end so early that the curve of their group is much shorter than those of the others.
-void report_short(const GroupCurve& group, const std::vector<RunOverview>& runs, const std::vector<RunCurve>& curves,
-                  const std::vector<size_t>& members, const PlotAxis& axis) {
+void report_short(const PlottedRuns& plotted, const GroupCurve& group, const std::vector<RunCurve>& curves,
+                  const std::vector<size_t>& members) {
   constexpr double kShort = 0.9;
   double longest = 0;
   for (const RunCurve& curve : curves) longest = std::max(longest, curve.x.back());
   for (size_t i = 0; i < members.size(); ++i)
     if (curves[i].x.back() < kShort * longest)
-      print_error("troupe: " + runs[members[i]].folder + ": ends at " + format_compact_figure(curves[i].x.back()) +
-                  ' ' + std::string(axis.label) + ", and with it the curve of " + group.label);
+      print_error("troupe: " + plotted.runs[members[i]].folder + ": ends at " +
+                  format_compact_figure(curves[i].x.back()) + ' ' + std::string(plotted.axis.label) +
+                  ", and with it the curve of " + group.label);
 }
 
-PlotPanel panel_of(const std::vector<RunOverview>& runs, const std::vector<RunGroup>& groups,
-                   const std::vector<std::vector<RunCurve>>& curves, size_t figure, const std::string& name,
-                   const PlotAxis& axis) {
-  PlotPanel panel{std::string(axis.label), name, {}};
-  for (const RunGroup& group : groups) {
-    std::vector<RunCurve> of_group;
+// The curves of one figure: of the runs of a task or, without one, of all runs.
+PlotPanel panel_of(const PlottedRuns& plotted, size_t figure, const std::string& name, const std::string* task) {
+  PlotPanel panel{std::string(plotted.axis.label), (task == nullptr ? "" : *task + ": ") + name, {}};
+  for (const RunGroup& group : plotted.groups) {
+    std::vector<RunCurve> curves;
     std::vector<size_t> members;
     for (const size_t run : group.runs) {
-      if (curves[run].empty() || curves[run][figure].x.empty()) {
-        print_error("troupe: " + runs[run].folder + ": no record has both " + name + " and " +
-                    std::string(axis.figure));
+      if (task != nullptr && plotted.runs[run].task != *task) continue;
+      const std::vector<RunCurve>& of_run = plotted.curves[run];
+      if (of_run.empty() || of_run[figure].x.empty()) {
+        print_error("troupe: " + plotted.runs[run].folder + ": no record has both " + name + " and " +
+                    std::string(plotted.axis.figure));
         continue;
       }
       members.push_back(run);
-      of_group.push_back(curves[run][figure]);
+      curves.push_back(of_run[figure]);
     }
     if (members.empty()) continue;
-    GroupCurve curve = group_curve(of_group, tasks_of(runs, members));
+    GroupCurve curve = group_curve(curves, tasks_of(plotted.runs, members));
     curve.label = group.label;
-    report_short(curve, runs, of_group, members, axis);
+    report_short(plotted, curve, curves, members);
     if (!curve.x.empty()) panel.curves.push_back(std::move(curve));
   }
-  if (panel.curves.empty())
-    throw ConfigError("--y: " + name + ": no run has a curve of it over " + std::string(axis.figure));
   return panel;
 }
 
-std::vector<PlotPanel> panels_of(const PlotOptions& options) {
-  const PlotAxis& axis = *std::ranges::find(kAxes, options.x, &PlotAxis::name);
-  const FoundRuns found = find_runs(options.runs);
+PlottedRuns read_runs_to_plot(const PlotOptions& options) {
+  FoundRuns found = find_runs(options.runs);
   print_problems(found.problems);
-  const std::vector<RunGroup> groups = group_runs(found.runs, options.group);
-  std::vector<std::vector<RunCurve>> curves(found.runs.size());
-  for (size_t i = 0; i < found.runs.size(); ++i) {
+  PlottedRuns plotted{std::move(found.runs), {}, {}, *std::ranges::find(kAxes, options.x, &PlotAxis::name)};
+  plotted.groups = group_runs(plotted.runs, options.group);
+  for (const RunOverview& run : plotted.runs) {
     try {
-      curves[i] = curves_of(found.runs[i], axis, options.y);
+      plotted.curves.push_back(curves_of(run, plotted.axis, options.y));
     } catch (const IoError& error) {
       print_error("troupe: " + std::string(error.what()));
+      plotted.curves.emplace_back();
     }
   }
+  return plotted;
+}
+
+// Returns of different tasks cannot be compared: each task has panels of its own, unless --group joins them.
+std::vector<PlotPanel> panels_of(const PlotOptions& options) {
+  const PlottedRuns plotted = read_runs_to_plot(options);
+  Words tasks;
+  for (const RunOverview& run : plotted.runs)
+    if (std::ranges::count(tasks, run.task) == 0) tasks.push_back(run.task);
+  const bool apart = tasks.size() > 1 && options.group.empty();
   std::vector<PlotPanel> panels;
-  for (size_t i = 0; i < options.y.size(); ++i)
-    panels.push_back(panel_of(found.runs, groups, curves, i, options.y[i], axis));
+  for (size_t i = 0; i < options.y.size(); ++i) {
+    const size_t before = panels.size();
+    for (size_t task = 0; task < (apart ? tasks.size() : 1); ++task) {
+      PlotPanel panel = panel_of(plotted, i, options.y[i], apart ? &tasks[task] : nullptr);
+      if (!panel.curves.empty()) panels.push_back(std::move(panel));
+    }
+    if (panels.size() == before)
+      throw ConfigError("--y: " + options.y[i] + ": no run has a curve of it over " + std::string(plotted.axis.figure));
+  }
   return panels;
 }
 

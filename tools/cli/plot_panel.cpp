@@ -30,6 +30,8 @@ std::vector<double> ticks_between(double low, double high, int count) {
       distance = factor * size;
       break;
     }
+  constexpr double kExact = 0x1p53;
+  if (!(std::abs(low / distance) < kExact && std::abs(high / distance) < kExact)) return {};
   const auto first = static_cast<int64_t>(std::ceil(low / distance - 1e-9));
   const auto last = static_cast<int64_t>(std::floor(high / distance + 1e-9));
   std::vector<double> ticks;
