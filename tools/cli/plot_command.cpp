@@ -146,7 +146,10 @@ PlotPanel panel_of(const PlottedRuns& plotted, size_t figure, const std::string&
     GroupCurve curve = group_curve(curves, tasks_of(plotted.runs, members));
     curve.label = group.label;
     report_short(plotted, curve, curves, members);
-    if (!curve.x.empty()) panel.curves.push_back(std::move(curve));
+    if (curve.x.empty())
+      print_error("troupe: " + curve.label + ": its runs have no " + panel.x_label + " in common");
+    else
+      panel.curves.push_back(std::move(curve));
   }
   return panel;
 }
