@@ -89,9 +89,9 @@ std::string plot_of(const PlotPanel& panel, size_t index) {
              quoted(curve.label + (curve.runs > 1 ? " (" + std::to_string(curve.runs) + " runs)" : ""));
   }
   const PlotRange range = range_of(panel);
-  return "set xlabel " + quoted(panel.x_label) + "\nset ylabel " + quoted(panel.y_label) + "\nset xrange [" +
-         number(range.left) + ':' + number(range.right) + "]\nset xtics " + tics(range.left, range.right, 6) +
-         "\nplot " + bands + lines + '\n';
+  return "set xlabel " + quoted(panel.x_label) + " offset 0,0.4\nset ylabel " + quoted(panel.y_label) +
+         "\nset xrange [" + number(range.left) + ':' + number(range.right) + "]\nset xtics " +
+         tics(range.left, range.right, 6) + "\nplot " + bands + lines + '\n';
 }
 
 Descriptor file_in_memory(const char* name) {
@@ -119,13 +119,14 @@ std::string contents(const Descriptor& file) {
   return bytes;
 }
 
-// The time at which a PDF was made, with another one of the same length, because the file holds positions of bytes.
+// Replaces the time at which a PDF was made by another text of the same length, because the file holds positions of
+// bytes.
 void remove_date(std::string& pdf) {
-  constexpr std::string_view kKey = "/CreationDate (D:";
+  constexpr std::string_view kKey = "/CreationDate (D:", kDate = "19700101000000Z00'00";
   const size_t begin = pdf.find(kKey);
   if (begin == pdf.npos) return;
-  for (size_t i = begin + kKey.size(); i < pdf.size() && pdf[i] != ')'; ++i)
-    if (pdf[i] >= '0' && pdf[i] <= '9') pdf[i] = '0';
+  const size_t from = begin + kKey.size(), to = pdf.find(')', from);
+  if (to != pdf.npos && to - from <= kDate.size()) pdf.replace(from, to - from, kDate.substr(0, to - from));
 }
 
 }  // namespace
