@@ -70,8 +70,8 @@ std::vector<int32_t> ids_of(const RunContext& context, const std::string& text) 
 // The turns before an answer: "ANSWER | MESSAGE | ".
 std::string text_of(const std::vector<Turn>& turns) {
   std::string text;
-  for (const auto& [answer, message] : turns)
-    text += printable(answer, std::string::npos) + " | " + printable(message, std::string::npos) + " | ";
+  for (const Turn& turn : turns)
+    text += printable(turn.answer, std::string::npos) + " | " + printable(turn.message, std::string::npos) + " | ";
   return text;
 }
 
