@@ -21,7 +21,7 @@ TEST_CASE("names: no name that another library uses for a setting is a key of tr
       for (const Field& other : fields) CHECK(other.key() != name);
       ++names;
     }
-  CHECK(names == 101);
+  CHECK(names == 105);
 }
 
 TEST_CASE("names: the error about a name from another library suggests the setting, in config files and --set") {
@@ -39,6 +39,8 @@ TEST_CASE("names: the error about a name from another library suggests the setti
       {"partial_rollout", mean("generation.on_new_weights")},
       {"max_assistant_turns", mean("task.turns")},
       {"tools", mean("task.reply")},
+      {"use_pf_ppo", mean("algorithm.policy_filtration")},
+      {"algorithm.weight_pow", mean("algorithm.policy_filtration_power")},
       {"env.kwargs", mean("env.params")},
       {"algorithm.name", mean("algorithm.surrogate and algorithm.advantage")},
       {"algo", mean("algorithm.surrogate and algorithm.advantage")},
