@@ -18,7 +18,7 @@ TEST_CASE("stats_core: a failed evaluation does not replace the last successful 
   const StatsSnapshot s = stats.take_view(kStart);
   REQUIRE(s.evaluation);
   CHECK(s.evaluation->updates == 3);
-  CHECK(s.evaluation->episodes_with == 10);
+  CHECK(s.evaluation->episodes == 10);
   CHECK(s.evaluation->return_mean == 21);
   stats.add(Evaluation{.version = {0, 7}, .episodes = 10, .return_mean = 22}, kStart);
   CHECK(stats.take_view(kStart).evaluation->updates == 7);
