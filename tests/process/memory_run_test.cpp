@@ -50,7 +50,7 @@ void check_run(const std::string& name, const std::string& run, const Words& lin
                               format_bytes(static_cast<uint64_t>(estimate)) + " (" +
                               format_number(100 * (estimate / peak - 1), 1) + " %)";
   std::cout << figures << std::endl;
-  CHECK_MESSAGE(std::abs(estimate - peak) <= 0.1 * peak, figures + '\n' + text);
+  CHECK_MESSAGE(std::abs(estimate - peak) <= 0.1 * peak, (figures + "\n" + text));
 }
 
 void check_tokens(const std::string& name, const Words& settings) {
