@@ -30,7 +30,8 @@ ConfigOptions read_config(Flags& flags) {
   flags.optional_argument("CONFIG", options.config, any_text,
                           "config file, name of a built-in one, or folder of a run: check it and print every setting");
   add_overrides(flags, options.overrides);
-  flags.toggle("--memory", options.memory, "with CONFIG: print what the memory of the run is for instead, as estimated");
+  flags.toggle("--memory", options.memory,
+               "with CONFIG: print what the memory of the run is for instead, as estimated");
   flags.toggle("--defaults", options.defaults, "print every setting with its default");
   flags.toggle("--schema", options.schema, "print the JSON schema of config files, for editors");
   flags.toggle("--fields", options.fields, "print every setting with its type, range and meaning");

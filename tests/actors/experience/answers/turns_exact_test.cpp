@@ -85,7 +85,8 @@ struct Fixture {
       conversation.add_answer(answers[i], "");
       if (numbers[i] > turn && turn + 1 < kTurns)
         conversation.add_message(
-            {.message = ""}, run.tokens->encode_message("=" + std::to_string(11 * turn + client) + ":", answers[i].finish));
+            {.message = ""},
+            run.tokens->encode_message("=" + std::to_string(11 * turn + client) + ":", answers[i].finish));
     }
   }
   // Has all conversations, each client at its own pace.
