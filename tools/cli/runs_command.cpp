@@ -180,7 +180,7 @@ Command runs_command() {
           .summary = "list runs: state, score, speed, and what differs between them",
           .examples =
               "  troupe runs\n"
-              "  troupe runs runs/sweep runs/cartpole --sort score\n"
+              "  troupe runs sweep more/cartpole --sort score\n"
               "  troupe runs --sort learner.kl\n"
               "  troupe runs --json\n",
           .exit_codes = {{0, "runs were listed; what is wrong with other folders is on stderr, or in the JSON"},

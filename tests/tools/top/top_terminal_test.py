@@ -52,8 +52,10 @@ class Server:
     """The statistics port of a run."""
 
     def __init__(self, test, port=0, name="the run"):
+        page = tempfile.NamedTemporaryFile(suffix=".html.gz")  # empty: nobody asks for it
+        test.addCleanup(page.close)
         self.process = subprocess.Popen(
-            [f"{BUILD}/tests/page_server", "/dev/null", str(port), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [f"{BUILD}/tests/page_server", page.name, str(port), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         test.addCleanup(self.end)
         self.address = self.process.stdout.readline().strip().removeprefix("http://")

@@ -101,7 +101,7 @@ bool divides_a_group(const AnswerBatch& batch, const std::vector<MicroBatch>& pa
 TEST_CASE("answer_parts: groups that would fit as a whole are divided as plain loops divide them") {
   Rng rng(11);
   int divided = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 20000; ++round) {
     const AnswerBatch batch = random_batch(rng);
     int64_t most = 0;
     for (int64_t g = 0; g < batch.groups(); ++g) most = std::max(most, group_tokens(batch, g));
@@ -113,7 +113,7 @@ TEST_CASE("answer_parts: groups that would fit as a whole are divided as plain l
     CAPTURE(round);
     REQUIRE(parts == divide_by_hand(batch, most));
   }
-  CHECK(divided > 20);
+  CHECK(divided >= 20);
 }
 
 TEST_CASE("answer_parts: the micro-batches of one rank come with the most costly one first") {
