@@ -96,6 +96,7 @@ TEST_CASE("runs: lists every run with the figures of its summary, and what is wr
   CHECK(run.at("reason") == summary.at("reason"));
   CHECK(run.at("task") == "CartPole-v1");
   for (const char* key : {"env_steps", "updates", "env_steps_per_second"}) CHECK(run.at(key) == summary.at(key));
+  CHECK(run.at("env_steps").is_number_unsigned());
   CHECK(run.at("score").at("of") == "evaluation");
   CHECK(run.at("score").at("return_mean") == summary.at("eval").at("return_mean"));
   CHECK(run.at("differs") == json{{"seed", 2}});

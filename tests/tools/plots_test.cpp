@@ -46,6 +46,8 @@ TEST_CASE("tick_text: short, and as exact as the distance of the ticks needs") {
   CHECK(tick_text(1'500'000, 500'000) == "1.5M");
   CHECK(tick_text(-20'000, 10'000) == "-20k");
   CHECK(tick_text(2000, 500) == "2000");
+  CHECK(tick_text(5000, 5000) == "5k");
+  CHECK(tick_text(1'005'000, 5000) == "1005000");
   CHECK(tick_text(0.15, 0.05) == "0.15");
   CHECK(tick_text(0, 0.05) == "0.00");
 }
@@ -57,8 +59,8 @@ TEST_CASE("character_plot: fits into its columns and rows, with marks of ASCII w
   for (const std::string& each : lines) CHECK(each.size() <= 80);
   CHECK(is_ascii(plot));
   CHECK(lines.front() == "episodes.return_mean over env steps");
-  CHECK(lines[22] == "* rising: 3 runs, at the end 500.0 [499.0, 501.0]");
-  CHECK(lines[23] == "o it's _flat_: 1 run, at the end 100.0");
+  CHECK(lines[22] == "* rising: 3 runs, at the end 500 [499, 501]");
+  CHECK(lines[23] == "o it's _flat_: 1 run, at the end 100");
 }
 
 TEST_CASE("character_plot: a curve that rises begins at the bottom on the left and ends at the top on the right") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -122,11 +123,18 @@ std::string x_axis(const PlotRange& range, size_t columns) {
   return line;
 }
 
+// With 4 digits, below 10,000.
+std::string value_text(double value) {
+  if (std::abs(value) >= 10'000) return format_compact_figure(value);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
 std::string legend_of(const GroupCurve& curve, size_t index, const CharacterPlot& how) {
-  std::string text = ' ' + curve.label + ": " + format_counted(curve.runs, "run") + ", at the end " +
-                     format_compact_figure(curve.mean.back());
-  if (curve.runs > 1)
-    text += " [" + format_compact_figure(curve.low.back()) + ", " + format_compact_figure(curve.high.back()) + ']';
+  std::string text =
+      ' ' + curve.label + ": " + format_counted(curve.runs, "run") + ", at the end " + value_text(curve.mean.back());
+  if (curve.runs > 1) text += " [" + value_text(curve.low.back()) + ", " + value_text(curve.high.back()) + ']';
   return coloured(mark_of(index, how), index, how) + fitted(text, how.columns - 1) + '\n';
 }
 

@@ -41,7 +41,8 @@ std::vector<double> ticks_between(double low, double high, int count) {
 
 std::string tick_text(double tick, double distance) {
   constexpr double kExact = 0x1p53;
-  if (distance >= 1 && std::abs(tick) < 10'000) return format_number(tick, 0);
+  const bool small = std::abs(tick) < (distance >= 1000 ? 1000 : 10'000);
+  if (distance >= 1 && (small || std::abs(tick) >= 100 * distance)) return format_number(tick, 0);
   if (distance >= 1 && std::abs(tick) < kExact)
     return (tick < 0 ? "-" : "") + format_compact(static_cast<uint64_t>(std::llround(std::abs(tick))));
   if (distance >= 1e-6 && std::abs(tick) < kExact)

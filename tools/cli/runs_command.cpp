@@ -142,17 +142,29 @@ OrderedJson json_of(const std::optional<RunScore>& score) {
           {"updates", score->updates}};
 }
 
+// A count, which is a whole number; null where it is not known.
+OrderedJson count_json(double value) {
+  return value >= 0 && value < 0x1p53 ? OrderedJson(static_cast<uint64_t>(value)) : OrderedJson();
+}
+
 OrderedJson json_of(const ListedRun& listed) {
   const auto& [run, differs] = listed;
   OrderedJson settings = OrderedJson::object();
   for (const auto& [path, value] : differs)
     settings[path] = value == kNotSet ? OrderedJson() : OrderedJson::parse(value, nullptr, false);
-  return {
-      {"run", run.folder},           {"config", run.name},        {"task", run.task},
-      {"state", text_of(run.state)}, {"reason", run.reason},      {"env_steps", run.env_steps},
-      {"updates", run.updates},      {"seconds", run.seconds},    {"env_steps_per_second", run.env_steps_per_second},
-      {"score", json_of(run.score)}, {"best", json_of(run.best)}, {"differs", settings},
-      {"changed", run.changed}};
+  return {{"run", run.folder},
+          {"config", run.name},
+          {"task", run.task},
+          {"state", text_of(run.state)},
+          {"reason", run.reason},
+          {"env_steps", count_json(run.env_steps)},
+          {"updates", count_json(run.updates)},
+          {"seconds", run.seconds},
+          {"env_steps_per_second", run.env_steps_per_second},
+          {"score", json_of(run.score)},
+          {"best", json_of(run.best)},
+          {"differs", settings},
+          {"changed", run.changed}};
 }
 
 void print_json(const std::vector<ListedRun>& runs, const Words& problems) {
