@@ -94,12 +94,13 @@ void AnswerTrainer::begin_critic() {
 namespace {
 
 // Those of these groups, which all have a token that is kept, whose answers add to the gradient: without a critic, a
-// group whose answers were all scored alike has no advantages, and is left out. Its tokens still divide the loss; other
-// means in the report are over the groups that are used. At least one is used, and each that holds a number that is not
-// finite, so that the step is found to be invalid.
+// group whose answers were all scored alike has no advantages, and is left out, unless the surrogate compares all
+// tokens of the minibatch. Its tokens still divide the loss; other means in the report are over the groups that are
+// used. At least one is used, and each that holds a number that is not finite, so that the step is found to be invalid.
 std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const AnswerTargets& targets,
-                                          std::vector<int64_t> groups, const LossSettings& settings) {
-  if (!targets.values.empty()) return groups;
+                                          std::vector<int64_t> groups, const LossSettings& settings,
+                                          SurrogateNeeds surrogate) {
+  if (!targets.values.empty() || surrogate == SurrogateNeeds::batch) return groups;
   const std::vector<float>& advantages = targets.advantages;
   std::vector<int64_t> result;
   for (const int64_t g : groups) {
@@ -127,7 +128,8 @@ size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& 
     step_.totals += counts_of(batch, targets.kept, g);
   }
   gradients_.clear();
-  const std::vector<int64_t> used = groups_with_gradient(batch, targets, std::move(with_tokens), settings.loss);
+  const std::vector<int64_t> used =
+      groups_with_gradient(batch, targets, std::move(with_tokens), settings.loss, choice_.surrogate.entry->needs);
   step_.parts = cut_answers(batch, used, {.most_tokens = options_.micro_batch_tokens, .cost = cost_}).front();
   if (settings.loss.policy_figures) balance_.merge(balance_of(batch, used, step_.parts));
   return step_.parts.size();
