@@ -154,7 +154,12 @@ std::vector<float> reference_kls(KlEstimator estimator, const AnswerBatch& batch
   return result;
 }
 
-// Moves the parts of the scores that come with the ends of turns there.
+// Whether the estimator compares whole scores: with those of other answers, or with that of the most likely one.
+bool compares_answers(const AlgorithmChoice& choice) {
+  return choice.advantage->needs & (kNeedsGroups | kNeedsBaselines);
+}
+
+// Moves the parts of the scores that come with the ends of turns there. Rounding may change the sums.
 void add_turn_rewards(const AnswerBatch& batch, std::vector<float>& rewards) {
   for (int64_t a = 0; a < batch.answers() && !batch.turn_rewards.empty(); ++a) {
     const auto last = static_cast<size_t>(batch.offsets[static_cast<size_t>(a) + 1]) - 1;
@@ -174,7 +179,6 @@ std::vector<float> token_rewards(const AlgorithmConfig& config, const ReferenceP
   std::vector<float> result(batch.tokens.size());
   shape_rewards(TokenSequences(batch.offsets), batch.rewards, penalized ? kls : std::span<const float>(), {}, shaping,
                 result);
-  add_turn_rewards(batch, result);
   return result;
 }
 
@@ -223,6 +227,7 @@ AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfi
                              int64_t longest) {
   const std::vector<float> kls = reference_kls(penalty.kl, batch, start);
   std::vector<float> rewards = token_rewards(config, penalty, batch, kls);
+  if (!compares_answers(choice)) add_turn_rewards(batch, rewards);
   AnswerTargets result;
   for (const float score : batch.rewards) result.scores.push_back(clipped(config, score));
   result.figures.lengths = length_figures(batch);

@@ -54,8 +54,8 @@ struct AnswerTargets {
 
 AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& config, bool critic, bool reference);
 
-// The score of an answer is the reward of its last token, but for the rewards of turns, which come with their last
-// tokens, and the penalty the one of each token. A group is the answers
+// The score of an answer is the reward of its last token, but for the penalty, which is the one of each token, and for
+// the rewards of turns, which come with their last tokens unless the estimator compares answers. A group is the answers
 // to one prompt. With gae and vtrace a token is a step, and an answer an episode that ends with its last token, or one
 // that was truncated there where bootstrap_cut_answers says so. `penalty` counts only if the start has the reference. A
 // correction is made here, unless its proximal policy is interpolated: then each step does it. Tokens that the batch
