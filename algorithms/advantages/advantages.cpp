@@ -158,6 +158,7 @@ void estimate_advantages(const AdvantageEntry& entry, const AdvantageInput& in, 
                in.sequences.tokens());
   const auto sequences = static_cast<std::size_t>(in.sequences.count());
   TROUPE_CHECK(fits_or_empty(in.mask, tokens), "mask", in.mask.size(), "rewards", tokens);
+  TROUPE_CHECK(fits_or_empty(in.whitened, tokens), "whitened", in.whitened.size(), "rewards", tokens);
   TROUPE_CHECK(out.advantages.size() == tokens && out.returns.size() == tokens, "advantages", out.advantages.size(),
                "returns", out.returns.size(), "rewards", tokens);
   check_need(entry.name, entry.needs & kNeedsGroups, "groups", in.groups, sequences);

@@ -24,7 +24,10 @@ struct AdvantageInput {
   std::span<const float> old_log_probs;       // per token, of the policy that sampled the tokens
   std::span<const float> sum_pi_squared;      // per token, sum over the vocabulary of pi^2
   std::span<const float> rollout_is_weights;  // per token, or empty = 1
+  // Per token: those over which an estimator whitens, among the unmasked; empty = all of these.
+  std::span<const uint8_t> whitened;
 
+  std::span<const uint8_t> whitening_mask() const { return whitened.empty() ? mask : whitened; }
   bool counts(std::size_t token) const { return mask.empty() || mask[token] != 0; }
   // First token of a sequence, and one past its last.
   std::pair<std::size_t, std::size_t> range(int64_t sequence) const {

@@ -170,7 +170,7 @@ void reinforce_plus_plus_baseline(const AdvantageInput& in, const ParameterValue
   if (!parameters.flag("whiten")) return;
   WhitenParams params = find_whiten_variant("verl");  // github.com/volcengine/verl
   params.zero_masked = true;
-  whiten(out.advantages, in.mask, params);
+  whiten(out.advantages, in.whitening_mask(), params);
   std::copy(out.advantages.begin(), out.advantages.end(), out.returns.begin());
 }
 

@@ -45,7 +45,7 @@ void gae_advantages(const AdvantageInput& in, const ParameterValues& parameters,
   task.gamma = static_cast<float>(parameters.number("gamma"));
   task.lambda = static_cast<float>(parameters.number("lam"));
   gae(task, out.advantages, out.returns);
-  if (parameters.flag("whiten")) whiten(out.advantages, in.mask, whitening(zero));
+  if (parameters.flag("whiten")) whiten(out.advantages, in.whitening_mask(), whitening(zero));
 }
 
 void reinforce_plus_plus(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {
@@ -54,7 +54,7 @@ void reinforce_plus_plus(const AdvantageInput& in, const ParameterValues& parame
                     out.returns[token] = static_cast<float>(value);
                     out.advantages[token] = static_cast<float>(counts ? value : 0.0);
                   });
-  if (parameters.flag("whiten")) whiten(out.advantages, in.mask, whitening(true));
+  if (parameters.flag("whiten")) whiten(out.advantages, in.whitening_mask(), whitening(true));
 }
 
 void remax(const AdvantageInput& in, const ParameterValues& parameters, const AdvantageOutput& out) {

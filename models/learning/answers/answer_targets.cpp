@@ -139,6 +139,7 @@ void estimate_answers(const AlgorithmChoice& choice, const AlgorithmConfig& conf
   input.groups = groups;
   input.old_log_probs = start.log_probs;
   input.sum_pi_squared = start.sum_pi_squared;
+  input.whitened = batch.kept;
   std::optional<AnswerCorrection> correction;
   if (needs_probabilities(choice)) correction = correct(choice, batch, start, {});
   if (correction) input.rollout_is_weights = correction->weights;

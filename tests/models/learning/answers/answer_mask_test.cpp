@@ -105,6 +105,22 @@ AnswerTargets random_targets(const AnswerBatch& batch, uint64_t seed, bool value
   return targets;
 }
 
+// The discounted score of each token's answer, minus the mean score of its group where `baseline` says so, of all
+// answers: those without a token that is kept too.
+std::vector<double> unwhitened(const AnswerBatch& batch, double gamma, bool baseline) {
+  std::vector<double> result;
+  for (int64_t a = 0; a < batch.answers(); ++a) {
+    const int64_t group = batch.group_of(a);
+    double sum = 0, answers = 0;
+    for (int64_t other = 0; other < batch.answers(); ++other)
+      if (batch.group_of(other) == group) sum += batch.rewards[static_cast<size_t>(other)], ++answers;
+    const double mean = baseline && answers > 1 ? sum / answers : 0.0;
+    for (int64_t t = batch.tokens_of(a); t-- > 0;)
+      result.push_back(std::pow(gamma, t) * batch.rewards[static_cast<size_t>(a)] - mean);
+  }
+  return result;
+}
+
 bool same_bits(const std::map<std::string, Array>& a, const std::map<std::string, Array>& b) {
   if (a.size() != b.size()) return false;
   for (const auto& [name, tensor] : a)
@@ -197,4 +213,28 @@ TEST_CASE("answer_mask: figures and whitening are of the tokens that are kept") 
   for (size_t t = 0; t < raw.size(); ++t)
     if (batch->is_kept(t))
       CHECK(targets.advantages[t] == doctest::Approx((raw[t] - sum / count) / deviation).epsilon(1e-4));
+}
+
+TEST_CASE("answer_mask: estimators that whiten by themselves do so over the tokens that are kept") {
+  AlgorithmConfig config = algorithm_of("token-mean");
+  for (const bool cut : {false, true})
+    for (const bool baseline : {false, true}) {
+      const auto batch = masked_batch(9, 7);
+      if (cut) mask_cut_answers(*batch);
+      config.advantage = baseline ? "reinforce_plus_plus_baseline" : "reinforce_plus_plus";
+      config.advantage_params = baseline ? "{}" : R"({"gamma": 0.9})";
+      CAPTURE(config.advantage);
+      const std::vector<double> raw = unwhitened(*batch, baseline ? 1.0 : 0.9, baseline);
+      double mean = 0, variance = 0, count = 0;
+      for (size_t t = 0; t < raw.size(); ++t)
+        if (batch->is_kept(t)) mean += raw[t], ++count;
+      mean /= count;
+      for (size_t t = 0; t < raw.size(); ++t)
+        if (batch->is_kept(t)) variance += (raw[t] - mean) * (raw[t] - mean) / (count - 1);
+      const AnswerTargets targets = answer_targets(choose_algorithm(config), config, {}, *batch, {});
+      for (size_t t = 0; t < raw.size(); ++t) {
+        const double expected = batch->is_kept(t) ? (raw[t] - mean) / std::sqrt(variance + 1e-8) : 0.0;
+        CHECK(targets.advantages[t] == doctest::Approx(expected).epsilon(1e-5).scale(1));
+      }
+    }
 }
