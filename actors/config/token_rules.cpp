@@ -26,6 +26,21 @@ void check_single_answers(const RunConfig& config) {
     refuse("whose advantage is always 0 with");
 }
 
+// Throws unless the parameters that say what happens at masked tokens have their defaults: estimators get whole
+// answers, without a mask.
+void check_mask_parameters(const AlgorithmConfig& a) {
+  if (a.advantage_params == "{}") return;
+  const ParameterValues values = choose_algorithm(a).advantage_parameters, defaults(values.declared());
+  const auto unused = [&](const std::string& key, const auto& value, const auto& fallback) {
+    require_effect("algorithm.advantage_params." + key, value, fallback, false,
+                   "model.kind \"decoder\", where estimators get whole answers without a mask", "");
+  };
+  for (const char* key : {"count_masked_rewards", "reset_at_mask"})
+    if (values.has(key)) unused(key, values.flag(key), defaults.flag(key));
+  if (values.has("outside"))
+    unused("outside", std::string(values.text("outside")), std::string(defaults.text("outside")));
+}
+
 // Throws unless the settings that token runs do not use have their defaults.
 void check_without_environment(const RunConfig& c, const RunConfig& d) {
   const std::string other = "model.kind \"decoder\"", instead = "set model.kind to \"mlp\" or \"net\"";
@@ -207,6 +222,7 @@ void check_answer_settings(const RunConfig& config) {
                    "is not a multiple of generation.answers " + std::to_string(answers) +
                        ", so groups of answers would be cut; use a multiple");
   check_single_answers(config);
+  check_mask_parameters(config.algorithm);
   if (config.replay.filter_groups && answers < 2)
     refuse_setting("replay.filter_groups", config.replay.filter_groups,
                    "would filter out every group with generation.answers " + std::to_string(answers) +
