@@ -217,12 +217,14 @@ def caller_of(function):
     required = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     names = {p.name for p in parameters}
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    if names & {"completions", "completion_ids", "completions_ids"} or (takes_all and (not positional or "prompts" in names)):
+    if names & {"completions", "completion_ids", "completions_ids"} or (takes_all and "prompts" in names):
         return TrlCaller(function, parameters)
     if "solution_str" in names:
         return VerlCaller(function, parameters)
     if "solution_strs" in names:
         return VerlBatchCaller(function, parameters)
+    if takes_all and not positional:
+        return TrlCaller(function, parameters)
     if positional and required in ([], positional[:1]):
         return ListCaller(function)
     raise Refused(f"its parameters {one_line(signature, 80)} fit none of the forms: {FORMS}")

@@ -247,6 +247,11 @@ TEST_CASE("verifier: functions in verl's form for batches get lists, and an exce
   CHECK(failure_of(target_of("compute_scores"), 0).starts_with("NotImplementedError: no reward for data_source='' (/"));
 }
 
+TEST_CASE("verifier: parameters that are given by keywords alone decide the form by their names too") {
+  for (const char* function : {"named_score", "named_scores"})
+    CHECK(scores_of(function, {item("2"), item("3")}) == Texts{"1 right", "0"});
+}
+
 TEST_CASE("verifier: parameters that fit no form, or that troupe cannot give, are refused by name") {
   const auto refusal = [](const std::string& function) {
     const std::string error = failure_of(target_of(function)),

@@ -250,6 +250,18 @@ async def short_scores(solution_strs, ground_truths=None, penalty=0.5, **kwargs)
     return [1 if text == truth else -penalty for text, truth in zip(solution_strs, ground_truths)]
 
 
+def named_score(*, solution_str, ground_truth, **kwargs):
+    """Of verl's form, by keywords alone."""
+    assert kwargs == {"data_source": "", "extra_info": {}}
+    return float(solution_str == ground_truth)
+
+
+def named_scores(*, solution_strs, ground_truths, **kwargs):
+    """Of verl's form for batches, by keywords alone."""
+    assert kwargs == {"data_sources": [""] * len(solution_strs), "extra_infos": [{}] * len(solution_strs)}
+    return [float(text == truth) for text, truth in zip(solution_strs, ground_truths)]
+
+
 def wrong_scores(solution_strs):
     """Of verl's form for batches: NaN, nothing, and a number for all others."""
     return [float("nan"), None, *[0.5] * len(solution_strs)][: len(solution_strs)]
