@@ -90,7 +90,7 @@ void check_algorithm(const RunConfig& c) {
     refuse("algorithm.kl_coef", a.kl_coef,
            "stays 0 with algorithm.kl_controller \"adaptive\"; start above 0, like 0.1");
   // Whole columns can exceed a super-batch by this many samples.
-  const int64_t spare = c.replay.draw == "column" ? c.rollout.length - 1 : 0;
+  const int64_t spare = settings_of_kind(c).unit(c) == UnitKind::column ? c.rollout.length - 1 : 0;
   const int64_t most_samples = c.trainer.super_batch + spare;
   const double least_horizon = static_cast<double>(most_samples) / 5;  // a fifth: see algorithms/losses/kl.h
   if (a.kl_controller == "adaptive" && a.kl_horizon <= least_horizon)

@@ -288,6 +288,17 @@ TEST_CASE("token_rules: the settings of a reference need one, and an estimate th
             .starts_with("reference.kl_horizon: 12 lets one update of trainer.super_batch 64 answers turn the sign"));
 }
 
+TEST_CASE("token_rules: algorithm.kl_horizon is compared with the answers of a super-batch, which has no rollouts") {
+  const std::vector<std::string> adaptive = {"algorithm.kl_controller=adaptive", "algorithm.kl_coef=0.1"};
+  const auto error = [&](const std::string& horizon) {
+    return error_with({adaptive[0], adaptive[1], "algorithm.kl_horizon=" + horizon});
+  };
+  CHECK(error("15") == "");
+  CHECK(error("12") ==
+        "algorithm.kl_horizon: 12 lets one update of up to 64 samples (trainer.super_batch 64) turn the sign of "
+        "kl_coef; use more than 12.8");
+}
+
 TEST_CASE("token_rules: the settings of a reward model need one, and one of the weights must count") {
   const std::string model = "reward_model.path=models/reward";
   for (const std::string setting : {"reward_model.weight=2", "reward_model.threads=2", "task.weight=0"}) {
