@@ -8,10 +8,10 @@ ScoreQueue::~ScoreQueue() {
 
 std::optional<std::pair<ScoreRequests, GraderActor>> ScoreQueue::next(Time now) {
   if (waiting_.empty() || idle_.empty()) return std::nullopt;
-  const size_t most = graders_.empty() ? 1 : graders_.front()->answers_per_call();
+  const ScoreKind kind = waiting_.front().request.kind;
+  const size_t most = graders_.empty() ? 1 : graders_.front()->answers_per_call(kind);
   ScoreRequests requests;
   size_t answers = 0;
-  const ScoreKind kind = waiting_.front().request.kind;
   do {
     answers += waiting_.front().request.answers.size();
     waited_ += now - waiting_.front().since;

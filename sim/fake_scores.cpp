@@ -60,7 +60,9 @@ class FakeVerifier final : public Grader {
     }
     return replies;
   }
-  size_t answers_per_call() const override { return static_cast<size_t>(world_.scenario.config.task.verifier_batch); }
+  size_t answers_per_call(ScoreKind /*kind*/) const override {
+    return static_cast<size_t>(world_.scenario.config.task.verifier_batch);
+  }
   void abandon() override { abandoned_ = true; }
 
  private:
@@ -70,9 +72,10 @@ class FakeVerifier final : public Grader {
 
   std::vector<Score> training_call(PromptOfEach prompts, std::span<const std::string> answers) {
     const auto group = static_cast<size_t>(answers_asked(world_.scenario.config));
-    if (answers.size() % group != 0 || answers.size() > std::max(group, answers_per_call()))
+    const size_t most = answers_per_call(ScoreKind::scores);
+    if (answers.size() % group != 0 || answers.size() > std::max(group, most))
       world_.violate("a verifier is called with " + std::to_string(answers.size()) + " answers, in groups of " +
-                     std::to_string(group) + ", at most " + std::to_string(answers_per_call()));
+                     std::to_string(group) + ", at most " + std::to_string(most));
     if (answers.size() > group) ++world_.scores.shared_calls;
     if (world_.fault(world_.scenario.score_slow)) world_.seconds_to_pass += world_.rng.uniform_double() * 3;
     std::vector<Score> scores;

@@ -1,5 +1,6 @@
 #include "actors/score_queue.h"
 
+#include "actors/experience/answers/reply_grader.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -16,7 +17,7 @@ class CountingGrader final : public Grader {
   void abandon() override { ++abandoned; }
   VerifierFigures figures() const override { return figures_; }
 
-  size_t answers_per_call() const override { return most; }
+  size_t answers_per_call(ScoreKind /*kind*/) const override { return most; }
 
   int abandoned = 0;
   size_t most = 1;
@@ -24,6 +25,18 @@ class CountingGrader final : public Grader {
  private:
   VerifierFigures figures_;
 };
+
+// Which requests go together into a call.
+std::vector<std::vector<uint64_t>> calls_of(ScoreQueue& queue) {
+  std::vector<std::vector<uint64_t>> calls;
+  queue.add_idle({});
+  while (auto next = queue.next({})) {
+    calls.emplace_back();
+    for (const ScoreRequest& each : next->first.of) calls.back().push_back(each.id);
+    queue.add_idle({});
+  }
+  return calls;
+}
 
 ScoreRequest request(uint64_t id) { return {.id = id, .group = 0, .prompt = {}, .answers = {"a"}}; }
 
@@ -58,14 +71,25 @@ TEST_CASE("score_queue: a call gets as many requests as have few enough answers 
   const std::vector<std::vector<std::string>> answers = {
       {"a", "b"}, {"c", "d"}, {"e", "f"}, {"1", "2", "3", "4", "5", "6", "7"}, {"g"}};
   for (size_t i = 0; i < answers.size(); ++i) queue.add({.id = i, .group = 0, .prompt = {}, .answers = answers[i]}, {});
-  std::vector<std::vector<uint64_t>> calls;
-  queue.add_idle({});
-  while (auto next = queue.next({})) {
-    calls.emplace_back();
-    for (const ScoreRequest& each : next->first.of) calls.back().push_back(each.id);
-    queue.add_idle({});
-  }
-  CHECK(calls == std::vector<std::vector<uint64_t>>{{0, 1}, {2}, {3}, {4}});  // one with too many goes alone
+  CHECK(calls_of(queue) == std::vector<std::vector<uint64_t>>{{0, 1}, {2}, {3}, {4}});  // one with too many goes alone
+}
+
+TEST_CASE("score_queue: the most answers of a call are those of what gives replies, or of what gives scores") {
+  const auto scores = std::make_shared<CountingGrader>(), replies = std::make_shared<CountingGrader>();
+  ScoreQueue queue({std::make_shared<ReplyGrader>(scores, replies)});
+  const auto calls = [&](ScoreKind kind) {
+    for (const uint64_t id : {1, 2, 3})
+      queue.add({.id = id, .group = 0, .prompt = {}, .answers = {"a", "b"}, .kind = kind}, {});
+    return calls_of(queue);
+  };
+  using Calls = std::vector<std::vector<uint64_t>>;
+  replies->most = 4;
+  CHECK(calls(ScoreKind::replies) == Calls{{1, 2}, {3}});
+  CHECK(calls(ScoreKind::scores) == Calls{{1}, {2}, {3}});
+  replies->most = 1;
+  scores->most = 6;
+  CHECK(calls(ScoreKind::replies) == Calls{{1}, {2}, {3}});
+  CHECK(calls(ScoreKind::scores) == Calls{{1, 2, 3}});
 }
 
 TEST_CASE("score_queue: its figures are those of all graders, which are abandoned at its end") {

@@ -59,7 +59,7 @@ AnswerPlayer::AnswerPlayer(const RunConfig& config, const TokenRun& run, Generat
     : run_(run),
       generator_(generator),
       grader_(grader),
-      together_(grader == nullptr ? 1 : grader->answers_per_call()),
+      together_(grader == nullptr ? 1 : grader->answers_per_call(ScoreKind::scores)),
       scheduler_(generator, run.generation(config)) {}
 
 void AnswerPlayer::ask(Prompt prompt, std::vector<int32_t> ids, std::vector<uint64_t> keys, bool greedy) {

@@ -26,7 +26,7 @@ class PythonGrader final : public Grader {
   std::vector<Score> score_detailed_each(PromptOfEach prompts, std::span<const std::string> answers,
                                          DetailsOfEach details) override;
   std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details) override;
-  size_t answers_per_call() const override { return answers_per_call_; }
+  size_t answers_per_call(ScoreKind /*kind*/) const override { return answers_per_call_; }
   void abandon() override { verifier_.abandon(); }
   VerifierFigures figures() const override;
 

@@ -31,7 +31,9 @@ class ReplyGrader final : public Grader {
   std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details) override {
     return replies_->reply(prompts, answers, details);
   }
-  size_t answers_per_call() const override { return scores_->answers_per_call(); }
+  size_t answers_per_call(ScoreKind kind) const override {
+    return (kind == ScoreKind::replies ? replies_ : scores_)->answers_per_call(kind);
+  }
   void abandon() override {
     scores_->abandon();
     replies_->abandon();

@@ -42,7 +42,7 @@ class RewardGrader final : public Grader {
   std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details) override {
     return task_->reply(prompts, answers, details);
   }
-  size_t answers_per_call() const override { return task_->answers_per_call(); }
+  size_t answers_per_call(ScoreKind kind) const override { return task_->answers_per_call(kind); }
   void abandon() override { task_->abandon(); }
   VerifierFigures figures() const override { return task_->figures(); }
 

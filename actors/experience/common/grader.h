@@ -36,8 +36,9 @@ class Grader {
   // What the task says to each of these answers, of which no conversation has its last turn. May block. Throws where
   // there are no replies; one that the task failed to give says so itself.
   virtual std::vector<Reply> reply(PromptOfEach prompts, std::span<const std::string> answers, DetailsOfEach details);
-  // The most answers to different prompts that are worth a call; the answers to one prompt are never divided.
-  virtual size_t answers_per_call() const { return 1; }
+  // The most answers to different prompts that are worth a call of this kind; the answers to one prompt are never
+  // divided.
+  virtual size_t answers_per_call(ScoreKind /*kind*/) const { return 1; }
   // The call under way and all later ones may end at once, without scores. Any thread.
   virtual void abandon() {}
   // Of its verifier, so far. Any thread. All 0 if it has none.
