@@ -154,9 +154,12 @@ void AnswerPlayer::score() {
   for (size_t i = 0; i < played_.size(); ++i) {
     ScoreReply& reply = replies.of[i];
     if (!reply.error.empty()) throw std::runtime_error(reply.error);
-    for (size_t a = 0; a < reply.scores.size(); ++a)
-      if (Score& score = played_[i].answers[a].score; score.scored != Scored::failed)
-        score = std::move(reply.scores[a]);
+    for (size_t a = 0; a < reply.scores.size(); ++a) {
+      PlayedAnswer& answer = played_[i].answers[a];
+      if (answer.score.scored == Scored::failed) continue;
+      answer.score = std::move(reply.scores[a]);
+      check_turn_rewards(answer.details.earlier.size(), answer.score);
+    }
   }
 }
 

@@ -56,14 +56,19 @@ bool continue_conversation(const TokenRun& run, const Reply& reply, Conversation
   }
 }
 
+void check_turn_rewards(size_t turns_before_last, Score& score) {
+  const size_t given = score.turns.size();
+  if (given == 0 || given == turns_before_last) return;
+  score = {.scored = Scored::failed,
+           .problem = "the score has " + std::to_string(given) + " rewards of turns, and the answer " +
+                      std::to_string(turns_before_last) + " turns before the last"};
+}
+
 void check_turns(std::span<const Conversation> conversations, std::span<Score> scores) {
   for (size_t a = 0; a < scores.size(); ++a) {
-    const size_t given = scores[a].turns.size(), before = conversations[a].turns().size() - 1;
-    std::string problem = conversations[a].problem();
-    if (problem.empty() && given != 0 && given != before)
-      problem = "the score has " + std::to_string(given) + " rewards of turns, and the answer " +
-                std::to_string(before) + " turns before the last";
-    if (!problem.empty()) scores[a] = {.scored = Scored::failed, .problem = std::move(problem)};
+    if (const std::string& problem = conversations[a].problem(); !problem.empty())
+      scores[a] = {.scored = Scored::failed, .problem = problem};
+    check_turn_rewards(conversations[a].turns().size() - 1, scores[a]);
   }
 }
 

@@ -53,6 +53,8 @@ class Conversation {
 // a failure of the task.
 bool continue_conversation(const TokenRun& run, const Reply& reply, Conversation& conversation);
 
+// A score whose rewards of turns are not as many as the turns before the last one has failed.
+void check_turn_rewards(size_t turns_before_last, Score& score);
 // What is final about the scores of these conversations: one on which the task failed has none, nor has one whose
 // rewards of turns are not as many as its turns before the last.
 void check_turns(std::span<const Conversation> conversations, std::span<Score> scores);

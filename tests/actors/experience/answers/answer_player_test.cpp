@@ -7,8 +7,11 @@
 
 #include "actors/experience/answers/pass_at.h"
 #include "tests/support/test.h"
+#include "tests/support/token_config.h"
+#include "text/char_tokenizer.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 
@@ -24,7 +27,61 @@ double counted_pass(int answers, int right, int k) {
   return static_cast<double>(passed) / all;
 }
 
+// Every answer ends at once.
+class EmptyAnswers final : public Generator {
+ public:
+  std::shared_ptr<const Signature> signature() const override { return nullptr; }
+  void load(const WeightSnapshot&) override {}
+  int64_t prompt_slots() const override { return 4; }
+  int64_t answer_slots() const override { return 4; }
+  std::vector<DrawnToken> compute(std::span<const GeneratorPart> parts) override {
+    size_t draws = 0;
+    for (const GeneratorPart& part : parts) draws += part.draws.size();
+    return std::vector<DrawnToken>(draws, {CharTokenizer::kEos, -0.5f});
+  }
+};
+
+// Replies to every answer. All are right, with these rewards of turns.
+struct TurnGrader final : Grader {
+  explicit TurnGrader(std::vector<double> of_turns) : turns(std::move(of_turns)) {}
+  std::vector<Score> score(const Prompt&, std::span<const std::string> answers) override {
+    return std::vector<Score>(answers.size(), {.reward = 1, .right = true, .turns = turns});
+  }
+  std::vector<Reply> reply(PromptOfEach, std::span<const std::string> answers, DetailsOfEach) override {
+    return std::vector<Reply>(answers.size(), {.message = "=:"});
+  }
+  std::vector<double> turns;
+};
+
+// The score of an answer of two turns.
+Score played_score(const std::vector<double>& of_turns) {
+  RunConfig config = token_config();
+  config.task.name = "countdown";
+  config.task.params = R"({"numbers": 2, "max_number": 30, "max_target": 99})";
+  config.task.turns = 2;
+  const auto run = make_token_run(config);
+  EmptyAnswers generator;
+  TurnGrader grader(of_turns);
+  AnswerPlayer player(config, *run, generator, &grader);
+  const Prompt prompt = run->task->held_out(1, 1).at(0);
+  player.ask(prompt, run->encode(prompt), {5}, /*greedy=*/true);
+  const PlayedAnswer answer = player.finish().at(0).answers.at(0);
+  CHECK(answer.details.earlier.size() == 1);
+  return answer.score;
+}
+
 }  // namespace
+
+TEST_CASE("answer_player: a score with another number of rewards of turns has failed, as in training") {
+  for (const std::vector<double>& fits : {std::vector<double>{}, {0.5}}) {
+    const Score score = played_score(fits);
+    CHECK(score.scored == Scored::yes);
+    CHECK(score.turns == fits);
+  }
+  const Score failed = played_score({0.5, 0.5});
+  CHECK(failed.scored == Scored::failed);
+  CHECK(failed.problem == "the score has 2 rewards of turns, and the answer 1 turns before the last");
+}
 
 TEST_CASE("pass_at: the estimate is the share of choices of k answers with a right one") {
   for (int answers = 1; answers <= 10; ++answers)
