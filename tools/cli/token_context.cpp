@@ -35,6 +35,7 @@ AnswerTrainerOptions trainer_options(const RunConfig& config, const TokenRun& to
   return {.seed = config.seed,
           .temperature = config.generation.temperature,
           .answer_tokens = tokens.sampled_tokens(),
+          .turn_tokens = tokens.answer_tokens,
           .micro_batch_tokens = micro_batch.tokens,
           .recompute_above = micro_batch.recompute_above,
           .threads = static_cast<int>(config.trainer.threads)};

@@ -75,6 +75,18 @@ int64_t AnswerBatch::read_tokens_of(int64_t a) const {
          message_offsets[size_at(offsets[size_at(a)])];
 }
 
+int64_t AnswerBatch::longest_turn_of(int64_t a) const {
+  const int64_t first = offsets[size_at(a)], end = offsets[size_at(a + 1)];
+  if (message_offsets.empty()) return end - first;
+  int64_t begin = first, longest = 0;
+  for (int64_t t = first + 1; t <= end; ++t) {
+    if (t < end && message_offsets[size_at(t)] == message_offsets[size_at(t + 1)]) continue;
+    longest = std::max(longest, t - begin);
+    begin = t;
+  }
+  return longest;
+}
+
 void AnswerBatch::add_messages(std::span<const int32_t> ids, std::span<const int32_t> lengths) {
   if (lengths.empty()) return;
   if (message_offsets.empty()) message_offsets.push_back(0);

@@ -51,6 +51,8 @@ struct AnswerBatch final : StagedBatch {
   int64_t tokens_of(int64_t a) const { return offsets[size_at(a + 1)] - offsets[size_at(a)]; }
   // Its tokens and those of messages, which a pass reads after the prompt.
   int64_t read_tokens_of(int64_t a) const;
+  // Tokens of its longest turn: of all turns between its messages.
+  int64_t longest_turn_of(int64_t a) const;
   int64_t group_of(int64_t a) const { return std::ranges::upper_bound(group_offsets, a) - group_offsets.begin() - 1; }
 
   bool is_kept(size_t token) const { return kept.empty() || kept[token] != 0; }

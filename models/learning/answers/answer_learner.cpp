@@ -39,7 +39,7 @@ class AnswerObjective final : public Objective {
         seed_(config.seed),
         reference_(config.reference),
         penalty_{reference_kl(reference_), reference_.kl_coef, reference_.in_reward()},
-        answer_tokens_(options.answer_tokens),
+        turn_tokens_(options.turn_tokens),
         trainer_(model, config.trainer, choice_, completed(options, config)) {}
 
   const AlgorithmChoice& choice() const override { return choice_; }
@@ -97,7 +97,7 @@ class AnswerObjective final : public Objective {
   uint64_t seed_;
   ReferenceConfig reference_;
   ReferencePenalty penalty_;  // with the coefficient in use
-  int64_t answer_tokens_;     // the largest number of an answer
+  int64_t turn_tokens_;       // the largest number of a turn
   AnswerTrainer trainer_;
   // Of the update under way.
   const AnswerBatch* batch_ = nullptr;  // that the epochs train on
@@ -118,7 +118,7 @@ EpochInput AnswerObjective::begin(StagedBatch& staged) {
     TROUPE_CHECK(batch_->reference.size() == batch_->tokens.size(), batch_->reference.size(), batch_->tokens.size());
     start.reference = batch_->reference;
   }
-  targets_ = answer_targets(choice_, algorithm_, penalty_, batch, std::move(start), answer_tokens_);
+  targets_ = answer_targets(choice_, algorithm_, penalty_, batch, std::move(start), turn_tokens_);
   trains_policy_ = false;
   answers_ = batch.answers();
   const bool nothing = !batch.kept.empty() && std::ranges::none_of(batch.kept, [](uint8_t flag) { return flag != 0; });

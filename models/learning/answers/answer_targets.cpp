@@ -183,10 +183,11 @@ std::vector<float> token_rewards(const AlgorithmConfig& config, const ReferenceP
   return result;
 }
 
-// Of each answer, at most 0 (DAPO, Yu et al. 2025, arXiv:2503.14476, eq. 13).
+// Of each answer, at most 0 (DAPO, Yu et al. 2025, arXiv:2503.14476, eq. 13). generation.max_tokens cuts turns, so the
+// length is that of the longest turn: a conversation with a turn that was cut has the whole penalty.
 std::vector<float> length_penalties(const AlgorithmConfig& config, const AnswerBatch& batch, int64_t longest) {
   std::vector<int64_t> lengths;
-  for (size_t a = 1; a < batch.offsets.size(); ++a) lengths.push_back(batch.offsets[a] - batch.offsets[a - 1]);
+  for (int64_t a = 0; a < batch.answers(); ++a) lengths.push_back(batch.longest_turn_of(a));
   std::vector<float> result(lengths.size());
   overlong_penalty(lengths,
                    {.max_length = static_cast<double>(longest),

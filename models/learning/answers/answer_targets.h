@@ -60,7 +60,7 @@ AnswerNeeds needs_of(const AlgorithmChoice& choice, const AlgorithmConfig& confi
 // that was truncated there where bootstrap_cut_answers says so. `penalty` counts only if the start has the reference. A
 // correction is made here, unless its proximal policy is interpolated: then each step does it. Tokens that the batch
 // does not keep are part of answers like others, but of no figure, and of no whitening. `longest`: the largest number
-// of tokens of an answer, of which overlong_penalty is.
+// of tokens of a turn, of which overlong_penalty is.
 AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfig& config,
                              const ReferencePenalty& penalty, const AnswerBatch& batch, AnswerStart start,
                              int64_t longest = 0);

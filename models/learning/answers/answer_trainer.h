@@ -31,7 +31,8 @@ namespace troupe {
 struct AnswerTrainerOptions {
   uint64_t seed = 1;               // of the first weights
   double temperature = 1.0;        // at which the answers were sampled
-  int64_t answer_tokens = 64;      // the largest number of tokens of an answer
+  int64_t answer_tokens = 64;      // the largest number of tokens of an answer, in all turns
+  int64_t turn_tokens = 64;        // and in one turn
   int64_t micro_batch_tokens = 0;  // of one forward and backward pass; 0 = the whole minibatch
   // A pass of more tokens computes the layers again in the backward pass: Activations::recompute_above.
   int64_t recompute_above = INT64_MAX;
