@@ -72,7 +72,7 @@ MemoryNeed of_reading(const TokenSizes& s, double later) {
 MemoryNeed of_reference(const TokenSizes& s) {
   double bytes = s.config.reference.used() ? s.policy : 0;
   if (has_exact_kl(s.config)) {
-    bytes += float_bytes(tokens_of_samples(s, s.config.trainer.super_batch) * s.shape.hidden);
+    bytes += float_bytes(tokens_of_samples(s, s.config.trainer.super_batch)) * to_double(s.shape.hidden);
     if (!s.lora.used()) bytes += float_bytes(s.shape.vocabulary * s.shape.hidden);
   }
   return {"reference.model", s.config.reference.model, "weights of the reference in the trainer", bytes};
@@ -82,9 +82,9 @@ MemoryNeed of_reference(const TokenSizes& s) {
 // gradients.
 MemoryNeed of_activations(const TokenSizes& s) {
   const PassSize pass = training_pass(s);
-  double bytes = to_double(pass.tokens * activation_bytes(s.shape, pass.recompute));
+  double bytes = to_double(pass.tokens) * to_double(activation_bytes(s.shape, pass.recompute));
   if (s.critic == CriticKind::separate)
-    bytes += to_double(pass.tokens * activation_bytes(s.shape, /*recompute=*/true)) / 2;
+    bytes += to_double(pass.tokens) * to_double(activation_bytes(s.shape, /*recompute=*/true)) / 2;
   bytes += logit_bytes(s, std::min(pass.tokens, kLogitRowsAtOnce)) * (has_exact_kl(s.config) ? 3 : 2);
   return {"trainer.micro_batch_tokens", setting_text(s.config.trainer.micro_batch_tokens),
           "activations of a micro-batch of " + setting_text(pass.tokens) + " tokens", bytes};
@@ -108,7 +108,7 @@ MemoryNeed of_slots(const TokenSizes& s) {
   const int64_t prompts = g.prompt_slots * s.run->prompt_tokens,
                 answers = g.answer_slots * s.run->conversation_tokens(), actors = s.config.inference.count,
                 asked = actors == 0 ? 0 : (s.prompts_asked + actors - 1) / actors;
-  const double kept = to_double((actors + 1) * (prompts + answers) * kv_bytes(s.shape));
+  const double kept = to_double(actors + 1) * to_double(prompts + answers) * to_double(kv_bytes(s.shape));
   const double steps = to_double(actors) * generation_step_bytes(s, asked, asked * answers_asked(s.config)) +
                        generation_step_bytes(s, e.episodes, e.episodes * e.answers);
   const bool larger = answers >= prompts;

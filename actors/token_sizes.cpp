@@ -55,17 +55,19 @@ PassSize training_pass(const TokenSizes& sizes) {
   return {tokens, tokens > choice.recompute_above};
 }
 
-double logit_bytes(const TokenSizes& sizes, int64_t rows) { return float_bytes(rows * sizes.shape.vocabulary); }
+double logit_bytes(const TokenSizes& sizes, int64_t rows) {
+  return float_bytes(rows) * to_double(sizes.shape.vocabulary);
+}
 
 double pass_bytes(const LmShape& shape, int64_t tokens) {
-  return to_double(tokens * (forward_bytes(shape) + kv_bytes(shape)));
+  return to_double(tokens) * to_double(forward_bytes(shape) + kv_bytes(shape));
 }
 
 double generation_step_bytes(const TokenSizes& sizes, int64_t prompts, int64_t answers) {
   const GenerationConfig& g = sizes.config.generation;
   const int64_t of_prompts = std::min(g.prefill_tokens, std::min(prompts, g.prompt_slots) * sizes.run->prompt_tokens);
   const int64_t of_answers = std::min(answers, g.answer_slots);
-  return to_double((of_prompts + of_answers) * forward_bytes(sizes.shape)) + logit_bytes(sizes, of_answers);
+  return to_double(of_prompts + of_answers) * to_double(forward_bytes(sizes.shape)) + logit_bytes(sizes, of_answers);
 }
 
 bool takes_several_steps(const RunConfig& config) {

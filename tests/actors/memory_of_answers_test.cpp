@@ -1,6 +1,8 @@
 #include "actors/memory_of_answers.h"
 
 #include "actors/experience/answers/shared_token_run.h"
+#include "actors/token_sizes.h"
+#include "models/decoder/activation_bytes.h"
 #include "tests/support/test.h"
 #include "tests/support/token_config.h"
 
@@ -98,4 +100,19 @@ TEST_CASE("memory: a checkpoint that is written during an update may hold the we
   CHECK(possible_memory_of_answers(config)[0].bytes == 3 * weights(config));
   config.deterministic = true;
   CHECK(possible_memory_of_answers(config).empty());
+}
+
+TEST_CASE("memory: a super-batch of more bytes than an integer holds is not taken for a small one") {
+  RunConfig config = tiny_run();
+  config.model.decoder = R"({"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8,
+                             "num_key_value_heads": 8, "intermediate_size": 4096})";
+  config.algorithm.surrogate = "kl_cov";  // compares all tokens of a minibatch, which is one pass
+  config.trainer.recompute = "off";
+  config.trainer.super_batch = 1'000'000'000;
+  config.generation.max_tokens = 65'536;
+  const TokenSizes sizes = token_sizes(config);
+  const double bytes =
+      5e8 * static_cast<double>(sizes.group) * static_cast<double>(activation_bytes(sizes.shape, false));
+  CHECK(bytes > 1e19);
+  CHECK(bytes_of(config, "activations") == doctest::Approx(bytes).epsilon(1e-6));
 }

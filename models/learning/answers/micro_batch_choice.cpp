@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kLeastBudget = int64_t{128} << 20;  // bytes
 // With fewer tokens a pass reads weights and gradients for too little work; computing the layers twice costs less.
 constexpr int64_t kLeastTokens = 256;
+constexpr double kMostBytes = 1e18;  // that are reported: an integer cannot hold every product
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 }  // namespace
@@ -31,7 +32,9 @@ MicroBatchChoice choose_micro_batch(const LmShape& shape, const TrainerConfig& c
   const int64_t chosen = fitting(on || choice.recompute_above < kLeastTokens);
   choice.tokens = config.micro_batch_tokens > 0 ? config.micro_batch_tokens : std::max(chosen, needs.longest);
   choice.recompute = choice.tokens > choice.recompute_above;
-  choice.bytes = choice.tokens * activation_bytes(shape, choice.recompute);
+  const double bytes =
+      static_cast<double>(choice.tokens) * static_cast<double>(activation_bytes(shape, choice.recompute));
+  choice.bytes = static_cast<int64_t>(std::min(bytes, kMostBytes));
   return choice;
 }
 

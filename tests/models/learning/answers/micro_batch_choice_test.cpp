@@ -116,6 +116,13 @@ TEST_CASE("micro_batch_choice: the longest answer with its prompt fits, and is r
   CHECK(choice.bytes == 5000 * activation_bytes(shape, true));
 }
 
+TEST_CASE("micro_batch_choice: activations of more bytes than an integer holds are as many as are reported at most") {
+  const LmShape shape = shape_of(1 << 20, 10'000);
+  const MicroBatchChoice choice = choice_of(shape, "off", 1'000'000'000);
+  CHECK(static_cast<double>(activation_bytes(shape, false)) * 1e9 > 1e19);
+  CHECK(choice.bytes == 1'000'000'000'000'000'000);
+}
+
 TEST_CASE("micro_batch_choice: a loss that compares all tokens of a minibatch has no micro-batches") {
   const LmShape shape = shape_of();
   const MicroBatchChoice choice = choice_of(shape, "auto", 0, {.whole_minibatch = true});
