@@ -60,7 +60,10 @@ void warn_of_actors(const char* setting, int64_t count, const char* actors, uint
 
 }  // namespace
 
-Machine Machine::here() { return {troupe::processors(), available_memory()}; }
+Machine Machine::here() {
+  const uint64_t memory = available_memory();
+  return {troupe::processors(), memory, available_address_space() <= memory};
+}
 
 std::string devices_missing_in_build(const RunConfig& config) {
   std::vector<NamedDevice> devices{{"trainer.device", config.trainer.device},
@@ -77,10 +80,15 @@ void require_device_of_build(const std::string& setting, const std::string& devi
 std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
   const std::vector<MemoryNeed> needs = memory_needs(config, env);
   if (total(needs) <= static_cast<double>(machine.memory)) return "";
+  const std::string left =
+      (machine.by_ulimit ? "`ulimit -v` leaves " : "") + format_bytes(machine.memory) +
+      (machine.by_ulimit ? "" : " are available here");
+  if (const MemoryNeed& most = *std::ranges::max_element(needs, {}, &MemoryNeed::bytes); most.setting.empty())
+    return "the run needs about " + bytes_text(total(needs)) + " of memory, " + bytes_text(most.bytes) + " of it for " +
+           most.what + ", and " + left;
   const MemoryNeed& most = largest(needs);
   return most.setting + ": " + most.value + " needs about " + bytes_text(most.bytes) + " of memory for " + most.what +
-         "; the run needs " + bytes_text(total(needs)) + ", and " + format_bytes(machine.memory) +
-         " are available here; use less";
+         "; the run needs " + bytes_text(total(needs)) + ", and " + left + "; use less";
 }
 
 uint64_t memory_needed(const RunConfig& config, const EnvSpec& env) {
