@@ -147,6 +147,7 @@ TEST_CASE("console: no line is wider than the terminal, cut inside a character o
     for (const std::string& line : console_block("\u00e9\u4e16\u754c\U0001F600\x1b[31m", running(), width))
       CHECK(display_width(line) <= width);
   CHECK(display_width("a\u00e9\u4e16\U0001F600\xff") == 7);
+  CHECK(display_width("\u2802\u28ff\u25cf") == 3);  // Braille patterns are narrow
   const std::string head = console_block("\u4e16\u754c\u4e16\u754c", running(), 50)[0];
   CHECK(head.starts_with("\u4e16\u754c\u4e16\u754c 62 %"));
   CHECK(console_block("\u4e16\u754c", running(), 3)[0] == "\u4e16");  // the second wide character does not fit
