@@ -115,19 +115,6 @@ MemoryNeed of_evaluation(const RunConfig& config, const EnvSpec& env) {
           to_double(rows) * step_bytes(env)};
 }
 
-// The most samples that replay may hold. A run reaches this only if workers are faster than the trainer.
-MemoryNeed of_replay(const RunConfig& config, const EnvSpec& env) {
-  const ReplayConfig& r = config.replay;
-  auto samples = static_cast<double>(replay_capacity(r, static_cast<uint64_t>(config.trainer.super_batch)));
-  if (config.stop.env_steps > 0) samples = std::min(samples, to_double(config.stop.env_steps));
-  const double bytes = samples * rollout_bytes(config, env);
-  const std::string what = "samples in replay";
-  if (r.capacity > 0) return {"replay.capacity", setting_text(r.capacity), what, bytes};
-  if (r.max_policy_lag + 2 < kMostSuperBatches)
-    return {"replay.max_policy_lag", setting_text(r.max_policy_lag), what, bytes};
-  return {"trainer.super_batch", setting_text(config.trainer.super_batch), what, bytes};
-}
-
 MemoryNeed of_history(const RunConfig& config) {
   constexpr double kSnapshotBytes = 2000;  // as JSON
   return {"stats.history", setting_text(config.stats.history), "snapshots for clients of the statistics",
@@ -147,7 +134,7 @@ std::vector<MemoryNeed> possible_of_answers(const RunConfig& config, const EnvSp
 }
 
 std::vector<MemoryNeed> replay_of_steps(const RunConfig& config, const EnvSpec& env) {
-  return {of_replay(config, env)};
+  return {memory_of_replay(config, rollout_bytes(config, env))};
 }
 
 struct KindMemory {
@@ -164,6 +151,18 @@ std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env
   std::vector<MemoryNeed> needs = entry_of(kKinds, experience_of(config)).needs(config, env);
   needs.push_back({"", "", "the program and its libraries", kProgram});
   return needs;
+}
+
+MemoryNeed memory_of_replay(const RunConfig& config, double sample_bytes) {
+  const ReplayConfig& r = config.replay;
+  auto samples = static_cast<double>(replay_capacity(r, static_cast<uint64_t>(config.trainer.super_batch)));
+  if (config.stop.env_steps > 0) samples = std::min(samples, to_double(config.stop.env_steps));
+  const double bytes = samples * sample_bytes;
+  const std::string what = "samples in replay";
+  if (r.capacity > 0) return {"replay.capacity", setting_text(r.capacity), what, bytes};
+  if (r.max_policy_lag + 2 < kMostSuperBatches)
+    return {"replay.max_policy_lag", setting_text(r.max_policy_lag), what, bytes};
+  return {"trainer.super_batch", setting_text(config.trainer.super_batch), what, bytes};
 }
 
 std::vector<MemoryNeed> possible_memory(const RunConfig& config, const EnvSpec& env) {

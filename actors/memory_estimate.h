@@ -20,6 +20,10 @@ struct MemoryNeed {
 // Memory that every run uses by the end of its first update and evaluation; one entry for each kind.
 std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env);
 
+// The most that replay may hold of samples with so many bytes each. A run reaches this only if workers are faster than
+// the trainer.
+MemoryNeed memory_of_replay(const RunConfig& config, double sample_bytes);
+
 // Memory that the settings allow in addition later in the run, more than most runs use.
 std::vector<MemoryNeed> possible_memory(const RunConfig& config, const EnvSpec& env);
 

@@ -140,16 +140,21 @@ MemoryNeed of_reward_model(const TokenSizes& s) {
           to_double(packed_bytes(shape)) + (block_is_kept(read) ? read : 0) + pass_bytes(shape, tokens)};
 }
 
-// Answers in replay, staged and trained on: ids, log-probabilities, versions and targets of each token, and what each
-// group and answer has besides.
+// An answer in replay: ids, log-probabilities and versions of its tokens, and what it and its group have besides.
+double answer_bytes(const TokenSizes& s) {
+  constexpr double kRolloutToken = 16, kGroup = 4096, kAnswer = 256;
+  return kRolloutToken * to_double(s.longest) + kAnswer + kGroup / to_double(s.config.generation.answers);
+}
+
+// Answers in replay, staged and trained on, with the targets of each token. Before the first updates replay has room
+// for two super-batches (ReplayStore::room).
 MemoryNeed of_answers(const TokenSizes& s) {
-  constexpr double kRolloutToken = 16, kStagedToken = 48, kGroup = 4096, kAnswer = 256;
+  constexpr double kStagedToken = 48;
   const int64_t samples = s.config.trainer.super_batch;
-  const auto replay = static_cast<int64_t>(replay_capacity(s.config.replay, static_cast<uint64_t>(samples)));
-  const double of_sample =
-      kRolloutToken * to_double(s.longest) + kAnswer + kGroup / to_double(s.config.generation.answers);
+  const auto capacity = static_cast<double>(replay_capacity(s.config.replay, static_cast<uint64_t>(samples)));
+  const double held = std::min(capacity, 2 * to_double(samples)) + to_double(samples);
   return {"trainer.super_batch", setting_text(samples), "answers in replay and their training",
-          to_double(replay + samples) * of_sample + 2 * kStagedToken * to_double(tokens_of_samples(s, samples))};
+          held * answer_bytes(s) + 2 * kStagedToken * to_double(tokens_of_samples(s, samples))};
 }
 
 // The entries of the tokenizer, which are read from JSON.
@@ -174,10 +179,12 @@ std::vector<MemoryNeed> memory_of_answers(const RunConfig& config) {
 }
 
 std::vector<MemoryNeed> possible_memory_of_answers(const RunConfig& config) {
-  if (config.deterministic || config.checkpoint.every_updates == 0) return {};
-  return {{"checkpoint.every_updates", setting_text(config.checkpoint.every_updates),
-           "a checkpoint that is written while the next update changes weights and moments",
-           3 * token_sizes(config).trained}};
+  const TokenSizes s = token_sizes(config);
+  std::vector<MemoryNeed> needs = {memory_of_replay(config, answer_bytes(s))};
+  if (!config.deterministic && config.checkpoint.every_updates > 0)
+    needs.push_back({"checkpoint.every_updates", setting_text(config.checkpoint.every_updates),
+                     "a checkpoint that is written while the next update changes weights and moments", 3 * s.trained});
+  return needs;
 }
 
 }  // namespace troupe

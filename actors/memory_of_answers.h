@@ -12,7 +12,7 @@ namespace troupe {
 // model.
 std::vector<MemoryNeed> memory_of_answers(const RunConfig& config);
 
-// A checkpoint that is written while the next update changes the weights.
+// All answers that replay may hold, and a checkpoint that is written while the next update changes the weights.
 std::vector<MemoryNeed> possible_memory_of_answers(const RunConfig& config);
 
 }  // namespace troupe

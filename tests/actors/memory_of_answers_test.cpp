@@ -12,7 +12,8 @@ using namespace troupe::test;
 namespace {
 
 const std::string kLearner = "weights, gradients and moments", kPacked = "packed weights",
-                  kSlots = "keys and values of prompts";
+                  kSlots = "keys and values of prompts", kAnswers = "answers in replay", kReplay = "samples in replay",
+                  kCheckpoint = "a checkpoint";
 
 // One layer of 16 numbers with two heads of 8, one key head, and 32 numbers inside the MLP.
 RunConfig tiny_run() {
@@ -33,10 +34,18 @@ double weights(const RunConfig& config) {
   return 4 * (vocabulary(config) * 16 + 32 * 16 + 16 * 16 + 64 * 16 + 16 * 32 + 3 * 16);
 }
 
+MemoryNeed need_in(const std::vector<MemoryNeed>& needs, const std::string& what) {
+  for (const MemoryNeed& need : needs)
+    if (need.what.starts_with(what)) return need;
+  return {};
+}
+
 double bytes_of(const RunConfig& config, const std::string& what) {
-  for (const MemoryNeed& need : memory_of_answers(config))
-    if (need.what.starts_with(what)) return need.bytes;
-  return 0;
+  return need_in(memory_of_answers(config), what).bytes;
+}
+
+MemoryNeed possible(const RunConfig& config, const std::string& what) {
+  return need_in(possible_memory_of_answers(config), what);
 }
 
 }  // namespace
@@ -96,10 +105,25 @@ TEST_CASE("memory: a step of a generator has as many tokens and logits as worker
 
 TEST_CASE("memory: a checkpoint that is written during an update may hold the weights and moments before it") {
   RunConfig config = tiny_run();
-  REQUIRE(possible_memory_of_answers(config).size() == 1);
-  CHECK(possible_memory_of_answers(config)[0].bytes == 3 * weights(config));
+  CHECK(possible(config, kCheckpoint).bytes == 3 * weights(config));
   config.deterministic = true;
-  CHECK(possible_memory_of_answers(config).empty());
+  CHECK(possible(config, kCheckpoint).bytes == 0);
+}
+
+TEST_CASE("memory: replay holds two super-batches by the first update, and later what its capacity allows") {
+  RunConfig config = tiny_run();
+  config.stop.env_steps = 0;
+  config.replay.capacity = 2 * config.trainer.super_batch;
+  const double two = bytes_of(config, kAnswers);
+  const MemoryNeed small = possible(config, kReplay);
+  config.replay.capacity = 100'000'000;
+  CHECK(bytes_of(config, kAnswers) == two);
+  const MemoryNeed large = possible(config, kReplay);
+  CHECK(large.setting == "replay.capacity");
+  CHECK(large.value == "100000000");
+  CHECK(large.bytes / small.bytes == doctest::Approx(5e7 / static_cast<double>(config.trainer.super_batch)));
+  config.replay.capacity = config.trainer.super_batch;
+  CHECK(two - bytes_of(config, kAnswers) == doctest::Approx(small.bytes / 2));
 }
 
 TEST_CASE("memory: a super-batch of more bytes than an integer holds is not taken for a small one") {
