@@ -181,8 +181,12 @@ std::vector<MemoryNeed> memory_of_answers(const RunConfig& config) {
 std::vector<MemoryNeed> possible_memory_of_answers(const RunConfig& config) {
   const TokenSizes s = token_sizes(config);
   std::vector<MemoryNeed> needs = {memory_of_replay(config, answer_bytes(s))};
-  if (!config.deterministic && config.checkpoint.every_updates > 0)
-    needs.push_back({"checkpoint.every_updates", setting_text(config.checkpoint.every_updates),
+  // As checkpoint_due() says.
+  const CheckpointConfig& c = config.checkpoint;
+  const bool regular = c.every_updates > 0, evaluated = c.keep_best > 0 && evaluates_during_training(config);
+  if (!config.deterministic && (regular || evaluated))
+    needs.push_back({regular ? "checkpoint.every_updates" : "checkpoint.keep_best",
+                     setting_text(regular ? c.every_updates : c.keep_best),
                      "a checkpoint that is written while the next update changes weights and moments", 3 * s.trained});
   return needs;
 }

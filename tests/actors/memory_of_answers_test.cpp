@@ -110,6 +110,20 @@ TEST_CASE("memory: a checkpoint that is written during an update may hold the we
   CHECK(possible(config, kCheckpoint).bytes == 0);
 }
 
+TEST_CASE("memory: a run without regular checkpoints writes them during updates if it keeps the best evaluated ones") {
+  RunConfig config = tiny_run();
+  config.checkpoint.every_updates = 0;
+  config.checkpoint.keep_best = 1;
+  CHECK(possible(config, kCheckpoint).bytes == 0);
+  config.evaluation.every_updates = 10;
+  const MemoryNeed evaluated = possible(config, kCheckpoint);
+  CHECK(evaluated.bytes == 3 * weights(config));
+  CHECK(evaluated.setting == "checkpoint.keep_best");
+  CHECK(evaluated.value == "1");
+  config.checkpoint.keep_best = 0;
+  CHECK(possible(config, kCheckpoint).bytes == 0);
+}
+
 TEST_CASE("memory: replay holds two super-batches by the first update, and later what its capacity allows") {
   RunConfig config = tiny_run();
   config.stop.env_steps = 0;
