@@ -1,5 +1,6 @@
 // The estimate of the memory of a run (actors/memory_estimate.h) against the largest resident memory of real runs.
 
+#include <chrono>
 #include <cmath>
 #include <iostream>
 
@@ -32,11 +33,16 @@ const Words kShort = set({"task.params.digits=8", "stop.updates=3", "checkpoint.
                           "algorithm.entropy_coef=0.01"});
 const Words kValues = set({"algorithm.advantage=gae"});
 
+void must_end(const Words& line) {
+  constexpr std::chrono::minutes kMost{20};
+  Process process(line);
+  REQUIRE_MESSAGE(process.wait(kMost).value_or(-1) == 0, process.err());
+}
+
 // The run with this command line must end well, and need about as much memory as estimated.
 void check_run(const std::string& name, const std::string& run, const Words& line) {
   CAPTURE(name);
-  const CommandLine trained(line);
-  REQUIRE_MESSAGE(trained.exit_code == 0, trained.err);
+  must_end(line);
   const RunConfig config = load_stored_config(run + "/config.json");
   const std::vector<MemoryNeed> needs = memory_needs(config, is_token_run(config) ? EnvSpec() : environment_of(config));
   double estimate = 0;
@@ -100,8 +106,8 @@ TEST_CASE("memory: the same with adapters") {
     const TempFolder base;
     const Words first =
         token_train_line(base.path(), kShort + set({decoder, "stop.updates=1", "trainer.super_batch=8"}));
-    REQUIRE(CommandLine(first).exit_code == 0);
-    REQUIRE(CommandLine({"troupe", "export", base / "run", "--hf", base / "hf"}).exit_code == 0);
+    must_end(first);
+    must_end({"troupe", "export", base / "run", "--hf", base / "hf"});
     const Words adapters = set({"model.decoder={}", "model.path=" + (base / "hf"), R"(model.lora={"rank": 8})"});
     check_tokens(name, adapters);
   }
