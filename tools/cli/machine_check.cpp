@@ -80,9 +80,8 @@ void require_device_of_build(const std::string& setting, const std::string& devi
 std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
   const std::vector<MemoryNeed> needs = memory_needs(config, env);
   if (total(needs) <= static_cast<double>(machine.memory)) return "";
-  const std::string left =
-      (machine.by_ulimit ? "`ulimit -v` leaves " : "") + format_bytes(machine.memory) +
-      (machine.by_ulimit ? "" : " are available here");
+  const std::string left = (machine.by_ulimit ? "`ulimit -v` leaves " : "") + format_bytes(machine.memory) +
+                           (machine.by_ulimit ? "" : " are available here");
   if (const MemoryNeed& most = *std::ranges::max_element(needs, {}, &MemoryNeed::bytes); most.setting.empty())
     return "the run needs about " + bytes_text(total(needs)) + " of memory, " + bytes_text(most.bytes) + " of it for " +
            most.what + ", and " + left;

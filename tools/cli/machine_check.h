@@ -12,7 +12,7 @@ namespace troupe {
 
 struct Machine {
   uint64_t processors = 0;
-  uint64_t memory = 0;  // bytes that are still available to a process
+  uint64_t memory = 0;     // bytes that are still available to a process
   bool by_ulimit = false;  // `ulimit -v` leaves less than the machine has
 
   // The one this program runs on.

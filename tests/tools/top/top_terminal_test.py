@@ -278,7 +278,8 @@ class Folders(unittest.TestCase):
         return run
 
     def once(self, *words):
-        return subprocess.run([TROUPE, "top", "--once", *words], cwd=self.place, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        command = [TROUPE, "top", "--once", *words]
+        return subprocess.run(command, cwd=self.place, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def test_the_only_live_run_is_found_and_of_several_all_are_named(self):
         endless = ("stop.env_steps=0", "stop.updates=1000000")
