@@ -234,4 +234,12 @@ Json parse_stored(std::string_view text, const std::string& path) {
   }
 }
 
+Json parse_or_null(std::string_view text) {
+  try {
+    return parse(text, "", JsonComments::refused, /*exact=*/false);
+  } catch (const ConfigError&) {
+    return {};
+  }
+}
+
 }  // namespace troupe

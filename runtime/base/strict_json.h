@@ -33,6 +33,9 @@ Json parse_strict(std::string_view text, const std::string& source, JsonComments
 // `path`.
 Json parse_stored(std::string_view text, const std::string& path);
 
+// The same, for text of which only what fits is used: null if parse_stored() would refuse it.
+Json parse_or_null(std::string_view text);
+
 // The number that `text` spells in JSON or YAML, where `value` is the double that is nearest to it. As parse_strict()
 // reads it; errors begin with `where`.
 Json exact_number(std::string_view text, double value, const std::string& where);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
 #include "runtime/stats/snapshot_fields.h"
 
 namespace troupe {
@@ -63,7 +64,7 @@ void forget_times(StatsSnapshot& s) {
 std::string to_json(const StatsSnapshot& snapshot) { return json_text(json_of(snapshot)); }
 
 StatsSnapshot snapshot_of(const std::string& json, const ExperienceWords& words) {
-  const ordered_json tree = ordered_json::parse(json, nullptr, false);
+  const ordered_json tree = parse_or_null(json);
   if (!tree.is_object()) throw ConfigError("a snapshot is not a JSON object");
   const auto entry = [](const ordered_json& object, std::string_view key) {
     const auto found = object.is_object() ? object.find(std::string(key)) : object.end();

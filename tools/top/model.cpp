@@ -7,13 +7,12 @@
 
 #include "actors/experience/answers/answer_words.h"
 #include "runtime/base/errors.h"
+#include "runtime/base/strict_json.h"
 #include "tools/top/figures.h"
 
 namespace troupe {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Points in a reply: the port allows 10 requests in a second, and 400 points count as one more.
 constexpr int kPointsAsked = 1000;
@@ -60,7 +59,7 @@ void TopModel::show(StatsSnapshot snapshot, const std::string& time) {
 }
 
 void TopModel::describe(const std::string& name, const std::string& config) {
-  const Json tree = Json::parse(config, nullptr, false);
+  const Json tree = parse_or_null(config);
   run = name;
   const Json interval = at(tree, {"stats", "interval_ms"});
   most_silent = std::max(kLeastSilence, interval.is_number() ? 3 * interval.get<double>() / 1000 : 0);
@@ -74,7 +73,7 @@ void TopModel::describe(const std::string& name, const std::string& config) {
 void TopReader::begin() { greeted_ = has_history_ = false; }
 
 std::string TopReader::received(const std::string& line, const std::string& time) {
-  const Json message = Json::parse(line, nullptr, false);
+  const Json message = parse_or_null(line);
   const std::string type = text_at(message, {"type"});
   if (type == "error") throw ConfigError("the run refuses: " + text_at(message, {"reason"}));
   if (type == "hello") return on_hello(message, time);

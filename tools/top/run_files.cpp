@@ -9,14 +9,13 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
+#include "runtime/base/strict_json.h"
 #include "runtime/base/tcp_probe.h"
 #include "runtime/run_folder/line_file.h"
 
 namespace troupe {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMostEndpoints = 1 << 16, kMostLog = 64 << 10, kMostRecord = 16 << 20;
 constexpr size_t kMostLogLines = 200;
@@ -25,7 +24,7 @@ constexpr std::chrono::seconds kProbe{1};
 // The JSON object in a file of the folder; null if it cannot be read.
 Json object_in(const std::string& path, uint64_t most_bytes = kMaxReadBytes) {
   try {
-    return Json::parse(posix_disk().read(path, most_bytes), nullptr, false);
+    return parse_or_null(posix_disk().read(path, most_bytes));
   } catch (const IoError&) {
     return {};
   }

@@ -208,5 +208,7 @@ TEST_CASE("snapshot_fields: figures of another type in the JSON are unknown, and
   REQUIRE(s.evaluation->pass_at.size() == 2);
   CHECK(s.evaluation->pass_at[1] == std::pair<uint64_t, double>(2, 0.5));
   CHECK(s.rows_served.at("a") == 0);
-  for (const char* wrong : {"", "null", "[]", "{"}) CHECK_THROWS_AS(snapshot_of(wrong, kStepWords), ConfigError);
+  const std::string deep = R"({"env_steps": )" + std::string(100'000, '[') + std::string(100'000, ']') + '}';
+  for (const std::string& wrong : {std::string(), std::string("null"), std::string("[]"), std::string("{"), deep})
+    CHECK_THROWS_AS(snapshot_of(wrong, kStepWords), ConfigError);
 }
