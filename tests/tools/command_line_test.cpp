@@ -1,5 +1,7 @@
 #include "tools/cli/command_line.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -142,6 +144,17 @@ TEST_CASE("address: one that means all addresses of a machine is shown with the 
   CHECK(address_for_others({"0.0.0.0", 5555}, "localhost.localdomain") == "HOST:5555");
   CHECK(address_for_others({"::1", 5555}, "trainer") == "[::1]:5555");
   CHECK(address_for_others({"10.0.0.1", 5555}, "trainer") == "10.0.0.1:5555");
+}
+
+TEST_CASE("output file: a device or a pipe, which would be replaced, is refused") {
+  const test::TempFolder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::string& name : {pipe, std::string("/dev/null")})
+    CHECK_THROWS_WITH_AS(
+        require_replaceable("--csv", name, answers_output()),
+        ("--csv: " + name + ": is a device or a pipe, which would be replaced; give the name of a file").c_str(),
+        ConfigError);
 }
 
 TEST_CASE("output file: a link, which would be replaced, is refused") {

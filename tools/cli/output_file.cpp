@@ -64,6 +64,7 @@ void require_replaceable(const std::string& flag, const std::string& file, const
   // What is written takes the place of the name itself, and not of what a link leads to.
   if (fs::is_symlink(fs::symlink_status(file, failed)))
     refuse("is a link, which would be replaced; give the name of the file itself");
+  if (fs::is_other(real, failed)) refuse("is a device or a pipe, which would be replaced; give the name of a file");
   if (!fs::is_regular_file(real, failed) || fs::file_size(real, failed) == 0) return;
   std::string line;
   try {
