@@ -77,7 +77,7 @@ constexpr const char* kServedTimed = "after the first forward pass, not in deter
 constexpr const char* kFinished = "after the first episode";
 constexpr const char* kOfTokens = "always; 0 without a token run";
 constexpr const char* kScored = "always; 0 without scorers";
-constexpr const char* kVerified = "with `task.verifier`, so not in deterministic runs";
+constexpr const char* kVerified = "with `task.verifier` or `task.reply`, so not in deterministic runs";
 
 constexpr std::array kFields = {
     SnapshotField{kProgress, "elapsed_seconds", "elapsed_seconds", "s", kTimed,
