@@ -20,9 +20,12 @@ namespace troupe {
 namespace {
 
 constexpr double kFloat = 4, kInt = 4;
-// Peak of a run that has little else (peak_rss_bytes in summary.json): troupe train cartpole --set model.hidden=[1]
-// --set stop.updates=2
-constexpr double kProgram = 127e6;
+// The program, its libraries and threads, in a run that has little else: peak_rss_bytes in summary.json after
+// troupe train cartpole --set model.hidden=[1] --set stop.updates=5
+constexpr double kProgramOfSteps = 134e6;
+// and of a token run, which uses less of LibTorch: troupe train tokens/reverse --set stop.updates=2, with a decoder of
+// one layer of 32 numbers.
+constexpr double kProgramOfAnswers = 127e6;
 
 double observation_bytes(const EnvSpec& env) {
   double bytes = 0;
@@ -59,8 +62,8 @@ double staged_bytes(const EnvSpec& env) { return decision_bytes(env) + 9 * kFloa
 // One row of an EnvStep: current and final observations.
 double step_bytes(const EnvSpec& env) { return 2 * observation_bytes(env); }
 
-// Weights, gradients and two moments of the learner, the published snapshot, and the replicas of the evaluator and of
-// each inference actor.
+// Weights, gradients and two moments of the learner, the published snapshot and the next one, a state that is saved,
+// and the replicas of the evaluator and of each inference actor.
 MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
   const Signature signature = model_signature(config.model, env);
   double bytes = 0;
@@ -76,18 +79,32 @@ MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
     base = to_double(lm_parameter_count(token_transformer_shape(model, env))) * kFloat *
            (2 + to_double(config.inference.count));
   return {setting, value, "weights, gradients, moments and copies of the model",
-          bytes * (6 + to_double(config.inference.count)) + base};
+          bytes * (8 + to_double(config.inference.count)) + base};
+}
+
+// What a forward pass on the CPU computes for one sample.
+double forward_bytes_of_sample(const RunConfig& config, const EnvSpec& env) {
+  const NetworkLayout layout = network_layout(config.model, env);
+  return kFloat * to_double(InputEncoder(env.observations, layout.inputs).elements() + layout.units);
 }
 
 // A super-batch in replay and staged, and the activations that the network keeps for a backward on the CPU.
 MemoryNeed of_super_batch(const RunConfig& config, const EnvSpec& env) {
   const TrainerConfig& t = config.trainer;
-  const double rows = t.micro_batch > 0 ? to_double(t.micro_batch) : to_double(t.super_batch / t.minibatches);
-  const NetworkLayout layout = network_layout(config.model, env);
-  const double units = to_double(InputEncoder(env.observations, layout.inputs).elements() + layout.units);
-  const double forward = t.device == "cpu" ? rows * units * kFloat : 0;
+  const double rows = to_double(t.micro_batch > 0 ? t.micro_batch : t.super_batch / t.minibatches);
+  const double forward = t.device == "cpu" ? rows * forward_bytes_of_sample(config, env) : 0;
   return {"trainer.super_batch", setting_text(t.super_batch), "one super-batch in replay and its training",
           to_double(t.super_batch) * (rollout_bytes(config, env) + staged_bytes(env)) + forward};
+}
+
+// The largest batch of each inference actor, on the CPU.
+MemoryNeed of_batches(const RunConfig& config, const EnvSpec& env) {
+  const InferenceConfig& i = config.inference;
+  const int64_t asked = config.workers.count * config.workers.groups * config.env.rows;
+  const bool on_cpu = i.device == "cpu" || (i.device == "auto" && config.trainer.device == "cpu");
+  const double rows = to_double(i.count * std::min(asked, i.max_batch));
+  return {"inference.max_batch", setting_text(i.max_batch), "passes of inference actors",
+          on_cpu ? rows * forward_bytes_of_sample(config, env) : 0};
 }
 
 // One rollout in every group of every worker. The entry names the setting that is largest relative to its default.
@@ -111,8 +128,8 @@ MemoryNeed of_workers(const RunConfig& config, const EnvSpec& env) {
 
 MemoryNeed of_evaluation(const RunConfig& config, const EnvSpec& env) {
   const int64_t rows = std::min(config.evaluation.rows, config.evaluation.episodes);
-  return {"evaluation.rows", setting_text(config.evaluation.rows), "the environments of an evaluation",
-          to_double(rows) * step_bytes(env)};
+  return {"evaluation.rows", setting_text(config.evaluation.rows), "the environments of an evaluation and its passes",
+          to_double(rows) * (step_bytes(env) + forward_bytes_of_sample(config, env))};
 }
 
 MemoryNeed of_history(const RunConfig& config) {
@@ -122,7 +139,8 @@ MemoryNeed of_history(const RunConfig& config) {
 }
 
 std::vector<MemoryNeed> needs_of_steps(const RunConfig& config, const EnvSpec& env) {
-  return {of_weights(config, env), of_super_batch(config, env), of_workers(config, env), of_evaluation(config, env)};
+  return {of_weights(config, env), of_super_batch(config, env), of_workers(config, env), of_batches(config, env),
+          of_evaluation(config, env)};
 }
 
 std::vector<MemoryNeed> needs_of_answers(const RunConfig& config, const EnvSpec& /*env*/) {
@@ -140,16 +158,19 @@ std::vector<MemoryNeed> replay_of_steps(const RunConfig& config, const EnvSpec& 
 struct KindMemory {
   std::vector<MemoryNeed> (*needs)(const RunConfig& config, const EnvSpec& env);
   std::vector<MemoryNeed> (*possible)(const RunConfig& config, const EnvSpec& env);  // besides the statistics
+  double program;
 };
 
 // In the order of Experience.
-constexpr KindMemory kKinds[] = {{needs_of_steps, replay_of_steps}, {needs_of_answers, possible_of_answers}};
+constexpr KindMemory kKinds[] = {{needs_of_steps, replay_of_steps, kProgramOfSteps},
+                                 {needs_of_answers, possible_of_answers, kProgramOfAnswers}};
 
 }  // namespace
 
 std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env) {
-  std::vector<MemoryNeed> needs = entry_of(kKinds, experience_of(config)).needs(config, env);
-  needs.push_back({"", "", "the program and its libraries", kProgram});
+  const KindMemory& kind = entry_of(kKinds, experience_of(config));
+  std::vector<MemoryNeed> needs = kind.needs(config, env);
+  needs.push_back({"", "", "the program and its libraries", kind.program});
   return needs;
 }
 

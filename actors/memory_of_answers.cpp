@@ -142,7 +142,7 @@ MemoryNeed of_reward_model(const TokenSizes& s) {
 
 // An answer in replay: ids, log-probabilities and versions of its tokens, and what it and its group have besides.
 double answer_bytes(const TokenSizes& s) {
-  constexpr double kRolloutToken = 16, kGroup = 4096, kAnswer = 256;
+  constexpr double kRolloutToken = 16, kGroup = 2048, kAnswer = 256;
   return kRolloutToken * to_double(s.longest) + kAnswer + kGroup / to_double(s.config.generation.answers);
 }
 
