@@ -81,8 +81,7 @@ TEST_CASE("memory: the same with micro-batches that are set") {
   check_tokens("4,096 tokens, all activations",
                many + set({"trainer.micro_batch_tokens=4096", "trainer.recompute=off"}));
   check_tokens("4,096 tokens, recomputed", many + set({"trainer.micro_batch_tokens=4096", "trainer.recompute=on"}));
-  check_tokens("many answers",
-               set({"trainer.super_batch=16384", "workers.groups=64", "generation.answer_slots=1024"}));
+  check_tokens("many answers", set({"trainer.super_batch=16384", "workers.groups=64", "generation.answer_slots=1024"}));
 }
 
 TEST_CASE("memory: the same with a critic") {

@@ -13,8 +13,8 @@ struct OutputKind {
   std::function<bool(std::string_view line)> begins;  // whether the first line is one of such a file
 };
 
-// Throws ConfigError, beginning with the flag, if `file` has contents of another kind, is a link, a device or a pipe, or
-// leads to a name that runs use in the folder of a run. Says nothing about whether the file can be opened.
+// Throws ConfigError, beginning with the flag, if `file` has contents of another kind, is a link, a device or a pipe,
+// or leads to a name that runs use in the folder of a run. Says nothing about whether the file can be opened.
 void require_replaceable(const std::string& flag, const std::string& file, const OutputKind& kind);
 
 // The lines of `troupe eval --answers-file`, which are those of answers.jsonl; the pictures of `troupe bench --plot`.
