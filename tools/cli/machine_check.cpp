@@ -31,6 +31,12 @@ const MemoryNeed& largest(const std::vector<MemoryNeed>& needs) {
                                    [](const MemoryNeed& need) { return need.setting.empty() ? 0 : need.bytes; });
 }
 
+// What settings determine, without the program itself.
+double of_settings(std::vector<MemoryNeed> needs) {
+  std::erase_if(needs, [](const MemoryNeed& need) { return need.setting.empty(); });
+  return total(needs);
+}
+
 // "model.hidden: [64, 64]", short enough for a line.
 std::string setting_of(const MemoryNeed& need) { return need.setting + ": " + printable(need.value, 60); }
 
@@ -92,14 +98,14 @@ std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const M
 
 uint64_t memory_needed(const RunConfig& config, const EnvSpec& env) {
   constexpr double kMost = 1e18;
-  return static_cast<uint64_t>(std::min(total(memory_needs(config, env)), kMost));
+  return static_cast<uint64_t>(std::min(of_settings(memory_needs(config, env)), kMost));
 }
 
 std::string memory_summary(const RunConfig& config, const EnvSpec& env) {
   const std::vector<MemoryNeed> needs = memory_needs(config, env);
   const MemoryNeed& most = largest(needs);
-  return "about " + bytes_text(total(needs)) + " of memory, " + bytes_text(most.bytes) + " of it for " + most.what +
-         " (" + setting_of(most) + ')';
+  return "about " + bytes_text(total(needs)) + ", " + bytes_text(most.bytes) + " of it for " + most.what + " (" +
+         setting_of(most) + ')';
 }
 
 std::string memory_table(const RunConfig& config, const EnvSpec& env) {

@@ -28,10 +28,10 @@ void require_device_of_build(const std::string& setting, const std::string& devi
 // Why the memory is too small for the run, beginning with the setting that needs most of it; empty if it is enough.
 std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const Machine& machine);
 
-// The memory that the run needs, in bytes.
+// The memory that the settings of the run need, in bytes: without the program itself.
 uint64_t memory_needed(const RunConfig& config, const EnvSpec& env);
 
-// "about 3.2 GB of memory, 2.2 GB of it for weights, gradients and moments of the trainer (model.path: /models/small)".
+// "about 3.2 GB, 2.2 GB of it for weights, gradients and moments of the trainer (model.path: /models/small)".
 std::string memory_summary(const RunConfig& config, const EnvSpec& env);
 // All that the memory is for, the largest first: one line each, with the setting that determines it.
 std::string memory_table(const RunConfig& config, const EnvSpec& env);

@@ -141,7 +141,7 @@ void tell_sizes(const RunConfig& config) {
   const std::string passes = text_of(micro_batch_of(config)), memory = memory_summary(config, {});
   log_info("train", passes);
   print_line("trainer    " + passes);
-  log_info("train", "needs " + memory);
+  log_info("train", "memory: " + memory);
   print_line("memory     " + memory);
 }
 
