@@ -44,7 +44,7 @@ double figure_at(const Record& record, std::string_view path) {
   return found == record.end() ? RunOverview::kNone : found->second;
 }
 
-// Not an object where there is no such file or it is damaged: an older start may have been killed at any time.
+// The JSON in a file. It is not an object if the file is missing, or damaged by a start that was killed.
 Json read_object(const Disk& disk, const std::string& path) {
   try {
     return Json::parse(disk.read(path), nullptr, /*allow_exceptions=*/false);

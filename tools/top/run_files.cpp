@@ -34,7 +34,7 @@ std::string text_in(const Json& object, const char* key) {
   return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
 }
 
-// The whole lines among the last bytes of a file; none if there is no such file.
+// The complete lines in the last `most_bytes` of a file; none if the file is missing.
 std::vector<std::string> last_lines(const std::string& path, uint64_t most_bytes) {
   const std::unique_ptr<ReadFile> file = open_if_present(posix_disk(), path);
   if (!file) return {};
