@@ -237,7 +237,8 @@ void on_stop(EvaluatorSelf self, const Stop& stop) {
     if (!job.message.last && !job.message.of_warmup)  // the command says so of the last one
       open.push_back(job.message.weights->version.number);
   if (!open.empty())
-    log_warn("evaluator", "not evaluated: " + policies_text(open) + ": the run ends (" + stop.reason + "). " +
+    log_warn("evaluator", "not evaluated: " + policies_text(open) + ": the run ends" +
+                              (stop.reason.empty() ? "" : " (" + stop.reason + ")") + ". " +
                               resume_advice(st.context->config.checkpoint, open.size()));
   if (!st.given_up.empty())
     log_warn("evaluator", format_counted(st.given_up.size(), "evaluation") + " given up after evaluation.timeout_ms " +

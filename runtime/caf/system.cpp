@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <new>
 #include <system_error>
 
 #include <caf/atom.hpp>
@@ -140,6 +141,8 @@ caf::error fault_of_exception(const std::exception_ptr& pointer) {
     return make_error(Fault::not_restored, e.what());
   } catch (const std::system_error& e) {
     return make_error(Fault::internal, e.code() == std::errc::resource_unavailable_try_again ? kNoThread : e.what());
+  } catch (const std::bad_alloc&) {
+    return make_error(Fault::internal, "out of memory");
   } catch (const std::exception& e) {
     return make_error(Fault::internal, e.what());
   } catch (...) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <future>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include <caf/actor_system_config.hpp>
@@ -116,6 +118,10 @@ TEST_CASE("describe: a fault is described by its context, or in plain words if i
         "workers is 0, expected 1 to 4096");
   for (int code = 1; code <= static_cast<int>(Fault::score_failed); ++code)
     check_words(describe(make_error(static_cast<Fault>(code))));
+}
+
+TEST_CASE("fault_of_exception: memory that the system refuses is described in plain words") {
+  CHECK(describe(fault_of_exception(std::make_exception_ptr(std::bad_alloc()))) == "out of memory");
 }
 
 TEST_CASE("make_error: a long context is cut, so that no error exceeds what a message may have") {
