@@ -13,10 +13,10 @@ void describe(EvaluationConfig& c, Fields& fields) {
         {.elsewhere = kWords<"n_eval_episodes">});
   s.add(c.answers, "answers", between(1, 1024),
         "token runs: answers to each prompt, for pass@k up to this k; above 1 only with evaluation.temperature above 0",
-        {.elsewhere = kWords<"num_generations_eval">});
+        {.elsewhere = kWords<"num_generations_eval">, .needs = {kOnlyTokenRuns}});
   s.add(c.temperature, "temperature", between(0, 100),
-        "token runs: temperature at which evaluations sample; 0 = the most likely answer");
-  s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together");
+        "token runs: temperature at which evaluations sample; 0 = the most likely answer", {.needs = {kOnlyTokenRuns}});
+  s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together", {.needs = {kOnlyControlRuns}});
   s.add(
       c.timeout, "timeout_ms", between(0, 86'400'000),
       "an evaluation in which no episode ends for this long ends with the episodes that it has, troupe eval included; "
@@ -25,7 +25,8 @@ void describe(EvaluationConfig& c, Fields& fields) {
         "device that evaluations compute on, troupe eval and troupe play included; auto = trainer.device; in a process "
         "that does not have that device, its first GPU, or the CPU if it has none");
   s.add_object(c.env_params, "env_params",
-               "environment parameters for evaluations; those given here replace the ones of env.params");
+               "environment parameters for evaluations; those given here replace the ones of env.params",
+               {.needs = {kOnlyControlRuns}});
 }
 
 }  // namespace troupe

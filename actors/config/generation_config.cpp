@@ -1,9 +1,15 @@
 #include "actors/config/generation_config.h"
 
 namespace troupe {
+namespace {
+
+// Without steps there is no warm-up; its other settings may stay.
+constexpr Need kWithSteps = {.condition = is_at_least("warmup.steps", 1), .refused = false};
+
+}  // namespace
 
 void describe(GenerationConfig& c, Fields& fields) {
-  const Section s(fields, "generation", "actors");
+  const Section s(fields, "generation", "actors", Change::never, {kOnlyTokenRuns});
   s.add(c.answers, "answers", between(1, 1024), "answers sampled to each prompt (n)",
         {.elsewhere = kWords<"num_generations", "n_samples_per_prompt", "group_size">,
          .change = Change::before_first_update});
@@ -28,13 +34,14 @@ void describe(GenerationConfig& c, Fields& fields) {
 }
 
 void describe(WarmupConfig& c, Fields& fields) {
-  const Section s(fields, "warmup", "actors", Change::at_resume_unless_deterministic);
+  const Section s(fields, "warmup", "actors", Change::at_resume_unless_deterministic, {kOnlyTokenRuns});
   s.add(c.steps, "steps", between(0, 10'000'000),
         "optimizer steps on demonstrations of the task before the first update; 0 = none");
-  s.add(c.batch, "batch", between(1, 65536), "demonstrations per step");
-  s.add(c.learning_rate, "policy_lr", above(0, 10), "learning rate of these steps");
+  s.add(c.batch, "batch", between(1, 65536), "demonstrations per step", {.needs = {kWithSteps}});
+  s.add(c.learning_rate, "policy_lr", above(0, 10), "learning rate of these steps", {.needs = {kWithSteps}});
   s.add(c.pass_at_1, "pass_at_1", between(0, 1),
-        "ends the warm-up early, once this share of 64 held-out prompts is answered right; 0 = never early");
+        "ends the warm-up early, once this share of 64 held-out prompts is answered right; 0 = never early",
+        {.needs = {kWithSteps}});
 }
 
 }  // namespace troupe

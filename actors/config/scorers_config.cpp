@@ -3,7 +3,10 @@
 namespace troupe {
 
 void describe(ScorersConfig& c, Fields& fields) {
-  const Section s(fields, "scorers", "actors", Change::at_resume_unless_deterministic);
+  const Section s(fields, "scorers", "actors", Change::at_resume_unless_deterministic,
+                  {kOnlyTokenRuns,
+                   {.condition = is("reference.computed_by", kWords<"scorers">),
+                    .other = is("reward_model.computed_by", kWords<"scorers">)}});
   s.add(c.count, "count", between(0, 256),
         "token runs with reference.computed_by or reward_model.computed_by scorers: scorers inside the trainer's "
         "process; 0 = all of them join over the network");

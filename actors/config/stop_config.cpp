@@ -16,7 +16,8 @@ void describe(StopConfig& c, Fields& fields) {
         "the run ends when an evaluation during training reaches this mean return (token runs: share of right "
         "answers); 0 = off");
   s.add(c.after_warmup, "after_warmup", anything(),
-        "token runs: the run ends when its warm-up is over, before the first update");
+        "token runs: the run ends when its warm-up is over, before the first update",
+        {.needs = {kOnlyTokenRuns, {.condition = is_at_least("warmup.steps", 1)}}});
 }
 
 }  // namespace troupe

@@ -3,30 +3,41 @@
 #include "runtime/base/errors.h"
 
 namespace troupe {
+namespace {
+
+constexpr Need kWithReference = {.condition = is("reference.model", kWords<"start">)};
+constexpr Need kAdaptive = {.condition = is("reference.kl_controller", kWords<"adaptive">)};
+
+}  // namespace
 
 void describe(ReferenceConfig& c, Fields& fields) {
-  const Section s(fields, "reference", "models/learning");
+  const Section s(fields, "reference", "models/learning", Change::never, {kOnlyTokenRuns});
   s.add(c.model, "model", one_of(kWords<"none", "start">),
         "token runs: the frozen policy that the trained one is kept close to: none, or start, the weights with which "
         "training starts, after the warm-up",
         {.elsewhere = kWords<"ref_model">});
   s.add(c.computed_by, "computed_by", one_of(kWords<"trainer", "scorers">),
         "trainer: at the start of each update; scorers: before answers reach replay, by scorers.count actors and by "
-        "processes of troupe scorer");
+        "processes of troupe scorer",
+        {.needs = {kWithReference}});
   s.add(c.place, "in", one_of(kWords<"reward", "loss">),
         "where KL(policy || reference) counts: reward, subtracted from the reward of each token; loss, added to the "
-        "loss");
+        "loss",
+        {.needs = {kWithReference}});
   s.add(c.kl, "kl", matching("^[A-Za-z0-9_+-]{1,60}$", "a name like k3"),
         "its estimate, as in algorithm.kl; auto: k1 in the reward, k3 in the loss; full: exact, only in the loss",
-        {.elsewhere = kWords<"kl_estimator", "kl_loss_type">});
+        {.elsewhere = kWords<"kl_estimator", "kl_loss_type">, .needs = {kWithReference}});
   s.add(c.kl_coef, "kl_coef", between(0, 1e6), "its weight; 0 = it is measured alone",
-        {.elsewhere = kWords<"beta", "init_kl_coef", "kl_loss_coef", "kl_ctl">});
+        {.elsewhere = kWords<"beta", "init_kl_coef", "kl_loss_coef", "kl_ctl">, .needs = {kWithReference}});
   s.add(c.kl_controller, "kl_controller", one_of(kWords<"fixed", "adaptive">),
         "fixed: kl_coef is constant; adaptive: it rises while the measured KL is above kl_target and falls while it is "
-        "below");
-  s.add(c.kl_target, "kl_target", above(0, 1e6), "kl_controller adaptive: target of the KL, per token");
+        "below",
+        {.needs = {kWithReference}});
+  s.add(c.kl_target, "kl_target", above(0, 1e6), "kl_controller adaptive: target of the KL, per token",
+        {.needs = {kWithReference, kAdaptive}});
   s.add(c.kl_horizon, "kl_horizon", above(0, 1e15),
-        "kl_controller adaptive: answers over which kl_coef changes by at most a fifth");
+        "kl_controller adaptive: answers over which kl_coef changes by at most a fifth",
+        {.needs = {kWithReference, kAdaptive}});
 }
 
 KlEstimator reference_kl(const ReferenceConfig& config) {

@@ -3,6 +3,12 @@
 #include "models/devices.h"
 
 namespace troupe {
+namespace {
+
+// Language models have values that they learn only with a critic.
+constexpr Need kWithCritic = {.condition = is("model.critic", kWords<"shared", "separate">), .when = kTokenRuns};
+
+}  // namespace
 
 // Optimizers compute with float32: a larger decay would become 1 there.
 constexpr double kLargestDecay = 0.9999999;
@@ -16,35 +22,44 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
         {.elsewhere = kWords<"num_minibatches">, .change = Change::before_first_update});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),
-        "samples per forward and backward pass within a minibatch; 0 = the whole minibatch");
+        "samples per forward and backward pass within a minibatch; 0 = the whole minibatch",
+        {.needs = {kOnlyControlRuns}});
   s.add(c.micro_batch_tokens, "micro_batch_tokens", between(0, 1e9),
         "token runs: most tokens of one forward and backward pass within a minibatch, each prompt counted once; 0 = as "
         "many as fit into 128 MiB of activations, or half of the model's size if that is more",
         {.elsewhere = kWords<"ppo_max_token_len_per_gpu", "max_token_len_per_gpu", "max_tokens_per_gpu">,
-         .change = Change::at_resume_unless_deterministic});
+         .change = Change::at_resume_unless_deterministic,
+         .needs = {kOnlyTokenRuns}});
   s.add(c.recompute, "recompute", one_of(kWords<"auto", "on", "off">),
         "token runs: compute the layers again in the backward pass instead of keeping their activations; auto: where "
         "those of a micro-batch would not fit into the memory that trainer.micro_batch_tokens 0 allows. The gradients "
         "have the same bits",
-        {.elsewhere = kWords<"gradient_checkpointing", "enable_gradient_checkpointing">, .change = Change::at_resume});
+        {.elsewhere = kWords<"gradient_checkpointing", "enable_gradient_checkpointing">,
+         .change = Change::at_resume,
+         .needs = {kOnlyTokenRuns}});
   s.add(c.epochs, "epochs", between(1, 1000), "passes over the super-batch per update",
         {.elsewhere = kWords<"update_epochs", "n_epochs", "num_sgd_iter">, .change = Change::before_first_update});
   s.add(c.value_epochs, "value_epochs", between(0, 1000),
         "passes over the super-batch per update that train the value function: the first trainer.epochs of them train "
         "the policy with it, the others the value function alone; 0 = trainer.epochs",
-        {.elsewhere = kWords<"critic.ppo_epochs">, .change = Change::before_first_update});
+        {.elsewhere = kWords<"critic.ppo_epochs">, .change = Change::before_first_update, .needs = {kWithCritic}});
   s.add(c.policy_lr, "policy_lr", between(0, 10), "learning rate of the policy",
         {.elsewhere = kWords<"learning_rate", "lr">, .change = Change::before_first_update});
   s.add(c.value_lr, "value_lr", between(0, 10), "learning rate of the value function",
-        {.elsewhere = kWords<"learning_rate", "lr">, .change = Change::before_first_update});
+        {.elsewhere = kWords<"learning_rate", "lr">,
+         .change = Change::before_first_update,
+         .needs = {{.condition = is_above("algorithm.value_coef", 0), .other = is_above("trainer.weight_decay", 0)},
+                   kWithCritic}});
   s.add(c.lr_schedule, "lr_schedule", one_of(kWords<"constant", "linear", "cosine", "wsd">),
         "course of the learning rate over the run, which ends at the first of stop.env_steps, stop.updates and "
         "stop.seconds; wsd: at its peak for the fraction lr_stable_ratio of the run, then cosine",
         {.elsewhere = kWords<"anneal_lr">, .change = Change::before_first_update});
   s.add(c.lr_min_ratio, "lr_min_ratio", between(0, 1), "learning rate at the end of the run, as a fraction of the peak",
-        {.change = Change::before_first_update});
+        {.change = Change::before_first_update,
+         .needs = {{.condition = is("trainer.lr_schedule", kWords<"linear", "cosine", "wsd">)}}});
   s.add(c.lr_stable_ratio, "lr_stable_ratio", between(0, 1),
-        "lr_schedule wsd: fraction of the run at the peak learning rate", {.change = Change::before_first_update});
+        "lr_schedule wsd: fraction of the run at the peak learning rate",
+        {.change = Change::before_first_update, .needs = {{.condition = is("trainer.lr_schedule", kWords<"wsd">)}}});
   s.add(
       c.lr_warmup, "lr_warmup", between(0, kMostCount),
       "updates over which the learning rate rises: the k-th has k / lr_warmup of it, and for the policy the k-th after "
@@ -58,7 +73,7 @@ void describe(TrainerConfig& c, Fields& fields) {
         "gradients with a larger norm are scaled down to this norm; 0 = off");
   s.add(c.value_only_updates, "value_only_updates", between(0, kMostCount),
         "updates at the beginning of the run that train the value function only",
-        {.change = Change::before_first_update});
+        {.change = Change::before_first_update, .needs = {kWithCritic}});
   s.add(c.max_skipped, "max_skipped", between(1, 1e6),
         "the run fails after this many updates in a row that skip every optimizer step because it is not finite",
         {.change = Change::at_resume});

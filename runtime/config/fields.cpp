@@ -1,6 +1,7 @@
 #include "runtime/config/fields.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/errors.h"
 
@@ -26,7 +27,10 @@ void Section::put(FieldValue value, std::string_view key, Setting setting, std::
   setting.elsewhere = more.elsewhere;
   setting.owner = owner_;
   setting.change = more.change.value_or(change_);
-  fields_.push_back({std::string(name_) + (name_.empty() ? "" : ".") + std::string(key), setting, value});
+  std::vector<Need> needs = needs_;
+  needs.insert(needs.end(), more.needs.begin(), more.needs.end());
+  const std::string path = std::string(name_) + (name_.empty() ? "" : ".") + std::string(key);
+  fields_.push_back({path, setting, value, std::move(needs)});
 }
 
 const Field* find_field(const Fields& fields, std::string_view path) {

@@ -8,11 +8,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "runtime/config/needs.h"
 #include "runtime/config/setting.h"
 
 namespace troupe {
@@ -29,7 +31,8 @@ using FieldValue =
 struct Field {
   std::string path;  // "algorithm.gamma"
   Setting setting;
-  FieldValue value;  // points into the described config
+  FieldValue value;         // points into the described config
+  std::vector<Need> needs;  // what it needs to be read; none: every run reads it
 
   // "algorithm"; a setting at the top level has no section.
   std::string_view section() const;
@@ -53,15 +56,17 @@ constexpr Setting matching(std::string_view pattern, std::string_view words) {
 class Section {
  public:
   // `name` is empty at the top level. `owner` is the folder whose code reads the settings. `change` applies to settings
-  // that do not give their own.
-  Section(Fields& fields, std::string_view name, std::string_view owner, Change change = Change::never)
-      : fields_(fields), name_(name), owner_(owner), change_(change) {}
+  // that do not give their own. `needs` are those of all of them, before their own.
+  Section(Fields& fields, std::string_view name, std::string_view owner, Change change = Change::never,
+          std::vector<Need> needs = {})
+      : fields_(fields), name_(name), owner_(owner), change_(change), needs_(std::move(needs)) {}
 
   // Optional parts of a setting; see Setting.
   struct More {
     std::string_view unset = {};
     std::span<const std::string_view> elsewhere = {};
     std::optional<Change> change = {};  // default: that of the section
+    std::vector<Need> needs = {};       // without them, every run reads the setting
   };
 
   // The kind of the setting follows from the member; `accepts` has its limits.
@@ -77,6 +82,9 @@ class Section {
   void add_object(std::string& member, std::string_view key, std::string_view help) const {
     put(ObjectText{&member}, key, anything(), help, {});
   }
+  void add_object(std::string& member, std::string_view key, std::string_view help, const More& more) const {
+    put(ObjectText{&member}, key, anything(), help, more);
+  }
 
  private:
   void put(FieldValue value, std::string_view key, Setting setting, std::string_view help, const More& more) const;
@@ -84,6 +92,7 @@ class Section {
   Fields& fields_;
   std::string_view name_, owner_;
   Change change_;
+  std::vector<Need> needs_;
 };
 
 // The part of a path before its last dot; empty at the top level.

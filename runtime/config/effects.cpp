@@ -1,0 +1,162 @@
+#include "runtime/config/effects.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/suggest.h"
+#include "runtime/config/setting_rules.h"
+
+namespace troupe {
+namespace {
+
+bool exists(const Condition& condition) { return !condition.path.empty() || !condition.words.empty(); }
+
+// The value as in messages: texts in quotes, objects as they are.
+struct ShownValue {
+  std::string operator()(const std::optional<double>* value) const {
+    return value->has_value() ? number_text(**value) : "null";
+  }
+  std::string operator()(const std::string* value) const { return '"' + printable(*value) + '"'; }
+  std::string operator()(ObjectText value) const { return printable(*value.text); }
+  std::string operator()(const uint64_t* value) const { return std::to_string(*value); }
+  template <class T>
+  std::string operator()(const T* value) const {
+    return setting_text(*value);
+  }
+};
+
+std::string shown(const Field& field) { return std::visit(ShownValue{}, field.value); }
+
+struct SameValue {
+  bool operator()(const ObjectText& a, const ObjectText& b) const { return *a.text == *b.text; }
+  template <class T>
+  bool operator()(const T* a, const T* b) const {
+    return *a == *b;
+  }
+  template <class T, class U>
+  bool operator()(const T& /*a*/, const U& /*b*/) const {
+    return false;
+  }
+};
+
+// The value as a text without quotes, which conditions compare.
+std::string plain(const Field& field) {
+  const auto* text = std::get_if<std::string*>(&field.value);
+  return text != nullptr ? **text : shown(field);
+}
+
+struct Number {
+  double operator()(const bool* value) const { return *value ? 1 : 0; }
+  double operator()(const int64_t* value) const { return static_cast<double>(*value); }
+  double operator()(const uint64_t* value) const { return static_cast<double>(*value); }
+  double operator()(const double* value) const { return *value; }
+  double operator()(const std::chrono::milliseconds* value) const { return static_cast<double>(value->count()); }
+  double operator()(const std::chrono::microseconds* value) const { return static_cast<double>(value->count()); }
+  template <class T>
+  double operator()(const T& /*value*/) const {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+};
+
+bool is_empty(const Field& field) {
+  const std::string text = plain(field);
+  return text.empty() || text == "{}" || text == "[]";
+}
+
+bool holds(const Condition& condition, const Fields& fields) {
+  const Field* field = condition.path.empty() ? nullptr : find_field(fields, condition.path);
+  if (field == nullptr) return true;
+  if (condition.given) return !is_empty(*field);
+  if (condition.holds != nullptr) return condition.holds(plain(*field));
+  if (!condition.values.empty()) return std::ranges::count(condition.values, plain(*field)) > 0;
+  const double value = std::visit(Number{}, field->value);
+  return condition.open_low ? value > condition.low : value >= condition.low;
+}
+
+bool is_met(const Need& need, const Fields& fields) {
+  if (exists(need.when) && !holds(need.when, fields)) return true;
+  return holds(need.condition, fields) || (exists(need.other) && holds(need.other, fields));
+}
+
+// "\"linear\", \"cosine\" or \"wsd\""; true and false without quotes.
+std::string list_of(std::span<const std::string_view> values) {
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string value(values[i]);
+    text += i == 0 ? "" : i + 1 == values.size() ? " or " : ", ";
+    text += value == "true" || value == "false" ? value : '"' + value + '"';
+  }
+  return text;
+}
+
+// What meets the condition, after "set ": "algorithm.value_coef above 0".
+std::string setting_to(const Condition& condition) {
+  const std::string path(condition.path);
+  if (condition.given) return path;
+  if (condition.holds != nullptr) return path + " to " + std::string(condition.words);
+  if (!condition.values.empty()) return path + " to " + list_of(condition.values);
+  return path + (condition.open_low ? " above " : " to at least ") + number_text(condition.low);
+}
+
+std::string current(const Condition& condition, const Fields& fields) {
+  const Field* field = find_field(fields, condition.path);
+  return std::string(condition.path) + (field == nullptr ? "" : ' ' + shown(*field));
+}
+
+[[noreturn]] void refuse(const Field& setting, const Field& fallback, const Need& need, const Fields& fields) {
+  const bool two = exists(need.other);
+  const std::string because =
+      current(need.condition, fields) + std::string(need.because) + (two ? " and " + current(need.other, fields) : "");
+  const std::string instead = need.instead.empty()
+                                  ? "set " + setting_to(need.condition) + (two ? " or " + setting_to(need.other) : "")
+                                  : std::string(need.instead);
+  throw ConfigError(setting.path + ": " + shown(setting) + " has no effect with " + because + "; " + instead +
+                    ", or remove " + setting.path + " (default " + shown(fallback) + ')');
+}
+
+// The condition in documentation: "with algorithm.value_loss \"huber\"", "in token runs".
+std::string in_words(const Condition& condition) {
+  const std::string path(condition.path), words(condition.words);
+  if (path.empty()) return "with " + words;
+  if (condition.holds != nullptr) return "with " + words + " as " + path;
+  if (!words.empty()) return words;
+  if (!condition.values.empty()) return "with " + path + ' ' + list_of(condition.values);
+  if (condition.given) return "with a value of " + path;
+  return "with " + path + (condition.open_low ? " above " : " of at least ") + number_text(condition.low);
+}
+
+std::string in_words(const Need& need) {
+  return in_words(need.condition) + (exists(need.other) ? " or " + in_words(need.other) : "");
+}
+
+}  // namespace
+
+const Need* unmet_need(const Fields& fields, const Field& setting) {
+  const auto found = std::ranges::find_if(setting.needs, [&](const Need& need) { return !is_met(need, fields); });
+  return found == setting.needs.end() ? nullptr : &*found;
+}
+
+void require_effects(const Fields& fields, const Fields& defaults) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const Field &setting = fields[i], &fallback = defaults[i];
+    if (std::visit(SameValue{}, setting.value, fallback.value)) continue;
+    const Need* unmet = unmet_need(fields, setting);
+    if (unmet != nullptr && unmet->refused) refuse(setting, fallback, *unmet, fields);
+  }
+}
+
+std::string needs_text(const std::vector<Need>& needs) {
+  std::string always, sometimes, ignored;
+  for (const Need& need : needs) {
+    if (!need.refused)
+      ignored += "; ignored unless " + in_words(need);
+    else if (exists(need.when))
+      sometimes += "; " + in_words(need.when) + " only " + in_words(need);
+    else
+      always += (always.empty() ? "; only " : ", ") + in_words(need);
+  }
+  const std::string text = always + sometimes + ignored;
+  return text.empty() ? text : text.substr(2);
+}
+
+}  // namespace troupe
