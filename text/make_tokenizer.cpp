@@ -7,7 +7,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
-#include "runtime/config/setting_rules.h"
+#include "runtime/config/effects.h"
 #include "text/bpe_tokenizer.h"
 #include "text/char_tokenizer.h"
 #include "text/chat_template.h"
@@ -28,12 +28,17 @@ std::string read_file(const std::string& path) {
   }
 }
 
+// Refuses settings that tokenizer.kind switches off.
+void check_effects(TokenizerConfig config) {
+  TokenizerConfig defaults;
+  Fields fields, of_defaults;
+  describe(config, fields);
+  describe(defaults, of_defaults);
+  require_effects(fields, of_defaults);
+}
+
 std::unique_ptr<Tokenizer> make_char(const TokenizerConfig& config) {
-  for (const auto& [path, value] : {std::pair<const char*, const std::string*>{"tokenizer.path", &config.path},
-                                    {"tokenizer.bos", &config.bos},
-                                    {"tokenizer.eos", &config.eos},
-                                    {"tokenizer.pad", &config.pad}})
-    require_effect(path, printable(*value), std::string(), false, "tokenizer.kind char", "set tokenizer.kind to bpe");
+  check_effects(config);
   return std::make_unique<CharTokenizer>(config.alphabet);
 }
 
@@ -59,8 +64,7 @@ std::optional<int32_t> special_id(const BpeTokenizer& tokenizer, const std::stri
 }
 
 std::unique_ptr<Tokenizer> make_bpe(const TokenizerConfig& config) {
-  require_effect("tokenizer.alphabet", printable(config.alphabet), std::string(), false, "tokenizer.kind bpe",
-                 "set tokenizer.kind to char");
+  check_effects(config);
   if (config.path.empty()) throw ConfigError("tokenizer.path: \"\" is empty, expected the path of a tokenizer.json");
   const std::vector<std::string> files = tokenizer_files(config);
   const std::string &file = files.front(), &beside = files.back();

@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/config/foreign_names.h"
-#include "actors/config/kind_settings.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/networks/net_schema.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
+#include "runtime/config/effects.h"
 #include "runtime/config/setting_json.h"
 #include "runtime/config/yaml.h"
 
@@ -81,6 +81,15 @@ Json parse_json(const std::string& text, const std::string& name, JsonComments c
 
 bool is_yaml(std::string_view path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
 
+// Whether runs of this kind read no setting of the section.
+bool is_of_other_kind(const Fields& fields, std::string_view section) {
+  return std::ranges::all_of(fields, [&](const Field& field) {
+    if (field.section() != section) return true;
+    const Need* unmet = unmet_need(fields, field);
+    return unmet != nullptr && unmet->condition.path == kTokenRuns.path;
+  });
+}
+
 std::string with_format(const Fields& fields) {
   return "{\n  \"format\": " + std::to_string(kConfigFormat) + ',' + fields_json(fields).substr(1);
 }
@@ -127,8 +136,8 @@ std::string to_json(const RunConfig& config) {
 std::string to_json_of_kind(const RunConfig& config) {
   RunConfig copy = config;
   Fields fields = describe(copy);
-  const std::span<const std::string_view> absent = settings_of_kind(config).absent_sections;
-  std::erase_if(fields, [&](const Field& field) { return std::ranges::count(absent, field.section()) > 0; });
+  const Fields all = fields;
+  std::erase_if(fields, [&](const Field& field) { return is_of_other_kind(all, field.section()); });
   return with_format(fields);
 }
 

@@ -26,9 +26,6 @@ int64_t verifiers(const RunConfig& config) { return config.task.verifier_process
 
 void no_check(const RunConfig& /*config*/) {}
 
-constexpr auto kOfSteps = kWords<"env", "rollout">;
-constexpr auto kOfAnswers = kWords<"task", "tokenizer", "generation", "warmup", "reference", "reward_model", "scorers">;
-
 // In the order of Experience.
 constexpr KindSettings kKinds[] = {
     {.env_or_task = environment,
@@ -37,7 +34,6 @@ constexpr KindSettings kKinds[] = {
      .waits_for_late = false,
      .has_values = always,
      .graders = no_graders,
-     .absent_sections = kOfAnswers,
      .reward_size = "env.reward_scale",
      .rollouts = "rollouts",
      .rollout_size = "samples (rollout.length x env.rows)",
@@ -49,7 +45,6 @@ constexpr KindSettings kKinds[] = {
      .waits_for_late = true,
      .has_values = with_critic,
      .graders = verifiers,
-     .absent_sections = kOfSteps,
      .reward_size = "algorithm.reward_clip",
      .rollouts = "groups",
      .rollout_size = "answers (generation.answers)",

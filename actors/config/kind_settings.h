@@ -3,9 +3,7 @@
 // kind_settings.cpp. Pure functions; any thread.
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "actors/config/run_config.h"
 #include "models/experience/rollout.h"
@@ -23,11 +21,10 @@ struct KindSettings {
   bool (*has_values)(const RunConfig& config);
   // Graders of each worker.
   int64_t (*graders)(const RunConfig& config);
-  std::span<const std::string_view> absent_sections;  // of the settings that it does not have
-  const char* reward_size;                            // the setting that changes the size of rewards
-  const char *rollouts, *rollout_size;                // in messages: "rollouts" "of 512 SAMPLES (their factors)"
+  const char* reward_size;              // the setting that changes the size of rewards
+  const char *rollouts, *rollout_size;  // in messages: "rollouts" "of 512 SAMPLES (their factors)"
   // The rules of a run of the kind. Each throws ConfigError.
-  void (*check)(const RunConfig& config);        // which settings have no effect, and the kind's own settings
+  void (*check)(const RunConfig& config);        // the kind's own settings
   void (*check_sizes)(const RunConfig& config);  // that they fit each other, after the sizes of batches
 };
 

@@ -10,9 +10,9 @@
 #include "actors/config/kind_settings.h"
 #include "actors/config/replay_capacity.h"
 #include "actors/config/run_config.h"
-#include "actors/config/unused_settings.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/text_format.h"
+#include "runtime/config/effects.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
@@ -39,6 +39,14 @@ std::string use_at_least(std::string_view path, int64_t least, const std::string
   const bool in_range = static_cast<double>(least) <= highest_of(path);
   if (!in_range) return "use " + otherwise;
   return "use at least " + std::to_string(least) + (otherwise.empty() ? "" : ", or " + otherwise);
+}
+
+// A user who sets a setting that nobody reads would expect an effect that it cannot have. What depends on the
+// environment is in models/learning/environment_rules.cpp.
+void check_effects(RunConfig config) {
+  static RunConfig defaults;
+  static const Fields of_defaults = describe(defaults);
+  require_effects(describe(config), of_defaults);
 }
 
 void check_batches(const RunConfig& c) {
@@ -212,8 +220,8 @@ void check_network(const NetworkConfig& n) {
 
 void validate(const RunConfig& config) {
   const KindSettings& kind = settings_of_kind(config);
+  check_effects(config);
   kind.check(config);
-  check_unused_settings(config);
   check_batches(config);
   kind.check_sizes(config);
   check_replay(config);

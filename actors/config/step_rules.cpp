@@ -4,8 +4,6 @@
 #include <numeric>
 
 #include "actors/config/config.h"
-#include "actors/config/kind_settings.h"
-#include "actors/config/token_rules.h"
 #include "models/decoder/lora.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
@@ -70,18 +68,8 @@ void check_rollouts(const RunConfig& c) {
                      "replay.max_policy_lag of at least " + setting_text(needed_lag));
 }
 
-// The settings of a decoder that a token_transformer shares with language models.
-void check_decoder(const ModelConfig& m, const ModelConfig& d) {
-  const bool transformer = m.kind == kTokenTransformerKind;
-  const std::string other = "model.kind \"" + m.kind + '"',
-                    instead = "set model.kind to \"decoder\" or \"token_transformer\"";
-  require_effect("model.decoder", m.decoder, d.decoder, transformer, other, instead);
-  require_effect("model.path", m.path, d.path, transformer, other, instead);
-  require_effect("model.lora", m.lora, d.lora, transformer, other, instead);
-  const bool adapters = lora_from_config(m.lora, "model.lora").used();
-  require_effect("model.path", m.path, d.path, adapters, "model.lora {}",
-                 "set model.lora, or train all weights of that run with --init-from");
-  if (adapters && m.path.empty())
+void check_adapters(const ModelConfig& m) {
+  if (lora_from_config(m.lora, "model.lora").used() && m.path.empty())
     throw ConfigError("model.lora: " + printable(m.lora) +
                       " needs the weights of a run, and model.path is empty; set model.path to the folder of the run");
 }
@@ -89,33 +77,11 @@ void check_decoder(const ModelConfig& m, const ModelConfig& d) {
 }  // namespace
 
 void check_step_settings(const RunConfig& c) {
-  const RunConfig d;
-  check_verifier(c);
-  const std::string other = "model.kind \"" + c.model.kind + '"', instead = "set model.kind to \"decoder\"";
-  const auto unused = [&](const char* path, const auto& value, const auto& fallback) {
-    require_effect(path, value, fallback, false, other, instead);
-  };
-  check_decoder(c.model, d.model);
-  unused("model.critic", c.model.critic, d.model.critic);
-  unused("model.critic_path", c.model.critic_path, d.model.critic_path);
-  unused("algorithm.bootstrap_cut_answers", c.algorithm.bootstrap_cut_answers, d.algorithm.bootstrap_cut_answers);
-  unused("trainer.micro_batch_tokens", c.trainer.micro_batch_tokens, d.trainer.micro_batch_tokens);
-  unused("trainer.recompute", c.trainer.recompute, d.trainer.recompute);
-  unused("replay.filter_groups", c.replay.filter_groups, d.replay.filter_groups);
+  check_adapters(c.model);
   if (masks_late(c))
-    refuse_setting("replay.late", c.replay.late,
-                   "has no effect with " + other + ", which makes no answers; use \"wait\" or \"drop\"");
-  unused("stop.after_warmup", c.stop.after_warmup, d.stop.after_warmup);
-  unused("algorithm.reward_clip", c.algorithm.reward_clip, d.algorithm.reward_clip);
-  unused("algorithm.proximal", c.algorithm.proximal, d.algorithm.proximal);
-  unused("algorithm.overlong_penalty", c.algorithm.overlong_penalty, d.algorithm.overlong_penalty);
-  unused("algorithm.overlong_buffer", c.algorithm.overlong_buffer, d.algorithm.overlong_buffer);
-  unused("algorithm.mask_cut_answers", c.algorithm.mask_cut_answers, d.algorithm.mask_cut_answers);
-  unused("algorithm.policy_filtration", c.algorithm.policy_filtration, d.algorithm.policy_filtration);
-  unused("algorithm.policy_filtration_power", c.algorithm.policy_filtration_power, d.algorithm.policy_filtration_power);
-  unused("evaluation.answers", c.evaluation.answers, d.evaluation.answers);
-  unused("evaluation.temperature", c.evaluation.temperature, d.evaluation.temperature);
-  require_defaults(settings_of_kind(c).absent_sections, c, other, instead);
+    refuse_setting(
+        "replay.late", c.replay.late,
+        "has no effect with model.kind \"" + c.model.kind + "\", which makes no answers; use \"wait\" or \"drop\"");
 }
 
 void check_step_sizes(const RunConfig& config) {

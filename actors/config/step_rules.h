@@ -5,7 +5,7 @@
 
 namespace troupe {
 
-// Throws ConfigError unless the settings of token runs have their defaults.
+// Throws ConfigError when adapters have no base, or when answers would be masked.
 void check_step_settings(const RunConfig& config);
 
 // Throws ConfigError when rollouts, batches of inference and super-batches do not fit each other.

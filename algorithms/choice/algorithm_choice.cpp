@@ -13,8 +13,8 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
+#include "runtime/config/effects.h"
 #include "runtime/config/setting_json.h"
-#include "runtime/config/setting_rules.h"
 
 namespace troupe {
 
@@ -43,22 +43,6 @@ ParameterValues advantage_parameters(const AlgorithmConfig& config, const Advant
   if (values.has("lam")) values.set("algorithm", "lam", config.lambda);
   ParameterObject(values, entry.name).read(config.advantage_params, path);
   return values;
-}
-
-// Rejects settings that only estimators with importance weights read.
-void check_importance_weights(const AlgorithmConfig& a, const AlgorithmConfig& d, bool used) {
-  const std::string other = "algorithm.advantage " + in_quotes(a.advantage),
-                    instead = "set algorithm.advantage to \"vtrace\"";
-  require_effect("algorithm.rho_bar", a.rho_bar, d.rho_bar, used, other, instead);
-  require_effect("algorithm.c_bar", a.c_bar, d.c_bar, used, other, instead);
-  const bool weighted = a.vtrace_adv == "pg_rho";
-  require_effect("algorithm.pg_rho_bar", a.pg_rho_bar, d.pg_rho_bar, used && weighted,
-                 used ? "algorithm.vtrace_adv " + in_quotes(a.vtrace_adv) : other,
-                 used ? "set algorithm.vtrace_adv to \"pg_rho\"" : instead);
-  require_effect("algorithm.vtrace_adv", a.vtrace_adv, d.vtrace_adv, used, other, instead);
-  if (used && a.rho_bar < a.c_bar)
-    refuse("algorithm.rho_bar", number_text(a.rho_bar),
-           "is below algorithm.c_bar " + number_text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
 }
 
 // The key of clip_config that belongs to the surrogate: its name as written if present, otherwise another name of the
@@ -236,6 +220,15 @@ std::optional<RolloutCorrection> choose_correction(const AlgorithmConfig& config
   return result;
 }
 
+// Refuses settings that others of the section switch off.
+void check_effects(AlgorithmConfig config) {
+  AlgorithmConfig defaults;
+  Fields fields, of_defaults;
+  describe(config, fields);
+  describe(defaults, of_defaults);
+  require_effects(fields, of_defaults);
+}
+
 // Throws unless the correction can be made with this proximal policy.
 void check_proximal(const AlgorithmConfig& config, const AlgorithmChoice& choice) {
   const RolloutCorrection& correction = *choice.correction;
@@ -350,16 +343,10 @@ bool needs_probabilities(const AlgorithmChoice& choice) { return choice.advantag
 
 void check_algorithm(const AlgorithmConfig& a, int64_t micro_batch, int64_t micro_batch_tokens) {
   const AlgorithmChoice choice = choose_algorithm(a);
-  const AlgorithmConfig defaults;
-  const EstimatorRun& run = choice.advantage->run;
-  check_importance_weights(a, defaults, run.importance_weights);
-  const std::string advantage = "algorithm.advantage " + in_quotes(a.advantage);
-  require_effect("algorithm.incomplete", a.incomplete, defaults.incomplete, run.sequences, advantage,
-                 "set algorithm.advantage to an estimator for whole sequences, like \"grpo\"");
-  require_effect("algorithm.group_by", a.group_by, defaults.group_by, needs_groups(choice), advantage,
-                 "set algorithm.advantage to an estimator that compares sequences, like \"grpo\"");
-  require_effect("algorithm.proximal", a.proximal, defaults.proximal, choice.correction.has_value(),
-                 "algorithm.rollout_correction {}", "set algorithm.rollout_correction.is to \"token\"");
+  check_effects(a);
+  if (choice.advantage->run.importance_weights && a.rho_bar < a.c_bar)
+    refuse("algorithm.rho_bar", number_text(a.rho_bar),
+           "is below algorithm.c_bar " + number_text(a.c_bar) + ", V-trace needs rho_bar >= c_bar");
   if (choice.surrogate.entry->needs == SurrogateNeeds::batch && std::max(micro_batch, micro_batch_tokens) > 0)
     refuse(micro_batch > 0 ? "trainer.micro_batch" : "trainer.micro_batch_tokens",
            std::to_string(micro_batch > 0 ? micro_batch : micro_batch_tokens),

@@ -24,6 +24,24 @@ bool compares_sequences(std::string_view name) {
   return is_estimator(name, [](const AdvantageEntry& entry) { return (entry.needs & kNeedsGroups) != 0; });
 }
 
+bool has_parameter(std::string_view estimator, std::string_view key) {
+  return is_estimator(estimator, [&](const AdvantageEntry& entry) {
+    return !entry.run.sequences || std::ranges::count(entry.parameters, key, &Setting::key) > 0;
+  });
+}
+
+bool reads_gamma(std::string_view name) { return has_parameter(name, "gamma"); }
+bool reads_lambda(std::string_view name) { return has_parameter(name, "lam"); }
+
+// In runs on environments the value targets of every estimator are returns of GAE.
+constexpr Need kWithDiscount = {
+    .condition = is_such("algorithm.advantage", reads_gamma, "an estimator with a discount, like \"gae\""),
+    .when = kTokenRuns};
+constexpr Need kWithLambda = {
+    .condition = is_such("algorithm.advantage", reads_lambda, "an estimator with a lambda, like \"gae\""),
+    .when = kTokenRuns};
+// false is also true of estimators that normalize by themselves.
+constexpr Need kNormalized = {.condition = is("algorithm.advantage", kWords<"gae", "vtrace">), .refused = false};
 constexpr Need kVtrace = {.condition = is("algorithm.advantage", kWords<"vtrace">)};
 // Language models have values that they learn only with a critic.
 constexpr Need kWithCritic = {.condition = is("model.critic", kWords<"shared", "separate">), .when = kTokenRuns};
@@ -41,12 +59,14 @@ void describe_estimator(AlgorithmConfig& c, Fields& fields) {
         "the advantage estimator: gae, vtrace, or one for whole sequences", {.elsewhere = kWords<"adv_estimator">});
   s.add_object(c.advantage_params, "advantage_params",
                "parameters of an estimator for whole sequences; gae and vtrace have separate settings");
-  s.add(c.gamma, "gamma", between(0, 1), "discount per decision", {.elsewhere = kWords<"discount">});
+  s.add(c.gamma, "gamma", between(0, 1), "discount per decision",
+        {.elsewhere = kWords<"discount">, .needs = {kWithDiscount}});
   s.add(c.lambda, "lambda", between(0, 1), "weight of longer returns: 0 = one-step returns, 1 = full returns",
-        {.elsewhere = kWords<"gae_lambda", "lam">});
+        {.elsewhere = kWords<"gae_lambda", "lam">, .needs = {kWithLambda}});
   s.add(c.bootstrap_on_truncation, "bootstrap_on_truncation", anything(),
         "true: when a time limit truncates an episode, the value of its final state is used in place of later rewards; "
-        "false: they count as 0");
+        "false: they count as 0",
+        {.needs = {kOnlyControlRuns}});
   s.add(
       c.bootstrap_cut_answers, "bootstrap_cut_answers", anything(),
       "token runs with a critic: true: the value after the last token of an answer that was cut at its largest length "
@@ -67,18 +87,20 @@ void describe_estimator(AlgorithmConfig& c, Fields& fields) {
   s.add(c.incomplete, "incomplete", one_of(kWords<"bootstrap", "drop">),
         "for sequences that do not end in a terminal state: bootstrap adds gamma times the value of the "
         "next state to their last reward, drop leaves them out",
-        {.needs = {{.condition = is_such("algorithm.advantage", takes_sequences,
+        {.needs = {kOnlyControlRuns,
+                   {.condition = is_such("algorithm.advantage", takes_sequences,
                                          "an estimator for whole sequences, like \"grpo\"")}}});
   s.add(
       c.group_by, "group_by", one_of(kWords<"batch", "task">),
       "groups within which estimators such as grpo compare sequences: all sequences of a super-batch, or those of one "
       "task; token runs always compare the answers to one prompt",
-      {.needs = {{.condition = is_such("algorithm.advantage", compares_sequences,
+      {.needs = {kOnlyControlRuns,
+                 {.condition = is_such("algorithm.advantage", compares_sequences,
                                        "an estimator that compares sequences, like \"grpo\"")}}});
   s.add(c.normalize_advantages, "normalize_advantages", anything(),
         "scale advantages to mean 0 and standard deviation 1 over the whole super-batch, unless the estimator does "
         "that itself",
-        {.elsewhere = kWords<"norm_adv">});
+        {.elsewhere = kWords<"norm_adv">, .needs = {kNormalized}});
   s.add(c.whitening, "whitening",
         one_of(kWords<"auto", "none", "accerl", "verl", "slime", "openrlhf", "lm_human_preferences">),
         "how advantages are normalized: as in the library of that name, or not at all (none); auto: accerl for gae and "
@@ -110,7 +132,7 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
         {.unset = "the surrogate's own, off for clip"});
   s.add(c.ratio, "ratio", one_of(kWords<"joint", "per_dimension">),
         "one importance ratio per action, or one per component of an action",
-        {.needs = {{.condition = known_later("actions of several components or steps")}}});
+        {.needs = {kOnlyControlRuns, {.condition = known_later("actions of several components or steps")}}});
   s.add(c.aggregation, "aggregation",
         one_of(kWords<"auto", "token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm">),
         "how the policy losses of tokens are reduced to one number; auto: as in the surrogate's source",

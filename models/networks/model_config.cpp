@@ -97,7 +97,8 @@ void describe(ModelConfig& c, Fields& fields) {
   s.add(c.log_std_end, "log_std_end", between(-20, 5),
         "log standard deviation at the end of the run, with log_std scheduled",
         {.needs = {kOnlyControlRuns, kContinuous, {.condition = is("model.log_std", kWords<"scheduled">)}}});
-  s.add(c.policy_gain, "policy_gain", between(0, 100), "gain of the orthogonal initialisation of the policy head");
+  s.add(c.policy_gain, "policy_gain", between(0, 100), "gain of the orthogonal initialisation of the policy head",
+        {.needs = {kOnlyControlRuns}});
 }
 
 }  // namespace troupe

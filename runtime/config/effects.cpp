@@ -149,7 +149,7 @@ std::string needs_text(const std::vector<Need>& needs) {
   std::string always, sometimes, ignored;
   for (const Need& need : needs) {
     if (!need.refused)
-      ignored += "; ignored unless " + in_words(need);
+      ignored += "; only " + in_words(need) + ", else ignored";
     else if (exists(need.when))
       sometimes += "; " + in_words(need.when) + " only " + in_words(need);
     else

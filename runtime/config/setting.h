@@ -127,6 +127,7 @@ struct SettingInfo {
   std::string fallback;  // default, as JSON text
   std::string range;     // range_text()
   std::string help;      // help_text()
+  std::string needs;     // who reads it: needs_text() of runtime/config/effects.h; empty for parameters
   std::string source;    // where the default comes from, or empty
   std::vector<std::string> aliases, elsewhere;
   Change change = Change::never;

@@ -1,16 +1,14 @@
 #pragma once
 // Errors of the rules between settings. Pure functions; any thread.
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/base/errors.h"
-#include "runtime/config/fields.h"
+#include "runtime/config/setting.h"
 
 namespace troupe {
 
@@ -32,9 +30,10 @@ template <class T>
   throw ConfigError(std::string(path) + ": " + setting_text(value) + ' ' + what);
 }
 
-// Throws if a setting that another one disables (`used` is false) differs from its default: "algorithm.huber_delta: 0.5
-// has no effect with BECAUSE; INSTEAD, or remove algorithm.huber_delta (default 1)". `instead` says what would give the
-// setting an effect; empty if nothing would.
+// Throws if a setting that has no effect (`used` is false) differs from its default. For what no setting says, such as
+// the actions of an environment; the description of a setting says what it needs of others (runtime/config/needs.h):
+// "algorithm.huber_delta: 0.5 has no effect with BECAUSE; INSTEAD, or remove algorithm.huber_delta (default 1)".
+// `instead` says what would give the setting an effect; empty if nothing would.
 template <class T>
 void require_effect(std::string_view path, const T& value, const T& fallback, bool used, const std::string& because,
                     const std::string& instead) {
@@ -42,20 +41,6 @@ void require_effect(std::string_view path, const T& value, const T& fallback, bo
     refuse_setting(path, value,
                    "has no effect with " + because + "; " + (instead.empty() ? "" : instead + ", or ") + "remove " +
                        std::string(path) + " (default " + setting_text(fallback) + ')');
-}
-
-// The same for each setting of sections that are disabled as a whole. `values` and `defaults` list the same settings
-// (infos_of()).
-inline void require_effect_of(std::span<const std::string_view> sections, const std::vector<SettingInfo>& values,
-                              const std::vector<SettingInfo>& defaults, const std::string& because,
-                              const std::string& instead) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    const SettingInfo& setting = values[i];
-    const std::string& fallback = defaults[i].fallback;
-    if (setting.fallback != fallback && std::ranges::count(sections, section_of(setting.path)) > 0)
-      throw ConfigError(setting.path + ": " + setting.fallback + " has no effect with " + because + "; " + instead +
-                        ", or remove " + setting.path + " (default " + fallback + ')');
-  }
 }
 
 }  // namespace troupe

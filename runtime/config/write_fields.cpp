@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/strict_json.h"
+#include "runtime/config/effects.h"
 #include "runtime/config/fields.h"
 #include "runtime/config/setting_json.h"
 
@@ -36,7 +37,10 @@ std::string json_text(const Field& field) {
 
 std::vector<SettingInfo> infos_of(const Fields& fields) {
   std::vector<SettingInfo> infos;
-  for (const Field& field : fields) infos.push_back(info_of(field.setting, field.path, json_text(field)));
+  for (const Field& field : fields) {
+    infos.push_back(info_of(field.setting, field.path, json_text(field)));
+    infos.back().needs = needs_text(field.needs);
+  }
   return infos;
 }
 
@@ -61,14 +65,17 @@ std::string fields_json(const Fields& fields) {
 Json fields_schema(const Fields& fields) {
   Json properties = Json::object();
   for (const Field& field : fields) {
+    Json schema = setting_schema(field.setting, json_text(field));
+    const std::string needs = needs_text(field.needs);
+    if (!needs.empty()) schema["description"] = help_text(field.setting) + "; " + needs;
     if (field.section().empty()) {
-      properties[std::string(field.key())] = setting_schema(field.setting, json_text(field));
+      properties[std::string(field.key())] = schema;
       continue;
     }
     Json& section = properties[std::string(field.section())];
     if (section.is_null())
       section = {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
-    section["properties"][std::string(field.key())] = setting_schema(field.setting, json_text(field));
+    section["properties"][std::string(field.key())] = schema;
   }
   return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
           {"title", "troupe config file"},

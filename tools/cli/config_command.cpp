@@ -52,7 +52,8 @@ void print_fields() {
     std::string names;
     for (const std::string& name : names_for(field.path)) names += (names.empty() ? "; one of: " : ", ") + name;
     const std::string range = field.range.empty() || !names.empty() ? "" : ' ' + field.range;
-    print_field(field.path + " = " + field.fallback, field.type + range, field.help + names);
+    print_field(field.path + " = " + field.fallback, field.type + range,
+                field.help + names + (field.needs.empty() ? "" : "; " + field.needs));
   }
   for (const ChoiceParameters& choice : algorithm_parameters())
     for (const SettingInfo& each : choice.parameters)

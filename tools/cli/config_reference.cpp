@@ -75,10 +75,12 @@ void add_settings(std::string& page) {
     const std::vector<std::string> names = names_for(info.path);
     std::string known;
     for (const std::string& name : names) known += (known.empty() ? "one of: " : ", ") + name;
+    const std::string needs = info.needs.empty() ? "" : "; " + cell(info.needs);
     const std::string elsewhere =
         info.elsewhere.empty() ? "" : ". Other libraries call it " + code_list(info.elsewhere);
     page += "| " + code(info.path) + " | " + accepts(info, known.empty() ? info.range : known) + " | " +
-            code(info.fallback) + " | " + change_text(info.change) + " | " + cell(info.help) + elsewhere + " |\n";
+            code(info.fallback) + " | " + change_text(info.change) + " | " + cell(info.help) + needs + elsewhere +
+            " |\n";
   }
 }
 
