@@ -42,12 +42,11 @@ TEST_CASE("make_tokenizer: char needs an alphabet and nothing of bpe") {
   CHECK(make_tokenizer(config)->vocabulary_size() == 12);
   config.path = "x";
   CHECK(refusal(config) ==
-        "tokenizer.path: \"x\" has no effect with tokenizer.kind char; set tokenizer.kind to bpe, or remove "
-        "tokenizer.path "
-        "(default \"\")");
+        "tokenizer.path: \"x\" has no effect with tokenizer.kind \"char\"; set tokenizer.kind to \"bpe\", or remove "
+        "tokenizer.path (default \"\")");
   config.path = "";
   config.eos = "two\nlines";
-  CHECK(refusal(config).starts_with("tokenizer.eos: \"two\\x0alines\" has no effect with tokenizer.kind char; "));
+  CHECK(refusal(config).starts_with("tokenizer.eos: \"two\\x0alines\" has no effect with tokenizer.kind \"char\"; "));
 }
 
 TEST_CASE("make_tokenizer: bpe reads a file, or the folder that contains it") {
@@ -63,7 +62,7 @@ TEST_CASE("make_tokenizer: bpe reads a file, or the folder that contains it") {
   CHECK(refusal(config) == "tokenizer.path: \"\" is empty, expected the path of a tokenizer.json");
   config.path = files.folder.path();
   config.alphabet = "ab";
-  CHECK(refusal(config).starts_with("tokenizer.alphabet: \"ab\" has no effect with tokenizer.kind bpe"));
+  CHECK(refusal(config).starts_with("tokenizer.alphabet: \"ab\" has no effect with tokenizer.kind \"bpe\""));
 }
 
 TEST_CASE("make_tokenizer: special tokens come from the config, else from tokenizer_config.json") {

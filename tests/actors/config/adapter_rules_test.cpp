@@ -34,7 +34,7 @@ TEST_CASE("adapter_rules: other networks refuse both, and say which kinds take t
     const std::string other = " has no effect with model.kind \"" + kind +
                               "\"; set model.kind to \"decoder\" or \"token_transformer\", or remove ";
     CAPTURE(kind);
-    CHECK(rule_error({"model.kind=" + kind, kLora}).starts_with("model.lora: \"{\"rank\":4}\"" + other));
+    CHECK(rule_error({"model.kind=" + kind, kLora}).starts_with("model.lora: {\"rank\":4}" + other));
     CHECK(rule_error({"model.kind=" + kind, "model.path=runs/base"}).starts_with("model.path: \"runs/base\"" + other));
   }
 }

@@ -212,8 +212,8 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
        "algorithm.value_clip: 0.2 has no effect with algorithm.value_coef 0; set algorithm.value_coef above 0, or "
        "remove algorithm.value_clip (default 0)"},
       {{"algorithm.value_coef=0", "trainer.value_lr=0.1"},
-       "trainer.value_lr: 0.1 has no effect with algorithm.value_coef 0; set algorithm.value_coef above 0, or remove "
-       "trainer.value_lr (default 3e-04)"},
+       "trainer.value_lr: 0.1 has no effect with algorithm.value_coef 0 and trainer.weight_decay 0; set "
+       "algorithm.value_coef above 0 or trainer.weight_decay above 0, or remove trainer.value_lr (default 3e-04)"},
       {{"trainer.epochs=1", "algorithm.target_kl=0.1"},
        "algorithm.target_kl: 0.1 has no effect with trainer.epochs 1; set trainer.epochs to at least 2, or remove "
        "algorithm.target_kl (default 0)"},
@@ -228,9 +228,11 @@ TEST_CASE("validate: a setting that another one switches off is refused") {
        "model.hidden (default [64, 64])"},
       {{"model.kind=net", "model.shared_trunk=true"},
        "model.shared_trunk: true has no effect with model.kind \"net\", whose trunk is shared unless model.net has a "
-       "value_trunk; remove model.shared_trunk (default false)"},
+       "value_trunk; set model.kind to \"mlp\", or remove model.shared_trunk (default false)"},
       {{"model.net.trunk=[8]"},
-       "model.net: has no effect with model.kind \"mlp\"; set model.kind to \"net\", or model.net to {}"},
+       "model.net: {\"trunk\":[8]} has no effect with model.kind \"mlp\"; set model.kind to \"net\", or remove "
+       "model.net "
+       "(default {})"},
       {{"workers.quarantine_after=1", "workers.restart_backoff_ms=5"},
        "workers.restart_backoff_ms: 5 has no effect with workers.quarantine_after 1; set workers.quarantine_after to "
        "at "

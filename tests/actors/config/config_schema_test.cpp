@@ -81,7 +81,8 @@ TEST_CASE("schema: it accepts the defaults and describes every field") {
     const size_t dot = pointer.find('.');
     if (dot != std::string::npos) pointer.replace(dot, 1, "/properties/");
     CAPTURE(field.path);
-    CHECK(schema.at(json::json_pointer(pointer)).at("description") == field.help);
+    CHECK(schema.at(json::json_pointer(pointer)).at("description") ==
+          field.help + (field.needs.empty() ? "" : "; " + field.needs));
     CHECK(obeys(schema.at(json::json_pointer(pointer)), json::parse(field.fallback)));
   }
 }

@@ -79,10 +79,9 @@ TEST_CASE("token_rules: every setting of a section that has no effect must have 
       CHECK_MESSAGE(error.find(" has no effect with " + because) != std::string::npos, error);
     }
   };
-  for (const char* section : {"tokenizer", "generation", "warmup", "reference", "reward_model"})
+  for (const char* section : {"task", "tokenizer", "generation", "warmup", "reference", "reward_model", "scorers"})
     check_section(section, rule_error, "model.kind \"mlp\"; set model.kind to \"decoder\", or remove ");
   for (const char* section : {"env", "rollout"}) check_section(section, error_with, "model.kind \"decoder\"; ");
-  check_section("task", rule_error, "");  // those of verifiers need a verifier first
 }
 
 TEST_CASE("token_rules: the steps alone switch a warm-up off") {
@@ -247,7 +246,7 @@ TEST_CASE("token_rules: a critic goes with the estimators that use values, and i
         "\"separate\", or algorithm.advantage to \"rloo\", \"grpo\" or \"reinforce_plus_plus\"");
   CHECK(error_with({"model.critic=shared"}) ==
         "model.critic: \"shared\" has no effect with algorithm.advantage \"rloo\", which uses no values; set "
-        "algorithm.advantage to \"gae\" or \"vtrace\", or model.critic to \"none\"");
+        "algorithm.advantage to \"gae\" or \"vtrace\", or remove model.critic (default \"none\")");
   const std::vector<std::string> with_critic = {"algorithm.advantage=gae", "model.critic=shared"};
   for (const std::string setting : {"algorithm.bootstrap_cut_answers=true", "algorithm.value_loss=huber",
                                     "algorithm.value_coef=1", "algorithm.value_clip=0.2", "trainer.value_lr=1e-3",
