@@ -199,9 +199,9 @@ TEST_CASE("setting_needs: conditions on estimators say what the table of estimat
     CHECK(steps.contains("algorithm.group_by") == ((entry.needs & kNeedsGroups) == 0));
     CHECK(tokens.contains("model.critic") == entry.run.sequences);
     CHECK_FALSE(steps.contains("algorithm.gamma"));
-    const bool discounted = !entry.run.sequences || entry.name.starts_with("reinforce_plus_plus");
-    if (discounted) CHECK_FALSE(tokens.contains("algorithm.gamma"));
-    if (entry.name == "grpo" || entry.name == "rloo") CHECK(tokens.contains("algorithm.gamma"));
+    const bool discounted = !entry.run.sequences || entry.name == "reinforce_plus_plus";
+    CHECK(tokens.contains("algorithm.gamma") == !discounted);
+    CHECK(tokens.contains("algorithm.lambda") == entry.run.sequences);
   }
 }
 
