@@ -35,15 +35,13 @@ void describe(EnvConfig& c, Fields& fields) {
   s.add(c.max_abs_reward, "max_abs_reward", between(0, 1e9),
         "scaled rewards are clipped to this magnitude; 0 = no clipping");
   s.add(c.normalize_actions, "normalize_actions", anything(),
-        "policies use actions in [-1, 1], which are mapped linearly to the bounds of the environment; only for "
-        "continuous actions",
+        "policies use actions in [-1, 1], which are mapped linearly to the bounds of the environment",
         {.needs = {{.condition = known_later("continuous actions")}}});
   s.add(c.python, "python", anything(),
         "interpreter of environments in Python: a name in PATH, or a path; in runs from Python the interpreter of that "
         "program is the default",
         {.change = Change::at_resume, .needs = {kInPython}});
-  s.add(c.processes, "processes", between(1, 1024),
-        "processes among which the rows of one group are divided; only for environments in Python",
+  s.add(c.processes, "processes", between(1, 1024), "processes among which the rows of one group are divided",
         {.change = Change::at_resume, .needs = {kInPython}});
   s.add(c.step_timeout, "step_timeout_ms", between(1, 86'400'000),
         "longest time for a step of an environment in Python or C; a process that takes longer is killed and started "

@@ -19,7 +19,7 @@ void describe(TaskConfig& c, Fields& fields) {
         "Python, which the callable makes of task.params");
   s.add_object(c.params, "params", "the task's own parameters");
   s.add(c.weight, "weight", between(-1e6, 1e6),
-        "with reward_model.path: weight of the score of the task or its verifier in the reward; 0 = it is only "
+        "weight of the score of the task or its verifier in the reward; 0 = it is only "
         "reported",
         {.needs = {{.condition = is_given("reward_model.path"),
                     .instead = "set reward_model.path to the folder of a reward model"}}});
@@ -32,13 +32,13 @@ void describe(TaskConfig& c, Fields& fields) {
       "one answer",
       {.elsewhere = kWords<"max_turns", "max_assistant_turns", "max_tool_calling_iterations">});
   s.add(c.message_tokens, "message_tokens", between(0, 65536),
-        "with task.turns above 1: most tokens of the text of a message, which is cut there; 0 = as many as the longest "
+        "most tokens of the text of a message, which is cut there; 0 = as many as the longest "
         "message of the task has bytes",
         {.elsewhere = kWords<"max_tool_response_length">, .needs = {kSeveralTurns}});
   const auto function = matching(R"(^(py:[^\x00-\x1f\x7f]{1,900}:[^\x00-\x1f\x7f:]{1,100})?$)",
                                  "py:MODULE:CALLABLE, py:FILE.py:CALLABLE or an empty text");
   s.add(c.reply, "reply", function,
-        "with task.turns above 1: a function in Python that gives the messages after answers, py:MODULE:CALLABLE or "
+        "a function in Python that gives the messages after answers, py:MODULE:CALLABLE or "
         "py:FILE.py:CALLABLE; empty = the task gives them",
         {.elsewhere = kWords<"tools", "agent_func_path", "interaction_config_path">, .needs = {kSeveralTurns}});
   s.add(c.verifier, "verifier", function,

@@ -12,10 +12,10 @@ void describe(EvaluationConfig& c, Fields& fields) {
   s.add(c.episodes, "episodes", between(1, 1e6), "episodes (token runs: held-out prompts) of one evaluation",
         {.elsewhere = kWords<"n_eval_episodes">});
   s.add(c.answers, "answers", between(1, 1024),
-        "token runs: answers to each prompt, for pass@k up to this k; above 1 only with evaluation.temperature above 0",
+        "answers to each prompt, for pass@k up to this k; above 1 only with evaluation.temperature above 0",
         {.elsewhere = kWords<"num_generations_eval">, .needs = {kOnlyTokenRuns}});
   s.add(c.temperature, "temperature", between(0, 100),
-        "token runs: temperature at which evaluations sample; 0 = the most likely answer", {.needs = {kOnlyTokenRuns}});
+        "temperature at which evaluations sample; 0 = the most likely answer", {.needs = {kOnlyTokenRuns}});
   s.add(c.rows, "rows", between(1, 65536), "sub-environments stepped together", {.needs = {kOnlyControlRuns}});
   s.add(
       c.timeout, "timeout_ms", between(0, 86'400'000),

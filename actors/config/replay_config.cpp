@@ -22,19 +22,19 @@ void describe(ReplayConfig& c, Fields& fields) {
         "synchronous, on-policy",
         {.elsewhere = kWords<"max_staleness", "max_head_offpolicyness">});
   s.add(c.max_reuse, "max_reuse", between(1, 1e6),
-        "mode reuse: most updates that use one sample; a full buffer takes new samples as fast as updates use up old "
+        "most updates that use one sample; a full buffer takes new samples as fast as updates use up old "
         "ones, as if this were at most 64",
         {.needs = {{.condition = is("replay.mode", kWords<"reuse">)}}});
   s.add(
       c.late, "late", one_of(kWords<"auto", "wait", "mask", "drop">),
-      "mode consume_once: what happens with rollouts and answers that take so long that they could exceed the lag "
+      "what happens with rollouts and answers that take so long that they could exceed the lag "
       "cap. wait: the last update that may use them waits for them, so that nothing is lost and the slowest worker "
       "sets the pace; mask: token runs: updates do not wait, and train on a late answer without its tokens that exceed "
       "the lag cap; drop: updates do not wait, and what exceeds the lag cap is dropped as a whole; auto: wait in "
       "token runs, whose long answers would be lost, drop in others",
       {.change = Change::at_resume, .needs = {{.condition = is("replay.mode", kWords<"consume_once">)}}});
   s.add(c.filter_groups, "filter_groups", anything(),
-        "token runs: groups whose answers all have the same reward are not trained on: they have no advantage with "
+        "groups whose answers all have the same reward are not trained on: they have no advantage with "
         "estimators that compare answers of a group; after 10 super-batches of such answers in a row, they are trained "
         "like others, so that a run always ends",
         {.elsewhere = kWords<"dynamic_sampling", "dynamic_filtering">, .needs = {kOnlyTokenRuns}});

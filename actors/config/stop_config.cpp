@@ -15,8 +15,7 @@ void describe(StopConfig& c, Fields& fields) {
   s.add(c.eval_return, "eval_return", between(-1e12, 1e12),
         "the run ends when an evaluation during training reaches this mean return (token runs: share of right "
         "answers); 0 = off");
-  s.add(c.after_warmup, "after_warmup", anything(),
-        "token runs: the run ends when its warm-up is over, before the first update",
+  s.add(c.after_warmup, "after_warmup", anything(), "the run ends when its warm-up is over, before the first update",
         {.needs = {kOnlyTokenRuns, {.condition = is_at_least("warmup.steps", 1)}}});
 }
 

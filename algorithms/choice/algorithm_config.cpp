@@ -67,13 +67,12 @@ void describe_estimator(AlgorithmConfig& c, Fields& fields) {
         "true: when a time limit truncates an episode, the value of its final state is used in place of later rewards; "
         "false: they count as 0",
         {.needs = {kOnlyControlRuns}});
-  s.add(
-      c.bootstrap_cut_answers, "bootstrap_cut_answers", anything(),
-      "token runs with a critic: true: the value after the last token of an answer that was cut at its largest length "
-      "takes the place of what would follow; false: the answer ends there",
-      {.needs = {kOnlyTokenRuns,
-                 {.condition = is("model.critic", kWords<"shared", "separate">)},
-                 {.condition = is_false("algorithm.mask_cut_answers")}}});
+  s.add(c.bootstrap_cut_answers, "bootstrap_cut_answers", anything(),
+        "true: the value after the last token of an answer that was cut at its largest length "
+        "takes the place of what would follow; false: the answer ends there",
+        {.needs = {kOnlyTokenRuns,
+                   {.condition = is("model.critic", kWords<"shared", "separate">)},
+                   {.condition = is_false("algorithm.mask_cut_answers")}}});
   s.add(c.rho_bar, "rho_bar", above(0, 1e6), "V-trace: upper bound of the importance weight in the value target",
         {.needs = {kVtrace}});
   s.add(c.c_bar, "c_bar", above(0, 1e6), "V-trace: upper bound of the trace coefficients", {.needs = {kVtrace}});
@@ -142,32 +141,32 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
         "tokens of an answer)",
         {.needs = {{.condition = is("algorithm.aggregation", kWords<"seq-mean-token-sum-norm">)}}});
   s.add(c.reward_clip, "reward_clip", between(0, 1e9),
-        "token runs: scores of answers are clipped to this magnitude before anything is added to them; 0 = off",
+        "scores of answers are clipped to this magnitude before anything is added to them; 0 = off",
         {.elsewhere = kWords<"reward_clip_range", "cliprange_reward">, .needs = {kOnlyTokenRuns}});
   s.add(c.overlong_penalty, "overlong_penalty", between(0, 1e6),
-        "token runs: penalty of an answer of the largest length, subtracted from its score; that of shorter ones falls "
+        "penalty of an answer of the largest length, subtracted from its score; that of shorter ones falls "
         "linearly to 0 over overlong_buffer tokens; 0 = off",
         {.elsewhere = kWords<"overlong_penalty_factor">, .needs = {kOnlyTokenRuns}});
   s.add(c.overlong_buffer, "overlong_buffer", between(0, 65536),
-        "token runs with overlong_penalty: tokens before the largest length over which the penalty grows",
+        "tokens before the largest length over which the penalty grows",
         {.elsewhere = kWords<"overlong_tokens">,
          .needs = {kOnlyTokenRuns,
                    {.condition = is_above("algorithm.overlong_penalty", 0),
                     .instead = "set algorithm.overlong_penalty to 1"}}});
   s.add(c.mask_cut_answers, "mask_cut_answers", anything(),
-        "token runs: true: an answer that was cut at its largest length has no loss; the others of its group are still "
+        "true: an answer that was cut at its largest length has no loss; the others of its group are still "
         "compared with its score",
         {.elsewhere = kWords<"mask_truncated_completions">, .needs = {kOnlyTokenRuns}});
   s.add(
       c.policy_filtration, "policy_filtration", one_of(kWords<"none", "pow", "max_min", "max_random">),
-      "token runs with gae: each update trains on as many answers as it has, drawn with replacement after the "
+      "each update trains on as many answers as it has, drawn with replacement after the "
       "advantages are known (PF-PPO); the weight of an answer: pow: |score| to policy_filtration_power; max_min: 1 "
       "for the largest and the smallest score of the update, else 0; max_random: 0.4 for the largest, else 0.1; none: "
       "off",
       {.elsewhere = kWords<"use_pf_ppo", "pf_ppo", "reweight_method">,
        .needs = {kOnlyTokenRuns, {.condition = is("algorithm.advantage", kWords<"gae">)}}});
   s.add(c.policy_filtration_power, "policy_filtration_power", between(0, kLargestPower),
-        "policy_filtration pow: the power; 0 = all answers alike",
+        "the power of the score; 0 = all answers alike",
         {.elsewhere = kWords<"weight_pow">,
          .needs = {kOnlyTokenRuns, {.condition = is("algorithm.policy_filtration", kWords<"pow">)}}});
   s.add_object(
@@ -175,7 +174,7 @@ void describe_surrogate(AlgorithmConfig& c, Fields& fields) {
       "weights and rejects samples by the distance between the policy at the start of an update and the policy that "
       "sampled them; {} = off");
   s.add(c.proximal, "proximal", one_of(kWords<"computed", "interpolated", "rollout">),
-        "token runs with rollout_correction: the policy that importance ratios are taken to; computed: the one at the "
+        "the policy that importance ratios are taken to; computed: the one at the "
         "start of the update, with a forward pass of its own; interpolated: an estimate of it from the lags of the "
         "tokens (A-3PO), without one; rollout: the one that sampled the tokens",
         {.elsewhere = kWords<"prox_logp_method">,
@@ -211,13 +210,12 @@ void describe_losses(AlgorithmConfig& c, Fields& fields) {
         "fixed: kl_coef is constant; adaptive: kl_coef rises while the KL estimate is above kl_target and falls "
         "while it is below");
   s.add(c.kl_target, "kl_target", above(0, 1e6),
-        "kl_controller adaptive: target of the KL estimate, per token (not target_kl, which stops epochs)",
+        "target of the KL estimate, per token (not target_kl, which stops epochs)",
         {.needs = {
              {.condition = is("algorithm.kl_controller", kWords<"adaptive">),
               .instead =
                   "set algorithm.kl_controller to \"adaptive\", use algorithm.target_kl (which ends epochs early)"}}});
-  s.add(c.kl_horizon, "kl_horizon", above(0, 1e15),
-        "kl_controller adaptive: samples over which kl_coef changes by at most a fifth",
+  s.add(c.kl_horizon, "kl_horizon", above(0, 1e15), "samples over which kl_coef changes by at most a fifth",
         {.needs = {{.condition = is("algorithm.kl_controller", kWords<"adaptive">)}}});
   s.add(c.target_kl, "target_kl", between(0, 1e6),
         "an update runs no further epoch once the metric learner.kl (always the k3 estimate, whatever kl is) is above "

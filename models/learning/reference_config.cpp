@@ -13,7 +13,7 @@ constexpr Need kAdaptive = {.condition = is("reference.kl_controller", kWords<"a
 void describe(ReferenceConfig& c, Fields& fields) {
   const Section s(fields, "reference", "models/learning", Change::never, {kOnlyTokenRuns});
   s.add(c.model, "model", one_of(kWords<"none", "start">),
-        "token runs: the frozen policy that the trained one is kept close to: none, or start, the weights with which "
+        "the frozen policy that the trained one is kept close to: none, or start, the weights with which "
         "training starts, after the warm-up",
         {.elsewhere = kWords<"ref_model">});
   s.add(c.computed_by, "computed_by", one_of(kWords<"trainer", "scorers">),
@@ -33,10 +33,8 @@ void describe(ReferenceConfig& c, Fields& fields) {
         "fixed: kl_coef is constant; adaptive: it rises while the measured KL is above kl_target and falls while it is "
         "below",
         {.needs = {kWithReference}});
-  s.add(c.kl_target, "kl_target", above(0, 1e6), "kl_controller adaptive: target of the KL, per token",
-        {.needs = {kWithReference, kAdaptive}});
-  s.add(c.kl_horizon, "kl_horizon", above(0, 1e15),
-        "kl_controller adaptive: answers over which kl_coef changes by at most a fifth",
+  s.add(c.kl_target, "kl_target", above(0, 1e6), "target of the KL, per token", {.needs = {kWithReference, kAdaptive}});
+  s.add(c.kl_horizon, "kl_horizon", above(0, 1e15), "answers over which kl_coef changes by at most a fifth",
         {.needs = {kWithReference, kAdaptive}});
 }
 

@@ -25,13 +25,13 @@ void describe(TrainerConfig& c, Fields& fields) {
         "samples per forward and backward pass within a minibatch; 0 = the whole minibatch",
         {.needs = {kOnlyControlRuns}});
   s.add(c.micro_batch_tokens, "micro_batch_tokens", between(0, 1e9),
-        "token runs: most tokens of one forward and backward pass within a minibatch, each prompt counted once; 0 = as "
+        "most tokens of one forward and backward pass within a minibatch, each prompt counted once; 0 = as "
         "many as fit into 128 MiB of activations, or half of the model's size if that is more",
         {.elsewhere = kWords<"ppo_max_token_len_per_gpu", "max_token_len_per_gpu", "max_tokens_per_gpu">,
          .change = Change::at_resume_unless_deterministic,
          .needs = {kOnlyTokenRuns}});
   s.add(c.recompute, "recompute", one_of(kWords<"auto", "on", "off">),
-        "token runs: compute the layers again in the backward pass instead of keeping their activations; auto: where "
+        "compute the layers again in the backward pass instead of keeping their activations; auto: where "
         "those of a micro-batch would not fit into the memory that trainer.micro_batch_tokens 0 allows. The gradients "
         "have the same bits",
         {.elsewhere = kWords<"gradient_checkpointing", "enable_gradient_checkpointing">,
@@ -57,8 +57,7 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.lr_min_ratio, "lr_min_ratio", between(0, 1), "learning rate at the end of the run, as a fraction of the peak",
         {.change = Change::before_first_update,
          .needs = {{.condition = is("trainer.lr_schedule", kWords<"linear", "cosine", "wsd">)}}});
-  s.add(c.lr_stable_ratio, "lr_stable_ratio", between(0, 1),
-        "lr_schedule wsd: fraction of the run at the peak learning rate",
+  s.add(c.lr_stable_ratio, "lr_stable_ratio", between(0, 1), "fraction of the run at the peak learning rate",
         {.change = Change::before_first_update, .needs = {{.condition = is("trainer.lr_schedule", kWords<"wsd">)}}});
   s.add(
       c.lr_warmup, "lr_warmup", between(0, kMostCount),

@@ -29,10 +29,10 @@ void describe(ModelConfig& c, Fields& fields) {
         {.elsewhere = kWords<"net_arch", "fcnet_hiddens">,
          .needs = {kOnlyControlRuns,
                    {.condition = is("model.kind", kLayered), .instead = "describe the layers in model.net"}}});
-  s.add_object(c.net, "net", "kind net: encoders by observation, trunk, core and value_trunk (docs/models.md)",
+  s.add_object(c.net, "net", "encoders by observation, trunk, core and value_trunk (docs/models.md)",
                {.needs = {{.condition = is("model.kind", kWords<"net">)}}});
   s.add_object(c.decoder, "decoder",
-               "kinds decoder and token_transformer: the shape of the transformer, with the keys of a config.json of "
+               "the shape of the transformer, with the keys of a config.json of "
                "transformers",
                {.needs = {kWithDecoder}});
   s.add(
@@ -49,26 +49,24 @@ void describe(ModelConfig& c, Fields& fields) {
                "kind decoder: train low-rank adapters of a pre-trained model alone: rank, alpha and targets; kind "
                "token_transformer: train adapters of the decoder, and all other layers (docs/models.md)",
                {.needs = {kWithDecoder}});
-  s.add(
-      c.critic, "critic", one_of(kWords<"none", "shared", "separate">),
-      "kind decoder: the value function: none; shared, a value head on the policy's last hidden states, whose gradient "
-      "reaches the policy; separate, a decoder of the same shape with a value head, which is trained by itself",
-      {.needs = {
-           kOnlyTokenRuns,
-           {.condition = is("algorithm.advantage", kWords<"gae", "vtrace">), .because = ", which uses no values"}}});
-  s.add(
-      c.critic_path, "critic_path", anything(),
-      "critic separate: folder of a pre-trained model of the policy's shape, as in model.path, with the critic's first "
-      "weights; empty = the policy's first weights",
-      {.elsewhere = kWords<"critic_model_path", "value_model_path", "critic_pretrain">,
-       .needs = {kOnlyTokenRuns, {.condition = is("model.critic", kWords<"separate">)}}});
+  s.add(c.critic, "critic", one_of(kWords<"none", "shared", "separate">),
+        "the value function: none; shared, a value head on the policy's last hidden states, whose gradient "
+        "reaches the policy; separate, a decoder of the same shape with a value head, which is trained by itself",
+        {.needs = {
+             kOnlyTokenRuns,
+             {.condition = is("algorithm.advantage", kWords<"gae", "vtrace">), .because = ", which uses no values"}}});
+  s.add(c.critic_path, "critic_path", anything(),
+        "folder of a pre-trained model of the policy's shape, as in model.path, with the critic's first "
+        "weights; empty = the policy's first weights",
+        {.elsewhere = kWords<"critic_model_path", "value_model_path", "critic_pretrain">,
+         .needs = {kOnlyTokenRuns, {.condition = is("model.critic", kWords<"separate">)}}});
   s.add(c.sequence, "sequence", between(0, 65536),
-        "recurrent core: length of the sequences of consecutive steps it is trained on, a divisor of rollout.length; "
+        "length of the sequences of consecutive steps it is trained on, a divisor of rollout.length; "
         "0 = the largest divisor from 8 to 32, or all of a shorter rollout",
         {.elsewhere = kWords<"max_seq_len">,
          .needs = {kOnlyControlRuns, {.condition = known_later("a recurrent core")}}});
   s.add(c.burn_in, "burn_in", between(0, 65535),
-        "recurrent core: steps at the beginning of each sequence that only bring its state up to date and are not "
+        "steps at the beginning of each sequence that only bring its state up to date and are not "
         "trained on, fewer than model.sequence",
         {.needs = {kOnlyControlRuns, {.condition = known_later("a recurrent core")}}});
   s.add(c.activation, "activation", one_of(kWords<"tanh", "relu", "elu", "gelu", "silu">),
