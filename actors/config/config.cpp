@@ -52,10 +52,19 @@ void require_size(const std::string& text, const std::string& name) {
   if (text.size() > kMaxFileBytes) throw ConfigError(name + ": is larger than 1 MiB, expected a config file");
 }
 
+// Older programs accepted settings that nobody reads. Such a run is resumed without them.
+void forget_unread(RunConfig& config) {
+  RunConfig defaults;
+  reset_unread(describe(config), describe(defaults));
+}
+
 RunConfig config_of(Json root, const std::string& name, ConfigSource source, RunConfig config) {
   if (root.is_object()) upgrade(root, name, source);
   read_fields(describe(config), root, name, foreign_names());
-  if (source == ConfigSource::run) use_canonical_spelling(config.algorithm);
+  if (source == ConfigSource::run) {
+    use_canonical_spelling(config.algorithm);
+    forget_unread(config);
+  }
   return config;
 }
 

@@ -1,7 +1,8 @@
 #include "runtime/config/effects.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "runtime/base/suggest.h"
 #include "runtime/config/setting_rules.h"
@@ -27,17 +28,27 @@ struct ShownValue {
 
 std::string shown(const Field& field) { return std::visit(ShownValue{}, field.value); }
 
-struct SameValue {
-  bool operator()(const ObjectText& a, const ObjectText& b) const { return *a.text == *b.text; }
-  template <class T>
-  bool operator()(const T* a, const T* b) const {
-    return *a == *b;
-  }
-  template <class T, class U>
-  bool operator()(const T& /*a*/, const U& /*b*/) const {
-    return false;
-  }
-};
+bool same_value(const Field& a, const Field& b) {
+  const auto equals = [&](auto value) {
+    using Value = decltype(value);
+    if constexpr (std::is_same_v<Value, ObjectText>)
+      return *value.text == *std::get<Value>(b.value).text;
+    else
+      return *value == *std::get<Value>(b.value);
+  };
+  return std::visit(equals, a.value);
+}
+
+void assign(const Field& to, const Field& from) {
+  const auto set = [&](auto value) {
+    using Value = decltype(value);
+    if constexpr (std::is_same_v<Value, ObjectText>)
+      *value.text = *std::get<Value>(from.value).text;
+    else
+      *value = *std::get<Value>(from.value);
+  };
+  std::visit(set, to.value);
+}
 
 // The value as a text without quotes, which conditions compare.
 std::string plain(const Field& field) {
@@ -45,18 +56,18 @@ std::string plain(const Field& field) {
   return text != nullptr ? **text : shown(field);
 }
 
-struct Number {
-  double operator()(const bool* value) const { return *value ? 1 : 0; }
-  double operator()(const int64_t* value) const { return static_cast<double>(*value); }
-  double operator()(const uint64_t* value) const { return static_cast<double>(*value); }
-  double operator()(const double* value) const { return *value; }
-  double operator()(const std::chrono::milliseconds* value) const { return static_cast<double>(value->count()); }
-  double operator()(const std::chrono::microseconds* value) const { return static_cast<double>(value->count()); }
-  template <class T>
-  double operator()(const T& /*value*/) const {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
-};
+// NaN for what is no number.
+double number_of(const Field& field) {
+  const auto number = [](auto value) -> double {
+    if constexpr (requires { static_cast<double>(*value); })
+      return static_cast<double>(*value);
+    else if constexpr (requires { value->count(); })
+      return static_cast<double>(value->count());
+    else
+      return std::numeric_limits<double>::quiet_NaN();
+  };
+  return std::visit(number, field.value);
+}
 
 bool is_empty(const Field& field) {
   const std::string text = plain(field);
@@ -69,7 +80,7 @@ bool holds(const Condition& condition, const Fields& fields) {
   if (condition.given) return !is_empty(*field);
   if (condition.holds != nullptr) return condition.holds(plain(*field));
   if (!condition.values.empty()) return std::ranges::count(condition.values, plain(*field)) > 0;
-  const double value = std::visit(Number{}, field->value);
+  const double value = number_of(*field);
   return condition.open_low ? value > condition.low : value >= condition.low;
 }
 
@@ -139,9 +150,18 @@ const Need* unmet_need(const Fields& fields, const Field& setting) {
 void require_effects(const Fields& fields, const Fields& defaults) {
   for (size_t i = 0; i < fields.size(); ++i) {
     const Field &setting = fields[i], &fallback = defaults[i];
-    if (std::visit(SameValue{}, setting.value, fallback.value)) continue;
+    if (same_value(setting, fallback)) continue;
     const Need* unmet = unmet_need(fields, setting);
     if (unmet != nullptr && unmet->refused) refuse(setting, fallback, *unmet, fields);
+  }
+}
+
+void reset_unread(const Fields& fields, const Fields& defaults) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const Need* unmet = unmet_need(fields, fields[i]);
+    if (unmet == nullptr || !unmet->refused) continue;
+    const Field* other = find_field(fields, unmet->condition.path);
+    if (other != nullptr && other->setting.change == Change::never) assign(fields[i], defaults[i]);
   }
 }
 

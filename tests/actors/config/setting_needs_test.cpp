@@ -9,6 +9,7 @@
 #include "actors/config/config.h"
 #include "algorithms/advantages/advantages.h"
 #include "runtime/config/effects.h"
+#include "runtime/config/fixed_settings.h"
 #include "tests/support/config_error.h"
 #include "tests/support/test.h"
 
@@ -212,6 +213,19 @@ TEST_CASE("setting_needs: a setting that another one switches off may stay where
   config.network.chunk_bytes = 8192;
   config.stats.interval = std::chrono::milliseconds(20);
   CHECK(error_of(config) == "");
+}
+
+TEST_CASE("setting_needs: a run that an older program began with a setting without effect is resumed without it") {
+  const std::string stored = R"({"model": {"kind": "decoder"}, "algorithm": {"advantage": "grpo", "gamma": 0.5}})";
+  const RunConfig read = parse_config(stored, "config.json", ConfigSource::run);
+  CHECK(read.algorithm.gamma == RunConfig().algorithm.gamma);
+  CHECK(config_conflicts(upgrade_config(stored), to_json(read), settings_of_run()).empty());
+  CHECK(parse_config(stored, "run.json").algorithm.gamma == 0.5);
+  const std::string counts = R"({"model": {"kind": "decoder"}, "algorithm": {"advantage": "gae", "gamma": 0.5}})";
+  CHECK(parse_config(counts, "config.json", ConfigSource::run).algorithm.gamma == 0.5);
+  // A checkpoint has only what may not change, so not the path on which this weight depends.
+  const std::string part = R"({"model": {"kind": "decoder"}, "reward_model": {"weight": 2}})";
+  CHECK(parse_config(part, "state.json", ConfigSource::run).reward_model.weight == 2);
 }
 
 TEST_CASE("setting_needs: help and documentation name the needs") {
