@@ -19,6 +19,7 @@ constexpr double kErrors = 10;  // standard errors of a mean return that are no 
 constexpr std::chrono::seconds kMinute{60};
 constexpr size_t kMinutes = 10;
 constexpr double kLeastGrowth = 100e6;
+constexpr int64_t kEnoughGroups = 64, kFewestUpdates = 5;  // in a row without a signal
 
 double figure(const std::map<std::string, double>& metrics, const std::string& name) {
   const auto found = metrics.find(name);
@@ -32,25 +33,35 @@ double median(std::vector<WireDouble> values) {
   return *middle;
 }
 
+// Many groups of answers that are all alike are no chance, so that few updates are enough. Where it is not known how
+// many answers are right, all may be, and the alarm waits as in other runs.
+uint32_t no_signal_hold(int64_t compared_groups, bool success_known) {
+  if (compared_groups == 0 || !success_known) return 0;
+  const auto most = int64_t{alarm_rule("no_signal").hold};
+  return static_cast<uint32_t>(
+      std::clamp((kEnoughGroups + compared_groups - 1) / compared_groups, kFewestUpdates, most));
+}
+
 std::string says(const std::string& name, double value) { return name + " is " + format_figure(value, 4); }
 
 }  // namespace
 
 // A condition on a figure that is unknown does not hold.
-void AlarmWatch::check(std::string_view name, bool holds, uint64_t update, const std::string& measured) {
+void AlarmWatch::check(std::string_view name, bool holds, uint64_t update, const std::string& measured, uint32_t hold) {
   const AlarmRule& rule = alarm_rule(name);
+  if (hold == 0) hold = rule.hold;
   Streak& streak = streaks_[std::string(name)];
   streak.holds = holds ? streak.holds + 1 : 0;
   streak.clear = holds ? 0 : streak.clear + 1;
   const auto alarm_now = raised_.find(std::string(name));
   if (alarm_now == raised_.end()) {
-    if (streak.holds < rule.hold) return;
+    if (streak.holds < hold) return;
     const Alarm alarm{rule.level, update, measured + ": " + std::string(advice_of(rule, facts_.token_run))};
     lines_.push_back({true, "alarm " + std::string(name) + " (" + std::string(text_of(rule.level)) + ") at update " +
                                 std::to_string(update) + ": " + alarm.text});
     raised_.emplace(name, alarm);
     ++streak.times_raised;
-  } else if (streak.clear >= uint64_t{std::max(rule.hold, kLeastClear)}
+  } else if (streak.clear >= uint64_t{std::max(hold, kLeastClear)}
                                  << std::min(streak.times_raised - 1, kMostDoublings)) {
     lines_.push_back({false, "alarm " + std::string(name) + " is over at update " + std::to_string(update)});
     raised_.erase(alarm_now);
@@ -118,7 +129,8 @@ void AlarmWatch::add(const Update& u) {
   // Where everything succeeds there is nothing left to learn.
   const bool solved = u.success_rate > 0.95;
   check("no_signal", figure(u.metrics, "advantage_std") == 0 && !solved, u.number,
-        "all advantages are 0, so that the policy learns nothing");
+        "all advantages are 0, so that the policy learns nothing",
+        no_signal_hold(facts_.compared_groups, std::isfinite(u.success_rate)));
   check_returns(u);
 }
 

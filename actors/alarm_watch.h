@@ -26,6 +26,7 @@ class AlarmWatch {
     bool uses_values = true;         // the advantages are made from the values of the policy
     double most_entropy = kUnknown;  // the largest that is possible, where that is known and all actions are allowed
     int64_t window = 100;            // episodes in the mean of the returns
+    int64_t compared_groups = 0;     // in one update: of answers that are compared with each other; 0 = none
   };
   AlarmWatch() = default;
   explicit AlarmWatch(const Facts& facts) : facts_(facts) {}
@@ -74,7 +75,8 @@ class AlarmWatch {
     uint64_t produced = 0, dropped = 0, verifier_failed = 0;
   };
 
-  void check(std::string_view name, bool holds, uint64_t update, const std::string& measured);
+  // `hold` in place of that of the rule; 0: that one.
+  void check(std::string_view name, bool holds, uint64_t update, const std::string& measured, uint32_t hold = 0);
   void check_policy(const Update& update);
   void check_returns(const Update& update);
   void check_drops(const StatsSnapshot& snapshot, Clock::time_point now);

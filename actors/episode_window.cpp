@@ -51,6 +51,12 @@ EpisodeWindow::Summary EpisodeWindow::summary() const {
   return {mean, std::sqrt(squares / count), lengths / count, successes / count};
 }
 
+std::deque<int32_t> EpisodeWindow::lengths() const {
+  std::deque<int32_t> result;
+  for (const Episode& episode : newest_) result.push_back(episode.length);
+  return result;
+}
+
 double EpisodeWindow::newest_return_mean() const {
   if (newest_.empty()) return kUnknown;
   const size_t count = std::min(newest_.size(), std::max<size_t>(limit_ / 4, 1));

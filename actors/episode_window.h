@@ -24,6 +24,8 @@ class EpisodeWindow {
   Summary summary() const;
   // The mean of each part of the returns, over as many of the newest episodes that have it.
   std::map<std::string, double> part_means() const;
+  // Of the episodes, in the same order.
+  std::deque<int32_t> lengths() const;
   bool full() const { return newest_.size() >= limit_; }
   // Mean return over the newest quarter of the window; unknown without episodes.
   double newest_return_mean() const;

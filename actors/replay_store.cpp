@@ -63,12 +63,17 @@ bool ReplayStore::push(RolloutPtr rollout) {
   count(rollout->samples + rollout->unscored + rollout->verifier_failed + rollout->baselines, rollout->env_steps,
         rollout->episodes);
   tokens_.produced += kind_of(*rollout).count(*rollout, nullptr);
+  const bool alike = rollout->samples > 0 && kind_of(*rollout).without_spread(*rollout);
+  if (kind_of(*rollout).words->tokens && rollout->samples > 1) {
+    ++tokens_.groups;
+    tokens_.alike += alike ? 1 : 0;
+  }
   ledger_.unscored += rollout->unscored;
   ledger_.verifier_failed += rollout->verifier_failed;
   ledger_.baselines += rollout->baselines;
   if (rollout->samples == 0) return true;
   const bool may_filter = rules_.filter_groups && filtered_in_a_row_ < kMostFiltered * rules_.super_batch;
-  if (may_filter && kind_of(*rollout).without_spread(*rollout)) {
+  if (may_filter && alike) {
     ledger_.filtered += rollout->samples;
     filtered_in_a_row_ += rollout->samples;
     return true;

@@ -35,6 +35,7 @@ AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
   facts.uses_values = settings_of_kind(config).has_values(config) && algorithm.value_coef > 0 &&
                       !find_advantage(algorithm.advantage).run.sequences;
   facts.window = window_of(config);
+  if (facts.token_run) facts.compared_groups = compared_groups(config);
   if (action != nullptr && action->kind != ActionKind::continuous && !action->masked) {
     facts.most_entropy = 0;
     for (const int32_t bins : action->bins) facts.most_entropy += action->chunk * std::log(bins);
@@ -56,6 +57,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       episodes_(static_cast<size_t>(window_of(config))),
       recent_(start, started),
       alarms_(facts_of(config, action)),
+      answers_(config),
       workers_(config, start.totals.env_failures, start.totals.request_retries),
       receivers_(config.deterministic),
       published_(start.version) {
@@ -123,12 +125,13 @@ void StatsCore::add(const ReceiverGone& gone) {
 
 void StatsCore::note(const TokenFigures& tokens) {
   tokens_ = tokens;
-  const auto& [produced, trained, dropped, masked] = tokens;
+  answers_.note(tokens);
+  const SampleTokens &produced = tokens.produced, &trained = tokens.trained, &dropped = tokens.dropped;
   if (produced.samples > 0) now_.cut_fraction = ratio(produced.cut, produced.samples);
   if (produced.samples > 0) now_.produced_length = ratio(produced.tokens, produced.samples);
   if (trained.samples > 0) now_.trained_length = ratio(trained.tokens, trained.samples);
   if (dropped.samples > 0) now_.dropped_length = ratio(dropped.tokens, dropped.samples);
-  now_.masked_tokens = masked;
+  now_.masked_tokens = tokens.masked;
 }
 
 void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
@@ -274,6 +277,7 @@ void StatsCore::fill_tokens(StatsSnapshot& s, Clock::time_point now) {
   trained_tokens_rate_.add(now, tokens_.trained.tokens - tokens_.masked);
   s.answer_tokens_per_second = tokens_rate_.over(now, kShort);
   s.trained_tokens_per_second = trained_tokens_rate_.over(now, kShort);
+  s.answers = answers_.figures(episodes_);
 }
 
 void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
@@ -361,7 +365,7 @@ std::string StatsCore::save(Clock::time_point now) const {
                   now_.evaluation ? to_json(*now_.evaluation) : std::string(), points_, point_env_steps_,
                   point_figures_, view_figures_, episodes_.save(), std::vector<LagCounts>(lags_.begin(), lags_.end()),
                   std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()), workers_.save(now), receivers_.save(),
-                  scorers_.save(), published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_);
+                  scorers_.save(), published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_, answers_);
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -376,7 +380,7 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.uncounted_at_most, now_.episodes,
              now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluation, points_, point_env_steps_,
              point_figures_, view_figures_, episodes, lags, batch_rows, workers, receivers, scorers, published_,
-             reported_, alarms_, evaluated_, last_evaluated_, tokens_);
+             reported_, alarms_, evaluated_, last_evaluated_, tokens_, answers_);
   note(TokenFigures(tokens_));
   episodes_.load(episodes);
   now_.reuse = reuse;

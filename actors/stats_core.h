@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/alarm_watch.h"
+#include "actors/answer_summary.h"
 #include "actors/curve_points.h"
 #include "actors/episode_window.h"
 #include "actors/learner_figures.h"
@@ -126,6 +127,7 @@ class StatsCore {
   AlarmWatch alarms_;
   std::deque<LagCounts> lags_;
   TokenFigures tokens_;
+  AnswerSummary answers_;
   Rate env_rate_, update_rate_, tokens_rate_, trained_tokens_rate_;
   BusyTimes busy_;
   Rate workers_busy_, stepping_busy_, inference_busy_, scorers_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;

@@ -90,10 +90,12 @@ struct TokenFigures {
   SampleTokens produced, trained;
   SampleTokens dropped;  // as stale
   uint64_t masked = 0;   // tokens of `trained` that were too old
+  uint64_t groups = 0;   // produced with at least two samples that have a score,
+  uint64_t alike = 0;    // of these, whose rewards are all equal
 
   template <class I> friend typename I::result_type inspect(I& f, TokenFigures& x) {
     return f(x.produced.samples, x.produced.tokens, x.produced.cut, x.trained.samples, x.trained.tokens,
-             x.dropped.samples, x.dropped.tokens, x.masked);
+             x.dropped.samples, x.dropped.tokens, x.masked, x.produced.turns, x.produced.most_turns, x.groups, x.alike);
   }
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/stats/alarms.h"
+#include "runtime/stats/answer_figures.h"
 #include "runtime/stats/experience_words.h"
 #include "runtime/stats/ledger.h"
 #include "runtime/stats/verifier_figures.h"
@@ -153,6 +154,7 @@ struct StatsSnapshot {
   double trained_length = kUnknown;             // likewise of those that were trained
   double dropped_length = kUnknown;             // and of those dropped as stale
   uint64_t masked_tokens = 0;                   // of the answers that were trained, because they were too old
+  AnswerFigures answers;
 
   uint64_t inference_up = 0;         // inference actors that serve, in this process and others
   uint64_t inference_own = 0;        // configured in this process; not in the JSON

@@ -389,7 +389,7 @@ constexpr std::array kFields = {
 std::span<const SnapshotField> snapshot_fields() {
   static const std::vector<SnapshotField> all = [] {
     std::vector<SnapshotField> fields(kFields.begin(), kFields.end());
-    fields.insert(fields.end(), evaluation_fields().begin(), evaluation_fields().end());
+    for (auto part : {evaluation_fields(), answer_fields()}) fields.insert(fields.end(), part.begin(), part.end());
     return fields;
   }();
   return all;

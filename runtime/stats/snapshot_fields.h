@@ -32,8 +32,9 @@ struct SnapshotField {
 
 // In the order of the JSON.
 std::span<const SnapshotField> snapshot_fields();
-// Its last part: evaluations, the warm-up and prompts.
+// Its last parts: evaluations, the warm-up and prompts; answers of a language model.
 std::span<const SnapshotField> evaluation_fields();
+std::span<const SnapshotField> answer_fields();
 
 // `when` of fields that depend on the speed of the machine: forget_times() makes these null.
 bool depends_on_time(const SnapshotField& field);

@@ -47,11 +47,13 @@ OrderedJson evaluation_of(const Evaluation& e, const ExperienceWords& words) {
 
 // What became of answers by their length, and what waiting for late ones took.
 OrderedJson answers_of(const StatsSnapshot& s) {
-  return {{"produced_length", s.produced_length},
-          {"trained_length", s.trained_length},
-          {"dropped_length", s.dropped_length},
-          {"masked_tokens", s.masked_tokens},
-          {"late_wait_seconds", s.late_wait_seconds}};
+  const AnswerFigures& answers = s.answers;
+  return {{"produced_length", s.produced_length}, {"trained_length", s.trained_length},
+          {"dropped_length", s.dropped_length},   {"length_min", answers.length_min},
+          {"length_p50", answers.length_p50},     {"length_p95", answers.length_p95},
+          {"length_max", answers.length_max},     {"turns_mean", answers.turns_mean},
+          {"turns_max", answers.turns_max},       {"groups_alike", answers.groups_alike},
+          {"masked_tokens", s.masked_tokens},     {"late_wait_seconds", s.late_wait_seconds}};
 }
 
 OrderedJson score_of(const CheckpointScore& s) {

@@ -7,15 +7,32 @@ namespace troupe {
 
 namespace {
 
+// Of an answer: a message comes before each turn but the first.
+uint64_t turns_of(const Answers& answers, int64_t answer) {
+  if (answers.messages.lengths.empty()) return 1;
+  const auto offsets = answers.sampled.offsets.view<int64_t>();
+  const auto lengths = answers.messages.lengths.view<int32_t>();
+  const auto begin = lengths.begin() + offsets[static_cast<size_t>(answer)],
+             end = lengths.begin() + offsets[static_cast<size_t>(answer) + 1];
+  return 1 + static_cast<uint64_t>(std::count_if(begin, end, [](int32_t length) { return length > 0; }));
+}
+
 // Of the answers from `first` to the one before `last`.
 SampleTokens counts(const Answers& answers, int64_t first, int64_t last) {
   if (first == last) return {};
   const auto offsets = answers.sampled.offsets.view<int64_t>();
   const auto finish = answers.sampled.finish.view<uint8_t>();
   const auto cut = std::count(finish.begin() + first, finish.begin() + last, static_cast<uint8_t>(Finish::length));
-  return {static_cast<uint64_t>(last - first),
-          static_cast<uint64_t>(offsets[static_cast<size_t>(last)] - offsets[static_cast<size_t>(first)]),
-          static_cast<uint64_t>(cut)};
+  SampleTokens result{
+      .samples = static_cast<uint64_t>(last - first),
+      .tokens = static_cast<uint64_t>(offsets[static_cast<size_t>(last)] - offsets[static_cast<size_t>(first)]),
+      .cut = static_cast<uint64_t>(cut)};
+  for (int64_t answer = first; answer < last; ++answer) {
+    const uint64_t turns = turns_of(answers, answer);
+    result.turns += turns;
+    result.most_turns = std::max(result.most_turns, turns);
+  }
+  return result;
 }
 
 // The first answer of the unit, and the one after its last.

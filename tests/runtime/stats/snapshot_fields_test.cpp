@@ -55,6 +55,7 @@ StatsSnapshot complete() {
                         &s.busy.trainer,
                         &s.busy.machine})
     *value = 0.5;
+  s.answers = {1.5, 2, 3, 4, 5, 6, 0.5};
   s.worker_bytes = s.environment_bytes = s.verifier_bytes = s.rss_bytes = 1000;
   s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.5};
   s.failed_evaluations = {.count = 3, .updates = 2, .env_steps = 1, .episodes = 4, .failed_episodes = 5, .error = "e"};

@@ -1,0 +1,48 @@
+// The part of snapshot_fields() about answers of a language model, besides those of the sample ledger.
+
+#include <array>
+
+#include "runtime/stats/field_access.h"
+
+namespace troupe {
+namespace {
+
+using S = StatsSnapshot;
+
+template <auto member>
+constexpr FieldAccess of_answers = of_part<&S::answers, member>;
+
+constexpr const char* kAnswers = "Answers";
+constexpr const char* kAnswered = "token runs, after the first answer";
+
+constexpr std::array kAnswerFields = {
+    SnapshotField{kAnswers, "answers.turns_mean", "answers_turns_mean", "turns", kAnswered,
+                  "mean number of turns (`task.turns`) of the answers that reached replay, since the start of the "
+                  "process (deterministic runs: of the run); a turn counts if the message before it has a token",
+                  of_answers<&AnswerFigures::turns_mean>},
+    SnapshotField{kAnswers, "answers.turns_max", "answers_turns_max", "turns", kAnswered, "the most turns of the same",
+                  of_answers<&AnswerFigures::turns_max>},
+    SnapshotField{kAnswers, "answers.length_min", "answers_length_min_tokens", "tokens", kAnswered,
+                  "length of the shortest of the newest answers that have a score: as many as `stats.window`, or as "
+                  "`trainer.super_batch` if that is more; with several turns, of all turns without messages",
+                  of_answers<&AnswerFigures::length_min>},
+    SnapshotField{kAnswers, "answers.length_p50", "answers_length_p50_tokens", "tokens", kAnswered,
+                  "median length of the same answers", of_answers<&AnswerFigures::length_p50>},
+    SnapshotField{kAnswers, "answers.length_p95", "answers_length_p95_tokens", "tokens", kAnswered,
+                  "95th percentile of the same", of_answers<&AnswerFigures::length_p95>},
+    SnapshotField{kAnswers, "answers.length_max", "answers_length_max_tokens", "tokens", kAnswered,
+                  "length of the longest of them", of_answers<&AnswerFigures::length_max>},
+    SnapshotField{
+        kAnswers, "answers.groups_alike", "answers_groups_alike_ratio", "0 to 1",
+        "token runs, after the first answers to one prompt of which two have a score",
+        "share of the groups whose answers all have the same reward, before `replay.filter_groups`: of as many "
+        "of the newest groups as 10 updates use; where the answers of a group are compared, these teach "
+        "nothing",
+        of_answers<&AnswerFigures::groups_alike>},
+};
+
+}  // namespace
+
+std::span<const SnapshotField> answer_fields() { return kAnswerFields; }
+
+}  // namespace troupe
