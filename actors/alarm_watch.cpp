@@ -146,7 +146,8 @@ void AlarmWatch::check_drops(const StatsSnapshot& s, Clock::time_point now) {
   const double dropped = share_of(&Point::dropped), failed = share_of(&Point::verifier_failed);
   check("samples_dropped", dropped > 0.05, s.updates, format_percent(dropped) + " of the samples were dropped");
   check("verifier_fails", failed > 0.05, s.updates,
-        format_percent(failed) + " of the answers got no score because the verifier failed");
+        format_percent(failed) + " of the answers got no score because the verifier " +
+            (s.verifier && s.verifier->failed_replies > 0 ? "or the reply to them failed" : "failed"));
 }
 
 // One alarm for all kinds of processes: the text names the one that has grown.

@@ -15,9 +15,10 @@ constexpr uint64_t kMostExact = uint64_t{1} << 53;     // largest integer that a
 constexpr size_t kStatusErrorBytes = 300;
 constexpr uint64_t kSuccess = 65536;  // PromptFigures::success of a prompt that is always answered right
 
-constexpr uint64_t VerifierFigures::* kVerifierFigures[] = {&VerifierFigures::calls,    &VerifierFigures::failed_calls,
-                                                            &VerifierFigures::restarts, &VerifierFigures::scored,
-                                                            &VerifierFigures::busy_us,  &VerifierFigures::wait_us};
+constexpr uint64_t VerifierFigures::* kVerifierFigures[] = {
+    &VerifierFigures::calls,   &VerifierFigures::failed_calls,  &VerifierFigures::restarts,
+    &VerifierFigures::scored,  &VerifierFigures::busy_us,       &VerifierFigures::wait_us,
+    &VerifierFigures::replied, &VerifierFigures::failed_replies};
 
 }  // namespace
 

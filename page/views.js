@@ -30,7 +30,8 @@ class MachinesView {
       names.length > 0 ? table(["actor", "rows served", "versions behind"], names.map((name) => [name, formatted(served[name]), formatted(behind[name])]), 1)
                        : element("p", { class: "faint" }, "None has served a row yet."),
       ...(at(s, "verifier") ? [element("h2", {}, "Verifiers"), table(["figure", "value"], [["calls", value("verifier.calls")], ["of them failed", value("verifier.failed_calls")],
-                               ["processes started again", value("verifier.restarts")], ["answers scored", value("verifier.scored")], ["time in calls", value("verifier.seconds", "s")],
+                               ["processes started again", value("verifier.restarts")], ["answers scored", value("verifier.scored")], ["answers replied to", value("verifier.replied")],
+                               ["answers on which the reply failed", value("verifier.failed_replies")], ["time in calls", value("verifier.seconds", "s")],
                                ["time waiting for a free process", value("verifier.wait_seconds", "s")]], 1)] : []),
       element("h2", {}, "Failures of environments"),
       failures.length > 0 ? table(["environment", "failures"], failures, 1) : element("p", { class: "faint" }, "None."));

@@ -66,11 +66,25 @@ std::vector<Score> Verifier::score_together(std::span<const VerifierItem> items)
   return scores_of(std::move(verdicts), items.size());
 }
 
-std::vector<Reply> Verifier::reply(std::span<const VerifierItem> items) {
+std::vector<Reply> Verifier::reply(std::span<const VerifierItem> items, const MessageProblem& problem_of) {
   const auto call = [&](VerifierProcess& process) { return process.reply(items); };
   std::optional<std::vector<Reply>> replies = attempt(call);
   if (!replies && !abandoned_) replies = attempt(call);
-  return replies ? std::move(*replies) : std::vector<Reply>(items.size(), {.problem = last_error_});
+  if (!replies) replies.emplace(items.size(), Reply{.problem = last_error_});
+  for (Reply& reply : *replies) {
+    if (reply.message && problem_of) reply.problem = problem_of(reply);
+    ++(reply.problem.empty() ? figures_.replied : figures_.failed_replies);
+    if (reply.problem.empty()) continue;
+    reply.message.reset();
+    if (reply.problem != last_error_) note_failure(reply.problem, {}, "");
+  }
+  return std::move(*replies);
+}
+
+void Verifier::note_failure(const std::string& problem, const std::vector<std::string>& traceback,
+                            const std::string& place) {
+  last_error_ = problem;
+  log_.add(problem, traceback, place);
 }
 
 std::vector<Score> Verifier::scores_of(std::optional<std::vector<Verdict>> verdicts, size_t items) {
@@ -79,10 +93,8 @@ std::vector<Score> Verifier::scores_of(std::optional<std::vector<Verdict>> verdi
   for (Verdict& verdict : *verdicts) {
     if (verdict.score.scored == Scored::yes) ++figures_.scored;
     const bool differs = verdict.score.problem != last_error_ || !verdict.traceback.empty();
-    if (verdict.score.scored == Scored::failed && differs) {
-      last_error_ = verdict.score.problem;
-      log_.add(last_error_, verdict.traceback, verdict.place);
-    }
+    if (verdict.score.scored == Scored::failed && differs)
+      note_failure(verdict.score.problem, verdict.traceback, verdict.place);
     scores.push_back(std::move(verdict.score));
   }
   return scores;

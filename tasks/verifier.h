@@ -3,6 +3,7 @@
 // time. One thread at a time but for abandon(); score() blocks.
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,8 +35,11 @@ class Verifier {
   // call failed once, since some of them may be at fault. Once it is abandoned it does not throw.
   std::vector<Score> score_together(std::span<const VerifierItem> items);
 
-  // What the function says to each item. If the call failed twice, all of them have last_error() as the problem.
-  std::vector<Reply> reply(std::span<const VerifierItem> items);
+  // Why the model cannot read this message, in one line; empty if it can.
+  using MessageProblem = std::function<std::string(const Reply&)>;
+  // What the function says to each item. If the call failed twice, all of them have last_error() as the problem. One
+  // whose message has a problem has failed as well. Logs and counts what fails, as score() does.
+  std::vector<Reply> reply(std::span<const VerifierItem> items, const MessageProblem& problem_of = {});
 
   // Any thread. The call under way and all later ones end at once, and their answers have failed.
   void abandon();
@@ -47,6 +51,7 @@ class Verifier {
   // What `call` returns about the process; nothing if it failed, which is logged and counted.
   template <class Call>
   auto attempt(const Call& call) -> std::optional<decltype(call(std::declval<VerifierProcess&>()))>;
+  void note_failure(const std::string& problem, const std::vector<std::string>& traceback, const std::string& place);
   // The scores of a call of so many items; all have failed without verdicts.
   std::vector<Score> scores_of(std::optional<std::vector<Verdict>> verdicts, size_t items);
 

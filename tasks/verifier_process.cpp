@@ -244,7 +244,9 @@ VerifierTarget reply_target(const TaskConfig& config) {
 VerifierProcess::VerifierProcess(const VerifierTarget& target, int abandoned)
     : target_(target), child_("verifier", ChildKind::verifier, command_of(target)), abandoned_(abandoned) {}
 
-std::string VerifierProcess::who() const { return target_.params.empty() ? "the verifier" : "the task"; }
+std::string VerifierProcess::who() const {
+  return target_.replies ? "the reply function" : target_.params.empty() ? "the verifier" : "the task";
+}
 
 void VerifierProcess::lose(const std::string& what, bool closed) {
   const ChildConnection::End end = child_.end(closed);

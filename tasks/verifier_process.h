@@ -115,7 +115,7 @@ class VerifierProcess {
   pid_t id() const { return child_.id(); }
 
  private:
-  std::string who() const;  // "the verifier", or "the task" where the process makes a whole one
+  std::string who() const;  // what the process runs: "the verifier", "the reply function", or "the task"
   void await_ready();
   // Sends `text` and returns the next line, without its newline.
   std::string exchange(std::string_view text, std::chrono::milliseconds limit, const char* setting, size_t longest);

@@ -54,8 +54,8 @@ template <class I> typename I::result_type inspect(I& f, PartialRollout& x) {
   return f(caf::meta::type_name("PartialRollout"), x.group, x.samples, x.env_steps, x.episodes);
 }
 template <class I> typename I::result_type inspect(I& f, VerifierFigures& x) {
-  return f(caf::meta::type_name("VerifierFigures"), x.calls, x.failed_calls, x.restarts, x.scored, x.busy_us,
-           x.wait_us);
+  return f(caf::meta::type_name("VerifierFigures"), x.calls, x.failed_calls, x.restarts, x.scored, x.busy_us, x.wait_us,
+           x.replied, x.failed_replies);
 }
 
 struct RolloutMessage {

@@ -79,7 +79,8 @@ constexpr std::array kRules = {
     AlarmRule{"samples_dropped", kWarning, 3, "more than 5 % of the samples of the last 60 s were dropped",
               "raise replay.max_policy_lag, or use fewer workers; with replay.mode `reuse`, lower replay.capacity"},
     AlarmRule{"verifier_fails", kWarning, 3,
-              "the verifier failed on more than 5 % of the answers of the last 60 s, which are not trained on",
+              "the verifier, or the reply to them, failed on more than 5 % of the answers of the last 60 s, which are "
+              "not trained on",
               "look at its errors in the log of the run, and at task.verifier_timeout_ms"},
     AlarmRule{"rows_quarantined", kWarning, 2, "rows of environments are in quarantine because their steps fail",
               "look at last_error"},

@@ -103,11 +103,18 @@ std::string failures_line(const StatsSnapshot& s) {
 
 uint64_t without_score(const StatsSnapshot& s) { return s.ledger.unscored + s.ledger.verifier_failed; }
 
+// That leaves answers without a score.
+std::string failing_function(const StatsSnapshot& s) {
+  return s.verifier && s.verifier->failed_replies > 0 ? "verifier or the reply" : "verifier";
+}
+
 // Empty unless answers got no score.
 std::string unscored_line(const StatsSnapshot& s) {
   if (without_score(s) == 0) return "";
   return "  no score   " + format_short_counted(without_score(s), "answer") +
-         (s.ledger.verifier_failed > 0 ? ", the verifier failed on " + format_short(s.ledger.verifier_failed) : "");
+         (s.ledger.verifier_failed > 0
+              ? ", the " + failing_function(s) + " failed on " + format_short(s.ledger.verifier_failed)
+              : "");
 }
 
 // Empty unless answers were filtered.

@@ -198,7 +198,7 @@ constexpr std::array kFields = {
         "other answer of their group has one and the estimator compares answers",
         of_ledger<&Ledger::unscored>},
     SnapshotField{kLedger, "ledger.verifier_failed", "samples_total{state=verifier_failed}", "samples", kAlways,
-                  "token runs: answers that were not trained on because the verifier failed on them",
+                  "token runs: answers that were not trained on because the verifier, or the reply to them, failed",
                   of_ledger<&Ledger::verifier_failed>},
     SnapshotField{kLedger, "ledger.baselines", "samples_total{state=baselines}", "samples", kAlways,
                   "token runs with `remax`: greedy answers, of which only the score counts",
@@ -355,11 +355,11 @@ constexpr std::array kFields = {
     SnapshotField{kWorkers, "verifier_bytes", "verifier_memory_bytes", "bytes", kTimed,
                   "the same of the processes of verifiers", memory<&S::verifier_bytes>},
     SnapshotField{kWorkers, "verifier.calls", "verifier_calls_total", "calls", kVerified,
-                  "to the verifiers of all workers since the start of the process, repeated ones included; without "
-                  "those of evaluations",
+                  "to the verifiers of all workers, and to what replies, since the start of the process, repeated ones "
+                  "included; without those of evaluations",
                   of_verifier<&VerifierFigures::calls>},
     SnapshotField{kWorkers, "verifier.failed_calls", "verifier_failed_calls_total", "calls", kVerified,
-                  "of them, those that gave no scores; each is repeated once",
+                  "of them, those that gave no scores or replies; each is repeated once",
                   of_verifier<&VerifierFigures::failed_calls>},
     SnapshotField{kWorkers, "verifier.restarts", "verifier_restarts_total", "processes", kVerified,
                   "of verifiers that were started in place of one that had ended or was killed",

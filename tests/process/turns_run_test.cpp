@@ -125,6 +125,16 @@ def none(answers):
   CHECK(has(refused.err, "on purpose"));
 }
 
+TEST_CASE("turns: a config with a function in a file that does not exist is refused") {
+  for (const std::string setting : {"task.reply", "task.verifier"}) {
+    const CommandLine config({"troupe", "config", "tokens/countdown_turns", "--set", "task.message_tokens=4", "--set",
+                              "task.reply=py:examples/tokens/calculator.py:reply", "--set",
+                              setting + "=py:no/such.py:function"});
+    CHECK(config.exit_code == 2);
+    CHECK_MESSAGE(has(config.err, setting + ": \"py:no/such.py:function\": there is no file /"), config.err);
+  }
+}
+
 TEST_CASE("turns: workers and inference in other processes, of which some are killed, and the ledger balances") {
   const TempFolder folder;
   TokenTrainProcess run(folder.path(),

@@ -323,3 +323,23 @@ def roles_before(items):
 def turns_before(items):
     """The number of turns before the answer."""
     return [len(item["turns"]) for item in items]
+
+
+def digit(items):
+    """A message that a model of digits can read."""
+    return ["7"] * len(items)
+
+
+def unreadable(items):
+    """A message with a character that a model of digits does not know."""
+    return ["\u00c4"] * len(items)
+
+
+def unreadable_to_second(items):
+    """The same, to one of the answers alone."""
+    return [None, "\u00c4"][: len(items)]
+
+
+def unreadable_later(items):
+    """The same, after a message that can be read."""
+    return ["\u00c4" if item["turns"] else "7" for item in items]

@@ -183,26 +183,33 @@ TEST_CASE("run_report: an early end of the warm-up says why, and with a verifier
 }
 
 TEST_CASE("run_report: a verifier's failures are told in answers and in whole calls") {
-  const auto line = [](uint64_t failed_calls, uint64_t failed_answers) {
+  const auto line = [](uint64_t failed_calls, uint64_t failed_answers, uint64_t failed_replies = 0) {
     const test::TempFolder folder;
     const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
     Output console(file);
     ReportedRun f({}, nullptr, console);
     StatsSnapshot s = f.at(100, 2);
-    s.verifier = VerifierFigures{.calls = 16'214, .failed_calls = failed_calls};
+    s.verifier = VerifierFigures{.calls = 16'214, .failed_calls = failed_calls, .failed_replies = failed_replies};
     s.ledger.verifier_failed = failed_answers;
     f.report->show(s);
     f.finish();
     close(file);
     std::ifstream out(folder / "out");
     for (std::string text; std::getline(out, text);)
-      if (text.starts_with("verifier: ")) return text;
+      if (text.starts_with("verifier: ") || text.starts_with("replies: ")) return text;
     return std::string();
   };
   CHECK(line(0, 0) == "");
   CHECK(line(0, 30'476) ==
         "verifier: it failed on 30,476 answers, without a score; 0 of 16,214 calls failed as a whole");
   CHECK(line(2, 0) == "verifier: 2 of 16,214 calls failed, and were repeated");
+  const std::string replies =
+      "replies: those to 72 answers failed, which have no score; 0 of 16,214 calls failed as a whole";
+  CHECK(line(0, 72, 72) == replies);
+  CHECK(line(0, 0, 72) == replies);  // the run ended before it counted these answers
+  CHECK(line(0, 80, 72) ==
+        "verifier: it failed on 80 answers, without a score, 72 of them because the reply failed; 0 of 16,214 calls "
+        "failed as a whole");
 }
 
 TEST_CASE("run_report: evaluations during a run are printed, and logged") {

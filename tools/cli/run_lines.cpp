@@ -62,11 +62,18 @@ std::string failures_text(const StatsSnapshot& last, const ExperienceWords& word
 }
 
 std::string verifier_text(const StatsSnapshot& last) {
+  if (!last.verifier) return "";
   const uint64_t failed = last.ledger.verifier_failed;
   const std::string calls =
       format_count(last.verifier->failed_calls) + " of " + format_counted(last.verifier->calls, "call");
+  const uint64_t replies = last.verifier->failed_replies;
+  if (failed + replies + last.verifier->failed_calls == 0) return "";
+  if (replies > 0 && replies >= failed)
+    return "replies: those to " + format_counted(replies, "answer") + " failed, which have no score; " + calls +
+           " failed as a whole";
   if (failed == 0) return "verifier: " + calls + " failed, and were repeated";
-  return "verifier: it failed on " + format_counted(failed, "answer") + ", without a score; " + calls +
+  return "verifier: it failed on " + format_counted(failed, "answer") + ", without a score" +
+         (replies > 0 ? ", " + format_count(replies) + " of them because the reply failed" : "") + "; " + calls +
          " failed as a whole";
 }
 

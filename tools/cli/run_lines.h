@@ -18,7 +18,8 @@ std::string evaluation_after_text(const Evaluation& evaluation, const RunConfig&
 // How often environments, or workers of a token run, failed.
 std::string failures_text(const StatsSnapshot& last, const ExperienceWords& words);
 
-// How often the verifier failed, on answers and in whole calls. The run has one.
+// How often the verifier failed, on answers and in whole calls, and the function that replies to them; empty if neither
+// did, or the run has none.
 std::string verifier_text(const StatsSnapshot& last);
 
 // Of a warm-up that goes on, and of one that is complete.

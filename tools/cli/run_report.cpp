@@ -354,8 +354,7 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
     close_with("warm-up: stopped after step " + format_count(warmup_.step) + " of at most " + format_count(warmup_.of));
   // The command prints the error that ended the run.
   if (outcome.error.empty() && env_failures_of(last_) > 0) close_with(failures_text(last_, words));
-  if (last_.verifier && last_.verifier->failed_calls + last_.ledger.verifier_failed > 0)
-    close_with(verifier_text(last_));
+  if (const std::string failures = verifier_text(last_); !failures.empty()) close_with(failures);
   if (last_.uncounted_at_most > 0)
     close_with("uncounted: at most " + format_counted(last_.uncounted_at_most, words.sample) +
                " that killed workers made");

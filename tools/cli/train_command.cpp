@@ -345,7 +345,7 @@ int run_train(const TrainOptions& options) {
   add_reward_model(*run.context);
   if (is_token_run(config)) {
     try_verifier(config, *run.context->tokens->task);
-    try_reply(config, *run.context->tokens->task);
+    try_reply(config, *run.context->tokens);
   }
   begin_step("building the model");
   run.learner = learner_of(*run.context);

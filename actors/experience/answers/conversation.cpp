@@ -5,6 +5,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
+#include "runtime/base/suggest.h"
 
 namespace troupe {
 
@@ -42,6 +43,15 @@ void Conversation::add_message(const Reply& reply, const std::vector<int32_t>& i
   append(tokens_, ids);
   append(messages_, ids);
   said_ = static_cast<int32_t>(ids.size());
+}
+
+std::string problem_of_message(const TokenRun& run, const Reply& reply) {
+  try {
+    run.encode_message(reply.message.value(), Finish::stop, reply.role);
+    return "";
+  } catch (const ConfigError& refused) {
+    return "the message \"" + printable(*reply.message) + "\" cannot be read by the model: " + refused.what();
+  }
 }
 
 bool continue_conversation(const TokenRun& run, const Reply& reply, Conversation& conversation) {

@@ -49,6 +49,9 @@ class Conversation {
   std::string problem_;
 };
 
+// Why the model cannot read the message of this reply, in one line; empty if it can.
+std::string problem_of_message(const TokenRun& run, const Reply& reply);
+
 // Adds what the task says to the last answer. Returns whether there is a next turn. A message that cannot be encoded is
 // a failure of the task.
 bool continue_conversation(const TokenRun& run, const Reply& reply, Conversation& conversation);

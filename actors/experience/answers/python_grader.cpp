@@ -1,7 +1,10 @@
 #include "actors/experience/answers/python_grader.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "actors/experience/answers/conversation.h"
 #include "actors/experience/answers/reward_grader.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
@@ -9,6 +12,7 @@
 #include "runtime/base/rng.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
+#include "tasks/python_task.h"
 
 namespace troupe {
 
@@ -32,6 +36,56 @@ void check_prompts(const RunConfig& config, const Task& task, std::span<const Ve
   } catch (const ConfigError& error) {
     throw ConfigError("task.verifier: " + std::string(error.what()));
   }
+}
+
+// What replies to answers in Python.
+struct Replying {
+  std::string setting, function;
+  VerifierTarget target;
+};
+
+std::optional<Replying> replying_of(const RunConfig& config, const Task& task) {
+  TaskConfig own = config.task;
+  if (own.turns == 1) return std::nullopt;
+  if (!own.reply.empty()) return Replying{"task.reply", own.reply, reply_target(own)};
+  if (!is_python_task(own) || !task.replies()) return std::nullopt;
+  own.verifier = own.name;
+  return Replying{"task.name", own.name, verifier_target(own)};
+}
+
+// The right answer to a held-out prompt, if that has one, and that to another, which is wrong here; else an empty one.
+std::vector<VerifierItem> tried_answers(const RunConfig& config, const Task& task) {
+  const std::vector<Prompt> prompts = task.held_out(derive_key(config.seed, "reply"), 2);
+  std::vector<std::string> answers{prompts.at(0).demonstration};
+  if (prompts.size() > 1 && prompts[1].demonstration != answers[0]) answers.push_back(prompts[1].demonstration);
+  std::vector<VerifierItem> items;
+  for (const std::string& answer : answers) {
+    items.push_back(item_of(prompts[0], answer));
+    items.back().earlier.emplace();
+  }
+  return items;
+}
+
+std::string refusal_of(const Replying& replying, const VerifierItem& item) {
+  return replying.setting + ": \"" + printable(replying.function, 200) + "\" does not reply to the answer \"" +
+         printable(item.answer) + "\" to the prompt \"" + printable(item.prompt) + "\": ";
+}
+
+// The same answers in the next turn of those conversations that go on. Throws ConfigError for a reply that failed, or
+// whose message the model cannot read.
+std::vector<VerifierItem> continued(const Replying& replying, const TokenRun& run,
+                                    const std::vector<VerifierItem>& items, const std::vector<Reply>& replies) {
+  std::vector<VerifierItem> next;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Reply& reply = replies.at(i);
+    const bool has_message = reply.problem.empty() && reply.message.has_value();
+    const std::string problem = has_message ? problem_of_message(run, reply) : reply.problem;
+    if (!problem.empty()) throw ConfigError(refusal_of(replying, items[i]) + problem);
+    if (!reply.message) continue;
+    next.push_back(items[i]);
+    next.back().earlier->push_back({items[i].answer, *reply.message, reply.role});
+  }
+  return next;
 }
 
 }  // namespace
@@ -77,7 +131,9 @@ std::vector<Score> PythonGrader::score_detailed_each(PromptOfEach prompts, std::
 
 std::vector<Reply> PythonGrader::reply(PromptOfEach prompts, std::span<const std::string> answers,
                                        DetailsOfEach details) {
-  std::vector<Reply> replies = verifier_.reply(items_of(prompts, answers, details));
+  Verifier::MessageProblem problem_of;
+  if (tokens_) problem_of = [this](const Reply& reply) { return problem_of_message(*tokens_, reply); };
+  std::vector<Reply> replies = verifier_.reply(items_of(prompts, answers, details), problem_of);
   publish_figures();
   return replies;
 }
@@ -102,25 +158,25 @@ std::string problem_of_demonstrations(std::span<const VerifierItem> items, std::
          format_number(verdicts[first].score.reward, 3) + ", a right answer at least 1, or \"right\": true";
 }
 
-void try_reply(const RunConfig& config, const Task& task) {
-  const std::string& function = config.task.reply;
-  if (function.empty()) return;
-  std::string what = "task.reply: ";
+void try_reply(const RunConfig& config, const TokenRun& run) {
+  const std::optional<Replying> replying = replying_of(config, *run.task);
+  if (!replying) return;
+  std::string what = replying->setting + ": ";
   try {
-    VerifierProcess process(reply_target(config.task));
+    VerifierProcess process(replying->target);
     process.start();
-    const std::vector<Prompt> prompts = task.held_out(derive_key(config.seed, "reply"), 1);
-    VerifierItem item = item_of(prompts.at(0), prompts.at(0).demonstration);
-    item.earlier.emplace();
-    what += '"' + printable(function, 200) + "\" does not reply to the answer \"" + printable(item.answer) +
-            "\" to the prompt \"" + printable(item.prompt) + "\": ";
-    if (const Reply reply = process.reply({&item, 1}).at(0); !reply.problem.empty())
-      throw VerifierFailed(reply.problem);
+    std::vector<VerifierItem> items = tried_answers(config, *run.task);
+    // A second turn sees what the first one has given.
+    for (int64_t turn = 1; turn < std::min<int64_t>(config.task.turns, 3) && !items.empty(); ++turn) {
+      what = refusal_of(*replying, items[0]);
+      const std::vector<Reply> replies = process.reply(items);
+      items = continued(*replying, run, items, replies);
+    }
   } catch (const VerifierFailed& failed) {
     if (!failed.traceback.empty()) log_block(LogLevel::info, "reply", failed.traceback);
     throw ConfigError(what + failed.what());
   } catch (const IoError& missing) {
-    throw ConfigError("task.python: " + std::string(missing.what()) + "; task.reply needs it");
+    throw ConfigError("task.python: " + std::string(missing.what()) + "; " + replying->setting + " needs it");
   }
 }
 

@@ -2,11 +2,14 @@
 // PythonGrader: the Grader that has answers scored by a function in Python (task.verifier), or replied to (task.reply),
 // in a process of its own. It waits for that process. One thread but for figures() and abandon().
 
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/config/run_config.h"
+#include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/grader.h"
 #include "runtime/base/mutex.h"
 #include "tasks/verifier.h"
@@ -16,8 +19,12 @@ namespace troupe {
 class PythonGrader final : public Grader {
  public:
   // `turns`: answers may have several, and the function gets those before the last one.
-  explicit PythonGrader(VerifierTarget target, bool turns = false)
-      : answers_per_call_(static_cast<size_t>(target.answers_per_call)), turns_(turns), verifier_(std::move(target)) {}
+  // `tokens`, of a run whose answers may have several, reads the messages; null: they are not checked.
+  explicit PythonGrader(VerifierTarget target, bool turns = false, std::shared_ptr<const TokenRun> tokens = nullptr)
+      : answers_per_call_(static_cast<size_t>(target.answers_per_call)),
+        turns_(turns),
+        tokens_(std::move(tokens)),
+        verifier_(std::move(target)) {}
 
   std::vector<Score> score(const Prompt& prompt, std::span<const std::string> answers) override;
   std::vector<Score> score_each(PromptOfEach prompts, std::span<const std::string> answers) override;
@@ -37,6 +44,7 @@ class PythonGrader final : public Grader {
 
   const size_t answers_per_call_;
   const bool turns_;
+  const std::shared_ptr<const TokenRun> tokens_;
   Verifier verifier_;
   mutable Mutex mutex_;
   VerifierFigures figures_ TROUPE_GUARDED_BY(mutex_);
@@ -45,9 +53,10 @@ class PythonGrader final : public Grader {
 // That some of these demonstrations are not right, for a warning; empty if all are, or have no score.
 std::string problem_of_demonstrations(std::span<const VerifierItem> items, std::span<const Verdict> verdicts);
 
-// Throws ConfigError "task.reply: ..." or "task.python: ..." if the function of task.reply cannot be loaded, or does
-// not reply to an answer to a held-out prompt. Does nothing without one. Blocks.
-void try_reply(const RunConfig& config, const Task& task);
+// Throws ConfigError "task.reply: ...", "task.name: ..." or "task.python: ..." if what replies to answers, where that
+// is in Python, cannot be loaded, does not reply to two answers to a held-out prompt, or with a message that the model
+// cannot read. Does nothing in runs without such replies. Blocks.
+void try_reply(const RunConfig& config, const TokenRun& run);
 
 // Throws ConfigError "task.verifier: ...", "task.python: ..." or, for a line of a dataset, "FILE:LINE: ..." if the
 // verifier of the config cannot be loaded, needs a column that a prompt lacks, or does not score the demonstration of a
