@@ -14,6 +14,7 @@
 #include "models/lm/reward_model.h"
 #include "runtime/base/file.h"
 #include "runtime/base/large_blocks.h"
+#include "runtime/base/text_format.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
@@ -87,7 +88,7 @@ MemoryNeed of_activations(const TokenSizes& s) {
     bytes += to_double(pass.tokens) * to_double(activation_bytes(s.shape, /*recompute=*/true)) / 2;
   bytes += logit_bytes(s, std::min(pass.tokens, kLogitRowsAtOnce)) * (has_exact_kl(s.config) ? 3 : 2);
   return {"trainer.micro_batch_tokens", setting_text(s.config.trainer.micro_batch_tokens),
-          "activations of a micro-batch of " + setting_text(pass.tokens) + " tokens", bytes};
+          "activations of a micro-batch of " + format_counted(static_cast<uint64_t>(pass.tokens), "token"), bytes};
 }
 
 // What the trainer computes with the weights from before an update.

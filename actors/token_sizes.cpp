@@ -55,6 +55,11 @@ PassSize training_pass(const TokenSizes& sizes) {
   return {tokens, tokens > choice.recompute_above};
 }
 
+std::string training_pass_text(const RunConfig& config) {
+  const PassSize pass = training_pass(token_sizes(config));
+  return text_of(micro_batch_of(config), pass.tokens, pass.recompute);
+}
+
 double logit_bytes(const TokenSizes& sizes, int64_t rows) {
   return float_bytes(rows) * to_double(sizes.shape.vocabulary);
 }

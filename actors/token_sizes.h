@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "actors/config/run_config.h"
 #include "actors/experience/answers/token_run.h"
@@ -42,6 +43,8 @@ struct PassSize {
 };
 // The largest pass of training: a micro-batch, or a whole minibatch that is smaller.
 PassSize training_pass(const TokenSizes& sizes);
+// What a user is told of it, in one line.
+std::string training_pass_text(const RunConfig& config);
 
 // Logits of so many rows.
 double logit_bytes(const TokenSizes& sizes, int64_t rows);

@@ -22,6 +22,7 @@
 #include "tools/cli/built_in_configs.h"
 #include "tools/cli/moved_files.h"
 #include "tools/cli/pretrained.h"
+#include "tools/cli/python_functions.h"
 #include "tools/cli/train_command.h"
 #include "tools/cli/waiting_line.h"
 
@@ -114,6 +115,7 @@ void check_tokens(const RunConfig& config) {
   if (lora.used() && config.model.path.empty())
     throw ConfigError("model.lora: " + printable(config.model.lora) +
                       " needs pre-trained weights, and model.path is empty; set model.path");
+  const auto line = line_for_task(config.task);
   const std::shared_ptr<const TokenRun> run = shared_token_run(config);
   check_answers(config, *run);
   const int64_t vocabulary = run->tokenizer->vocabulary_size();
@@ -126,21 +128,10 @@ void check_tokens(const RunConfig& config) {
   lm_shape_of(config.model, vocabulary, run->prompt_tokens + run->conversation_tokens());
 }
 
-// Refuses a function in Python whose file does not exist. Whether it can be called is tried when the run begins.
-void check_function_file(const std::string& setting, const std::string& function) {
-  constexpr size_t kScheme = 3;  // "py:"
-  if (function.empty()) return;
-  const fs::path file = function.substr(kScheme, function.rfind(':') - kScheme);
-  if (file.extension() != ".py" || is_file(file)) return;
-  throw ConfigError(setting + ": \"" + printable(function, 200) + "\": there is no file " +
-                    printable(fs::absolute(file).string(), 200));
-}
-
 // Checks all that training requires of the environment.
 void check_environment(const RunConfig& config) {
   if (is_token_run(config)) {
-    check_function_file("task.verifier", config.task.verifier);
-    check_function_file("task.reply", config.task.reply);
+    check_function_files(config.task);
     check_tokens(config);
     check_first_weights(config, *shared_token_run(config));
     if (missing_reward_model(config).empty()) check_reward_model(config, *shared_token_run(config));

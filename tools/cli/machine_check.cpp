@@ -14,6 +14,8 @@
 namespace troupe {
 namespace {
 
+constexpr double kMostBytes = 1e18;  // that are reported: an integer cannot hold every sum
+
 std::string bytes_text(double bytes) {
   constexpr double kMost = 1e19;  // larger values are shown as this
   return format_bytes(static_cast<uint64_t>(std::min(bytes, kMost)));
@@ -97,8 +99,11 @@ std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const M
 }
 
 uint64_t memory_needed(const RunConfig& config, const EnvSpec& env) {
-  constexpr double kMost = 1e18;
-  return static_cast<uint64_t>(std::min(of_settings(memory_needs(config, env)), kMost));
+  return static_cast<uint64_t>(std::min(of_settings(memory_needs(config, env)), kMostBytes));
+}
+
+uint64_t estimated_memory(const RunConfig& config, const EnvSpec& env) {
+  return static_cast<uint64_t>(std::min(total(memory_needs(config, env)), kMostBytes));
 }
 
 std::string memory_summary(const RunConfig& config, const EnvSpec& env) {

@@ -31,6 +31,9 @@ std::string memory_shortage(const RunConfig& config, const EnvSpec& env, const M
 // The memory that the settings of the run need, in bytes: without the program itself.
 uint64_t memory_needed(const RunConfig& config, const EnvSpec& env);
 
+// The same with the program.
+uint64_t estimated_memory(const RunConfig& config, const EnvSpec& env);
+
 // "about 3.2 GB, 2.2 GB of it for weights, gradients and moments of the trainer (model.path: /models/small)".
 std::string memory_summary(const RunConfig& config, const EnvSpec& env);
 // All that the memory is for, the largest first: one line each, with the setting that determines it.

@@ -368,6 +368,8 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
     close_with("best checkpoint: after " + format_counted(best.updates, "update") + ", " + words.episode_return + ' ' +
                format_number(best.return_mean, 2));
   }
+  if (const uint64_t peak = peak_resident_bytes(); peak > 0 && expected_memory_ > 0)
+    close_with("peak memory " + format_bytes(peak) + ", estimated " + format_bytes(expected_memory_));
   print_line("Run folder: " + folder_.path(), console_);
   return refused;
 }

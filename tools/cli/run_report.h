@@ -57,6 +57,9 @@ class RunReport : public RunSink {
   // line of metrics.jsonl could not be written; empty if both were.
   std::string finish(const RunOutcome& outcome, double wall_seconds);
 
+  // How much memory the run was expected to take, in bytes: a closing line compares that with what it took.
+  void expect_memory(uint64_t bytes) { expected_memory_ = bytes; }
+
   // Whether training has ended, so that only the last evaluation may still run. Any thread.
   bool training_ended() const { return training_ended_; }
 
@@ -107,6 +110,7 @@ class RunReport : public RunSink {
   std::atomic<bool> training_ended_ = false;
   std::chrono::steady_clock::time_point ended_;         // when it did
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
+  uint64_t expected_memory_ = 0;                        // 0: nobody has said
   Output& console_;
   bool terminal_;
   size_t lines_drawn_ = 0;

@@ -19,8 +19,8 @@
 #include "actors/config/config.h"
 #include "actors/deterministic_run.h"
 #include "actors/experience/answers/python_grader.h"
-#include "actors/experience/answers/token_micro_batch.h"
 #include "actors/supervisor.h"
+#include "actors/token_sizes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
 #include "runtime/base/open_files.h"
@@ -33,6 +33,7 @@
 #include "tools/cli/exported_metrics.h"
 #include "tools/cli/join_listener.h"
 #include "tools/cli/learning_context.h"
+#include "tools/cli/python_functions.h"
 #include "tools/cli/run_report.h"
 #include "tools/cli/stop_limit.h"
 #include "tools/cli/this_command.h"
@@ -138,7 +139,7 @@ void tell_new_weights(const TrainOptions& options, const RunFolder& folder) {
 
 // Tells how large the trainer's passes are, which the config may leave open, and how much memory the run needs.
 void tell_sizes(const RunConfig& config) {
-  const std::string passes = text_of(micro_batch_of(config)), memory = memory_summary(config, {});
+  const std::string passes = training_pass_text(config), memory = memory_summary(config, {});
   log_info("train", passes);
   print_line("trainer    " + passes);
   log_info("train", "memory: " + memory);
@@ -327,6 +328,7 @@ int begin_and_train(Start& run) {
                           "must be opened at the new address");
   run.report = std::make_shared<RunReport>(*run.folder, run.socket ? &*run.socket : nullptr, config, *start,
                                            run.context->state_of(kMetricsHeld));
+  if (is_token_run(config)) run.report->expect_memory(estimated_memory(config, {}));
   run.signals.begin([report = run.report](int signal) { return stopping_line(signal, report->training_ended()); });
   if (listener) run.folder->write_endpoints(endpoints_text(listener->address().text(), run.socket->address()));
   return train(run, owned, listener, *start);
@@ -344,7 +346,9 @@ int run_train(const TrainOptions& options) {
   run.context = context_of(options, config, begun);
   add_reward_model(*run.context);
   if (is_token_run(config)) {
+    tell_start(config.task.verifier, config.task.python);
     try_verifier(config, *run.context->tokens->task);
+    tell_start(config.task.reply, config.task.python);
     try_reply(config, *run.context->tokens);
   }
   begin_step("building the model");

@@ -38,11 +38,12 @@ MicroBatchChoice choose_micro_batch(const LmShape& shape, const TrainerConfig& c
   return choice;
 }
 
-std::string text_of(const MicroBatchChoice& choice) {
+std::string text_of(const MicroBatchChoice& choice, int64_t largest, bool recompute) {
   if (choice.tokens == 0) return "no micro-batches: the loss compares all tokens of a minibatch";
-  return "micro-batches of at most " + format_counted(static_cast<uint64_t>(choice.tokens), "token") +
-         ", whose activations take up to " + format_bytes(static_cast<uint64_t>(choice.bytes)) +
-         (choice.recompute ? " and are recomputed in the backward pass" : "");
+  return "micro-batches of up to " + format_counted(static_cast<uint64_t>(largest), "token") +
+         (largest < choice.tokens ? ", of " + format_count(static_cast<uint64_t>(choice.tokens)) + " that are allowed"
+                                  : "") +
+         (recompute ? ", whose activations are recomputed in the backward pass" : "");
 }
 
 }  // namespace troupe

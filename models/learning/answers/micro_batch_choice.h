@@ -30,7 +30,8 @@ int64_t activation_budget(const LmShape& shape);
 
 MicroBatchChoice choose_micro_batch(const LmShape& shape, const TrainerConfig& config, const MicroBatchNeeds& needs);
 
-// "micro-batches of at most 3,920 tokens, with up to 128 MB of activations".
-std::string text_of(const MicroBatchChoice& choice);
+// "micro-batches of up to 3,396 tokens, of 3,841 that are allowed". `largest` tokens has the largest one of the run,
+// whose layers are recomputed if `recompute` says so.
+std::string text_of(const MicroBatchChoice& choice, int64_t largest, bool recompute);
 
 }  // namespace troupe

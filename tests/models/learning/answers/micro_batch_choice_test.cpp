@@ -105,7 +105,15 @@ TEST_CASE("micro_batch_choice: trainer.recompute and trainer.micro_batch_tokens 
   CHECK(many.recompute);
   CHECK(many.bytes == (fit + 1) * activation_bytes(shape, true));
   CHECK(choice_of(shape, "off", 100'000).bytes == 100'000 * activation_bytes(shape, false));
-  CHECK(text_of(choice_of(shape, "on", 1)).ends_with(" and are recomputed in the backward pass"));
+}
+
+TEST_CASE("micro_batch_choice: the text has the largest micro-batch of the run, and the limit where that is larger") {
+  const MicroBatchChoice choice{.tokens = 3841};
+  CHECK(text_of(choice, 3396, false) == "micro-batches of up to 3,396 tokens, of 3,841 that are allowed");
+  CHECK(text_of(choice, 3841, false) == "micro-batches of up to 3,841 tokens");
+  CHECK(text_of(choice, 3841, true) ==
+        "micro-batches of up to 3,841 tokens, whose activations are recomputed in the backward pass");
+  CHECK(text_of({.tokens = 0}, 3396, false) == "no micro-batches: the loss compares all tokens of a minibatch");
 }
 
 TEST_CASE("micro_batch_choice: the longest answer with its prompt fits, and is recomputed where it is too large") {
