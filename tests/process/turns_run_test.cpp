@@ -112,12 +112,20 @@ def none(answers):
   };
   const CommandLine run(line_of(folder.path(), settings("reply")));
   REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  CHECK_MESSAGE(run.out.starts_with("starting py:" + (folder / "tools.py") + ":reply in "), run.out);
+  CHECK_MESSAGE(has(run.out, "\npeak memory "), run.out);
   for (const Json& line : answers_in(folder / "run/answers.jsonl")) {
     REQUIRE(line.at("turns").size() == 1);
     const auto turn = line.at("turns")[0];
     CHECK(turn.at("message") == "=" + std::to_string(turn.at("answer").get<std::string>().size()) + ":");
   }
-  CHECK(Json::parse(text_of(folder / "run/summary.json")).at("verifier").at("calls") > 0);
+  const Json summary = Json::parse(text_of(folder / "run/summary.json"));
+  CHECK(summary.at("verifier").at("calls") > 0);
+  CHECK(summary.at("verifier").at("replied") > 0);
+  CHECK(summary.at("verifier").at("failed_replies") == 0);
+  CHECK(summary.at("verifier").at("scored") == 0);
+  CHECK(summary.at("answers").at("turns_mean") == 2.0);  // each conversation has one message
+  CHECK(summary.at("answers").at("turns_max") == 2.0);
   const TempFolder other;
   const CommandLine refused(line_of(other.path(), settings("none")));
   CHECK(refused.exit_code == 2);

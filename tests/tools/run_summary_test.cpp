@@ -212,6 +212,24 @@ TEST_CASE("run_report: a verifier's failures are told in answers and in whole ca
         "failed as a whole");
 }
 
+TEST_CASE("run_report: the peak memory is told beside what the run was expected to take, if that is known") {
+  const auto told = [](uint64_t expected) {
+    const test::TempFolder folder;
+    const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);
+    Output console(file);
+    ReportedRun f({}, nullptr, console);
+    f.report->expect_memory(expected);
+    f.finish();
+    close(file);
+    std::ifstream out(folder / "out");
+    for (std::string text; std::getline(out, text);)
+      if (text.starts_with("peak memory ")) return text;
+    return std::string();
+  };
+  CHECK(told(0) == "");
+  CHECK(told(297'000'000).ends_with(" MB, estimated 297 MB"));
+}
+
 TEST_CASE("run_report: evaluations during a run are printed, and logged") {
   const test::TempFolder folder;
   const int file = open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600);

@@ -218,6 +218,8 @@ TEST_CASE("console: answers without a score are shown if there are any") {
   s.ledger.verifier_failed = 1'000;
   CHECK(shown("no score 1,120") == std::pair(true, false));
   CHECK(shown("  no score   1,120 answers, the verifier failed on 1,000\n") == std::pair(false, true));
+  s.verifier = VerifierFigures{.failed_replies = 3};
+  CHECK(shown("  no score   1,120 answers, the verifier or the reply failed on 1,000\n") == std::pair(false, true));
 }
 
 TEST_CASE("console: the lengths of answers are shown if some came too late") {
