@@ -12,6 +12,7 @@
 #include "runtime/base/child_memory.h"
 #include "runtime/base/log.h"
 #include "runtime/base/process_stats.h"
+#include "runtime/base/run_ticks.h"
 
 namespace troupe {
 
@@ -100,8 +101,9 @@ void StatsCore::begin_training(Clock::time_point now) {
   training_started_ = now;
   for (Rate* rate : {&env_rate_, &update_rate_, &tokens_rate_, &trained_tokens_rate_, &workers_busy_, &stepping_busy_,
                      &inference_busy_, &scorers_busy_, &replay_busy_, &prefetcher_busy_, &trainer_busy_, &credit_wait_,
-                     &action_wait_, &machine_busy_, &machine_total_})
+                     &action_wait_, &machine_busy_, &machine_total_, &run_busy_})
     *rate = {};
+  verdicts_ = VerdictHold(now);
   env_rate_.add(now, now_.env_steps);
   update_rate_.add(now, now_.updates);
 }
@@ -300,7 +302,12 @@ void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
   const MachineTicks ticks = machine_ticks();
   machine_busy_.add(now, ticks.busy);
   machine_total_.add(now, ticks.total);
-  s.busy.machine = machine_busy_.over(now, kShort) / machine_total_.over(now, kShort);
+  // A process that ends may take the time of those that it has started with it.
+  run_ticks_ = std::max(run_ticks_, run_ticks());
+  run_busy_.add(now, run_ticks_);
+  const double total = machine_total_.over(now, kShort);
+  s.busy.machine = machine_busy_.over(now, kShort) / total;
+  s.busy.run = std::min(run_busy_.over(now, kShort) / total, s.busy.machine);
 }
 
 void StatsCore::fill_inference(StatsSnapshot& s) const {
@@ -329,6 +336,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
   if (!config_.deterministic) {
     fill_busy(s, now);
     s.recent = recent_.take(s, workers_.env_failures(), now);
+    workers_.fill_spread(s.recent, now);
   }
   LagCounts lags;
   for (const LagCounts& of_batch : lags_)
@@ -349,7 +357,10 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
   s.worker_bytes = memory.workers;
   s.environment_bytes = memory.environments + resident_bytes(ChildKind::environment);
   s.verifier_bytes = memory.verifiers + resident_bytes(ChildKind::verifier);
-  if (config_.deterministic) forget_times(s);
+  if (config_.deterministic)
+    forget_times(s);
+  else
+    s.told_bottleneck = verdicts_.shown(s, now);
   return s;
 }
 

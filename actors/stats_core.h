@@ -21,6 +21,7 @@
 #include "actors/recent_counts.h"
 #include "actors/replay_buffer.h"
 #include "actors/scorer_table.h"
+#include "actors/verdict_hold.h"
 #include "actors/worker_table.h"
 #include "envs/env.h"
 #include "runtime/stats/snapshot.h"
@@ -131,7 +132,9 @@ class StatsCore {
   Rate env_rate_, update_rate_, tokens_rate_, trained_tokens_rate_;
   BusyTimes busy_;
   Rate workers_busy_, stepping_busy_, inference_busy_, scorers_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;
-  Rate credit_wait_, action_wait_, machine_busy_, machine_total_;
+  Rate credit_wait_, action_wait_, machine_busy_, machine_total_, run_busy_;
+  uint64_t run_ticks_ = 0;
+  VerdictHold verdicts_;
   std::deque<int32_t> batch_rows_;
   std::deque<float> latency_us_;
   WorkerTable workers_;

@@ -1,6 +1,8 @@
 #include "actors/worker_table.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 
 #include "runtime/base/suggest.h"
 
@@ -12,6 +14,7 @@ constexpr std::chrono::seconds kQuiet{5};              // a worker reports every
 constexpr std::chrono::seconds kSilent{60};            // without a report
 constexpr uint64_t kMostOfWorker = uint64_t{1} << 40;  // failures or retries: 1000 per second for 34 years
 constexpr uint64_t kMostExact = uint64_t{1} << 53;     // largest integer that a checkpoint's JSON number holds exactly
+constexpr double kSpreadUs = 10e6;                     // time constant of the shares that compare workers
 constexpr size_t kStatusErrorBytes = 300;
 constexpr uint64_t kSuccess = 65536;  // PromptFigures::success of a prompt that is always answered right
 
@@ -58,17 +61,40 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
 
 // A report of another process may contain any number, so no worker adds more time than has passed since its report
 // before, and the first report adds none.
-void WorkerTable::add_times(const WorkerReport& report, const Seen& before, Clock::time_point now) {
-  if (before.at == Clock::time_point()) return;
-  const auto passed = std::chrono::duration_cast<std::chrono::microseconds>(now - before.at).count();
+void WorkerTable::add_times(const WorkerReport& report, Seen& seen, Clock::time_point now) {
+  if (seen.at == Clock::time_point()) return;
+  const auto passed = std::chrono::duration_cast<std::chrono::microseconds>(now - seen.at).count();
   const auto added = [&](uint64_t WorkerReport::* time) {
-    const uint64_t total = report.*time, earlier = before.report.*time;
+    const uint64_t total = report.*time, earlier = seen.report.*time;
     return total > earlier ? std::min(total - earlier, static_cast<uint64_t>(passed)) : 0;
   };
-  times_.busy += added(&WorkerReport::busy_us);
+  const uint64_t busy = added(&WorkerReport::busy_us), credit_wait = added(&WorkerReport::credit_wait_us);
+  times_.busy += busy;
   times_.step += added(&WorkerReport::step_us);
-  times_.credit_wait += added(&WorkerReport::credit_wait_us);
+  times_.credit_wait += credit_wait;
   times_.action_wait += added(&WorkerReport::action_wait_us);
+  if (passed <= 0) return;
+  const double weight = 1 - std::exp(-static_cast<double>(passed) / kSpreadUs);
+  const auto blend = [&](double& share, uint64_t time) {
+    const double newest = static_cast<double>(time) / static_cast<double>(passed);
+    share = std::isfinite(share) ? share + weight * (newest - share) : newest;
+  };
+  blend(seen.busy, busy);
+  blend(seen.credit_wait, credit_wait);
+}
+
+void WorkerTable::fill_spread(RecentFigures& recent, Clock::time_point now) const {
+  std::vector<std::pair<double, double>> shares;
+  for (const auto& [id, seen] : workers_)
+    if (now - seen.at <= kQuiet && std::isfinite(seen.busy)) shares.emplace_back(seen.busy, seen.credit_wait);
+  if (shares.size() < 2) return;
+  const auto busiest = std::ranges::max_element(shares);
+  recent.busiest_worker = busiest->first;
+  shares.erase(busiest);
+  const auto middle = shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2);
+  std::ranges::nth_element(shares, middle);
+  recent.other_workers = middle->first;
+  recent.others_wait = middle->second;
 }
 
 // The part of a worker's counts that base_ already includes, when the worker reports for the first time or after a

@@ -43,6 +43,8 @@ class WorkerTable {
     uint64_t busy = 0, step = 0, credit_wait = 0, action_wait = 0;
   };
   const Times& times() const { return times_; }
+  // Fills the figures that compare workers. A worker counts while it reports.
+  void fill_spread(RecentFigures& recent, Clock::time_point now) const;
   // The newest error of any worker.
   const std::string& last_error() const { return last_error_; }
 
@@ -60,6 +62,8 @@ class WorkerTable {
     WorkerReport report;
     Clock::time_point at;
     Counts closed;  // this worker's counts that base_ already includes
+    // Shares of its time, of about the last 10 s; unknown before its second report.
+    double busy = kUnknown, credit_wait = kUnknown;
   };
   struct Silent {
     Counts counts, closed;
@@ -68,7 +72,7 @@ class WorkerTable {
   static Counts counts_of(const WorkerReport& report);
   static uint64_t open(const Counts& counts, const Counts& closed, uint64_t Counts::* count);
   Counts closed_of(const WorkerReport& report) const;
-  void add_times(const WorkerReport& report, const Seen& before, Clock::time_point now);
+  void add_times(const WorkerReport& report, Seen& seen, Clock::time_point now);
   void set_silent_apart(Clock::time_point now);
   uint64_t total(uint64_t Counts::* count) const;
   uint64_t quarantined(Clock::time_point now) const;

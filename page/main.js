@@ -52,7 +52,8 @@ function showHeader() {
   byId("figures").replaceChildren(...figures.map(([name, text]) =>
     element("div", {}, element("dt", {}, typeof name === "function" ? /** @type {any} */ (name)() : name), element("dd", {}, /** @type {any} */ (text)(s)))));
   const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
-  byId("verdict").replaceChildren(...(what ? [element("b", what === "none" ? {} : { class: "limit" }, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
+  const isNone = (at(s, "bottleneck.resource") || what) === "none";  // records of older versions have no resource
+  byId("verdict").replaceChildren(...(what ? [element("b", isNone ? {} : { class: "limit" }, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
 }
 
 /** The alarms that are raised, errors first. @param {any} s */

@@ -24,7 +24,8 @@ uint64_t resident_bytes_of(pid_t id) {
   return file >> all >> pages ? pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
-// Adds the processes that a process has started. None where the system does not list them.
+}  // namespace
+
 void add_children_of(pid_t id, std::vector<pid_t>& processes) {
   std::error_code error;
   for (std::filesystem::directory_iterator task("/proc/" + std::to_string(id) + "/task", error), end;
@@ -33,8 +34,6 @@ void add_children_of(pid_t id, std::vector<pid_t>& processes) {
     for (pid_t child = 0; file >> child;) processes.push_back(child);
   }
 }
-
-}  // namespace
 
 CountedChild::CountedChild(ChildKind kind, pid_t id) : kind_(kind), id_(id) {
   const MutexLock lock(children_mutex);

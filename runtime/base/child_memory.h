@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace troupe {
 
@@ -22,6 +23,9 @@ class CountedChild {
   ChildKind kind_;
   pid_t id_;
 };
+
+// Adds the processes that a process has started. None where the system does not list them.
+void add_children_of(pid_t id, std::vector<pid_t>& processes);
 
 // Resident memory of all counted children of a kind and of the processes that they have started; 0 without any. Memory
 // that several of them share counts in each.

@@ -19,8 +19,18 @@ constexpr double kMuchFiltered = 0.5;   // of the answers produced
 constexpr double kLongSeconds = 3;      // of an update: the share of 10 s does not tell how busy the trainer is
 constexpr double kLongUpdate = 3;       // times the longest of the last updates: the next one may take as long
 
-constexpr const char *kWorkersLimit = "workers", *kInferenceLimit = "inference", *kReplayLimit = "replay",
-                     *kPrefetcherLimit = "prefetcher", *kTrainerLimit = "trainer", *kMachineLimit = "machine";
+constexpr double kManyOthers = 0.25;  // share of all processors that other programs use
+constexpr double kIdleOthers = 0.5;   // share of time for which the other workers of a straggler are busy at most
+
+constexpr const char *kTrainer = "trainer", *kWorkers = "workers";  // that wait
+
+// The rest of a verdict.
+Bottleneck with(Bottleneck verdict, Resource resource, double share = kUnknown, const char* waits = "") {
+  verdict.resource = resource;
+  verdict.share = share;
+  verdict.waits = waits;
+  return verdict;
+}
 
 // What would make sampling faster, by the reason for which most batches of the last minute started.
 std::string sampling_advice(const RecentFigures& r) {
@@ -40,17 +50,21 @@ Bottleneck open_evaluations(const StatsSnapshot& s) {
   const bool waits = s.recent.evaluation_wait > kMuchWaiting;
   const bool holds = s.evaluating && s.evaluating->holds_training;
   if (!waits && !(holds && (nothing_comes(s) || s.busy.credit_wait > kMuchWaiting))) return {};
-  return {"evaluations",
-          waits ? "training waits " + format_percent(s.recent.evaluation_wait) + " of the time for open evaluations"
-                : "training waits for " + format_counted(s.evaluating->waiting + 1, "open evaluation"),
-          "a larger evaluation.every_updates or fewer evaluation.episodes", ""};
+  return with(
+      {"evaluations",
+       waits ? "training waits " + format_percent(s.recent.evaluation_wait) + " of the time for open evaluations"
+             : "training waits for " + format_counted(s.evaluating->waiting + 1, "open evaluation"),
+       "a larger evaluation.every_updates or fewer evaluation.episodes"},
+      Resource::evaluation, s.recent.evaluation_wait, kTrainer);
 }
 
 // The verdict when training waits much of the time for the disk.
 Bottleneck open_checkpoints(const StatsSnapshot& s) {
   if (!(s.recent.checkpoint_wait > kMuchWaiting)) return {};
-  return {"checkpoints", "training waits " + format_percent(s.recent.checkpoint_wait) + " of the time for the disk",
-          "a larger checkpoint.every_updates, or evaluation.every_updates with checkpoint.keep_best", ""};
+  return with(
+      {"checkpoints", "training waits " + format_percent(s.recent.checkpoint_wait) + " of the time for the disk",
+       "a larger checkpoint.every_updates, or evaluation.every_updates with checkpoint.keep_best"},
+      Resource::disk, s.recent.checkpoint_wait, kTrainer);
 }
 
 // Whether the trainer works although no samples come: it trains on what replay holds, or its updates are so long that
@@ -79,18 +93,17 @@ Bottleneck missing_processes(const StatsSnapshot& s) {
   const bool waits_for_process = s.inference_up == 0 && s.inference_own == 0;
   const bool starting = s.workers_up == 0 && s.workers_starting > 0;
   if (s.workers_up == 0 && !starting && waits_for_process)
-    return {"waiting for workers and inference", "neither is connected", "", kWorkersLimit};
+    return with({"waiting for workers and inference", "neither is connected"}, Resource::workers);
   if (starting && !waits_for_process)
-    return {
-        s.words->starting,
-        format_counted(s.workers_starting, "worker") + (s.workers_starting == 1 ? " is" : " are") + " not ready yet",
-        "", kWorkersLimit};
+    return with({s.words->starting, format_counted(s.workers_starting, "worker") +
+                                        (s.workers_starting == 1 ? " is" : " are") + " not ready yet"},
+                Resource::workers);
   if (s.workers_up == 0 && !starting)
-    return {"waiting for workers", s.workers_total == 0 ? "none has joined" : "all have left", "", kWorkersLimit};
-  if (waits_for_process) return {"waiting for an inference process", "none is connected", "", kInferenceLimit};
-  if (s.inference_up == 0) return {"waiting for inference", "no inference actor is up", "", kInferenceLimit};
+    return with({"waiting for workers", s.workers_total == 0 ? "none has joined" : "all have left"}, Resource::workers);
+  if (waits_for_process) return with({"waiting for an inference process", "none is connected"}, Resource::inference);
+  if (s.inference_up == 0) return with({"waiting for inference", "no inference actor is up"}, Resource::inference);
   if (s.needs_scorers && s.scorers_up == 0)
-    return {"waiting for a scorer", "none is up", "troupe scorer adds one", kInferenceLimit};
+    return with({"waiting for a scorer", "none is up", "troupe scorer adds one"}, Resource::scorers);
   return {};
 }
 
@@ -100,13 +113,14 @@ Bottleneck waste(const RecentFigures& r) {
              dropped = static_cast<double>(r.dropped_stale + r.dropped_full);
   if (r.produced == 0) return {};
   if (const double filtered = static_cast<double>(r.filtered) / produced; filtered > kMuchFiltered)
-    return {"waste", format_percent(std::min(filtered, 1.0)) + " of the answers of the last minute are filtered",
-            "prompts that are right at times, or a larger generation.answers", ""};
+    return with({"waste", format_percent(std::min(filtered, 1.0)) + " of the answers of the last minute are filtered",
+                 "prompts that are right at times, or a larger generation.answers"},
+                Resource::waste);
   if (dropped <= kMuchDropped * produced) return {};
-  return {"waste",
-          format_percent(std::min(dropped / produced, 1.0)) + " of the samples of the last minute are dropped, " +
-              (r.dropped_stale >= r.dropped_full ? "most as stale" : "most because the buffer was full"),
-          "", ""};
+  return with(
+      {"waste", format_percent(std::min(dropped / produced, 1.0)) + " of the samples of the last minute are dropped, " +
+                    (r.dropped_stale >= r.dropped_full ? "most as stale" : "most because the buffer was full")},
+      Resource::waste);
 }
 
 bool knows_shares(const StatsSnapshot& s) {
@@ -117,11 +131,59 @@ std::string busy_text(const std::string& who, double share) {
   return who + " busy " + format_percent(share) + " of the time";
 }
 
+// Of all processors, what other programs use; 0 where it is not known.
+double used_by_others(const BusyShares& b) { return std::isfinite(b.run) ? std::max(b.machine - b.run, 0.0) : 0; }
+
+// The verdict when other programs use much of a machine without a free processor: its parts are slow, however they
+// are set.
+Bottleneck other_programs(const BusyShares& b) {
+  const double others = used_by_others(b);
+  if (!(b.machine > kSaturated && others > kManyOthers)) return {};
+  return with(
+      {"processors",
+       "all busy " + format_percent(b.machine) + " of the time, " + format_percent(others) + " by other programs",
+       "fewer other programs on this machine, or more machines"},
+      Resource::oversubscribed, b.machine);
+}
+
 // Nothing when processors are left.
 Bottleneck all_processors(const BusyShares& b) {
   if (!(b.machine > kSaturated)) return {};
-  return {"processors", busy_text("all processors are", b.machine),
-          "more machines, or fewer workers and threads than processors", kMachineLimit};
+  return with({"processors", busy_text("all processors are", b.machine),
+               "more machines, or fewer workers and threads than processors"},
+              Resource::machine, b.machine);
+}
+
+// The verdict when one worker works all the time and the others wait for it: updates need its rollouts.
+Bottleneck one_worker(const StatsSnapshot& s) {
+  const RecentFigures& r = s.recent;
+  if (!(r.busiest_worker >= kBusy && r.other_workers < kIdleOthers && r.others_wait > kMuchWaiting)) return {};
+  return with({"a slow worker",
+               "one is busy " + format_percent(r.busiest_worker) + " of the time, the others wait " +
+                   format_percent(r.others_wait),
+               "look at its machine and its environment, or leave it out"},
+              Resource::straggler, r.busiest_worker, kWorkers);
+}
+
+Bottleneck busy_workers(const StatsSnapshot& s) {
+  const BusyShares& b = s.busy;
+  const bool steps = b.stepping > 0.5 * b.workers;
+  return with({steps ? s.words->work : "workers",
+               busy_text("workers are", b.workers) +
+                   (steps ? ", " + format_percent(b.stepping) + " in " + s.words->in_work : ""),
+               b.machine > kSaturated ? "more machines, or fewer threads"
+               : steps && s.verifier  ? "a larger task.verifier_processes, or more workers"
+                                      : "more workers"},
+              steps ? Resource::env_stepping : Resource::workers, steps ? b.stepping : b.workers, kTrainer);
+}
+
+Bottleneck busy_inference(const StatsSnapshot& s, bool full) {
+  const bool no_processor = s.busy.machine > kSaturated;
+  return with({"inference", busy_text("inference actors are", s.busy.inference),
+               no_processor ? "more machines, or a smaller model"
+               : full       ? "more inference actors or a larger batch_size"
+                            : "more inference actors or a smaller model"},
+              full ? Resource::batch_size : Resource::inference, s.busy.inference, kTrainer);
 }
 
 // Sampling limits the run: which part of it?
@@ -129,32 +191,23 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   const BusyShares& b = s.busy;
   const RecentFigures& r = s.recent;
   const uint64_t batches = r.batches_full + r.batches_timeout + r.batches_all_waiting;
-  if (b.workers >= kBusy && b.workers >= b.inference) {
-    const bool steps = b.stepping > 0.5 * b.workers;
-    const std::string work = s.words->work;
-    return {steps ? work : "workers",
-            busy_text("workers are", b.workers) +
-                (steps ? ", " + format_percent(b.stepping) + " in " + s.words->in_work : ""),
-            b.machine > kSaturated ? "more machines, or fewer threads"
-            : steps && s.verifier  ? "a larger task.verifier_processes, or more workers"
-                                   : "more workers",
-            kWorkersLimit};
-  }
-  if (b.inference >= kBusy)
-    return {"inference", busy_text("inference actors are", b.inference),
-            2 * r.batches_full > batches ? "more inference actors or a larger batch_size"
-                                         : "more inference actors or a smaller model",
-            kInferenceLimit};
+  if (b.workers >= kBusy && b.workers >= b.inference) return busy_workers(s);
+  if (b.inference >= kBusy) return busy_inference(s, 2 * r.batches_full > batches);
   if (b.scorers >= kBusy)
-    return {"scorers", busy_text("scorers are", b.scorers), "more processes of troupe scorer", kInferenceLimit};
+    return with(
+        {"scorers", busy_text("scorers are", b.scorers),
+         b.machine > kSaturated ? "more machines for processes of troupe scorer" : "more processes of troupe scorer"},
+        Resource::scorers, b.scorers, kTrainer);
   if (Bottleneck full = all_processors(b); !full.what.empty()) return full;
   if (2 * r.batches_timeout > batches)
-    return {"batch timeout", "most batches start only after inference.timeout_us",
-            "a smaller batch_size or timeout_us, or more workers", kInferenceLimit};
+    return with({"batch timeout", "most batches start only after inference.timeout_us",
+                 "a smaller batch_size or timeout_us, or more workers"},
+                Resource::deadline, b.action_wait, kWorkers);
   if (b.action_wait > kMuchWaiting)
-    return {"few environments", "groups wait " + format_percent(b.action_wait) + " of the time for actions",
-            "more workers or groups", kWorkersLimit};
-  return {"none", "no part is busy all the time", "", ""};
+    return with({"few environments", "groups wait " + format_percent(b.action_wait) + " of the time for actions",
+                 "more workers or groups"},
+                Resource::workers, b.action_wait, kTrainer);
+  return with({"none", "no part is busy all the time"}, Resource::none);
 }
 
 // The trainer's share of time. The time of an update counts when it ends.
@@ -167,31 +220,73 @@ double trainer_share(const StatsSnapshot& s) {
 Bottleneck waiting_for_credits(const StatsSnapshot& s) {
   const std::string waits = format_percent(s.busy.credit_wait);
   if (s.lag_max >= static_cast<double>(s.lag_cap))
-    return {"lag cap", "the trainer waits " + format_percent(1 - trainer_share(s)) + " of the time, workers " + waits,
-            "a larger replay.max_policy_lag", kReplayLimit};
-  return {"credits", "workers wait " + waits + " of the time for the replay buffer", "", kReplayLimit};
+    return with(
+        {"lag cap", "the trainer waits " + format_percent(1 - trainer_share(s)) + " of the time, workers " + waits,
+         "a larger replay.max_policy_lag"},
+        Resource::lag_cap, s.busy.credit_wait, kTrainer);
+  return with({"credits", "workers wait " + waits + " of the time for the replay buffer"}, Resource::replay,
+              s.busy.credit_wait, kWorkers);
 }
 
-Bottleneck by_shares(const StatsSnapshot& s) {
+// The verdict when one of the parts after sampling is always busy: the busiest of them.
+Bottleneck busy_training(const StatsSnapshot& s) {
   const BusyShares& b = s.busy;
   const double replay = std::isfinite(b.replay) ? b.replay : 0,
                prefetcher = std::isfinite(b.prefetcher) ? b.prefetcher : 0;
   const double trainer = trainer_share(s), busiest = std::max({trainer, prefetcher, replay});
-  if (busiest >= kBusy) {
-    if (busiest == trainer)
-      return {"training", busy_text("the trainer is", trainer),
-              (s.several_epochs ? "fewer epochs, or " : "") + std::string(s.words->trains_faster), kTrainerLimit};
-    if (busiest == prefetcher)
-      return {"batch preparation", busy_text("the prefetcher is", prefetcher), "a smaller super_batch or more reuse",
-              kPrefetcherLimit};
-    return {"replay buffer", busy_text("the replay buffer is", replay), "", kReplayLimit};
+  if (busiest < kBusy) return {};
+  const char* const waits = b.credit_wait > kMuchWaiting ? kWorkers : "";
+  if (busiest == trainer)
+    return with({"training", busy_text("the trainer is", trainer),
+                 (s.several_epochs ? "fewer epochs, or " : "") + std::string(s.words->trains_faster)},
+                Resource::trainer, trainer, waits);
+  if (busiest == prefetcher)
+    return with(
+        {"batch preparation", busy_text("the prefetcher is", prefetcher), "a smaller super_batch or more reuse"},
+        Resource::prefetcher, prefetcher, kTrainer);
+  return with({"replay buffer", busy_text("the replay buffer is", replay)}, Resource::replay, replay, waits);
+}
+
+Bottleneck by_shares(const StatsSnapshot& s) {
+  if (Bottleneck others = other_programs(s.busy); !others.what.empty()) return others;
+  if (Bottleneck busy = busy_training(s); !busy.what.empty()) return busy;
+  if (Bottleneck slow = one_worker(s); !slow.what.empty()) return slow;
+  if (!(s.busy.credit_wait > kMuchWaiting)) return sampling_by_shares(s);
+  // A part that shares the processors with others is slow without being busy.
+  if (Bottleneck full = all_processors(s.busy); !full.what.empty()) return full;
+  return waiting_for_credits(s);
+}
+
+// By the trainer's wait alone.
+Bottleneck before_shares(const StatsSnapshot& s) {
+  const double wait = s.recent.trainer_wait;
+  const std::string waits = "the trainer waits " + format_percent(wait) + " of the time";
+  if (wait > kHungryTrainer)
+    return with({"sampling", waits, sampling_advice(s.recent)}, Resource::unknown, wait, kTrainer);
+  if (wait < kBusyTrainer)
+    return with({"training", "the trainer is busy " + format_percent(1 - wait) + " of the time"}, Resource::trainer,
+                1 - wait);
+  return with({"none", "sampling and training keep pace", waits}, Resource::none);
+}
+
+// The verdict on a run that trains, without what follows from its resource.
+Bottleneck judged(const StatsSnapshot& s) {
+  if (s.warmup)
+    return with({"warm-up", "step " + format_count(s.warmup->step) + " of at most " + format_count(s.warmup->of)},
+                Resource::trainer);
+  if (Bottleneck held = open_evaluations(s); !held.what.empty()) return held;
+  if (Bottleneck held = open_checkpoints(s); !held.what.empty()) return held;
+  if (environments_fail(s)) return with({std::string(s.words->failing) + " fail", failures_text(s)}, Resource::workers);
+  if (Bottleneck missing = missing_processes(s); !missing.what.empty()) return missing;
+  if (s.env_steps == 0 && s.updates == 0) return {"not known yet", "the first rollouts are not complete"};
+  if (nothing_comes(s) && s.updates > 0 && !trains(s))
+    return with({"no samples", "none for 10 s, no update: a long step or a hung worker"}, Resource::workers);
+  if (Bottleneck wasted = waste(s.recent); !wasted.what.empty()) return wasted;
+  if (!std::isfinite(s.trainer_wait_fraction)) {
+    if (s.updates == 0) return {"not known yet", "the first update is not complete"};
+    return {"unknown", "a deterministic run does one thing at a time"};
   }
-  if (b.credit_wait > kMuchWaiting) {
-    // A part that shares the processors with others is slow without being busy.
-    if (Bottleneck full = all_processors(b); !full.what.empty()) return full;
-    return waiting_for_credits(s);
-  }
-  return sampling_by_shares(s);
+  return knows_shares(s) ? by_shares(s) : before_shares(s);
 }
 
 }  // namespace
@@ -217,7 +312,9 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   not known yet           the first update is not complete
 //   unknown                 a deterministic run, which reports no times
 //   by the shares of time that each part was busy in the last 10 s:
+//     processors            other programs use them
 //     training, batch preparation, replay buffer   the busiest of these, if it is always busy
+//     a slow worker         one worker is always busy, and the others wait for it
 //     lag cap, credits      workers wait for credits: because of max_policy_lag, or for another reason
 //     environment steps, workers, inference, scorers, processors   one of these is always busy
 //     batch timeout         most batches start only after inference.timeout_us
@@ -227,28 +324,14 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.told_bottleneck) return *s.told_bottleneck;
   if (s.training_ended) return {};
-  if (s.warmup)
-    return {"warm-up", "step " + format_count(s.warmup->step) + " of at most " + format_count(s.warmup->of), "",
-            kTrainerLimit};
-  if (Bottleneck held = open_evaluations(s); !held.what.empty()) return held;
-  if (Bottleneck held = open_checkpoints(s); !held.what.empty()) return held;
-  if (environments_fail(s)) return {std::string(s.words->failing) + " fail", failures_text(s), "", kWorkersLimit};
-  if (Bottleneck missing = missing_processes(s); !missing.what.empty()) return missing;
-  if (s.env_steps == 0 && s.updates == 0) return {"not known yet", "the first rollouts are not complete", "", ""};
-  if (nothing_comes(s) && s.updates > 0 && !trains(s))
-    return {"no samples", "none for 10 s, no update: a long step or a hung worker", "", kWorkersLimit};
-  if (Bottleneck wasted = waste(s.recent); !wasted.what.empty()) return wasted;
-  if (!std::isfinite(s.trainer_wait_fraction)) {
-    if (s.updates == 0) return {"not known yet", "the first update is not complete", "", ""};
-    return {"unknown", "a deterministic run does one thing at a time", "", ""};
-  }
-  if (knows_shares(s)) return by_shares(s);
-  const double wait = s.recent.trainer_wait;
-  const std::string waits = "the trainer waits " + format_percent(wait) + " of the time";
-  if (wait > kHungryTrainer) return {"sampling", waits, sampling_advice(s.recent), ""};
-  if (wait < kBusyTrainer)
-    return {"training", "the trainer is busy " + format_percent(1 - wait) + " of the time", "", kTrainerLimit};
-  return {"none", "sampling and training keep pace", waits, ""};
+  Bottleneck verdict = judged(s);
+  verdict.limit = limit_of(verdict.resource);
+  return verdict;
+}
+
+bool is_steady(const StatsSnapshot& s) {
+  return !s.training_ended && !s.warmup && s.updates > 0 && std::isfinite(s.trainer_wait_fraction) && knows_shares(s) &&
+         !nothing_comes(s) && missing_processes(s).what.empty();
 }
 
 std::string text_of(const Bottleneck& b) {

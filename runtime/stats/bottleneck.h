@@ -9,8 +9,12 @@
 
 namespace troupe {
 
-// Of a snapshot that was read from JSON, the verdict that the JSON has.
+// StatsSnapshot::told_bottleneck, if the snapshot has it.
 Bottleneck find_bottleneck(const StatsSnapshot& snapshot);
+
+// Whether the run samples and trains, so that the verdict is about shares of time, which move about their limits. All
+// other verdicts say what the run waits for now.
+bool is_steady(const StatsSnapshot& snapshot);
 
 // In one line: "sampling: the trainer waits 63 % of the time; most batches start full: more inference actors, or a
 // larger batch_size".

@@ -14,6 +14,7 @@
 #include "runtime/stats/answer_figures.h"
 #include "runtime/stats/experience_words.h"
 #include "runtime/stats/ledger.h"
+#include "runtime/stats/verdict.h"
 #include "runtime/stats/verifier_figures.h"
 
 namespace troupe {
@@ -92,6 +93,7 @@ struct BusyShares {
   double prefetcher = kUnknown;  // preparing super-batches
   double trainer = kUnknown;     // in updates
   double machine = kUnknown;     // of all processors of the trainer's machine, whoever used them
+  double run = kUnknown;         // of the same, the part that the trainer's process and its children used
 };
 
 // What happened lately, for the verdict on the bottleneck (runtime/stats/bottleneck.h). Not in the JSON.
@@ -106,16 +108,9 @@ struct RecentFigures {
   double checkpoint_wait = kUnknown;  // the part of it in which a checkpoint was written before the next one
   double since_update = kUnknown;     // seconds since the newest update ended
   double longest_update = kUnknown;   // seconds, of the last 10 updates
-};
-
-// The verdict on what limits a run, see runtime/stats/bottleneck.h.
-struct Bottleneck {
-  std::string what;    // the verdict, like "sampling": at most 34 columns; empty once training has ended
-  std::string why;     // its reason, like "the trainer waits 63 % of the time"; may be empty
-  std::string advice;  // what would help; may be empty
-  // The part that limits the run: "workers", "inference", "replay", "prefetcher", "trainer", or "machine" (all its
-  // processors); empty where none does, or which one is not known.
-  std::string limit;
+  // Shares of time of about the last 10 s, where there are several workers: that the busiest one was busy, and of the
+  // others in the middle, that they were busy and waited for credits.
+  double busiest_worker = kUnknown, other_workers = kUnknown, others_wait = kUnknown;
 };
 
 struct StatsSnapshot {
@@ -136,7 +131,8 @@ struct StatsSnapshot {
 
   BusyShares busy;
   RecentFigures recent;
-  std::optional<Bottleneck> told_bottleneck;  // of a snapshot from JSON, which does not have what the verdict needs
+  // The verdict where it is given: what the run shows (actors/verdict_hold.h), or what a snapshot from JSON had.
+  std::optional<Bottleneck> told_bottleneck;
 
   double lag_p50 = kUnknown;  // updates between a sample's weights and its use
   double lag_p95 = kUnknown;

@@ -4,7 +4,6 @@
 #include <array>
 #include <vector>
 
-#include "runtime/stats/bottleneck.h"
 #include "runtime/stats/field_access.h"
 
 namespace troupe {
@@ -28,12 +27,6 @@ constexpr FieldAccess verifier_seconds{
       if (!s.verifier) s.verifier.emplace();
       (*s.verifier).*member = static_cast<uint64_t>(std::clamp(std::round(seconds.get<double>() * 1e6), 0.0, 1e18));
     }};
-template <auto member>
-constexpr FieldAccess of_bottleneck{[](const S& s) { return Json(find_bottleneck(s).*member); },
-                                    [](S& s, const Json& text) {
-                                      if (!s.told_bottleneck) s.told_bottleneck.emplace();
-                                      read_figure(text, (*s.told_bottleneck).*member);
-                                    }};
 template <class Value>
 Json of_alarms(const S& s, Value value) {
   Json result = Json::object();
@@ -89,17 +82,6 @@ constexpr std::array kFields = {
     SnapshotField{kProgress, "eta_seconds", "eta_seconds", "s",
                   "once this start has made progress, until training has ended; not in deterministic runs",
                   "time until that limit at the present pace", of<&S::eta_seconds>},
-    SnapshotField{kProgress, "bottleneck.what", "", "text", kAlways,
-                  "what limits the run; empty once training has ended", of_bottleneck<&Bottleneck::what>},
-    SnapshotField{kProgress, "bottleneck.why", "", "text", kAlways, "the reason of that verdict; may be empty",
-                  of_bottleneck<&Bottleneck::why>},
-    SnapshotField{kProgress, "bottleneck.advice", "", "text", kAlways, "what would help; may be empty",
-                  of_bottleneck<&Bottleneck::advice>},
-    SnapshotField{
-        kProgress, "bottleneck.limit", "", "text", kAlways,
-        "the part that limits the run: `workers`, `inference`, `replay`, `prefetcher`, `trainer`, or `machine` "
-        "(all its processors); empty where none does, or which one is not known",
-        of_bottleneck<&Bottleneck::limit>},
     SnapshotField{kProgress, "env_steps", "env_steps_total", "env steps; answers in token runs", kAlways,
                   "executed for the samples in `ledger.produced`, over all workers", of<&S::env_steps>},
     SnapshotField{kProgress, "env_steps_per_second", "env_steps_per_second", "env steps/s; answers/s in token runs",
@@ -151,6 +133,10 @@ constexpr std::array kFields = {
                   "share of the last 10 s in which the processors of the trainer's machine were busy, on average, "
                   "with any program",
                   of_busy<&BusyShares::machine>},
+    SnapshotField{kBusyHeading, "busy.run", "busy_ratio{actor=run}", "0 to 1", kTimed,
+                  "of the same, the part that the trainer's process and those it has started used; the rest are other "
+                  "programs, workers that have joined among them",
+                  of_busy<&BusyShares::run>},
     SnapshotField{kLag, "lag.p50", "lag_p50_updates", "updates", kTrained,
                   "median policy lag over the samples of the last 100 super-batches: updates between the policy that "
                   "chose the action and the one trained on the sample; with `replay.draw` `column`, each sample counts "
@@ -389,7 +375,8 @@ constexpr std::array kFields = {
 std::span<const SnapshotField> snapshot_fields() {
   static const std::vector<SnapshotField> all = [] {
     std::vector<SnapshotField> fields(kFields.begin(), kFields.end());
-    for (auto part : {evaluation_fields(), answer_fields()}) fields.insert(fields.end(), part.begin(), part.end());
+    for (auto part : {bottleneck_fields(), evaluation_fields(), answer_fields()})
+      fields.insert(fields.end(), part.begin(), part.end());
     return fields;
   }();
   return all;

@@ -32,7 +32,8 @@ struct SnapshotField {
 
 // In the order of the JSON.
 std::span<const SnapshotField> snapshot_fields();
-// Its last parts: evaluations, the warm-up and prompts; answers of a language model.
+// Its last parts: the bottleneck; evaluations, the warm-up and prompts; answers of a language model.
+std::span<const SnapshotField> bottleneck_fields();
 std::span<const SnapshotField> evaluation_fields();
 std::span<const SnapshotField> answer_fields();
 

@@ -53,7 +53,8 @@ StatsSnapshot complete() {
                         &s.busy.replay,
                         &s.busy.prefetcher,
                         &s.busy.trainer,
-                        &s.busy.machine})
+                        &s.busy.machine,
+                        &s.busy.run})
     *value = 0.5;
   s.answers = {1.5, 2, 3, 4, 5, 6, 0.5};
   s.worker_bytes = s.environment_bytes = s.verifier_bytes = s.rss_bytes = 1000;
@@ -63,6 +64,7 @@ StatsSnapshot complete() {
   s.verifier = VerifierFigures{1, 2, 3, 4, 5, 6};
   s.prompts = PromptSummary{1, 0.5, 0.5, 0.5};
   s.warmup = WarmupState{.step = 1, .of = 2, .pass_at_1 = 0.5, .loss = 1.5};
+  s.told_bottleneck = Bottleneck{.what = "inference", .resource = Resource::inference, .share = 0.9};
   return s;
 }
 

@@ -1,0 +1,67 @@
+// The part of snapshot_fields() about the bottleneck.
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "runtime/stats/bottleneck.h"
+#include "runtime/stats/field_access.h"
+
+namespace troupe {
+namespace {
+
+using Json = FigureJson;
+using S = StatsSnapshot;
+
+Bottleneck& told(S& s) {
+  if (!s.told_bottleneck) s.told_bottleneck.emplace();
+  return *s.told_bottleneck;
+}
+
+template <auto member>
+constexpr FieldAccess of_bottleneck{[](const S& s) { return Json(find_bottleneck(s).*member); },
+                                    [](S& s, const Json& value) { read_figure(value, told(s).*member); }};
+constexpr FieldAccess kResource{[](const S& s) { return Json(std::string(name_of(find_bottleneck(s).resource))); },
+                                [](S& s, const Json& name) {
+                                  told(s).resource =
+                                      name.is_string() ? resource_of(name.get<std::string>()) : Resource::unknown;
+                                }};
+
+constexpr const char* kBottleneck = "Bottleneck";
+constexpr const char* kAlways = "always";
+constexpr const char* kMeasured = "where the verdict has one, not in deterministic runs";
+
+constexpr std::array kBottleneckFields = {
+    SnapshotField{kBottleneck, "bottleneck.what", "", "text", kAlways,
+                  "what limits the run; empty once training has ended", of_bottleneck<&Bottleneck::what>},
+    SnapshotField{kBottleneck, "bottleneck.why", "", "text", kAlways, "the reason of that verdict; may be empty",
+                  of_bottleneck<&Bottleneck::why>},
+    SnapshotField{kBottleneck, "bottleneck.advice", "", "text", kAlways, "what would help; may be empty",
+                  of_bottleneck<&Bottleneck::advice>},
+    SnapshotField{
+        kBottleneck, "bottleneck.limit", "", "text", kAlways,
+        "the part that limits the run: `workers`, `inference`, `replay`, `prefetcher`, `trainer`, or `machine` "
+        "(all its processors); empty where none does, or which one is not known",
+        of_bottleneck<&Bottleneck::limit>},
+    SnapshotField{
+        kBottleneck, "bottleneck.resource", "", "text", kAlways,
+        "what the run has too little of: `workers`, `env_stepping`, `inference`, `scorers`, `deadline` "
+        "(`inference.timeout_us`), `batch_size` (`inference.batch_size`), `trainer`, `replay`, `prefetcher`, "
+        "`lag_cap`, "
+        "`disk`, `evaluation`, `machine` (its processors, with the run), `oversubscribed` (its processors, with other "
+        "programs), `straggler` (one worker), `waste` (samples are dropped); `none`, or `unknown`",
+        kResource},
+    SnapshotField{kBottleneck, "bottleneck.share", "bottleneck_time_ratio", "0 to 1", kMeasured,
+                  "share of time for which that is busy, or for which others wait for it",
+                  of_bottleneck<&Bottleneck::share>},
+    SnapshotField{
+        kBottleneck, "bottleneck.waits", "", "text", kAlways,
+        "the part that waits for it, `trainer` or `workers`; empty where none does, or which one is not known",
+        of_bottleneck<&Bottleneck::waits>},
+};
+
+}  // namespace
+
+std::span<const SnapshotField> bottleneck_fields() { return kBottleneckFields; }
+
+}  // namespace troupe

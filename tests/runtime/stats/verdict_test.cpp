@@ -1,0 +1,159 @@
+#include "runtime/stats/verdict.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/stats/bottleneck.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+// A run whose parts have time left.
+StatsSnapshot running() {
+  StatsSnapshot s;
+  s.env_steps = 100'000;
+  s.env_steps_per_second = 1000;
+  s.updates = 500;
+  s.updates_per_second = 5;
+  s.trainer_wait_fraction = 0.5;
+  s.workers_up = s.workers_total = s.inference_up = s.inference_own = 1;
+  s.lag_max = s.lag_cap = 1;
+  s.recent = {.produced = 10'000, .trainer_wait = 0.05, .since_update = 0.1, .longest_update = 0.2};
+  s.busy = {.workers = 0.5,
+            .stepping = 0.4,
+            .credit_wait = 0.1,
+            .action_wait = 0.1,
+            .inference = 0.5,
+            .replay = 0.1,
+            .prefetcher = 0.1,
+            .trainer = 0.5,
+            .machine = 0.6};
+  return s;
+}
+
+template <class Change>
+Bottleneck verdict_with(Change change) {
+  StatsSnapshot s = running();
+  change(s);
+  return find_bottleneck(s);
+}
+
+}  // namespace
+
+TEST_CASE("verdict: each resource has a name of its own, and the name gives it back") {
+  for (int value = 0; value <= static_cast<int>(Resource::waste); ++value) {
+    const auto resource = static_cast<Resource>(value);
+    CAPTURE(name_of(resource));
+    CHECK(resource_of(name_of(resource)) == resource);
+  }
+  CHECK(resource_of("of a later version") == Resource::unknown);
+  CHECK(resource_of("") == Resource::unknown);
+}
+
+TEST_CASE("verdict: the resource, its share of time and who waits are values") {
+  struct Case {
+    void (*change)(StatsSnapshot&);
+    Resource resource;
+    double share;
+    std::string waits, limit;
+  };
+  const std::vector<Case> cases = {
+      {[](auto&) {}, Resource::none, kUnknown, "", ""},
+      {[](auto& s) { s.busy.trainer = 0.97; }, Resource::trainer, 0.97, "", "trainer"},
+      {[](auto& s) { s.busy.trainer = 0.97, s.busy.credit_wait = 0.5; }, Resource::trainer, 0.97, "workers", "trainer"},
+      {[](auto& s) { s.busy.prefetcher = 0.96; }, Resource::prefetcher, 0.96, "trainer", "prefetcher"},
+      {[](auto& s) { s.busy.replay = 0.96; }, Resource::replay, 0.96, "", "replay"},
+      {[](auto& s) { s.busy.credit_wait = 0.5; }, Resource::lag_cap, 0.5, "trainer", "replay"},
+      {[](auto& s) { s.busy.credit_wait = 0.5, s.lag_max = 0; }, Resource::replay, 0.5, "workers", "replay"},
+      {[](auto& s) { s.busy.workers = 0.95, s.busy.stepping = 0.9; }, Resource::env_stepping, 0.9, "trainer",
+       "workers"},
+      {[](auto& s) { s.busy.workers = 0.95, s.busy.stepping = 0.2; }, Resource::workers, 0.95, "trainer", "workers"},
+      {[](auto& s) { s.busy.inference = 0.9; }, Resource::inference, 0.9, "trainer", "inference"},
+      {[](auto& s) { s.busy.inference = 0.9, s.recent.batches_full = 9; }, Resource::batch_size, 0.9, "trainer",
+       "inference"},
+      {[](auto& s) { s.recent.batches_timeout = 9; }, Resource::deadline, 0.1, "workers", "inference"},
+      {[](auto& s) { s.busy.action_wait = 0.6; }, Resource::workers, 0.6, "trainer", "workers"},
+      {[](auto& s) { s.busy.machine = 0.99; }, Resource::machine, 0.99, "", "machine"},
+      {[](auto& s) { s.busy.machine = 0.99, s.busy.run = 0.3; }, Resource::oversubscribed, 0.99, "", "machine"},
+      {[](auto& s) { s.recent.checkpoint_wait = 0.5; }, Resource::disk, 0.5, "trainer", ""},
+      {[](auto& s) { s.recent.evaluation_wait = 0.5; }, Resource::evaluation, 0.5, "trainer", ""},
+      {[](auto& s) { s.recent.dropped_stale = 5000; }, Resource::waste, kUnknown, "", ""},
+      {[](auto& s) { s.workers_up = 0; }, Resource::workers, kUnknown, "", "workers"},
+      {[](auto& s) {
+         s.recent.busiest_worker = 0.99, s.recent.other_workers = 0.2, s.recent.others_wait = 0.7;
+         s.busy.credit_wait = 0.6;
+       },
+       Resource::straggler, 0.99, "workers", "workers"},
+  };
+  for (const Case& c : cases) {
+    const Bottleneck verdict = verdict_with(c.change);
+    CAPTURE(text_of(verdict));
+    CHECK(name_of(verdict.resource) == name_of(c.resource));
+    CHECK((verdict.share == c.share || (std::isnan(verdict.share) && std::isnan(c.share))));
+    CHECK(verdict.waits == c.waits);
+    CHECK(verdict.limit == c.limit);
+    if (c.resource != Resource::straggler && c.resource != Resource::oversubscribed) continue;
+    CHECK(13 + verdict.what.size() + 2 + verdict.why.size() <= 80);
+    CHECK(13 + verdict.advice.size() <= 80);
+  }
+}
+
+TEST_CASE("verdict: a worker is slow only if the others wait for it") {
+  const auto resource = [](double others, double waits) {
+    return verdict_with([&](auto& s) {
+             s.recent.busiest_worker = 0.99, s.recent.other_workers = others, s.recent.others_wait = waits;
+             s.busy.credit_wait = 0.6;
+           })
+        .resource;
+  };
+  CHECK(resource(0.2, 0.7) == Resource::straggler);
+  CHECK(resource(0.9, 0.7) == Resource::lag_cap);
+  CHECK(resource(0.2, 0.1) == Resource::lag_cap);
+  CHECK(resource(kUnknown, kUnknown) == Resource::lag_cap);  // a single worker
+}
+
+TEST_CASE("verdict: other programs that use the processors are named, whichever part is busy") {
+  const auto verdict = [](double run, double inference) {
+    return verdict_with(
+        [&](auto& s) { s.busy.machine = 1, s.busy.run = run, s.busy.inference = inference, s.busy.trainer = 0.5; });
+  };
+  CHECK(verdict(0.38, 0.5).why == "all busy 100 % of the time, 62 % by other programs");
+  CHECK(verdict(0.38, 0.95).resource == Resource::oversubscribed);
+  CHECK(verdict(0.9, 0.5).why == "all processors are busy 100 % of the time");
+  CHECK(verdict(0.9, 0.95).resource == Resource::inference);
+  CHECK(verdict(kUnknown, 0.5).resource == Resource::machine);
+  // Time is left.
+  CHECK(verdict_with([](auto& s) { s.busy.machine = 0.8, s.busy.run = 0.1; }).resource == Resource::none);
+}
+
+TEST_CASE("verdict: nothing that needs processors is advised while all are busy") {
+  const std::string advice =
+      verdict_with([](auto& s) { s.busy.machine = 1, s.busy.run = 1, s.busy.inference = 0.95; }).advice;
+  CHECK(advice == "more machines, or a smaller model");
+  CHECK(verdict_with([](auto& s) { s.busy.machine = 0.5, s.busy.inference = 0.95; }).advice ==
+        "more inference actors or a smaller model");
+  CHECK(verdict_with([](auto& s) { s.busy.machine = 1, s.busy.scorers = 0.95; }).advice ==
+        "more machines for processes of troupe scorer");
+}
+
+TEST_CASE("verdict: it is in the JSON as values, and comes back from there") {
+  StatsSnapshot s = running();
+  s.busy.inference = 0.9;
+  const auto json = nlohmann::json::parse(to_json(s))["bottleneck"];
+  CHECK(json["resource"] == "inference");
+  CHECK(json["share"] == 0.9);
+  CHECK(json["waits"] == "trainer");
+  const Bottleneck back = find_bottleneck(snapshot_of(to_json(s), kStepWords));
+  CHECK(back.resource == Resource::inference);
+  CHECK(back.share == 0.9);
+  // A record of an older version has neither.
+  const Bottleneck old = find_bottleneck(snapshot_of(R"({"bottleneck": {"what": "inference"}})", kStepWords));
+  CHECK(old.what == "inference");
+  CHECK(old.resource == Resource::unknown);
+  CHECK(std::isnan(old.share));
+}
