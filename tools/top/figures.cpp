@@ -128,7 +128,8 @@ std::string figure_text(double value, std::string_view unit) {
   if (unit == "s") return format_seconds(value);
   if (unit == "bytes") return format_bytes(static_cast<uint64_t>(std::clamp(value, 0.0, 1e18)));
   if (value == std::floor(value) && value >= 0 && value < 1e18) return format_short(static_cast<uint64_t>(value));
-  return small_figure(value);
+  if (std::abs(value) < 1000 || std::abs(value) >= 1e18) return small_figure(value);
+  return (value < 0 ? "-" : "") + format_short(static_cast<uint64_t>(std::round(std::abs(value))));
 }
 
 }  // namespace troupe

@@ -87,7 +87,8 @@ std::vector<std::string> bars_of(std::span<const double> values, size_t rows, bo
   std::vector<std::string> lines(rows);
   for (const double value : values) {
     // A value has one level at least, so that the smallest one is seen too. Halves, because the range may overflow.
-    const double part = high > low ? (value / 2 - low / 2) / (high / 2 - low / 2) : 0.5;
+    const double flat = low == 0 ? 0 : 0.5;  // the height of a curve that is always the same
+    const double part = high > low ? (value / 2 - low / 2) / (high / 2 - low / 2) : flat;
     const int level = std::isfinite(value) ? 1 + static_cast<int>(std::lround(part * (levels - 1))) : 0;
     for (size_t row = 0; row < rows; ++row) {
       const int below = kLevels * static_cast<int>(rows - 1 - row);

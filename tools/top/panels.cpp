@@ -67,10 +67,24 @@ FrameLine share_line(const FigureShare& share, Look look, const FrameSize& size)
           {right_aligned(share.text, kValue), look}};
 }
 
-// In two columns, if there is room for them.
-void add_in_columns(std::vector<FrameLine>& lines, const FrameSize& size, const std::vector<FrameLine>& entries,
+size_t room_in(const std::vector<FrameLine>& lines, const FrameSize& size) {
+  return size.height - std::min(lines.size(), size.height);
+}
+
+size_t columns_in(const FrameSize& size, size_t entry_width) {
+  return std::max<size_t>(1, std::min<size_t>(2, size.width / std::max<size_t>(entry_width, 1)));
+}
+
+// In two columns, if there is room for them. Without room for all entries the last one says how many more there are.
+void add_in_columns(std::vector<FrameLine>& lines, const FrameSize& size, std::vector<FrameLine> entries,
                     size_t entry_width) {
-  const size_t columns = std::max<size_t>(1, std::min<size_t>(2, size.width / std::max<size_t>(entry_width, 1)));
+  const size_t columns = columns_in(size, entry_width), room = columns * room_in(lines, size);
+  if (room == 0) return;
+  if (entries.size() > room) {
+    const size_t left_out = entries.size() - (room - 1);
+    entries.resize(room - 1);
+    entries.push_back({{"  +" + std::to_string(left_out) + " more", Look::faint}});
+  }
   const size_t rows = (entries.size() + columns - 1) / columns;
   for (size_t row = 0; row < rows; ++row) {
     FrameLine line = entries[row];
@@ -80,21 +94,32 @@ void add_in_columns(std::vector<FrameLine>& lines, const FrameSize& size, const 
   }
 }
 
+// The part that limits the run, then the others, the busiest first.
+std::vector<FigureShare> by_importance(std::vector<FigureShare> shares, const std::string& limit) {
+  std::ranges::stable_sort(shares, [&](const FigureShare& a, const FigureShare& b) {
+    const bool a_limits = a.name == limit, b_limits = b.name == limit;
+    return a_limits != b_limits ? a_limits : a.share > b.share;
+  });
+  return shares;
+}
+
 void add_shares(std::vector<FrameLine>& lines, const TopModel& model, const FrameSize& size) {
   const std::string limit = find_bottleneck(*model.newest).limit;
   std::vector<FrameLine> busy, ledger;
-  for (const FigureShare& share : busy_shares(*model.newest))
+  for (const FigureShare& share : by_importance(busy_shares(*model.newest), limit))
     busy.push_back(share_line(share, share.name == limit ? Look::warning : Look::plain, size));
   for (const FigureShare& share : ledger_shares(*model.newest)) ledger.push_back(share_line(share, Look::plain, size));
   constexpr size_t kEntry = 38;
-  if (!busy.empty()) add(lines, size, {{"  busy shares of the last 10 s", Look::faint}});
+  // The shares are worth more than their heading.
+  const size_t rows = (busy.size() + columns_in(size, kEntry) - 1) / columns_in(size, kEntry);
+  if (!busy.empty() && room_in(lines, size) > rows) add(lines, size, {{"  busy shares of the last 10 s", Look::faint}});
   add_in_columns(lines, size, busy, kEntry);
   if (const double lag = model.newest->lag_p95; std::isfinite(lag) && model.newest->lag_cap > 0)
     add(lines, size,
         share_line({"lag p95 of cap", lag / static_cast<double>(model.newest->lag_cap),
                     format_figure(lag, 0) + " of " + format_short(model.newest->lag_cap)},
                    Look::plain, size));
-  if (!ledger.empty()) add(lines, size, {{"  what happened to the samples", Look::faint}});
+  if (!ledger.empty() && room_in(lines, size) > 1) add(lines, size, {{"  what happened to the samples", Look::faint}});
   add_in_columns(lines, size, ledger, kEntry);
 }
 

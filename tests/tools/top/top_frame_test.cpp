@@ -107,6 +107,30 @@ TEST_CASE("top: the part that limits the run stands out in the flow") {
   CHECK(has(text_of_lines(frame(running_model(), TopView::flow, {80, 24})), "91 %"));
 }
 
+TEST_CASE("top: without room for all shares the most important are shown, and how many more there are") {
+  TopModel model = running_model();
+  StatsSnapshot s = snapshot_at(51);
+  s.busy = {.workers = 0.2,
+            .stepping = 0.1,
+            .credit_wait = 0.3,
+            .action_wait = 0.4,
+            .inference = 0.5,
+            .replay = 0.05,
+            .prefetcher = 0.06,
+            .trainer = 0.7,
+            .machine = 0.95};
+  model.show(s, "12:00:00");
+  const std::string small = text_of_lines(frame(model, TopView::flow, {80, 13}));
+  CHECK(has(small, "  workers         "));  // which limits the run
+  CHECK(has(small, "  machine         "));
+  CHECK(has(small, "+6 more"));
+  CHECK_FALSE(has(small, "  replay          "));
+  const std::string large = text_of_lines(frame(model, TopView::flow, {80, 40}));
+  CHECK_FALSE(has(large, "+6 more"));
+  CHECK(has(large, "  replay          "));
+  CHECK(has(large, "busy shares"));
+}
+
 TEST_CASE("top: before the first report the header says that it waits") {
   CHECK(has(text_of_lines(frame(TopModel{}, TopView::overview, {80, 24})), "waiting for the first report"));
 }

@@ -171,6 +171,8 @@ TEST_CASE("top: bars reach from the smallest value to the largest, also over sev
   CHECK(bars_of(values, 1, false) == std::vector<std::string>{"\u2581\u2588 \u2584"});
   CHECK(bars_of(std::vector<double>{0, 15}, 2, true) == std::vector<std::string>{" #", "_#"});
   CHECK(display_width(bars_of(std::vector<double>{5, 5, 5}, 1, false)[0]) == 3);
+  CHECK(bars_of(std::vector<double>{5, 5}, 1, false)[0] == "\u2585\u2585");
+  CHECK(bars_of(std::vector<double>{0, 0}, 1, false)[0] == "\u2581\u2581");  // nothing is no height
   CHECK_NOTHROW(bars_of(std::vector<double>{-1e308, 1e308}, 1, false));
 }
 
@@ -183,4 +185,9 @@ TEST_CASE("top: every path that has a curve is in the tables of figures") {
   CHECK(figure_text(0.63, "0 to 1") == "63 %");
   CHECK(figure_text(3723, "s") == "1:02:03");
   CHECK(figure_text(kUnknown, "s") == "-");
+  // One form of large numbers, whether they have a fraction or not.
+  CHECK(figure_text(7344, "env steps/s") == "7,344");
+  CHECK(figure_text(7343.6, "env steps/s") == "7,344");
+  CHECK(figure_text(-1234.5, "rewards") == "-1,235");
+  CHECK(figure_text(0.25, "env steps/s") == "0.2500");
 }

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import unittest
 BUILD = os.path.abspath(sys.argv.pop(1))
 TROUPE = f"{BUILD}/troupe"
 SKIPPED = 77
+HAS_SCREEN = b"built without ncursesw" not in pathlib.Path(TROUPE).read_bytes()
 PATIENCE = 60  # seconds; a test that passes never waits so long
 
 
@@ -36,16 +38,6 @@ def snapshot(n, **more):
         "workers": {"up": 2, "total": 2},
     }
     return result | more
-
-
-def eventually(condition):
-    """The first true value of the condition."""
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError("it did not happen")
-        time.sleep(0.02)
-    return value
 
 
 class Server:
@@ -85,6 +77,12 @@ class Terminal:
         size = ["-x", str(width), "-y", str(height)]
         subprocess.run([*self.command, "-u", "new-session", "-d", *size, "sh"], env=environment, check=True)
         test.addCleanup(lambda: subprocess.run([*self.command, "kill-server"], check=False))
+        # What the terminal is sent, also comes here: then it may show something else.
+        pipe = f"{folder.name}/output"
+        os.mkfifo(pipe)
+        self.output = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+        test.addCleanup(os.close, self.output)
+        self.tmux("pipe-pane", "-O", f"exec cat > {pipe}")
 
     def tmux(self, *words):
         return subprocess.run([*self.command, *words], check=True, capture_output=True, text=True).stdout
@@ -100,8 +98,17 @@ class Terminal:
     def text(self, *options):
         return self.tmux("capture-pane", "-p", *options)
 
+    def eventually(self, condition):
+        """The first true value of the condition, which is looked at again whenever the terminal is sent something."""
+        end = time.monotonic() + PATIENCE
+        while not (value := condition()):
+            if not select.select([self.output], [], [], max(end - time.monotonic(), 0))[0]:
+                raise AssertionError("it did not happen")
+            os.read(self.output, 1 << 20)
+        return value
+
     def shows(self, part):
-        eventually(lambda: part in self.text())
+        self.eventually(lambda: part in self.text())
 
     def draws(self):
         return self.tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
@@ -123,6 +130,7 @@ class Terminal:
         return "echo" in words and "icanon" in words
 
 
+@unittest.skipUnless(HAS_SCREEN, "built without ncursesw")
 class Top(unittest.TestCase):
     def open(self, width=80, height=24, options=""):
         server = Server(self)
@@ -159,7 +167,7 @@ class Top(unittest.TestCase):
         terminal.tmux("resize-window", "-x", "200", "-y", "50")
         terminal.shows("workers total")
         terminal.tmux("resize-window", "-x", "20", "-y", "5")
-        eventually(lambda: "workers total" not in terminal.text() and "running" in terminal.text())
+        terminal.eventually(lambda: "workers total" not in terminal.text() and "running" in terminal.text())
         terminal.tmux("resize-window", "-x", "80", "-y", "24")
         terminal.shows("1 Overview")
 
@@ -174,9 +182,9 @@ class Top(unittest.TestCase):
     def test_it_can_be_stopped_and_continued(self):
         _, terminal = self.open()
         terminal.keys("C-z")
-        eventually(lambda: not terminal.draws())
+        terminal.eventually(lambda: not terminal.draws())
         terminal.start("fg")
-        eventually(terminal.draws)
+        terminal.eventually(terminal.draws)
         terminal.shows("1 Overview")
         terminal.keys("q")
         terminal.shows("END=0")
@@ -213,6 +221,20 @@ class Top(unittest.TestCase):
         terminal = Terminal(self, 200, 24)
         terminal.start("TERM=dumb", TROUPE, "top", server.address)
         terminal.shows("TERM is dumb")
+        terminal.shows("updates 1 ")
+        self.assertFalse(terminal.draws())
+        server.end()
+        terminal.shows("END=1")
+
+
+@unittest.skipIf(HAS_SCREEN, "built with ncursesw")
+class WithoutScreen(unittest.TestCase):
+    def test_a_terminal_gets_lines(self):
+        server = Server(self)
+        server.publish(snapshot(1))
+        terminal = Terminal(self, 200, 24)
+        terminal.start(TROUPE, "top", server.address)
+        terminal.shows("built without ncursesw")
         terminal.shows("updates 1 ")
         self.assertFalse(terminal.draws())
         server.end()
@@ -270,11 +292,15 @@ class Folders(unittest.TestCase):
         run = subprocess.Popen(
             [TROUPE, "train", "cartpole", "--run", f"runs/{name}", *words],
             cwd=self.place,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            text=True,
         )
+        self.addCleanup(run.stdout.close)
         self.addCleanup(run.wait)
         self.addCleanup(run.kill)
+        first = next((line for line in run.stdout if "  steps " in line), "")
+        self.assertNotEqual(first, "", "the run reports nothing")
         return run
 
     def once(self, *words):
@@ -284,17 +310,14 @@ class Folders(unittest.TestCase):
     def test_the_only_live_run_is_found_and_of_several_all_are_named(self):
         endless = ("stop.env_steps=0", "stop.updates=1000000")
         self.train("a", *endless)
-        shown = eventually(lambda: (result := self.once()).returncode == 0 and result.stdout)
-        self.assertIn("cartpole", shown)
+        self.assertIn("cartpole", self.once().stdout)
         self.train("b", *endless)
-        named = eventually(lambda: (result := self.once()).returncode == 2 and result.stderr)
-        self.assertEqual(named, "troupe: several live runs: runs/a, runs/b; give the one to show\n")
+        self.assertEqual(self.once().stderr, "troupe: several live runs: runs/a, runs/b; give the one to show\n")
         self.assertIn("runs/b", self.once("runs/b").stdout)
 
     def test_a_run_that_is_killed_while_it_is_shown_leaves_its_last_figures(self):
         run = self.train("a", "stop.env_steps=0", "stop.updates=1000000")
         terminal = Terminal(self)
-        eventually((self.place / "runs/a/endpoints.json").exists)
         terminal.start(TROUPE, "top", str(self.place / "runs/a"))
         terminal.shows("running")
         terminal.shows("env steps")
