@@ -60,6 +60,8 @@ void AlarmWatch::check(std::string_view name, bool holds, uint64_t update, const
     lines_.push_back({true, "alarm " + std::string(name) + " (" + std::string(text_of(rule.level)) + ") at update " +
                                 std::to_string(update) + ": " + alarm.text});
     raised_.emplace(name, alarm);
+    new_.push_back({std::string(name), alarm});
+    if (rule.level == AlarmLevel::error && new_error_.empty()) new_error_ = name;
     ++streak.times_raised;
   } else if (streak.clear >= uint64_t{std::max(hold, kLeastClear)}
                                  << std::min(streak.times_raised - 1, kMostDoublings)) {

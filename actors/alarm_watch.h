@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/caf/inspect.h"
@@ -56,6 +57,10 @@ class AlarmWatch {
     std::string text;
   };
   std::vector<Line> take_lines() { return std::exchange(lines_, {}); }
+  // Those that were raised since the last call.
+  std::vector<RaisedAlarm> take_raised() { return std::exchange(new_, {}); }
+  // The first of level error among those that were raised since the last call; empty without one.
+  std::string take_error() { return std::exchange(new_error_, {}); }
 
   // All that add() knows, as a state for inspect().
   template <class I> friend typename I::result_type inspect(I& f, AlarmWatch& x) {
@@ -87,6 +92,8 @@ class AlarmWatch {
   std::map<std::string, Streak> streaks_;
   std::map<std::string, Alarm> raised_;
   std::vector<Line> lines_;
+  std::vector<RaisedAlarm> new_;
+  std::string new_error_;
   std::vector<WireDouble> kl_;  // of the last kKlWindow updates, the oldest first
   WireDouble most_entropy_ = kUnknown, first_return_ = kUnknown, best_return_ = kUnknown, best_std_ = kUnknown;
   std::deque<Point> samples_;              // of the last minute

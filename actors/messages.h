@@ -80,6 +80,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ActorState)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SaveMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SnapshotMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::SamplingFailed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Collapsed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RestartDue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreRequests)
@@ -151,9 +152,9 @@ using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>
 using JoinService = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>,
                                      caf::replies_to<ServeRequest>::with<void>, caf::reacts_to<Serving>>;
 using SupervisorActor =
-    JoinService::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<SamplingFailed>, caf::reacts_to<RestartDue>,
-                        caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>, caf::reacts_to<CheckpointWritten>,
-                        caf::reacts_to<due_atom>, caf::reacts_to<idle_atom>, caf::reacts_to<save_atom>,
-                        caf::reacts_to<Stop>>;
+    JoinService::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<SamplingFailed>, caf::reacts_to<Collapsed>,
+                        caf::reacts_to<RestartDue>, caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,
+                        caf::reacts_to<CheckpointWritten>, caf::reacts_to<due_atom>, caf::reacts_to<idle_atom>,
+                        caf::reacts_to<save_atom>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

@@ -31,7 +31,8 @@ void spawn_recorder(SupervisorSelf self) {
 
 void spawn_stats(SupervisorSelf self) {
   auto& st = self->state;
-  st.stats = spawn_on(self->system(), false, stats_actor, st.context, st.recorder, st.dependencies.start);
+  st.stats = spawn_on(self->system(), false, stats_actor, st.context, st.recorder, st.dependencies.start,
+                      told<Collapsed>(self));
 }
 
 void spawn_publisher(SupervisorSelf self) {

@@ -88,7 +88,8 @@ void take_early(StatsSelf self, const RunContext& context, const RecorderActor& 
 }  // namespace
 
 StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, RecorderActor recorder,
-                                      const ReplayStart& start) {
+                                      const ReplayStart& start,
+                                      caf::typed_actor<caf::reacts_to<Collapsed>> supervisor) {
   guard(self);
   self->state.core = std::make_unique<StatsCore>(context->config, context->spec.reports_success,
                                                  context->started.value_or(self->clock().now()), start,
@@ -109,10 +110,12 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
       [self](const Applied& applied) {
         if (is_from(self, self->state.receiver_of, applied.inference_index)) self->state.core->add(applied);
       },
-      [self, context, recorder](const ReplayReport& report) {
+      [self, context, recorder, supervisor](const ReplayReport& report) {
         StatsCore& core = *self->state.core;
         const bool ends = report.training_ended && !core.training_ended();
         core.add(report, self->clock().now());
+        if (const std::string alarm = core.take_error_alarm(); context->config.stop.on_collapse && !alarm.empty())
+          self->send(supervisor, Collapsed{alarm});
         if (core.take_point_due()) record(self, recorder);
         if (ends) show(self, recorder);  // tells the sink how long the training took
         if (!self->state.early.empty()) take_early(self, *context, recorder);

@@ -23,8 +23,9 @@ struct StatsState {
   std::vector<Evaluation> early;         // of updates that replay has not told of
 };
 
-// `start` is where a resumed run stands.
+// `start` is where a resumed run stands. The supervisor is told of what ends the run.
 StatsActor::behavior_type stats_actor(SelfPointer<StatsActor, StatsState> self, RunContextPtr context,
-                                      RecorderActor recorder, const ReplayStart& start);
+                                      RecorderActor recorder, const ReplayStart& start,
+                                      caf::typed_actor<caf::reacts_to<Collapsed>> supervisor);
 
 }  // namespace troupe

@@ -238,6 +238,7 @@ StatsSnapshot StatsCore::take_view(Clock::time_point now) {
     alarms_.look(result, compare ? receivers_.behind(published_) : std::vector<std::string>{}, now);
     result.alarms = alarms_.raised();
   }
+  result.raised = alarms_.take_raised();
   return result;
 }
 

@@ -78,6 +78,8 @@ class StatsCore {
   StatsTotals totals(Clock::time_point now) const;
   // One line for each alarm that was raised or lowered since the last call.
   std::vector<AlarmWatch::Line> take_alarm_lines() { return alarms_.take_lines(); }
+  // The name of an alarm of level error that was raised since the last call; empty without one.
+  std::string take_error_alarm() { return alarms_.take_error(); }
   static constexpr size_t kLagBatches = 100;  // lag percentiles are over the samples of that many super-batches
 
   // Deterministic runs have no clock: a view is due every stats.every_updates updates, once.

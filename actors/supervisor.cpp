@@ -116,6 +116,7 @@ SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr con
         lose_remote_inference(self, lost.inference_index, lost.why);
       },
       [self](const SamplingFailed& failed) { end_sampling(self, failed.error); },
+      [self](const Collapsed& collapsed) { end_collapsed(self, collapsed.alarm); },
       [self](const RestartDue& due) { on_restart_due(self, due); },
       [self](const TrainingEnded& ended) { on_training_ended(self, ended); },
       [self](const Evaluation& evaluation) {

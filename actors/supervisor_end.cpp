@@ -105,6 +105,10 @@ void end_sampling(SupervisorSelf self, const std::string& error) {
   self->send(st.trainer, Stop{st.outcome.reason});
 }
 
+void end_collapsed(SupervisorSelf self, const std::string& alarm) {
+  if (self->state.phase == Phase::running) self->send(self->state.trainer, Stop{"stop.on_collapse (" + alarm + ")"});
+}
+
 void on_farewell_over(SupervisorSelf self) {
   auto& st = self->state;
   const auto give_up = [&](const caf::actor_addr& child, const std::string& name) {

@@ -18,6 +18,8 @@ void fail(SupervisorSelf self, const std::string& error);
 // Ends the run because no worker samples any more, with a last checkpoint where that is possible. Only the first error
 // counts.
 void end_sampling(SupervisorSelf self, const std::string& error);
+// Ends the run as at a limit, because of that alarm.
+void end_collapsed(SupervisorSelf self, const std::string& alarm);
 // Stops waiting for children that may be blocked: workers and the evaluator may be inside an environment step.
 void on_farewell_over(SupervisorSelf self);
 

@@ -17,6 +17,9 @@ void describe(StopConfig& c, Fields& fields) {
         "answers); 0 = off");
   s.add(c.after_warmup, "after_warmup", anything(), "the run ends when its warm-up is over, before the first update",
         {.needs = {kOnlyTokenRuns, {.condition = is_at_least("warmup.steps", 1)}}});
+  s.add(c.on_collapse, "on_collapse", anything(),
+        "the run ends when an alarm of level `error` is raised: `return_collapse`, `kl_extreme` or `non_finite`; one "
+        "that was raised before a resume does not count");
 }
 
 }  // namespace troupe

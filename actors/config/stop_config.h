@@ -13,6 +13,7 @@ struct StopConfig {
   double seconds = 0.0;         // 0 = no limit
   double eval_return = 0.0;     // stop when an evaluation during training reaches this mean return; 0 = off
   bool after_warmup = false;    // token runs: stop when the warm-up is over
+  bool on_collapse = false;     // stop when an alarm of level error is raised
   friend bool operator==(const StopConfig&, const StopConfig&) = default;
 };
 

@@ -226,6 +226,11 @@ struct SamplingFailed {
   std::string error;
 };
 
+// From stats: an alarm was raised that ends the run (stop.on_collapse).
+struct Collapsed {
+  std::string alarm;
+};
+
 // The pause before the restart of a worker or an inference actor is over. `ended` is the number of the worker, or the
 // index of the inference actor, that it replaces.
 struct RestartDue {

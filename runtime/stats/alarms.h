@@ -42,6 +42,12 @@ struct Alarm {
   std::string text;  // what was measured, and the advice, in one line
 };
 
+// One that has just been raised.
+struct RaisedAlarm {
+  std::string name;
+  Alarm alarm;
+};
+
 std::string_view text_of(AlarmLevel level);
 
 }  // namespace troupe

@@ -202,6 +202,7 @@ struct StatsSnapshot {
   uint64_t verifier_bytes = 0;                   // of the processes of verifiers
   std::optional<VerifierFigures> verifier;       // of all workers since this start, if the run has a verifier
   std::map<std::string, Alarm> alarms;           // those raised now, by name
+  std::vector<RaisedAlarm> raised;               // since the view before; not in the JSON
   std::optional<EvaluationResult> evaluation;    // the last one
   FailedEvaluations failed_evaluations;
   std::optional<EvaluationUnderWay> evaluating;

@@ -28,6 +28,7 @@ struct Heard {
   std::vector<WorkerReport> workers;
   std::vector<EnvironmentsFailing> failing;
   std::vector<SamplingFailed> sampling_failed;
+  std::vector<Collapsed> collapsed;
   std::vector<UpdateMessage> updates;
   std::vector<TrainingEnded> ended;
   std::vector<CheckpointMessage> checkpoints;
@@ -55,6 +56,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [heard](const WorkerReport& report) { heard->workers.push_back(report); },
       [heard](const EnvironmentsFailing& failing) { heard->failing.push_back(failing); },
       [heard](const SamplingFailed& failed) { heard->sampling_failed.push_back(failed); },
+      [heard](const Collapsed& collapsed) { heard->collapsed.push_back(collapsed); },
       [heard](const Credits& credits) { heard->credits += credits.count; },
       // For a message without a handler, CAF would reply with an error, which ends the sender.
       [heard](const InferenceRequest& request) { heard->requests.push_back(request.id); },

@@ -8,9 +8,25 @@ using namespace troupe::test;
 
 namespace {
 
+// Replay tells of an update with this KL divergence; above 1 in two updates raises kl_extreme.
+ReplayReport update_with_kl(uint64_t number, double kl) {
+  ReplayReport report;
+  report.update.emplace();
+  report.update->version = {0, number};
+  report.update->report = std::make_shared<const UpdateReport>(UpdateReport{1, 0, 1, {{"kl", kl}}});
+  return report;
+}
+
+RunConfig ending_at_collapse(bool ends) {
+  RunConfig config;
+  config.stop.on_collapse = ends;
+  return config;
+}
+
 struct Fixture : OneActor {
-  Fixture() : OneActor(RunConfig{}) {
-    stats = keep(system->spawn(stats_actor, RunContextPtr(context), peers.as<RecorderActor>(), ReplayStart{}));
+  explicit Fixture(const RunConfig& config = {}) : OneActor(config) {
+    stats = keep(system->spawn(stats_actor, RunContextPtr(context), peers.as<RecorderActor>(), ReplayStart{},
+                               peers.as<caf::typed_actor<caf::reacts_to<Collapsed>>>()));
     run();
   }
   void report(const Peer& from, uint64_t worker, uint64_t env_failures) {
@@ -115,10 +131,43 @@ TEST_CASE("stats: progress counts from the start of training, elapsed time from 
   } f;
   const auto now = f.system->clock().now();
   f.context->started = now - std::chrono::seconds(1);
+  const Peer peer = f.add_peer();
   const StatsActor stats =
-      f.keep(f.system->spawn(stats_actor, RunContextPtr(f.context), f.add_peer().as<RecorderActor>(), ReplayStart{}));
+      f.keep(f.system->spawn(stats_actor, RunContextPtr(f.context), peer.as<RecorderActor>(), ReplayStart{},
+                             peer.as<caf::typed_actor<caf::reacts_to<Collapsed>>>()));
   f.run();
   const StatsSnapshot view = f.state_of<StatsState>(stats).core->take_view(now + std::chrono::seconds(1));
   CHECK(view.progress == 0.5);
   CHECK(view.elapsed_seconds == 2);
+}
+
+TEST_CASE("stats: with stop.on_collapse the supervisor is told once of an alarm of level error") {
+  Fixture f(ending_at_collapse(true));
+  f.first.tell(f.stats, update_with_kl(1, 5));
+  f.run();
+  CHECK(f.peers.heard->collapsed.empty());
+  f.first.tell(f.stats, update_with_kl(2, 5));
+  f.run();
+  REQUIRE(f.peers.heard->collapsed.size() == 1);
+  CHECK(f.peers.heard->collapsed[0].alarm == "kl_extreme");
+  f.first.tell(f.stats, update_with_kl(3, 5));
+  f.run();
+  CHECK(f.peers.heard->collapsed.size() == 1);
+}
+
+TEST_CASE("stats: without stop.on_collapse alarms end nothing") {
+  Fixture f(ending_at_collapse(false));
+  for (uint64_t number = 1; number <= 10; ++number) f.first.tell(f.stats, update_with_kl(number, 5));
+  f.run();
+  CHECK(f.peers.heard->collapsed.empty());
+}
+
+TEST_CASE("stats: an alarm that was raised is in the next view, once") {
+  Fixture f;
+  for (uint64_t number = 1; number <= 2; ++number) f.first.tell(f.stats, update_with_kl(number, 5));
+  f.run();
+  std::vector<std::string> names;
+  for (const RaisedAlarm& raised : f.view().raised) names.push_back(raised.name);
+  CHECK(names == std::vector<std::string>{"kl_extreme"});
+  CHECK(f.view().raised.empty());
 }

@@ -271,6 +271,7 @@ TEST_CASE("troupe: wrong addresses give a one-line error") {
       {{"node", "--listen", "5555x"}, "--listen: \"5555x\"" + listening},
       {{"train", "cartpole", "--stats", "localhost"}, "--stats: \"localhost\"" + listening},
       {{"node", "--listen", ""}, "--listen: \"\"" + listening},
+      {{"train", "cartpole", "--on-alarm", " "}, "--on-alarm: is empty, expected a command for the shell"},
       {{"node", "--listen", "70000"}, "--listen port: 70000 is out of range, expected an integer in [0, 65535]"},
       {{"spawn", "--node", "a:1", "--workers", "3"}, "spawn: --run is required, `troupe spawn --help` shows examples"},
       {{"train", "cartpole", "--listen", "5", "--stats", "5"},

@@ -226,6 +226,8 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     }
   }
   publish(snapshot);
+  if (on_alarm_)
+    for (const RaisedAlarm& raised : snapshot.raised) on_alarm_(raised);
   if (snapshot.warmup) return show_warmup(*snapshot.warmup);
   const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
   if (terminal_) {

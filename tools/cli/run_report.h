@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,9 @@ class RunReport : public RunSink {
   void record_warmup(const StatsSnapshot& snapshot) override;
   void show(const StatsSnapshot& snapshot) override;
   void publish(const StatsSnapshot& snapshot) override;
+
+  // Called with each alarm that is raised from now on. Not during the run.
+  void on_alarm(std::function<void(const RaisedAlarm&)> on_alarm) { on_alarm_ = std::move(on_alarm); }
 
   // For a deterministic run that cannot end: writes the newest checkpoint, and forgets what was reported after it. Call
   // it before finish(), while no other thread uses this object. Returns its number of updates, or nothing if this start
@@ -111,6 +115,7 @@ class RunReport : public RunSink {
   std::chrono::steady_clock::time_point ended_;         // when it did
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
   uint64_t expected_memory_ = 0;                        // 0: nobody has said
+  std::function<void(const RaisedAlarm&)> on_alarm_;
   Output& console_;
   bool terminal_;
   size_t lines_drawn_ = 0;

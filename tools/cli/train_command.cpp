@@ -29,6 +29,7 @@
 #include "runtime/base/threads.h"
 #include "runtime/caf/owned_system.h"
 #include "runtime/caf/system.h"
+#include "tools/cli/alarm_command.h"
 #include "tools/cli/dashboard_page.h"
 #include "tools/cli/exported_metrics.h"
 #include "tools/cli/join_listener.h"
@@ -220,6 +221,7 @@ struct Start {
   std::optional<StatsSocket> socket;  // none in a deterministic run
   uint16_t taken_stats_port = 0;      // of the last start, which another program listens on
   std::optional<RunFolder> folder;
+  std::optional<AlarmCommand> on_alarm;
   std::shared_ptr<RunReport> report;
   RunOutcome outcome;
   bool ended = false;
@@ -279,6 +281,7 @@ int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener,
   if (!owned.await_actors(patience)) leave_threads_behind();
   const std::string summary_error =
       run.report->finish(run.outcome, std::chrono::duration<double>(Clock::now() - run.begun).count());
+  if (run.on_alarm) run.on_alarm->finish(/*at_once=*/interrupted);
   const int code = close_run(run.outcome, summary_error, interrupted);
   if (run.socket) run.socket->stop();
   at_quit.reset();
@@ -329,6 +332,10 @@ int begin_and_train(Start& run) {
   run.report = std::make_shared<RunReport>(*run.folder, run.socket ? &*run.socket : nullptr, config, *start,
                                            run.context->state_of(kMetricsHeld));
   if (is_token_run(config)) run.report->expect_memory(estimated_memory(config, {}));
+  if (!run.options.on_alarm.empty()) {
+    run.on_alarm.emplace(run.options.on_alarm, run.folder->path());
+    run.report->on_alarm([&run](const RaisedAlarm& raised) { run.on_alarm->run(raised); });
+  }
   run.signals.begin([report = run.report](int signal) { return stopping_line(signal, report->training_ended()); });
   if (listener) run.folder->write_endpoints(endpoints_text(listener->address().text(), run.socket->address()));
   return train(run, owned, listener, *start);

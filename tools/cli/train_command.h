@@ -31,6 +31,7 @@ struct TrainOptions {
   std::vector<std::string> overrides;  // path=value, in order
   Address listen = kLoopbackAnyPort;   // for workers, nodes and inference actors
   Address stats = kLoopbackAnyPort;    // the statistics port
+  std::string on_alarm;                // command for the shell; may be empty
 };
 
 // In troupe-learn.
@@ -67,6 +68,18 @@ inline TrainOptions read_train(Flags& flags) {
   flags.option(
       "--stats", "HOST:PORT", options.stats, parse_listen_address,
       "address at which statistics are served as JSON; a port alone means 127.0.0.1 (default: 127.0.0.1, a free port)");
+  flags.option(
+      "--on-alarm", "COMMAND", options.on_alarm,
+      [](std::string_view flag, const std::string& text) {
+        if (text.find_first_not_of(" \t\n") == std::string::npos)
+          refuse_flag(flag, "is empty, expected a command for the shell");
+        return text;
+      },
+      "command that the shell runs for each alarm that is raised, one at a time and for at most 60 s, with "
+      "TROUPE_ALARM, "
+      "TROUPE_ALARM_LEVEL, TROUPE_ALARM_TEXT and TROUPE_RUN in its environment, and a line of JSON on its stdin; what "
+      "it "
+      "prints goes to the log of the run");
   flags.hint("--resume", "the same command resumes a run, and so does `troupe train RUN`");
   flags.hint("--load", "to begin a new run with the weights of another one, use --init-from");
   flags.hint("--device", "devices are settings, like --set trainer.device=cuda");

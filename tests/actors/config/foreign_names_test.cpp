@@ -153,7 +153,7 @@ TEST_CASE("names: similar spelling does not suggest a setting of another section
     return unknown_key(fields, path, foreign_names()).substr(path.size() + std::string(": unknown key, ").size());
   };
   CHECK(advice("replay.epoch") == "replay has: mode, draw, capacity, max_policy_lag, max_reuse, late, filter_groups");
-  CHECK(advice("stop.gama") == "stop has: env_steps, updates, seconds, eval_return, after_warmup");
+  CHECK(advice("stop.gama") == "stop has: env_steps, updates, seconds, eval_return, after_warmup, on_collapse");
   CHECK(advice("env.xyzzy.size").starts_with("env has: id, params, rows"));
   CHECK(advice("rollout.rows") == "rollout has: length");  // although there are env.rows and evaluation.rows
   CHECK(advice("rows") == "did you mean env.rows or evaluation.rows?");
