@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/base/text_format.h"
+#include "runtime/stats/expected_gain.h"
 
 namespace troupe {
 
@@ -326,6 +327,7 @@ Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.training_ended) return {};
   Bottleneck verdict = judged(s);
   verdict.limit = limit_of(verdict.resource);
+  verdict.gain = shown_gain(s, verdict);
   return verdict;
 }
 

@@ -31,6 +31,9 @@ constexpr const char* kBottleneck = "Bottleneck";
 constexpr const char* kAlways = "always";
 constexpr const char* kMeasured = "where the verdict has one, not in deterministic runs";
 
+constexpr const char* kShown =
+    "for resources of which `troupe bench verdicts` has shown that the figure is right, not in deterministic runs";
+
 constexpr std::array kBottleneckFields = {
     SnapshotField{kBottleneck, "bottleneck.what", "", "text", kAlways,
                   "what limits the run; empty once training has ended", of_bottleneck<&Bottleneck::what>},
@@ -54,6 +57,11 @@ constexpr std::array kBottleneckFields = {
     SnapshotField{kBottleneck, "bottleneck.share", "bottleneck_time_ratio", "0 to 1", kMeasured,
                   "share of time for which that is busy, or for which others wait for it",
                   of_bottleneck<&Bottleneck::share>},
+    SnapshotField{
+        kBottleneck, "bottleneck.gain", "bottleneck_expected_gain_ratio", "times", kShown,
+        "by how much faster the run would be with twice as much of it, until the next part limits the run: 0.4 "
+        "is 40 % faster",
+        of_bottleneck<&Bottleneck::gain>},
     SnapshotField{
         kBottleneck, "bottleneck.waits", "", "text", kAlways,
         "the part that waits for it, `trainer` or `workers`; empty where none does, or which one is not known",

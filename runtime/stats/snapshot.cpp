@@ -56,7 +56,7 @@ void forget_times(StatsSnapshot& s) {
   s.rss_bytes = s.worker_bytes = s.environment_bytes = s.verifier_bytes = 0;
   s.busy = {};
   s.recent = {};
-  if (s.told_bottleneck) s.told_bottleneck->share = kUnknown;
+  if (s.told_bottleneck) s.told_bottleneck->share = s.told_bottleneck->gain = kUnknown;
   s.evaluating.reset();
   s.verifier.reset();
   if (s.warmup) s.warmup->seconds = 0;

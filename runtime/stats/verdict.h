@@ -48,6 +48,7 @@ struct Bottleneck {
   std::string limit = {};   // limit_of(resource)
   Resource resource = Resource::unknown;
   double share = kNotKnown;  // of time, 0 to 1: that the resource is busy, or that others wait for it
+  double gain = kNotKnown;   // expected with twice as much of it, 1 = twice as fast (runtime/stats/expected_gain.h)
   std::string waits = {};    // the part that waits for it: "trainer" or "workers"; empty: none, or not known
 };
 

@@ -11,8 +11,13 @@ namespace troupe {
 struct BenchReport {
   std::string json;                // one object, without line breaks
   std::vector<std::string> lines;  // the same as text
+  bool failed = false;             // what was measured is not as it has to be
 };
 
+// Builds a bottleneck of each kind, with parts that sleep, and tells whether the verdict names it, the gain that it
+// predicts, and the gain of the change that it advises. At least 3 minutes; more repeats with more seconds. Failed if
+// more than one verdict is wrong.
+BenchReport bench_verdicts(double seconds);
 // Rows per second through worker, inference actor and replay buffer, compared with the policy alone: in this process,
 // and with the worker in a second process over loopback. Starts `troupe worker` from this program's folder.
 BenchReport bench_sampling(double seconds);

@@ -16,6 +16,7 @@
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/weights.h"
+#include "tools/cli/launch.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/stop_signals.h"
 
@@ -56,6 +57,7 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "lm_train") return bench_lm_train(seconds);
   if (what == "micro_batches") return bench_micro_batches(seconds);
   if (what == "lag_figures") return bench_lag_figures(seconds);
+  if (what == "verdicts") return bench_verdicts(seconds);
   if (what == "weights") return report_weights(seconds);
   throw InvariantError("no such benchmark: " + what);
 }
@@ -100,7 +102,7 @@ int run_bench(const BenchOptions& options) {
     for (const std::string& line : report.lines) std::cout << line << std::endl;
   }
   if (!options.plot.empty()) plot(report.json, options.plot);
-  return 0;
+  return report.failed ? kExitFailure : 0;
 }
 
 }  // namespace troupe

@@ -64,7 +64,7 @@ StatsSnapshot complete() {
   s.verifier = VerifierFigures{1, 2, 3, 4, 5, 6};
   s.prompts = PromptSummary{1, 0.5, 0.5, 0.5};
   s.warmup = WarmupState{.step = 1, .of = 2, .pass_at_1 = 0.5, .loss = 1.5};
-  s.told_bottleneck = Bottleneck{.what = "inference", .resource = Resource::inference, .share = 0.9};
+  s.told_bottleneck = Bottleneck{.what = "inference", .resource = Resource::inference, .share = 0.9, .gain = 0.4};
   return s;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/stats/bottleneck.h"
+#include "runtime/stats/expected_gain.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -156,4 +157,28 @@ TEST_CASE("verdict: it is in the JSON as values, and comes back from there") {
   CHECK(old.what == "inference");
   CHECK(old.resource == Resource::unknown);
   CHECK(std::isnan(old.share));
+}
+
+TEST_CASE("verdict: the predicted gain ends where the next part is busy, and at twice the speed") {
+  StatsSnapshot s = running();
+  const auto gain = [&](Resource resource, double share) {
+    return predicted_gain(s, Bottleneck{.resource = resource, .share = share});
+  };
+  s.busy = {.workers = 0.95, .inference = 0.5, .trainer = 0.3, .machine = 0.2};
+  CHECK(gain(Resource::env_stepping, 0.9) == doctest::Approx(0.95 / 0.5 - 1));
+  CHECK(gain(Resource::inference, 0.95) == 0);  // the workers are as busy
+  s.busy = {.workers = 0.95, .inference = 0.1, .trainer = 0.1, .machine = 0.1};
+  CHECK(gain(Resource::env_stepping, 0.9) == 1);
+  s.busy = {.workers = 0.1, .inference = 0.1, .trainer = 0.1, .machine = 0.1};
+  CHECK(gain(Resource::disk, 0.2) == doctest::Approx(0.25));
+  s.busy = {.machine = 1, .run = 0.6};
+  CHECK(gain(Resource::oversubscribed, 1) == doctest::Approx(0.95 / 0.6 - 1));
+  for (const Resource none : {Resource::none, Resource::unknown, Resource::waste}) CHECK(std::isnan(gain(none, 0.5)));
+  CHECK(std::isnan(gain(Resource::inference, kUnknown)));
+}
+
+TEST_CASE("verdict: a gain that no benchmark has shown is not told") {
+  StatsSnapshot s = running();
+  s.busy.inference = 0.9;
+  CHECK(std::isnan(find_bottleneck(s).gain));
 }
