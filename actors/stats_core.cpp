@@ -12,7 +12,6 @@
 #include "runtime/base/child_memory.h"
 #include "runtime/base/log.h"
 #include "runtime/base/process_stats.h"
-#include "runtime/base/run_ticks.h"
 
 namespace troupe {
 
@@ -101,8 +100,9 @@ void StatsCore::begin_training(Clock::time_point now) {
   training_started_ = now;
   for (Rate* rate : {&env_rate_, &update_rate_, &tokens_rate_, &trained_tokens_rate_, &workers_busy_, &stepping_busy_,
                      &inference_busy_, &scorers_busy_, &replay_busy_, &prefetcher_busy_, &trainer_busy_, &credit_wait_,
-                     &action_wait_, &machine_busy_, &machine_total_, &run_busy_})
+                     &action_wait_})
     *rate = {};
+  machine_ = {};
   verdicts_ = VerdictHold(now);
   env_rate_.add(now, now_.env_steps);
   update_rate_.add(now, now_.updates);
@@ -300,15 +300,7 @@ void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
   s.busy.replay = share(replay_busy_, busy_.replay, 1);
   s.busy.prefetcher = share(prefetcher_busy_, busy_.prefetcher, 1);
   s.busy.trainer = share(trainer_busy_, busy_.trainer, 1);
-  const MachineTicks ticks = machine_ticks();
-  machine_busy_.add(now, ticks.busy);
-  machine_total_.add(now, ticks.total);
-  // A process that ends may take the time of those that it has started with it.
-  run_ticks_ = std::max(run_ticks_, run_ticks());
-  run_busy_.add(now, run_ticks_);
-  const double total = machine_total_.over(now, kShort);
-  s.busy.machine = machine_busy_.over(now, kShort) / total;
-  s.busy.run = std::min(run_busy_.over(now, kShort) / total, s.busy.machine);
+  machine_.fill(s.busy, now, kShort);
 }
 
 void StatsCore::fill_inference(StatsSnapshot& s) const {

@@ -15,6 +15,7 @@
 #include "actors/curve_points.h"
 #include "actors/episode_window.h"
 #include "actors/learner_figures.h"
+#include "actors/machine_use.h"
 #include "actors/messages.h"
 #include "actors/rate.h"
 #include "actors/receiver_table.h"
@@ -134,8 +135,8 @@ class StatsCore {
   Rate env_rate_, update_rate_, tokens_rate_, trained_tokens_rate_;
   BusyTimes busy_;
   Rate workers_busy_, stepping_busy_, inference_busy_, scorers_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;
-  Rate credit_wait_, action_wait_, machine_busy_, machine_total_, run_busy_;
-  uint64_t run_ticks_ = 0;
+  Rate credit_wait_, action_wait_;
+  MachineUse machine_;
   VerdictHold verdicts_;
   std::deque<int32_t> batch_rows_;
   std::deque<float> latency_us_;

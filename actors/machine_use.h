@@ -1,0 +1,36 @@
+#pragma once
+// MachineUse: how busy the processors of the trainer's machine are, with whichever program, and with the run. Owned by
+// stats; one thread.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "actors/rate.h"
+#include "runtime/base/process_stats.h"
+#include "runtime/base/run_ticks.h"
+#include "runtime/stats/snapshot.h"
+
+namespace troupe {
+
+class MachineUse {
+ public:
+  // Fills the shares of the time before `now` of that length.
+  void fill(BusyShares& shares, Rate::Clock::time_point now, std::chrono::seconds length) {
+    const MachineTicks ticks = machine_ticks();
+    busy_.add(now, ticks.busy);
+    total_.add(now, ticks.total);
+    // The time of processes may be lost with the one that has started them.
+    most_ = std::max(most_, run_ticks());
+    run_.add(now, most_);
+    const double total = total_.over(now, length);
+    shares.machine = busy_.over(now, length) / total;
+    shares.run = std::min(run_.over(now, length) / total, shares.machine);
+  }
+
+ private:
+  Rate busy_, total_, run_;
+  uint64_t most_ = 0;  // ticks of the run
+};
+
+}  // namespace troupe

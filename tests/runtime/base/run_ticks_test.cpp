@@ -1,0 +1,68 @@
+#include "runtime/base/run_ticks.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <ctime>
+
+#include "runtime/base/process_stats.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+constexpr double kComputed = 0.3;  // seconds of processor time
+
+double computed() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+void compute() {
+  for (const double begin = computed(); computed() < begin + kComputed;) {
+  }
+}
+
+// Most of the ticks of kComputed: the system counts whole ticks.
+uint64_t most_of_it() { return static_cast<uint64_t>(0.7 * kComputed * static_cast<double>(sysconf(_SC_CLK_TCK))); }
+
+}  // namespace
+
+TEST_CASE("run_ticks: the time that this process computes is counted") {
+  const uint64_t before = run_ticks();
+  compute();
+  CHECK(run_ticks() - before >= most_of_it());
+}
+
+TEST_CASE("run_ticks: the time of a child is counted while it runs and after its end") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const uint64_t before = run_ticks();
+  const pid_t child = fork();
+  if (child == 0) {
+    compute();
+    if (write(ends[1], "x", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  REQUIRE(child > 0);
+  char told = 0;
+  REQUIRE(read(ends[0], &told, 1) == 1);
+  const uint64_t running = run_ticks();
+  CHECK(running - before >= most_of_it());
+  kill(child, SIGKILL);
+  REQUIRE(waitpid(child, nullptr, 0) == child);
+  CHECK(run_ticks() - before >= most_of_it());
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_CASE("run_ticks: they are ticks as those of the machine, which has no fewer") {
+  const uint64_t before = run_ticks(), all_before = machine_ticks().busy;
+  compute();
+  const uint64_t own = run_ticks() - before, all = machine_ticks().busy - all_before;
+  CHECK(own <= all + 5);  // the two are read one after the other
+}
