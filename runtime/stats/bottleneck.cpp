@@ -23,7 +23,7 @@ constexpr double kLongUpdate = 3;       // times the longest of the last updates
 constexpr double kManyOthers = 0.25;  // share of all processors that other programs use
 constexpr double kIdleOthers = 0.5;   // share of time for which the other workers of a straggler are busy at most
 
-constexpr const char *kTrainer = "trainer", *kWorkers = "workers";  // that wait
+constexpr const char *kTrainerWaits = "trainer", *kWorkersWait = "workers";  // that wait
 
 // The rest of a verdict.
 Bottleneck with(Bottleneck verdict, Resource resource, double share = kUnknown, const char* waits = "") {
@@ -56,7 +56,7 @@ Bottleneck open_evaluations(const StatsSnapshot& s) {
        waits ? "training waits " + format_percent(s.recent.evaluation_wait) + " of the time for open evaluations"
              : "training waits for " + format_counted(s.evaluating->waiting + 1, "open evaluation"),
        "a larger evaluation.every_updates or fewer evaluation.episodes"},
-      Resource::evaluation, s.recent.evaluation_wait, kTrainer);
+      Resource::evaluation, s.recent.evaluation_wait, kTrainerWaits);
 }
 
 // The verdict when training waits much of the time for the disk.
@@ -65,7 +65,7 @@ Bottleneck open_checkpoints(const StatsSnapshot& s) {
   return with(
       {"checkpoints", "training waits " + format_percent(s.recent.checkpoint_wait) + " of the time for the disk",
        "a larger checkpoint.every_updates, or evaluation.every_updates with checkpoint.keep_best"},
-      Resource::disk, s.recent.checkpoint_wait, kTrainer);
+      Resource::disk, s.recent.checkpoint_wait, kTrainerWaits);
 }
 
 // Whether the trainer works although no samples come: it trains on what replay holds, or its updates are so long that
@@ -163,7 +163,7 @@ Bottleneck one_worker(const StatsSnapshot& s) {
                "one is busy " + format_percent(r.busiest_worker) + " of the time, the others wait " +
                    format_percent(r.others_wait),
                "look at its machine and its environment, or leave it out"},
-              Resource::straggler, r.busiest_worker, kWorkers);
+              Resource::straggler, r.busiest_worker, kWorkersWait);
 }
 
 Bottleneck busy_workers(const StatsSnapshot& s) {
@@ -175,7 +175,7 @@ Bottleneck busy_workers(const StatsSnapshot& s) {
                b.machine > kSaturated ? "more machines, or fewer threads"
                : steps && s.verifier  ? "a larger task.verifier_processes, or more workers"
                                       : "more workers"},
-              steps ? Resource::env_stepping : Resource::workers, steps ? b.stepping : b.workers, kTrainer);
+              steps ? Resource::env_stepping : Resource::workers, steps ? b.stepping : b.workers, kTrainerWaits);
 }
 
 Bottleneck busy_inference(const StatsSnapshot& s, bool full) {
@@ -184,7 +184,7 @@ Bottleneck busy_inference(const StatsSnapshot& s, bool full) {
                no_processor ? "more machines, or a smaller model"
                : full       ? "more inference actors or a larger batch_size"
                             : "more inference actors or a smaller model"},
-              full ? Resource::batch_size : Resource::inference, s.busy.inference, kTrainer);
+              full ? Resource::batch_size : Resource::inference, s.busy.inference, kTrainerWaits);
 }
 
 // Sampling limits the run: which part of it?
@@ -198,16 +198,16 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
     return with(
         {"scorers", busy_text("scorers are", b.scorers),
          b.machine > kSaturated ? "more machines for processes of troupe scorer" : "more processes of troupe scorer"},
-        Resource::scorers, b.scorers, kTrainer);
+        Resource::scorers, b.scorers, kTrainerWaits);
   if (Bottleneck full = all_processors(b); !full.what.empty()) return full;
   if (2 * r.batches_timeout > batches)
     return with({"batch timeout", "most batches start only after inference.timeout_us",
                  "a smaller batch_size or timeout_us, or more workers"},
-                Resource::deadline, b.action_wait, kWorkers);
+                Resource::deadline, b.action_wait, kWorkersWait);
   if (b.action_wait > kMuchWaiting)
     return with({"few environments", "groups wait " + format_percent(b.action_wait) + " of the time for actions",
                  "more workers or groups"},
-                Resource::workers, b.action_wait, kTrainer);
+                Resource::workers, b.action_wait, kTrainerWaits);
   return with({"none", "no part is busy all the time"}, Resource::none);
 }
 
@@ -224,9 +224,9 @@ Bottleneck waiting_for_credits(const StatsSnapshot& s) {
     return with(
         {"lag cap", "the trainer waits " + format_percent(1 - trainer_share(s)) + " of the time, workers " + waits,
          "a larger replay.max_policy_lag"},
-        Resource::lag_cap, s.busy.credit_wait, kTrainer);
+        Resource::lag_cap, s.busy.credit_wait, kTrainerWaits);
   return with({"credits", "workers wait " + waits + " of the time for the replay buffer"}, Resource::replay,
-              s.busy.credit_wait, kWorkers);
+              s.busy.credit_wait, kWorkersWait);
 }
 
 // The verdict when one of the parts after sampling is always busy: the busiest of them.
@@ -236,7 +236,7 @@ Bottleneck busy_training(const StatsSnapshot& s) {
                prefetcher = std::isfinite(b.prefetcher) ? b.prefetcher : 0;
   const double trainer = trainer_share(s), busiest = std::max({trainer, prefetcher, replay});
   if (busiest < kBusy) return {};
-  const char* const waits = b.credit_wait > kMuchWaiting ? kWorkers : "";
+  const char* const waits = b.credit_wait > kMuchWaiting ? kWorkersWait : "";
   if (busiest == trainer)
     return with({"training", busy_text("the trainer is", trainer),
                  (s.several_epochs ? "fewer epochs, or " : "") + std::string(s.words->trains_faster)},
@@ -244,7 +244,7 @@ Bottleneck busy_training(const StatsSnapshot& s) {
   if (busiest == prefetcher)
     return with(
         {"batch preparation", busy_text("the prefetcher is", prefetcher), "a smaller super_batch or more reuse"},
-        Resource::prefetcher, prefetcher, kTrainer);
+        Resource::prefetcher, prefetcher, kTrainerWaits);
   return with({"replay buffer", busy_text("the replay buffer is", replay)}, Resource::replay, replay, waits);
 }
 
@@ -263,7 +263,7 @@ Bottleneck before_shares(const StatsSnapshot& s) {
   const double wait = s.recent.trainer_wait;
   const std::string waits = "the trainer waits " + format_percent(wait) + " of the time";
   if (wait > kHungryTrainer)
-    return with({"sampling", waits, sampling_advice(s.recent)}, Resource::unknown, wait, kTrainer);
+    return with({"sampling", waits, sampling_advice(s.recent)}, Resource::unknown, wait, kTrainerWaits);
   if (wait < kBusyTrainer)
     return with({"training", "the trainer is busy " + format_percent(1 - wait) + " of the time"}, Resource::trainer,
                 1 - wait);

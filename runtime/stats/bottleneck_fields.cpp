@@ -13,57 +13,57 @@ namespace {
 using Json = FigureJson;
 using S = StatsSnapshot;
 
-Bottleneck& told(S& s) {
+Bottleneck& told_verdict(S& s) {
   if (!s.told_bottleneck) s.told_bottleneck.emplace();
   return *s.told_bottleneck;
 }
 
 template <auto member>
 constexpr FieldAccess of_bottleneck{[](const S& s) { return Json(find_bottleneck(s).*member); },
-                                    [](S& s, const Json& value) { read_figure(value, told(s).*member); }};
-constexpr FieldAccess kResource{[](const S& s) { return Json(std::string(name_of(find_bottleneck(s).resource))); },
-                                [](S& s, const Json& name) {
-                                  told(s).resource =
-                                      name.is_string() ? resource_of(name.get<std::string>()) : Resource::unknown;
-                                }};
+                                    [](S& s, const Json& value) { read_figure(value, told_verdict(s).*member); }};
+constexpr FieldAccess kVerdictResource{
+    [](const S& s) { return Json(std::string(name_of(find_bottleneck(s).resource))); },
+    [](S& s, const Json& name) {
+      told_verdict(s).resource = name.is_string() ? resource_of(name.get<std::string>()) : Resource::unknown;
+    }};
 
-constexpr const char* kBottleneck = "Bottleneck";
-constexpr const char* kAlways = "always";
-constexpr const char* kMeasured = "where the verdict has one, not in deterministic runs";
+constexpr const char* kBottleneckHeading = "Bottleneck";
+constexpr const char* kOfAnyVerdict = "always";
+constexpr const char* kOfTimedVerdict = "where the verdict has one, not in deterministic runs";
 
-constexpr const char* kShown =
+constexpr const char* kOfShownGain =
     "for resources of which `troupe bench verdicts` has shown that the figure is right, not in deterministic runs";
 
 constexpr std::array kBottleneckFields = {
-    SnapshotField{kBottleneck, "bottleneck.what", "", "text", kAlways,
+    SnapshotField{kBottleneckHeading, "bottleneck.what", "", "text", kOfAnyVerdict,
                   "what limits the run; empty once training has ended", of_bottleneck<&Bottleneck::what>},
-    SnapshotField{kBottleneck, "bottleneck.why", "", "text", kAlways, "the reason of that verdict; may be empty",
-                  of_bottleneck<&Bottleneck::why>},
-    SnapshotField{kBottleneck, "bottleneck.advice", "", "text", kAlways, "what would help; may be empty",
+    SnapshotField{kBottleneckHeading, "bottleneck.why", "", "text", kOfAnyVerdict,
+                  "the reason of that verdict; may be empty", of_bottleneck<&Bottleneck::why>},
+    SnapshotField{kBottleneckHeading, "bottleneck.advice", "", "text", kOfAnyVerdict, "what would help; may be empty",
                   of_bottleneck<&Bottleneck::advice>},
     SnapshotField{
-        kBottleneck, "bottleneck.limit", "", "text", kAlways,
+        kBottleneckHeading, "bottleneck.limit", "", "text", kOfAnyVerdict,
         "the part that limits the run: `workers`, `inference`, `replay`, `prefetcher`, `trainer`, or `machine` "
         "(all its processors); empty where none does, or which one is not known",
         of_bottleneck<&Bottleneck::limit>},
     SnapshotField{
-        kBottleneck, "bottleneck.resource", "", "text", kAlways,
+        kBottleneckHeading, "bottleneck.resource", "", "text", kOfAnyVerdict,
         "what the run has too little of: `workers`, `env_stepping`, `inference`, `scorers`, `deadline` "
         "(`inference.timeout_us`), `batch_size` (`inference.batch_size`), `trainer`, `replay`, `prefetcher`, "
         "`lag_cap`, "
         "`disk`, `evaluation`, `machine` (its processors, with the run), `oversubscribed` (its processors, with other "
         "programs), `straggler` (one worker), `waste` (samples are dropped); `none`, or `unknown`",
-        kResource},
-    SnapshotField{kBottleneck, "bottleneck.share", "bottleneck_time_ratio", "0 to 1", kMeasured,
+        kVerdictResource},
+    SnapshotField{kBottleneckHeading, "bottleneck.share", "bottleneck_time_ratio", "0 to 1", kOfTimedVerdict,
                   "share of time for which that is busy, or for which others wait for it",
                   of_bottleneck<&Bottleneck::share>},
     SnapshotField{
-        kBottleneck, "bottleneck.gain", "bottleneck_expected_gain_ratio", "times", kShown,
+        kBottleneckHeading, "bottleneck.gain", "bottleneck_expected_gain_ratio", "times", kOfShownGain,
         "by how much faster the run would be with twice as much of it, until the next part limits the run: 0.4 "
         "is 40 % faster",
         of_bottleneck<&Bottleneck::gain>},
     SnapshotField{
-        kBottleneck, "bottleneck.waits", "", "text", kAlways,
+        kBottleneckHeading, "bottleneck.waits", "", "text", kOfAnyVerdict,
         "the part that waits for it, `trainer` or `workers`; empty where none does, or which one is not known",
         of_bottleneck<&Bottleneck::waits>},
 };

@@ -8,20 +8,20 @@ namespace troupe {
 
 namespace {
 
-constexpr double kFull = 0.95;  // share of time at which the next part limits the run
-constexpr double kMost = 2;     // times as fast, with twice as much of the resource
+constexpr double kLimitsNext = 0.95;  // share of time at which the next part limits the run
+constexpr double kTwice = 2;          // times as fast, with twice as much of the resource
 
-double known(double share) { return std::isfinite(share) ? share : 0; }
+double known_share(double share) { return std::isfinite(share) ? share : 0; }
 
 // The largest share of time of the parts that do not belong to the resource.
 double next_busiest(const BusyShares& b, Resource resource) {
   const std::string_view limit = limit_of(resource);
   double busiest = 0;
   const auto count = [&](std::string_view part, double share) {
-    if (part != limit) busiest = std::max(busiest, known(share));
+    if (part != limit) busiest = std::max(busiest, known_share(share));
   };
   count("workers", b.workers);
-  count("inference", std::max(known(b.inference), known(b.scorers)));
+  count("inference", std::max(known_share(b.inference), known_share(b.scorers)));
   count("replay", b.replay);
   count("prefetcher", b.prefetcher);
   count("trainer", b.trainer);
@@ -30,7 +30,7 @@ double next_busiest(const BusyShares& b, Resource resource) {
 }
 
 // Resources of which the benchmark has shown it.
-constexpr std::initializer_list<Resource> kShown = {};
+constexpr std::initializer_list<Resource> kShownResources = {};
 
 }  // namespace
 
@@ -39,20 +39,20 @@ double predicted_gain(const StatsSnapshot& s, const Bottleneck& verdict) {
   if (resource == Resource::unknown || resource == Resource::none || resource == Resource::waste ||
       !std::isfinite(verdict.share))
     return kUnknown;
-  double faster = kMost;
+  double faster = kTwice;
   // Without the wait, the rest of the time is left.
   const bool waits = resource == Resource::disk || resource == Resource::evaluation;
   if (waits && verdict.share < 1) faster = std::min(faster, 1 / (1 - verdict.share));
   // All processors are busy with other programs: without them, as many are left for the run.
   if (resource == Resource::oversubscribed)
-    faster = std::min(faster, known(s.busy.run) > 0 ? kFull / s.busy.run : kMost);
+    faster = std::min(faster, known_share(s.busy.run) > 0 ? kLimitsNext / s.busy.run : kTwice);
   else if (const double next = next_busiest(s.busy, resource); next > 0)
-    faster = std::min(faster, kFull / next);
+    faster = std::min(faster, kLimitsNext / next);
   return std::max(faster - 1, 0.0);
 }
 
 double shown_gain(const StatsSnapshot& s, const Bottleneck& verdict) {
-  const bool shown = std::ranges::find(kShown, verdict.resource) != kShown.end();
+  const bool shown = std::ranges::find(kShownResources, verdict.resource) != kShownResources.end();
   return shown ? predicted_gain(s, verdict) : kUnknown;
 }
 

@@ -12,7 +12,7 @@ struct ResourceName {
   std::string_view name, limit;
 };
 
-constexpr std::array kNames = {
+constexpr std::array kResourceNames = {
     ResourceName{Resource::unknown, "unknown", ""},
     ResourceName{Resource::none, "none", ""},
     ResourceName{Resource::workers, "workers", "workers"},
@@ -34,22 +34,22 @@ constexpr std::array kNames = {
 };
 
 // The table is in the order of the values.
-constexpr bool is_ordered() {
-  for (size_t i = 0; i < kNames.size(); ++i)
-    if (static_cast<size_t>(kNames[i].resource) != i) return false;
+constexpr bool names_are_ordered() {
+  for (size_t i = 0; i < kResourceNames.size(); ++i)
+    if (static_cast<size_t>(kResourceNames[i].resource) != i) return false;
   return true;
 }
-static_assert(is_ordered() && kNames.back().resource == Resource::waste);
+static_assert(names_are_ordered() && kResourceNames.back().resource == Resource::waste);
 
 }  // namespace
 
-std::string_view name_of(Resource resource) { return kNames[static_cast<size_t>(resource)].name; }
+std::string_view name_of(Resource resource) { return kResourceNames[static_cast<size_t>(resource)].name; }
 
 Resource resource_of(std::string_view name) {
-  const auto* const found = std::ranges::find(kNames, name, &ResourceName::name);
-  return found == kNames.end() ? Resource::unknown : found->resource;
+  const auto* const found = std::ranges::find(kResourceNames, name, &ResourceName::name);
+  return found == kResourceNames.end() ? Resource::unknown : found->resource;
 }
 
-std::string_view limit_of(Resource resource) { return kNames[static_cast<size_t>(resource)].limit; }
+std::string_view limit_of(Resource resource) { return kResourceNames[static_cast<size_t>(resource)].limit; }
 
 }  // namespace troupe

@@ -23,7 +23,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-void pass(microseconds time, bool busy) {
+void pass_time(microseconds time, bool busy) {
   if (time.count() <= 0) return;
   if (!busy) return std::this_thread::sleep_for(time);
   const auto end = std::chrono::steady_clock::now() + time;
@@ -44,7 +44,7 @@ class SlowEnv final : public ForwardingEnv {
   const EnvSpec& spec() const override { return spec_; }
   void step(const Array& actions, EnvStep& out) override {
     const bool stalls = random_.uniform_double() < costs_.stall_probability;
-    pass(step_ + (stalls ? costs_.stall : microseconds(0)), costs_.busy);
+    pass_time(step_ + (stalls ? costs_.stall : microseconds(0)), costs_.busy);
     ForwardingEnv::step(actions, out);
   }
 
@@ -61,7 +61,7 @@ class SlowPolicy final : public Policy {
   std::shared_ptr<const Signature> signature() const override { return inner_->signature(); }
   void load(const WeightSnapshot& weights) override { inner_->load(weights); }
   ActOutput act(const ActInput& input) override {
-    pass(forward_, /*busy=*/false);
+    pass_time(forward_, /*busy=*/false);
     return inner_->act(input);
   }
   using Policy::values;
@@ -81,7 +81,7 @@ class SlowLearner final : public Learner {
   WeightsPtr reference(PolicyVersion version) const override { return inner_->reference(version); }
   std::shared_ptr<const Stager> stager() const override { return inner_->stager(); }
   void begin(StagedBatch& batch, double progress) override {
-    pass(update_, /*busy=*/false);
+    pass_time(update_, /*busy=*/false);
     inner_->begin(batch, progress);
   }
   bool advance() override { return inner_->advance(); }
@@ -102,7 +102,7 @@ class SlowLearner final : public Learner {
 // In a process of its own, after fork: system calls only.
 [[noreturn]] void compute_while(int life) {
   pollfd closed{life, POLLIN, 0};
-  while (poll(&closed, 1, 0) == 0) pass(std::chrono::milliseconds(10), /*busy=*/true);
+  while (poll(&closed, 1, 0) == 0) pass_time(std::chrono::milliseconds(10), /*busy=*/true);
   _exit(0);
 }
 

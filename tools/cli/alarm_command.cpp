@@ -20,9 +20,9 @@ namespace troupe {
 
 namespace {
 
-constexpr const char* kComponent = "on-alarm";
+constexpr const char* kOnAlarm = "on-alarm";
 // Between two looks whether the run is stopped while a command runs.
-constexpr std::chrono::milliseconds kLook{200};
+constexpr std::chrono::milliseconds kStopLook{200};
 
 // A word of a command line ends at a zero byte.
 std::string without_zeros(std::string text) {
@@ -30,7 +30,7 @@ std::string without_zeros(std::string text) {
   return text;
 }
 
-std::string json_of(const RaisedAlarm& raised, const std::string& run) {
+std::string alarm_json(const RaisedAlarm& raised, const std::string& run) {
   const nlohmann::ordered_json line{{"alarm", raised.name},
                                     {"level", std::string(text_of(raised.alarm.level))},
                                     {"text", raised.alarm.text},
@@ -60,8 +60,8 @@ void AlarmCommand::run(const RaisedAlarm& raised) {
   const MutexLock lock(mutex_);
   if (closing_) return;
   if (waiting_.size() >= kMostWaiting)
-    return log_warn(kComponent, "alarm " + raised.name + ": the command is not run, because " +
-                                    std::to_string(kMostWaiting) + " alarms wait for it");
+    return log_warn(kOnAlarm, "alarm " + raised.name + ": the command is not run, because " +
+                                  std::to_string(kMostWaiting) + " alarms wait for it");
   waiting_.push_back(raised);
   changed_.notify_all();
 }
@@ -89,7 +89,7 @@ void AlarmCommand::work() {
     try {
       run_one(next);
     } catch (const IoError& error) {
-      log_warn(kComponent, "alarm " + next.name + ": " + error.what());
+      log_warn(kOnAlarm, "alarm " + next.name + ": " + error.what());
     }
   }
 }
@@ -97,22 +97,22 @@ void AlarmCommand::work() {
 void AlarmCommand::run_one(const RaisedAlarm& raised) {
   const std::chrono::milliseconds allowed = left();
   if (allowed.count() <= 0)
-    return log_warn(kComponent, "alarm " + raised.name + ": the command is not run, because the run has ended");
-  const Descriptor line = pipe_with(json_of(raised, run_));
-  OutputLog output(kComponent);
+    return log_warn(kOnAlarm, "alarm " + raised.name + ": the command is not run, because the run has ended");
+  const Descriptor line = pipe_with(alarm_json(raised, run_));
+  OutputLog output(kOnAlarm);
   const int descriptor = line.number();
   ChildProcess child(words_for(raised), {&descriptor, 1}, [&output](std::string_view text) { output.add(text); });
   const Deadline deadline(allowed);
-  while (!child.wait(std::min(deadline.left(), kLook)) && !deadline.passed() && !is_stopped()) continue;
+  while (!child.wait(std::min(deadline.left(), kStopLook)) && !deadline.passed() && !is_stopped()) continue;
   const bool ended = child.exit_code().has_value();
   if (ended && child.exit_code() == 0) return;
   const std::string state = child.state();
   child.kill();
   const bool killed = state == "is running";
-  log_warn(kComponent, "alarm " + raised.name + ": the command " +
-                           (!killed        ? state
-                            : is_stopped() ? "was killed, because the run was stopped"
-                                           : "was killed, because it did not end in time"));
+  log_warn(kOnAlarm, "alarm " + raised.name + ": the command " +
+                         (!killed        ? state
+                          : is_stopped() ? "was killed, because the run was stopped"
+                                         : "was killed, because it did not end in time"));
 }
 
 // `env` sets the variables of the shell. The shell reads the line that is descriptor 3.
