@@ -59,6 +59,16 @@ void on_report(StatsSelf self, const InferenceReport& report) {
   st.core->add(report);
 }
 
+// Each alarm that was raised or lowered.
+void log_alarms(StatsCore& core) {
+  for (const AlarmWatch::Line& line : core.take_alarm_lines()) {
+    if (line.warns)
+      log_warn("stats", line.text);
+    else
+      log_info("stats", line.text);
+  }
+}
+
 void on_evaluation(StatsSelf self, const RunContext& context, const RecorderActor& recorder,
                    const Evaluation& evaluation) {
   StatsCore& core = *self->state.core;
@@ -145,12 +155,7 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
           if (core.has_new_steps()) record(self, recorder);
           show(self, recorder);
         }
-        for (const AlarmWatch::Line& line : core.take_alarm_lines()) {
-          if (line.warns)
-            log_warn("stats", line.text);
-          else
-            log_info("stats", line.text);
-        }
+        log_alarms(core);
         beat_after(self, *context, interval);
       },
       [self](const SaveMessage& save) {
@@ -161,6 +166,7 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
         take_early(self, *context, recorder);
         record(self, recorder);
         show(self, recorder);
+        log_alarms(*self->state.core);
         self->send(recorder, stop);
         self->quit();
       },
