@@ -333,7 +333,7 @@ Bottleneck find_bottleneck(const StatsSnapshot& s) {
 
 bool is_steady(const StatsSnapshot& s) {
   return !s.training_ended && !s.warmup && s.updates > 0 && std::isfinite(s.trainer_wait_fraction) && knows_shares(s) &&
-         !nothing_comes(s) && missing_processes(s).what.empty();
+         (trains(s) || !nothing_comes(s)) && !environments_fail(s) && missing_processes(s).what.empty();
 }
 
 std::string text_of(const Bottleneck& b) {

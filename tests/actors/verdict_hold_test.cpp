@@ -105,6 +105,16 @@ TEST_CASE("verdict_hold: the verdict that is shown follows its own figures, and 
   CHECK(why(kNone, 104) == "inference actors are busy 95 % of the time");
 }
 
+TEST_CASE("verdict_hold: steps of many seconds, between which no samples come, do not make the verdict change") {
+  // The trainer trains on what replay holds.
+  StatsSnapshot pause = kProcessors;
+  pause.env_steps_per_second = 0;
+  pause.updates_per_second = 1;
+  const auto changes = changes_of(VerdictHold(Clock::time_point()), 100, 300,
+                                  [&](int second) { return second % 16 < 8 ? kInference : pause; });
+  CHECK(changes.size() == 1);
+}
+
 TEST_CASE("verdict_hold: the end of training is told at once") {
   VerdictHold hold{Clock::time_point()};
   CHECK(hold.shown(kInference, Clock::time_point() + seconds(100)).what == "inference");

@@ -174,7 +174,7 @@ std::vector<FrameLine> flow_panel(const TopModel& model, const FrameSize& size) 
 std::vector<FrameLine> machines_panel(const TopModel& model, const FrameSize& size) {
   if (!model.newest) return {};
   std::vector<FigureText> texts;
-  for (const std::string_view path : {"busy.machine", "inference.up"})
+  for (const std::string_view path : {"busy.machine", "busy.run", "inference.up"})
     texts.push_back({label_of(path), figure_text(figure_of(*model.newest, path), unit_of(path))});
   for (FigureText& text : figures_of_group(*model.newest, "Workers and failures")) texts.push_back(std::move(text));
   constexpr size_t kName = 30, kText = 16;
