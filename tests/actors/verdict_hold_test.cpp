@@ -48,7 +48,7 @@ std::vector<Change> changes_of(VerdictHold hold, int from, int to, At at) {
 }  // namespace
 
 TEST_CASE("verdict_hold: figures about a limit do not change the verdict") {
-  // As recorded on a shared machine: the share of inference moves about 85 %.
+  // As on a shared machine: all processors are busy, and the share of inference moves about 85 %.
   const auto changes = changes_of(VerdictHold(Clock::time_point()), 0, 600,
                                   [](int second) { return second % 8 < 4 ? kInference : kProcessors; });
   REQUIRE(changes.size() == 1);
