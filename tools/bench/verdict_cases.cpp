@@ -58,10 +58,11 @@ void long_deadline(SlowRun& run) {
   run.costs.stall_probability = 0.1;
 }
 
+// A batch has the requests of two groups at most, with rows for values as well as for actions.
 void small_batches(SlowRun& run) {
   run.config.workers.groups = 4;
   run.config.inference.batch_size = 4;
-  run.config.inference.max_batch = 4;
+  run.config.inference.max_batch = 8;
   run.costs.forward = milliseconds(2);
 }
 
@@ -121,8 +122,11 @@ std::vector<VerdictCase> verdict_cases() {
           [](SlowRun& run) { run.costs.forward = milliseconds(5); }),
       make_case("long deadline", Resource::deadline, "inference.timeout_us 1000", long_deadline,
                 [](SlowRun& run) { run.config.inference.timeout = milliseconds(1); }),
-      make_case("small batches", Resource::batch_size, "inference.batch_size 8", small_batches,
-                [](SlowRun& run) { run.config.inference.batch_size = run.config.inference.max_batch = 8; }),
+      make_case("small batches", Resource::batch_size, "inference.batch_size 32", small_batches,
+                [](SlowRun& run) {
+                  run.config.inference.batch_size = 32;
+                  run.config.inference.max_batch = 64;
+                }),
       make_case(
           "slow update", Resource::trainer, "a device of half the time",
           [](SlowRun& run) { run.costs.update = milliseconds(100); },
