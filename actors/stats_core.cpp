@@ -109,7 +109,8 @@ void StatsCore::begin_training(Clock::time_point now) {
 }
 
 std::optional<std::string> StatsCore::add(const WorkerReport& report, Clock::time_point now) {
-  return workers_.add(report, now);
+  if (auto why = workers_.add(report, now)) return why;
+  return times_.add(report);
 }
 
 void StatsCore::add(const InferenceReport& report) {
@@ -117,6 +118,7 @@ void StatsCore::add(const InferenceReport& report) {
   append_bounded<int32_t>(batch_rows_, report.batch_rows, kLatencyWindow);
   append_bounded<float>(latency_us_, report.latency_us, kLatencyWindow);
   receivers_.add(report);
+  times_.add(report);
 }
 
 void StatsCore::add(const Applied& applied) { receivers_.add(applied); }
@@ -146,6 +148,7 @@ void StatsCore::add(const ReplayReport& report, Clock::time_point now) {
   now_.late_wait_seconds = report.late_wait_seconds;
   note(report.tokens);
   busy_.replay = report.busy_us;
+  times_.add(report);
   if (report.training_ended) end_training(now);
   for (const LagCounts& lags : report.lags) lags_.push_back(lags);
   while (lags_.size() > kLagBatches) lags_.pop_front();
@@ -163,6 +166,7 @@ void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
   wait_seconds_ += update.wait_seconds;
   update_seconds_ += update.update_seconds;
   recent_.add(update, now);
+  times_.add(update);
   busy_.trainer += static_cast<uint64_t>(1e6 * update.update_seconds);
   busy_.prefetcher += static_cast<uint64_t>(1e6 * update.stage_seconds);
   for (LearnerFigures* figures : {&point_figures_, &view_figures_}) figures->add(update.report->metrics);
@@ -345,6 +349,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
   s.return_parts = episodes_.part_means();
   if (reports_success_) s.success_rate = episodes.success_rate;
   s.alarms = alarms_.raised();
+  times_.fill(s);
   const WorkerTable::Memory memory = workers_.memory(now);
   s.rss_bytes = resident_bytes();
   s.worker_bytes = memory.workers;
@@ -369,7 +374,7 @@ std::string StatsCore::save(Clock::time_point now) const {
                   now_.evaluation ? to_json(*now_.evaluation) : std::string(), points_, point_env_steps_,
                   point_figures_, view_figures_, episodes_.save(), std::vector<LagCounts>(lags_.begin(), lags_.end()),
                   std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()), workers_.save(now), receivers_.save(),
-                  scorers_.save(), published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_, answers_);
+                  scorers_.save(), published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_, answers_, times_.save());
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -380,11 +385,12 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   WorkerTable::Saved workers;
   ReceiverTable::Saved receivers;
   ScorerTable::Saved scorers;
-  std::string last_error;
+  std::string last_error, times;
   from_bytes(bytes, "stats", now_.env_steps, now_.updates, reuse, now_.ledger, now_.uncounted_at_most, now_.episodes,
              now_.workers_up, now_.workers_total, now_.skipped_steps, last_error, evaluation, points_, point_env_steps_,
              point_figures_, view_figures_, episodes, lags, batch_rows, workers, receivers, scorers, published_,
-             reported_, alarms_, evaluated_, last_evaluated_, tokens_, answers_);
+             reported_, alarms_, evaluated_, last_evaluated_, tokens_, answers_, times);
+  times_.load(times);
   note(TokenFigures(tokens_));
   episodes_.load(episodes);
   now_.reuse = reuse;

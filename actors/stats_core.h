@@ -21,6 +21,7 @@
 #include "actors/receiver_table.h"
 #include "actors/recent_counts.h"
 #include "actors/replay_buffer.h"
+#include "actors/run_times.h"
 #include "actors/scorer_table.h"
 #include "actors/verdict_hold.h"
 #include "actors/worker_table.h"
@@ -127,6 +128,7 @@ class StatsCore {
   std::map<uint64_t, std::string> evaluated_;  // the run after updates whose evaluation has not ended, as JSON
   bool last_evaluated_ = false;
   EpisodeWindow episodes_;
+  RunTimes times_;
   RecentCounts recent_;
   AlarmWatch alarms_;
   std::deque<LagCounts> lags_;

@@ -80,17 +80,20 @@ namespace {
 void send_report(WorkerSelf self, WorkerReport report) {
   auto& st = self->state;
   report.last_error.resize(std::min(report.last_error.size(), kMostErrorBytes));
+  WorkerTimes times = std::exchange(report.times, {});  // only stats needs it
   if (st.port)
     st.port->report(report);
   else
     self->send(st.peers.replay, report);
   report.partial.clear();  // only replay needs it
+  report.times = std::move(times);
   self->send(st.peers.stats, std::move(report));
 }
 
 void report(WorkerSelf self, bool last = false) {
   WorkerReport report = self->state.sampler->report();
   report.last = last;
+  report.times = self->state.sampler->take_times();
   WorkerMemory::fill(report, self->state.peers.replay.node() == self->node());
   report.busy_us = self->busy_us() + (self->state.graders.empty() ? 0 : report.step_us);
   report.verifier = self->state.port->verifier_figures();

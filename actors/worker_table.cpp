@@ -49,6 +49,7 @@ std::optional<std::string> WorkerTable::add(const WorkerReport& report, Clock::t
   Seen& seen = workers_[report.worker];
   WorkerReport kept = report;
   kept.partial.clear();  // not needed here: replay counts it
+  kept.times = {};
   kept.last_error = printable(report.last_error, kStatusErrorBytes);
   // Every report repeats the worker's last error, so an old one must not replace a newer one of another worker.
   const bool new_error = kept.last_error != seen.report.last_error || kept.env_failures > seen.report.env_failures;

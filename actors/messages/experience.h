@@ -10,6 +10,7 @@
 
 #include "models/experience/rollout.h"
 #include "runtime/caf/inspect.h"
+#include "runtime/caf/inspect_histogram.h"
 #include "runtime/caf/inspect_kinds.h"
 #include "runtime/stats/verifier_figures.h"
 
@@ -85,6 +86,15 @@ struct PromptFigures {
   }
 };
 
+// The times of what a worker did since its report before.
+struct WorkerTimes {
+  HistogramCounts step_seconds, answer_seconds;  // as in RunHistograms
+
+  template <class I> friend typename I::result_type inspect(I& f, WorkerTimes& x) {
+    return f(caf::meta::type_name("WorkerTimes"), x.step_seconds, x.answer_seconds);
+  }
+};
+
 // The report of a worker about itself, sent at intervals. Its counts are cumulative.
 struct WorkerReport {
   uint64_t worker = 0;
@@ -108,11 +118,12 @@ struct WorkerReport {
   VerifierFigures verifier;  // of its graders; cumulative
   PromptFigures prompts;
   bool without_scorer = false;  // it waits for scores, and there is no scorer
+  WorkerTimes times = {};       // only in reports to stats
 
   template <class I> friend typename I::result_type inspect(I& f, WorkerReport& x) {
     return f(caf::meta::type_name("WorkerReport"), x.worker, x.env_steps, x.partial, x.last, x.requests, x.retries,
              x.env_failures, x.quarantined, x.rss_bytes, x.busy_us, x.step_us, x.credit_wait_us, x.action_wait_us,
-             x.last_error, x.environment_bytes, x.verifier_bytes, x.verifier, x.prompts, x.without_scorer);
+             x.last_error, x.environment_bytes, x.verifier_bytes, x.verifier, x.prompts, x.without_scorer, x.times);
   }
 };
 

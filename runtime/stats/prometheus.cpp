@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/errors.h"
+#include "runtime/stats/histogram_json.h"
 #include "runtime/stats/snapshot_fields.h"
 
 namespace troupe {
@@ -14,7 +16,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kTotal = "_total";
+constexpr std::string_view kTotal = "_total", kHistogramLabel = "le";
+
+// The bounds of exported histograms: the powers of 2 from the first to the last exponent, and 0 before them where
+// values are counts. They are the same in every snapshot, as queries over time need it, and few.
+struct Bounds {
+  int first, last;
+  bool zero;
+};
+constexpr Bounds kTimeBounds{-20, 10, false}, kCountBounds{0, 14, true};
 
 // Help of metrics that several figures share.
 struct SharedHelp {
@@ -57,6 +67,7 @@ class Exposition {
   explicit Exposition(bool open_metrics) : open_metrics_(open_metrics) {}
 
   void add(const ExportedMetric& metric, const json& value) {
+    if (metric.label == kHistogramLabel) return histogram(metric, value);
     if (metric.label_value != "*") return sample(metric, metric.label_value, value);
     if (!value.is_object()) return;
     for (const auto& [key, entry] : value.items()) sample(metric, key, entry);
@@ -73,6 +84,25 @@ class Exposition {
     text_ += ' ' + number(metric, value) + '\n';
   }
 
+  void histogram(const ExportedMetric& metric, const json& value) {
+    const Histogram counted = histogram_of(value);
+    if (counted.count() == 0) return;
+    begin_family(metric);
+    const Bounds& bounds = metric.seconds ? kTimeBounds : kCountBounds;
+    if (bounds.zero) bucket(metric, "0.0", counted.count_up_to(0));
+    for (int exponent = bounds.first; exponent <= bounds.last; ++exponent) {
+      const double bound = std::ldexp(1.0, exponent);
+      bucket(metric, json(bound).dump(), counted.count_up_to(bound));
+    }
+    bucket(metric, "+Inf", counted.count());
+    text_ += metric.name + "_sum " + json(counted.sum()).dump() + '\n';
+    text_ += metric.name + "_count " + std::to_string(counted.count()) + '\n';
+  }
+
+  void bucket(const ExportedMetric& metric, const std::string& bound, uint64_t count) {
+    text_ += metric.name + "_bucket{le=\"" + bound + "\"} " + std::to_string(count) + '\n';
+  }
+
   static std::string number(const ExportedMetric& metric, const json& value) {
     if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
     return metric.scale == 1 ? value.dump() : json(value.get<double>() * metric.scale).dump();
@@ -80,11 +110,11 @@ class Exposition {
 
   void begin_family(const ExportedMetric& metric) {
     family_ = metric.name;
-    const bool counter = metric.name.ends_with(kTotal);
+    const bool counter = metric.name.ends_with(kTotal), histogram = metric.label == kHistogramLabel;
     const std::string name =
         counter && open_metrics_ ? metric.name.substr(0, metric.name.size() - kTotal.size()) : metric.name;
     text_ += "# HELP " + name + ' ' + escaped(metric.help, open_metrics_) + '\n';
-    text_ += "# TYPE " + name + (counter ? " counter\n" : " gauge\n");
+    text_ += "# TYPE " + name + (histogram ? " histogram\n" : counter ? " counter\n" : " gauge\n");
   }
 
   bool open_metrics_;
@@ -98,7 +128,8 @@ ExportedMetric exported_metric(std::string_view path, std::string_view name, std
   ExportedMetric metric{.path = std::string(path),
                         .help = std::string(help),
                         .meaning = std::string(help),
-                        .scale = unit == "ms" ? 1e-3 : 1};
+                        .scale = unit == "ms" ? 1e-3 : 1,
+                        .seconds = unit == "s"};
   const size_t brace = std::min(name.find('{'), name.size());
   metric.name = "troupe_" + std::string(name.substr(0, brace));
   if (brace < name.size()) {

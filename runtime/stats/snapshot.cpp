@@ -57,6 +57,7 @@ void forget_times(StatsSnapshot& s) {
   s.busy = {};
   s.recent = {};
   if (s.told_bottleneck) s.told_bottleneck->share = s.told_bottleneck->gain = kUnknown;
+  s.histograms.forget_times();
   s.evaluating.reset();
   s.verifier.reset();
   if (s.warmup) s.warmup->seconds = 0;

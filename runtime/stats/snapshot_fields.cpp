@@ -8,7 +8,6 @@
 
 namespace troupe {
 namespace {
-
 using Json = FigureJson;
 using S = StatsSnapshot;
 
@@ -375,7 +374,7 @@ constexpr std::array kFields = {
 std::span<const SnapshotField> snapshot_fields() {
   static const std::vector<SnapshotField> all = [] {
     std::vector<SnapshotField> fields(kFields.begin(), kFields.end());
-    for (auto part : {bottleneck_fields(), evaluation_fields(), answer_fields()})
+    for (auto part : {bottleneck_fields(), evaluation_fields(), answer_fields(), histogram_fields()})
       fields.insert(fields.end(), part.begin(), part.end());
     return fields;
   }();

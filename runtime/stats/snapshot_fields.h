@@ -22,7 +22,7 @@ struct SnapshotField {
   std::string_view group;  // of fields that follow each other; the heading in docs/metrics.md
   std::string_view path;   // in the JSON, with dots: "lag.p95"
   // In GET /metrics, after "troupe_": "env_steps_total", "samples_total{state=trained}". With "{inference=*}" each
-  // entry of the object is a sample, and its key the label. Empty: not there.
+  // entry of the object is a sample, and its key the label. With "{le=*}" it is a histogram. Empty: not there.
   std::string_view prometheus;
   std::string_view unit;
   std::string_view when;  // it has a value; null otherwise
@@ -32,10 +32,12 @@ struct SnapshotField {
 
 // In the order of the JSON.
 std::span<const SnapshotField> snapshot_fields();
-// Its last parts: the bottleneck; evaluations, the warm-up and prompts; answers of a language model.
+// Its last parts: the bottleneck; evaluations, the warm-up and prompts; answers of a language
+// model; histograms.
 std::span<const SnapshotField> bottleneck_fields();
 std::span<const SnapshotField> evaluation_fields();
 std::span<const SnapshotField> answer_fields();
+std::span<const SnapshotField> histogram_fields();
 
 // `when` of fields that depend on the speed of the machine: forget_times() makes these null.
 bool depends_on_time(const SnapshotField& field);

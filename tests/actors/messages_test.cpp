@@ -211,7 +211,10 @@ TEST_CASE("messages: reports and small messages round-trip") {
                                                         "e",
                                                         14,
                                                         15,
-                                                        {16, 17, 18, 19, 20, 21, 22, 23}});
+                                                        {16, 17, 18, 19, 20, 21, 22, 23},
+                                                        {},
+                                                        false,
+                                                        {{{{3, 22}, {4, 23}}, 1.5}, {}}});
   CHECK(worker.last);
   REQUIRE(worker.partial.size() == 1);
   CHECK(worker.partial[0].env_steps == 4);
@@ -225,6 +228,8 @@ TEST_CASE("messages: reports and small messages round-trip") {
   CHECK(worker.verifier.wait_us == 21);
   CHECK(worker.verifier.replied == 22);
   CHECK(worker.verifier.failed_replies == 23);
+  CHECK(worker.times.step_seconds.buckets == std::vector<std::pair<uint16_t, uint64_t>>{{3, 22}, {4, 23}});
+  CHECK(worker.times.step_seconds.sum == 1.5);
   CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, 10, Array(), odd_floats()}).latency_us ==
         odd_floats());
   InferenceReport report;

@@ -64,6 +64,14 @@ constexpr std::array kGroupTexts = {
               "[why some samples may be in no count](run_folder.md#samples-that-nobody-counted)."},
     GroupText{"Shares of time", "Of the actors' time; waiting is the rest."},
     GroupText{"Alarms", "[What raises them](#list-of-alarms)."},
+    GroupText{
+        "Histograms",
+        "Of all values since the start of the process (deterministic runs: of the run). Each is an object: `le` has "
+        "the "
+        "upper bounds of the\nbuckets that are not empty, `count` how many values are in each, `sum` the sum of all "
+        "values, `p50` and `p99` the bounds of the buckets\nwith the median and the 99th percentile. Bounds grow by a "
+        "factor of 2^(1/4), so a percentile is at most 19 % too high. A bound that is\n`null` has no limit. In "
+        "`/metrics` buckets end at powers of 2, and each counts also the values of those before it."},
     GroupText{"Inference", "[What to do about the batches](reading_a_run.md#sampling)."},
     GroupText{"Advantages and value targets",
               "Of all samples of the super-batch. Absent if an update finds nothing to train on."},

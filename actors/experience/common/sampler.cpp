@@ -116,6 +116,8 @@ std::optional<std::string> Sampler::on_reply(const InferenceReply& reply) {
   group.retry.answered();
   group.outstanding = false;
   std::chrono::nanoseconds scoring_wait{0};  // is no wait for actions
+  if (std::holds_alternative<AnswerRequest>(group.request.body) && group.asked)
+    answer_seconds_.add(std::chrono::duration<double>(port_.now() - *group.asked).count());
   end_wait(group.asked, reply.group < groups() ? action_wait_ : scoring_wait);
   const RequestBody request = std::move(group.request.body);  // take() may send the next one
   take(reply.group, request, reply);
@@ -160,6 +162,10 @@ WorkerReport Sampler::report() const {
   result.action_wait_us = microseconds(action_wait) / groups();
   add_to(result);
   return result;
+}
+
+WorkerTimes Sampler::take_times() {
+  return {std::exchange(step_seconds_, {}).counts(), std::exchange(answer_seconds_, {}).counts()};
 }
 
 std::string Sampler::save() const {

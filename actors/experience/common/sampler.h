@@ -15,6 +15,7 @@
 #include "actors/messages/experience.h"
 #include "actors/messages/inference.h"
 #include "actors/messages/scoring.h"
+#include "runtime/stats/histogram.h"
 
 namespace troupe {
 
@@ -82,6 +83,8 @@ class Sampler {
   // Cumulative counts, and what partial rollouts hold.
   WorkerReport report() const;
   uint64_t env_failures() const { return report_.env_failures; }
+  // Since the call before.
+  WorkerTimes take_times();
 
   // Deterministic runs, when no credit is left and no request is outstanding: everything the worker is, as bytes, and
   // back (after begin(), before the first credit). save() throws where an environment cannot, load() when the state is
@@ -131,6 +134,7 @@ class Sampler {
   // In steps of environments, or in scoring answers: not by the clock of the port, since a simulated one stands still
   // inside them.
   std::chrono::nanoseconds busy_{0};
+  Histogram step_seconds_, answer_seconds_;  // of WorkerTimes
 
  private:
   struct Asking {

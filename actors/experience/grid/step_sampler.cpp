@@ -195,7 +195,9 @@ void StepSampler::step(Group& group, PolicyVersion version, const StepReply& rep
     group.env->step(reply.actions, group.step);
     call.note(group.step);
   }
-  busy_ += Clock::now() - begin;
+  const auto took = Clock::now() - begin;
+  busy_ += took;
+  step_seconds_.add(std::chrono::duration<double>(took).count() / static_cast<double>(rows));
   group.start_failed = false;
   allow_where_none(group.env->spec().action, group.step);
   writer.record_step(t, group.step, config_.env.reward_scale, config_.env.max_abs_reward);

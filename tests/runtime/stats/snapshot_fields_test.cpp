@@ -65,6 +65,10 @@ StatsSnapshot complete() {
   s.prompts = PromptSummary{1, 0.5, 0.5, 0.5};
   s.warmup = WarmupState{.step = 1, .of = 2, .pass_at_1 = 0.5, .loss = 1.5};
   s.told_bottleneck = Bottleneck{.what = "inference", .resource = Resource::inference, .share = 0.9, .gain = 0.4};
+  RunHistograms& h = s.histograms;
+  for (Histogram* each :
+       {&h.inference_seconds, &h.batch_rows, &h.lag, &h.update_seconds, &h.step_seconds, &h.answer_seconds})
+    each->add(0.5);
   return s;
 }
 
@@ -75,10 +79,10 @@ const json* at(const json& object, std::string_view path) {
   return dot == std::string_view::npos ? &*found : at(*found, path.substr(dot + 1));
 }
 
-// The paths of all values in the JSON that are not objects. Objects with keys that depend on the run are empty in
-// complete().
+// The paths of all values in the JSON that are not objects, or are histograms. Objects with keys that depend on the run
+// are empty in complete().
 void collect_paths(const std::string& path, const json& value, std::set<std::string>& paths) {
-  if (!value.is_object() || value.empty()) {
+  if (!value.is_object() || value.empty() || value.contains("le")) {
     paths.insert(path);
     return;
   }

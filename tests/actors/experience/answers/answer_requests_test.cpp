@@ -92,3 +92,14 @@ TEST_CASE("answer_sampler: a request in progress is not asked again and not sile
   worker.core.on_reply(worker.answer(worker.port.asked[0]));
   CHECK(worker.port.to_score.size() == 1);
 }
+
+TEST_CASE("answer_sampler: the time from a request to its answers is told once, with the next report") {
+  AnswerWorker worker;
+  worker.core.add_credits(1);
+  worker.port.time += std::chrono::milliseconds(1500);
+  worker.core.on_reply(worker.answer(worker.port.asked[0]));
+  const HistogramCounts seconds = worker.core.take_times().answer_seconds;
+  CHECK(seconds.sum == 1.5);
+  CHECK(seconds.buckets.size() == 1);
+  CHECK(worker.core.take_times().answer_seconds.buckets.empty());
+}

@@ -304,3 +304,15 @@ TEST_CASE("step_sampler: saving fails during a rollout, and loading fails for a 
   f.core->add_credits(1);
   CHECK_THROWS_AS(f.core->save(), InvariantError);
 }
+
+TEST_CASE("step_sampler: the time of each step is told once, with the next report") {
+  StepSamplerFixture f;
+  f.core->add_credits(1);
+  f.serve(2);
+  const WorkerTimes times = f.core->take_times();
+  uint64_t steps = 0;
+  for (const auto& [bucket, count] : times.step_seconds.buckets) steps += count;
+  CHECK(steps == 2);
+  CHECK(times.answer_seconds.buckets.empty());
+  CHECK(f.core->take_times().step_seconds.buckets.empty());
+}

@@ -1,0 +1,94 @@
+#include "actors/run_times.h"
+
+#include <cmath>
+
+#include "tests/actors/stats_reports.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+RunHistograms histograms_of(const RunTimes& times) {
+  StatsSnapshot s;
+  times.fill(s);
+  return s.histograms;
+}
+
+WorkerReport with_steps(std::initializer_list<double> seconds) {
+  Histogram steps;
+  for (const double each : seconds) steps.add(each);
+  WorkerReport report;
+  report.times.step_seconds = steps.counts();
+  return report;
+}
+
+InferenceReport with_batches() {
+  InferenceReport report;
+  report.batch_rows = Array::of<int32_t>({3}, {4, 4, 16});
+  report.latency_us = Array::of<float>({3}, {1000, 2000, 500'000});
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("run_times: the times of workers add up over their reports") {
+  RunTimes times;
+  CHECK_FALSE(times.add(with_steps({0.25, 0.5})));
+  CHECK_FALSE(times.add(with_steps({})));
+  CHECK_FALSE(times.add(with_steps({2})));
+  const Histogram steps = histograms_of(times).step_seconds;
+  CHECK(steps.count() == 3);
+  CHECK(steps.sum() == 2.75);
+  CHECK(steps.count_up_to(0.5) == 2);
+}
+
+TEST_CASE("run_times: times that no worker can have measured are refused") {
+  RunTimes times;
+  WorkerReport report = with_steps({1});
+  report.times.step_seconds.sum = std::nan("");
+  CHECK(times.add(report) == "its times are impossible");
+  report = with_steps({});
+  report.times.answer_seconds.buckets = {{60'000, 1}};
+  CHECK(times.add(report) == "its times are impossible");
+  CHECK(histograms_of(times).step_seconds.count() == 0);
+}
+
+TEST_CASE("run_times: batches in rows and seconds, lags in samples, updates in seconds") {
+  RunTimes times;
+  times.add(with_batches());
+  ReplayReport replay;
+  replay.lags = {{{0, 10}, {2, 5}}, {{2, 1}}};
+  times.add(replay);
+  UpdateMessage update = update_with(1, {});
+  update.update_seconds = 0.125;
+  times.add(update);
+  const RunHistograms h = histograms_of(times);
+  CHECK(h.batch_rows.count() == 3);
+  CHECK(h.batch_rows.sum() == 24);
+  CHECK(h.inference_seconds.sum() == doctest::Approx(0.503));
+  CHECK(h.lag.count() == 16);
+  CHECK(h.lag.count_up_to(1) == 10);
+  CHECK(h.lag.sum() == 12);
+  CHECK(h.update_seconds.sum() == 0.125);
+}
+
+TEST_CASE("run_times: a deterministic run keeps lags and batch sizes when it is saved, and reports no times") {
+  RunConfig config = config_of(100);
+  config.deterministic = true;
+  StatsCore first(config, false, kStart), second(config, false, kStart);
+  first.add(with_batches());
+  ReplayReport replay = after(100);
+  replay.lags = {{{1, 10}}};
+  first.add(replay, kStart);
+  CHECK_FALSE(first.add(with_steps({1}), kStart));
+  second.load(first.save(kStart), kStart);
+  for (StatsCore* core : {&first, &second}) {
+    const RunHistograms h = core->take_view(kStart).histograms;
+    CHECK(h.lag.count() == 10);
+    CHECK(h.batch_rows.sum() == 24);
+    CHECK(h.inference_seconds.count() == 0);
+    CHECK(h.step_seconds.count() == 0);
+  }
+}
