@@ -1,5 +1,7 @@
 #include "actors/prefetcher.h"
 
+#include <algorithm>
+
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -51,6 +53,9 @@ PrefetcherActor::behavior_type prefetcher(PrefetcherSelf self, RunContextPtr con
         const auto begin = self->clock().now();
         st.staged = st.stager->stage(*message.batch);
         st.stage_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
+        UpdateStages& stages = st.staged->stages;
+        stages.draw = message.batch->draw_seconds;
+        stages.collate = std::max(st.stage_seconds - stages.copy, 0.0);
         st.env_steps = message.batch->env_steps;
         pump(self);
       },

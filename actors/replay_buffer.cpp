@@ -33,7 +33,9 @@ void grant(ReplaySelf self) {
 void serve(ReplaySelf self) {
   auto& st = self->state;
   if (st.prefetcher) {
-    if (std::optional<SuperBatch> batch = st.store->sample(self->clock().now().time_since_epoch())) {
+    const auto begin = self->clock().now();
+    if (std::optional<SuperBatch> batch = st.store->sample(begin.time_since_epoch())) {
+      batch->draw_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
       LagCounts& lags = st.lags.emplace_back();
       for (const auto& [lag, samples] : st.store->last_lags()) lags[lag] += samples;
       auto to = caf::actor_cast<PrefetcherActor>(st.prefetcher);

@@ -1,10 +1,29 @@
 #include "actors/run_times.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "actors/experience/common/state_bytes.h"
 
 namespace troupe {
+
+namespace {
+
+constexpr std::chrono::seconds kRecent{10};
+constexpr size_t kMostUpdates = 4096;  // whose stages are kept
+constexpr double UpdateStages::* kOfTrainer[] = {&UpdateStages::prepare, &UpdateStages::forward,
+                                                 &UpdateStages::backward, &UpdateStages::optimizer};
+constexpr double UpdateStages::* kAll[] = {&UpdateStages::draw,      &UpdateStages::collate, &UpdateStages::copy,
+                                           &UpdateStages::prepare,   &UpdateStages::forward, &UpdateStages::backward,
+                                           &UpdateStages::optimizer, &UpdateStages::publish};
+
+}  // namespace
+
+double RunTimes::Growth::mean(const Histogram& histogram, Clock::time_point now) {
+  nanoseconds.add(now, static_cast<uint64_t>(std::min(1e9 * histogram.sum(), 1e18)));
+  count.add(now, histogram.count());
+  return nanoseconds.over(now, kRecent) / count.over(now, kRecent) / 1e9;
+}
 
 void RunTimes::add(const InferenceReport& report) {
   if (!report.batch_rows.empty())
@@ -24,7 +43,31 @@ void RunTimes::add(const ReplayReport& report) {
     for (const auto& [lag, samples] : lags) histograms_.lag.add(static_cast<double>(lag), samples);
 }
 
-void RunTimes::add(const UpdateMessage& update) { histograms_.update_seconds.add(update.update_seconds); }
+void RunTimes::add(const UpdateMessage& update, Clock::time_point now) {
+  histograms_.update_seconds.add(update.update_seconds);
+  UpdateStages stages = update.report->stages;
+  stages.publish = update.update_seconds;
+  for (const auto stage : kOfTrainer) stages.publish -= stages.*stage;
+  stages.publish = std::max(stages.publish, 0.0);
+  updates_.emplace_back(now, stages);
+  forget_old(now);
+}
+
+void RunTimes::forget_old(Clock::time_point now) {
+  while (updates_.size() > 1 && (now - updates_.front().first > kRecent || updates_.size() > kMostUpdates))
+    updates_.pop_front();
+}
+
+void RunTimes::fill(StatsSnapshot& snapshot, Clock::time_point now) {
+  snapshot.histograms = histograms_;
+  snapshot.stages.env_step = env_steps_.mean(histograms_.step_seconds, now);
+  snapshot.stages.answer = answers_.mean(histograms_.answer_seconds, now);
+  if (updates_.empty()) return;
+  forget_old(now);
+  UpdateStages& mean = snapshot.stages.update.emplace();
+  for (const auto& [end, stages] : updates_)
+    for (const auto stage : kAll) mean.*stage += stages.*stage / static_cast<double>(updates_.size());
+}
 
 std::string RunTimes::save() const { return to_bytes(histograms_.lag.counts(), histograms_.batch_rows.counts()); }
 

@@ -1,29 +1,46 @@
 #pragma once
-// RunTimes: makes the histograms of snapshots. Owned by stats; one thread.
+// RunTimes: makes the histograms and the seconds of stages in snapshots. Owned by stats; one thread.
 
+#include <chrono>
+#include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/messages.h"
+#include "actors/rate.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {
 
 class RunTimes {
  public:
+  using Clock = Rate::Clock;
+
   void add(const InferenceReport& report);
   // Why the times of the report are dropped: no worker can have measured them. Nothing when they count.
   std::optional<std::string> add(const WorkerReport& report);
   void add(const ReplayReport& report);
-  void add(const UpdateMessage& update);
-  void fill(StatsSnapshot& snapshot) const { snapshot.histograms = histograms_; }
+  void add(const UpdateMessage& update, Clock::time_point now);
+  void fill(StatsSnapshot& snapshot, Clock::time_point now);
 
   // Of deterministic runs, whose times are unknown: the rest, and back.
   std::string save() const;
   void load(const std::string& bytes);
 
  private:
+  // How the mean of a histogram's newest values is found.
+  struct Growth {
+    Rate nanoseconds, count;
+    double mean(const Histogram& histogram, Clock::time_point now);
+  };
+
+  void forget_old(Clock::time_point now);
+
   RunHistograms histograms_;
+  std::deque<std::pair<Clock::time_point, UpdateStages>>
+      updates_;  // of the last 10 s, and at least one; no more than 4096
+  Growth env_steps_, answers_;
 };
 
 }  // namespace troupe

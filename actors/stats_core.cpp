@@ -166,7 +166,7 @@ void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
   wait_seconds_ += update.wait_seconds;
   update_seconds_ += update.update_seconds;
   recent_.add(update, now);
-  times_.add(update);
+  times_.add(update, now);
   busy_.trainer += static_cast<uint64_t>(1e6 * update.update_seconds);
   busy_.prefetcher += static_cast<uint64_t>(1e6 * update.stage_seconds);
   for (LearnerFigures* figures : {&point_figures_, &view_figures_}) figures->add(update.report->metrics);
@@ -349,7 +349,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
   s.return_parts = episodes_.part_means();
   if (reports_success_) s.success_rate = episodes.success_rate;
   s.alarms = alarms_.raised();
-  times_.fill(s);
+  times_.fill(s, now);
   const WorkerTable::Memory memory = workers_.memory(now);
   s.rss_bytes = resident_bytes();
   s.worker_bytes = memory.workers;

@@ -10,6 +10,7 @@
 
 #include "models/experience/rollout.h"
 #include "runtime/base/array.h"
+#include "runtime/stats/stage_seconds.h"
 #include "runtime/weights/weights.h"
 
 namespace troupe {
@@ -59,6 +60,7 @@ class StagedBatch {
   virtual ~StagedBatch() = default;
   uint64_t index = 0;
   uint64_t samples = 0;
+  UpdateStages stages;  // those before the update
 };
 
 struct UpdateReport {
@@ -70,6 +72,7 @@ struct UpdateReport {
   uint64_t skipped = 0;                   // optimizer steps skipped because a loss or a gradient was not finite
   uint64_t epochs = 0;                    // passes over the super-batch, fewer when the target KL stopped them
   std::map<std::string, double> metrics;  // names as in docs/metrics.md
+  UpdateStages stages = {};
 };
 
 // Everything that a learner needs to continue as if it had never stopped.

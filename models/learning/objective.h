@@ -18,6 +18,7 @@
 #include "models/policy.h"
 #include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
+#include "runtime/stats/stage_seconds.h"
 
 namespace troupe {
 
@@ -75,8 +76,8 @@ class Objective {
   // 0 on a rank whose own minibatch is empty; nothing, and then there is no step, when it is empty on all ranks.
   // `settings` must live until apply().
   virtual std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) = 0;
-  // Adds the gradients of a part.
-  virtual void backward(size_t part) = 0;
+  // Adds the gradients of a part. Marks UpdateStages::forward after the forward pass and the loss.
+  virtual void backward(size_t part, StageClock& clock) = 0;
   // Trains with the gradients, unless they or the loss are not finite.
   virtual StepReport apply() = 0;
   // Makes the measured KL, which decides about early stop and KL control, the same on all ranks.

@@ -30,6 +30,7 @@ struct Update {
   size_t parts = 0;        // of it
   size_t part = 0;         // the next one
   Phase phase = Phase::all;
+  StageClock clock;
 };
 
 class UpdateLearner final : public Learner {
@@ -77,6 +78,8 @@ class UpdateLearner final : public Learner {
 void UpdateLearner::begin(StagedBatch& batch, double progress) {
   between_updates();
   Update& update = update_.emplace();
+  update.clock = StageClock(batch.stages);
+  update.clock.begin();
   update.progress = progress;
   update.settings = update_settings(config_, updates_, kl_coef_, progress);
   update.of_step = update.settings;
@@ -85,21 +88,24 @@ void UpdateLearner::begin(StagedBatch& batch, double progress) {
     update.phase = Update::Phase::trained;
   else
     begin_epoch();
+  update.clock.mark(&UpdateStages::prepare);
 }
 
 bool UpdateLearner::advance() {
   TROUPE_CHECK(update_.has_value(), updates_);
   Update& update = *update_;
   if (update.phase == Update::Phase::trained) return false;
+  update.clock.begin();
   if (update.part < update.parts) {
-    objective_->backward(update.part);
+    objective_->backward(update.part, update.clock);
     ++update.part;
+    update.clock.mark(&UpdateStages::backward);
   } else if (update.stepping) {
     apply();
-  } else if (update.minibatch < update.minibatches) {
-    begin_step();
+    update.clock.mark(&UpdateStages::optimizer);
   } else {
-    end_epoch();
+    update.minibatch < update.minibatches ? begin_step() : end_epoch();
+    update.clock.mark(&UpdateStages::prepare);
   }
   return update.phase != Update::Phase::trained;
 }
@@ -165,6 +171,7 @@ UpdateReport UpdateLearner::finish() {
   Update update = *std::exchange(update_, std::nullopt);
   objective_->end(update.progress);
   ++updates_;
+  update.report.stages = update.clock.stages();
   update.report.metrics = metrics_of({.choice = objective_->choice(),
                                       .settings = update.settings,
                                       .epoch = update.reported,

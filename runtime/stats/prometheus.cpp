@@ -32,6 +32,7 @@ struct SharedHelp {
 };
 constexpr std::array kSharedHelp = {
     SharedHelp{"troupe_samples_total", "samples over all starts of the run, by what happened to them"},
+    SharedHelp{"troupe_update_stage_seconds", "mean time of an update in each of its stages, over the last 10 s"},
     SharedHelp{"troupe_batches_total", "forward passes of inference, by the reason why they started"},
 };
 

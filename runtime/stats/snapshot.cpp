@@ -58,6 +58,7 @@ void forget_times(StatsSnapshot& s) {
   s.recent = {};
   if (s.told_bottleneck) s.told_bottleneck->share = s.told_bottleneck->gain = kUnknown;
   s.histograms.forget_times();
+  s.stages = {};
   s.evaluating.reset();
   s.verifier.reset();
   if (s.warmup) s.warmup->seconds = 0;

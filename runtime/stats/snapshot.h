@@ -15,6 +15,7 @@
 #include "runtime/stats/experience_words.h"
 #include "runtime/stats/ledger.h"
 #include "runtime/stats/run_histograms.h"
+#include "runtime/stats/stage_seconds.h"
 #include "runtime/stats/verdict.h"
 #include "runtime/stats/verifier_figures.h"
 
@@ -210,6 +211,7 @@ struct StatsSnapshot {
   std::optional<PromptSummary> prompts;  // only with task.sampling failure_weighted
   std::optional<WarmupState> warmup;     // while it is under way, and once when it is over
   RunHistograms histograms;
+  StageFigures stages;
 };
 
 // Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and

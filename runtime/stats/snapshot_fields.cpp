@@ -374,7 +374,8 @@ constexpr std::array kFields = {
 std::span<const SnapshotField> snapshot_fields() {
   static const std::vector<SnapshotField> all = [] {
     std::vector<SnapshotField> fields(kFields.begin(), kFields.end());
-    for (auto part : {bottleneck_fields(), evaluation_fields(), answer_fields(), histogram_fields()})
+    for (auto part :
+         {bottleneck_fields(), evaluation_fields(), answer_fields(), histogram_fields(), stage_fields()})
       fields.insert(fields.end(), part.begin(), part.end());
     return fields;
   }();

@@ -10,9 +10,9 @@ using namespace troupe::test;
 
 namespace {
 
-RunHistograms histograms_of(const RunTimes& times) {
+RunHistograms histograms_of(RunTimes& times) {
   StatsSnapshot s;
-  times.fill(s);
+  times.fill(s, kStart);
   return s.histograms;
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("run_times: batches in rows and seconds, lags in samples, updates in s
   times.add(replay);
   UpdateMessage update = update_with(1, {});
   update.update_seconds = 0.125;
-  times.add(update);
+  times.add(update, kStart);
   const RunHistograms h = histograms_of(times);
   CHECK(h.batch_rows.count() == 3);
   CHECK(h.batch_rows.sum() == 24);
@@ -91,4 +91,46 @@ TEST_CASE("run_times: a deterministic run keeps lags and batch sizes when it is 
     CHECK(h.inference_seconds.count() == 0);
     CHECK(h.step_seconds.count() == 0);
   }
+}
+
+TEST_CASE("run_times: the stages of an update are means over the updates of the last 10 s, and add up to its time") {
+  RunTimes times;
+  const auto update = [&](double forward, double seconds, Clock::time_point now) {
+    UpdateMessage message = update_with(1, {});
+    UpdateReport report = *message.report;
+    report.stages = {.draw = 7, .prepare = 0.25, .forward = forward, .backward = 1, .optimizer = 0.5};
+    message.report = std::make_shared<const UpdateReport>(report);
+    message.update_seconds = seconds;
+    times.add(message, now);
+  };
+  const auto stages_at = [&](Clock::time_point now) {
+    StatsSnapshot s;
+    times.fill(s, now);
+    return s.stages;
+  };
+  CHECK_FALSE(stages_at(kStart).update);
+  update(1, 4, kStart);
+  update(2, 4, kStart + std::chrono::seconds(1));
+  const UpdateStages both = stages_at(kStart + std::chrono::seconds(2)).update.value();
+  CHECK(both.forward == 1.5);
+  CHECK(both.draw == 7);
+  CHECK(both.prepare + both.forward + both.backward + both.optimizer + both.publish == 4);
+  CHECK(stages_at(kStart + std::chrono::seconds(60)).update.value().forward == 2);  // the last one
+  update(3, 1, kStart + std::chrono::seconds(61));  // of another clock: its stages take longer than it
+  CHECK(stages_at(kStart + std::chrono::seconds(61)).update.value().publish == 0);
+}
+
+TEST_CASE("run_times: the mean time of an environment step is that of the last 10 s") {
+  RunTimes times;
+  const auto mean_at = [&](int second) {
+    StatsSnapshot s;
+    times.fill(s, kStart + std::chrono::seconds(second));
+    return s.stages.env_step;
+  };
+  CHECK(std::isnan(mean_at(0)));
+  CHECK_FALSE(times.add(with_steps({1, 1, 1, 1})));
+  CHECK(mean_at(1) == doctest::Approx(1));
+  CHECK_FALSE(times.add(with_steps({0.25, 0.5})));
+  CHECK(mean_at(20) == doctest::Approx(0.375));
+  CHECK(std::isnan(mean_at(40)));  // none since
 }

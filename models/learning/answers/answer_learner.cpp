@@ -73,7 +73,7 @@ class AnswerObjective final : public Objective {
   EpochInput begin(StagedBatch& staged) override;
   size_t begin_epoch(uint64_t key) override;
   std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) override;
-  void backward(size_t part) override { trainer_.backward(part); }
+  void backward(size_t part, StageClock& clock) override { trainer_.backward(part, &clock); }
   StepReport apply() override { return trainer_.apply(); }
   void merge_kl_over_ranks(LossReport& /*epoch*/) override {}  // there is one
   std::optional<BalanceFigures> balance() const override { return trainer_.balance(); }

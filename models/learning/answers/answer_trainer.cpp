@@ -135,7 +135,10 @@ size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& 
   return step_.parts.size();
 }
 
-void AnswerTrainer::backward(size_t part) { step_.loss.merge(accumulate(step_.parts[part])); }
+void AnswerTrainer::backward(size_t part, StageClock* clock) {
+  step_.clock = clock;
+  step_.loss.merge(accumulate(step_.parts[part]));
+}
 
 StepReport AnswerTrainer::apply() {
   start_tokens_.close();
@@ -215,6 +218,7 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
        .reference_coef = targets.reference_coef},
       step_.totals, settings,
       {.log_probs = part_.d_log_probs, .entropy = part_.d_entropy, .reference_kl = part_.d_exact_kl});
+  if (step_.clock != nullptr) step_.clock->mark(&UpdateStages::forward);
   const bool values = !targets.values.empty(), shared = values && !critic_.separate();
   const DecoderGradients gradients = decoder_gradients(model_, weights_, gradients_.floats());
   const std::span<float> d_hidden = settings.train_policy ? d_hidden_.span() : std::span<float>();

@@ -72,10 +72,11 @@ class AnswerTrainer {
 
   // One optimizer step with the loss of these groups, in parts of micro_batch_tokens: begin_step(), which returns their
   // number, backward() for each of them, and apply(), whose losses are means over tokens. Targets of the batch without
-  // values train the policy alone. Batch, targets and settings must outlive the step.
+  // values train the policy alone. Batch, targets and settings must outlive the step. `clock`, if there is one, is
+  // marked as Objective::backward() says.
   size_t begin_step(const AnswerBatch& batch, const AnswerTargets& targets, std::span<const int64_t> groups,
                     const UpdateSettings& settings);
-  void backward(size_t part);
+  void backward(size_t part, StageClock* clock = nullptr);
   StepReport apply();
   // Instead of those that begin_step() has cut. They must have the same answers.
   void use_parts(std::vector<MicroBatch> parts) { step_.parts = std::move(parts); }
@@ -96,6 +97,7 @@ class AnswerTrainer {
     TokenCounts totals = {};  // of those that the loss of the policy keeps
     std::vector<MicroBatch> parts = {};
     TokenLoss* of = nullptr;  // computes the loss
+    StageClock* clock = nullptr;
     LossReport loss = {};
   };
   // Of the tokens of one part.

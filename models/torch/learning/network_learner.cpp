@@ -39,7 +39,7 @@ class NetworkObjective final : public Objective {
   EpochInput begin(StagedBatch& staged) override;
   size_t begin_epoch(uint64_t key) override;
   std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) override;
-  void backward(size_t part) override { form_->backward(part); }
+  void backward(size_t part, StageClock& clock) override { form_->backward(part, clock); }
   StepReport apply() override { return form_->apply(); }
   void merge_kl_over_ranks(LossReport& epoch) override;
   void end(double progress) override;

@@ -36,7 +36,13 @@ class PolicyStager final : public Stager {
       samples.versions = stage_versions(batch, whole_columns_);
       result->observations = observation_statistics(samples, encoder_);
     }
-    if (head_) place(*result);
+    if (head_) {
+      StageClock clock;
+      clock.begin();
+      place(*result);
+      clock.mark(&UpdateStages::copy);
+      result->stages = clock.stages();
+    }
     return result;
   }
 

@@ -92,8 +92,9 @@ size_t UpdateForm::begin_step(const UpdateSettings& settings, SampleRange miniba
   return parts_of_step_.size();
 }
 
-void UpdateForm::backward(size_t part) {
+void UpdateForm::backward(size_t part, StageClock& clock) {
   const at::NoGradGuard guard;
+  clock_ = &clock;
   if (!lost_) lost_ = !accumulate(*settings_, parts_of_step_[part], totals_->all);
 }
 
@@ -141,6 +142,7 @@ bool UpdateForm::accumulate_chunks(const UpdateSettings& settings, std::span<con
 }
 
 void UpdateForm::backward_outputs(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values) {
+  clock_->mark(&UpdateStages::forward);
   replica_.network->backward(settings.loss.train_policy ? outputs : at::Tensor(), values);
 }
 

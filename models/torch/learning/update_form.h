@@ -54,11 +54,12 @@ class UpdateForm {
   LossTotals count(SampleRange minibatch);
   // The optimizer step of one minibatch, in parts of at most `micro_batch` samples (0 = whole), or one longer sequence:
   // begin_step(), which returns their number, backward() for each of them, and apply(). A rank whose minibatch is empty
-  // takes part with gradients of 0. With chunks, `minibatch` is the indices of some, each of which has something to
-  // train on, and a part is whole chunks. `settings` and `totals` must outlive the step.
+  // takes part with gradients of 0. `clock` is marked as Objective::backward() says. With chunks, `minibatch` is the
+  // indices of some, each of which has something to train on, and a part is whole chunks. `settings` and `totals` must
+  // outlive the step.
   size_t begin_step(const UpdateSettings& settings, SampleRange minibatch, const StepTotals& totals,
                     int64_t micro_batch);
-  void backward(size_t part);
+  void backward(size_t part, StageClock& clock);
   StepReport apply();
   // Copies the trained weights to the host.
   virtual void end() = 0;
@@ -110,6 +111,7 @@ class UpdateForm {
   // Of the step under way.
   const UpdateSettings* settings_ = nullptr;
   const StepTotals* totals_ = nullptr;
+  StageClock* clock_ = nullptr;  // of the part under way
   std::vector<SampleRange> parts_of_step_;
   bool lost_ = false;  // outputs were not finite: the rest of the step is not computed
 };

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cmath>
 
 #include "actors/config/config.h"
@@ -347,4 +348,17 @@ TEST_CASE("make_model: invalid settings are refused with their path") {
           c.algorithm.advantage = "gea";
         }).starts_with("algorithm.advantage: unknown name \"gea\""));
   CHECK(refused([](RunConfig& c) { c.algorithm.surrogate = "clop"; }) != "accepted");
+}
+
+TEST_CASE("learner: an update tells how long its stages took, after those of its batch") {
+  Pair pair(small_config(), discrete_spec());
+  const auto staged = pair.learner->stager()->stage(pair.batch(1));
+  CHECK(staged->stages.copy == 0);  // the batch is in host memory already
+  staged->stages.draw = 7;
+  const auto begin = std::chrono::steady_clock::now();
+  const UpdateStages stages = pair.learner->update(*staged, 0).stages;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  CHECK(stages.draw == 7);
+  for (const double seconds : {stages.prepare, stages.forward, stages.backward, stages.optimizer}) CHECK(seconds > 0);
+  CHECK(stages.prepare + stages.forward + stages.backward + stages.optimizer <= took.count() + 1e-9);
 }

@@ -309,3 +309,13 @@ TEST_CASE("update_learner: an update under way refuses everything else, and piec
   CHECK(learner->finish().steps == 1);
   CHECK(learner->snapshot({0, 1}) != nullptr);
 }
+
+TEST_CASE("answer_learner: an update tells how long its stages took") {
+  const LmShape shape = tiny_shape(kFamilies[0], 3);
+  const auto learner = make_answer_learner(config_of(2), shape, {.seed = 2, .answer_tokens = 13, .threads = 1});
+  const auto generator = make_lm_generator(shape, slots(1, 1));
+  generator->load(*learner->snapshot({1, 0}));
+  const auto staged = learner->stager()->stage(whole(sampled_rollout(shape, *generator, 5)));
+  const UpdateStages stages = learner->update(*staged, 0).stages;
+  for (const double seconds : {stages.prepare, stages.forward, stages.backward, stages.optimizer}) CHECK(seconds > 0);
+}

@@ -1,0 +1,61 @@
+// The part of snapshot_fields() with the seconds of stages.
+
+#include <array>
+
+#include "runtime/stats/field_access.h"
+
+namespace troupe {
+namespace {
+
+template <double UpdateStages::* member>
+constexpr FieldAccess of_update{
+    [](const StatsSnapshot& s) { return s.stages.update ? FigureJson((*s.stages.update).*member) : FigureJson(); },
+    [](StatsSnapshot& s, const FigureJson& value) {
+      if (!value.is_number()) return;
+      if (!s.stages.update) s.stages.update.emplace();
+      read_figure(value, (*s.stages.update).*member);
+    }};
+
+constexpr const char* kStages = "Stages";
+constexpr const char* kTrained = "after the first update, not in deterministic runs";
+
+constexpr std::array kStageFields = {
+    SnapshotField{kStages, "stages.draw", "update_stage_seconds{stage=draw}", "s", kTrained,
+                  "the replay buffer drew the super-batch; while the update before ran",
+                  of_update<&UpdateStages::draw>},
+    SnapshotField{kStages, "stages.collate", "update_stage_seconds{stage=collate}", "s", kTrained,
+                  "the prefetcher gathered its samples into contiguous arrays; while the update before ran",
+                  of_update<&UpdateStages::collate>},
+    SnapshotField{kStages, "stages.copy", "update_stage_seconds{stage=copy}", "s", kTrained,
+                  "the prefetcher copied them to the trainer's GPU, or started to; 0 on the CPU",
+                  of_update<&UpdateStages::copy>},
+    SnapshotField{kStages, "stages.prepare", "update_stage_seconds{stage=prepare}", "s", kTrained,
+                  "the trainer normalised inputs, computed advantages and targets, and drew minibatches",
+                  of_update<&UpdateStages::prepare>},
+    SnapshotField{kStages, "stages.forward", "update_stage_seconds{stage=forward}", "s", kTrained,
+                  "forward passes and losses of all epochs; on a GPU, until their work was submitted",
+                  of_update<&UpdateStages::forward>},
+    SnapshotField{kStages, "stages.backward", "update_stage_seconds{stage=backward}", "s", kTrained,
+                  "backward passes, with both passes of a separate critic; on a GPU, until their work was submitted",
+                  of_update<&UpdateStages::backward>},
+    SnapshotField{kStages, "stages.optimizer", "update_stage_seconds{stage=optimizer}", "s", kTrained,
+                  "optimizer steps, with the exchange of gradients; on a GPU, with the wait for the work before",
+                  of_update<&UpdateStages::optimizer>},
+    SnapshotField{kStages, "stages.publish", "update_stage_seconds{stage=publish}", "s", kTrained,
+                  "the rest of the update: its metrics, and the snapshot of the new weights",
+                  of_update<&UpdateStages::publish>},
+    SnapshotField{kStages, "stages.env_step", "env_step_mean_seconds", "s",
+                  "not in token runs; while workers make steps, not in deterministic runs",
+                  "a step of an environment: of all rows of a group, divided by their number",
+                  of_part<&StatsSnapshot::stages, &StageFigures::env_step>},
+    SnapshotField{kStages, "stages.answer", "answer_mean_seconds", "s",
+                  "token runs, while answers arrive, not in deterministic runs",
+                  "from a worker's request for the answers to a prompt, or for their next turn, to the reply",
+                  of_part<&StatsSnapshot::stages, &StageFigures::answer>},
+};
+
+}  // namespace
+
+std::span<const SnapshotField> stage_fields() { return kStageFields; }
+
+}  // namespace troupe
