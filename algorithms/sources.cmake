@@ -4,7 +4,7 @@
 # the file.
 
 set(TROUPE_ALGORITHMS_SOURCES
-  advantages/advantages.cpp losses/aggregation.cpp losses/covariance_surrogate.cpp common/cpu.cpp advantages/gae.cpp advantages/group_advantages.cpp common/groups.cpp
+  advantages/advantages.cpp losses/aggregation.cpp losses/class_sums.cpp losses/covariance_surrogate.cpp common/cpu.cpp advantages/gae.cpp advantages/group_advantages.cpp common/groups.cpp
   balance/karmarkar_karp.cpp losses/kl.cpp losses/logprob.cpp losses/proximal.cpp balance/micro_batches.cpp common/moments.cpp common/names.cpp advantages/optimal_baseline.cpp common/parameters.cpp
   balance/partition.cpp advantages/returns.cpp advantages/reward_shaping.cpp losses/rollout_correction.cpp common/token_sequences.cpp common/running_normalizer.cpp scan/scan.cpp
   common/schedule.cpp losses/sequence_surrogate.cpp losses/surrogate.cpp losses/surrogate_kernel.cpp

@@ -13,6 +13,7 @@
 #include "algorithms/common/parameters.h"
 #include "algorithms/common/token_sequences.h"
 #include "algorithms/losses/aggregation.h"
+#include "algorithms/losses/class_sums.h"
 
 namespace troupe {
 
@@ -26,12 +27,14 @@ struct SurrogateInput {
   std::optional<TokenSequences> sequences = {};   // not given: one sequence
   std::span<const double> sequence_weights = {};  // [S] from aggregation_weights(), or empty = 1
   uint64_t key = 0;                               // selects the random stream of clip_cov (runtime/base/rng.h)
+  std::span<const uint8_t> classes = {};          // [n] of each token, below K; given if by_class is
 };
 
 // An empty array is not computed.
 struct SurrogateOutput {
-  std::span<float> loss = {};  // [n] loss times the weight of its sequence, 0 where masked
-  std::span<float> grad = {};  // [n] d loss / d log_prob, weighted and masked likewise
+  std::span<float> loss = {};          // [n] loss times the weight of its sequence, 0 where masked
+  std::span<float> grad = {};          // [n] d loss / d log_prob, weighted and masked likewise
+  std::span<ClassSums> by_class = {};  // [K] added to: the sums of the tokens of each class
 };
 
 // Sums over the `count` unmasked tokens; add those of micro-batches and ranks. r = exp(d), where d = log_prob -

@@ -69,6 +69,14 @@ template <class Term>
   add_terms(sums, [x](int64_t i) TROUPE_INLINE_LAMBDA { return double{x[i]} * double{x[i]}; });
 }
 
+// Whether the clip rule gives a token no gradient.
+[[gnu::always_inline]] inline uint32_t without_gradient(const SurrogateTile& tile, int64_t i, RatioBounds bounds) {
+  const float ratio = tile.ratio[i];
+  const uint32_t gain = mask_of(tile.advantage[i] > 0), loss = mask_of(tile.advantage[i] < 0);
+  const uint32_t low = mask_of(ratio < bounds.low) | mask_of(ratio > bounds.dual);
+  return (gain & mask_of(ratio > bounds.high)) | (loss & low) | tile.beyond[i];
+}
+
 [[gnu::always_inline]] inline void diagnose(const SurrogateJob& job, SurrogateTile& tile, Lanes& lanes) {
   const RatioBounds bounds = job.bounds;
   alignas(64) float clamped[kSurrogateTile];
@@ -76,14 +84,12 @@ template <class Term>
   for (int64_t i = 0; i < kSurrogateTile; ++i) {
     const float ratio = tile.ratio[i];
     const uint32_t high = mask_of(ratio > bounds.high), low = mask_of(ratio < bounds.low);
-    const uint32_t gain = mask_of(tile.advantage[i] > 0), loss = mask_of(tile.advantage[i] < 0);
-    const uint32_t no_gradient = (gain & high) | (loss & (low | mask_of(ratio > bounds.dual))) | tile.beyond[i];
     const uint32_t one = tile.live[i] & 1u;
     live += one;
     clipped += one & tile.clipped[i];
     lower += one & tile.lower[i];
     outside += one & (high | low);
-    dead += one & no_gradient;
+    dead += one & without_gradient(tile, i, bounds);
     saturated += one & tile.saturated[i];
   }
   lanes.live += live, lanes.clipped += clipped, lanes.lower += lower;
@@ -138,6 +144,22 @@ template <class Term>
   }
 }
 
+// Adds the tokens of a finished tile to the sums of their classes, one by one, because neighbours may differ.
+void add_to_classes(const SurrogateJob& job, int64_t first, int64_t count, const SurrogateTile& tile) {
+  const uint8_t* classes = job.in.classes.data() + first;
+  for (int64_t i = 0; i < count; ++i) {
+    if (tile.live[i] == 0) continue;
+    ClassSums& sums = job.out.by_class[classes[i]];
+    const double ratio = tile.ratio[i];
+    sums.count += 1;
+    sums.k3 += tile.k3[i];
+    sums.clipped += tile.clipped[i] & 1u;
+    sums.dead += without_gradient(tile, i, job.bounds) & 1u;
+    sums.ratio += ratio;
+    sums.ratio_squared += ratio * ratio;
+  }
+}
+
 bool all_equal(std::span<const double> x) {
   return std::ranges::all_of(x, [&](double value) { return value == x[0]; });
 }
@@ -188,6 +210,10 @@ SurrogateJob::SurrogateJob(const SurrogateInput& input, const ParameterValues& p
                in.rollout_weights.size());
   TROUPE_CHECK((out.loss.empty() || out.loss.size() == n) && (out.grad.empty() || out.grad.size() == n), "log_probs", n,
                "loss", out.loss.size(), "grad", out.grad.size());
+  TROUPE_CHECK(
+      out.by_class.empty() || (in.classes.size() == n &&
+                               std::ranges::all_of(in.classes, [&](uint8_t of) { return of < out.by_class.size(); })),
+      "log_probs", n, "classes", in.classes.size(), out.by_class.size());
   TROUPE_CHECK(sequences.tokens() == size(), "log_probs", n, "tokens of the sequences", sequences.tokens());
   TROUPE_CHECK(in.sequence_weights.empty() || static_cast<int64_t>(in.sequence_weights.size()) == sequences.count(),
                "sequences", sequences.count(), "sequence_weights", in.sequence_weights.size());
@@ -232,6 +258,7 @@ void load_tile(const SurrogateJob& job, int64_t first, int64_t count, SurrogateT
 
 void finish_tile(const SurrogateJob& job, int64_t first, int64_t count, SurrogateTile& tile, SurrogateLanes& lanes) {
   with_isa(job.isa, [&]() TROUPE_INLINE_LAMBDA { finish(job, first, count, tile, lanes); });
+  if (!job.out.by_class.empty()) add_to_classes(job, first, count, tile);
 }
 
 }  // namespace troupe

@@ -37,7 +37,7 @@ LagFigures lag_figures(std::span<const float> start, std::span<const float> roll
     if (!mask.empty() && mask[i] == 0) continue;
     const double log_ratio = double{start[i]} - double{rollout[i]};
     add(result.all, log_ratio);
-    add(result.by_lag[std::min(static_cast<size_t>(lags[i]), kLagClasses - 1)], log_ratio);
+    add(result.by_lag[lag_class(lags[i])], log_ratio);
     result.lag_mean += static_cast<double>(lags[i]);
     result.lag_max = std::max(result.lag_max, static_cast<double>(lags[i]));
   }

@@ -8,10 +8,9 @@
 #include <span>
 
 #include "algorithms/losses/rollout_correction.h"
+#include "models/learning/lag_classes.h"
 
 namespace troupe {
-
-inline constexpr size_t kLagClasses = 5;  // lags of 0, 1, 2, 3 and of 4 or more updates
 
 // Of some tokens. r = exp(log p_start - log p_rollout), with the logarithm clamped to +-20; all 0 without tokens.
 struct PolicyDistance {
@@ -22,8 +21,8 @@ struct PolicyDistance {
 
 struct LagFigures {
   PolicyDistance all;
-  std::array<PolicyDistance, kLagClasses> by_lag;  // by_lag[4] has lags of 4 and more
-  double lag_mean = 0, lag_max = 0;                // updates
+  std::array<PolicyDistance, kLagClasses> by_lag;
+  double lag_mean = 0, lag_max = 0;  // updates
   // Where a correction is measured with the same tokens.
   std::optional<OffPolicyMetrics> correction = {};
 };

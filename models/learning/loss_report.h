@@ -5,6 +5,7 @@
 #include <array>
 
 #include "algorithms/losses/surrogate.h"
+#include "models/learning/lag_classes.h"
 
 namespace troupe {
 
@@ -19,8 +20,10 @@ struct LossReport {
   double kl = 0;        // the aggregate of KL(behaviour || current), an estimate or exact; 0 where it is not penalized
   double kl_exact = 0;  // mean over tokens of the same in closed form; 0 without the behaviour policy's parameters
   double loss = 0;      // the sum of all terms with their coefficients
-  SurrogateSums surrogate;           // of one step
-  SurrogateDiagnostics diagnostics;  // means over steps
+  SurrogateSums surrogate;                                    // of one step
+  SurrogateDiagnostics diagnostics;                           // means over steps
+  std::array<ClassSums, kLagClasses> by_lag;                  // of one step: of the tokens with each policy lag
+  std::array<ClassDiagnostics, kLagClasses> lag_diagnostics;  // means over steps
 
   // All numbers but `count`.
   static constexpr auto means() {

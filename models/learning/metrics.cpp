@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <numeric>
-#include <string>
-#include <utility>
 #include <vector>
+
+#include "models/learning/lag_metrics.h"
 
 namespace troupe {
 
@@ -63,18 +62,9 @@ template <double BalanceFigures::* member>
 Value balance(const Figures& f) {
   return f.balance && f.balance->count > 0 ? Value((*f.balance).*member) : Value();
 }
-// Of all tokens, or of those with one lag, if there are any.
-constexpr size_t kAnyLag = kLagClasses;
-template <double PolicyDistance::* member, size_t lag = kAnyLag>
+template <double PolicyDistance::* member>
 Value distance(const Figures& f) {
-  if (!f.lag) return {};
-  const PolicyDistance& of = lag == kAnyLag ? f.lag->all : f.lag->by_lag[lag % kLagClasses];
-  return of.tokens > 0 ? Value(of.*member) : Value();
-}
-template <size_t lag>
-Value share_of_lag(const Figures& f) {
-  const Value tokens = distance<&PolicyDistance::tokens, lag>(f);
-  return tokens ? Value(*tokens / f.lag->all.tokens) : Value();
+  return f.lag && f.lag->all.tokens > 0 ? Value(f.lag->all.*member) : Value();
 }
 Value rollout_kl(const Figures& f) { return f.lag ? Value(f.lag->all.kl) : correction<&OffPolicyMetrics::kl>(f); }
 
@@ -90,7 +80,7 @@ using Balance = BalanceFigures;
 constexpr const char* kSettings = "Settings in effect and skipped steps";
 constexpr const char* kTargets = "Advantages and value targets";
 constexpr const char* kLosses = "Losses and the policy";
-constexpr const char* kLags = "Rollout and training";
+constexpr std::string_view kLags = "Rollout and training";
 constexpr std::string_view kCorrections = "Rollout correction";
 constexpr const char* kBalance = "Micro-batches";
 
@@ -107,7 +97,6 @@ constexpr const char* kCorrected = "if `algorithm.rollout_correction` is set";
 constexpr const char* kRolloutKl = "in token runs, and if `algorithm.rollout_correction` is set";
 constexpr const char* kOverlong = "in token runs if `algorithm.overlong_penalty` is above 0";
 constexpr const char* kFiltered = "in token runs if `algorithm.policy_filtration` is set";
-constexpr const char* kOfLag = "in token runs with such tokens";
 
 // Units.
 constexpr const char* kNumber = "number";  // without a unit
@@ -296,45 +285,22 @@ constexpr std::array kMetrics = {
            balance<&Balance::most_by_count>},
 };
 
-// The text, which lasts as long as the program.
-std::string_view kept(std::string text) {
-  static std::deque<std::string> texts;
-  return texts.emplace_back(std::move(text));
-}
-
-// A figure of the tokens with one lag.
-Metric of_lag(size_t lag, const std::string& name, const std::string& figure, const char* unit, Summary summary,
-              Value (*value)(const Figures&)) {
-  const std::string number = std::to_string(lag), more = lag + 1 == kLagClasses ? " or more" : "";
-  return {kLags,  kept(name + "_lag_" + number),
-          unit,   summary,
-          kOfLag, kept(figure + " of tokens with lag " + number + more),
-          value};
-}
-
-template <size_t lag>
-std::array<Metric, 5> metrics_of_lag() {
-  return {
-      of_lag(lag, "rollout_share", "share", kFraction, kMean, share_of_lag<lag>),
-      of_lag(lag, "rollout_kl", "rollout_kl", kNats, kMean, distance<&Distance::kl, lag>),
-      of_lag(lag, "rollout_ratio_mean", "rollout_ratio_mean", kNumber, kMean, distance<&Distance::ratio_mean, lag>),
-      of_lag(lag, "rollout_ratio_max", "rollout_ratio_max", kNumber, kLargest, distance<&Distance::ratio_max, lag>),
-      of_lag(lag, "rollout_ratio_min", "rollout_ratio_min", kNumber, kSmallest, distance<&Distance::ratio_min, lag>)};
-}
-
-// The table with the figures of each lag, which follow the others of their group.
-template <size_t... lags>
-std::vector<Metric> with_lags(std::index_sequence<lags...> /*all*/) {
-  std::vector<Metric> result(kMetrics.begin(), kMetrics.end()), more;
-  for (const auto& of_one : {metrics_of_lag<lags>()...}) more.insert(more.end(), of_one.begin(), of_one.end());
-  result.insert(std::ranges::find(result, kCorrections, &Metric::group), more.begin(), more.end());
+// The table with the figures of each lag: those of the surrogate in a group of their own, those of the rollout after
+// the others of their group.
+std::vector<Metric> with_lags() {
+  std::vector<Metric> result(kMetrics.begin(), kMetrics.end());
+  const auto insert = [&](std::string_view before, const std::vector<Metric>& metrics) {
+    result.insert(std::ranges::find(result, before, &Metric::group), metrics.begin(), metrics.end());
+  };
+  insert(kLags, loss_metrics_by_lag());
+  insert(kCorrections, rollout_metrics_by_lag(kLags));
   return result;
 }
 
 }  // namespace
 
 std::span<const Metric> metric_table() {
-  static const std::vector<Metric> all = with_lags(std::make_index_sequence<kLagClasses>());
+  static const std::vector<Metric> all = with_lags();
   return all;
 }
 

@@ -59,7 +59,13 @@ LossInput Minibatch::loss_input(const StagedSamples& batch, const Targets& targe
   if (!targets.rollout_weights.empty()) result.rollout_weights = gather_samples(targets.rollout_weights, weights_);
   result.kept = kept(batch, targets, range.indices);
   result.offsets = range.offsets;
+  result.lags = lags(batch, range.indices);
   return result;
+}
+
+std::span<const uint8_t> Minibatch::lags(const StagedSamples& batch, std::span<const int64_t> samples) {
+  if (batch.lags.empty()) return {};
+  return gather(std::span<const uint8_t>(batch.lags), samples, 1, lags_);
 }
 
 std::span<const uint8_t> Minibatch::kept(const StagedSamples& batch, const Targets& targets,

@@ -32,6 +32,8 @@ class Minibatch {
   LossInput loss_input(const StagedSamples& batch, const Targets& targets, SampleRange range);
   // [B, C] which ratios count, or empty = all. Valid until the next call of this or loss_input().
   std::span<const uint8_t> kept(const StagedSamples& batch, const Targets& targets, std::span<const int64_t> samples);
+  // [B] classes of policy lags, or empty. Valid until the next call of this or loss_input().
+  std::span<const uint8_t> lags(const StagedSamples& batch, std::span<const int64_t> samples);
   // Only the fields that evaluating the stored actions needs.
   LossInput action_input(const StagedSamples& batch, std::span<const int64_t> samples);
 
@@ -39,7 +41,7 @@ class Minibatch {
   const Head& head_;
   std::vector<float> log_probs_, old_log_probs_, advantages_, values_, returns_, continuous_, weights_, parameters_;
   std::vector<int32_t> discrete_, executed_;
-  std::vector<uint8_t> mask_, kept_;
+  std::vector<uint8_t> mask_, kept_, lags_;
 };
 
 // The order of one epoch, a permutation drawn from the stream `key` alone: of samples, or of whole sequences.

@@ -25,6 +25,11 @@ void token_offsets(int64_t samples, std::span<const int64_t> offsets, int64_t pe
   TROUPE_CHECK(out.back() == samples * per_sample, out.back(), samples, per_sample);
 }
 
+void token_lags(std::span<const uint8_t> lags, int64_t per_sample, std::vector<uint8_t>& out) {
+  out.clear();
+  for (const uint8_t lag : lags) out.insert(out.end(), static_cast<size_t>(per_sample), lag);
+}
+
 LossTotals count_loss(int64_t samples, std::span<const int64_t> offsets, int64_t per_sample,
                       std::span<const uint8_t> kept) {
   std::vector<int64_t> tokens;
@@ -90,6 +95,7 @@ LossReport PolicyLoss::token_loss(const LossInput& input, const LossTotals& tota
   const bool measured = !input.behaviour_parameters.empty();
   const double kl = measured ? measure_kl(input, totals) / share : 0.0;
   token_offsets(input.head.samples, input.offsets, per_sample_, offsets_);
+  token_lags(input.lags, per_sample_, lags_);
   gradients_.resize(new_.size());
   kl_gradients_.resize(exact_kl_ && measured ? new_.size() : 0);
   LossReport report = tokens_.compute({.count = samples,
@@ -101,6 +107,7 @@ LossReport PolicyLoss::token_loss(const LossInput& input, const LossTotals& tota
                                        .rollout_weights = input.rollout_weights,
                                        .kept = input.kept,
                                        .offsets = offsets_,
+                                       .lags = lags_,
                                        .mean_entropy = mean_of_samples(entropy_),
                                        .exact_kl = measured ? kl_ : std::span<const float>()},
                                       totals.counts, settings, {.log_probs = gradients_, .exact_kl = kl_gradients_});

@@ -31,7 +31,8 @@ struct LossInput {
   // [B, C] 0 = without policy loss, or empty = all. Where each decision has its own ratio, those not executed
   // (head.executed) are 0.
   std::span<const uint8_t> kept;
-  std::span<const int64_t> offsets;  // [S + 1] sequence i is the samples from offsets[i] - offsets[0]; empty = none
+  std::span<const int64_t> offsets;    // [S + 1] sequence i is the samples from offsets[i] - offsets[0]; empty = none
+  std::span<const uint8_t> lags = {};  // [B] classes of policy lags (lag_classes.h), or empty = not measured
 };
 
 // Sums over the whole minibatch that the samples are part of: what its means divide by.
@@ -45,6 +46,9 @@ LossTotals count_loss(int64_t samples, std::span<const int64_t> offsets, int64_t
                       std::span<const uint8_t> kept);
 // Offsets of tokens from offsets of samples; without sequences all samples make one.
 void token_offsets(int64_t samples, std::span<const int64_t> offsets, int64_t per_sample, std::vector<int64_t>& out);
+
+// The class of a sample's lag for each of its tokens; empty if `lags` is.
+void token_lags(std::span<const uint8_t> lags, int64_t per_sample, std::vector<uint8_t>& out);
 
 // Written, except log_std, which is added to.
 struct LossGradients {
@@ -80,6 +84,7 @@ class PolicyLoss {
   std::vector<float> log_probs_, entropy_, decision_gradients_, decision_kl_;
   std::vector<float> new_, old_, behaviour_, advantages_, gradients_, kl_, kl_gradients_;  // per token
   std::vector<int64_t> offsets_;                                                           // [S + 1] of tokens
+  std::vector<uint8_t> lags_;                                                              // of tokens
   std::vector<float> value_losses_;                                                        // [B]
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/experience/rollout_units.h"
+#include "models/learning/lag_classes.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -181,6 +182,14 @@ Array stage_versions(const SuperBatch& batch, bool whole_columns) {
     for (const Run& run : parts.back().runs) count += run.count;
   }
   return gather(parts, count, DType::i64, {}, "version", [](const Grid& grid) -> const Array& { return grid.version; });
+}
+
+std::vector<uint8_t> stage_lags(const SuperBatch& batch, const Array& versions) {
+  std::vector<uint8_t> result;
+  if (versions.empty()) return result;
+  for (const int64_t version : versions.view<int64_t>())
+    result.push_back(lag_class(static_cast<int64_t>(batch.index) - version));
+  return result;
 }
 
 StagedSamples stage_samples(const SuperBatch& batch, const EnvSpec& env, const InputEncoder& encoder,

@@ -34,6 +34,7 @@ struct StagedSamples {
   Array advantages;              // [B] of the rollout; empty where the trainer makes them
   Array returns;                 // [B] likewise
   Array versions;                // [B] int64 policy version; empty unless staged by stage_versions()
+  std::vector<uint8_t> lags;     // [B] class of the policy lag (lag_classes.h); empty unless staged by stage_lags()
   std::vector<int64_t> trained;  // indices of the samples to train on, ascending
 
   // With whole columns; empty otherwise.
@@ -57,5 +58,7 @@ StagedSamples stage_samples(const SuperBatch& batch, const EnvSpec& env, const I
                             bool whole_columns, const RolloutExtras& extras = {});
 // The policy version of each sample of that batch, [B] int64; empty when a rollout does not record it.
 Array stage_versions(const SuperBatch& batch, bool whole_columns);
+// The class of the policy lag of samples with these versions in that batch; empty without versions.
+std::vector<uint8_t> stage_lags(const SuperBatch& batch, const Array& versions);
 
 }  // namespace troupe

@@ -17,7 +17,7 @@ LossReport TokenLoss::compute(const TokenLossInput& input, const TokenCounts& to
                       {.tokens = totals.tokens, .sequences = totals.sequences, .length = length_}, weights_);
   LossReport report;
   report.count = input.count;
-  report.surrogate = run_surrogate(input, settings, out.log_probs);
+  run_surrogate(input, settings, out.log_probs, report);
   report.entropy = input.entropy.empty() ? input.mean_entropy : aggregate_of(input, input.entropy);
   if (!settings.train_policy) {
     for (const std::span<float> gradients : {out.log_probs, out.entropy, out.exact_kl, out.reference_kl})
@@ -43,9 +43,9 @@ LossReport TokenLoss::compute(const TokenLossInput& input, const TokenCounts& to
   return report;
 }
 
-// Losses and gradients of the tokens, without the weights of their sequences.
-SurrogateSums TokenLoss::run_surrogate(const TokenLossInput& input, const LossSettings& settings,
-                                       std::span<float> gradients) {
+// Losses and gradients of the tokens, without the weights of their sequences, and what the surrogate reports.
+void TokenLoss::run_surrogate(const TokenLossInput& input, const LossSettings& settings, std::span<float> gradients,
+                              LossReport& report) {
   loss_.resize(input.log_probs.size());
   SurrogateInput in;
   in.log_probs = input.log_probs;
@@ -55,7 +55,11 @@ SurrogateSums TokenLoss::run_surrogate(const TokenLossInput& input, const LossSe
   in.rollout_weights = input.rollout_weights;
   in.sequences = TokenSequences(input.offsets);
   in.key = settings.key;
-  return choice_.surrogate(in, settings.train_policy ? SurrogateOutput{loss_, gradients} : SurrogateOutput{});
+  in.classes = input.lags;
+  SurrogateOutput out;
+  if (settings.train_policy) out = {loss_, gradients};
+  if (!input.lags.empty()) out.by_class = report.by_lag;
+  report.surrogate = choice_.surrogate(in, out);
 }
 
 double TokenLoss::aggregate_of(const TokenLossInput& input, std::span<const float> values) const {

@@ -34,6 +34,7 @@ struct TokenLossInput {
   std::span<const float> rollout_weights;  // [N] constant factors of the surrogate, or empty = 1
   std::span<const uint8_t> kept;           // [N] 0 = without loss, or empty = all
   std::span<const int64_t> offsets;        // [S + 1] from 0
+  std::span<const uint8_t> lags = {};      // [N] classes of their policy lags (lag_classes.h), or empty = not measured
   std::span<const float> entropy = {};     // [N] whose aggregate is the entropy, or empty = mean_entropy
   double mean_entropy = 0;
   std::span<const float> exact_kl = {};      // [N] KL(behaviour || policy), where algorithm.kl is full
@@ -60,7 +61,8 @@ class TokenLoss {
                      TokenLossGradients out);
 
  private:
-  SurrogateSums run_surrogate(const TokenLossInput& input, const LossSettings& settings, std::span<float> gradients);
+  void run_surrogate(const TokenLossInput& input, const LossSettings& settings, std::span<float> gradients,
+                     LossReport& report);
   double aggregate_of(const TokenLossInput& input, std::span<const float> values) const;
   double add_kl(const TokenLossInput& input, KlEstimator estimator, std::span<const float> p, std::span<const float> q,
                 double coef, std::span<float> gradients);

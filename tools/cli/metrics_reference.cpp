@@ -84,6 +84,11 @@ constexpr std::array kGroupTexts = {
               "Means over the optimizer steps of an update's last epoch; `ratio_max` and `ratio_min` are extremes.\n"
               "Absent if no step of that epoch was applied."},
     GroupText{
+        "Losses and the policy, by lag",
+        "The same figures of the tokens with one policy lag: the updates from the policy that acted to the one at "
+        "the start of the update.\n[What staleness costs](reading_a_run.md#what-staleness-costs). The last entry "
+        "of each has all greater lags."},
+    GroupText{
         "Rollout and training",
         "How far the policy at the start of an update is from those that sampled its tokens. Of all tokens of the "
         "super-batch where the start of an\nupdate computes their log-probabilities anyway (`vtrace`, "

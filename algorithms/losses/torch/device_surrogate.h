@@ -22,20 +22,27 @@ struct DeviceSurrogateInput {
   at::Tensor mask;             // [n] bool, or undefined = all; masked tokens may be anything, NaN included
   at::Tensor rollout_weights;  // [n] float32, or undefined = 1
   const DeviceSequences& sequences;
-  int64_t live = 0;  // number of unmasked tokens
-  uint64_t key = 0;  // selects the random stream of clip_cov
+  int64_t live = 0;         // number of unmasked tokens
+  uint64_t key = 0;         // selects the random stream of clip_cov
+  at::Tensor classes = {};  // [n] int64 of each token, below class_count; or undefined
+  int64_t class_count = 0;
 };
 
 // Not yet multiplied by the weights of sequences.
 struct DeviceSurrogateOutput {
-  at::Tensor loss;  // [n] float32, 0 where masked
-  at::Tensor grad;  // [n] d loss / d log_prob, 0 where masked
-  at::Tensor sums;  // [kSurrogateSums] float64, for read_sums()
+  at::Tensor loss;           // [n] float32, 0 where masked
+  at::Tensor grad;           // [n] d loss / d log_prob, 0 where masked
+  at::Tensor sums;           // [kSurrogateSums] float64, for read_sums()
+  at::Tensor by_class = {};  // [class_count, kClassSums] float64, for read_class_sums(); undefined without classes
 };
 
 inline constexpr int64_t kSurrogateSums = 15;
 // Converts the sums of `live` tokens, copied to host memory.
 SurrogateSums read_sums(std::span<const double> sums, int64_t live);
+
+inline constexpr int64_t kClassSums = 6;
+// Converts the sums of one class, copied to host memory.
+ClassSums read_class_sums(std::span<const double> sums);
 
 using DeviceSurrogateFunction = DeviceSurrogateOutput (*)(const DeviceSurrogateInput&, const ParameterValues&);
 

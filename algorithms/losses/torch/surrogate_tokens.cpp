@@ -33,6 +33,15 @@ at::Tensor k3_of(const at::Tensor& log_ratio) {
 // [8] and [5] sums, in the order of read_sums().
 at::Tensor sum_all(const std::vector<at::Tensor>& tensors) { return at::stack(tensors).to(at::kDouble).sum(1); }
 
+// [K, kClassSums]: of [n] numbers of all tokens, the sums over those of each class. `rows` are in the order of
+// read_class_sums(), each 0 where masked.
+at::Tensor sum_by_class(const DeviceSurrogateInput& in, const std::vector<at::Tensor>& rows) {
+  std::vector<at::Tensor> numbers;
+  for (const at::Tensor& row : rows) numbers.push_back(row.to(at::kDouble));
+  const at::Tensor all = at::arange(in.class_count, in.classes.options());
+  return (all.unsqueeze(1) == in.classes.unsqueeze(0)).to(at::kDouble).matmul(at::stack(numbers, 1));
+}
+
 }  // namespace
 
 std::span<const DeviceSurrogateEntry> device_surrogate_table() { return kTable; }
@@ -89,6 +98,9 @@ DeviceSurrogateOutput finish(const DeviceSurrogateJob& job, const SurrogateToken
   }
   const at::Tensor extremes = at::stack({largest.amax(), smallest.amin()}).to(at::kDouble);
   out.sums = at::cat({numbers, flags, extremes});
+  if (in.classes.defined())
+    out.by_class = sum_by_class(in, {flag(at::ones_like(tokens.gain)), live_only(k3_of(tokens.log_ratio), in.mask),
+                                     flag(terms.clipped), flag(dead), ratio, ratio * ratio});
   return out;
 }
 
@@ -105,6 +117,12 @@ SurrogateSums read_sums(std::span<const double> sums, int64_t live) {
   out.ratio_max = live == 0 ? 0.0 : next[0];
   out.ratio_min = live == 0 ? 0.0 : next[1];
   return out;
+}
+
+ClassSums read_class_sums(std::span<const double> sums) {
+  TROUPE_CHECK(static_cast<int64_t>(sums.size()) == kClassSums, sums.size());
+  return {
+      .count = sums[0], .k3 = sums[1], .clipped = sums[2], .dead = sums[3], .ratio = sums[4], .ratio_squared = sums[5]};
 }
 
 }  // namespace troupe

@@ -212,6 +212,7 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
        .rollout_weights = part_.correction.weights,
        .kept = part_.correction.kept,
        .offsets = packed.offsets,
+       .lags = part_.lag_classes,
        .entropy = part_.entropy,
        .reference = part_.reference,
        .reference_kl = part_.exact_kl,

@@ -105,7 +105,8 @@ class AnswerTrainer {
     std::vector<float> log_probs, entropy, d_log_probs, d_entropy, behaviour, advantages, reference, exact_kl,
         d_exact_kl;
     std::vector<int64_t> lags;
-    std::vector<uint8_t> kept;    // by the batch
+    std::vector<uint8_t> kept;  // by the batch
+    std::vector<uint8_t> lag_classes;
     AnswerCorrection correction;  // without its metrics
     std::vector<float> values, old_values, returns, value_loss, d_values;
   };

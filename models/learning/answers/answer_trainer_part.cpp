@@ -33,6 +33,9 @@ void AnswerTrainer::gather_part(const PackedAnswers& packed) {
   const AnswerTargets& targets = *step_.targets;
   gather(step_.batch->log_probs, packed.places, part_.behaviour);
   gather(targets.advantages, packed.places, part_.advantages);
+  part_.lag_classes.clear();
+  for (const int64_t place : packed.places)
+    part_.lag_classes.push_back(lag_class(step_.batch->lag(static_cast<size_t>(place))));
   gather_given(targets.reference, packed.places, part_.reference);
   gather_given(targets.old_log_probs, packed.places, part_.correction.old_log_probs);
   gather_given(targets.rollout_weights, packed.places, part_.correction.weights);

@@ -117,6 +117,7 @@ DeviceLossInput DeviceForm::loss_input(SampleRange range, const at::Tensor& outp
   result.kept = pick(targets_.kept, index);
   result.host_kept = minibatch_.kept(batch_->staged, training_->targets, range.indices);
   result.offsets = range.offsets;
+  result.lags = minibatch_.lags(batch_->staged, range.indices);
   return result;
 }
 

@@ -26,6 +26,7 @@ enum Figure : int64_t {
   kEntropy,                   // sum over samples
   kValueLoss,                 // sum over samples
   kValueClipped,              // samples
+  kByLag,                     // kLagFigures: the sums of each class of lags
 };
 
 at::Tensor sum_of(const at::Tensor& x) { return x.sum(at::kDouble); }
@@ -93,6 +94,11 @@ struct DevicePolicyLoss::Call {
 };
 
 DeviceSurrogateOutput DevicePolicyLoss::run_surrogate(const Call& call, int64_t live) const {
+  std::vector<uint8_t> lags;
+  token_lags(call.input.lags, per_sample_, lags);
+  at::Tensor classes;
+  const std::vector<int64_t> numbers(lags.begin(), lags.end());
+  if (!lags.empty()) classes = upload(std::span<const int64_t>(numbers), call.input.head.outputs.device());
   return surrogate_({.log_probs = call.tokens.new_log_probs,
                      .old_log_probs = call.tokens.old_log_probs,
                      .advantages = call.tokens.advantages,
@@ -100,7 +106,9 @@ DeviceSurrogateOutput DevicePolicyLoss::run_surrogate(const Call& call, int64_t 
                      .rollout_weights = call.tokens.rollout_weights,
                      .sequences = call.sequences,
                      .live = live,
-                     .key = call.settings.key},
+                     .key = call.settings.key,
+                     .classes = classes,
+                     .class_count = static_cast<int64_t>(kLagClasses)},
                     choice_.surrogate.parameters);
 }
 
@@ -164,7 +172,9 @@ DeviceLossResult DevicePolicyLoss::compute(const DeviceLossInput& input, const L
       at::stack({zero_or_nan(input.head.outputs), input.head.log_std.defined() ? zero_or_nan(input.head.log_std) : zero,
                  policy.loss, policy.kl, sum_of(call.evaluation.entropy), sum_of(value.of.loss),
                  value.clipped.defined() ? sum_of(value.clipped) : zero});
-  result.figures = at::cat({surrogate.sums, rest});
+  const at::Tensor by_lag =
+      surrogate.by_class.defined() ? surrogate.by_class.flatten() : at::zeros({kLagFigures}, surrogate.sums.options());
+  result.figures = at::cat({surrogate.sums, rest, by_lag});
   return result;
 }
 
@@ -180,6 +190,8 @@ LossReport DevicePolicyLoss::report(const DeviceLossResult& result, std::span<co
   report.count = static_cast<double>(result.samples);
   const double share = report.count / static_cast<double>(totals.samples);
   report.surrogate = read_sums(figures.first(kSurrogateSums), result.live);
+  for (size_t lag = 0; lag < kLagClasses; ++lag)
+    report.by_lag[lag] = read_class_sums(figures.subspan(kByLag + lag * kClassSums, kClassSums));
   report.entropy = figures[kEntropy] / report.count;
   if (settings.train_policy) {
     report.policy_loss = figures[kPolicyLoss] / share;

@@ -27,6 +27,7 @@ struct DeviceLossInput {
   at::Tensor kept;                         // [B, C] bool, or undefined = all
   std::span<const uint8_t> host_kept;      // [B, C] the same in host memory, or empty
   std::span<const int64_t> offsets;        // [S + 1] in host memory, or empty
+  std::span<const uint8_t> lags = {};      // [B] in host memory, or empty
 };
 
 // Tensors on the device; the host does not wait for them.
@@ -41,7 +42,8 @@ struct DeviceLossResult {
 
 class DevicePolicyLoss {
  public:
-  static constexpr int64_t kFigures = kSurrogateSums + 7;
+  static constexpr int64_t kLagFigures = static_cast<int64_t>(kLagClasses) * kClassSums;
+  static constexpr int64_t kFigures = kSurrogateSums + 7 + kLagFigures;
 
   // The arguments are those of PolicyLoss. Throws ConfigError when the surrogate or the KL penalty has no device form.
   // `head` must outlive this.

@@ -32,8 +32,10 @@ class PolicyStager final : public Stager {
     StagedSamples& samples = result->staged = stage_samples(batch, env_, encoder_, whole_columns_, extras_);
     result->chunks = stage_chunks(batch, samples, recurrence_);
     result->samples = samples.trained.size();
+    Array versions = stage_versions(batch, whole_columns_);
+    samples.lags = stage_lags(batch, versions);
     if (normalizes_) {
-      samples.versions = stage_versions(batch, whole_columns_);
+      samples.versions = std::move(versions);
       result->observations = observation_statistics(samples, encoder_);
     }
     if (head_) {

@@ -24,7 +24,7 @@ Tokens random_tokens(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     result.start.push_back(-3 * rng.uniform());
     result.rollout.push_back(result.start.back() + 0.3f * rng.normal());
-    result.lags.push_back(static_cast<int64_t>(rng.below(7)));
+    result.lags.push_back(static_cast<int64_t>(rng.below(12)));
     result.mask.push_back(static_cast<uint8_t>(rng.below(4) != 0));
   }
   return result;
@@ -60,9 +60,9 @@ TEST_CASE("lag_figures: all tokens and those of each lag are those of plain loop
   const Tokens tokens = random_tokens(500);
   const LagFigures got = lag_figures(tokens.start, tokens.rollout, tokens.lags, tokens.mask);
   check_equal(got.all, plain(tokens, 0, 100));
-  for (int64_t lag = 0; lag < 4; ++lag) check_equal(got.by_lag[static_cast<size_t>(lag)], plain(tokens, lag, lag));
-  check_equal(got.by_lag[4], plain(tokens, 4, 100));
-  CHECK(got.lag_max == 6);
+  for (int64_t lag = 0; lag < 8; ++lag) check_equal(got.by_lag[static_cast<size_t>(lag)], plain(tokens, lag, lag));
+  check_equal(got.by_lag[8], plain(tokens, 8, 100));
+  CHECK(got.lag_max == 11);
 }
 
 TEST_CASE("lag_figures: equal log-probabilities give exactly 0 and 1") {

@@ -89,13 +89,14 @@ TEST_CASE("answer_lag: tokens of several policies are told apart by their versio
   const auto metrics = learner->update(*batch, 0).metrics;
   CHECK(metrics.at("rollout_kl_lag_0") == 0.0);
   CHECK(metrics.at("rollout_ratio_max_lag_0") == 1.0);
-  for (const int64_t lag : {1, 4}) {
-    const auto [kl, ratio] = plain(answers, start, lag, lag == 4 ? 100 : lag);
+  for (const int64_t lag : {1, 4, 6}) {
+    const auto [kl, ratio] = plain(answers, start, lag, lag);
     CHECK(std::abs(metrics.at("rollout_kl_lag_" + std::to_string(lag)) - kl) < 1e-6);
     CHECK(std::abs(metrics.at("rollout_ratio_mean_lag_" + std::to_string(lag)) - ratio) < 1e-5);
   }
   CHECK(metrics.at("rollout_share_lag_0") == 0.25);
-  CHECK(metrics.at("rollout_share_lag_4") == 0.5);
+  CHECK(metrics.at("rollout_share_lag_4") == 0.25);
+  CHECK(metrics.at("rollout_share_lag_6") == 0.25);
   CHECK_FALSE(metrics.contains("rollout_kl_lag_2"));
   CHECK(metrics.at("rollout_lag_max") == 6.0);
 }

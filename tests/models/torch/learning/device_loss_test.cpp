@@ -49,6 +49,7 @@ LossResult on_host(const Case& c) {
   in.rollout_weights = c.weights;
   in.kept = c.kept;
   in.offsets = c.offsets;
+  in.lags = c.lags;
   std::vector<float> outputs(c.outputs.size()), values(c.values.size()), log_std(c.log_std.size(), 0.0f);
   LossResult result;
   result.report = loss.compute(in, c.totals, c.settings, {outputs, values, log_std});
@@ -78,6 +79,7 @@ DeviceLossInput device_input(const Case& c, const DeviceHead& head) {
   if (!c.kept.empty()) in.kept = matrix(c.kept, c.samples).to(torch::kBool);
   in.host_kept = c.kept;
   in.offsets = c.offsets;
+  in.lags = c.lags;
   return in;
 }
 
@@ -116,6 +118,12 @@ void check_report(const LossReport& a, const LossReport& b) {
   for (auto member : {&SurrogateSums::count, &SurrogateSums::clipped, &SurrogateSums::clipped_lower,
                       &SurrogateSums::outside, &SurrogateSums::dead, &SurrogateSums::saturated})
     CHECK(x.*member == y.*member);
+  for (size_t lag = 0; lag < kLagClasses; ++lag) {
+    const ClassSums &of_a = a.by_lag[lag], &of_b = b.by_lag[lag];
+    for (auto member : {&ClassSums::count, &ClassSums::clipped, &ClassSums::dead}) CHECK(of_a.*member == of_b.*member);
+    for (auto member : {&ClassSums::ratio, &ClassSums::ratio_squared}) same(of_a.*member, of_b.*member, 1e-6);
+    same(of_a.k3, of_b.k3, 0.1 * of_b.count);
+  }
 }
 
 // Gradients agree to 1e-5. In a few of them terms nearly cancel in float32, and these agree to 1e-4.

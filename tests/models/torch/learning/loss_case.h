@@ -24,7 +24,7 @@ struct Case {
   std::vector<float> outputs, log_std, old_log_probs, behaviour, advantages, values, old_values, returns, weights,
       continuous;
   std::vector<int32_t> discrete, executed;
-  std::vector<uint8_t> mask, kept;
+  std::vector<uint8_t> mask, kept, lags;
   std::vector<int64_t> offsets;
   LossTotals totals;
   LossSettings settings;
@@ -44,6 +44,7 @@ struct Case {
     settings.key = seed;
     totals = count_loss(samples, offsets, per_sample, kept);
     if (flip(rng, 0.5f)) totals.samples += 13, totals.counts += {13.0 * static_cast<double>(per_sample), 3};
+    for (int64_t i = 0; i < samples; ++i) lags.push_back(static_cast<uint8_t>(rng.below(kLagClasses)));
   }
 
   std::vector<float> normals(Rng& rng, int64_t count, float scale) const {
