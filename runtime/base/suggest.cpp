@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <iterator>
 
 namespace troupe {
 
@@ -36,6 +37,24 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
     best_distance = distance;
   }
   return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr size_t kNamed = 3, kShortestPart = 2;
+  std::vector<std::string> found;
+  const auto take = [&](const auto& fits) {
+    if (found.empty()) std::ranges::copy_if(candidates, std::back_inserter(found), fits);
+  };
+  const std::string end = '.' + std::string(word);
+  take([&](const std::string& each) { return !word.empty() && each.ends_with(end); });
+  const std::string near = found.empty() ? closest(word, candidates) : "";
+  if (!near.empty()) found.push_back(near);
+  take([&](const std::string& each) { return word.size() >= kShortestPart && each.find(word) != each.npos; });
+  if (found.empty()) return "";
+  found.resize(std::min(found.size(), kNamed));
+  std::string text = "did you mean " + found.front();
+  for (size_t i = 1; i < found.size(); ++i) text += (i + 1 == found.size() ? " or " : ", ") + found[i];
+  return text + '?';
 }
 
 namespace {

@@ -88,7 +88,8 @@ void add_figures(const Disk& disk, const Json& summary, RunOverview& run) {
       ended ? json_number(summary, "env_steps_per_second") : figure_at(run.last, "env_steps_per_second_60s");
   if (ended) run.score = score_in(summary.value("eval", Json()));
   if (!run.score) run.score = score_in(records.evaluated, "eval");
-  if (!run.score) run.score = score_in(run.last, "episodes");
+  run.trained = score_in(run.last, "episodes");
+  if (!run.score) run.score = run.trained;
 }
 
 // In the order in which configs have them, without `name`.

@@ -40,8 +40,9 @@ struct RunOverview {
   std::string reason;  // of its end, or of what is known about it
   double env_steps = kNone, updates = kNone, seconds = kNone, env_steps_per_second = kNone;
   std::optional<RunScore> score, best;
-  Record last;          // the numbers of the last record
-  int64_t changed = 0;  // last change of metrics.jsonl or, without one, of config.json: seconds since 1970
+  std::optional<RunScore> trained;  // the newest training episodes
+  Record last;                      // the numbers of the last record
+  int64_t changed = 0;              // last change of metrics.jsonl or, without one, of config.json: seconds since 1970
 };
 
 // Throws ConfigError or IoError when the folder is not that of a run, or when its config cannot be read.

@@ -32,6 +32,12 @@ class Resamples {
   std::vector<uint32_t> times_;  // [count, runs]
 };
 
+// How many resamples the comparisons of runs draw, from which seed.
+inline constexpr size_t kResamples = 2000;
+inline constexpr uint64_t kResampleSeed = 0;
+// Fewer runs than these make a rough interval.
+inline constexpr size_t kFirmRuns = 5;
+
 struct BootstrapInterval {
   double low = 0, high = 0;
 };

@@ -59,8 +59,9 @@ TEST_CASE("character_plot: fits into its columns and rows, with marks of ASCII w
   for (const std::string& each : lines) CHECK(each.size() <= 80);
   CHECK(is_ascii(plot));
   CHECK(lines.front() == "episodes.return_mean over env steps");
-  CHECK(lines[22] == "* rising: 3 runs, at the end 500 [499, 501]");
-  CHECK(lines[23] == "o it's _flat_: 1 run, at the end 100");
+  CHECK(lines[21] == "* rising: 3 runs, at the end 500 [499, 501]");
+  CHECK(lines[22] == "o it's _flat_: 1 run, at the end 100");
+  CHECK(lines[23].starts_with("interquartile mean over the runs, with its 95 % bootstrap interval, which is rough"));
 }
 
 TEST_CASE("character_plot: a curve that rises begins at the bottom on the left and ends at the top on the right") {
@@ -101,4 +102,71 @@ TEST_CASE("gnuplot_script: a band and a line for each curve, names as they are, 
   CHECK(
       gnuplot_script(std::vector<PlotPanel>{panel(), panel()}, PictureKind::pdf, "out").find("multiplot layout 2,1") !=
       script.npos);
+}
+
+namespace {
+
+GroupCurve point(const std::string& label, double x, double mean, size_t runs) {
+  GroupCurve curve{label, runs, {x}, {mean}, {mean - 10}, {mean + 10}};
+  return curve;
+}
+
+PlotPanel points() {
+  PlotPanel panel{"env steps", "eval.return_mean", {point("lr=0.001", 0, 100, 5), point("lr=0.01", 1, 40, 5)}};
+  panel.categories = true;
+  return panel;
+}
+
+}  // namespace
+
+TEST_CASE("range_of: holds the intervals of points, and half a place beside the categories") {
+  const PlotRange range = range_of(points());
+  CHECK(range.bottom == 30);
+  CHECK(range.top == 110);
+  CHECK(range.left == -0.5);
+  CHECK(range.right == 1.5);
+}
+
+TEST_CASE("category_names: the values of the setting that all labels begin with, else the labels") {
+  PlotPanel panel = points();
+  CHECK(category_names(panel) == std::vector<std::string>{"0.001", "0.01"});
+  CHECK(category_axis(panel) == "lr");
+  panel.curves[1].label = "cartpole";
+  CHECK(category_names(panel) == std::vector<std::string>{"lr=0.001", "cartpole"});
+  CHECK(category_axis(panel) == "groups");
+}
+
+TEST_CASE("character_plot: categories have their names below the points, and bars for their intervals") {
+  const std::vector<std::string> lines = lines_of(character_plot(points(), {60, 20, PlotCharacters::ascii, false}));
+  CHECK(lines.front() == "eval.return_mean over lr");
+  const auto names =
+      std::ranges::find_if(lines, [](const std::string& line) { return line.find("0.001") != line.npos; });
+  REQUIRE(names != lines.end());
+  CHECK(names->find("0.01", names->find("0.001") + 5) != names->npos);
+  size_t bars = 0;
+  for (const std::string& line : lines)
+    bars += line.size() > 11 && line.find('|', 10) != line.npos && !line.starts_with("interquartile");
+  CHECK(bars >= 4);
+}
+
+TEST_CASE("gnuplot_script: points have bars for their intervals, names at the axis, and marks of their own") {
+  const std::string script = gnuplot_script(std::vector<PlotPanel>{points()}, PictureKind::svg, "out");
+  CHECK(script.find("$c0_0 using 1:2:3:4 with yerrorbars pt 7") != script.npos);
+  CHECK(script.find("$c0_1 using 1:2:3:4 with yerrorbars pt 5") != script.npos);
+  CHECK(script.find("set xtics norotate ('0.001' 0, '0.01' 1)") != script.npos);
+  CHECK(script.find("set xlabel 'lr'") != script.npos);
+}
+
+TEST_CASE("gnuplot_script: says what the bands are, and that few runs make them rough; a title if there is one") {
+  PlotPanel panel = points();
+  const auto script = [&] { return gnuplot_script(std::vector<PlotPanel>{panel}, PictureKind::svg, "out"); };
+  CHECK(script().find("title 'interquartile mean over the runs, with its 95 % bootstrap interval'") !=
+        std::string::npos);
+  panel.curves[0].runs = 4;
+  panel.title = "rates";
+  CHECK(script().find("interval, which is rough with fewer than 5 runs'") != std::string::npos);
+  CHECK(script().find("set title 'rates'") != std::string::npos);
+  panel.curves.resize(1);
+  panel.curves[0].runs = 1;
+  CHECK(script().find("interquartile") == std::string::npos);
 }

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "runtime/base/errors.h"
 #include "runtime/stats/curve_statistics.h"
 #include "tests/support/test.h"
 
@@ -11,20 +10,6 @@ using namespace troupe;
 namespace {
 
 using Numbers = std::vector<double>;
-
-RunOverview run_of(const std::string& name, const std::string& config) {
-  RunOverview run;
-  run.name = name;
-  run.config = config;
-  run.settings = settings_in(config, "config");
-  return run;
-}
-
-// A valid config of this version but for the settings that it leaves out.
-RunOverview cartpole(int seed, const std::string& rate) {
-  return run_of("cartpole", R"({"format": 2, "name": "cartpole", "seed": )" + std::to_string(seed) +
-                                R"(, "trainer": {"policy_lr": )" + rate + "}}");
-}
 
 }  // namespace
 
@@ -69,31 +54,4 @@ TEST_CASE("group_curve: gives the same numbers each time, and none where the run
   CHECK(group_curve(apart, std::vector<size_t>{0, 0}).x.empty());
   const std::vector<RunCurve> point = {{{2}, {8}}};
   CHECK(group_curve(point, std::vector<size_t>{0}).mean == Numbers{8});
-}
-
-TEST_CASE("group_runs: runs whose configs differ in the seed alone are one group, named by what differs") {
-  const std::vector<RunOverview> runs = {cartpole(1, "0.001"), cartpole(2, "0.01"), cartpole(3, "0.001")};
-  const std::vector<RunGroup> groups = group_runs(runs, "");
-  REQUIRE(groups.size() == 2);
-  CHECK(groups[0].label == "trainer.policy_lr=0.001");
-  CHECK(groups[0].runs == std::vector<size_t>{0, 2});
-  CHECK(groups[1].runs == std::vector<size_t>{1});
-}
-
-TEST_CASE("group_runs: groups of different names have them in their labels") {
-  const std::vector<RunOverview> runs = {cartpole(1, "0.001"), cartpole(2, "0.01"), run_of("b", R"({"name": "b"})")};
-  const std::vector<RunGroup> groups = group_runs(runs, "");
-  REQUIRE(groups.size() == 3);
-  CHECK(groups[1].label == "cartpole trainer.policy_lr=0.01");
-  CHECK(groups[2].label == "b");
-}
-
-TEST_CASE("group_runs: --group joins the runs with the same value of a setting, whatever else differs") {
-  const std::vector<RunOverview> runs = {cartpole(1, "0.001"), cartpole(2, "0.01"), cartpole(1, "0.1")};
-  const std::vector<RunGroup> groups = group_runs(runs, "seed");
-  REQUIRE(groups.size() == 2);
-  CHECK(groups[0].label == "seed=1");
-  CHECK(groups[0].runs == std::vector<size_t>{0, 2});
-  CHECK_THROWS_WITH_AS(group_runs(runs, "sed"), "--group: sed: no run has this setting, did you mean seed?",
-                       ConfigError);
 }

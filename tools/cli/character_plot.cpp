@@ -26,6 +26,7 @@ class Canvas {
   Canvas(size_t columns, size_t rows, PlotRange range, PlotCharacters characters)
       : columns_(columns), rows_(rows), range_(range), braille_(characters == PlotCharacters::braille) {
     dots_.resize(columns * rows);
+    bars_.resize(columns * rows);
     owner_.assign(columns * rows, kNobody);
   }
 
@@ -34,9 +35,11 @@ class Canvas {
   size_t rows() const { return rows_; }
   size_t owner(size_t column, size_t row) const { return owner_[row * columns_ + column]; }
   uint8_t dots(size_t column, size_t row) const { return dots_[row * columns_ + column]; }
+  bool is_bar(size_t column, size_t row) const { return bars_[row * columns_ + column] != 0; }
 
   // A line: between neighbouring columns of dots it goes up or down without a gap.
   void draw(const GroupCurve& curve, size_t index) {
+    if (curve.x.size() == 1) return draw_point(curve, index);
     const RunCurve line{curve.x, curve.mean};
     const size_t across = columns_ * (braille_ ? 2 : 1), down = rows_ * (braille_ ? 4 : 1);
     std::ptrdiff_t before = -1;
@@ -54,6 +57,25 @@ class Canvas {
   }
 
  private:
+  // A point, with its interval as a vertical bar.
+  void draw_point(const GroupCurve& curve, size_t index) {
+    const double share = (curve.x.front() - range_.left) / (range_.right - range_.left);
+    const auto across = static_cast<size_t>(std::lround(share * static_cast<double>(columns_ - 1)));
+    const auto row_of = [&](double y) {
+      const double down = (range_.top - y) / (range_.top - range_.bottom);
+      return static_cast<size_t>(std::lround(down * static_cast<double>(rows_ - 1)));
+    };
+    const size_t scale_x = braille_ ? 2 : 1, scale_y = braille_ ? 4 : 1;
+    if (curve.runs > 1)
+      for (size_t row = row_of(curve.high.front()); row <= row_of(curve.low.front()); ++row) {
+        put(across * scale_x, row * scale_y, index);
+        bars_[row * columns_ + across] = 1;
+      }
+    const size_t at = row_of(curve.mean.front());
+    put(across * scale_x, at * scale_y, index);
+    bars_[at * columns_ + across] = 0;
+  }
+
   void put(size_t across, size_t down, size_t index) {
     // Bits of the dots of a braille character, by column and row.
     constexpr uint8_t kBits[2][4] = {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}};
@@ -65,7 +87,7 @@ class Canvas {
   size_t columns_, rows_;
   PlotRange range_;
   bool braille_;
-  std::vector<uint8_t> dots_;
+  std::vector<uint8_t> dots_, bars_;
   std::vector<size_t> owner_;
 };
 
@@ -105,6 +127,20 @@ std::vector<std::string> y_marks(const PlotRange& range, size_t rows) {
   return marks;
 }
 
+// The names of categories below their points, each cut to its share of the columns.
+std::string category_line(const PlotPanel& panel, size_t columns) {
+  const std::vector<std::string> names = category_names(panel);
+  const size_t share = columns / names.size();
+  std::string line(kMargin + 1, ' ');
+  for (const std::string& name : names) {
+    const std::string text = fitted(name, share > 1 ? share - 1 : 1);
+    const size_t free = share - std::min(share, display_width(text));
+    line += std::string(free / 2, ' ') + text + std::string(free - free / 2, ' ');
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
 std::string x_axis(const PlotRange& range, size_t columns) {
   const std::vector<double> ticks = ticks_between(range.left, range.right, static_cast<int>(columns / 14 + 1));
   const double distance = ticks.size() > 1 ? ticks[1] - ticks[0] : range.right - range.left;
@@ -142,10 +178,16 @@ std::string line_of(const Canvas& canvas, size_t row, const CharacterPlot& how) 
   std::string line;
   for (size_t column = 0; column < canvas.columns(); ++column) {
     const size_t curve = canvas.owner(column, row);
+    if (curve == Canvas::kNobody) {
+      line += ' ';
+      continue;
+    }
+    const std::string bar = how.characters == PlotCharacters::ascii ? "|" : "│";
     const bool dots = how.characters == PlotCharacters::braille;
-    line += curve == Canvas::kNobody
-                ? " "
-                : coloured(dots ? braille(canvas.dots(column, row)) : mark_of(curve, how), curve, how);
+    const std::string mark = dots                         ? braille(canvas.dots(column, row))
+                             : canvas.is_bar(column, row) ? bar
+                                                          : mark_of(curve, how);
+    line += coloured(mark, curve, how);
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
@@ -155,22 +197,24 @@ std::string line_of(const Canvas& canvas, size_t row, const CharacterPlot& how) 
 
 std::string character_plot(const PlotPanel& panel, const CharacterPlot& how) {
   constexpr size_t kOthers = 3;  // the title, the line of the x axis and its marks
-  const size_t taken = kOthers + panel.curves.size();
+  const std::string note = interval_note(panel);
+  const size_t taken = kOthers + panel.curves.size() + (note.empty() ? 0 : 1);
   const size_t rows = std::max(kLeastRows, how.rows - std::min(how.rows, taken));
   const size_t columns = std::max(kLeastColumns, how.columns - std::min(how.columns, kMargin + 1));
   const PlotRange range = range_of(panel);
   Canvas canvas(columns, rows, range, how.characters);
   for (size_t i = 0; i < panel.curves.size(); ++i) canvas.draw(panel.curves[i], i);
   const std::vector<std::string> marks = y_marks(range, rows);
-  std::string text = fitted(panel.y_label + " over " + panel.x_label, how.columns) + '\n';
+  const std::string x_label = panel.categories ? category_axis(panel) : panel.x_label;
+  std::string text = fitted(panel.y_label + " over " + x_label, how.columns) + '\n';
   const bool ascii = how.characters == PlotCharacters::ascii;
   for (size_t row = 0; row < rows; ++row)
     text += right_of(marks[row], kMargin - 1) + ' ' + (ascii ? "|" : "│") + line_of(canvas, row, how) + '\n';
   text += std::string(kMargin, ' ') + (ascii ? "+" : "└");
   for (size_t i = 0; i < columns; ++i) text += ascii ? "-" : "─";
-  text += '\n' + x_axis(range, columns) + '\n';
+  text += '\n' + (panel.categories ? category_line(panel, columns) : x_axis(range, columns)) + '\n';
   for (size_t i = 0; i < panel.curves.size(); ++i) text += legend_of(panel.curves[i], i, how);
-  return text;
+  return note.empty() ? text : text + fitted(note, how.columns) + '\n';
 }
 
 bool takes_utf8() {

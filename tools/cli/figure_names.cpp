@@ -17,14 +17,15 @@ std::vector<std::string> figure_names() {
   return names;
 }
 
-std::string parse_figure(std::string_view flag, const std::string& text) {
-  const std::vector<std::string> names = figure_names();
+std::string parse_figure(std::string_view flag, const std::string& text, const std::vector<std::string>& others) {
+  std::vector<std::string> names = figure_names();
   const bool known =
       std::ranges::any_of(names, [&](const std::string& name) { return text == name || text.starts_with(name + '.'); });
   if (known) return text;
-  const std::string near = closest(text, names);
-  refuse_flag(flag, printable(text) + " is no figure of a run, " +
-                        (near.empty() ? "`troupe metrics` lists them" : "did you mean " + near + '?'));
+  names.insert(names.begin(), others.begin(), others.end());
+  const std::string near = did_you_mean(text, names);
+  refuse_flag(flag,
+              printable(text) + " is no figure of a run, " + (near.empty() ? "`troupe metrics` lists them" : near));
 }
 
 }  // namespace troupe

@@ -11,7 +11,8 @@ namespace troupe {
 std::vector<std::string> figure_names();
 
 // A reader of flag values: the name of a figure, or of an entry of one that has entries, like
-// "env_failures.CartPole-v1". Throws ConfigError, which begins with `flag`.
-std::string parse_figure(std::string_view flag, const std::string& text);
+// "env_failures.CartPole-v1". Throws ConfigError, which begins with `flag` and may suggest one of the figures or of
+// `others`.
+std::string parse_figure(std::string_view flag, const std::string& text, const std::vector<std::string>& others = {});
 
 }  // namespace troupe

@@ -29,11 +29,52 @@ Words folders_in(const std::string& folder) {
   return result;
 }
 
+bool has_config(const std::string& folder) { return posix_disk().exists(folder + "/config.json"); }
+
 void add_run(const std::string& folder, const HeldLocks& held, FoundRuns& found) {
   try {
     found.runs.push_back(read_overview(posix_disk(), folder, held));
   } catch (const ConfigError& error) {
     found.problems.emplace_back(error.what());
+  } catch (const IoError& error) {
+    found.problems.emplace_back(error.what());
+  }
+}
+
+// The folders of runs in `folder` and in its folders, in their order. What has none is counted in `others`.
+Words runs_below(const std::string& folder, Words& others) {
+  Words runs;
+  for (const std::string& each : folders_in(folder)) {
+    if (has_config(each)) {
+      runs.push_back(each);
+      continue;
+    }
+    Words below;
+    try {
+      below = folders_in(each);
+    } catch (const IoError&) {  // not readable: it is named with the others
+    }
+    std::erase_if(below, [](const std::string& inner) { return !has_config(inner); });
+    if (below.empty()) others.push_back(fs::path(each).filename());
+    runs.insert(runs.end(), below.begin(), below.end());
+  }
+  return runs;
+}
+
+// "2 folders have no runs and are left out: notes, plots".
+std::string others_text(const Words& others) {
+  constexpr size_t kNamed = 3;
+  std::string text = others.size() == 1 ? "1 folder has no run and is left out: "
+                                        : std::to_string(others.size()) + " folders have no runs and are left out: ";
+  for (size_t i = 0; i < std::min(others.size(), kNamed); ++i) text += (i == 0 ? "" : ", ") + printable(others[i]);
+  return others.size() > kNamed ? text + ", ..." : text;
+}
+
+void add_runs(const std::string& folder, const HeldLocks& held, FoundRuns& found) {
+  Words others;
+  try {
+    for (const std::string& each : runs_below(folder, others)) add_run(each, held, found);
+    if (!others.empty()) found.problems.push_back(printable(folder, kShownPath) + ": " + others_text(others));
   } catch (const IoError& error) {
     found.problems.emplace_back(error.what());
   }
@@ -47,15 +88,10 @@ FoundRuns find_runs(const Words& folders) {
   for (const std::string& folder : folders) {
     std::error_code failed;
     if (!fs::is_directory(folder, failed)) require_run_folder(folder);  // throws, with the nearest name
-    if (posix_disk().exists(folder + "/config.json")) {
+    if (has_config(folder))
       add_run(folder, held, found);
-      continue;
-    }
-    try {
-      for (const std::string& each : folders_in(folder)) add_run(each, held, found);
-    } catch (const IoError& error) {
-      found.problems.emplace_back(error.what());
-    }
+    else
+      add_runs(folder, held, found);
   }
   if (!found.runs.empty()) return found;
   std::string names;

@@ -14,8 +14,9 @@ struct FoundRuns {
   Words problems;  // a line for each folder that cannot be used
 };
 
-// The runs in these folders, in their order: a folder of a run is that run, another one stands for the runs in it.
-// Throws ConfigError when a folder is missing, or when no folder has a run.
+// The runs in these folders, in their order: a folder of a run is that run, another one stands for the runs in it and
+// in its folders. Folders without runs are left out, with one problem for all in one argument. Throws ConfigError when
+// a folder is missing, or when no folder has a run.
 FoundRuns find_runs(const Words& folders);
 
 // Prints the problems on stderr.

@@ -25,6 +25,8 @@ namespace {
 constexpr std::array kPictureColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                         "#e69f00", "#56b4e9", "#000000", "#f0e442"};
 constexpr int kDashes = 5;  // patterns of gnuplot
+// Its filled circle, square, triangles and diamond, then the same as outlines.
+constexpr std::array kPoints = {7, 5, 9, 11, 13, 6, 4, 8, 10, 12};
 
 constexpr int kWidth = 640, kPanelHeight = 360, kLegendHeight = 20;
 
@@ -76,22 +78,44 @@ std::string data_of(const PlotPanel& panel, size_t index) {
   return text;
 }
 
+// Points with bars for their intervals, or a line; the band of a line is apart, so that all bands are below the lines.
+std::string line_of(const GroupCurve& curve, size_t i) {
+  if (curve.x.size() > 1) return " using 1:2 with lines dt " + std::to_string(i % kDashes + 1);
+  const std::string mark = " pt " + std::to_string(kPoints[i % kPoints.size()]) + " ps 1.2";
+  return (curve.runs > 1 ? " using 1:2:3:4 with yerrorbars" : " using 1:2 with points") + mark;
+}
+
+std::string category_tics(const PlotPanel& panel) {
+  constexpr size_t kBesideEachOther = 60;  // characters
+  std::string text;
+  size_t i = 0, longest = 0;
+  for (const std::string& name : category_names(panel)) {
+    text += (text.empty() ? "" : ", ") + quoted(name) + ' ' + std::to_string(i++);
+    longest = std::max(longest, name.size());
+  }
+  return std::string(longest * panel.curves.size() > kBesideEachOther ? "rotate by -20" : "norotate") + " (" + text +
+         ')';
+}
+
 std::string plot_of(const PlotPanel& panel, size_t index) {
   std::string bands, lines;
   for (size_t i = 0; i < panel.curves.size(); ++i) {
     const GroupCurve& curve = panel.curves[i];
     const std::string data = "$c" + std::to_string(index) + '_' + std::to_string(i);
-    const std::string colour = std::string("lc rgb '") + kPictureColours[i % kPictureColours.size()] + '\'';
-    if (curve.runs > 1)
-      bands += data + " using 1:3:4 with filledcurves " + colour + " fs transparent solid 0.2 noborder notitle, ";
-    lines += (lines.empty() ? "" : ", ") + data + " using 1:2 with " + (curve.x.size() > 1 ? "lines" : "points") + ' ' +
-             colour + " lw 2 dt " + std::to_string(i % kDashes + 1) + " title " +
+    const std::string colour = std::string(" lc rgb '") + kPictureColours[i % kPictureColours.size()] + '\'';
+    if (curve.runs > 1 && curve.x.size() > 1)
+      bands += data + " using 1:3:4 with filledcurves" + colour + " fs transparent solid 0.2 noborder notitle, ";
+    lines += (lines.empty() ? "" : ", ") + data + line_of(curve, i) + colour + " lw 2 title " +
              quoted(curve.label + (curve.runs > 1 ? " (" + std::to_string(curve.runs) + " runs)" : ""));
   }
+  if (const std::string note = interval_note(panel); !note.empty())
+    lines += ", NaN with points pt -1 title " + quoted(note);
   const PlotRange range = range_of(panel);
-  return "set xlabel " + quoted(panel.x_label) + " offset 0,0.4\nset ylabel " + quoted(panel.y_label) +
+  return "set title " + quoted(panel.title) + "\nset xlabel " +
+         quoted(panel.categories ? category_axis(panel) : panel.x_label) + "\nset ylabel " + quoted(panel.y_label) +
          "\nset xrange [" + number(range.left) + ':' + number(range.right) + "]\nset xtics " +
-         tics(range.left, range.right, 6) + "\nplot " + bands + lines + '\n';
+         (panel.categories ? category_tics(panel) : "norotate " + tics(range.left, range.right, 6)) + "\nplot " +
+         bands + lines + '\n';
 }
 
 Descriptor file_in_memory(const char* name) {
@@ -133,7 +157,8 @@ void remove_date(std::string& pdf) {
 
 std::string gnuplot_script(std::span<const PlotPanel> panels, PictureKind kind, const std::string& output) {
   size_t legend = 0;
-  for (const PlotPanel& panel : panels) legend = std::max(legend, panel.curves.size());
+  for (const PlotPanel& panel : panels)
+    legend = std::max(legend, panel.curves.size() + (interval_note(panel).empty() ? 0 : 1));
   const int panel_height = kPanelHeight + kLegendHeight * static_cast<int>(legend);
   const int height = panel_height * static_cast<int>(panels.size());
   std::string script = "set terminal " + terminal(kind, height) + "\nset output " + quoted(output) + R"(

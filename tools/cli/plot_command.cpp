@@ -20,6 +20,7 @@
 #include "tools/cli/gnuplot_picture.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/run_curves.h"
+#include "tools/cli/run_groups.h"
 #include "tools/cli/terminal.h"
 
 namespace troupe {
@@ -46,8 +47,8 @@ constexpr std::array kEndings = {PictureEnding{".svg", PictureKind::svg, "<?xml"
 
 struct PlotOptions {
   Words runs;
-  std::string output, x = "env_steps", group;
-  Words y;
+  std::string output, x = "env_steps", title;
+  Words y, group;
 };
 
 std::string parse_axis(std::string_view flag, const std::string& text) {
@@ -76,13 +77,16 @@ PlotOptions read_plot(Flags& flags) {
   flags.repeatable("--y", "FIGURE", options.y,
                    "a figure that `troupe metrics` lists; repeatable, one panel for each, and for each environment or "
                    "task (default: episodes.return_mean)");
-  flags.option("--group", "SETTING", options.group, any_text,
-               "join the runs with the same value of this setting into one curve (default: those whose configs differ "
-               "in the seed alone)");
+  flags.repeatable("--group", "SETTING", options.group,
+                   "join the runs with the same value of this setting into one curve; repeatable, for combinations of "
+                   "values (default: those whose configs differ in the seed alone)");
+  flags.option("--title", "TEXT", options.title, any_text, "line above the picture");
   flags.read();
   for (const std::string& folder : options.runs) path_to(kRunFolder)("RUN", folder);
   for (const std::string& figure : options.y) parse_figure("--y", figure);
   if (options.y.empty()) options.y = {"episodes.return_mean"};
+  if (!options.title.empty() && options.output.empty())
+    flags.refuse("--title: has no effect without --output, which writes a picture; leave it out");
   return options;
 }
 
@@ -96,58 +100,81 @@ std::vector<RunCurve> curves_of(const RunOverview& run, const PlotAxis& axis, co
   return curves;
 }
 
-// Which task each of the runs has, as a number.
-std::vector<size_t> tasks_of(const std::vector<RunOverview>& runs, const std::vector<size_t>& members) {
-  std::map<std::string, size_t> numbers;
-  std::vector<size_t> tasks;
-  for (const size_t i : members) tasks.push_back(numbers.try_emplace(runs[i].task, numbers.size()).first->second);
-  return tasks;
-}
-
 // What the panels are drawn from.
 struct PlottedRuns {
   std::vector<RunOverview> runs;
   std::vector<RunGroup> groups;
   std::vector<std::vector<RunCurve>> curves;  // [runs, figures]; of a run without records there are none
   PlotAxis axis;
+  Words remarks;  // what cannot be read
 };
 
-// Says on stderr which runs end so early that the curve of their group is much shorter than those of the others.
-void report_short(const PlottedRuns& plotted, const GroupCurve& group, const std::vector<RunCurve>& curves,
-                  const std::vector<size_t>& members) {
+// The runs of a group that have the figure of a panel, with their curves.
+struct DrawnGroup {
+  std::string label;
+  std::vector<size_t> members;
+  std::vector<RunCurve> curves;
+};
+
+// Says which runs end so early that the curve of their group is much shorter than those of the others.
+void report_short(const PlottedRuns& plotted, const DrawnGroup& group, Words& remarks) {
   constexpr double kShort = 0.9;
   double longest = 0;
-  for (const RunCurve& curve : curves) longest = std::max(longest, curve.x.back());
-  for (size_t i = 0; i < members.size(); ++i)
-    if (curves[i].x.back() < kShort * longest)
-      print_error("troupe: " + plotted.runs[members[i]].folder + ": ends at " +
-                  format_compact_figure(curves[i].x.back()) + ' ' + std::string(plotted.axis.label) +
-                  ", and with it the curve of " + group.label);
+  for (const RunCurve& curve : group.curves) longest = std::max(longest, curve.x.back());
+  for (size_t i = 0; i < group.members.size(); ++i)
+    if (group.curves[i].x.back() < kShort * longest)
+      remarks.push_back(plotted.runs[group.members[i]].folder + ": ends at " +
+                        format_compact_figure(group.curves[i].x.back()) + ' ' + std::string(plotted.axis.label) +
+                        ", and with it the curve of " + group.label);
 }
 
-// The curves of one figure: of the runs of a task or, without one, of all runs.
-PlotPanel panel_of(const PlottedRuns& plotted, size_t figure, const std::string& name, const std::string* task) {
-  PlotPanel panel{std::string(plotted.axis.label), (task == nullptr ? "" : *task + ": ") + name, {}};
+// Those groups that have runs with the figure: of a task or, without one, of all.
+std::vector<DrawnGroup> drawn_groups(const PlottedRuns& plotted, size_t figure, const std::string& name,
+                                     const std::string* task, Words& remarks) {
+  std::vector<DrawnGroup> drawn;
   for (const RunGroup& group : plotted.groups) {
-    std::vector<RunCurve> curves;
-    std::vector<size_t> members;
+    DrawnGroup each{group.label, {}, {}};
     for (const size_t run : group.runs) {
       if (task != nullptr && plotted.runs[run].task != *task) continue;
       const std::vector<RunCurve>& of_run = plotted.curves[run];
-      if (of_run.empty() || of_run[figure].x.empty()) {
-        print_error("troupe: " + plotted.runs[run].folder + ": no record has both " + name + " and " +
-                    std::string(plotted.axis.figure));
+      if (of_run.empty()) continue;  // cannot be read, which is a remark already
+      if (of_run[figure].x.empty()) {
+        remarks.push_back(plotted.runs[run].folder + ": no record has both " + name + " and " +
+                          std::string(plotted.axis.figure));
         continue;
       }
-      members.push_back(run);
-      curves.push_back(of_run[figure]);
+      each.members.push_back(run);
+      each.curves.push_back(of_run[figure]);
     }
-    if (members.empty()) continue;
-    GroupCurve curve = group_curve(curves, tasks_of(plotted.runs, members));
+    if (!each.members.empty()) drawn.push_back(std::move(each));
+  }
+  return drawn;
+}
+
+// Whether all runs have one point: then the x of the points says nothing, and the groups stand beside each other.
+bool are_points(const std::vector<DrawnGroup>& groups) {
+  size_t runs = 0;
+  for (const DrawnGroup& group : groups) {
+    runs += group.curves.size();
+    if (std::ranges::any_of(group.curves, [](const RunCurve& curve) { return curve.x.size() > 1; })) return false;
+  }
+  return runs > 1;
+}
+
+// The curves of one figure; none where no run has it.
+PlotPanel panel_of(const PlottedRuns& plotted, size_t figure, const std::string& name, const std::string* task,
+                   Words& remarks) {
+  PlotPanel panel{std::string(plotted.axis.label), (task == nullptr ? "" : *task + ": ") + name, {}};
+  const std::vector<DrawnGroup> groups = drawn_groups(plotted, figure, name, task, remarks);
+  panel.categories = are_points(groups);
+  for (const DrawnGroup& group : groups) {
+    const std::vector<size_t> tasks = tasks_of(plotted.runs, group.members);
+    GroupCurve curve = panel.categories ? group_point(group.curves, tasks, static_cast<double>(panel.curves.size()))
+                                        : group_curve(group.curves, tasks);
     curve.label = group.label;
-    report_short(plotted, curve, curves, members);
+    if (!panel.categories) report_short(plotted, group, remarks);
     if (curve.x.empty())
-      print_error("troupe: " + curve.label + ": its runs have no " + panel.x_label + " in common");
+      remarks.push_back(curve.label + ": its runs have no " + panel.x_label + " in common");
     else
       panel.curves.push_back(std::move(curve));
   }
@@ -157,17 +184,23 @@ PlotPanel panel_of(const PlottedRuns& plotted, size_t figure, const std::string&
 PlottedRuns read_runs_to_plot(const PlotOptions& options) {
   FoundRuns found = find_runs(options.runs);
   print_problems(found.problems);
-  PlottedRuns plotted{std::move(found.runs), {}, {}, *std::ranges::find(kAxes, options.x, &PlotAxis::name)};
+  PlottedRuns plotted{std::move(found.runs), {}, {}, *std::ranges::find(kAxes, options.x, &PlotAxis::name), {}};
   plotted.groups = group_runs(plotted.runs, options.group);
   for (const RunOverview& run : plotted.runs) {
     try {
       plotted.curves.push_back(curves_of(run, plotted.axis, options.y));
     } catch (const IoError& error) {
-      print_error("troupe: " + std::string(error.what()));
+      plotted.remarks.emplace_back(error.what());
       plotted.curves.emplace_back();
     }
   }
   return plotted;
+}
+
+// The last remark, and the number of others: "runs/a: no record has both eval.return_mean and env_steps, and 2 more".
+std::string why_nothing(const Words& remarks) {
+  if (remarks.empty()) return "there is no run";
+  return remarks.back() + (remarks.size() == 1 ? "" : ", and " + std::to_string(remarks.size() - 1) + " more");
 }
 
 // Returns of different tasks cannot be compared: each task has panels of its own, unless --group joins them.
@@ -178,15 +211,17 @@ std::vector<PlotPanel> panels_of(const PlotOptions& options) {
     if (std::ranges::count(tasks, run.task) == 0) tasks.push_back(run.task);
   const bool apart = tasks.size() > 1 && options.group.empty();
   std::vector<PlotPanel> panels;
+  Words remarks = plotted.remarks;
   for (size_t i = 0; i < options.y.size(); ++i) {
     const size_t before = panels.size();
     for (size_t task = 0; task < (apart ? tasks.size() : 1); ++task) {
-      PlotPanel panel = panel_of(plotted, i, options.y[i], apart ? &tasks[task] : nullptr);
+      PlotPanel panel = panel_of(plotted, i, options.y[i], apart ? &tasks[task] : nullptr, remarks);
       if (!panel.curves.empty()) panels.push_back(std::move(panel));
     }
-    if (panels.size() == before)
-      throw ConfigError("--y: " + options.y[i] + ": no run has a curve of it over " + std::string(plotted.axis.figure));
+    if (panels.size() == before) throw ConfigError("--y: " + options.y[i] + ": no curve, " + why_nothing(remarks));
   }
+  print_problems(remarks);
+  if (!panels.empty()) panels.front().title = options.title;
   return panels;
 }
 

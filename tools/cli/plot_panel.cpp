@@ -6,8 +6,48 @@
 #include <cstdio>
 
 #include "runtime/base/text_format.h"
+#include "runtime/stats/curve_statistics.h"
 
 namespace troupe {
+
+namespace {
+
+// "trainer.policy_lr" where all labels are like "trainer.policy_lr=0.001"; empty elsewhere.
+std::string common_setting(const PlotPanel& panel) {
+  std::string common;
+  for (const GroupCurve& curve : panel.curves) {
+    const size_t equals = curve.label.find('=');
+    if (equals == std::string::npos || curve.label.find('=', equals + 1) != std::string::npos) return "";
+    const std::string setting = curve.label.substr(0, equals);
+    if (!common.empty() && setting != common) return "";
+    common = setting;
+  }
+  return common;
+}
+
+}  // namespace
+
+std::string interval_note(const PlotPanel& panel) {
+  size_t fewest = SIZE_MAX;
+  for (const GroupCurve& curve : panel.curves)
+    if (curve.runs > 1) fewest = std::min(fewest, curve.runs);
+  if (fewest == SIZE_MAX) return "";
+  return std::string("interquartile mean over the runs, with its 95 % bootstrap interval") +
+         (fewest < kFirmRuns ? ", which is rough with fewer than 5 runs" : "");
+}
+
+std::vector<std::string> category_names(const PlotPanel& panel) {
+  const std::string setting = common_setting(panel);
+  std::vector<std::string> names;
+  for (const GroupCurve& curve : panel.curves)
+    names.push_back(setting.empty() ? curve.label : curve.label.substr(setting.size() + 1));
+  return names;
+}
+
+std::string category_axis(const PlotPanel& panel) {
+  const std::string setting = common_setting(panel);
+  return setting.empty() ? "groups" : setting;
+}
 
 PlotRange range_of(const PlotPanel& panel) {
   PlotRange range{INFINITY, -INFINITY, INFINITY, -INFINITY};
@@ -16,6 +56,13 @@ PlotRange range_of(const PlotPanel& panel) {
     range.right = std::max(range.right, curve.x.back());
     range.bottom = std::min(range.bottom, std::ranges::min(curve.mean));
     range.top = std::max(range.top, std::ranges::max(curve.mean));
+    if (curve.x.size() > 1) continue;
+    range.bottom = std::min(range.bottom, curve.low.front());
+    range.top = std::max(range.top, curve.high.front());
+  }
+  if (panel.categories) {
+    range.left = -0.5;
+    range.right = static_cast<double>(panel.curves.size()) - 0.5;
   }
   if (range.left == range.right) range.right += 1;
   if (range.bottom == range.top) range.top += 1;

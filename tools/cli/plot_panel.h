@@ -11,9 +11,20 @@ namespace troupe {
 struct PlotPanel {
   std::string x_label, y_label;
   std::vector<GroupCurve> curves;  // none is empty
+  bool categories = false;         // each curve is one point: the x of the first is 0, that of the next 1, and so on
+  std::string title = {};          // above a picture
 };
 
-// From the smallest to the largest x and mean of the curves; wider by 1 where these are the same.
+// What the figures of curves of several runs are; empty where there is none.
+std::string interval_note(const PlotPanel& panel);
+
+// The name of each curve at the x axis of categories: its label, without the setting that all labels begin with.
+std::vector<std::string> category_names(const PlotPanel& panel);
+// The setting that all labels begin with, else "groups".
+std::string category_axis(const PlotPanel& panel);
+
+// From the smallest to the largest x and mean of the curves, and interval of points; wider by 1 where these are the
+// same. Categories have half a place on both sides.
 struct PlotRange {
   double left, right, bottom, top;
 };

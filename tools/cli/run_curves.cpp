@@ -2,57 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 
-#include "runtime/base/suggest.h"
-#include "runtime/config/fixed_settings.h"
-#include "runtime/run_folder/json_scan.h"
 #include "runtime/stats/curve_statistics.h"
-#include "tools/cli/flag_values.h"
 
 namespace troupe {
-
-namespace {
-
-constexpr size_t kResamples = 2000;
-constexpr uint64_t kResampleSeed = 0;
-
-std::string setting_in(const SettingValues& settings, const std::string& path) {
-  const auto found = std::ranges::find(settings, path, &std::pair<std::string, std::string>::first);
-  return found == settings.end() ? kNotSet : scalar_text(found->second);
-}
-
-void require_setting(const std::vector<RunOverview>& runs, const std::string& setting) {
-  std::vector<std::string> paths;
-  for (const RunOverview& run : runs)
-    for (const auto& [path, value] : run.settings) {
-      if (path == setting) return;
-      paths.push_back(path);
-    }
-  const std::string near = closest(setting, paths);
-  refuse_flag("--group",
-              printable(setting) + ": no run has this setting" + (near.empty() ? "" : ", did you mean " + near + '?'));
-}
-
-// The label of each run, which is the same for runs of one group.
-std::vector<std::string> labels_of(const std::vector<RunOverview>& runs, const std::string& setting) {
-  std::vector<std::string> labels;
-  if (!setting.empty()) {
-    for (const RunOverview& run : runs) labels.push_back(setting + '=' + printable(setting_in(run.settings, setting)));
-    return labels;
-  }
-  std::set<std::string> names;
-  for (const RunOverview& run : runs) names.insert(run.name);
-  const std::vector<SettingValues> differs = differences(runs);
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const std::string settings = settings_text(differs[i], {"seed"}), name = printable(runs[i].name);
-    labels.push_back(settings.empty() ? name : names.size() == 1 ? settings : name + ' ' + settings);
-  }
-  return labels;
-}
-
-}  // namespace
 
 RunCurve curve_of(std::span<const double> x, std::span<const double> y) {
   std::vector<size_t> order;
@@ -104,17 +57,10 @@ GroupCurve group_curve(std::span<const RunCurve> curves, std::span<const size_t>
   return group;
 }
 
-std::vector<RunGroup> group_runs(const std::vector<RunOverview>& runs, const std::string& setting) {
-  if (!setting.empty()) require_setting(runs, setting);
-  const std::vector<std::string> labels = labels_of(runs, setting);
-  std::vector<RunGroup> groups;
-  std::map<std::string, size_t> group_of;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const auto [entry, is_new] = group_of.try_emplace(labels[i], groups.size());
-    if (is_new) groups.push_back({labels[i], {}});
-    groups[entry->second].runs.push_back(i);
-  }
-  return groups;
+GroupCurve group_point(std::span<const RunCurve> curves, std::span<const size_t> task_of, double x) {
+  std::vector<RunCurve> points;
+  for (const RunCurve& curve : curves) points.push_back({{x}, {curve.y.back()}});
+  return group_curve(points, task_of);
 }
 
 }  // namespace troupe

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli/found_runs.h"
-
 namespace troupe {
 
 // Points of one run, from the smallest x on; no two have the same.
@@ -33,14 +31,7 @@ struct GroupCurve {
 inline constexpr size_t kCurvePoints = 201;
 GroupCurve group_curve(std::span<const RunCurve> curves, std::span<const size_t> task_of);
 
-// Runs that are drawn as one curve.
-struct RunGroup {
-  std::string label;
-  std::vector<size_t> runs;
-};
-
-// Groups runs with the same config but for `name` and `seed`; with `setting`, those with the same value of that
-// setting. In the order of their first runs. Throws ConfigError for a setting that no run has.
-std::vector<RunGroup> group_runs(const std::vector<RunOverview>& runs, const std::string& setting);
+// The same of curves with one point each, at `x` whatever their own x are.
+GroupCurve group_point(std::span<const RunCurve> curves, std::span<const size_t> task_of, double x);
 
 }  // namespace troupe

@@ -17,6 +17,7 @@
 #include "tools/cli/figure_names.h"
 #include "tools/cli/flag_values.h"
 #include "tools/cli/found_runs.h"
+#include "tools/cli/group_report.h"
 #include "tools/cli/terminal.h"
 #include "tools/cli/text_table.h"
 
@@ -30,6 +31,7 @@ constexpr const char* kDefaultFolder = "runs";
 struct RunsOptions {
   Words folders;
   std::string sort;
+  Words group;
   bool reverse = false, json = false;
 };
 
@@ -63,7 +65,9 @@ constexpr SortName kSortNames[] = {
 
 std::string parse_sort(std::string_view flag, const std::string& text) {
   const bool ours = std::ranges::any_of(kSortNames, [&](const SortName& each) { return text == each.name; });
-  return ours ? text : parse_figure(flag, text);
+  Words names;
+  for (const SortName& each : kSortNames) names.emplace_back(each.name);
+  return ours ? text : parse_figure(flag, text, names);
 }
 
 RunsOptions read_runs(Flags& flags) {
@@ -72,9 +76,16 @@ RunsOptions read_runs(Flags& flags) {
   flags.option("--sort", "FIGURE", options.sort, parse_sort,
                "run, config, state, score, seconds, changed (the time of the newest record), or a figure that `troupe "
                "metrics` lists: the largest value of the newest records first (default: the order of the folders)");
+  flags.repeatable("--group", "SETTING", options.group,
+                   "rank the values of this setting instead: a line for all runs with the same value, the best first, "
+                   "with the interquartile mean of their scores and its 95 % bootstrap interval; repeatable, for "
+                   "combinations of values");
   flags.toggle("--reverse", options.reverse, "list them in reverse order");
   flags.toggle("--json", options.json, "print JSON");
   flags.read();
+  if (!options.group.empty() && (!options.sort.empty() || options.reverse))
+    flags.refuse(std::string(options.reverse ? "--reverse" : "--sort") +
+                 ": has no effect with --group, which lists the best group first; leave it out");
   for (const std::string& folder : options.folders) path_to("a folder")("DIR", folder);
   if (options.folders.empty()) options.folders = {kDefaultFolder};
   return options;
@@ -109,6 +120,8 @@ std::string score_text(const std::optional<RunScore>& score) {
          (std::isnan(score->spread) ? "" : " +- " + format_figure(score->spread, 2));
 }
 
+size_t columns_of_output() { return isatty(STDOUT_FILENO) != 0 ? terminal_size().columns : line_columns(); }
+
 void print_table(const std::vector<ListedRun>& runs) {
   const bool ranked = std::ranges::any_of(runs, [](const ListedRun& each) { return each.run.best.has_value(); });
   std::vector<TableColumn> columns = {{"run", false, 16},
@@ -130,8 +143,7 @@ void print_table(const std::vector<ListedRun>& runs) {
     columns.erase(columns.begin() + kBest);
     for (auto& row : rows) row.erase(row.begin() + kBest);
   }
-  const size_t width = isatty(STDOUT_FILENO) != 0 ? terminal_size().columns : line_columns();
-  std::cout << text_table(std::move(columns), std::move(rows), width);
+  std::cout << text_table(std::move(columns), std::move(rows), columns_of_output());
 }
 
 OrderedJson json_of(const std::optional<RunScore>& score) {
@@ -167,19 +179,33 @@ OrderedJson json_of(const ListedRun& listed) {
           {"changed", run.changed}};
 }
 
-void print_json(const std::vector<ListedRun>& runs, const Words& problems) {
+// In ASCII: a terminal would interpret control characters of names, and of those JSON escapes only some.
+void print_json(const OrderedJson& json) {
+  std::cout << json.dump(2, ' ', /*ensure_ascii=*/true, OrderedJson::error_handler_t::replace) << '\n';
+}
+
+OrderedJson json_of(const std::vector<ListedRun>& runs, const Words& problems) {
   OrderedJson result{{"runs", OrderedJson::array()}, {"problems", problems}};
   for (const ListedRun& each : runs) result["runs"].push_back(json_of(each));
-  std::cout << result.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
+  return result;
+}
+
+void rank(const FoundRuns& found, const RunsOptions& options) {
+  const std::vector<RankedGroup> groups = rank_groups(found.runs, options.group);
+  if (options.json)
+    return print_json({{"groups", groups_json(groups, found.runs, options.group)}, {"problems", found.problems}});
+  std::cout << group_table(groups, columns_of_output()) << std::flush;
+  print_problems(found.problems);
 }
 
 void list_runs(const RunsOptions& options) {
   FoundRuns found = find_runs(options.folders);
+  if (!options.group.empty()) return rank(found, options);
   std::vector<SettingValues> differs = differences(found.runs);
   std::vector<ListedRun> runs;
   for (size_t i = 0; i < found.runs.size(); ++i) runs.push_back({std::move(found.runs[i]), std::move(differs[i])});
   sort_runs(runs, options);
-  if (options.json) return print_json(runs, found.problems);
+  if (options.json) return print_json(json_of(runs, found.problems));
   print_table(runs);
   std::cout << std::flush;
   print_problems(found.problems);
@@ -194,6 +220,7 @@ Command runs_command() {
               "  troupe runs\n"
               "  troupe runs sweep more/cartpole --sort score\n"
               "  troupe runs --sort learner.kl\n"
+              "  troupe runs sweep --group trainer.policy_lr    # which value is best\n"
               "  troupe runs --json\n",
           .exit_codes = {{0, "runs were listed; what is wrong with other folders is on stderr, or in the JSON"},
                          {1, "the output could not be written"},
