@@ -159,6 +159,7 @@ RunOverview read_overview(const Disk& disk, const std::string& folder, const Hel
   run.state = state.state;
   run.reason = state.reason;
   add_figures(disk, summary, run);
+  run.about = read_about(disk, folder);
   if (disk.exists(folder + "/best.json")) add_best(disk, run);
   return run;
 }

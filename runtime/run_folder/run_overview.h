@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/run_folder/run_about.h"
 #include "runtime/run_folder/run_records.h"
 #include "runtime/run_folder/run_state.h"
 
@@ -36,6 +37,7 @@ struct RunOverview {
   std::string folder, name, task;  // the setting `name`; its environment or task
   std::string config;              // the text of config.json
   SettingValues settings;
+  RunAbout about;
   RunState state = RunState::crashed;
   std::string reason;  // of its end, or of what is known about it
   double env_steps = kNone, updates = kNone, seconds = kNone, env_steps_per_second = kNone;

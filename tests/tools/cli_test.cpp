@@ -10,7 +10,7 @@ using namespace troupe::test;
 
 namespace {
 
-const Words kCommands = {"train",   "warmup", "worker", "inference", "scorer",  "node", "spawn",
+const Words kCommands = {"train",   "warmup", "sweep", "worker", "inference", "scorer",  "node", "spawn",
                          "eval",    "play",   "export", "runs",      "plot",    "envs", "config",
                          "metrics", "top",    "bench",  "version",   "simulate"};
 

@@ -14,6 +14,7 @@ namespace troupe {
 #define TROUPE_COMMANDS(line) \
   line(train_command);        \
   line(warmup_command);       \
+  line(sweep_command);        \
   line(worker_command);       \
   line(inference_command);    \
   line(scorer_command);       \

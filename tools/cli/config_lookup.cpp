@@ -339,10 +339,11 @@ RunConfig load_run_config(const std::string& name, const std::vector<std::string
 
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
   if (!options.run_dir.empty()) return options.run_dir;
-  if (options.config.empty()) return "runs/" + config.name;
+  const std::string by_name = "runs/" + (options.about.name.empty() ? config.name : options.about.name);
+  if (options.config.empty()) return by_name;
   const fs::path file = find_config(options.config), folder = folder_of(file);
   const bool of_a_run = file.filename() == "config.json" && is_run_folder(folder);
-  return of_a_run ? folder.string() : "runs/" + config.name;
+  return of_a_run ? folder.string() : by_name;
 }
 
 void require_room_for_folder(const TrainOptions& options, const RunConfig& config) {

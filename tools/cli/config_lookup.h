@@ -29,7 +29,7 @@ RunConfig load_run_config(const std::string& config, const std::vector<std::stri
                           std::optional<uint64_t> seed = {}, const std::string& env = {});
 
 // The run folder of `troupe train`: --run if it is given; else CONFIG, if that is the folder of a run or the
-// config.json in it; else runs/NAME (setting name). `config` is the result of load_run_config().
+// config.json in it; else runs/NAME (--name, or else the setting name). `config` is the result of load_run_config().
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config);
 
 // Throws ConfigError when the run folder of `troupe train` cannot be created because its path, or the beginning of it,

@@ -65,6 +65,27 @@ double parse_evaluation_temperature(std::string_view flag, const std::string& te
   return *value;
 }
 
+std::string parse_run_name(std::string_view flag, const std::string& text) {
+  constexpr size_t kMost = 200;
+  const auto refuse = [&](const std::string& why) { refuse_flag(flag, '"' + printable(text) + "\": " + why); };
+  if (text.empty()) refuse_flag(flag, "is empty, expected a name like first_try");
+  if (text.size() > kMost) refuse("is longer than 200 bytes");
+  if (text.find('/') != text.npos) refuse("has a slash; --run gives the folder, --name only what the run is called");
+  if (text.front() == '.') refuse("begins with a dot, which would hide its folder");
+  if (const std::string strange = strange_character(text); !strange.empty()) refuse("has " + strange);
+  return text;
+}
+
+std::string parse_tag(std::string_view flag, const std::string& text) {
+  constexpr size_t kMost = 100;
+  const auto refuse = [&](const std::string& why) { refuse_flag(flag, '"' + printable(text) + "\": " + why); };
+  if (text.empty()) refuse_flag(flag, "is empty, expected a word like baseline");
+  if (text.size() > kMost) refuse("is longer than 100 bytes");
+  if (text.find_first_of(", ") != text.npos) refuse("has a comma or a space; give --tag once for each tag");
+  if (const std::string strange = strange_character(text); !strange.empty()) refuse("has " + strange);
+  return text;
+}
+
 std::string parse_device(std::string_view flag, const std::string& text) {
   Setting device = device_name();
   device.kind = Setting::Kind::text;

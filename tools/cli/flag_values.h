@@ -30,6 +30,12 @@ double parse_temperature(std::string_view flag, const std::string& text);
 // The same or 0, as evaluation.temperature accepts it.
 double parse_evaluation_temperature(std::string_view flag, const std::string& text);
 
+// The name of a run, which can be that of its folder: without a slash, and neither . nor ..
+std::string parse_run_name(std::string_view flag, const std::string& text);
+
+// A tag of a run: not empty, and without commas, spaces and control characters.
+std::string parse_tag(std::string_view flag, const std::string& text);
+
 // cpu, cuda or cuda:N.
 std::string parse_device(std::string_view flag, const std::string& text);
 

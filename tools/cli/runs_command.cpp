@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iostream>
 #include <optional>
+#include <set>
 #include <variant>
 
 #include <nlohmann/json.hpp>
@@ -31,7 +32,7 @@ constexpr const char* kDefaultFolder = "runs";
 struct RunsOptions {
   Words folders;
   std::string sort;
-  Words group;
+  Words group, tags;
   bool reverse = false, json = false;
 };
 
@@ -80,6 +81,8 @@ RunsOptions read_runs(Flags& flags) {
                    "rank the values of this setting instead: a line for all runs with the same value, the best first, "
                    "with the interquartile mean of their scores and its 95 % bootstrap interval; repeatable, for "
                    "combinations of values");
+  flags.repeatable("--tag", "TAG", options.tags,
+                   "list only runs with this tag of `troupe train --tag`; repeatable: with all");
   flags.toggle("--reverse", options.reverse, "list them in reverse order");
   flags.toggle("--json", options.json, "print JSON");
   flags.read();
@@ -120,28 +123,36 @@ std::string score_text(const std::optional<RunScore>& score) {
          (std::isnan(score->spread) ? "" : " +- " + format_figure(score->spread, 2));
 }
 
+std::string tags_text(const RunAbout& about) {
+  std::string text;
+  for (const std::string& tag : about.tags) text += (text.empty() ? "" : ",") + printable(tag, 200);
+  return text;
+}
+
 size_t columns_of_output() { return isatty(STDOUT_FILENO) != 0 ? terminal_size().columns : line_columns(); }
 
 void print_table(const std::vector<ListedRun>& runs) {
-  const bool ranked = std::ranges::any_of(runs, [](const ListedRun& each) { return each.run.best.has_value(); });
-  std::vector<TableColumn> columns = {{"run", false, 16},
-                                      {"config", false, 8, 3},
-                                      {"state"},
-                                      {"env steps", true},
-                                      {"score"},
-                                      {"best", true, 0, 4},
-                                      {"steps/s", true, 0, 5},
-                                      {"differs", false, 16, 2},
+  const auto any = [&](const auto& has) { return std::ranges::any_of(runs, has, &ListedRun::run); };
+  const bool ranked = any([](const RunOverview& run) { return run.best.has_value(); });
+  const bool named = any([](const RunOverview& run) { return !run.about.name.empty(); });
+  const bool tagged = any([](const RunOverview& run) { return !run.about.tags.empty(); });
+  std::vector<TableColumn> columns = {{"run", false, 16},        {"name", false, 8},
+                                      {"config", false, 8, 3},   {"state"},
+                                      {"env steps", true},       {"score"},
+                                      {"best", true, 0, 5},      {"steps/s", true, 0, 6},
+                                      {"differs", false, 16, 2}, {"tags", false, 8, 4},
                                       {"reason", false, 12, 1}};
   std::vector<std::vector<std::string>> rows;
   for (const auto& [run, differs] : runs)
-    rows.push_back({printable(run.folder, SIZE_MAX), printable(run.name, SIZE_MAX), std::string(text_of(run.state)),
-                    count_text(run.env_steps), score_text(run.score), run.best ? format_figure(run.best->mean, 2) : "-",
-                    count_text(run.env_steps_per_second), settings_text(differs), printable(run.reason, 200)});
-  if (!ranked) {
-    constexpr std::ptrdiff_t kBest = 5;
-    columns.erase(columns.begin() + kBest);
-    for (auto& row : rows) row.erase(row.begin() + kBest);
+    rows.push_back({printable(run.folder, SIZE_MAX), printable(run.about.name, 200), printable(run.name, SIZE_MAX),
+                    std::string(text_of(run.state)), count_text(run.env_steps), score_text(run.score),
+                    run.best ? format_figure(run.best->mean, 2) : "-", count_text(run.env_steps_per_second),
+                    settings_text(differs), tags_text(run.about), printable(run.reason, 200)});
+  constexpr std::ptrdiff_t kName = 1, kBest = 6, kTags = 9;
+  for (const auto& [column, used] : {std::pair{kTags, tagged}, {kBest, ranked}, {kName, named}}) {
+    if (used) continue;
+    columns.erase(columns.begin() + column);
+    for (auto& row : rows) row.erase(row.begin() + column);
   }
   std::cout << text_table(std::move(columns), std::move(rows), columns_of_output());
 }
@@ -165,6 +176,9 @@ OrderedJson json_of(const ListedRun& listed) {
   for (const auto& [path, value] : differs)
     settings[path] = value == kNotSet ? OrderedJson() : OrderedJson::parse(value, nullptr, false);
   return {{"run", run.folder},
+          {"name", run.about.name},
+          {"tags", run.about.tags},
+          {"note", run.about.note},
           {"config", run.name},
           {"task", run.task},
           {"state", text_of(run.state)},
@@ -198,8 +212,25 @@ void rank(const FoundRuns& found, const RunsOptions& options) {
   print_problems(found.problems);
 }
 
+// Leaves only the runs with all of these tags. Throws ConfigError where none has.
+void keep_tagged(std::vector<RunOverview>& runs, const Words& tags) {
+  if (tags.empty()) return;
+  std::set<std::string> known;
+  for (const RunOverview& run : runs) known.insert(run.about.tags.begin(), run.about.tags.end());
+  for (const std::string& tag : tags)
+    if (!known.contains(tag)) {
+      const std::string near = did_you_mean(tag, Words(known.begin(), known.end()));
+      refuse_flag("--tag", printable(tag) + ": no run has this tag" + (near.empty() ? "" : ", " + near));
+    }
+  std::erase_if(runs, [&](const RunOverview& run) {
+    return !std::ranges::all_of(tags, [&](const auto& tag) { return std::ranges::count(run.about.tags, tag) > 0; });
+  });
+  if (runs.empty()) refuse_flag("--tag", "no run has all of these tags");
+}
+
 void list_runs(const RunsOptions& options) {
   FoundRuns found = find_runs(options.folders);
+  keep_tagged(found.runs, options.tags);
   if (!options.group.empty()) return rank(found, options);
   std::vector<SettingValues> differs = differences(found.runs);
   std::vector<ListedRun> runs;

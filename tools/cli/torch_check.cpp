@@ -191,6 +191,8 @@ void require_torch(const std::string& program, std::string_view command) {
   if (!problem.empty()) throw ConfigError("`troupe " + std::string(command) + "` " + problem);
 }
 
+std::string_view torch_built_with() { return kBuiltWith; }
+
 void restore_library_path() {
   const char* before = std::getenv(kPathBefore);  // NOLINT(concurrency-mt-unsafe)
   if (before == nullptr) return;

@@ -22,6 +22,9 @@ LoadedLibraries read_loader_lines(const std::vector<std::string>& lines);
 // "2.13"; empty if nothing names it.
 std::string torch_version(const std::string& root);
 
+// The version that this program was built with, like "2.13".
+std::string_view torch_built_with();
+
 // Returns if `program` would load the LibTorch it was built with. The environment variable TROUPE_TORCH names its
 // folder; the variables of this process are then set so that the program finds it, until restore_library_path().
 // Throws ConfigError with what to install or to set for `troupe COMMAND`. Takes some milliseconds.

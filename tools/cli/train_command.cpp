@@ -36,6 +36,7 @@
 #include "tools/cli/learning_context.h"
 #include "tools/cli/python_functions.h"
 #include "tools/cli/run_report.h"
+#include "tools/cli/start_facts.h"
 #include "tools/cli/stop_limit.h"
 #include "tools/cli/this_command.h"
 #include "tools/cli/token_context.h"
@@ -136,6 +137,15 @@ void tell_new_weights(const TrainOptions& options, const RunFolder& folder) {
                            " begins with new weights, because --init-from is not given";
   log_info("train", line);
   print_line(line);
+}
+
+// Keeps what the run is called and, where it goes on, what it was started with.
+void keep_about_of(const RunFolder& folder, const RunAbout& about, bool starts) {
+  try {
+    keep_about(posix_disk(), folder.path(), about, starts ? std::optional(start_facts()) : std::nullopt);
+  } catch (const IoError& refused) {
+    throw ConfigError(refused.what());
+  }
 }
 
 // Tells how large the trainer's passes are, which the config may leave open, and how much memory the run needs.
@@ -313,6 +323,7 @@ int begin_and_train(Start& run) {
   };
   const std::optional<ReplayStart> start =
       begin_or_resume(*run.folder, config, *run.learner, *run.context, initial, begins);
+  keep_about_of(*run.folder, run.options.about, start.has_value());
   if (!start) {
     close_log();
     print_line("Run folder: " + path);

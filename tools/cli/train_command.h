@@ -10,6 +10,7 @@
 #include "actors/experience/answers/reward_model_check.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
+#include "runtime/run_folder/run_about.h"
 #include "tools/cli/address.h"
 #include "tools/cli/command.h"
 #include "tools/cli/config_lookup.h"
@@ -26,6 +27,7 @@ struct TrainOptions {
                                        // may be empty if `env` is not
   std::string env;                     // in place of the config's env.id; may be empty
   std::string run_dir;                 // may be empty; see run_folder_of
+  RunAbout about;                      // what the run is to be called
   std::string init_from;               // may be empty; see read_init_from
   std::optional<uint64_t> seed;        // in place of the config's
   std::vector<std::string> overrides;  // path=value, in order
@@ -54,6 +56,10 @@ inline TrainOptions read_train(Flags& flags) {
       "--run", kFolderType, options.run_dir, path_to("a folder"),
       "folder of the run; if it holds a run with these settings, that run is resumed. NAME is the setting name, or "
       "else that of the config file, or without one of the environment (default: runs/NAME)");
+  flags.option("--name", "NAME", options.about.name, parse_run_name,
+               "what `troupe runs` calls the run; without --run it is also the NAME of the folder");
+  flags.repeatable("--tag", "TAG", options.about.tags, "a word by which `troupe runs --tag` finds the run; repeatable");
+  flags.option("--note", "TEXT", options.about.note, any_text, "what the run is for; kept in its about.json");
   flags.option(
       "--init-from", "RUN|FILE", options.init_from, path_to("the folder of a run or of a checkpoint, or a file"),
       "begin a new run with the weights of another one: a run's folder (its newest checkpoint), "
@@ -87,6 +93,7 @@ inline TrainOptions read_train(Flags& flags) {
              "a run is resumed from its newest checkpoint; to begin a new run with the weights of another checkpoint, "
              "use --init-from RUN/checkpoints/NUMBER");
   flags.read();
+  for (const std::string& tag : options.about.tags) parse_tag("--tag", tag);
   if (!flags.given("CONFIG") && options.env.empty())
     flags.refuse("CONFIG or --env is required, `troupe train --help` shows examples");
   if (options.listen.port != 0 && options.listen == options.stats)

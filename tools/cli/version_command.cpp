@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "tools/cli/command.h"
+#include "tools/cli/version.h"
 
 namespace troupe {
 namespace {
@@ -14,11 +15,11 @@ VersionOptions read_version(Flags& flags) {
   return {};
 }
 
-void print_version(const VersionOptions&) {
-  std::cout << "troupe " TROUPE_VERSION " (" TROUPE_BUILD_TYPE ", " TROUPE_COMPILER ")\n";
-}
+void print_version(const VersionOptions&) { std::cout << "troupe " << troupe_version() << '\n'; }
 
 }  // namespace
+
+std::string troupe_version() { return TROUPE_VERSION " (" TROUPE_BUILD_TYPE ", " TROUPE_COMPILER ")"; }
 
 Command version_command() {
   return {
