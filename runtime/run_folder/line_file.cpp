@@ -24,20 +24,33 @@ std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& p
   }
 }
 
-uint64_t begin_of_line(const ReadFile& file, uint64_t end) {
-  while (end > 0) {
-    const uint64_t begin = end - std::min(end, kBlockBytes);
+uint64_t begin_of_line(const ReadFile& file, uint64_t end) { return *begin_of_line(file, end, end); }
+
+std::optional<uint64_t> begin_of_line(const ReadFile& file, uint64_t end, uint64_t most_bytes) {
+  const uint64_t least = end - std::min(end, most_bytes);
+  while (end > least) {
+    const uint64_t begin = end - std::min(end - least, kBlockBytes);
     const size_t line_break = file.read(begin, end - begin).rfind('\n');
     if (line_break != std::string::npos) return begin + line_break + 1;
     end = begin;
   }
-  return 0;
+  return end == 0 ? std::optional<uint64_t>(0) : std::nullopt;
 }
 
 uint64_t updates_in(std::string_view line) {
   const nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
   const bool has = value.is_object() && value.contains("updates") && value["updates"].is_number_unsigned();
   return has ? value["updates"].get<uint64_t>() : 0;
+}
+
+Json stored_object(const Disk& disk, const std::string& path, uint64_t most_bytes) {
+  try {
+    Json json = parse_or_null(disk.read(path, most_bytes));
+    return json.is_object() ? json : Json();
+  } catch (const IoError& error) {
+    if (error.is_refusal()) throw;
+    return {};
+  }
 }
 
 void write_if_possible(const std::string& file, LostWrites& lost, const std::function<void()>& write) {

@@ -1,14 +1,16 @@
 #pragma once
-// What the growing files of JSON lines in a run folder have in common: how they are read from their end, and writes
-// that may fail. Plain functions; any thread.
+// What the JSON files of a run folder have in common: how the growing ones are read from their end, how the others are
+// read, and writes that may fail. Plain functions; any thread.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "runtime/base/file.h"
+#include "runtime/base/strict_json.h"
 
 namespace troupe {
 
@@ -20,9 +22,15 @@ std::unique_ptr<ReadFile> open_if_present(const Disk& disk, const std::string& p
 
 // The position at which the line with the byte before `end` begins.
 uint64_t begin_of_line(const ReadFile& file, uint64_t end);
+// The same; nothing if the line has more than `most_bytes` before `end`.
+std::optional<uint64_t> begin_of_line(const ReadFile& file, uint64_t end, uint64_t most_bytes);
 
 // The number of updates in a line; 0 if it has none.
 uint64_t updates_in(std::string_view line);
+
+// The JSON object in a file that a run writes whole; null if the file is missing, larger, or damaged by a start that
+// was killed. Throws IoError when the disk refuses to read it.
+Json stored_object(const Disk& disk, const std::string& path, uint64_t most_bytes = kMaxReadBytes);
 
 // Writes that the disk refused.
 struct LostWrites {

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/base/strict_json.h"
+#include "runtime/run_folder/line_file.h"
 
 namespace troupe {
 
@@ -15,13 +15,8 @@ constexpr const char* kDiffFile = "code.diff";
 
 // The contents of about.json; an object without members where it is missing or damaged.
 Json read_document(const Disk& disk, const std::string& folder) {
-  try {
-    const std::string path = folder + kFile;
-    Json document = disk.exists(path) ? parse_or_null(disk.read(path)) : Json();
-    return document.is_object() ? document : Json::object();
-  } catch (const IoError&) {  // refused, or not a file
-    return Json::object();
-  }
+  Json document = stored_object(disk, folder + kFile);
+  return document.is_object() ? document : Json::object();
 }
 
 std::string text_at(const Json& object, const char* key) {
@@ -93,7 +88,13 @@ void add_start(Disk& disk, const std::string& folder, const StartFacts& facts, J
 
 }  // namespace
 
-RunAbout read_about(const Disk& disk, const std::string& folder) { return about_in(read_document(disk, folder)); }
+RunAbout read_about(const Disk& disk, const std::string& folder) {
+  try {
+    return about_in(read_document(disk, folder));
+  } catch (const IoError&) {  // the disk refuses
+    return {};
+  }
+}
 
 void keep_about(Disk& disk, const std::string& folder, const RunAbout& given, const std::optional<StartFacts>& start) {
   const Json before = read_document(disk, folder);

@@ -27,7 +27,7 @@ struct StartFacts {
 };
 inline constexpr size_t kMostDiff = 1 << 20;
 
-// Empty where the folder has none, or a damaged one.
+// Empty where the folder has none, or one that is damaged or cannot be read.
 RunAbout read_about(const Disk& disk, const std::string& folder);
 
 // Adds the tags of `given` to those of the run, and replaces its name and its note by those that are not empty. A start

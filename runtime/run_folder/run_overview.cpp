@@ -12,6 +12,7 @@
 #include "runtime/config/fixed_settings.h"
 #include "runtime/run_folder/best_checkpoints.h"
 #include "runtime/run_folder/json_scan.h"
+#include "runtime/run_folder/line_file.h"
 
 namespace troupe {
 
@@ -42,16 +43,6 @@ double json_number(const Json& json, const char* key) {
 double figure_at(const Record& record, std::string_view path) {
   const auto found = record.find(path);
   return found == record.end() ? RunOverview::kNone : found->second;
-}
-
-// The JSON in a file. It is not an object if the file is missing, or damaged by a start that was killed.
-Json read_object(const Disk& disk, const std::string& path) {
-  try {
-    return Json::parse(disk.read(path), nullptr, /*allow_exceptions=*/false);
-  } catch (const IoError& error) {
-    if (error.is_refusal()) throw;
-    return {};
-  }
 }
 
 std::optional<int64_t> seconds_of_change(const std::string& path) {
@@ -154,7 +145,7 @@ RunOverview read_overview(const Disk& disk, const std::string& folder, const Hel
   const bool tokens = setting_of(run.settings, "model.kind") == "decoder";
   run.task = setting_of(run.settings, tokens ? "task.name" : "env.id");
   run.changed = seconds_of_change(metrics_file(folder)).value_or(seconds_of_change(path).value_or(0));
-  const Json summary = read_object(disk, folder + "/summary.json");
+  const Json summary = stored_object(disk, folder + "/summary.json");
   const StateOfRun state = state_of(disk, folder, summary, held, run.changed);
   run.state = state.state;
   run.reason = state.reason;

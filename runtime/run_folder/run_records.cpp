@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 
 #include "runtime/run_folder/json_scan.h"
@@ -106,8 +107,10 @@ LastRecords read_last_records(const Disk& disk, const std::string& folder, bool 
   const uint64_t from = file->size() - std::min(file->size(), kReadBytes);
   for (uint64_t end = file->size(); end > from;) {
     // A last line without a line break is torn, or just being written.
-    const uint64_t begin = begin_of_line(*file, end - 1);
-    const std::string line = end - begin <= kMostRecordBytes ? file->read(begin, end - begin) : "";
+    const std::optional<uint64_t> found = begin_of_line(*file, end - 1, kMostRecordBytes);
+    if (!found) break;  // not a record
+    const uint64_t begin = *found;
+    const std::string line = file->read(begin, end - begin);
     const bool evaluated = line.find("\"eval\":{") != line.npos;
     if (result.last.empty() || evaluated) {
       const Record record = record_of(line);

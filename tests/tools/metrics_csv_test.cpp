@@ -24,7 +24,7 @@ std::vector<std::string> lines_of_csv(const std::string& metrics) {
   MemoryDisk disk;
   disk.write_atomic("run/metrics.jsonl", metrics);
   std::vector<std::string> lines;
-  const std::string csv = metrics_csv(disk, "run");
+  const std::string csv = metrics_csv(disk, {}, {{"run", {}}});
   for (size_t begin = 0, end; (end = csv.find("\r\n", begin)) != csv.npos; begin = end + 2)
     lines.push_back(csv.substr(begin, end - begin));
   return lines;
@@ -73,4 +73,30 @@ TEST_CASE("metrics_csv: a figure with entries has a column for each, and figures
 TEST_CASE("metrics_csv: texts with commas, quotes and line breaks are quoted") {
   const auto lines = lines_of_csv(R"({"last_error":"no \"env\", sorry"})");
   CHECK(lines.at(1).find(R"("no ""env"", sorry")") != std::string::npos);
+}
+
+TEST_CASE("runs_csv: one table of all runs, with the run and the settings that differ before the figures") {
+  MemoryDisk disk;
+  std::vector<RunOverview> runs(2);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].folder = i == 0 ? "a" : "b";
+    runs[i].name = runs[i].folder;
+    runs[i].config = R"({"format": 2, "name": "x", "seed": )" + std::to_string(i) + R"(, "stop": {"updates": 5}})";
+    runs[i].settings = settings_in(runs[i].config, "config");
+  }
+  disk.write_atomic("a/metrics.jsonl", "{\"env_steps\":10}\n{\"env_steps\":20}\n");
+  disk.write_atomic("b/metrics.jsonl", "{\"env_steps\":30,\"other\":1}\n");
+  const std::string csv = runs_csv(disk, runs);
+  std::vector<std::string> lines;
+  for (size_t begin = 0, end; (end = csv.find("\r\n", begin)) != csv.npos; begin = end + 2)
+    lines.push_back(csv.substr(begin, end - begin));
+  REQUIRE(lines.size() == 4);
+  CHECK(lines.front().starts_with("run,config.seed," + figure_names().front()));
+  CHECK(cell(lines, 2, "run") == "a");
+  CHECK(cell(lines, 2, "config.seed") == "0");
+  CHECK(cell(lines, 2, "env_steps") == "20");
+  CHECK(cell(lines, 3, "run") == "b");
+  CHECK(cell(lines, 3, "env_steps") == "30");
+  CHECK(cell(lines, 3, "other") == "1");
+  CHECK(csv_output().begins(lines.front()));
 }

@@ -47,8 +47,9 @@ TEST_CASE("grid_of: all combinations, and one where nothing is swept") {
 }
 
 TEST_CASE("random_points: within the limits, log-uniform above 0, whole numbers where the limits are") {
-  const std::vector<SweptSetting> swept = {
-      {"rate", {}, SweptRange{1e-5, 1e-1, false}}, {"count", {}, SweptRange{1, 8, true}}, {"low", {}, SweptRange{-2, 2, false}}};
+  const std::vector<SweptSetting> swept = {{"rate", {}, SweptRange{1e-5, 1e-1, false}},
+                                           {"count", {}, SweptRange{1, 8, true}},
+                                           {"low", {}, SweptRange{-2, 2, false}}};
   const std::vector<SweepPoint> points = random_points(swept, 400, 7);
   REQUIRE(points.size() == 400);
   size_t small = 0;

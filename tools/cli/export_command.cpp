@@ -18,6 +18,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/flag_values.h"
+#include "tools/cli/found_runs.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/made_of.h"
 #include "tools/cli/merged_run.h"
@@ -34,10 +35,11 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMostTokenizerBytes = 64 << 20;
 
 struct ExportOptions {
-  std::string run_dir;
-  std::string folder;  // with --hf
-  std::string run;     // with --run
-  std::string csv;     // with --csv
+  std::string run_dir;  // the first argument
+  Words runs;           // all arguments: several with --csv
+  std::string folder;   // with --hf
+  std::string run;      // with --run
+  std::string csv;      // with --csv
   std::string checkpoint = "newest";
   Words moved;  // where files of the run are now
   bool merge = false;
@@ -45,7 +47,8 @@ struct ExportOptions {
 
 ExportOptions read_export(Flags& flags) {
   ExportOptions options;
-  flags.argument("RUN", options.run_dir, path_to(kRunFolder), "folder of the run");
+  flags.required_arguments("RUN...", options.runs,
+                           "folder of the run; with --csv also several, and folders that hold such folders");
   flags.option("--hf", kFolderType, options.folder, path_to("a new or an empty folder"),
                "folder to write the files of a language model into: a new or an empty one");
   flags.option("--run", kFolderType, options.run, path_to("a new or an empty folder"),
@@ -53,14 +56,18 @@ ExportOptions read_export(Flags& flags) {
                "`eval`, `play`, --init-from and model.path");
   flags.option(
       "--csv", kFileType, options.csv, path_to("a file, or -"),
-      "file to write the curves to, as CSV: a column for each figure of metrics.jsonl, a line for each record; "
-      "- is stdout");
+      "file to write the curves to, as CSV: a column for each figure of metrics.jsonl, a line for each record; of "
+      "several runs, with columns for the run and the settings in which they differ; - is stdout");
   flags.exactly_one_of({"--hf", "--run", "--csv"});
   flags.toggle("--merge", options.merge, "add the adapters of a run with model.lora to the weights they belong to");
   flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
                "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
   add_moved_files(flags, options.moved);
   flags.read();
+  for (const std::string& run : options.runs) path_to(kRunFolder)("RUN", run);
+  options.run_dir = options.runs.front();
+  if (options.runs.size() > 1 && options.csv.empty())
+    flags.refuse('"' + printable(options.runs[1]) + "\" is one argument too many; only --csv takes several runs");
   if (!options.csv.empty())
     for (const char* flag : {"--merge", "--checkpoint", "--set"})
       if (flags.given(flag)) flags.refuse(std::string(flag) + ": has no effect with --csv; leave it out");
@@ -164,31 +171,44 @@ void export_merged_run(const ExportOptions& options, const RunConfig& config) {
   tell(options.run, "merged model", options, checkpoint);
 }
 
-void export_csv(const ExportOptions& options) {
-  const bool to_stdout = options.csv == "-";
-  if (!to_stdout) require_replaceable("--csv", options.csv, csv_output());
-  std::string csv;
+// The table of one run, or of those in several folders.
+std::string csv_of(const ExportOptions& options) {
   try {
-    csv = metrics_csv(posix_disk(), options.run_dir);
+    if (options.runs.size() == 1 && posix_disk().exists(options.run_dir + "/config.json")) {
+      require_run_folder(options.run_dir);
+      return metrics_csv(posix_disk(), {}, {{options.run_dir, {}}});
+    }
+    FoundRuns found = find_runs(options.runs);
+    std::erase_if(found.runs, [&](const RunOverview& run) {
+      const bool empty = !posix_disk().exists(metrics_file(run.folder));
+      if (empty) found.problems.push_back(run.folder + ": has no records");
+      return empty;
+    });
+    if (found.runs.empty()) throw ConfigError(found.problems.front());
+    print_problems(found.problems);
+    return runs_csv(posix_disk(), found.runs);
   } catch (const IoError& refused) {
     throw ConfigError(refused.what());
   }
+}
+
+void export_csv(const ExportOptions& options) {
+  const bool to_stdout = options.csv == "-";
+  if (!to_stdout) require_replaceable("--csv", options.csv, csv_output());
+  const std::string csv = csv_of(options);
   if (to_stdout) {
     std::cout << csv;
     return;
   }
-  try {
-    posix_disk().write_atomic(options.csv, csv);
-  } catch (const IoError& refused) {
-    throw ConfigError("--csv: " + std::string(refused.what()));
-  }
-  print_line(options.csv + ": the curves of " + printable(options.run_dir, 200));
+  write_output("--csv", options.csv, csv);
+  print_line(options.csv + ": the curves of " + printable(options.run_dir, 200) +
+             (options.runs.size() > 1 ? " and others" : ""));
 }
 
 void run_export(const ExportOptions& options) {
   const bool run = !options.run.empty();
-  require_run_folder(options.run_dir);
   if (!options.csv.empty()) return export_csv(options);
+  require_run_folder(options.run_dir);
   require_new_folder(run ? "--run" : "--hf", run ? options.run : options.folder);
   const RunConfig config = load_stored_config(options.run_dir + "/config.json", options.moved);
   (run ? export_merged_run : export_language_model)(options, config);
@@ -204,7 +224,8 @@ Command export_command() {
               "  troupe export runs/smollm2_chain_sum --hf models/adapters\n"
               "  troupe export runs/smollm2_chain_sum --hf models/merged --merge\n"
               "  troupe export runs/adapted --run runs/merged --merge\n"
-              "  troupe export runs/cartpole --csv cartpole.csv\n",
+              "  troupe export runs/cartpole --csv cartpole.csv\n"
+              "  troupe export runs/sweep --csv sweep.csv    # one table of all runs\n",
           .exit_codes = {{0, "the folder or the file is complete"},
                          {1, "stdout could not be written"},
                          {2,

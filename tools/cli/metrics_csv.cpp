@@ -4,15 +4,17 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/config/fixed_settings.h"
 #include "runtime/run_folder/json_scan.h"
 #include "runtime/run_folder/run_records.h"
 #include "tools/cli/figure_names.h"
+#include "tools/cli/found_runs.h"
 
 namespace troupe {
 
 namespace {
 
-constexpr std::string_view kLineEnd = "\r\n";
+constexpr std::string_view kLineEnd = "\r\n", kRunColumn = "run";
 
 // The paths in the records, in the order in which they come up.
 struct SeenPaths {
@@ -26,13 +28,11 @@ struct SeenPaths {
   }
 };
 
-SeenPaths paths_in(const Disk& disk, const std::string& file) {
-  SeenPaths seen;
+void add_paths(const Disk& disk, const std::string& file, SeenPaths& seen) {
   const OnScalar on_scalar = [&](std::string_view path, std::string_view text) { seen.add(path, text); };
   for_each_line(disk, file, [&](std::string_view line) {
     if (scan_json(line, [](std::string_view, std::string_view) {})) scan_json(line, on_scalar);
   });
-  return seen;
 }
 
 std::vector<std::string> columns_of(const SeenPaths& seen) {
@@ -72,28 +72,48 @@ void add_line(const std::vector<std::string>& cells, std::string& csv) {
 
 }  // namespace
 
-std::string metrics_csv(const Disk& disk, const std::string& folder) {
-  const std::string file = metrics_file(folder);
-  const std::vector<std::string> columns = columns_of(paths_in(disk, file));
+std::string metrics_csv(const Disk& disk, const std::vector<std::string>& names, const std::vector<CsvRun>& runs) {
+  SeenPaths seen;
+  for (const CsvRun& run : runs) add_paths(disk, metrics_file(run.folder), seen);
+  const std::vector<std::string> columns = columns_of(seen);
   std::unordered_map<std::string, size_t> column_of;
-  for (size_t i = 0; i < columns.size(); ++i) column_of.emplace(columns[i], i);
+  for (size_t i = 0; i < columns.size(); ++i) column_of.emplace(columns[i], names.size() + i);
+  std::vector<std::string> cells = names;
+  cells.insert(cells.end(), columns.begin(), columns.end());
   std::string csv;
-  add_line(columns, csv);
-  std::vector<std::string> cells;
+  add_line(cells, csv);
   const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
     if (const auto found = column_of.find(std::string(path)); found != column_of.end())
       cells[found->second] = scalar_text(text);
   };
-  for_each_line(disk, file, [&](std::string_view line) {
-    cells.assign(columns.size(), "");
-    if (scan_json(line, on_scalar)) add_line(cells, csv);
-  });
+  for (const CsvRun& run : runs)
+    for_each_line(disk, metrics_file(run.folder), [&](std::string_view line) {
+      cells = run.cells;
+      cells.resize(names.size() + columns.size());
+      if (scan_json(line, on_scalar)) add_line(cells, csv);
+    });
   return csv;
 }
 
+std::string runs_csv(const Disk& disk, const std::vector<RunOverview>& runs) {
+  std::vector<RunOverview> nameless = runs;  // settings are compared within runs of one name
+  for (RunOverview& run : nameless) run.name.clear();
+  const std::vector<SettingValues> differs = differences(nameless);
+  std::vector<std::string> names = {std::string(kRunColumn)};
+  for (const auto& [path, value] : differs.front()) names.push_back("config." + path);
+  std::vector<CsvRun> rows;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    CsvRun row{runs[i].folder, {runs[i].folder}};
+    for (const auto& [path, value] : differs[i]) row.cells.push_back(value == kNotSet ? "" : scalar_text(value));
+    rows.push_back(std::move(row));
+  }
+  return metrics_csv(disk, names, rows);
+}
+
 OutputKind csv_output() {
-  const std::string first = figure_names().front() + ',';
-  return {"a CSV file of troupe export", [first](std::string_view line) { return line.starts_with(first); }};
+  const std::string first = figure_names().front() + ',', runs = std::string(kRunColumn) + ',';
+  return {"a CSV file of troupe export",
+          [first, runs](std::string_view line) { return line.starts_with(first) || line.starts_with(runs); }};
 }
 
 }  // namespace troupe

@@ -2,17 +2,29 @@
 // The records of a run as a table in CSV (RFC 4180). Plain functions; any thread.
 
 #include <string>
+#include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/run_folder/run_overview.h"
 #include "tools/cli/output_file.h"
 
 namespace troupe {
 
-// A line of column names, then one line for each record, in the order of metrics.jsonl. Every figure that
-// docs/metrics.md lists is a column, named by its path; one with entries, like env_failures, has a column for each of
-// them. Figures of other versions follow. A figure without a value is an empty cell; numbers are written as the run
-// wrote them. Throws IoError.
-std::string metrics_csv(const Disk& disk, const std::string& folder);
+// A run, and its cells in the columns that come before those of the records.
+struct CsvRun {
+  std::string folder;
+  std::vector<std::string> cells;
+};
+
+// A line of column names, then one line for each record of the runs, in the order of metrics.jsonl. `names` are the
+// first columns; those of the records follow: every figure that docs/metrics.md lists is a column, named by its path;
+// one with entries, like env_failures, has a column for each of them. Figures of other versions follow. A figure
+// without a value is an empty cell; numbers are written as the run wrote them. Throws IoError.
+std::string metrics_csv(const Disk& disk, const std::vector<std::string>& names, const std::vector<CsvRun>& runs);
+
+// The table of several runs, which begins with the columns "run" and, as "config.PATH", the settings in which they
+// differ.
+std::string runs_csv(const Disk& disk, const std::vector<RunOverview>& runs);
 
 // How such a file is recognized.
 OutputKind csv_output();

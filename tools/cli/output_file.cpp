@@ -75,6 +75,19 @@ void require_replaceable(const std::string& flag, const std::string& file, const
   if (!kind.begins(line)) refuse("exists and is not " + kind.what + "; give another name, or remove it");
 }
 
+void write_output(const std::string& flag, const std::string& file, std::string_view bytes) {
+  try {
+    posix_disk().write_atomic(file, bytes);
+  } catch (const IoError& refused) {
+    // The error names the file that is renamed once it is complete, which the user has not given.
+    const int number = refused.error_number();
+    throw ConfigError(flag + ": " +
+                      (number == 0
+                           ? refused.what()
+                           : printable(file, 200) + ": cannot be written: " + std::generic_category().message(number)));
+  }
+}
+
 OutputKind answers_output() {
   return {"an answers file of troupe eval", [](std::string_view line) {
             const auto json = nlohmann::json::parse(line, nullptr, false);

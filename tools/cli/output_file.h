@@ -17,6 +17,9 @@ struct OutputKind {
 // or leads to a name that runs use in the folder of a run. Says nothing about whether the file can be opened.
 void require_replaceable(const std::string& flag, const std::string& file, const OutputKind& kind);
 
+// Writes the file, or leaves the old one. Throws ConfigError, beginning with the flag, that names the file.
+void write_output(const std::string& flag, const std::string& file, std::string_view bytes);
+
 // The lines of `troupe eval --answers-file`, which are those of answers.jsonl; the pictures of `troupe bench --plot`.
 OutputKind answers_output();
 OutputKind picture_output();

@@ -228,11 +228,7 @@ std::vector<PlotPanel> panels_of(const PlotOptions& options) {
 void write_picture(const std::vector<PlotPanel>& panels, const std::string& file) {
   const PictureEnding& ending = *ending_of(file);
   const std::string picture = gnuplot_picture(panels, ending.kind);
-  try {
-    posix_disk().write_atomic(file, picture);
-  } catch (const IoError& refused) {
-    throw ConfigError("--output: " + std::string(refused.what()));
-  }
+  write_output("--output", file, picture);
   print_line(file + ": " + format_counted(panels.size(), "panel"));
 }
 

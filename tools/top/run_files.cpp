@@ -9,7 +9,6 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
-#include "runtime/base/strict_json.h"
 #include "runtime/base/tcp_probe.h"
 #include "runtime/run_folder/line_file.h"
 
@@ -24,7 +23,7 @@ constexpr std::chrono::seconds kProbe{1};
 // The JSON object in a file of the folder; null if it cannot be read.
 Json object_in(const std::string& path, uint64_t most_bytes = kMaxReadBytes) {
   try {
-    return parse_or_null(posix_disk().read(path, most_bytes));
+    return stored_object(posix_disk(), path, most_bytes);
   } catch (const IoError&) {
     return {};
   }
