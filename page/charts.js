@@ -1,12 +1,18 @@
-// A chart: its curves drawn by uPlot, the newest values as a legend, and the same figures as a table.
+// A chart: its curves drawn by uPlot, the newest values as a legend, and the same figures as a table, a CSV file and a picture.
 
 /**
- * @typedef {{path: string, label: string}} Curve
+ * @typedef {{path: string, label: string, dots?: boolean}} Curve dots: few points, each is drawn
  * @typedef {{title: string, curves: Curve[], unit?: string, spread?: [string, string]}} ChartSpec
  *   spread: paths of a mean and of its standard deviation, drawn as a band.
  */
 
+const kColors = 5;
 const kDashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5]];
+const kBorders = ["solid", "dashed", "dotted", "dashed", "dotted"];
+/** The dashes of a curve: two of one colour have others. @param {number} i */
+const dashOf = (i) => (i + Math.floor(i / kColors)) % kDashes.length;
+/** @param {number} i */
+const colorName = (i) => "c" + (i % kColors + 1);
 const kTableRows = 100;
 const kMinute = 60, kHour = 3600, kDay = 86400;
 /** Seconds between two labels of an axis of time. */
@@ -37,21 +43,30 @@ class Chart {
     this.plotted = element("div", { role: "img" });
     this.table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": (words.titles[spec.title] || spec.title) + ", table" });
     this.details = element("details", {}, element("summary", {}, "Table"), this.table);
+    this.note = element("p", { class: "faint" });
     this.details.addEventListener("toggle", () => this.fillTable());
     this.title = words.titles[spec.title] || spec.title;
     const heading = element("h3", {}, this.title);
     const known = spec.curves.map((curve) => meanings.get(curve.path)).find((metric) => metric);
     if (known) heading.setAttribute("title", known.help);
     // Hidden until it has a curve.
-    this.card = element("section", { class: "card", hidden: "", "aria-label": this.title }, heading, this.legend, this.plotted, this.details);
+    this.card = element("section", { class: "card", hidden: "", "aria-label": this.title }, heading, this.legend, this.plotted, this.note,
+                        element("div", { class: "files" }, this.button("CSV", () => this.saveTable()), this.button("Picture", () => this.savePicture())), this.details);
     this.plot = null;
     this.drawn = "";
     /** @type {number | null} */
     this.pointed = null;
   }
 
-  /** Draws the newest points. @param {string} axis @param {() => void} zoomed */
-  draw(axis, zoomed) {
+  /** @param {string} name @param {() => void} action */
+  button(name, action) {
+    const button = element("button", { type: "button", "aria-label": `${name} of ${this.title}` }, name);
+    button.addEventListener("click", action);
+    return button;
+  }
+
+  /** Draws the newest points. @param {string} axis @param {() => void} zoomed @param {[number, number] | null} range of the x axis; null: all */
+  draw(axis, zoomed, range) {
     const present = this.spec.curves.filter((curve) => this.store.has(curve.path));
     this.card.hidden = present.length === 0;
     if (this.card.hidden) return;
@@ -59,11 +74,13 @@ class Chart {
     this.fillLegend();
     const width = Math.floor(this.plotted.clientWidth);
     if (width === 0) return;
-    const now = [axis, width, document.documentElement.dataset.theme, present.map((curve) => curve.path)].join();
-    if (now !== this.drawn) this.make(axis, width, zoomed);
+    const bands = this.bands().map(({ curve }) => curve);
+    const now = JSON.stringify([axis, width, document.documentElement.dataset.theme, drawing.log, drawing.smoothing > 0, present, bands]);
+    const data = this.data(axis);
+    if (now !== this.drawn) this.make(axis, width, zoomed, data);
     this.drawn = now;
-    const full = this.plot.scales.x.full !== false;
-    this.plot.setData(this.data(axis), full);
+    this.plot.setData(data, range === null);
+    if (range !== null) this.plot.setScale("x", { min: range[0], max: range[1] });
     if (this.details.hasAttribute("open")) this.fillTable();
     const newest = present.map((curve) => curve.label + " " + formatted(this.newest(curve.path), this.spec.unit));
     this.plotted.setAttribute("aria-label", this.title + ", newest values: " + newest.join(", "));
@@ -76,47 +93,68 @@ class Chart {
     return null;
   }
 
-  /** @param {string} axis */
-  data(axis) {
-    const columns = (this.present || []).map((curve) => this.store.column(curve.path));
+  /** @param {Curve} curve */
+  isSparse(curve) { return curve.dots ?? isEvaluation(curve.path); }
+
+  /** The areas around curves: which curve, and their edges. @returns {{curve: number, high: Values, low: Values}[]} */
+  bands() {
     if (this.spec.spread) {
       const [mean, deviation] = this.spec.spread.map((path) => this.store.column(path));
-      for (const sign of [1, -1])
-        columns.push(mean.map((value, i) => {
-          const width = deviation[i];
-          return typeof value === "number" && typeof width === "number" ? value + sign * width : value === undefined ? undefined : null;
-        }));
+      const [high, low] = [1, -1].map((sign) => mean.map((value, i) => {
+        const width = deviation[i];
+        return typeof value === "number" && typeof width === "number" ? value + sign * width : value === undefined ? undefined : null;
+      }));
+      return [{ curve: 0, high, low }];
     }
-    return [this.store.column(axis), ...columns];
+    return (this.present || []).flatMap((curve, i) => {
+      const edges = this.store.edges(curve.path);
+      return edges ? [{ curve: i, ...edges }] : [];
+    });
   }
 
-  /** @param {string} axis @param {number} width @param {() => void} zoomed */
-  make(axis, width, zoomed) {
+  /** What uPlot draws: the axis, with smoothing the curves as they are, the curves, the edges of the bands. @param {string} axis */
+  data(axis) {
+    const present = this.present || [], smooth = drawing.smoothing > 0;
+    const shown = (/** @type {Values} */ values) => drawing.log ? positive(values) : values;
+    const curves = present.map((curve) => this.store.column(curve.path));
+    const left = drawing.log ? curves.flat().filter((value) => typeof value === "number" && value <= 0).length : 0;
+    this.note.textContent = left > 0 ? `The logarithmic axis leaves out ${counted(left, "values")} of 0 or less.` : "";
+    return [this.store.column(axis), ...(smooth ? curves.map(shown) : []),
+            ...curves.map((values, i) => shown(smooth && !this.isSparse(present[i]) ? smoothed(values, drawing.smoothing) : values)),
+            ...this.bands().flatMap(({ high, low }) => [shown(high), shown(low)])];
+  }
+
+  /** The lines of uPlot, in the order of data(). */
+  series() {
+    const present = this.present || [], smooth = drawing.smoothing > 0;
+    const line = (/** @type {Curve} */ curve, /** @type {number} */ i, /** @type {string} */ opacity) => ({
+      label: curve.label, stroke: color(colorName(i)) + opacity, width: 1.6, dash: opacity ? [] : kDashes[dashOf(i)], spanGaps: this.isSparse(curve),
+      points: { show: this.isSparse(curve), size: 5 },
+    });
+    const edge = { label: "", stroke: "transparent", width: 0, dash: [], spanGaps: false, points: { show: false, size: 0 } };
+    return [...(smooth ? present.map((curve, i) => line(curve, i, "45")) : []), ...present.map((curve, i) => line(curve, i, "")),
+            ...this.bands().flatMap(() => [edge, edge])];
+  }
+
+  /** @param {string} axis @param {number} width @param {() => void} zoomed @param {any[]} data */
+  make(axis, width, zoomed, data) {
     if (this.plot) this.plot.destroy();
-    const present = this.present || [];
-    const series = present.map((curve, i) => ({
-      label: curve.label, stroke: color("c" + (i % 5 + 1)), width: 1.6, dash: kDashes[i % 5], spanGaps: isEvaluation(curve.path),
-      points: { show: isEvaluation(curve.path), size: 5 },
-    }));
-    const bands = [];
-    if (this.spec.spread) {
-      series.push(...[1, -1].map(() => ({ label: "", stroke: "transparent", width: 0, dash: [], spanGaps: false, points: { show: false, size: 0 } })));
-      bands.push({ series: [present.length + 1, present.length + 2], fill: color("c1") + "30" });
-    }
+    const first = 1 + (this.present || []).length * (drawing.smoothing > 0 ? 2 : 1);
+    const bands = this.bands().map(({ curve }, i) => ({ series: [first + 2 * i, first + 2 * i + 1], fill: color(colorName(curve)) + "30" }));
     const look = () => ({ stroke: color("faint"), grid: { stroke: color("line"), width: 0.5 }, ticks: { stroke: color("line"), width: 0.5 }, font: "11px system-ui" });
     const time = axis === "elapsed_seconds";
     const percent = this.spec.unit === "0 to 1";
     this.plot = new uPlot({
       width, height: 190, legend: { show: false }, bands,
-      scales: { x: { time: false }, y: { range: yRange } },
+      scales: { x: { time: false }, y: drawing.log ? { distr: 3, range: logRange } : { range: yRange } },
       cursor: { sync: { key: "x", setSeries: false }, drag: { x: true, y: false } },
-      series: [{ label: axisName(axis) }, ...series],
+      series: [{ label: axisName(axis) }, ...this.series()],
       axes: [
         { ...look(), size: 30, ...(time ? { incrs: kTimeSteps, space: 60 } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
-        { ...look(), size: labelWidth, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => percent ? short(100 * v) + " %" : short(v)) },
+        { ...look(), size: labelWidth, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => v === null ? "" : percent ? short(100 * v) + " %" : short(v)) },
       ],
       hooks: { draw: [(/** @type {any} */ plot) => this.markRestarts(plot, axis)], setSelect: [zoomed], setCursor: [(/** @type {any} */ plot) => this.point(plot.cursor.idx ?? null, axis)] },
-    }, this.data(axis), this.plotted);
+    }, data, this.plotted);
   }
 
   /** A dashed line where the run was started again. @param {any} plot @param {string} axis */
@@ -153,7 +191,7 @@ class Chart {
 
   fillLegend() {
     const row = this.pointed !== null && this.pointed < this.store.rows ? this.pointed : null;
-    const value = (/** @type {string} */ path) => row === null ? this.newest(path) : isEvaluation(path) ? this.store.column(path)[row] : this.before(path, row);
+    const value = (/** @type {Curve} */ curve) => row === null ? this.newest(curve.path) : this.isSparse(curve) ? this.store.column(curve.path)[row] : this.before(curve.path, row);
     const where = [];
     if (row !== null && this.axis) {
       const x = this.store.column(this.axis)[row];
@@ -161,24 +199,48 @@ class Chart {
     }
     if (this.store.restarts("updates").length > 0) where.push(element("span", { class: "where" }, "\u2506 started again"));
     this.legend.replaceChildren(...(this.present || []).map((curve, i) => {
-      const key = element("span", { class: "key", style: `border-color: var(--c${i % 5 + 1}); border-top-style: ${["solid", "dashed", "dotted", "dashed", "dotted"][i % 5]}` });
-      return element("span", {}, key, curve.label + " ", element("b", {}, formatted(value(curve.path), this.spec.unit)));
+      const key = element("span", { class: "key", style: `border-color: var(--${colorName(i)}); border-top-style: ${kBorders[dashOf(i)]}` });
+      return element("span", {}, key, curve.label + " ", element("b", {}, formatted(value(curve), this.spec.unit)));
     }), ...where);
   }
 
   fillTable() {
     if (!this.details.hasAttribute("open")) return;
-    const present = this.present || [];
-    const head = element("tr", {}, element("th", { class: "number", scope: "col" }, words.steps), element("th", { class: "number", scope: "col" }, "updates"),
+    const present = this.present || [], axes = this.store.tableAxes;
+    const head = element("tr", {}, ...axes.map((axis) => element("th", { class: "number", scope: "col" }, axisName(axis))),
                          ...present.map((curve) => element("th", { class: "number", scope: "col" }, curve.label)));
     const rows = [];
     for (let i = this.store.rows - 1; i >= 0 && rows.length < kTableRows; --i) {
       const values = present.map((curve) => this.store.column(curve.path)[i]);
       if (values.every((value) => typeof value !== "number")) continue;
-      rows.push(element("tr", {}, ...[this.store.column("env_steps")[i], this.store.column("updates")[i]].map((v) => element("td", { class: "number" }, formatted(v))),
+      rows.push(element("tr", {}, ...axes.map((axis) => element("td", { class: "number" }, formatted(this.store.column(axis)[i], axis === "elapsed_seconds" ? "s" : undefined))),
                         ...values.map((value) => element("td", { class: "number" }, formatted(value, this.spec.unit)))));
     }
     const shown = element("p", { class: "faint" }, `${rows.length} of ${this.store.rows} points, newest first`);
     this.table.replaceChildren(shown, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+  }
+
+  /** All points, as they are, for other programs. */
+  csv() {
+    const axes = this.store.csvAxes, present = this.present || [];
+    const bands = this.spec.spread ? [] : this.bands();
+    return csvOf([...axes, ...present.map((curve) => this.store.csvName(curve)),
+                  ...bands.flatMap(({ curve }) => [present[curve].label + " low", present[curve].label + " high"])],
+                 [...axes.map((axis) => this.store.column(axis)), ...present.map((curve) => this.store.column(curve.path)), ...bands.flatMap(({ low, high }) => [low, high])], axes.length);
+  }
+
+  saveTable() { save(new Blob([this.csv()], { type: "text/csv" }), `${document.title.split(" \u00b7 ")[0]} ${this.title}.csv`); }
+
+  /** What is drawn, with its title and the names of its curves and its axis; null before it is drawn. */
+  picture() {
+    if (!this.plot) return null;
+    const keys = (this.present || []).map((curve, i) => ({ label: curve.label, color: color(colorName(i)), dash: kDashes[dashOf(i)] }));
+    const smoothing = drawing.smoothing > 0 ? `, smoothed ${drawing.smoothing}` : "";
+    return pictureOf(this.title + smoothing, this.plot.ctx.canvas, keys, this.plot.series[0].label);
+  }
+
+  savePicture() {
+    const canvas = this.picture();
+    if (canvas) canvas.toBlob((content) => { if (content) save(content, `${document.title.split(" \u00b7 ")[0]} ${this.title}.png`); });
   }
 }

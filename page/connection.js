@@ -1,7 +1,7 @@
 // The WebSocket to the run: it connects again when it is lost, and asks for the curves after each connection.
 
 /**
- * @typedef {{on: (message: any) => void, state: (text: "connecting"|"live"|"lost") => void}} Listener
+ * @typedef {{on: (message: any) => void, state: (text: string) => void}} Listener
  */
 
 const kRetryMs = [250, 500, 1000, 2000];

@@ -37,6 +37,9 @@ class LearningView {
     /** @type {Chart[]} */
     this.charts = [];
     this.axis = "env_steps";
+    /** The part of the x axis that is shown; null: all. @type {[number, number] | null} */
+    this.range = chosenZoom();
+    this.reset.hidden = this.range === null;
   }
 
   /** @param {Map<string, any>} meanings */
@@ -52,7 +55,7 @@ class LearningView {
     this.waiting.textContent = warmingUp(s) ? "Curves appear when the warm-up has ended." : "Curves appear with the first figures.";
     for (const chart of this.charts) {
       chart.card.hidden = false;
-      chart.draw(this.axis, () => this.selected(chart));
+      chart.draw(this.axis, () => this.selected(chart), this.range);
     }
     this.waiting.hidden = this.charts.some((chart) => !chart.card.hidden);
   }
@@ -66,11 +69,12 @@ class LearningView {
 
   /** @param {[number, number] | null} range */
   zoom(range) {
+    this.range = range;
     this.reset.hidden = range === null;
+    place.set("zoom", ...(range === null ? [] : [range.map((end) => Number(end.toPrecision(8))).join(",")]));
     for (const chart of this.charts) {
       if (!chart.plot) continue;
-      chart.plot.scales.x.full = range === null;
-      const all = this.store.column(this.axis).filter((value) => value !== null);
+      const all = chart.plot.data[0].filter((/** @type {any} */ value) => value !== null);
       const [min, max] = range || [all[0], all[all.length - 1]];
       chart.plot.setScale("x", { min, max });
     }

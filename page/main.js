@@ -4,7 +4,12 @@ const store = new Store(kCharts.flatMap((chart) => [...chart.curves.map((curve) 
 const learning = new LearningView(store);
 const events = new EventsView();
 const config = new ConfigView();
-const views = [learning, new FlowView(), new MachinesView(), events, config];
+/** Whether the page is about the runs in folders, of which one can be opened. */
+const servesFolders = document.body.dataset.serves === "runs";
+const list = servesFolders ? new RunsView(openRun, showAll) : null;
+const compare = list ? new CompareView(list, showAll) : null;
+const runViews = [learning, new FlowView(), new MachinesView(), events, config];
+const views = [...(list && compare ? [list, compare, new DifferencesView(list)] : []), ...runViews];
 
 /** @type {any} */
 let newest = null;
@@ -28,7 +33,7 @@ function showState() {
   const warms = live === "live" && newest && warmingUp(newest) !== "";
   const state = warms ? "warm-up" : live === "live" && ended ? (plays ? "evaluating" : "ended") : live === "lost" && ended ? "ended" : live;
   byId("state").dataset.state = state;
-  byId("state").textContent = { live: "running", ended: "ended", lost: "connection lost, trying again", connecting: "connecting" }[state] || state;
+  byId("state").textContent = opened === "" ? "" : { live: "running", ended: "ended", lost: "connection lost, trying again", connecting: "connecting" }[state] || state;
 }
 
 function showHeader() {
@@ -76,7 +81,7 @@ function showAll() {
   requestAnimationFrame(() => {
     asked = false;
     showHeader();
-    for (const view of views) if (!view.panel.hidden && newest) view.show(newest);
+    for (const view of views) if (!view.panel.hidden && (newest || !runViews.includes(/** @type {any} */ (view)))) view.show(newest);
   });
 }
 
@@ -98,6 +103,7 @@ function received(message) {
     words = isTokenRun(message.config) ? kTokenWords : kControlWords;
     /** @type {any} */ (byId("axis")).options[0].textContent = words.steps;
     learning.begin(meanings);
+    if (compare) compare.begin(meanings);
     connection.send({ type: "metrics" });
     past = [];
     later = [];
@@ -106,6 +112,7 @@ function received(message) {
   } else if (message.type === "metrics") {
     for (const metric of message.metrics) meanings.set(metric.path, metric);
     learning.begin(meanings);
+    if (compare) compare.begin(meanings);
   } else if (message.type === "history") {
     remember(message);
   } else if (message.type === "stats" && message.stats) {
@@ -113,10 +120,45 @@ function received(message) {
     events.compare(newest);
     if (!warmingUp(newest)) later.push(message);
     if (!loading) addLater();
+  } else if (message.type === "points") {
+    fillStore(message);
+  } else if (message.type === "record") {
+    if (message.stats) events.compare(newest = message.stats);
+    events.showLog(message.log);
   } else if (message.type === "error") {
     events.add("The run refused a request of this page: " + message.reason);
   }
   showAll();
+}
+
+/** The points of a run that was read from its folder. @param {any} curves */
+function fillStore(curves) {
+  store.clear();
+  const warmup = curves.y["warmup.of"]?.mean || [];
+  for (let row = 0; row < curves.points; ++row) {
+    if (typeof warmup[row] === "number") continue;
+    store.add(row + 1, (path) => (curves.x[path] || curves.y[path]?.mean || [])[row] ?? null);
+  }
+  byId("notes").textContent = curves.notes.join("; ");
+}
+
+/** The folder of the run that is shown, of those that `troupe dash` serves; null where a run serves the page. @type {string | null} */
+let opened = servesFolders ? "" : null;
+
+/** Shows one of the runs in folders. @param {string} folder */
+function openRun(folder) {
+  if (!(connection instanceof FolderConnection)) return;
+  opened = folder;
+  place.set("open", folder);
+  newest = null;
+  shown = null;
+  live = "connecting";
+  store.clear();
+  events.clear();
+  byId("of-run").hidden = false;
+  showTabs();
+  chooseTab(views.indexOf(learning), true);
+  connection.open(folder);
 }
 
 const kAllHistory = 100000;
@@ -169,47 +211,62 @@ function restarted(envSteps) {
   if (store.rows > 0) store.restart(envSteps);
 }
 
-const connection = new Connection({
+/** @type {Listener} */
+const listener = {
   on: received,
   state: (text) => {
     if (text === "lost" && live === "live") {
       events.add("The connection to the run was lost.");
-      store.gap();
+      if (!servesFolders) store.gap();
     }
     if (text === "live" && live === "lost") events.add("The connection to the run is back.");
     live = text;
     showState();
   },
-});
+};
+const connection = servesFolders ? new FolderConnection(listener, kTopics.filter((path) => !kAxes.includes(path))) : new Connection(listener);
+
+/** @type {HTMLElement[]} */
+let tabs = [];
+
+/** The views of one run are there when one is shown. */
+function showTabs() {
+  tabs.forEach((tab, i) => { tab.hidden = opened === "" && runViews.includes(/** @type {any} */ (views[i])); });
+}
+
+/** @param {number} chosen @param {boolean} focus */
+function chooseTab(chosen, focus) {
+  tabs.forEach((tab, i) => {
+    tab.setAttribute("aria-selected", String(i === chosen));
+    tab.tabIndex = i === chosen ? 0 : -1;
+    views[i].panel.hidden = i !== chosen;
+  });
+  if (focus) tabs[chosen].focus();
+  place.view = views[chosen].title.toLowerCase();
+  place.write();
+  showAll();
+}
 
 function makeTabs() {
-  const tabs = views.map((view, i) => element("button", { role: "tab", type: "button", id: "tab" + i, "aria-controls": "panel" + i }, view.title));
+  tabs = views.map((view, i) => element("button", { role: "tab", type: "button", id: "tab" + i, "aria-controls": "panel" + i }, view.title));
   views.forEach((view, i) => {
     for (const [name, value] of Object.entries({ id: "panel" + i, role: "tabpanel", "aria-labelledby": "tab" + i })) view.panel.setAttribute(name, value);
     byId("panels").append(view.panel);
   });
-  const choose = (/** @type {number} */ chosen, /** @type {boolean} */ focus) => {
-    tabs.forEach((tab, i) => {
-      tab.setAttribute("aria-selected", String(i === chosen));
-      tab.tabIndex = i === chosen ? 0 : -1;
-      views[i].panel.hidden = i !== chosen;
-    });
-    if (focus) tabs[chosen].focus();
-    history.replaceState(null, "", "#" + views[chosen].title.toLowerCase());
-    showAll();
-  };
   tabs.forEach((tab, i) => {
-    tab.addEventListener("click", () => choose(i, false));
+    tab.addEventListener("click", () => chooseTab(i, false));
     tab.addEventListener("keydown", (event) => {
+      const there = [...tabs.keys()].filter((k) => !tabs[k].hidden), at = there.indexOf(i);
       const steps = /** @type {Record<string, number>} */ ({ ArrowRight: 1, ArrowLeft: -1 });
-      if (event.key in steps) choose((i + steps[event.key] + tabs.length) % tabs.length, true);
-      if (event.key === "Home") choose(0, true);
-      if (event.key === "End") choose(tabs.length - 1, true);
+      if (event.key in steps) chooseTab(there[(at + steps[event.key] + there.length) % there.length], true);
+      if (event.key === "Home") chooseTab(there[0], true);
+      if (event.key === "End") chooseTab(there[there.length - 1], true);
     });
   });
   byId("tabs").append(...tabs);
-  const named = views.findIndex((view) => "#" + view.title.toLowerCase() === location.hash);
-  choose(Math.max(0, named), false);
+  showTabs();
+  const named = views.findIndex((view, i) => view.title.toLowerCase() === place.view && !tabs[i].hidden);
+  chooseTab(Math.max(0, named), false);
 }
 
 /** @param {string} theme */
@@ -222,21 +279,70 @@ function setTheme(theme) {
 /** @param {string} axis */
 function setAxis(axis) {
   /** @type {HTMLSelectElement} */ (byId("axis")).value = learning.axis = axis;
-  learning.zoom(null);
+  if (compare) compare.axis = axis;
   showAll();
 }
 
+/** @param {[number, number] | null} range */
+function zoomAll(range) {
+  learning.zoom(range);
+  if (compare) compare.zoom(range);
+}
+
+/** The controls of the drawing: what is chosen goes into the address, and all charts are drawn again. */
+function makeDrawingControls() {
+  const smoothing = /** @type {HTMLInputElement} */ (byId("smoothing")), log = /** @type {HTMLInputElement} */ (byId("log"));
+  const tell = () => { byId("smoothing-value").textContent = drawing.smoothing === 0 ? "none" : String(drawing.smoothing); };
+  smoothing.value = String(drawing.smoothing);
+  log.checked = drawing.log;
+  tell();
+  smoothing.addEventListener("input", () => {
+    drawing.smoothing = Number(smoothing.value);
+    place.set("smoothing", ...(drawing.smoothing > 0 ? [smoothing.value] : []));
+    tell();
+    showAll();
+  });
+  log.addEventListener("change", () => {
+    drawing.log = log.checked;
+    place.set("y", ...(log.checked ? ["log"] : []));
+    showAll();
+  });
+}
+
 learning.begin(meanings);
+if (compare) compare.begin(meanings);
+if (servesFolders) {
+  byId("run").textContent = "troupe dash";
+  document.title = "troupe dash";
+  byId("of-run").hidden = true;
+  opened = place.get("open") || "";
+}
 makeTabs();
-const chosenTheme = choices.get("theme"), chosenAxis = choices.get("axis");
-setTheme(chosenTheme === "dark" || chosenTheme === "light" ? chosenTheme : matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+const chosenTheme = place.get("theme") ?? choices.get("theme"), chosenAxis = place.get("x") ?? choices.get("axis");
+const isTheme = chosenTheme === "dark" || chosenTheme === "light";
+setTheme(isTheme ? chosenTheme : matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+if (isTheme) place.set("theme", chosenTheme);
 byId("theme").addEventListener("click", () => {
   setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   choices.set("theme", document.documentElement.dataset.theme || "");
+  place.set("theme", document.documentElement.dataset.theme || "");
 });
 setAxis(chosenAxis !== null && kAxes.includes(chosenAxis) ? chosenAxis : "env_steps");
+place.set("x", ...(learning.axis === "env_steps" ? [] : [learning.axis]));
 byId("axis").addEventListener("change", (event) => {
   setAxis(/** @type {HTMLSelectElement} */ (event.target).value);
+  zoomAll(null);
   choices.set("axis", learning.axis);
+  place.set("x", ...(learning.axis === "env_steps" ? [] : [learning.axis]));
 });
+makeDrawingControls();
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();  // the fragment has another purpose
+  byId("panels").focus();
+});
+if (connection instanceof FolderConnection && opened) {
+  byId("of-run").hidden = false;
+  connection.open(opened);
+}
 addEventListener("resize", showAll);
+if (compare) addEventListener("scroll", showAll, { passive: true });

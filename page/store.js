@@ -29,6 +29,13 @@ class Store {
   }
 
   get rows() { return this.sequences.length; }
+  /** The axes in the tables of charts, and in their files. */
+  get tableAxes() { return kAxes.slice(0, 2); }
+  get csvAxes() { return kAxes; }
+  /** @param {Curve} curve */
+  csvName(curve) { return curve.path; }
+  /** The edges of the area around a curve. @param {string} _path @returns {{high: Values, low: Values} | null} */
+  edges(_path) { return null; }
 
   /** @param {number} sequence @param {(path: string) => any} value */
   add(sequence, value) {

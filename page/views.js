@@ -45,7 +45,10 @@ class EventsView {
     this.title = "Events";
     this.list = element("ol", { class: "events", "aria-live": "polite" });
     this.none = element("p", { class: "faint" }, "Nothing has happened since this page was opened.");
-    this.panel = element("section", {}, this.none, this.list);
+    this.log = element("pre", { class: "log", tabindex: "0", role: "region", "aria-label": "End of log.txt" });
+    this.logTitle = element("h2", { hidden: "" }, "End of log.txt");
+    this.log.hidden = true;
+    this.panel = element("section", {}, this.none, this.list, this.logTitle, this.log);
     this.before = null;
     /** The last bottleneck that was told. @type {string | null} */
     this.verdict = null;
@@ -60,6 +63,24 @@ class EventsView {
   }
 
   show() {}
+
+  /** @param {string[]} lines the newest last */
+  showLog(lines) {
+    this.log.hidden = this.logTitle.hidden = lines.length === 0;
+    const text = lines.join("\n");
+    if (this.log.textContent === text) return;
+    const atEnd = this.log.scrollTop + this.log.clientHeight >= this.log.scrollHeight - 4;
+    this.log.textContent = text;
+    if (atEnd) this.log.scrollTop = this.log.scrollHeight;
+  }
+
+  /** Another run is shown. */
+  clear() {
+    this.list.replaceChildren();
+    this.none.hidden = false;
+    this.before = this.verdict = null;
+    this.showLog([]);
+  }
 
   /** What the run says at the first snapshot that this page sees. @param {any} s */
   first(s) {

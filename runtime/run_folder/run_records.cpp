@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <unordered_map>
 
+#include "runtime/run_folder/column_of_path.h"
 #include "runtime/run_folder/json_scan.h"
 #include "runtime/run_folder/line_file.h"
 
@@ -15,38 +15,6 @@ namespace {
 constexpr uint64_t kReadBytes = 1 << 20;
 constexpr uint64_t kMostRecordBytes = 32 << 20;
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
-
-// Which column has a path. Most records have their figures in the same order, so the answer is usually the next one.
-class ColumnOfPath {
- public:
-  static constexpr size_t kNotWanted = std::numeric_limits<size_t>::max();
-
-  explicit ColumnOfPath(std::span<const std::string> wanted) {
-    for (size_t i = 0; i < wanted.size(); ++i) columns_.emplace(wanted[i], i);
-  }
-
-  size_t operator()(std::string_view path) {
-    if (next_ >= seen_.size() || seen_[next_].path != path) {
-      const auto found = std::ranges::find(seen_, path, &Seen::path);
-      next_ = static_cast<size_t>(found - seen_.begin());
-      if (found == seen_.end()) {
-        const auto column = columns_.find(std::string(path));
-        seen_.push_back({std::string(path), column == columns_.end() ? kNotWanted : column->second});
-      }
-    }
-    return seen_[next_++].column;
-  }
-  void begin_record() { next_ = 0; }
-
- private:
-  struct Seen {
-    std::string path;
-    size_t column;
-  };
-  std::unordered_map<std::string, size_t> columns_;
-  std::vector<Seen> seen_;
-  size_t next_ = 0;
-};
 
 Record record_of(std::string_view line) {
   Record record;

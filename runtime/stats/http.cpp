@@ -159,7 +159,17 @@ std::string path_of(const RequestLine& request) {
   return std::string(request.target.substr(0, request.target.find('?')));
 }
 
-std::string not_found() { return http_error("404 Not Found", "there are /, /health, /stats, /metrics and /stream"); }
+std::string not_found(bool with_data = false) {
+  return http_error("404 Not Found", with_data ? "there are /, /health and pages below /data/"
+                                               : "there are /, /health, /stats, /metrics and /stream");
+}
+
+std::string data_response(std::string_view target, const HttpPages& pages, bool with_body) {
+  if (!target.starts_with("/data/")) return not_found(/*with_data=*/true);
+  const HttpData data = pages.data(target);
+  if (!data.status.starts_with("200")) return http_error(data.status, data.body);
+  return response(data.status, "application/json", data.body + '\n', with_body);
+}
 
 // No other page may show it in a frame; what it loads is limited by itself.
 constexpr const char* kPageHeaders =
@@ -188,6 +198,7 @@ std::string http_response(std::string_view head, const HttpPages& pages) {
     return response("200 OK", "text/plain", pages.text, body);
   }
   if (path == "/health") return response("200 OK", "text/plain", "ok\n", body);
+  if (pages.data) return data_response(request.target, pages, body);
   if (path == "/stats") return response("200 OK", "application/json", pages.stats() + '\n', body);
   if (path == "/metrics") {
     const bool open_metrics = lists(head, "accept", "application/openmetrics-text");

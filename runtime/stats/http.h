@@ -9,11 +9,20 @@
 
 namespace troupe {
 
+// A page of JSON, or an error status with "what is wrong" as its body.
+struct HttpData {
+  std::string status = "200 OK";
+  std::string body;
+};
+// Answers a path that begins with "/data/", with the query: "/data/runs?since=3".
+using HttpDataPages = std::function<HttpData(std::string_view target)>;
+
 struct HttpPages {
   std::string text;                          // "/", for programs
   std::string_view html_gz;                  // "/", for browsers: an HTML page, compressed by gzip; empty = none
   std::function<std::string()> stats;        // "/stats", JSON
   std::function<std::string(bool)> metrics;  // "/metrics", in the format of OpenMetrics or not
+  HttpDataPages data;                        // if given, these take the place of /stats, /metrics and /stream
   std::vector<std::string> own_hosts;        // names that a request may give for this machine
 };
 

@@ -41,6 +41,7 @@ StatsSocket::Server::Server(StatsSocketOptions options)
   listen();
   pages_.text = text_page();
   pages_.html_gz = options_.page_gz;
+  pages_.data = options_.data;
   pages_.stats = [this] { return history_.latest_message(); };
   pages_.metrics = [this](bool open_metrics) { return history_.metrics(options_.metrics, open_metrics); };
   // Signals are for the program's own threads.
@@ -197,6 +198,8 @@ StatsSocket::Counters StatsSocket::Server::counters() const {
 
 std::string StatsSocket::Server::text_page() const {
   const std::string address = text_of(endpoint_);
+  if (options_.data)
+    return "troupe dash\n\nOpen http://" + address + "/ in a browser, or read /data/runs, JSON.\n";
   return "troupe run: " + options_.run + "\n\nOpen http://" + address +
          "/ in a browser, or read:\n\n"
          "  /stats    the newest figures, JSON\n"

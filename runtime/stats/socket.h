@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/stats/http.h"
 #include "runtime/stats/prometheus.h"
 
 namespace troupe {
@@ -25,6 +26,9 @@ struct StatsSocketOptions {
   std::string defaults = "{}";          // the config of a run that changes no setting, JSON text, for `hello`
   std::string_view page_gz;             // of GET / for browsers: HTML, compressed by gzip
   std::vector<ExportedMetric> metrics;  // of GET /metrics
+  // Pages about the folders of runs, for `troupe dash`, called on the thread of the port. The port then speaks HTTP
+  // alone: it has no snapshots, and refuses lines and WebSockets.
+  HttpDataPages data;
   size_t max_snapshots = 2000;          // kept for clients that ask for history
   size_t max_history_bytes = 16 << 20;
   size_t max_clients = 64;

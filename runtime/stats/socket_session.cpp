@@ -70,6 +70,7 @@ void StatsSocket::Server::Session::decide() {
 }
 
 void StatsSocket::Server::Session::begin_lines() {
+  if (server_->options_.data) return fail("this port speaks HTTP: open it in a browser");
   mode_ = websocket_ ? Mode::websocket : Mode::lines;
   line_timer_on_ = false;
   ++timer_generation_;
@@ -82,7 +83,7 @@ void StatsSocket::Server::Session::handle_http() {
   if (end == std::string::npos) end = received_.find("\n\n");
   if (end == std::string::npos && received_.size() <= server_->options_.max_line_bytes) return;
   const std::string head = received_.substr(0, end);
-  if (end != std::string::npos && asks_for_websocket(head)) {
+  if (end != std::string::npos && !server_->options_.data && asks_for_websocket(head)) {
     const std::string refused = refuse_websocket(head, server_->pages_.own_hosts);
     if (refused.empty()) return begin_websocket(head);
     ++server_->errors_;

@@ -29,6 +29,7 @@ namespace troupe {
   line(config_command);       \
   line(metrics_command);      \
   line(top_command);          \
+  line(dash_command);         \
   line(bench_command);        \
   line(version_command);      \
   line(simulate_command);

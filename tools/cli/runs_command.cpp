@@ -13,12 +13,12 @@
 
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
-#include "runtime/config/fixed_settings.h"
 #include "tools/cli/command.h"
 #include "tools/cli/figure_names.h"
 #include "tools/cli/flag_values.h"
 #include "tools/cli/found_runs.h"
 #include "tools/cli/group_report.h"
+#include "tools/cli/run_json.h"
 #include "tools/cli/terminal.h"
 #include "tools/cli/text_table.h"
 
@@ -157,42 +157,6 @@ void print_table(const std::vector<ListedRun>& runs) {
   std::cout << text_table(std::move(columns), std::move(rows), columns_of_output());
 }
 
-OrderedJson json_of(const std::optional<RunScore>& score) {
-  if (!score) return nullptr;
-  return {{"of", score->evaluation ? "evaluation" : "training"},
-          {"return_mean", score->mean},
-          {"return_std", score->spread},
-          {"updates", score->updates}};
-}
-
-// A count, which is a whole number; null where it is not known.
-OrderedJson count_json(double value) {
-  return value >= 0 && value < 0x1p53 ? OrderedJson(static_cast<uint64_t>(value)) : OrderedJson();
-}
-
-OrderedJson json_of(const ListedRun& listed) {
-  const auto& [run, differs] = listed;
-  OrderedJson settings = OrderedJson::object();
-  for (const auto& [path, value] : differs)
-    settings[path] = value == kNotSet ? OrderedJson() : OrderedJson::parse(value, nullptr, false);
-  return {{"run", run.folder},
-          {"name", run.about.name},
-          {"tags", run.about.tags},
-          {"note", run.about.note},
-          {"config", run.name},
-          {"task", run.task},
-          {"state", text_of(run.state)},
-          {"reason", run.reason},
-          {"env_steps", count_json(run.env_steps)},
-          {"updates", count_json(run.updates)},
-          {"seconds", run.seconds},
-          {"env_steps_per_second", run.env_steps_per_second},
-          {"score", json_of(run.score)},
-          {"best", json_of(run.best)},
-          {"differs", settings},
-          {"changed", run.changed}};
-}
-
 // In ASCII: a terminal would interpret control characters of names, and of those JSON escapes only some.
 void print_json(const OrderedJson& json) {
   std::cout << json.dump(2, ' ', /*ensure_ascii=*/true, OrderedJson::error_handler_t::replace) << '\n';
@@ -200,7 +164,7 @@ void print_json(const OrderedJson& json) {
 
 OrderedJson json_of(const std::vector<ListedRun>& runs, const Words& problems) {
   OrderedJson result{{"runs", OrderedJson::array()}, {"problems", problems}};
-  for (const ListedRun& each : runs) result["runs"].push_back(json_of(each));
+  for (const ListedRun& each : runs) result["runs"].push_back(run_json(each.run, each.differs));
   return result;
 }
 

@@ -1,0 +1,96 @@
+// What is made of the points of a curve: smoothed values, a table for other programs, a picture.
+
+/** @typedef {(number|null|undefined)[]} Values null is a gap, undefined is no point of this curve */
+
+/**
+ * The exponential moving average with the correction of its bias towards 0, as in TensorBoard: of n values it is the mean with
+ * weights w^(n-1), ..., w, 1. Gaps stay.
+ * @param {Values} values @param {number} weight of the average before, in [0, 1) @returns {Values}
+ */
+function smoothed(values, weight) {
+  let sum = 0, norm = 0;
+  return values.map((value) => {
+    if (typeof value !== "number") return value;
+    sum = weight * sum + (1 - weight) * value;
+    norm = weight * norm + (1 - weight);
+    return sum / norm;
+  });
+}
+
+/** The values that a logarithmic axis can have; a gap in place of each other. @param {Values} values @returns {Values} */
+const positive = (values) => values.map((value) => typeof value === "number" && value <= 0 ? null : value);
+
+/** The limits of a logarithmic y axis. @param {any} _ @param {number|null} min @param {number|null} max */
+function logRange(_, min, max) {
+  if (min === null || max === null || !(min > 0)) return [1, 10];
+  const room = Math.max(1.1, (max / min) ** 0.06);
+  return [min / room, max * room];
+}
+
+/** A field of a CSV file, as RFC 4180 has it. @param {any} value */
+function csvField(value) {
+  const text = value === null || value === undefined ? "" : String(value);
+  return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+}
+
+/** @param {string[]} names @param {Values[]} columns @param {number} axes that come first: a row needs a value after them */
+function csvOf(names, columns, axes) {
+  const lines = [names.map(csvField).join(",")];
+  for (let row = 0; row < columns[0].length; ++row) {
+    const values = columns.map((column) => column[row]);
+    if (values.slice(axes).some((value) => typeof value === "number")) lines.push(values.map(csvField).join(","));
+  }
+  return lines.join("\n") + "\n";
+}
+
+/** Has the browser save a file. @param {Blob} content @param {string} name */
+function save(content, name) {
+  const address = URL.createObjectURL(content);
+  const link = element("a", { href: address, download: name.replace(/[^\w.,=+-]+/g, "_") });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/**
+ * A chart with its title, the names of its curves and of its x axis.
+ * @param {string} title @param {HTMLCanvasElement} drawn @param {{label: string, color: string, dash: number[]}[]} keys @param {string} xName
+ */
+function pictureOf(title, drawn, keys, xName) {
+  const ratio = window.devicePixelRatio || 1, pad = 12 * ratio, line = 20 * ratio, keyWidth = 26 * ratio;
+  const canvas = /** @type {HTMLCanvasElement} */ (element("canvas", { width: drawn.width + 2 * pad }));
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const font = (/** @type {string} */ weight, /** @type {number} */ size) => `${weight} ${size * ratio}px system-ui, sans-serif`;
+  pen.font = font("", 12);
+  let x = pad, row = 0;
+  const places = keys.map(({ label }) => {
+    const width = keyWidth + pen.measureText(label).width + pad;
+    if (x > pad && x + width > canvas.width - pad) { x = pad; ++row; }
+    const at = { x, row };
+    x += width;
+    return at;
+  });
+  const top = pad + line + (row + 1) * line;
+  canvas.height = top + drawn.height + line + pad;  // empties the canvas and its settings
+  pen.fillStyle = color("panel");
+  pen.fillRect(0, 0, canvas.width, canvas.height);
+  pen.textBaseline = "middle";
+  pen.fillStyle = color("text");
+  pen.font = font("600", 14);
+  pen.fillText(title, pad, pad + line / 2);
+  pen.font = font("", 12);
+  keys.forEach(({ label, color: stroke, dash }, i) => {
+    const y = pad + line * (1.5 + places[i].row);
+    pen.strokeStyle = stroke;
+    pen.lineWidth = 2 * ratio;
+    pen.setLineDash(dash.map((length) => length * ratio));
+    pen.beginPath();
+    pen.moveTo(places[i].x, y);
+    pen.lineTo(places[i].x + keyWidth - 6 * ratio, y);
+    pen.stroke();
+    pen.fillText(label, places[i].x + keyWidth, y);
+  });
+  pen.drawImage(drawn, pad, top);
+  pen.textAlign = "center";
+  pen.fillText(xName, canvas.width / 2, top + drawn.height + line / 2);
+  return canvas;
+}

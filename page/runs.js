@@ -1,0 +1,139 @@
+// The view of all runs in the folders that `troupe dash` serves.
+
+/** Curves that are drawn in one chart at most. */
+const kMostChosen = 20;
+const kListPollMs = 2000;
+
+/** What the runs can be sorted by: the value of a run; numbers with the largest first. */
+const kSorts = /** @type {[string, string, (run: any) => any][]} */ ([
+  ["run", "name", (run) => run.run], ["changed", "newest first", (run) => run.changed], ["score", "score", (run) => at(run, "score.return_mean")],
+  ["steps", "steps", (run) => run.env_steps], ["speed", "speed", (run) => run.env_steps_per_second], ["state", "state", (run) => run.state],
+]);
+
+/** A setting and its value, as in a command. @param {any} run */
+const differences = (run) => Object.entries(run.differs).map(([path, value]) => path + "=" + (typeof value === "string" ? value : JSON.stringify(value))).join(" ");
+
+class RunsView {
+  /** @param {(folder: string) => void} open shows one run @param {() => void} changed */
+  constructor(open, changed) {
+    this.title = "Runs";
+    this.open = open;
+    this.changed = changed;
+    /** @type {any[]} */
+    this.runs = [];
+    /** @type {Set<string>} */
+    this.chosen = new Set(place.all("run").slice(0, kMostChosen));
+    this.received = "";
+    this.filter = /** @type {HTMLInputElement} */ (element("input", { type: "search", id: "runs-filter", autocomplete: "off" }));
+    this.filter.value = place.get("filter") || "";
+    this.filter.addEventListener("input", () => { place.set("filter", ...(this.filter.value ? [this.filter.value] : [])); this.fill(); });
+    this.sort = /** @type {HTMLSelectElement} */ (element("select", { id: "runs-sort", autocomplete: "off" }, ...kSorts.map(([name, label]) => element("option", { value: name }, label))));
+    this.sort.value = kSorts.some(([name]) => name === place.get("sort")) ? String(place.get("sort")) : "run";
+    this.sort.addEventListener("change", () => { place.set("sort", this.sort.value); this.fill(); });
+    const all = element("button", { type: "button" }, `Choose the first ${kMostChosen}`), none = element("button", { type: "button" }, "Choose none");
+    all.addEventListener("click", () => this.choose(this.shown().slice(0, kMostChosen).map((run) => run.run)));
+    none.addEventListener("click", () => this.choose([]));
+    this.count = element("p", { class: "faint", role: "status" });
+    this.problems = element("ul", { class: "problems", "aria-label": "Problems" });
+    this.table = element("div", { class: "wide runs", tabindex: "0", role: "region", "aria-label": "Runs" });
+    this.panel = element("section", {}, element("div", { class: "controls" }, element("label", { for: "runs-filter" }, "Runs that contain"), this.filter,
+                         element("label", { for: "runs-sort" }, "sorted by"), this.sort, all, none), this.count, this.problems, this.table);
+    this.poll();
+  }
+
+  async poll() {
+    if (!document.hidden || this.received === "") await this.read();
+    setTimeout(() => this.poll(), kListPollMs);
+  }
+
+  async read() {
+    try {
+      const reply = await fetched("/data/runs"), text = JSON.stringify(reply);
+      if (text === this.received) return;
+      this.received = text;
+      this.runs = reply.runs;
+      this.tell(reply.problems);
+      this.fill();
+      this.changed();
+    } catch (error) {
+      this.tell(["troupe dash does not answer: " + /** @type {Error} */ (error).message]);
+      this.received = "none";
+    }
+  }
+
+  /** @param {string[]} problems */
+  tell(problems) { this.problems.replaceChildren(...problems.map((text) => element("li", {}, text))); }
+
+  /** The runs that were chosen, in the order of the list. */
+  get compared() { return this.runs.filter((run) => this.chosen.has(run.run)); }
+
+  /** @param {string[]} folders */
+  choose(folders) {
+    this.chosen = new Set(folders.slice(0, kMostChosen));
+    place.set("run", ...this.chosen);
+    this.fill();
+    this.changed();
+  }
+
+  /** The runs that the filter lets through, sorted. */
+  shown() {
+    const [, , value] = kSorts.find(([name]) => name === this.sort.value) || kSorts[0];
+    const wanted = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const text = (/** @type {any} */ run) => [run.run, run.config, run.task, run.state, differences(run)].join(" ").toLowerCase();
+    const runs = this.runs.filter((run) => wanted.every((word) => text(run).includes(word)));
+    return runs.map((run) => ({ run, key: value(run) })).sort((a, b) => {
+      if (typeof a.key === "string") return a.key < b.key ? -1 : a.key > b.key ? 1 : 0;
+      return (b.key ?? -Infinity) - (a.key ?? -Infinity) || 0;
+    }).map(({ run }) => run);
+  }
+
+  /** @param {any} run */
+  row(run) {
+    const box = /** @type {HTMLInputElement} */ (element("input", { type: "checkbox", "aria-label": "compare " + run.run, "data-key": "box " + run.run }));
+    box.checked = this.chosen.has(run.run);
+    box.disabled = !box.checked && this.chosen.size >= kMostChosen;
+    box.addEventListener("change", () => this.choose(box.checked ? [...this.chosen, run.run] : [...this.chosen].filter((each) => each !== run.run)));
+    const name = element("button", { type: "button", class: "link", "data-key": "open " + run.run }, run.run);
+    name.addEventListener("click", () => this.open(run.run));
+    const score = (/** @type {any} */ of) => of ? formatted(of.return_mean) + (of.of === "training" ? " (training)" : "") : "\u2013";
+    const state = run.deleted ? "deleted" : run.state;
+    const cells = [box, name, run.config, element("span", run.reason ? { title: run.reason } : {}, state), formatted(run.env_steps), score(run.score),
+                   score(run.best), formatted(run.env_steps_per_second === null ? null : Math.round(run.env_steps_per_second)), differences(run)];
+    return element("tr", {}, ...cells.map((cell, i) => element("td", i >= 4 && i <= 7 ? { class: "number" } : {}, cell)));
+  }
+
+  fill() {
+    const shown = this.shown();
+    const running = this.runs.filter((run) => run.state === "running" && !run.deleted).length;
+    this.count.textContent = `${formatted(shown.length)} of ${counted(this.runs.length, "runs")} shown, ${formatted(running)} running, ${formatted(this.chosen.size)} chosen of at most ${kMostChosen}`;
+    const focused = document.activeElement && /** @type {HTMLElement} */ (document.activeElement).dataset.key;
+    const head = ["compare", "run", "config", "state", "steps", "score", "best", "steps/s", "differs"];
+    this.table.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name, i) => element("th", { scope: "col", ...(i >= 4 && i <= 7 ? { class: "number" } : {}) }, name)))),
+                                       element("tbody", {}, ...shown.map((run) => this.row(run)))));
+    if (focused) /** @type {HTMLElement|null} */ (this.table.querySelector(`[data-key="${CSS.escape(focused)}"]`))?.focus();
+  }
+
+  show() {}
+}
+
+/** The settings in which the chosen runs differ, or all runs if none is chosen. */
+class DifferencesView {
+  /** @param {RunsView} list */
+  constructor(list) {
+    this.title = "Differences";
+    this.list = list;
+    this.panel = element("section", {});
+  }
+
+  show() {
+    const runs = this.list.compared.length > 0 ? this.list.compared : this.list.runs.slice(0, kMostChosen);
+    const paths = [...new Set(runs.flatMap((run) => Object.keys(run.differs)))];
+    const value = (/** @type {any} */ run, /** @type {string} */ path) => path in run.differs ? formatted(run.differs[path]?.constructor === Object ? JSON.stringify(run.differs[path]) : run.differs[path]) : "";
+    const differing = paths.filter((path) => new Set(runs.map((run) => value(run, path))).size > 1);
+    const which = this.list.compared.length > 0 ? "the chosen runs" : `the first ${runs.length} of ${this.list.runs.length} runs`;
+    const note = element("p", { class: "faint" }, `Settings in which ${which} differ from runs of the same name.`);
+    if (differing.length === 0) return this.panel.replaceChildren(note, element("p", {}, "None."));
+    const region = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Differences" }, table(["run", ...differing], runs.map((run) => [run.run, ...differing.map((path) => value(run, path))]), runs.length + 2));
+    this.panel.replaceChildren(note, region);
+  }
+}

@@ -1,0 +1,47 @@
+#pragma once
+// Which column of a table of figures has the figure at a path of a record. One thread at a time.
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace troupe {
+
+// Most records have their figures in the same order, so the answer is usually the next one.
+class ColumnOfPath {
+ public:
+  static constexpr size_t kNotWanted = std::numeric_limits<size_t>::max();
+
+  explicit ColumnOfPath(std::span<const std::string> wanted) {
+    for (size_t i = 0; i < wanted.size(); ++i) columns_.emplace(wanted[i], i);
+  }
+
+  size_t operator()(std::string_view path) {
+    if (next_ >= seen_.size() || seen_[next_].path != path) {
+      const auto found = std::ranges::find(seen_, path, &Seen::path);
+      next_ = static_cast<size_t>(found - seen_.begin());
+      if (found == seen_.end()) {
+        const auto column = columns_.find(std::string(path));
+        seen_.push_back({std::string(path), column == columns_.end() ? kNotWanted : column->second});
+      }
+    }
+    return seen_[next_++].column;
+  }
+  void begin_record() { next_ = 0; }
+
+ private:
+  struct Seen {
+    std::string path;
+    size_t column;
+  };
+  std::unordered_map<std::string, size_t> columns_;
+  std::vector<Seen> seen_;
+  size_t next_ = 0;
+};
+
+}  // namespace troupe

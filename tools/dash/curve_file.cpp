@@ -1,0 +1,143 @@
+#include "tools/dash/curve_file.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime/run_folder/json_scan.h"
+#include "runtime/run_folder/run_records.h"
+
+namespace troupe {
+
+namespace {
+
+constexpr uint64_t kBlock = 4 << 20;
+constexpr uint64_t kMostLineBytes = 32 << 20;
+constexpr size_t kBytesBefore = 256;
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+CurveFile::CurveFile(const std::string& folder) : path_(metrics_file(folder)), column_of_(figures_) {}
+
+void CurveFile::want(std::span<const std::string> figures) {
+  const size_t before = figures_.size();
+  for (const std::string& figure : figures)
+    if (std::ranges::count(figures_, figure) == 0) figures_.push_back(figure);
+  if (figures_.size() == before) return;
+  row_.resize(figures_.size());
+  column_of_ = ColumnOfPath(figures_);
+  forget();
+}
+
+void CurveFile::forget() {
+  columns_.assign(figures_.size(), {});
+  points_ = 0;
+  records_in_point_ = 1;
+  records_in_last_ = 0;
+  offset_ = 0;
+  before_.clear();
+  records_ = skipped_ = 0;
+  ++version_;
+}
+
+// A run that is resumed cuts off lines and writes them again.
+bool CurveFile::is_continued(const ReadFile& file) const {
+  return file.size() >= offset_ && file.read(offset_ - before_.size(), before_.size()) == before_;
+}
+
+uint64_t CurveFile::read(const Disk& disk, uint64_t budget) {
+  struct stat status{};
+  const bool known = ::stat(path_.c_str(), &status) == 0;
+  if (known && offset_ == size_ && static_cast<uint64_t>(status.st_size) == size_ && status.st_ino == file_) return 0;
+  const std::unique_ptr<ReadFile> file = disk.open_read(path_);
+  if (offset_ > 0 && (status.st_ino != file_ || !is_continued(*file))) forget();
+  file_ = status.st_ino;
+  size_ = file->size();
+  uint64_t read = 0;
+  while (read < budget && offset_ < size_) {
+    std::string block = file->read(offset_, std::min(kBlock, size_ - offset_));
+    size_t end = block.rfind('\n');
+    while (end == block.npos && offset_ + block.size() < size_) {
+      if (block.size() > kMostLineBytes) throw IoError(path_, "has a line of more than 32 MiB");
+      const std::string more = file->read(offset_ + block.size(), std::min(kBlock, size_ - offset_ - block.size()));
+      if (more.empty()) return read;
+      block += more;
+      end = block.rfind('\n');
+    }
+    if (end == block.npos) break;  // the last line is just being written, or torn
+    const std::string_view lines = std::string_view(block).substr(0, end + 1);
+    for (size_t begin = 0; begin < lines.size();) {
+      const size_t line_end = lines.find('\n', begin);
+      add_line(lines.substr(begin, line_end - begin));
+      begin = line_end + 1;
+    }
+    offset_ += lines.size();
+    read += lines.size();
+    before_ = lines.substr(lines.size() - std::min(lines.size(), kBytesBefore));
+  }
+  if (read > 0) ++version_;
+  return read;
+}
+
+void CurveFile::add_line(std::string_view line) {
+  std::ranges::fill(row_, kMissing);
+  column_of_.begin_record();
+  const bool whole = scan_json(line, [this](std::string_view path, std::string_view text) {
+    const size_t column = column_of_(path);
+    if (column != ColumnOfPath::kNotWanted) row_[column] = scalar_number(text).value_or(kMissing);
+  });
+  if (!whole) {
+    ++skipped_;
+    return;
+  }
+  ++records_;
+  if (points_ == 0 || records_in_last_ == records_in_point_) {
+    if (points_ == kMostPoints) join_neighbours();
+    for (std::vector<Summary>& column : columns_) column.emplace_back();
+    ++points_;
+    records_in_last_ = 0;
+  }
+  ++records_in_last_;
+  for (size_t i = 0; i < row_.size(); ++i) {
+    const double value = row_[i];
+    if (!std::isfinite(value)) continue;
+    Summary& point = columns_[i].back();
+    point.low = point.count == 0 ? value : std::min(point.low, value);
+    point.high = point.count == 0 ? value : std::max(point.high, value);
+    point.sum += value;
+    ++point.count;
+  }
+}
+
+void CurveFile::join_neighbours() {
+  for (std::vector<Summary>& column : columns_) {
+    for (size_t i = 0; i + 1 < column.size(); i += 2) {
+      const Summary a = column[i], b = column[i + 1];
+      const Summary both{a.sum + b.sum, std::min(a.low, b.low), std::max(a.high, b.high), a.count + b.count};
+      column[i / 2] = a.count == 0 ? b : b.count == 0 ? a : both;
+    }
+    column.resize(column.size() / 2);
+  }
+  points_ /= 2;
+  records_in_point_ *= 2;
+}
+
+std::vector<double> CurveFile::column(std::string_view figure, Value value) const {
+  std::vector<double> result(points_, kMissing);
+  const auto found = std::ranges::find(figures_, figure);
+  if (found == figures_.end()) return result;
+  const std::vector<Summary>& column = columns_[static_cast<size_t>(found - figures_.begin())];
+  for (size_t i = 0; i < points_; ++i) {
+    const Summary& point = column[i];
+    if (point.count == 0) continue;
+    result[i] = value == Value::low    ? point.low
+                : value == Value::high ? point.high
+                                       : point.sum / static_cast<double>(point.count);
+  }
+  return result;
+}
+
+}  // namespace troupe

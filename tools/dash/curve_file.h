@@ -1,0 +1,67 @@
+#pragma once
+// CurveFile: figures from the metrics.jsonl of a run, as points of curves. It reads what the file has grown by, a bounded
+// number of bytes at a time, and keeps at most kMostPoints points however long the file is: when there are more, each
+// two neighbours become one, with the mean, the smallest and the largest of their values. One thread at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/run_folder/column_of_path.h"
+
+namespace troupe {
+
+class CurveFile {
+ public:
+  static constexpr size_t kMostPoints = 4000;
+
+  // Of a run folder; nothing is read yet.
+  explicit CurveFile(const std::string& folder);
+
+  // From now on these figures are read too; for one that is new the file is read again from its beginning.
+  void want(std::span<const std::string> figures);
+  // Reads at most about `budget` bytes of what is new, and returns how many. A file that was cut or replaced is read
+  // again from its beginning. Throws IoError when it cannot be read, and for a line of more than 32 MiB; the points so
+  // far stay.
+  uint64_t read(const Disk& disk, uint64_t budget);
+
+  uint64_t bytes_read() const { return offset_; }
+  uint64_t bytes() const { return size_; }     // of the file, when it was read last
+  uint64_t records() const { return records_; }
+  uint64_t skipped() const { return skipped_; }  // lines that are no records
+  uint64_t version() const { return version_; }  // another one after each change of the points
+  size_t points() const { return points_; }
+
+  // What a point has of the figure at a path: values of records without the figure do not count, and NaN is a point
+  // without any. [points()]
+  enum class Value : uint8_t { mean, low, high };
+  std::vector<double> column(std::string_view figure, Value value) const;
+
+ private:
+  struct Summary {
+    double sum = 0, low = 0, high = 0;
+    uint64_t count = 0;
+  };
+
+  void forget();
+  bool is_continued(const ReadFile& file) const;
+  void add_line(std::string_view line);
+  void join_neighbours();
+
+  std::string path_;
+  std::vector<std::string> figures_;
+  ColumnOfPath column_of_;
+  std::vector<double> row_;
+  std::vector<std::vector<Summary>> columns_;  // [figures][points]
+  size_t points_ = 0;
+  uint64_t records_in_point_ = 1, records_in_last_ = 0;
+  uint64_t offset_ = 0, size_ = 0, file_ = 0;  // file_: the inode
+  std::string before_;                         // the bytes before the offset, which tell whether it is the same file
+  uint64_t records_ = 0, skipped_ = 0, version_ = 0;
+};
+
+}  // namespace troupe

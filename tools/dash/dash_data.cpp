@@ -1,0 +1,291 @@
+#include "tools/dash/dash_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/config/config.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
+#include "runtime/run_folder/line_file.h"
+#include "runtime/run_folder/run_records.h"
+#include "runtime/stats/protocol.h"
+#include "tools/cli/exported_metrics.h"
+#include "tools/cli/run_curves.h"
+#include "tools/cli/run_json.h"
+
+namespace troupe {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostFigures = 100;
+constexpr size_t kMostGroupedRuns = 200;
+constexpr uint64_t kMostRecordBytes = 32 << 20;
+constexpr uint64_t kLogBytes = 64 << 10;
+constexpr size_t kLogLines = 200;
+const Words kAxes = {"env_steps", "updates", "elapsed_seconds"};
+
+// What is asked for does not exist.
+class NotFound : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::string decoded(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
+    if (escape) {
+      result += static_cast<char>(16 * hex_digit(text[i + 1]) + hex_digit(text[i + 2]));
+      i += 2;
+    } else {
+      result += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return result;
+}
+
+Words all_of(const QueryValues& query, std::string_view name) {
+  Words result;
+  for (const auto& [key, value] : query)
+    if (key == name) result.push_back(value);
+  return result;
+}
+
+std::string value_of(const QueryValues& query, std::string_view name) {
+  const Words values = all_of(query, name);
+  return values.empty() ? "" : values.front();
+}
+
+Words figures_of(const QueryValues& query) {
+  Words figures = all_of(query, "y");
+  if (figures.empty() || figures.size() > kMostFigures)
+    throw RequestError("y: " + std::to_string(figures.size()) + " figures, expected 1 to " + std::to_string(kMostFigures));
+  return figures;
+}
+
+std::string axis_of(const QueryValues& query) {
+  const std::string axis = value_of(query, "x");
+  if (std::ranges::count(kAxes, axis) == 0)
+    throw RequestError("x: \"" + printable(axis) + "\" is no axis, expected env_steps, updates or elapsed_seconds");
+  return axis;
+}
+
+// NaN becomes null.
+Json numbers(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (const double value : values) list.push_back(std::isfinite(value) ? Json(value) : Json());
+  return list;
+}
+
+// The last whole line; null without one.
+Json last_record(const std::string& folder) {
+  const std::unique_ptr<ReadFile> file = open_if_present(posix_disk(), metrics_file(folder));
+  for (uint64_t end = file ? file->size() : 0; end > 0;) {
+    const uint64_t begin = begin_of_line(*file, end - 1);
+    if (end - begin > kMostRecordBytes) break;
+    Json record = Json::parse(file->read(begin, end - begin), nullptr, /*allow_exceptions=*/false);
+    if (record.is_object()) return record;
+    if (file->size() - begin > kMostRecordBytes) break;
+    end = begin;
+  }
+  return {};
+}
+
+// The last lines of log.txt, the newest last.
+Json log_tail(const std::string& folder) {
+  const std::unique_ptr<ReadFile> file = open_if_present(posix_disk(), folder + "/log.txt");
+  Json lines = Json::array();
+  if (!file) return lines;
+  const uint64_t from = file->size() - std::min(file->size(), kLogBytes);
+  const std::string text = file->read(from, kLogBytes);
+  Words all;
+  for (size_t begin = from == 0 ? 0 : text.find('\n') + 1; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    all.push_back(printable(std::string_view(text).substr(begin, end - begin), 1000));
+    begin = end + 1;
+  }
+  for (size_t i = all.size() - std::min(all.size(), kLogLines); i < all.size(); ++i) lines.push_back(all[i]);
+  return lines;
+}
+
+// Which task each of the runs has, as a number.
+std::vector<size_t> tasks_of(const std::vector<RunOverview>& runs, const std::vector<size_t>& members) {
+  std::map<std::string, size_t> numbers;
+  std::vector<size_t> tasks;
+  for (const size_t i : members) tasks.push_back(numbers.try_emplace(runs[i].task, numbers.size()).first->second);
+  return tasks;
+}
+
+HttpData data_of(const Json& json) {
+  return {.body = json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace)};
+}
+
+}  // namespace
+
+QueryValues query_values(std::string_view query) {
+  QueryValues values;
+  while (!query.empty()) {
+    const size_t end = std::min(query.find('&'), query.size());
+    const std::string_view item = query.substr(0, end);
+    const size_t equals = item.find('=');
+    if (equals != item.npos && equals > 0)
+      values.emplace_back(decoded(item.substr(0, equals)), decoded(item.substr(equals + 1)));
+    query.remove_prefix(std::min(end + 1, query.size()));
+  }
+  return values;
+}
+
+HttpData DashData::answer(std::string_view target) {
+  const size_t question = std::min(target.find('?'), target.size());
+  const std::string_view path = target.substr(0, question);
+  try {
+    const QueryValues query = query_values(target.substr(std::min(question + 1, target.size())));
+    list_.refresh(RunList::Clock::now());
+    if (path == "/data/runs") return data_of(runs());
+    if (path == "/data/curves") return data_of(curves(query));
+    if (path == "/data/group") return data_of(group(query));
+    if (path == "/data/run") return data_of(run(query));
+    if (path == "/data/metrics") return {.body = metrics_message(exported_metrics())};
+    throw NotFound("there are /data/runs, /data/curves, /data/group, /data/run and /data/metrics");
+  } catch (const NotFound& error) {
+    return {"404 Not Found", error.what()};
+  } catch (const RequestError& error) {
+    return {"400 Bad Request", error.what()};
+  } catch (const ConfigError& error) {
+    return {"400 Bad Request", error.what()};
+  } catch (const IoError& error) {
+    return {"404 Not Found", error.what()};
+  }
+}
+
+DashData::Json DashData::runs() {
+  Json list = Json::array();
+  for (const ServedRun& each : list_.runs()) {
+    Json run = run_json(each.run, each.differs);
+    run["deleted"] = each.deleted;
+    list.push_back(std::move(run));
+  }
+  return {{"type", "runs"}, {"runs", std::move(list)}, {"problems", list_.problems()}};
+}
+
+const ServedRun& DashData::named_run(const QueryValues& query) const {
+  const std::string folder = value_of(query, "run");
+  const ServedRun* run = list_.find(folder);
+  if (run == nullptr) throw NotFound("run: \"" + printable(folder, 200) + "\" is none of the runs that are served");
+  return *run;
+}
+
+CurveFile& DashData::file_of(const std::string& folder, const Words& figures) {
+  CurveFile& file = files_.try_emplace(folder, folder).first->second;
+  file.want(kAxes);
+  file.want(figures);
+  return file;
+}
+
+std::string DashData::read_more(CurveFile& file, uint64_t& budget) {
+  try {
+    budget -= std::min(budget, file.read(posix_disk(), budget));
+    return "";
+  } catch (const IoError& error) {
+    return error.what();
+  }
+}
+
+DashData::Json DashData::curves(const QueryValues& query) {
+  const ServedRun& run = named_run(query);
+  const Words figures = figures_of(query);
+  CurveFile& file = file_of(run.run.folder, figures);
+  uint64_t budget = kReadAtOnce;
+  const std::string problem = read_more(file, budget);
+  Json reply{{"type", "curves"},           {"run", run.run.folder},
+             {"version", file.version()},  {"records", file.records()},
+             {"skipped", file.skipped()},  {"read_bytes", file.bytes_read()},
+             {"bytes", file.bytes()},      {"points", file.points()},
+             {"problem", problem.empty() ? Json() : Json(problem)}};
+  if (value_of(query, "version") == std::to_string(file.version())) return reply;
+  Json x = Json::object(), y = Json::object();
+  for (const std::string& axis : kAxes) x[axis] = numbers(file.column(axis, CurveFile::Value::mean));
+  const bool joined = file.records() > file.points();
+  for (const std::string& figure : figures) {
+    const std::vector<double> mean = file.column(figure, CurveFile::Value::mean);
+    if (!std::ranges::any_of(mean, [](double value) { return std::isfinite(value); })) continue;
+    y[figure] = {{"mean", numbers(mean)}};
+    if (!joined) continue;
+    y[figure]["low"] = numbers(file.column(figure, CurveFile::Value::low));
+    y[figure]["high"] = numbers(file.column(figure, CurveFile::Value::high));
+  }
+  reply["x"] = std::move(x);
+  reply["y"] = std::move(y);
+  return reply;
+}
+
+DashData::Json DashData::group(const QueryValues& query) {
+  const std::string axis = axis_of(query), figure = figures_of(query).front();
+  const Words wanted = all_of(query, "run");
+  if (wanted.size() > kMostGroupedRuns)
+    throw RequestError("run: " + std::to_string(wanted.size()) + " runs, at most " + std::to_string(kMostGroupedRuns));
+  std::vector<RunOverview> runs;
+  std::vector<RunCurve> curves;
+  Json notes = Json::array();
+  uint64_t budget = kReadAtOnce, read = 0, bytes = 0;
+  for (const std::string& folder : wanted) {
+    const ServedRun& run = named_run({{"run", folder}});
+    CurveFile& file = file_of(folder, {figure});
+    const std::string problem = read_more(file, budget);
+    read += file.bytes_read();
+    bytes += file.bytes();
+    RunCurve curve = curve_of(file.column(axis, CurveFile::Value::mean), file.column(figure, CurveFile::Value::mean));
+    if (!problem.empty()) notes.push_back(problem);
+    if (curve.x.empty()) {
+      notes.push_back(folder + ": no record has both " + figure + " and " + axis);
+      continue;
+    }
+    runs.push_back(run.run);
+    curves.push_back(std::move(curve));
+  }
+  Json groups = Json::array();
+  const std::string setting = value_of(query, "group");
+  for (const RunGroup& each : runs.empty() ? std::vector<RunGroup>() : group_runs(runs, setting)) {
+    std::vector<RunCurve> members;
+    for (const size_t i : each.runs) members.push_back(curves[i]);
+    const GroupCurve curve = group_curve(members, tasks_of(runs, each.runs));
+    if (curve.x.empty()) notes.push_back(each.label + ": its runs have no " + axis + " in common");
+    groups.push_back({{"label", each.label},
+                      {"runs", members.size()},
+                      {"x", numbers(curve.x)},
+                      {"mean", numbers(curve.mean)},
+                      {"low", numbers(curve.low)},
+                      {"high", numbers(curve.high)}});
+  }
+  return {{"type", "group"},     {"groups", std::move(groups)}, {"notes", std::move(notes)},
+          {"read_bytes", read}, {"bytes", bytes}};
+}
+
+DashData::Json DashData::run(const QueryValues& query) {
+  const ServedRun& served = named_run(query);
+  const RunOverview& run = served.run;
+  return {{"type", "run"},
+          {"run", run.folder},
+          {"name", run.name},
+          {"state", text_of(run.state)},
+          {"reason", run.reason},
+          {"deleted", served.deleted},
+          {"config", Json::parse(run.config, nullptr, /*allow_exceptions=*/false)},
+          {"defaults", Json::parse(to_json(RunConfig{}), nullptr, /*allow_exceptions=*/false)},
+          {"stats", last_record(run.folder)},
+          {"log", log_tail(run.folder)}};
+}
+
+}  // namespace troupe

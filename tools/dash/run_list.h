@@ -1,0 +1,57 @@
+#pragma once
+// RunList: the runs in some folders, read again when their files have changed. One thread at a time.
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/run_folder/run_overview.h"
+#include "tools/cli/flags.h"
+
+namespace troupe {
+
+struct ServedRun {
+  RunOverview run;
+  SettingValues differs;  // from the other runs of its name
+  bool deleted = false;   // its folder is gone; the rest is what it was
+};
+
+class RunList {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // A folder of a run is that run, another one stands for the runs in it. Throws ConfigError when one is missing.
+  explicit RunList(Words folders);
+
+  // Reads what has changed, unless it did that less than a second before `now`.
+  void refresh(Clock::time_point now);
+  // In the order of their folders.
+  const std::vector<ServedRun>& runs() const { return runs_; }
+  // A line for each folder that cannot be used.
+  const Words& problems() const { return problems_; }
+  // Null if there is no such run.
+  const ServedRun* find(const std::string& folder) const;
+
+ private:
+  struct Known {
+    std::string signature;  // of its files
+    RunOverview run;
+    bool there = false;
+  };
+
+  Words candidates();
+  void look_at(const std::string& folder, const HeldLocks& held);
+  void collect();
+
+  Words folders_;
+  Clock::time_point next_{};
+  std::map<std::string, Known> known_;
+  Words order_;  // of the folders in known_
+  bool changed_ = false;
+  std::vector<ServedRun> runs_;
+  Words problems_;
+};
+
+}  // namespace troupe
