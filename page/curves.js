@@ -20,11 +20,15 @@ function smoothed(values, weight) {
 /** The values that a logarithmic axis can have; a gap in place of each other. @param {Values} values @returns {Values} */
 const positive = (values) => values.map((value) => typeof value === "number" && value <= 0 ? null : value);
 
-/** The limits of a logarithmic y axis. @param {any} _ @param {number|null} min @param {number|null} max */
+/** The limits of a logarithmic y axis: numbers of one digit, because the labels are counted from them. @param {any} _ @param {number|null} min @param {number|null} max */
 function logRange(_, min, max) {
   if (min === null || max === null || !(min > 0)) return [1, 10];
-  const room = Math.max(1.1, (max / min) ** 0.06);
-  return [min / room, max * room];
+  const digit = (/** @type {number} */ value, /** @type {(x: number) => number} */ round) => {
+    const unit = 10 ** Math.floor(Math.log10(value));
+    return Number((round(value / unit) * unit).toPrecision(1));
+  };
+  const low = digit(min, Math.floor), high = digit(max, Math.ceil);
+  return low < high ? [low, high] : [digit(low / 2, Math.floor), digit(high * 2, Math.ceil)];
 }
 
 /** A field of a CSV file, as RFC 4180 has it. @param {any} value */

@@ -84,21 +84,28 @@ class FolderConnection {
 
   /** @param {RunCurves} curves */
   async read(curves) {
+    const run = await this.answer("/data/run", [["run", curves.folder]]);
+    const metrics = run && this.told !== curves.folder ? await this.answer("/data/metrics", []) : null;
+    if (this.curves !== curves || !run) return;
+    if (metrics) {
+      this.told = curves.folder;
+      this.listener.on({ type: "hello", run: curves.folder, started: null, config: run.config || {}, defaults: run.defaults });
+      this.listener.on(metrics);
+    }
+    this.listener.state(run.deleted ? "deleted" : run.state === "running" ? "live" : run.state);
+    const changed = await curves.read();
+    if (this.curves !== curves) return;
+    if (changed && curves.newest) this.listener.on({ ...curves.newest, type: "points", notes: curves.notes });
+    this.listener.on({ type: "record", stats: run.stats, log: run.log, reason: run.reason });
+  }
+
+  /** Null where there is no answer. @param {string} path @param {[string, string][]} query */
+  async answer(path, query) {
     try {
-      const run = await fetched("/data/run", [["run", curves.folder]]);
-      if (this.curves !== curves) return;
-      if (this.told !== curves.folder) {
-        this.told = curves.folder;
-        this.listener.on({ type: "hello", run: run.name || curves.folder, started: null, config: run.config || {}, defaults: run.defaults });
-        this.listener.on(await fetched("/data/metrics"));
-      }
-      this.listener.state(run.deleted ? "deleted" : run.state === "running" ? "live" : run.state);
-      const changed = await curves.read();
-      if (this.curves !== curves) return;
-      if (changed) this.listener.on({ type: "points", ...curves.newest, notes: curves.notes });
-      this.listener.on({ type: "record", stats: run.stats, log: run.log, reason: run.reason });
-    } catch (error) {
+      return await fetched(path, query);
+    } catch {
       this.listener.state("lost");
+      return null;
     }
   }
 

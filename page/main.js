@@ -125,6 +125,7 @@ function received(message) {
   } else if (message.type === "record") {
     if (message.stats) events.compare(newest = message.stats);
     events.showLog(message.log);
+    byId("reason").textContent = message.reason ? "Ended: " + message.reason : "";
   } else if (message.type === "error") {
     events.add("The run refused a request of this page: " + message.reason);
   }

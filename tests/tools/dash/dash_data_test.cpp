@@ -1,0 +1,182 @@
+#include "tools/dash/dash_data.h"
+
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/file.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using nlohmann::json;
+
+namespace {
+
+struct Served {
+  test::TempFolder folder;
+  std::string runs = folder / "runs";
+
+  // A run that has ended, whose figures at step i are i times `factor`.
+  void add(const std::string& name, int seed, double factor, int records = 10) const {
+    const std::string path = runs + '/' + name;
+    std::filesystem::create_directories(path);
+    std::string lines;
+    for (int i = 1; i <= records; ++i)
+      lines += R"({"env_steps":)" + std::to_string(100 * i) + R"(,"updates":)" + std::to_string(i) +
+               R"(,"elapsed_seconds":)" + std::to_string(i) + R"(,"episodes":{"return_mean":)" +
+               std::to_string(factor * i) + "}}\n";
+    posix_disk().write_atomic(path + "/config.json", R"({"name":"cartpole","env":{"id":"cartpole"},"seed":)" +
+                                                         std::to_string(seed) + "}");
+    posix_disk().write_atomic(path + "/metrics.jsonl", lines);
+    posix_disk().write_atomic(path + "/summary.json", R"({"reason":"stop.updates","env_steps":1000})");
+    posix_disk().write_atomic(path + "/log.txt", "first line\nlast line\n");
+  }
+  std::string run(const std::string& name) const { return "run=" + runs + '/' + name; }
+};
+
+json body(const HttpData& data) {
+  CAPTURE(data.body);
+  REQUIRE(data.status == "200 OK");
+  return json::parse(data.body);
+}
+
+}  // namespace
+
+TEST_CASE("query_values: names and values, decoded, in their order") {
+  const QueryValues values = query_values("y=learner.kl&y=a%20b%2fc+d&run=&=x&z&w=%4");
+  const QueryValues expected = {{"y", "learner.kl"}, {"y", "a b/c d"}, {"run", ""}, {"w", "%4"}};
+  CHECK(values == expected);
+  CHECK(query_values("").empty());
+}
+
+TEST_CASE("dash_data: the list has the runs with what differs, and a line for a folder that is none") {
+  const Served served;
+  served.add("a", 1, 1);
+  served.add("b", 2, 2);
+  std::filesystem::create_directories(served.runs + "/empty");
+  DashData data({served.runs});
+  const json reply = body(data.answer("/data/runs"));
+  REQUIRE(reply["runs"].size() == 2);
+  CHECK(reply["runs"][1]["run"] == served.runs + "/b");
+  CHECK(reply["runs"][1]["state"] == "finished");
+  CHECK(reply["runs"][1]["differs"]["seed"] == 2);
+  CHECK(reply["runs"][1]["deleted"] == false);
+  REQUIRE(reply["problems"].size() == 1);
+  CHECK(reply["problems"][0].get<std::string>().find("empty: is not the folder of a run") != std::string::npos);
+}
+
+TEST_CASE("dash_data: curves are the numbers of the file, and only asked for again when they have changed") {
+  const Served served;
+  served.add("a", 1, 2);
+  DashData data({served.runs});
+  const std::string target = "/data/curves?y=episodes.return_mean&" + served.run("a");
+  const json reply = body(data.answer(target));
+  CHECK(reply["x"]["env_steps"][9] == 1000);
+  CHECK(reply["y"]["episodes.return_mean"]["mean"][9] == 20);
+  CHECK_FALSE(reply["y"]["episodes.return_mean"].contains("low"));
+  CHECK(reply["records"] == 10);
+  const json again = body(data.answer(target + "&version=" + reply["version"].dump()));
+  CHECK_FALSE(again.contains("x"));
+  CHECK(again["version"] == reply["version"]);
+}
+
+TEST_CASE("dash_data: a group is the interquartile mean of its runs, which for three is their mean") {
+  const Served served;
+  for (int seed = 1; seed <= 3; ++seed) served.add("r" + std::to_string(seed), seed, seed);
+  DashData data({served.runs});
+  const json reply = body(data.answer("/data/group?x=env_steps&y=episodes.return_mean&" + served.run("r1") + '&' +
+                                      served.run("r2") + '&' + served.run("r3")));
+  REQUIRE(reply["groups"].size() == 1);
+  const json& group = reply["groups"][0];
+  CHECK(group["runs"] == 3);
+  CHECK(group["x"].front() == 100);
+  CHECK(group["mean"].front().get<double>() == doctest::Approx(2));
+  CHECK(group["mean"].back().get<double>() == doctest::Approx(20));
+  CHECK(group["low"].back().get<double>() >= 10);
+  CHECK(group["high"].back().get<double>() <= 30);
+}
+
+TEST_CASE("dash_data: the page of one run has its config, its newest record and the end of its log") {
+  const Served served;
+  served.add("a", 7, 1);
+  DashData data({served.runs});
+  const json reply = body(data.answer("/data/run?" + served.run("a")));
+  CHECK(reply["config"]["seed"] == 7);
+  CHECK(reply["defaults"].contains("seed"));
+  CHECK(reply["stats"]["env_steps"] == 1000);
+  CHECK(reply["log"] == json{"first line", "last line"});
+}
+
+TEST_CASE("dash_data: a folder that is none of the runs is refused, also one that exists") {
+  const Served served;
+  served.add("a", 1, 1);
+  DashData data({served.runs});
+  const HttpData other = data.answer("/data/run?run=/etc");
+  CHECK(other.status == "404 Not Found");
+  CHECK(other.body == "run: \"/etc\" is none of the runs that are served");
+  CHECK(data.answer("/data/run?" + served.run("a/../a")).status == "404 Not Found");
+  CHECK(data.answer("/data/nothing").status == "404 Not Found");
+}
+
+TEST_CASE("dash_data: a request without figures or with a wrong axis is refused with its name and value") {
+  const Served served;
+  served.add("a", 1, 1);
+  DashData data({served.runs});
+  CHECK(data.answer("/data/curves?" + served.run("a")).body == "y: 0 figures, expected 1 to 100");
+  const HttpData axis = data.answer("/data/group?x=days&y=lag.p95&" + served.run("a"));
+  CHECK(axis.status == "400 Bad Request");
+  CHECK(axis.body == "x: \"days\" is no axis, expected env_steps, updates or elapsed_seconds");
+}
+
+TEST_CASE("dash_data: a run without records says so, and has no curves") {
+  const Served served;
+  served.add("a", 1, 1);
+  DashData data({served.runs});
+  std::filesystem::remove(served.runs + "/a/metrics.jsonl");
+  const json reply = body(data.answer("/data/curves?y=lag.p95&" + served.run("a")));
+  CHECK(reply["problem"].get<std::string>().find("metrics.jsonl") != std::string::npos);
+  CHECK(reply["points"] == 0);
+}
+
+TEST_CASE("run_list: a run that is deleted stays in the list, marked, with one line") {
+  const Served served;
+  served.add("a", 1, 1);
+  served.add("b", 2, 1);
+  RunList list({served.runs});
+  const auto start = RunList::Clock::now();
+  list.refresh(start);
+  std::filesystem::remove_all(served.runs + "/a");
+  list.refresh(start + std::chrono::milliseconds(999));
+  CHECK_FALSE(list.runs()[0].deleted);  // once a second at most
+  list.refresh(start + std::chrono::seconds(1));
+  REQUIRE(list.runs().size() == 2);
+  CHECK(list.runs()[0].deleted);
+  CHECK_FALSE(list.runs()[1].deleted);
+  REQUIRE(list.problems().size() == 1);
+  CHECK(list.problems()[0].find("was deleted; what was read of it is still shown") != std::string::npos);
+  served.add("a", 1, 1);
+  list.refresh(start + std::chrono::seconds(2));
+  CHECK_FALSE(list.runs()[0].deleted);
+  CHECK(list.problems().empty());
+}
+
+TEST_CASE("run_list: a run that comes later is found, and a folder without any says so") {
+  const Served served;
+  std::filesystem::create_directories(served.runs);
+  RunList list({served.runs + '/'});
+  const auto start = RunList::Clock::now();
+  list.refresh(start);
+  CHECK(list.problems() == Words{served.runs + ": holds no runs yet"});
+  served.add("a", 1, 1);
+  list.refresh(start + std::chrono::seconds(1));
+  REQUIRE(list.runs().size() == 1);
+  CHECK(list.runs()[0].run.env_steps == 1000);
+  CHECK(list.problems().empty());
+}
+
+TEST_CASE("run_list: a missing folder is refused") {
+  const Served served;
+  CHECK_THROWS_AS(RunList({served.runs}), ConfigError);
+}
