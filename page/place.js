@@ -21,6 +21,7 @@ const place = {
 
   /** @param {string} name @param {string[]} values none: it is not chosen any more */
   set(name, ...values) {
+    if (JSON.stringify(this.all(name)) === JSON.stringify(values)) return;
     this.chosen.delete(name);
     for (const value of values) this.chosen.append(name, value);
     this.write();
