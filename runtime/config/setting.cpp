@@ -252,9 +252,16 @@ std::string unknown_key(const std::string& path, std::string_view key, std::stri
 }
 
 SettingInfo info_of(const Setting& setting, std::string path, std::string fallback) {
-  return {std::move(path),    type_text(setting),          std::move(fallback),    range_text(setting),
-          help_text(setting), std::string(setting.source), owned(setting.aliases), owned(setting.elsewhere),
-          setting.change,     std::string(setting.owner)};
+  return {.path = std::move(path),
+          .type = type_text(setting),
+          .fallback = std::move(fallback),
+          .range = range_text(setting),
+          .help = help_text(setting),
+          .source = std::string(setting.source),
+          .aliases = owned(setting.aliases),
+          .elsewhere = owned(setting.elsewhere),
+          .change = setting.change,
+          .owner = std::string(setting.owner)};
 }
 
 }  // namespace troupe
