@@ -11,7 +11,7 @@ namespace {
 using Value = std::optional<double>;
 using Figures = UpdateFigures;
 
-constexpr std::string_view kFraction = "0 to 1", kNats = "nats", kNumber = "number";
+constexpr std::string_view kLagShare = "0 to 1", kLagNats = "nats", kLagNumber = "number";
 constexpr std::string_view kWithTokens = "with such tokens", kInTokenRuns = "in token runs with such tokens";
 
 // The text, which lasts as long as the program.
@@ -86,12 +86,12 @@ std::vector<Metric> loss_metrics_by_lag() {
   const auto metric = [](const char* name, std::string_view unit, const char* meaning) {
     return LagMetric{kLossesByLag, kWithTokens, name, unit, Summary::mean, meaning};
   };
-  add<ShareOfLoss>(result, metric("share", kFraction, "share"));
-  add<OfLoss<&ClassDiagnostics::kl>>(result, metric("kl", kNats, "kl"));
-  add<OfLoss<&ClassDiagnostics::clip_fraction>>(result, metric("clip_fraction", kFraction, "clip_fraction"));
+  add<ShareOfLoss>(result, metric("share", kLagShare, "share"));
+  add<OfLoss<&ClassDiagnostics::kl>>(result, metric("kl", kLagNats, "kl"));
+  add<OfLoss<&ClassDiagnostics::clip_fraction>>(result, metric("clip_fraction", kLagShare, "clip_fraction"));
   add<OfLoss<&ClassDiagnostics::dead_gradient_fraction>>(
-      result, metric("dead_gradient_fraction", kFraction, "dead_gradient_fraction"));
-  add<OfLoss<&ClassDiagnostics::ess>>(result, metric("ess", kFraction, "ess"));
+      result, metric("dead_gradient_fraction", kLagShare, "dead_gradient_fraction"));
+  add<OfLoss<&ClassDiagnostics::ess>>(result, metric("ess", kLagShare, "ess"));
   return result;
 }
 
@@ -101,14 +101,14 @@ std::vector<Metric> rollout_metrics_by_lag(std::string_view group) {
     return LagMetric{group, kInTokenRuns, name, unit, summary, meaning};
   };
   using Distance = PolicyDistance;
-  add<ShareOfRollout>(result, metric("rollout_share", kFraction, Summary::mean, "share"));
-  add<OfRollout<&Distance::kl>>(result, metric("rollout_kl", kNats, Summary::mean, "rollout_kl"));
+  add<ShareOfRollout>(result, metric("rollout_share", kLagShare, Summary::mean, "share"));
+  add<OfRollout<&Distance::kl>>(result, metric("rollout_kl", kLagNats, Summary::mean, "rollout_kl"));
   add<OfRollout<&Distance::ratio_mean>>(result,
-                                        metric("rollout_ratio_mean", kNumber, Summary::mean, "rollout_ratio_mean"));
+                                        metric("rollout_ratio_mean", kLagNumber, Summary::mean, "rollout_ratio_mean"));
   add<OfRollout<&Distance::ratio_max>>(result,
-                                       metric("rollout_ratio_max", kNumber, Summary::largest, "rollout_ratio_max"));
+                                       metric("rollout_ratio_max", kLagNumber, Summary::largest, "rollout_ratio_max"));
   add<OfRollout<&Distance::ratio_min>>(result,
-                                       metric("rollout_ratio_min", kNumber, Summary::smallest, "rollout_ratio_min"));
+                                       metric("rollout_ratio_min", kLagNumber, Summary::smallest, "rollout_ratio_min"));
   return result;
 }
 
