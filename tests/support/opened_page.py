@@ -30,7 +30,11 @@ def snapshot(n, evaluation=None, **more):
         "updates": 10 * n,
         "updates_per_second": 5,
         "training_ended": False,
-        "answers": {"produced_length": 40 + n % 9, "trained_length": 38 + n % 7, "dropped_length": 90 + n % 5},
+        "answers": {
+            **{"produced_length": 40 + n % 9, "trained_length": 38 + n % 7, "dropped_length": 90 + n % 5},
+            **{"length_min": 1 + n % 6, "length_p50": 30 + n % 8, "length_p95": 70 + n % 3, "length_max": 100 + n % 4},
+            **{"turns_mean": 1 + (n % 11) / 10, "turns_max": 3 + n % 2, "groups_alike": (n % 13) / 13},
+        },
         "lag": {"p50": n % 3, "p95": 2 + n % 5, "max": 4 + n % 7, "cap": 16},
         "episodes": {"count": n, "return_mean": 3.0 * n, "return_std": 1 + n % 4, "length_mean": 20 + n, "success_rate": (n % 50) / 50},
         "busy": {"workers": (n % 10) / 10, "inference": (n % 9) / 10, "trainer": (n % 8) / 10, "machine": (n % 7) / 10},
