@@ -166,7 +166,9 @@ std::string return_line(const StatsSnapshot& s) {
     return std::string("  ") + s.words->episode_return + "     no " + s.words->ended + " is complete yet";
   if (s.words->tokens)
     return "  reward     " + format_figure(s.return_mean, 3) + "  right " + format_percent(s.success_rate) +
-           "  length " + format_figure(s.length_mean, 1) + "  cut off " + format_percent(s.cut_fraction);
+           "  length " + format_figure(s.length_mean, 1) +
+           (s.answers.turns_max > 1 ? "  turns " + format_figure(s.answers.turns_mean, 1) : "") + "  cut off " +
+           format_percent(s.cut_fraction);
   return "  return     " + return_figure(s.return_mean, s.return_mean) + " +- " +
          return_figure(s.return_std, s.return_mean) + "  length " + format_figure(s.length_mean, 0) + "  success " +
          format_percent(s.success_rate);

@@ -222,6 +222,21 @@ TEST_CASE("console: answers without a score are shown if there are any") {
   CHECK(shown("  no score   1,120 answers, the verifier or the reply failed on 1,000\n") == std::pair(false, true));
 }
 
+TEST_CASE("console: the turns of answers are shown where some have several") {
+  StatsSnapshot s = running();
+  s.words = &kAnswerWords;
+  const auto shows_turns = [&] {
+    for (const std::string& each : console_block("countdown", s, 100))
+      if (each.find("  turns 1.6  cut off ") != std::string::npos) return true;
+    return false;
+  };
+  s.answers.turns_mean = s.answers.turns_max = 1;
+  CHECK_FALSE(shows_turns());
+  s.answers.turns_mean = 1.6;
+  s.answers.turns_max = 3;
+  CHECK(shows_turns());
+}
+
 TEST_CASE("console: the lengths of answers are shown if some came too late") {
   StatsSnapshot s = running();
   s.words = &kAnswerWords;
