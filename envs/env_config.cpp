@@ -1,13 +1,16 @@
 #include "envs/env_config.h"
 
-#include "envs/bridge/make_python_env.h"
-#include "envs/c_abi/library_env.h"
+#include <algorithm>
 
 namespace troupe {
 namespace {
 
-bool in_python(std::string_view id) { return is_python_id(std::string(id)); }
-bool in_c(std::string_view id) { return is_library_id(std::string(id)); }
+// The schemes of is_python_id() and is_library_id(), which are in folders that include this one.
+bool in_python(std::string_view id) {
+  return std::ranges::any_of(kWords<"gym:", "envpool:", "zoo:", "py:">,
+                             [&](std::string_view scheme) { return id.starts_with(scheme); });
+}
+bool in_c(std::string_view id) { return id.starts_with("lib:"); }
 bool in_process(std::string_view id) { return in_python(id) || in_c(id); }
 
 constexpr Need kInPython = {.condition = is_such("env.id", in_python, "an environment in Python, like gym:ID")};

@@ -3,11 +3,14 @@
 
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "actors/config/config.h"
 #include "algorithms/advantages/advantages.h"
+#include "envs/bridge/make_python_env.h"
+#include "envs/c_abi/library_env.h"
 #include "runtime/config/effects.h"
 #include "runtime/config/fixed_settings.h"
 #include "tests/support/config_error.h"
@@ -187,6 +190,17 @@ TEST_CASE("setting_needs: the settings of processes need an environment in Pytho
   for (const char* path : {"env.step_timeout_ms", "env.start_timeout_ms", "env.isolate"})
     CHECK_MESSAGE(!library.contains(path), path);
   CHECK(library.contains("env.processes"));
+}
+
+TEST_CASE("setting_needs: conditions on environments know every scheme of environments in Python and C") {
+  std::istringstream forms(python_schemes());
+  for (std::string form; std::getline(forms >> std::ws, form, ',');) {
+    REQUIRE_MESSAGE(is_python_id(form), form);
+    CHECK_MESSAGE(!unread({"", {"env.id=" + form}}).contains("env.python"), form);
+  }
+  REQUIRE(is_library_id(kLibraryForm));
+  CHECK_FALSE(unread({"", {std::string("env.id=") + kLibraryForm}}).contains("env.isolate"));
+  CHECK(unread({"", {"env.id=mujoco:Hopper-v5"}}).contains("env.step_timeout_ms"));
 }
 
 TEST_CASE("setting_needs: conditions on estimators say what the table of estimators says") {
