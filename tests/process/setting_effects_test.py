@@ -101,6 +101,7 @@ ELSEWHERE = {
     "stats.*": "in reports",
     "checkpoint.*": "in the run folder",
     "evaluation.*": "in evaluations",
+    "stop.on_collapse": "when training collapses",
     "workers.*_timeout_ms": "when workers are silent or fail",
     "workers.groups": "in token runs: in the prompts in progress",
     "workers.quarantine_after": "when environments fail",
