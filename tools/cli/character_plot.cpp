@@ -197,7 +197,8 @@ std::string line_of(const Canvas& canvas, size_t row, const CharacterPlot& how) 
 
 std::string character_plot(const PlotPanel& panel, const CharacterPlot& how) {
   constexpr size_t kOthers = 3;  // the title, the line of the x axis and its marks
-  const std::string note = interval_note(panel);
+  std::string note;
+  for (const std::string& each : interval_notes(panel)) note += (note.empty() ? "" : "; ") + each;
   const size_t taken = kOthers + panel.curves.size() + (note.empty() ? 0 : 1);
   const size_t rows = std::max(kLeastRows, how.rows - std::min(how.rows, taken));
   const size_t columns = std::max(kLeastColumns, how.columns - std::min(how.columns, kMargin + 1));

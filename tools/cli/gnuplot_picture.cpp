@@ -108,12 +108,12 @@ std::string plot_of(const PlotPanel& panel, size_t index) {
     lines += (lines.empty() ? "" : ", ") + data + line_of(curve, i) + colour + " lw 2 title " +
              quoted(curve.label + (curve.runs > 1 ? " (" + std::to_string(curve.runs) + " runs)" : ""));
   }
-  if (const std::string note = interval_note(panel); !note.empty())
-    lines += ", NaN with points pt -1 title " + quoted(note);
+  for (const std::string& note : interval_notes(panel)) lines += ", NaN with points pt -1 lc rgb '#ffffff' title " + quoted(note);
   const PlotRange range = range_of(panel);
   return "set title " + quoted(panel.title) + "\nset xlabel " +
-         quoted(panel.categories ? category_axis(panel) : panel.x_label) + "\nset ylabel " + quoted(panel.y_label) +
-         "\nset xrange [" + number(range.left) + ':' + number(range.right) + "]\nset xtics " +
+         // With an empty line, which keeps the label apart from the legend.
+         quoted(panel.categories ? category_axis(panel) : panel.x_label) + R"(."\n ")" + "\nset ylabel " +
+         quoted(panel.y_label) + "\nset xrange [" + number(range.left) + ':' + number(range.right) + "]\nset xtics " +
          (panel.categories ? category_tics(panel) : "norotate " + tics(range.left, range.right, 6)) + "\nplot " +
          bands + lines + '\n';
 }
@@ -157,9 +157,8 @@ void remove_date(std::string& pdf) {
 
 std::string gnuplot_script(std::span<const PlotPanel> panels, PictureKind kind, const std::string& output) {
   size_t legend = 0;
-  for (const PlotPanel& panel : panels)
-    legend = std::max(legend, panel.curves.size() + (interval_note(panel).empty() ? 0 : 1));
-  const int panel_height = kPanelHeight + kLegendHeight * static_cast<int>(legend);
+  for (const PlotPanel& panel : panels) legend = std::max(legend, panel.curves.size() + interval_notes(panel).size());
+  const int panel_height = kPanelHeight + kLegendHeight * static_cast<int>(legend + 1);
   const int height = panel_height * static_cast<int>(panels.size());
   std::string script = "set terminal " + terminal(kind, height) + "\nset output " + quoted(output) + R"(
 set encoding utf8

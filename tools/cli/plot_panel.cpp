@@ -27,13 +27,14 @@ std::string common_setting(const PlotPanel& panel) {
 
 }  // namespace
 
-std::string interval_note(const PlotPanel& panel) {
+std::vector<std::string> interval_notes(const PlotPanel& panel) {
   size_t fewest = SIZE_MAX;
   for (const GroupCurve& curve : panel.curves)
     if (curve.runs > 1) fewest = std::min(fewest, curve.runs);
-  if (fewest == SIZE_MAX) return "";
-  return std::string("interquartile mean over the runs, with its 95 % bootstrap interval") +
-         (fewest < kFirmRuns ? ", which is rough with fewer than 5 runs" : "");
+  if (fewest == SIZE_MAX) return {};
+  std::vector<std::string> notes = {"interquartile mean over the runs, 95 % bootstrap interval"};
+  if (fewest < kFirmRuns) notes.emplace_back("rough: fewer than 5 runs");
+  return notes;
 }
 
 std::vector<std::string> category_names(const PlotPanel& panel) {

@@ -15,8 +15,8 @@ struct PlotPanel {
   std::string title = {};          // above a picture
 };
 
-// What the figures of curves of several runs are; empty where there is none.
-std::string interval_note(const PlotPanel& panel);
+// What the figures of curves of several runs are, in one or two lines; none where there is no such curve.
+std::vector<std::string> interval_notes(const PlotPanel& panel);
 
 // The name of each curve at the x axis of categories: its label, without the setting that all labels begin with.
 std::vector<std::string> category_names(const PlotPanel& panel);
