@@ -40,12 +40,12 @@ class Chart {
     this.spec = spec;
     this.store = store;
     this.legend = element("div", { class: "legend" });
-    this.plotted = element("div", { role: "img" });
     this.table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": (words.titles[spec.title] || spec.title) + ", table" });
     this.details = element("details", {}, element("summary", {}, "Table"), this.table);
     this.note = element("p", { class: "faint" });
     this.details.addEventListener("toggle", () => this.fillTable());
     this.title = words.titles[spec.title] || spec.title;
+    this.plotted = element("div", { role: "img", "aria-label": this.title });
     const heading = element("h3", {}, this.title);
     const known = spec.curves.map((curve) => meanings.get(curve.path)).find((metric) => metric);
     if (known) heading.setAttribute("title", known.help);

@@ -66,9 +66,9 @@ class CompareView extends LearningView {
     this.problem = "";
     this.by = /** @type {HTMLSelectElement} */ (element("select", { id: "group", autocomplete: "off" }));
     this.by.addEventListener("change", () => { place.set("group", ...(this.by.value === "none" ? [] : [this.by.value])); changed(); });
-    this.notes = element("ul", { class: "faint", role: "status", "aria-label": "Notes" });
+    this.notes = element("ul", { class: "faint", "aria-label": "Notes" });
     this.panel.prepend(element("div", { class: "controls" }, element("label", { for: "group" }, "one curve for"), this.by));
-    this.panel.append(this.notes);
+    this.panel.append(element("div", { role: "status" }, this.notes));
     this.stores = kCompared.map(() => new JoinedCurves());
     /** What each chart has drawn. @type {string[]} */
     this.drawnOf = kCompared.map(() => "");

@@ -33,7 +33,7 @@ class FlowView {
     this.list = element("ol", { class: "flow" });
     this.lag = element("div", {});
     this.ledger = element("div", {});
-    this.panel = element("section", {}, this.list, element("h2", {}, "Policy lag of the trained samples"), this.lag,
+    this.panel = element("section", {}, element("h2", { class: "unseen" }, "Parts of the run"), this.list, element("h2", {}, "Policy lag of the trained samples"), this.lag,
                          element("h2", {}, "What happened to the samples"), this.ledger);
   }
 

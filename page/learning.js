@@ -33,7 +33,7 @@ class LearningView {
     this.waiting = element("p", { class: "faint" });
     this.reset = element("button", { type: "button", hidden: "" }, "Show all points");
     this.reset.addEventListener("click", () => this.zoom(null));
-    this.panel = element("section", {}, this.reset, this.waiting, this.grid);
+    this.panel = element("section", {}, element("h2", { class: "unseen" }, "Curves"), this.reset, this.waiting, this.grid);
     /** @type {Chart[]} */
     this.charts = [];
     this.axis = "env_steps";

@@ -198,8 +198,7 @@ StatsSocket::Counters StatsSocket::Server::counters() const {
 
 std::string StatsSocket::Server::text_page() const {
   const std::string address = text_of(endpoint_);
-  if (options_.data)
-    return "troupe dash\n\nOpen http://" + address + "/ in a browser, or read /data/runs, JSON.\n";
+  if (options_.data) return "troupe dash\n\nOpen http://" + address + "/ in a browser, or read /data/runs, JSON.\n";
   return "troupe run: " + options_.run + "\n\nOpen http://" + address +
          "/ in a browser, or read:\n\n"
          "  /stats    the newest figures, JSON\n"

@@ -246,7 +246,7 @@ TEST_CASE("config fuzz: a command line is understood or refused with one line") 
       "envs",    "config",     "bench",    "help",       "--help", "--run",     "--seed", "--set",  "--listen",
       "--stats", "--on-alarm", "--json",   "--connect",  "--",     "cartpole",  "1",      "a:1",    "[::1]:2",
       "-1",      "--seeds",    "1..2",     "--episodes", "gae",    "--workers", "--node", "--plot", "--seconds",
-      "-h",      "metrics",    "simulate", "version",    "scorer", "top",       "--once", "runs",   "plot",   "sweep"};
+      "-h",      "metrics",    "simulate", "version",    "scorer", "top",       "--once", "runs",   "plot",   "sweep", "dash"};
   repeat("line", 3000, [&](Rng& rng) {
     std::vector<std::string> line;
     for (uint64_t i = rng.below(8); i > 0; --i) {

@@ -14,20 +14,23 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_BYTES = 100 * 1024  # compressed
 
 
-def built() -> tuple[str, bytes]:
-    """The page, and what the C++ source holds."""
+def built(page: str) -> tuple[str, bytes]:
+    """A page, and what the C++ source holds."""
     with tempfile.TemporaryDirectory() as folder:
         html, cpp = pathlib.Path(folder) / "page.html", pathlib.Path(folder) / "page.cpp"
-        subprocess.run([sys.executable, ROOT / "page" / "build.py", "--html", html, "--cpp", cpp], check=True)
+        command = [sys.executable, ROOT / "page" / "build.py", "--page", page, "--html", html, "--cpp", cpp]
+        subprocess.run(command, check=True)
+        assert f"std::string_view {page}()" in cpp.read_text()
         numbers = re.search(r"kPage\[\] = \{(.*?)\};", cpp.read_text(), re.DOTALL).group(1)
         return html.read_text(), bytes(int(number) for number in numbers.split(","))
 
 
-def main() -> None:
-    html, compressed = built()
+def check(page: str, serves: str) -> None:
+    html, compressed = built(page)
+    assert f'<body data-serves="{serves}">' in html
     assert gzip.decompress(compressed).decode() == html
     assert len(compressed) <= MOST_BYTES, f"{len(compressed)} bytes compressed, at most {MOST_BYTES}"
-    assert compressed == built()[1], "two builds differ"
+    assert compressed == built(page)[1], "two builds differ"
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html).group(1)
     scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     assert len(scripts) == 1 and "<script src" not in html
@@ -39,7 +42,12 @@ def main() -> None:
     # Every id that a script looks up exists.
     for name in set(re.findall(r'byId\("([^"]+)"\)', scripts[0])):
         assert f'id="{name}"' in html, name
-    print(f"{len(html)} bytes, {len(compressed)} compressed")
+    print(f"{page}: {len(html)} bytes, {len(compressed)} compressed")
+
+
+def main() -> None:
+    check("dashboard_page", "run")
+    check("dash_page", "runs")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #pragma once
-// CurveFile: figures from the metrics.jsonl of a run, as points of curves. It reads what the file has grown by, a bounded
-// number of bytes at a time, and keeps at most kMostPoints points however long the file is: when there are more, each
-// two neighbours become one, with the mean, the smallest and the largest of their values. One thread at a time.
+// CurveFile: figures from the metrics.jsonl of a run, as points of curves. It reads what the file has grown by, a
+// bounded number of bytes at a time, and keeps at most kMostPoints points however long the file is: when there are
+// more, each two neighbours become one, with the mean, the smallest and the largest of their values. One thread at a
+// time.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +31,7 @@ class CurveFile {
   uint64_t read(const Disk& disk, uint64_t budget);
 
   uint64_t bytes_read() const { return offset_; }
-  uint64_t bytes() const { return size_; }     // of the file, when it was read last
+  uint64_t bytes() const { return size_; }  // of the file, when it was read last
   uint64_t records() const { return records_; }
   uint64_t skipped() const { return skipped_; }  // lines that are no records
   uint64_t version() const { return version_; }  // another one after each change of the points

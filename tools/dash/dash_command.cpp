@@ -44,12 +44,12 @@ int serve_runs(const DashOptions& options) {
   const auto data = std::make_shared<DashData>(options.folders);
   std::unique_ptr<StatsSocket> socket;
   try {
-    socket = std::make_unique<StatsSocket>(StatsSocketOptions{
-        .host = options.port.host,
-        .port = options.port.port,
-        .page_gz = dash_page(),
-        .data = [data](std::string_view target) { return data->answer(target); },
-        .linger_timeout = kReplyTime});
+    socket = std::make_unique<StatsSocket>(
+        StatsSocketOptions{.host = options.port.host,
+                           .port = options.port.port,
+                           .page_gz = dash_page(),
+                           .data = [data](std::string_view target) { return data->answer(target); },
+                           .linger_timeout = kReplyTime});
   } catch (const IoError& refused) {
     throw ConfigError(std::string("--port ") + refused.what());
   }

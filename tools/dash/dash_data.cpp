@@ -45,7 +45,8 @@ int hex_digit(char c) {
 std::string decoded(std::string_view text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape = text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
+    const bool escape =
+        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
     if (escape) {
       result += static_cast<char>(16 * hex_digit(text[i + 1]) + hex_digit(text[i + 2]));
       i += 2;
@@ -71,7 +72,8 @@ std::string value_of(const QueryValues& query, std::string_view name) {
 Words figures_of(const QueryValues& query) {
   Words figures = all_of(query, "y");
   if (figures.empty() || figures.size() > kMostFigures)
-    throw RequestError("y: " + std::to_string(figures.size()) + " figures, expected 1 to " + std::to_string(kMostFigures));
+    throw RequestError("y: " + std::to_string(figures.size()) + " figures, expected 1 to " +
+                       std::to_string(kMostFigures));
   return figures;
 }
 
@@ -209,11 +211,10 @@ DashData::Json DashData::curves(const QueryValues& query) {
   CurveFile& file = file_of(run.run.folder, figures);
   uint64_t budget = kReadAtOnce;
   const std::string problem = read_more(file, budget);
-  Json reply{{"type", "curves"},           {"run", run.run.folder},
-             {"version", file.version()},  {"records", file.records()},
-             {"skipped", file.skipped()},  {"read_bytes", file.bytes_read()},
-             {"bytes", file.bytes()},      {"points", file.points()},
-             {"problem", problem.empty() ? Json() : Json(problem)}};
+  Json reply{
+      {"type", "curves"},          {"run", run.run.folder},     {"version", file.version()},
+      {"records", file.records()}, {"skipped", file.skipped()}, {"read_bytes", file.bytes_read()},
+      {"bytes", file.bytes()},     {"points", file.points()},   {"problem", problem.empty() ? Json() : Json(problem)}};
   if (value_of(query, "version") == std::to_string(file.version())) return reply;
   Json x = Json::object(), y = Json::object();
   for (const std::string& axis : kAxes) x[axis] = numbers(file.column(axis, CurveFile::Value::mean));
@@ -269,8 +270,11 @@ DashData::Json DashData::group(const QueryValues& query) {
                       {"low", numbers(curve.low)},
                       {"high", numbers(curve.high)}});
   }
-  return {{"type", "group"},     {"groups", std::move(groups)}, {"notes", std::move(notes)},
-          {"read_bytes", read}, {"bytes", bytes}};
+  return {{"type", "group"},
+          {"groups", std::move(groups)},
+          {"notes", std::move(notes)},
+          {"read_bytes", read},
+          {"bytes", bytes}};
 }
 
 DashData::Json DashData::run(const QueryValues& query) {

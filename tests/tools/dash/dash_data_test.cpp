@@ -27,8 +27,8 @@ struct Served {
       lines += R"({"env_steps":)" + std::to_string(100 * i) + R"(,"updates":)" + std::to_string(i) +
                R"(,"elapsed_seconds":)" + std::to_string(i) + R"(,"episodes":{"return_mean":)" +
                std::to_string(factor * i) + "}}\n";
-    posix_disk().write_atomic(path + "/config.json", R"({"name":"cartpole","env":{"id":"cartpole"},"seed":)" +
-                                                         std::to_string(seed) + "}");
+    posix_disk().write_atomic(path + "/config.json",
+                              R"({"name":"cartpole","env":{"id":"cartpole"},"seed":)" + std::to_string(seed) + "}");
     posix_disk().write_atomic(path + "/metrics.jsonl", lines);
     posix_disk().write_atomic(path + "/summary.json", R"({"reason":"stop.updates","env_steps":1000})");
     posix_disk().write_atomic(path + "/log.txt", "first line\nlast line\n");

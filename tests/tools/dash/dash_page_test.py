@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""`troupe dash` in a real browser, on run folders that the test makes: dash_page_test.py BUILD_DIR."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from tests.support import browser  # noqa: E402
+from tests.support.opened_page import BUILD, SKIPPED, at, evaluation, snapshot  # noqa: E402
+
+
+class Folders:
+    """Folders of runs, as runs leave them."""
+
+    def __init__(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.temporary.name) / "runs"
+        self.path.mkdir()
+
+    def add(self, name, seed=1, rate=0.001, count=20, factor=1.0, ended=True):
+        folder = self.path / name
+        folder.mkdir()
+        config = {"name": "cartpole", "env": {"id": "cartpole"}, "seed": seed, "trainer": {"policy_lr": rate}}
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "log.txt").write_text("began\nthe newest line\n")
+        self.append(name, 1, count, factor)
+        if ended:
+            (folder / "summary.json").write_text(json.dumps({"reason": "stop.updates", "env_steps": 1000 * count, "updates": 10 * count}))
+        return str(folder)
+
+    def records(self, first, last, factor=1.0):
+        records = []
+        for n in range(first, last + 1):
+            record = snapshot(n, evaluation(10 * n, 1000 * n) if n % 10 == 5 else None)
+            if n % 10 != 5:
+                record["eval"] = None
+            record["episodes"] = {**record["episodes"], "return_mean": factor * n}
+            records.append(record)
+        return records
+
+    def append(self, name, first, last, factor=1.0):
+        with open(self.path / name / "metrics.jsonl", "a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in self.records(first, last, factor))
+
+
+class Dash(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = browser.Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+
+    def setUp(self):
+        self.folders = Folders()
+        self.addCleanup(self.folders.temporary.cleanup)
+        self.browser.errors.clear()
+        self.browser.requests.clear()
+
+    def tearDown(self):
+        self.assertEqual(self.browser.errors, [])
+        for url in self.browser.requests:
+            self.assertTrue(url.startswith((self.url, "data:", "about:", "blob:" + self.url)), url)
+
+    def serve(self, *words):
+        self.process = subprocess.Popen(
+            [f"{BUILD}/troupe", "dash", *(words or [str(self.folders.path)])], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.addCleanup(self.end)
+        self.url = self.process.stdout.readline().split()[-1].rstrip("/")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        self.process.communicate(timeout=browser.PATIENCE)
+        return self.process.returncode
+
+    def open(self, fragment="runs"):
+        self.browser.open("about:blank")
+        self.browser.call("Page.navigate", url=f"{self.url}/#{fragment}")
+        self.browser.wait("list !== null && list.received !== ''")
+
+    def choose(self, *folders):
+        self.browser.value(f"(list.choose({json.dumps(folders)}), chooseTab(views.indexOf(compare), false), true)")
+
+    def curves(self, title="Return: training"):
+        """What a chart of the comparison has drawn: the points of each curve."""
+        chart = f"compare.charts.find((c) => c.title === {json.dumps(title)})"
+        x, *columns = self.browser.value(f"{chart}.plot ? {chart}.plot.data.map((column) => [...column]) : [[]]")
+        names = self.browser.value(f"({chart}.present || []).map((curve) => curve.label)")
+        return {name: [(a, b) for a, b in zip(x, column) if b is not None] for name, column in zip(names, columns)}
+
+    def wait_for_curves(self, count, points):
+        chart = "compare.charts[0]"
+        self.browser.wait(f"{chart}.plot && {chart}.present.length === {count} && {chart}.plot.data[0].length === {points}")
+
+    def test_the_list_has_the_runs_and_what_is_no_run_is_one_line(self):
+        self.folders.add("a", seed=1)
+        self.folders.add("b", seed=2, ended=False)
+        (self.folders.path / "other").mkdir()
+        self.serve()
+        self.open()
+        rows = self.browser.value("[...document.querySelectorAll('.runs tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))")
+        self.assertEqual([pathlib.Path(row[1]).name for row in rows], ["a", "b"])
+        self.assertEqual([row[3] for row in rows], ["finished", "crashed"])
+        self.assertEqual([row[4] for row in rows], ["20,000", "20,000"])
+        self.assertEqual([row[8] for row in rows], ["seed=1", "seed=2"])
+        problems = self.browser.value("[...list.problems.children].map((line) => line.textContent)")
+        self.assertEqual(len(problems), 1)
+        self.assertIn("other: is not the folder of a run", problems[0])
+
+    def test_the_list_is_filtered_and_sorted(self):
+        for name, seed, count in (("a", 1, 20), ("b", 2, 30), ("c", 12, 10)):
+            self.folders.add(name, seed=seed, count=count)
+        self.serve()
+        self.open("runs&sort=steps&filter=seed=1")
+        names = "[...document.querySelectorAll('.runs tbody tr')].map((row) => row.children[1].textContent.split('/').pop())"
+        self.assertEqual(self.browser.value(names), ["a", "c"])
+        self.assertIn("2 of 3 runs shown", self.browser.value("list.count.textContent"))
+        self.browser.value("(list.filter.value = '', list.filter.dispatchEvent(new Event('input')), true)")
+        self.assertEqual(self.browser.value(names), ["b", "a", "c"])
+
+    def test_chosen_runs_are_drawn_over_each_other_with_the_numbers_of_their_files(self):
+        a, b = self.folders.add("a"), self.folders.add("b", seed=2, factor=3)
+        self.serve()
+        self.open()
+        self.choose(a, b)
+        self.wait_for_curves(2, 20)
+        self.assertEqual(self.curves(), {a: [(1000 * n, n) for n in range(1, 21)], b: [(1000 * n, 3 * n) for n in range(1, 21)]})
+        dots = self.curves("Return: evaluation")[a]
+        self.assertEqual(dots, [(5000, 1050), (15000, 1150)])
+
+    def test_a_curve_grows_with_the_file_of_its_run(self):
+        a = self.folders.add("a", ended=False)
+        self.serve()
+        self.open()
+        self.choose(a)
+        self.wait_for_curves(1, 20)
+        self.folders.append("a", 21, 50)
+        self.wait_for_curves(1, 50)
+        self.assertEqual(self.curves()[a][-1], (50_000, 50))
+
+    def test_a_run_that_is_deleted_keeps_its_curve_and_is_named(self):
+        a, b = self.folders.add("a"), self.folders.add("b", seed=2)
+        self.serve()
+        self.open()
+        self.choose(a, b)
+        self.wait_for_curves(2, 20)
+        shutil.rmtree(a)
+        self.browser.wait(f"list.problems.textContent.includes('was deleted; what was read of it is still shown')")
+        self.browser.wait("compare.notes.textContent.includes('metrics.jsonl')")
+        self.assertEqual(len(self.curves()[a]), 20)
+        self.assertIn("deleted", self.browser.value("list.table.textContent"))
+
+    def test_a_broken_line_is_left_out_and_counted(self):
+        a = self.folders.add("a")
+        with open(pathlib.Path(a) / "metrics.jsonl", "a") as file:
+            file.write('{"env_steps": 3, "broken\n')
+        self.folders.append("a", 21, 22)
+        self.serve()
+        self.open()
+        self.choose(a)
+        self.wait_for_curves(1, 22)
+        self.browser.wait("compare.notes.textContent.includes('1 line of metrics.jsonl is no record and is left out')")
+
+    def test_a_long_run_is_drawn_with_fewer_points_and_says_so(self):
+        a = self.folders.add("a", count=10)
+        record = json.dumps(self.folders.records(1, 1)[0])
+        with open(pathlib.Path(a) / "metrics.jsonl", "w") as file:
+            for n in range(1, 9001):
+                file.write(record.replace('"env_steps": 1000,', f'"env_steps": {n},', 1) + "\n")
+        self.serve()
+        self.open()
+        self.choose(a)
+        self.browser.wait("compare.notes.textContent.includes('2,250 of 9,000 points')")
+        self.assertEqual(self.browser.value("compare.charts[0].plot.data[0].length"), 2250)
+
+    def test_groups_join_the_runs_with_the_same_value_of_a_setting(self):
+        runs = [self.folders.add(f"r{i}", seed=i, rate=rate, factor=i) for i, rate in ((1, 0.5), (2, 0.5), (3, 0.5), (4, 0.25))]
+        self.serve()
+        self.open()
+        self.choose(*runs)
+        self.wait_for_curves(4, 20)
+        self.browser.value("(compare.by.value = '=trainer.policy_lr', compare.by.dispatchEvent(new Event('change')), true)")
+        self.browser.wait("compare.charts[0].present.length === 2")
+        joined = self.curves()["trainer.policy_lr=0.5 (3 runs)"]
+        self.assertEqual(len(joined), 201)
+        for x, mean in joined:
+            self.assertAlmostEqual(mean, 2 * x / 1000, places=6)  # the interquartile mean of three values is their mean
+        self.assertIn("group=%3Dtrainer.policy_lr", self.browser.value("location.hash"))
+
+    def test_one_run_is_opened_with_its_curves_config_and_log(self):
+        a = self.folders.add("a", seed=5)
+        self.serve()
+        self.open()
+        self.assertEqual(self.browser.value("[...document.querySelectorAll('[role=tab]')].filter((tab) => !tab.hidden).length"), 3)
+        self.browser.value("(document.querySelector('.runs button.link').click(), true)")
+        for _ in ("by a click", "by the address"):
+            self.browser.wait("store.rows >= 20 && newest !== null && learning.charts[0].plot !== null")
+            returns = self.browser.value("[...store.column('episodes.return_mean')].filter((value) => typeof value === 'number')")
+            self.assertEqual(returns, [at(record, "episodes.return_mean") for record in self.folders.records(1, 20)])
+            self.browser.wait("byId('state').textContent === 'finished'")
+            self.assertEqual(self.browser.value("byId('run').textContent"), a)
+            self.assertIn("the newest line", self.browser.value("events.log.textContent"))
+            self.assertIn(["seed", "5"], self.browser.value("config.settings"))
+            address = self.browser.value("location.hash").lstrip("#")
+            self.open(address)
+
+    def test_the_address_alone_gives_the_same_comparison(self):
+        a, b = self.folders.add("a"), self.folders.add("b", seed=2)
+        self.folders.add("c", seed=3)
+        self.serve()
+        self.open()
+        self.choose(a, b)
+        self.wait_for_curves(2, 20)
+        self.browser.value("(compare.zoom([3000, 9000]), true)")
+        address = self.browser.value("location.hash").lstrip("#")
+        self.open(address)
+        self.wait_for_curves(2, 20)
+        self.assertEqual(set(self.curves()), {a, b})
+        self.browser.wait("compare.charts[0].plot.scales.x.min === 3000 && compare.charts[0].plot.scales.x.max === 9000")
+
+    def test_other_paths_hosts_and_protocols_are_refused(self):
+        self.folders.add("a")
+        self.serve()
+        self.open()
+
+        def status(path, **headers):
+            try:
+                return urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers)).status
+            except urllib.error.HTTPError as error:
+                return error.code
+
+        self.assertEqual(status("/data/runs"), 200)
+        self.assertEqual(status("/health"), 200)
+        self.assertEqual([status(path) for path in ("/stats", "/metrics", "/stream", "/data/", "/data/run?run=/etc")], [404] * 5)
+        self.assertEqual(status("/data/runs", Host="evil.example"), 421)
+        self.assertEqual(status("/data/runs", Origin="http://evil.example"), 403)
+        host, port = self.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), browser.PATIENCE) as line:
+            line.sendall(b"\n")
+            self.assertIn("this port speaks HTTP", line.makefile().readline())
+
+    def test_a_missing_folder_and_a_taken_port_are_one_line(self):
+        self.folders.add("a")
+        self.serve()
+        port = self.url.rsplit(":", 1)[1]
+        for words, begin in ((["/nowhere"], "troupe: /nowhere"), ([str(self.folders.path), "--port", port], "troupe: --port ")):
+            refused = subprocess.run([f"{BUILD}/troupe", "dash", *words], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(refused.returncode, 2)
+            self.assertTrue(refused.stderr.startswith(begin), refused.stderr)
+            self.assertEqual(refused.stderr.count("\n"), 1, refused.stderr)
+
+    def test_a_signal_ends_it(self):
+        self.folders.add("a")
+        self.serve()
+        self.assertEqual(self.end(), 130)
+
+
+if __name__ == "__main__":
+    if browser.installed() is None:
+        print("skipped: no Chromium is installed (apt-get install chromium)")
+        sys.exit(SKIPPED)
+    os.environ.pop("SSH_CONNECTION", None)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
