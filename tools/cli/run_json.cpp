@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/config/fixed_settings.h"
 
 namespace troupe {

@@ -2,7 +2,7 @@
 // A run as the entry of a list, JSON: what `troupe runs --json` prints and `troupe dash` serves. Pure function; any
 // thread.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "runtime/run_folder/run_overview.h"
 
