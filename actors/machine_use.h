@@ -20,8 +20,7 @@ class MachineUse {
     const MachineTicks ticks = machine_ticks();
     busy_.add(now, ticks.busy);
     total_.add(now, ticks.total);
-    // The time of processes may be lost with the one that has started them.
-    most_ = std::max(most_, run_ticks());
+    count_run();
     run_.add(now, most_);
     const double total = total_.over(now, length);
     shares.machine = busy_.over(now, length) / total;
@@ -29,8 +28,17 @@ class MachineUse {
   }
 
  private:
+  // Reads the files of all threads, so not with every snapshot: simulated runs, whose time passes fast, make many.
+  void count_run() {
+    const auto now = std::chrono::steady_clock::now();
+    if (most_ > 0 && now - counted_ < std::chrono::milliseconds(200)) return;
+    counted_ = now;
+    most_ = std::max(most_, run_ticks());  // the time of processes may be lost with the one that has started them
+  }
+
   Rate busy_, total_, run_;
   uint64_t most_ = 0;  // ticks of the run
+  std::chrono::steady_clock::time_point counted_;
 };
 
 }  // namespace troupe
