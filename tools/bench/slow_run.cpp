@@ -72,20 +72,33 @@ class SlowPolicy final : public Policy {
   microseconds forward_;
 };
 
+class EmptyStager final : public Stager {
+ public:
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override {
+    auto staged = std::make_unique<StagedBatch>();
+    staged->index = batch.index;
+    staged->samples = batch.samples;
+    return staged;
+  }
+};
+
 class SlowLearner final : public Learner {
  public:
-  SlowLearner(std::unique_ptr<Learner> inner, microseconds update) : inner_(std::move(inner)), update_(update) {}
+  SlowLearner(std::unique_ptr<Learner> inner, const SlowCosts& costs)
+      : inner_(std::move(inner)), update_(costs.update), learns_(costs.learns) {}
   std::shared_ptr<const Signature> saved_signature() const override { return inner_->saved_signature(); }
   std::shared_ptr<const Signature> published_signature() const override { return inner_->published_signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return inner_->snapshot(version); }
   WeightsPtr reference(PolicyVersion version) const override { return inner_->reference(version); }
-  std::shared_ptr<const Stager> stager() const override { return inner_->stager(); }
+  std::shared_ptr<const Stager> stager() const override {
+    return learns_ ? inner_->stager() : std::make_shared<const EmptyStager>();
+  }
   void begin(StagedBatch& batch, double progress) override {
     pass_time(update_, /*busy=*/false);
-    inner_->begin(batch, progress);
+    if (learns_) inner_->begin(batch, progress);
   }
-  bool advance() override { return inner_->advance(); }
-  UpdateReport finish() override { return inner_->finish(); }
+  bool advance() override { return learns_ && inner_->advance(); }
+  UpdateReport finish() override { return learns_ ? inner_->finish() : UpdateReport{.steps = 1, .epochs = 1}; }
   double imitate(StagedBatch& demonstrations, double learning_rate) override {
     return inner_->imitate(demonstrations, learning_rate);
   }
@@ -97,6 +110,7 @@ class SlowLearner final : public Learner {
  private:
   std::unique_ptr<Learner> inner_;
   microseconds update_;
+  bool learns_;
 };
 
 // In a process of its own, after fork: system calls only.
@@ -120,7 +134,7 @@ std::shared_ptr<RunContext> slow_context(const RunConfig& config, const SlowCost
 }
 
 std::unique_ptr<Learner> slow_learner(const RunContext& context, const SlowCosts& costs) {
-  return std::make_unique<SlowLearner>(learner_of(context), costs.update);
+  return std::make_unique<SlowLearner>(learner_of(context), costs);
 }
 
 OtherPrograms::OtherPrograms(int count) {

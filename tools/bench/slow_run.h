@@ -18,6 +18,7 @@ struct SlowCosts {
   std::chrono::microseconds first_step{0};  // in place of `step`, of the environment that is made first
   std::chrono::microseconds forward{0};     // of a batch, whatever its size
   std::chrono::microseconds update{0};
+  bool learns = true;                 // false: an update takes no more than `update`, and changes nothing
   std::chrono::microseconds save{0};  // of a checkpoint
   int other_programs = 0;             // that keep a processor busy each
 };

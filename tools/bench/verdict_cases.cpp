@@ -75,14 +75,15 @@ void turns(SlowRun& run) {
   run.costs.update = milliseconds(60);
 }
 
-// A rollout has one sample, so that there are many.
-void tiny_rollouts(SlowRun& run) {
-  run.config.env.rows = 1;
-  run.config.workers.count = 1;
-  run.config.workers.groups = 32;
-  run.config.rollout.length = 1;
-  run.config.inference.batch_size = 32;
-  run.costs.step = run.costs.forward = microseconds(0);
+// Updates take no time, so that samples are drawn again and again.
+void many_draws(SlowRun& run) {
+  run.config.trainer.super_batch = 16'384;
+  run.config.replay.mode = "reuse";
+  run.config.replay.draw = "sample";
+  run.config.replay.max_reuse = 1'000'000;
+  run.config.replay.max_policy_lag = 1'000'000;
+  run.config.replay.capacity = 65'536;
+  run.costs.learns = false;
 }
 
 void slow_saves(SlowRun& run) {
@@ -133,8 +134,8 @@ std::vector<VerdictCase> verdict_cases() {
           [](SlowRun& run) { run.costs.update = milliseconds(50); }),
       make_case("lag cap", Resource::lag_cap, "replay.max_policy_lag 1", turns,
                 [](SlowRun& run) { run.config.replay.max_policy_lag = 1; }),
-      make_case("replay buffer", Resource::replay, "rollout.length 16", tiny_rollouts,
-                [](SlowRun& run) { run.config.rollout.length = 16; }),
+      make_case("replay buffer", Resource::replay, "replay.draw column", many_draws,
+                [](SlowRun& run) { run.config.replay.draw = "column"; }),
       make_case("slow disk", Resource::disk, "checkpoint.every_updates 50", slow_saves,
                 [](SlowRun& run) { run.config.checkpoint.every_updates = 50; }),
       make_case("crowded processors", Resource::oversubscribed, "no other programs", crowded,

@@ -63,7 +63,7 @@ class LastReport final : public RunSink {
 struct Observed {
   Bottleneck verdict;
   double gain = kUnknown;  // predicted
-  double steps_per_second = 0;
+  double updates_per_second = 0;
 };
 
 // Tells the supervisor to stop when the object ends, and waits for its end.
@@ -99,8 +99,8 @@ Observed observe(const SlowRun& run) {
   Observed result;
   result.verdict = find_bottleneck(last);
   result.gain = predicted_gain(last, result.verdict);
-  result.steps_per_second =
-      static_cast<double>(last.env_steps - first.env_steps) / (last.elapsed_seconds - first.elapsed_seconds);
+  result.updates_per_second =
+      static_cast<double>(last.updates - first.updates) / (last.elapsed_seconds - first.elapsed_seconds);
   return result;
 }
 
@@ -137,7 +137,7 @@ CaseResult measure_case(const VerdictCase& c, size_t repeats) {
     const Observed before = observe(c.run), after = observe(c.advised);
     result.verdicts.emplace_back(name_of(before.verdict.resource));
     if (std::isfinite(before.gain)) result.predicted.push_back(before.gain);
-    result.measured.push_back(after.steps_per_second / before.steps_per_second - 1);
+    result.measured.push_back(after.updates_per_second / before.updates_per_second - 1);
   }
   return result;
 }
