@@ -35,8 +35,8 @@ function yRange(_, min, max) {
 const labelWidth = (_, labels) => Math.max(44, 18 + 7 * Math.max(0, ...(labels || []).map((label) => label.length)));
 
 class Chart {
-  /** @param {ChartSpec} spec @param {Store} store @param {Map<string, any>} meanings */
-  constructor(spec, store, meanings) {
+  /** @param {ChartSpec} spec @param {Store} store */
+  constructor(spec, store) {
     this.spec = spec;
     this.store = store;
     this.legend = element("div", { class: "legend" });
@@ -46,9 +46,9 @@ class Chart {
     this.details.addEventListener("toggle", () => this.fillTable());
     this.title = words.titles[spec.title] || spec.title;
     this.plotted = element("div", { role: "img", "aria-label": this.title });
-    const heading = element("h3", {}, this.title);
-    const known = spec.curves.map((curve) => meanings.get(curve.path)).find((metric) => metric);
-    if (known) heading.setAttribute("title", known.help);
+    const heading = element("h3", {}, this.title + (["nats", "updates"].includes(spec.unit || "") ? ", " + spec.unit : ""));
+    const known = spec.curves.map((curve) => figures.get(curve.path)).find((figure) => figure);
+    if (known) heading.setAttribute("title", known.meaning);
     // Hidden until it has a curve.
     this.card = element("section", { class: "card", hidden: "", "aria-label": this.title }, heading, this.legend, this.plotted, this.note,
                         element("div", { class: "files" }, this.button("CSV", () => this.saveTable()), this.button("Picture", () => this.savePicture())), this.details);
@@ -143,7 +143,7 @@ class Chart {
     const bands = this.bands().map(({ curve }, i) => ({ series: [first + 2 * i, first + 2 * i + 1], fill: color(colorName(curve)) + "30" }));
     const look = () => ({ stroke: color("faint"), grid: { stroke: color("line"), width: 0.5 }, ticks: { stroke: color("line"), width: 0.5 }, font: "11px system-ui" });
     const time = axis === "elapsed_seconds";
-    const percent = this.spec.unit === "0 to 1";
+    const percent = isShare(this.spec.unit);
     this.plot = new uPlot({
       width, height: 190, legend: { show: false }, bands,
       scales: { x: { time: false }, y: drawing.log ? { distr: 3, range: logRange } : { range: yRange } },

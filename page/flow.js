@@ -1,16 +1,16 @@
 // The view of the samples' way: workers, inference, replay buffer, trainer, weights.
 
 const kLedger = [
-  { path: "ledger.trained", label: "trained", fill: "--c3" },
-  { path: "ledger.waiting", label: "waiting", fill: "--c1" },
-  { path: "ledger.dropped_stale", label: "dropped: stale (above the lag cap)", fill: "--c2" },
-  { path: "ledger.dropped_full", label: "dropped: replay buffer full", fill: "--c5" },
-  { path: "ledger.lost_in_crash", label: "lost in a crash", fill: "--bad" },
-  { path: "ledger.left_over", label: "left over at the end", fill: "--faint" },
-  { path: "ledger.filtered", label: "filtered: equal rewards in the group", fill: "--c4" },
-  { path: "ledger.unscored", label: "without a score", fill: "--faint" },
-  { path: "ledger.verifier_failed", label: "the verifier failed", fill: "--bad" },
-  { path: "ledger.baselines", label: "greedy: baselines of their groups", fill: "--c4" },
+  { path: "ledger.trained", fill: "--c3" },
+  { path: "ledger.waiting", fill: "--c1" },
+  { path: "ledger.dropped_stale", fill: "--c2" },
+  { path: "ledger.dropped_full", fill: "--c5" },
+  { path: "ledger.lost_in_crash", fill: "--bad" },
+  { path: "ledger.left_over", fill: "--faint" },
+  { path: "ledger.filtered", fill: "--c4" },
+  { path: "ledger.unscored", fill: "--faint" },
+  { path: "ledger.verifier_failed", fill: "--bad" },
+  { path: "ledger.baselines", fill: "--c4" },
 ];
 
 /** @param {string} title @param {number | null} busy share of time @param {[string, string][]} lines @param {boolean} limit */
@@ -40,22 +40,19 @@ class FlowView {
   /** @param {any} s the newest snapshot */
   show(s) {
     const limit = at(s, "bottleneck.limit");
-    const value = (/** @type {string} */ path, /** @type {string=} */ unit) => formatted(at(s, path), unit);
+    const value = (/** @type {string} */ path) => valueText(s, path), row = (/** @type {string} */ path) => figureRow(s, path);
     const batches = ["full", "timeout", "all_waiting"].map((why) => Number(at(s, "batch." + why) || 0));
     const sum = batches.reduce((a, b) => a + b, 0);
     const share = (/** @type {number} */ i) => sum > 0 ? formatted(batches[i] / sum, "0 to 1") : "\u2013";
-    const notTrained = [["filtered", "ledger.filtered"], ["without a score", "ledger.unscored"], ["verifier failed", "ledger.verifier_failed"]];
+    const notTrained = ["ledger.filtered", "ledger.unscored", "ledger.verifier_failed"].filter((path) => at(s, path) > 0);
     const behind = Object.values(at(s, "weights_behind") || {}).map(Number);
     const up = at(s, "workers.starting") > 0 ? `${value("workers.up")}, ${value("workers.starting")} starting` : `${value("workers.up")} of ${value("workers.total")}`;
     this.list.replaceChildren(
-      station("Workers", at(s, "busy.workers"), [["up", up], [words.steps + "/s", value("env_steps_per_second")],
-                          [words === kTokenWords ? "scoring answers" : "in environment steps", value("busy.stepping", "0 to 1")], ["waiting for actions", value("busy.action_wait", "0 to 1")], ["waiting for a credit", value("busy.credit_wait", "0 to 1")], ["rows in quarantine", value("quarantined")]], limit === "workers"),
-      station("Inference", at(s, "busy.inference"), [["actors", value("inference.up")], ["request, median", value("inference.p50_ms") + " ms"], ["99th percentile", value("inference.p99_ms") + " ms"],
-                            ["rows in a batch", value("batch.size_p50")], ["batches started full", share(0)], ["at timeout", share(1)], ["all workers waiting", share(2)]], limit === "inference"),
-      station("Replay buffer", at(s, "busy.replay"), [["samples waiting", value("ledger.waiting")], ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))],
-                                ...notTrained.filter(([, path]) => at(s, path) > 0).map(([name, path]) => /** @type {[string, string]} */ ([name, value(path)]))], limit === "replay"),
-      station("Trainer", at(s, "busy.trainer"), [["updates/s", value("updates_per_second")], ["waits for data", value("trainer_wait_fraction", "0 to 1")], ["updates per sample", value("reuse")],
-                          ["steps skipped", value("skipped_steps")], ["preparing batches", value("busy.prefetcher", "0 to 1")], ["processors of the machine", value("busy.machine", "0 to 1")]], limit === "trainer" || limit === "prefetcher"),
+      station("Workers", at(s, "busy.workers"), [["up", up], ...["env_steps_per_second", "busy.stepping", "busy.action_wait", "busy.credit_wait", "quarantined"].map(row)], limit === "workers"),
+      station("Inference", at(s, "busy.inference"), [...["inference.up", "inference.p50_ms", "inference.p99_ms", "batch.size_p50"].map(row), ["batches started full", share(0)], ["at timeout", share(1)], ["all workers waiting", share(2)]], limit === "inference"),
+      station("Replay buffer", at(s, "busy.replay"), [row("ledger.waiting"), ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))],
+                                ...notTrained.map(row)], limit === "replay"),
+      station("Trainer", at(s, "busy.trainer"), ["updates_per_second", "trainer_wait_fraction", "reuse", "skipped_steps", "busy.prefetcher", "busy.machine"].map(row), limit === "trainer" || limit === "prefetcher"),
       station("Weights", null, [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? formatted(Math.max(...behind)) : "\u2013"]], false));
     this.showLag(s);
     this.showLedger(s);
@@ -64,12 +61,12 @@ class FlowView {
   /** @param {any} s */
   showLag(s) {
     const cap = Number(at(s, "lag.cap") || 0), most = Math.max(cap, Number(at(s, "lag.max") || 0), 1);
-    const marks = [["lag.p50", "median", "--c3"], ["lag.p95", "95th percentile", "--c1"], ["lag.max", "maximum", "--c2"], ["lag.cap", "cap", "--bad"]];
+    const marks = [["lag.p50", "--c3"], ["lag.p95", "--c1"], ["lag.max", "--c2"], ["lag.cap", "--bad"]];
     const meter = element("div", { class: "meter", role: "img" });
     const texts = [];
     const legend = element("div", { class: "legend" });
-    for (const [path, label, fill] of marks) {
-      const value = at(s, path);
+    for (const [path, fill] of marks) {
+      const value = at(s, path), label = labelOf(path);
       texts.push(label + " " + formatted(value));
       if (typeof value === "number") meter.append(element("i", { style: `left: calc(${100 * value / most}% - ${value >= most ? 3 : 0}px); background: var(${fill})` }));
       legend.append(element("span", {}, element("span", { class: "key", style: `border-color: var(${fill})` }), label + " ", element("b", {}, formatted(value))));
@@ -82,14 +79,14 @@ class FlowView {
   showLedger(s) {
     const produced = Math.max(1, Number(at(s, "ledger.produced") || 0));
     const bar = element("div", { class: "stack", role: "img", "aria-label": "Shares of the samples, as in the table" });
-    const rows = kLedger.map(({ path, label, fill }) => {
+    const rows = kLedger.map(({ path, fill }) => {
       const count = Number(at(s, path) || 0);
       if (count > 0) bar.append(element("span", { style: `flex: ${count} 1 0; background: var(${fill})` }));
       const key = element("span", { class: "key", style: `border-color: var(${fill})` });
-      return element("tr", {}, element("th", { scope: "row" }, key, label), element("td", { class: "number" }, formatted(count)),
+      return element("tr", {}, element("th", { scope: "row" }, key, labelOf(path)), element("td", { class: "number" }, formatted(count)),
                      element("td", { class: "number" }, formatted(count / produced, "0 to 1")));
     });
-    const total = element("tr", {}, element("th", { scope: "row" }, "produced"), element("td", { class: "number" }, formatted(at(s, "ledger.produced"))), element("td", {}));
+    const total = element("tr", {}, element("th", { scope: "row" }, labelOf("ledger.produced")), element("td", { class: "number" }, formatted(at(s, "ledger.produced"))), element("td", {}));
     const uncounted = element("tr", {}, element("th", { scope: "row" }, "made by workers that were killed and in none of these counts, at most"),
                               element("td", { class: "number" }, formatted(at(s, "uncounted_at_most"))), element("td", {}));
     this.ledger.replaceChildren(bar, element("table", {}, element("tbody", {}, ...rows, total, uncounted)));

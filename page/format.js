@@ -47,13 +47,17 @@ function failedEvaluation(s) {
 /** @param {any} config */
 const isTokenRun = (config) => Boolean(config && config.model && config.model.kind === "decoder");
 
+/** @param {string=} unit "0 to 1", or with what the shares are by */
+const isShare = (unit) => unit !== undefined && unit.startsWith("0 to 1");
+
 /** @param {any} value @param {string=} unit */
 function formatted(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "\u2013";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number") return String(value);
-  if (unit === "0 to 1") return (100 * value).toFixed(Math.abs(value) < 0.1 ? 1 : 0) + " %";
+  if (isShare(unit)) return (100 * value).toFixed(Math.abs(value) < 0.1 ? 1 : 0) + " %";
   if (unit === "s") return duration(value);
+  if (unit === "ms") return number(value) + " ms";
   if (unit === "bytes") return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
   return number(value);
 }

@@ -1,28 +1,33 @@
 // The view of the curves.
 
-/** @type {ChartSpec[]} */
+/**
+ * The charts by their titles. Labels and units are those of the table of figures (figures.js).
+ * @type {{title: string, paths: string[], spread?: [string, string]}[]}
+ */
 const kCharts = [
-  { title: "Return", curves: [{ path: "episodes.return_mean", label: "training" }, { path: "eval.return_mean", label: "evaluation" }],
-    spread: ["episodes.return_mean", "episodes.return_std"] },
-  { title: "Success rate", unit: "0 to 1", curves: [{ path: "episodes.success_rate", label: "training" }, { path: "eval.success_rate", label: "evaluation" }] },
-  { title: "Episode length", curves: [{ path: "episodes.length_mean", label: "training" }, { path: "eval.length_mean", label: "evaluation" }] },
-  { title: "Tokens of an answer, by its end", curves: [{ path: "answers.produced_length", label: "all" }, { path: "answers.trained_length", label: "trained" }, { path: "answers.dropped_length", label: "dropped as stale" }] },
-  { title: "Tokens of an answer, percentiles", curves: [{ path: "answers.length_p50", label: "median" }, { path: "answers.length_p95", label: "95th percentile" }, { path: "answers.length_max", label: "longest" }, { path: "answers.length_min", label: "shortest" }] },
-  { title: "Turns of an answer", curves: [{ path: "answers.turns_mean", label: "mean" }, { path: "answers.turns_max", label: "most" }] },
-  { title: "Groups with equal rewards", unit: "0 to 1", curves: [{ path: "answers.groups_alike", label: "of the newest groups" }] },
-  { title: "Speed, env steps per second", curves: [{ path: "env_steps_per_second", label: "last 10 s" }, { path: "env_steps_per_second_60s", label: "last 60 s" }] },
-  { title: "Policy lag, updates", curves: [{ path: "lag.p50", label: "median" }, { path: "lag.p95", label: "95th percentile" }, { path: "lag.max", label: "maximum" }, { path: "lag.cap", label: "cap" }] },
-  { title: "KL divergence, nats", curves: [{ path: "learner.kl", label: "of an update" }, { path: "learner.rollout_kl", label: "of the rollouts" }, { path: "learner.kl_penalty", label: "penalty" }] },
-  { title: "Clipped and dead samples", unit: "0 to 1", curves: [{ path: "learner.clip_fraction", label: "clipped" }, { path: "learner.dead_gradient_fraction", label: "no gradient" }, { path: "learner.outside_fraction", label: "outside the clip range" }] },
-  { title: "Entropy, nats", curves: [{ path: "learner.entropy", label: "policy" }] },
-  { title: "Effective sample size", unit: "0 to 1", curves: [{ path: "learner.ess", label: "importance ratios" }, { path: "learner.rollout_ess", label: "rollout weights" }] },
-  { title: "Policy loss", curves: [{ path: "learner.policy_loss", label: "policy" }] },
-  { title: "Value loss", curves: [{ path: "learner.value_loss", label: "value" }] },
-  { title: "Explained variance", curves: [{ path: "learner.explained_variance", label: "values" }] },
-  { title: "Busy shares of time", unit: "0 to 1", curves: [{ path: "busy.workers", label: "workers" }, { path: "busy.inference", label: "inference" }, { path: "busy.trainer", label: "trainer" }, { path: "busy.machine", label: "processors" }] },
-  { title: "Gradient norm", curves: [{ path: "learner.grad_norm", label: "before the clip" }] },
-  { title: "Learning rates", curves: [{ path: "learner.policy_lr", label: "policy" }, { path: "learner.value_lr", label: "value" }] },
+  { title: "Return", paths: ["episodes.return_mean", "eval.return_mean"], spread: ["episodes.return_mean", "episodes.return_std"] },
+  { title: "Success rate", paths: ["episodes.success_rate", "eval.success_rate"] },
+  { title: "Episode length", paths: ["episodes.length_mean", "eval.length_mean"] },
+  { title: "Tokens of an answer, by its end", paths: ["answers.produced_length", "answers.trained_length", "answers.dropped_length"] },
+  { title: "Tokens of an answer, percentiles", paths: ["answers.length_p50", "answers.length_p95", "answers.length_max", "answers.length_min"] },
+  { title: "Turns of an answer", paths: ["answers.turns_mean", "answers.turns_max"] },
+  { title: "Groups with equal rewards", paths: ["answers.groups_alike"] },
+  { title: "Speed, env steps per second", paths: ["env_steps_per_second", "env_steps_per_second_60s"] },
+  { title: "Policy lag", paths: ["lag.p50", "lag.p95", "lag.max", "lag.cap"] },
+  { title: "KL divergence", paths: ["learner.kl", "learner.rollout_kl", "learner.kl_penalty"] },
+  { title: "Clipped and dead samples", paths: ["learner.clip_fraction", "learner.dead_gradient_fraction", "learner.outside_fraction"] },
+  { title: "Entropy", paths: ["learner.entropy"] },
+  { title: "Effective sample size", paths: ["learner.ess", "learner.rollout_ess"] },
+  { title: "Policy loss", paths: ["learner.policy_loss"] },
+  { title: "Value loss", paths: ["learner.value_loss"] },
+  { title: "Explained variance", paths: ["learner.explained_variance"] },
+  { title: "Busy shares of time", paths: ["busy.workers", "busy.inference", "busy.trainer", "busy.machine"] },
+  { title: "Gradient norm", paths: ["learner.grad_norm"] },
+  { title: "Learning rates", paths: ["learner.policy_lr", "learner.value_lr"] },
 ];
+
+/** @param {{title: string, paths: string[], spread?: [string, string]}} chart @returns {ChartSpec} */
+const specOf = ({ title, paths, spread }) => ({ title, spread, unit: unitOf(paths[0]), curves: paths.map((path) => ({ path, label: labelOf(path) })) });
 
 class LearningView {
   /** @param {Store} store */
@@ -42,10 +47,9 @@ class LearningView {
     this.reset.hidden = this.range === null;
   }
 
-  /** @param {Map<string, any>} meanings */
-  begin(meanings) {
+  begin() {
     for (const chart of this.charts) if (chart.plot) chart.plot.destroy();
-    this.charts = kCharts.map((spec) => new Chart(spec, this.store, meanings));
+    this.charts = kCharts.map((chart) => new Chart(specOf(chart), this.store));
     this.grid.replaceChildren(...this.charts.map((chart) => chart.card));
   }
 

@@ -1,6 +1,6 @@
 // The page: header, tabs, and what arrives from the run.
 
-const store = new Store(kCharts.flatMap((chart) => [...chart.curves.map((curve) => curve.path), ...(chart.spread || [])]));
+const store = new Store(kCharts.flatMap((chart) => [...chart.paths, ...(chart.spread || [])]));
 const learning = new LearningView(store);
 const events = new EventsView();
 const config = new ConfigView();
@@ -13,19 +13,14 @@ const views = [...(list && compare ? [list, compare, new DifferencesView(list)] 
 
 /** @type {any} */
 let newest = null;
-/** @type {Map<string, any>} */
-const meanings = new Map();
 let live = "connecting";
 
-const kFigures = [
-  [() => words.steps, (/** @type {any} */ s) => formatted(at(s, "env_steps"))],
-  [() => words.steps + "/s", (/** @type {any} */ s) => formatted(at(s, "env_steps_per_second"))],
-  ["updates", (/** @type {any} */ s) => formatted(at(s, "updates"))],
-  ["updates/s", (/** @type {any} */ s) => formatted(at(s, "updates_per_second"))],
-  [() => words.return, (/** @type {any} */ s) => formatted(at(s, "episodes.return_mean"))],
-  ["evaluation", evaluationText],
-  ["lag p95, cap", (/** @type {any} */ s) => formatted(at(s, "lag.p95")) + ", " + formatted(at(s, "lag.cap"))],
-  ["workers", (/** @type {any} */ s) => formatted(at(s, "workers.up"))],
+/** The figures of the header. @param {any} s @returns {[string, string][]} */
+const headFigures = (s) => [
+  ...["env_steps", "env_steps_per_second", "updates", "updates_per_second", "episodes.return_mean"].map((path) => figureRow(s, path)),
+  ["evaluation", evaluationText(s)],
+  ["lag p95, cap", valueText(s, "lag.p95") + ", " + valueText(s, "lag.cap")],
+  figureRow(s, "workers.up"),
 ];
 
 function showState() {
@@ -53,9 +48,8 @@ function showHeader() {
   if (evaluating(s)) parts.push(evaluating(s));
   if (warmingUp(s)) parts.unshift(warmingUp(s));
   byId("progress-text").textContent = parts.join(" \u00b7 ");
-  const figures = warmingUp(s) ? [] : kFigures;  // none has a value before the first answers
-  byId("figures").replaceChildren(...figures.map(([name, text]) =>
-    element("div", {}, element("dt", {}, typeof name === "function" ? /** @type {any} */ (name)() : name), element("dd", {}, /** @type {any} */ (text)(s)))));
+  const head = warmingUp(s) ? [] : headFigures(s);  // none has a value before the first answers
+  byId("figures").replaceChildren(...head.map(([name, text]) => element("div", {}, element("dt", {}, name), element("dd", {}, text))));
   const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
   const isNone = (at(s, "bottleneck.resource") || what) === "none";  // records of older versions have no resource
   byId("verdict").replaceChildren(...(what ? [element("b", isNone ? {} : { class: "limit" }, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
@@ -102,17 +96,12 @@ function received(message) {
     config.begin(message.config, message.defaults);
     words = isTokenRun(message.config) ? kTokenWords : kControlWords;
     /** @type {any} */ (byId("axis")).options[0].textContent = words.steps;
-    learning.begin(meanings);
-    if (compare) compare.begin(meanings);
-    connection.send({ type: "metrics" });
+    learning.begin();
+    if (compare) compare.begin();
     past = [];
     later = [];
     loading = true;
     connection.send({ type: "history", last: kAllHistory, topics: kTopics });
-  } else if (message.type === "metrics") {
-    for (const metric of message.metrics) meanings.set(metric.path, metric);
-    learning.begin(meanings);
-    if (compare) compare.begin(meanings);
   } else if (message.type === "history") {
     remember(message);
   } else if (message.type === "stats" && message.stats) {
@@ -214,7 +203,7 @@ function restarted(envSteps) {
 
 /** @type {Listener} */
 const listener = {
-  on: received,
+  on: (message) => void tableLoaded.then(() => received(message)),
   state: (text) => {
     if (text === "lost" && live === "live") {
       events.add("The connection to the run was lost.");
@@ -310,8 +299,11 @@ function makeDrawingControls() {
   });
 }
 
-learning.begin(meanings);
-if (compare) compare.begin(meanings);
+void tableLoaded.then(() => {
+  learning.begin();
+  if (compare) compare.begin();
+  showAll();
+});
 if (servesFolders) {
   byId("run").textContent = "troupe dash";
   document.title = "troupe dash";

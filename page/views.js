@@ -18,21 +18,16 @@ class MachinesView {
   show(s) {
     const served = at(s, "rows_served") || {}, behind = at(s, "weights_behind") || {};
     const names = [...new Set([...Object.keys(served), ...Object.keys(behind)])].sort();
-    const value = (/** @type {string} */ path, /** @type {string=} */ unit) => formatted(at(s, path), unit);
+    const rows = (/** @type {string[]} */ paths) => table(["figure", "value"], paths.map((path) => figureRow(s, path)), 1);
     const failures = Object.entries(at(s, "env_failures") || {}).map(([id, count]) => [id, formatted(count)]);
     this.panel.replaceChildren(
       element("h2", {}, "Processes"),
-      table(["figure", "value"], [["workers up", value("workers.up")], ["workers connected since the start", value("workers.total")], ["inference actors up", value("inference.up")],
-                                  ["requests sent again", value("request_retries")], ["memory of the trainer's process", value("rss_bytes", "bytes")],
-                                  ["memory of joined workers", value("worker_bytes", "bytes")], ["memory of environments' processes", value("environment_bytes", "bytes")],
-                                  ["memory of verifiers' processes", value("verifier_bytes", "bytes")]], 1),
+      rows(["workers.up", "workers.total", "inference.up", "request_retries", "rss_bytes", "worker_bytes", "environment_bytes", "verifier_bytes"]),
       element("h2", {}, "Inference actors"),
-      names.length > 0 ? table(["actor", "rows served", "versions behind"], names.map((name) => [name, formatted(served[name]), formatted(behind[name])]), 1)
+      names.length > 0 ? table(["actor", labelOf("rows_served"), labelOf("weights_behind")], names.map((name) => [name, formatted(served[name]), formatted(behind[name])]), 1)
                        : element("p", { class: "faint" }, "None has served a row yet."),
-      ...(at(s, "verifier") ? [element("h2", {}, "Verifiers"), table(["figure", "value"], [["calls", value("verifier.calls")], ["of them failed", value("verifier.failed_calls")],
-                               ["processes started again", value("verifier.restarts")], ["answers scored", value("verifier.scored")], ["answers replied to", value("verifier.replied")],
-                               ["answers on which the reply failed", value("verifier.failed_replies")], ["time in calls", value("verifier.seconds", "s")],
-                               ["time waiting for a free process", value("verifier.wait_seconds", "s")]], 1)] : []),
+      ...(at(s, "verifier") ? [element("h2", {}, "Verifiers"),
+                               rows(["verifier.calls", "verifier.failed_calls", "verifier.restarts", "verifier.scored", "verifier.replied", "verifier.failed_replies", "verifier.seconds", "verifier.wait_seconds"])] : []),
       element("h2", {}, "Failures of environments"),
       failures.length > 0 ? table(["environment", "failures"], failures, 1) : element("p", { class: "faint" }, "None."));
   }

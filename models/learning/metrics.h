@@ -16,6 +16,7 @@
 #include "models/learning/lag_figures.h"
 #include "models/learning/loss_report.h"
 #include "models/learning/update_settings.h"
+#include "runtime/stats/figure_view.h"
 
 namespace troupe {
 
@@ -76,6 +77,7 @@ struct Metric {
   std::string_view when;  // it is reported: "always", or with which settings
   std::string_view meaning;
   std::optional<double> (*value)(const UpdateFigures&);  // nothing where an update has no such figure
+  FigureView view = {};                                  // how views show it
 };
 
 // docs/metrics.md is generated from it.

@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
-#include <cstdio>
 
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
 #include "runtime/stats/bottleneck.h"
+#include "runtime/stats/figure.h"
 
 namespace troupe {
-
-std::string small_figure(double value) {
-  if (!std::isfinite(value) || value == 0 || (std::abs(value) >= 0.001 && std::abs(value) < 1000))
-    return format_figure(value, 4);
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
-  return text;
-}
 
 namespace {
 

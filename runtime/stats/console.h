@@ -34,9 +34,6 @@ std::vector<std::string> console_block(const std::string& run, const StatsSnapsh
 // the cursor.
 std::string console_redraw(const std::vector<std::string>& lines, size_t lines_before);
 
-// For figures like KL, whose small values matter too.
-std::string small_figure(double value);
-
 // The whole report in one line of fewer than `columns` columns, for logs and pipes. The elapsed time is always in it.
 // With kLineColumns so are steps, steps per second, updates, return, bottleneck, workers, lag and dropped samples,
 // unless an evaluation is under way. Where there is no room for the rest, the least important items are left out.

@@ -23,6 +23,7 @@ struct HttpPages {
   std::function<std::string()> stats;        // "/stats", JSON
   std::function<std::string(bool)> metrics;  // "/metrics", in the format of OpenMetrics or not
   HttpDataPages data;                        // if given, these take the place of /stats, /metrics and /stream
+  std::string figures = "[]";                // "/figures.json", the table of the figures
   std::vector<std::string> own_hosts;        // names that a request may give for this machine
 };
 

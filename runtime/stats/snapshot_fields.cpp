@@ -16,39 +16,6 @@ template <auto member>
 constexpr FieldAccess of_ledger = of_part<&StatsSnapshot::ledger, member>;
 template <auto member>
 constexpr FieldAccess of_busy = of_part<&StatsSnapshot::busy, member>;
-template <auto member>
-constexpr FieldAccess of_verifier = of_optional<&StatsSnapshot::verifier, member>;
-template <uint64_t VerifierFigures::* member>
-constexpr FieldAccess verifier_seconds{
-    [](const S& s) { return s.verifier ? Json(static_cast<double>((*s.verifier).*member) / 1e6) : Json(); },
-    [](S& s, const Json& seconds) {
-      if (!seconds.is_number()) return;
-      if (!s.verifier) s.verifier.emplace();
-      (*s.verifier).*member = static_cast<uint64_t>(std::clamp(std::round(seconds.get<double>() * 1e6), 0.0, 1e18));
-    }};
-template <class Value>
-Json of_alarms(const S& s, Value value) {
-  Json result = Json::object();
-  for (const auto& [name, alarm] : s.alarms) result[name] = value(alarm);
-  return result;
-}
-constexpr FieldAccess kAlarmLevels{
-    [](const S& s) { return of_alarms(s, [](const Alarm& a) { return static_cast<int>(a.level); }); },
-    [](S& s, const Json& levels) {
-      if (!levels.is_object()) return;
-      for (const auto& [name, level] : levels.items())
-        s.alarms[name].level = level == 2 ? AlarmLevel::error : AlarmLevel::warning;
-    }};
-constexpr FieldAccess kAlarmTexts{[](const S& s) { return of_alarms(s, [](const Alarm& a) { return a.text; }); },
-                                  [](S& s, const Json& texts) {
-                                    if (!texts.is_object()) return;
-                                    for (const auto& [name, text] : texts.items())
-                                      if (const auto alarm = s.alarms.find(name); alarm != s.alarms.end())
-                                        read_figure(text, alarm->second.text);
-                                  }};
-template <uint64_t StatsSnapshot::* member>
-constexpr FieldAccess memory{[](const S& s) { return s.*member > 0 ? Json(s.*member) : Json(); },
-                             [](S& s, const Json& bytes) { read_figure(bytes, s.*member); }};
 
 constexpr const char* kProgress = "Progress and speed";
 constexpr const char* kBusyHeading = "Shares of time";
@@ -57,8 +24,6 @@ constexpr const char* kLedger = "Sample ledger";
 constexpr const char* kInference = "Inference";
 constexpr const char* kEpisodes = "Episodes";
 constexpr const char* kLearner = "Learner";
-constexpr const char* kWorkers = "Workers and failures";
-constexpr const char* kAlarms = "Alarms";
 
 constexpr const char* kAlways = "always";
 constexpr const char* kTimed = "not in deterministic runs";
@@ -69,69 +34,75 @@ constexpr const char* kServedTimed = "after the first forward pass, not in deter
 constexpr const char* kFinished = "after the first episode";
 constexpr const char* kOfTokens = "always; 0 without a token run";
 constexpr const char* kScored = "always; 0 without scorers";
-constexpr const char* kVerified = "with `task.verifier` or `task.reply`, so not in deterministic runs";
 
 constexpr std::array kFields = {
     SnapshotField{kProgress, "elapsed_seconds", "elapsed_seconds", "s", kTimed,
-                  "time over all starts of the run, each from the start of its process", of<&S::elapsed_seconds>},
+                  "time over all starts of the run, each from the start of its process", of<&S::elapsed_seconds>,
+                  shown("elapsed")},
     SnapshotField{kProgress, "progress", "progress_ratio", "0 to 1", kAlways,
                   "how far the run is towards the first of `stop.env_steps`, `stop.updates` and `stop.seconds` that it "
                   "will reach; 0 without any of them",
-                  of<&S::progress>},
+                  of<&S::progress>, shown("progress")},
     SnapshotField{kProgress, "eta_seconds", "eta_seconds", "s",
                   "once this start has made progress, until training has ended; not in deterministic runs",
-                  "time until that limit at the present pace", of<&S::eta_seconds>},
+                  "time until that limit at the present pace", of<&S::eta_seconds>, shown("left")},
     SnapshotField{kProgress, "env_steps", "env_steps_total", "env steps; answers in token runs", kAlways,
-                  "executed for the samples in `ledger.produced`, over all workers", of<&S::env_steps>},
+                  "executed for the samples in `ledger.produced`, over all workers", of<&S::env_steps>,
+                  shown("env steps", "answers")},
     SnapshotField{kProgress, "env_steps_per_second", "env_steps_per_second", "env steps/s; answers/s in token runs",
-                  kTimed, "speed of sampling over the last 10 s", of<&S::env_steps_per_second>},
+                  kTimed, "speed of sampling over the last 10 s", of<&S::env_steps_per_second>,
+                  shown("env steps/s", "answers/s", Better::up)},
     SnapshotField{kProgress, "env_steps_per_second_60s", "env_steps_per_second_60s",
                   "env steps/s; answers/s in token runs", kTimed, "the same over the last 60 s",
-                  of<&S::env_steps_per_second_60s>},
+                  of<&S::env_steps_per_second_60s>,
+                  shown("env steps/s, last 60 s", "answers/s, last 60 s", Better::up)},
     SnapshotField{kProgress, "updates", "updates_total", "updates", kAlways, "updates of the policy", of<&S::updates>},
     SnapshotField{kProgress, "seconds_to_first_update", "seconds_to_first_update", "s", kTrainedTimed,
-                  "time from the start of the process to the end of its first update", of<&S::seconds_to_first_update>},
+                  "time from the start of the process to the end of its first update", of<&S::seconds_to_first_update>,
+                  shown("time to the first update", Better::down)},
     SnapshotField{kProgress, "updates_per_second", "updates_per_second", "updates/s", kTimed,
-                  "speed of training over the last 10 s", of<&S::updates_per_second>},
+                  "speed of training over the last 10 s", of<&S::updates_per_second>, shown("updates/s", Better::up)},
     SnapshotField{kProgress, "reuse", "updates_per_sample", "updates per sample", kTrained,
-                  "how many updates used each trained sample", of<&S::reuse>},
+                  "how many updates used each trained sample", of<&S::reuse>, shown("updates per sample")},
     SnapshotField{kProgress, "trainer_wait_fraction", "trainer_wait_ratio", "0 to 1", kTrainedTimed,
                   "share of the trainer's time spent waiting for data, open evaluations or the disk, since the start "
                   "of the process",
-                  of<&S::trainer_wait_fraction>},
+                  of<&S::trainer_wait_fraction>, shown("trainer waits for data", Better::down)},
     SnapshotField{
         kBusyHeading, "busy.workers", "busy_ratio{actor=workers}", "0 to 1", kTimed,
         "share of the last 10 s that a worker spent in handlers, on average; the rest it waited for actions "
         "or for a credit; in token runs, in handlers or in scoring answers, at most 1 where both work at the same "
         "time",
-        of_busy<&BusyShares::workers>},
+        of_busy<&BusyShares::workers>, shown("workers busy")},
     SnapshotField{kBusyHeading, "busy.stepping", "busy_ratio{actor=environments}", "0 to 1", kTimed,
                   "share of the last 10 s that a worker spent in steps of its environments, on average; in token runs, "
                   "in scoring answers",
-                  of_busy<&BusyShares::stepping>},
+                  of_busy<&BusyShares::stepping>, shown("workers in environment steps", "workers scoring answers")},
     SnapshotField{kBusyHeading, "busy.credit_wait", "busy_ratio{actor=waits_for_credit}", "0 to 1", kTimed,
                   "share of the last 10 s that a group of environments waited for a credit, because its samples might "
                   "exceed the lag cap, on average",
-                  of_busy<&BusyShares::credit_wait>},
+                  of_busy<&BusyShares::credit_wait>, shown("waiting for a credit", Better::down)},
     SnapshotField{kBusyHeading, "busy.action_wait", "busy_ratio{actor=waits_for_actions}", "0 to 1", kTimed,
                   "share of the last 10 s that a group of environments waited for actions, on average",
-                  of_busy<&BusyShares::action_wait>},
+                  of_busy<&BusyShares::action_wait>, shown("waiting for actions", Better::down)},
     SnapshotField{kBusyHeading, "busy.inference", "busy_ratio{actor=inference}", "0 to 1", kTimed,
                   "the same of the inference actors, in handlers: forward passes, and applying weights",
-                  of_busy<&BusyShares::inference>},
+                  of_busy<&BusyShares::inference>, shown("inference busy")},
     SnapshotField{kBusyHeading, "busy.scorers", "busy_ratio{actor=scorers}", "0 to 1",
-                  "with scorers, not in deterministic runs", "the same of the scorers", of_busy<&BusyShares::scorers>},
+                  "with scorers, not in deterministic runs", "the same of the scorers", of_busy<&BusyShares::scorers>,
+                  shown("scorers busy")},
     SnapshotField{kBusyHeading, "busy.replay", "busy_ratio{actor=replay}", "0 to 1", kTimed,
-                  "the same of the replay buffer", of_busy<&BusyShares::replay>},
+                  "the same of the replay buffer", of_busy<&BusyShares::replay>, shown("replay buffer busy")},
     SnapshotField{kBusyHeading, "busy.prefetcher", "busy_ratio{actor=prefetcher}", "0 to 1", kTimed,
-                  "share of the last 10 s in which the next super-batch was prepared",
-                  of_busy<&BusyShares::prefetcher>},
+                  "share of the last 10 s in which the next super-batch was prepared", of_busy<&BusyShares::prefetcher>,
+                  shown("preparing batches")},
     SnapshotField{kBusyHeading, "busy.trainer", "busy_ratio{actor=trainer}", "0 to 1", kTimed,
-                  "share of the last 10 s that the trainer spent in updates", of_busy<&BusyShares::trainer>},
+                  "share of the last 10 s that the trainer spent in updates", of_busy<&BusyShares::trainer>,
+                  shown("trainer busy")},
     SnapshotField{kBusyHeading, "busy.machine", "busy_ratio{actor=machine}", "0 to 1", kTimed,
                   "share of the last 10 s in which the processors of the trainer's machine were busy, on average, "
                   "with any program",
-                  of_busy<&BusyShares::machine>},
+                  of_busy<&BusyShares::machine>, shown("processors of the machine")},
     SnapshotField{kBusyHeading, "busy.run", "busy_ratio{actor=run}", "0 to 1", kTimed,
                   "of the same, the part that the trainer's process and those it has started used; the rest are other "
                   "programs, workers that have joined among them",
@@ -140,233 +111,177 @@ constexpr std::array kFields = {
                   "median policy lag over the samples of the last 100 super-batches: updates between the policy that "
                   "chose the action and the one trained on the sample; with `replay.draw` `column`, each sample counts "
                   "with the largest lag of its column",
-                  of<&S::lag_p50>},
+                  of<&S::lag_p50>, shown("median lag", Better::down)},
     SnapshotField{kLag, "lag.p95", "lag_p95_updates", "updates", kTrained, "95th percentile of the same",
-                  of<&S::lag_p95>},
-    SnapshotField{kLag, "lag.max", "lag_max_updates", "updates", kTrained, "maximum of the same", of<&S::lag_max>},
+                  of<&S::lag_p95>, shown("lag, 95th percentile", Better::down)},
+    SnapshotField{kLag, "lag.max", "lag_max_updates", "updates", kTrained, "maximum of the same", of<&S::lag_max>,
+                  shown("largest lag", Better::down)},
     SnapshotField{kLag, "lag.cap", "lag_cap_updates", "updates", kAlways,
-                  "the lag cap `replay.max_policy_lag`, which no trained sample exceeds", of<&S::lag_cap>},
+                  "the lag cap `replay.max_policy_lag`, which no trained sample exceeds", of<&S::lag_cap>,
+                  shown("lag cap")},
     SnapshotField{kLag, "replay.late_wait_seconds", "replay_late_wait_seconds_total", "s", kTimed,
                   "time that updates waited for rollouts, or answers, which would otherwise have exceeded the lag cap "
                   "(`replay.late` `wait`), since the start of the process",
-                  of<&S::late_wait_seconds>},
+                  of<&S::late_wait_seconds>,
+                  shown("updates waited for late samples", "updates waited for late answers", Better::down)},
     SnapshotField{kLedger, "ledger.produced", "samples_produced_total", "samples", kAlways,
                   "over all starts: arrived at the replay buffer in a rollout, or were in an unfinished rollout when "
                   "their worker ended; always the sum of the other entries `ledger.`",
-                  of_ledger<&Ledger::produced>},
+                  of_ledger<&Ledger::produced>, shown("produced")},
     SnapshotField{kLedger, "ledger.trained", "samples_total{state=trained}", "samples", kAlways,
                   "were in the super-batch of at least one update that did not fail; includes those that the update "
                   "leaves out (`algorithm.incomplete` `drop`, `model.burn_in`)",
-                  of_ledger<&Ledger::trained>},
+                  of_ledger<&Ledger::trained>, shown("trained", Better::up)},
     SnapshotField{kLedger, "ledger.dropped_stale", "samples_total{state=dropped_stale}", "samples", kAlways,
                   "exceeded the lag cap when a super-batch was drawn, before any update had used them",
-                  of_ledger<&Ledger::dropped_stale>},
+                  of_ledger<&Ledger::dropped_stale>, shown("dropped: stale (above the lag cap)", Better::down)},
     SnapshotField{kLedger, "ledger.dropped_full", "samples_total{state=dropped_full}", "samples", kAlways,
                   "arrived when the replay buffer was full, or were evicted before any update used them",
-                  of_ledger<&Ledger::dropped_full>},
+                  of_ledger<&Ledger::dropped_full>, shown("dropped: replay buffer full", Better::down)},
     SnapshotField{kLedger, "ledger.lost_in_crash", "samples_total{state=lost_in_crash}", "samples", kAlways,
                   "were in an unfinished rollout of a worker that crashed or lost its connection, waited in a trainer "
                   "process that ended without a last checkpoint, or were in an update that failed; an update fails "
                   "when all its optimizer steps are skipped because they are not finite",
-                  of_ledger<&Ledger::lost_in_crash>},
+                  of_ledger<&Ledger::lost_in_crash>, shown("lost in a crash", Better::down)},
     SnapshotField{kLedger, "ledger.left_over", "samples_total{state=left_over}", "samples", kAlways,
                   "were in an unfinished rollout of a worker that was stopped, or had not been used by an update when "
                   "training ended",
-                  of_ledger<&Ledger::left_over>},
+                  of_ledger<&Ledger::left_over>, shown("left over at the end")},
     SnapshotField{kLedger, "ledger.filtered", "samples_total{state=filtered}", "samples", kAlways,
                   "token runs: were not trained on because all answers of their group have the same reward "
                   "(`replay.filter_groups`)",
-                  of_ledger<&Ledger::filtered>},
+                  of_ledger<&Ledger::filtered>, shown("filtered: equal rewards in the group")},
     SnapshotField{
         kLedger, "ledger.unscored", "samples_total{state=unscored}", "samples", kAlways,
         "token runs: answers that were not trained on because the verifier gave them no score (None), or because no "
         "other answer of their group has one and the estimator compares answers",
-        of_ledger<&Ledger::unscored>},
+        of_ledger<&Ledger::unscored>, shown("without a score", Better::down)},
     SnapshotField{kLedger, "ledger.verifier_failed", "samples_total{state=verifier_failed}", "samples", kAlways,
                   "token runs: answers that were not trained on because the verifier, or the reply to them, failed",
-                  of_ledger<&Ledger::verifier_failed>},
+                  of_ledger<&Ledger::verifier_failed>, shown("the verifier failed", Better::down)},
     SnapshotField{kLedger, "ledger.baselines", "samples_total{state=baselines}", "samples", kAlways,
                   "token runs with `remax`: greedy answers, of which only the score counts",
-                  of_ledger<&Ledger::baselines>},
+                  of_ledger<&Ledger::baselines>, shown("greedy: baselines of their groups")},
     SnapshotField{kLedger, "ledger.waiting", "samples_waiting", "samples", kAlways,
                   "are in the replay buffer or in the trainer now, and no update has used them yet",
-                  of_ledger<&Ledger::waiting>},
+                  of_ledger<&Ledger::waiting>, shown("waiting")},
     SnapshotField{kLedger, "uncounted_at_most", "samples_uncounted", "samples", kAlways,
                   "over all starts: the most samples that crashed workers may have made and that no count includes",
-                  of<&S::uncounted_at_most>},
+                  of<&S::uncounted_at_most>, shown("in no count, at most", Better::down)},
     SnapshotField{kLedger, "answers.tokens_per_second", "answers_tokens_per_second", "1/s",
                   "token runs, not in deterministic runs", "tokens of the answers that reached replay in the last 10 s",
-                  of<&S::answer_tokens_per_second>},
+                  of<&S::answer_tokens_per_second>, shown("tokens/s", Better::up)},
     SnapshotField{kLedger, "answers.trained_tokens_per_second", "answers_trained_tokens_per_second", "1/s",
                   "token runs, not in deterministic runs", "tokens of answers that updates trained on in the last 10 s",
-                  of<&S::trained_tokens_per_second>},
+                  of<&S::trained_tokens_per_second>, shown("trained tokens/s", Better::up)},
     SnapshotField{kLedger, "answers.cut_fraction", "answers_cut_ratio", "0 to 1", "token runs, after the first answer",
                   "share of the answers that reached `generation.max_tokens` before they ended, since the start of the "
                   "process (deterministic runs: of the run)",
-                  of<&S::cut_fraction>},
+                  of<&S::cut_fraction>, shown("answers cut off", Better::down)},
     SnapshotField{kLedger, "answers.produced_length", "answers_produced_length_tokens", "tokens",
                   "token runs, after the first answer",
                   "mean length of the answers that reached replay, since the start of the process (deterministic runs: "
                   "of the run)",
-                  of<&S::produced_length>},
+                  of<&S::produced_length>, shown("all answers")},
     SnapshotField{kLedger, "answers.trained_length", "answers_trained_length_tokens", "tokens",
                   "token runs, after the first update",
                   "mean length of the answers that updates trained on, over the same time; if it is not that of all, "
                   "the answers that are not trained on are longer or shorter than others",
-                  of<&S::trained_length>},
+                  of<&S::trained_length>, shown("trained answers")},
     SnapshotField{kLedger, "answers.dropped_length", "answers_dropped_length_tokens", "tokens",
                   "token runs, once an answer was dropped",
-                  "mean length of the answers in `ledger.dropped_stale`, over the same time", of<&S::dropped_length>},
+                  "mean length of the answers in `ledger.dropped_stale`, over the same time", of<&S::dropped_length>,
+                  shown("answers dropped as stale")},
     SnapshotField{
         kLedger, "answers.masked_tokens", "answers_masked_tokens_total", "tokens", kAlways,
         "token runs with `replay.late` `mask`: tokens of answers that updates trained on without these tokens, "
         "which exceeded the lag cap, over the same time",
-        of<&S::masked_tokens>},
+        of<&S::masked_tokens>, shown("tokens masked as too old", Better::down)},
     SnapshotField{kInference, "batch.size_p50", "batch_size_p50_rows", "rows", kServed,
-                  "median batch size of the latest forward passes", of<&S::batch_size_p50>},
+                  "median batch size of the latest forward passes", of<&S::batch_size_p50>,
+                  shown("rows in a batch", "answers in a batch")},
     SnapshotField{kInference, "batch.full", "batches_total{reason=full}", "forward passes", kAlways,
-                  "started because the batch was full", of<&S::batches_full>},
+                  "started because the batch was full", of<&S::batches_full>, shown("batches started full")},
     SnapshotField{kInference, "batch.timeout", "batches_total{reason=timeout}", "forward passes", kAlways,
-                  "started because the oldest request had waited for `inference.timeout_us`", of<&S::batches_timeout>},
+                  "started because the oldest request had waited for `inference.timeout_us`", of<&S::batches_timeout>,
+                  shown("batches started at timeout")},
     SnapshotField{kInference, "batch.all_waiting", "batches_total{reason=all_waiting}", "forward passes", kAlways,
-                  "started because every worker was waiting already", of<&S::batches_all_waiting>},
+                  "started because every worker was waiting already", of<&S::batches_all_waiting>,
+                  shown("batches started, all workers waiting")},
     SnapshotField{
         kInference, "batch.failed", "batches_failed_total", "forward passes", kAlways,
         "that threw; the requests of such a batch are computed again apart, and if one fails alone, its worker "
         "gets the error and asks again, up to 100 times",
-        of<&S::batches_failed>},
+        of<&S::batches_failed>, shown("batches failed", Better::down)},
     SnapshotField{kInference, "inference.up", "inference_actors", "inference actors", kAlways,
-                  "that serve now, in the trainer's process and in others", of<&S::inference_up>},
+                  "that serve now, in the trainer's process and in others", of<&S::inference_up>,
+                  shown("inference actors")},
     SnapshotField{kInference, "inference.p50_ms", "inference_p50_seconds", "ms", kServedTimed,
-                  "median time from a worker's request for actions to the reply", of<&S::inference_p50_ms>},
+                  "median time from a worker's request for actions to the reply", of<&S::inference_p50_ms>,
+                  shown("request to inference, median", "step of generation, median", Better::down)},
     SnapshotField{kInference, "inference.p99_ms", "inference_p99_seconds", "ms", kServedTimed,
-                  "99th percentile of the same", of<&S::inference_p99_ms>},
+                  "99th percentile of the same", of<&S::inference_p99_ms>,
+                  shown("request to inference, 99th percentile", "step of generation, 99th percentile", Better::down)},
     SnapshotField{kInference, "generation.mixed_answers", "generation_mixed_answers_total", "answers", kOfTokens,
                   "sampled by more than one version of the weights, since the start of the process (deterministic "
                   "runs: of the run)",
-                  of<&S::mixed_answers>},
+                  of<&S::mixed_answers>, shown("answers of several versions")},
     SnapshotField{kInference, "generation.recomputed_tokens", "generation_recomputed_tokens_total", "tokens", kOfTokens,
                   "of prompts and answers whose keys and values were computed anew with new weights "
                   "(`generation.on_new_weights` `recompute`), over the same time",
-                  of<&S::recomputed_tokens>},
+                  of<&S::recomputed_tokens>, shown("tokens computed anew")},
     SnapshotField{kInference, "generation.history_tokens", "generation_history_tokens_total", "tokens", kOfTokens,
                   "of answers and messages in requests for later turns (`task.turns`), over the same time",
-                  of<&S::history_tokens>},
+                  of<&S::history_tokens>, shown("tokens of earlier turns")},
     SnapshotField{kInference, "generation.reused_tokens", "generation_reused_tokens_total", "tokens", kOfTokens,
-                  "of these, whose keys and values were still there from the turn before", of<&S::reused_tokens>},
+                  "of these, whose keys and values were still there from the turn before", of<&S::reused_tokens>,
+                  shown("tokens reused of the turn before", Better::up)},
     SnapshotField{kInference, "generation.weights_waited_steps", "generation_weights_waited_steps_total", "steps",
                   kOfTokens,
                   "that inference actors made while newer weights waited for answers in progress "
                   "(`generation.on_new_weights` `finish` or `recompute`), over the same time",
-                  of<&S::weights_waited_steps>},
+                  of<&S::weights_waited_steps>, shown("steps while weights waited", Better::down)},
     SnapshotField{kInference, "generation.weights_waited_seconds", "generation_weights_waited_seconds_total", "s",
                   kTimed, "that newer weights waited so, summed over inference actors; 0 without a token run",
-                  of<&S::weights_waited_seconds>},
+                  of<&S::weights_waited_seconds>, shown("weights waited for answers", Better::down)},
     SnapshotField{kInference, "scorers.up", "scorers", "scorers", kScored,
-                  "that serve now, in the trainer's process and in others", of<&S::scorers_up>},
+                  "that serve now, in the trainer's process and in others", of<&S::scorers_up>, shown("scorers")},
     SnapshotField{kInference, "scorers.answers", "scorers_answers_total", "answers", kScored,
                   "that scorers have computed log-probabilities or scores of, since the start of the process "
                   "(deterministic runs: of the run)",
-                  of<&S::scored_answers>},
+                  of<&S::scored_answers>, shown("answers scored by scorers")},
     SnapshotField{kInference, "scorers.batches", "scorers_batches_total", "batches", kScored, "of these answers",
-                  of<&S::scorer_batches>},
+                  of<&S::scorer_batches>, shown("batches of scorers")},
     SnapshotField{kInference, "scorers.failed", "scorers_batches_failed_total", "batches", kScored,
-                  "that threw; the requests of such a batch are computed again apart", of<&S::scorer_failures>},
+                  "that threw; the requests of such a batch are computed again apart", of<&S::scorer_failures>,
+                  shown("batches of scorers that failed", Better::down)},
     SnapshotField{kInference, "scorers.p50_ms", "scorers_p50_seconds", "ms",
                   "after the first batch of scorers, not in deterministic runs",
-                  "median time from the oldest request of a batch to the replies", of<&S::scorer_p50_ms>},
+                  "median time from the oldest request of a batch to the replies", of<&S::scorer_p50_ms>,
+                  shown("batch of scorers, median", Better::down)},
     SnapshotField{kEpisodes, "episodes.count", "episodes_total", "episodes; answers in token runs", kAlways,
-                  "over all starts: episodes that ended within `env_steps`", of<&S::episodes>},
+                  "over all starts: episodes that ended within `env_steps`", of<&S::episodes>,
+                  shown("episodes", "answers with a score")},
     SnapshotField{kEpisodes, "episodes.return_mean", "episode_return_mean", "rewards", kFinished,
                   "mean return of the last `stats.window` episodes; `env.reward_scale` does not change it",
-                  of<&S::return_mean>},
+                  of<&S::return_mean>, shown("return", "reward", Better::up)},
     SnapshotField{kEpisodes, "episodes.return_std", "episode_return_stddev", "rewards", kFinished,
-                  "standard deviation of the same returns", of<&S::return_std>},
+                  "standard deviation of the same returns", of<&S::return_std>,
+                  shown("standard deviation of returns", "standard deviation of rewards")},
     SnapshotField{kEpisodes, "episodes.length_mean", "episode_length_mean_steps", "env steps; tokens in token runs",
-                  kFinished, "mean length of the same episodes", of<&S::length_mean>},
+                  kFinished, "mean length of the same episodes", of<&S::length_mean>,
+                  shown("episode length", "answer length")},
     SnapshotField{kEpisodes, "episodes.success_rate", "episode_success_ratio", "0 to 1",
                   "after the first episode, if the environment reports success",
-                  "share of the same episodes that the environment calls a success", of<&S::success_rate>},
+                  "share of the same episodes that the environment calls a success", of<&S::success_rate>,
+                  shown("success", "right", Better::up)},
     SnapshotField{
         kEpisodes, "episodes.return_parts", "episode_return_part_mean{part=*}", "rewards, by part", kAlways,
         "token runs: mean of each part of the reward, of those that the verifier names and, with a reward model, "
         "of `task` and `reward_model`, over the last `stats.window` answers that have it; empty without parts",
-        of<&S::return_parts>},
+        of<&S::return_parts>, shown("parts of the return", "parts of the reward", Better::up)},
     SnapshotField{kLearner, "learner", "", "an object", kAlways,
                   "the metrics of the updates, each under its name; empty before the first update", of<&S::learner>},
-    SnapshotField{kWorkers, "training_ended", "training_ended", "true or false", kAlways,
-                  "whether training has ended, for whatever reason", of<&S::training_ended>},
-    SnapshotField{kWorkers, "workers.up", "workers", "workers", kAlways,
-                  "connected now; once training has ended: when it did", of<&S::workers_up>},
-    SnapshotField{kWorkers, "workers.total", "workers_connected_total", "workers", kAlways,
-                  "that have connected since this process started", of<&S::workers_total>},
-    SnapshotField{kWorkers, "workers.starting", "workers_starting", "workers", kAlways,
-                  "started by the run, or connected from another process, that still start their environments",
-                  of<&S::workers_starting>},
-    SnapshotField{kWorkers, "rows_served", "rows_served_total{inference=*}", "rows, by inference actor", kAlways,
-                  "rows that each inference actor has served; of the actors that are gone, the newest 100 have "
-                  "entries, and `earlier inference actors` is the sum of the others",
-                  of<&S::rows_served>},
-    SnapshotField{kWorkers, "weights_behind", "weights_behind_versions{inference=*}", "versions, by inference actor",
-                  kAlways,
-                  "versions of the weights that were published and that the inference actor has not applied yet",
-                  of<&S::weights_behind>},
-    SnapshotField{kWorkers, "env_failures", "env_failures_total{env=*}", "failures, by environment", kAlways,
-                  "over all starts: how often a sub-environment threw or returned numbers that are not finite, or a "
-                  "worker ended with an error; one entry, named by the environment's id or, in token runs, by the "
-                  "task; empty without a failure",
-                  of<&S::env_failures>},
-    SnapshotField{kWorkers, "request_retries", "request_retries_total", "requests", kAlways,
-                  "over all starts: requests that workers sent again, after an error or without a reply",
-                  of<&S::request_retries>},
-    SnapshotField{kWorkers, "quarantined", "quarantined_rows", "rows", kAlways,
-                  "in quarantine: they failed `workers.quarantine_after` times in a row and are not stepped again",
-                  of<&S::quarantined>},
-    SnapshotField{kWorkers, "skipped_steps", "skipped_steps_total", "optimizer steps", kAlways,
-                  "over all starts: skipped because a loss or a gradient was not finite", of<&S::skipped_steps>},
-    SnapshotField{kWorkers, "last_error", "", "text", kAlways,
-                  "newest error of an environment or a request; empty without one", of<&S::last_error>},
-    SnapshotField{kWorkers, "rss_bytes", "resident_memory_bytes", "bytes", kTimed,
-                  "resident memory of the trainer's process", memory<&S::rss_bytes>},
-    SnapshotField{kWorkers, "worker_bytes", "worker_memory_bytes", "bytes", kTimed,
-                  "resident memory of the processes of workers that have joined, all together; null without any",
-                  memory<&S::worker_bytes>},
-    SnapshotField{
-        kWorkers,
-        "environment_bytes", "environment_memory_bytes", "bytes", kTimed,
-        "resident memory of the processes of environments in Python, and of what they start, on all machines; "
-        "null without any",
-        memory<&S::environment_bytes>},
-    SnapshotField{kWorkers, "verifier_bytes", "verifier_memory_bytes", "bytes", kTimed,
-                  "the same of the processes of verifiers", memory<&S::verifier_bytes>},
-    SnapshotField{kWorkers, "verifier.calls", "verifier_calls_total", "calls", kVerified,
-                  "to the verifiers of all workers, and to what replies, since the start of the process, repeated ones "
-                  "included; without those of evaluations",
-                  of_verifier<&VerifierFigures::calls>},
-    SnapshotField{kWorkers, "verifier.failed_calls", "verifier_failed_calls_total", "calls", kVerified,
-                  "of them, those that gave no scores or replies; each is repeated once",
-                  of_verifier<&VerifierFigures::failed_calls>},
-    SnapshotField{kWorkers, "verifier.restarts", "verifier_restarts_total", "processes", kVerified,
-                  "of verifiers that were started in place of one that had ended or was killed",
-                  of_verifier<&VerifierFigures::restarts>},
-    SnapshotField{kWorkers, "verifier.scored", "verifier_scored_total", "answers", kVerified, "that got a score",
-                  of_verifier<&VerifierFigures::scored>},
-    SnapshotField{
-        kWorkers,
-        "verifier.seconds", "verifier_seconds_total", "s", kVerified,
-        "time in these calls, with the starts of processes; when it grows in a second by the number of processes "
-        "(workers.up times task.verifier_processes), all of them are busy",
-        verifier_seconds<&VerifierFigures::busy_us>},
-    SnapshotField{
-        kWorkers,
-        "verifier.wait_seconds", "verifier_wait_seconds_total", "s", kVerified,
-        "time that the answers to each prompt waited until a process was free for them, the sum over all prompts: it "
-        "grows by more than 1 s in a second when several wait",
-        verifier_seconds<&VerifierFigures::wait_us>},
-    SnapshotField{kAlarms, "alarms", "alarm_level{alarm=*}", "1 = warning, 2 = error", kAlways,
-                  "the alarms that are raised now, by name; none is raised: an empty object", kAlarmLevels},
-    SnapshotField{kAlarms, "alarm_texts", "", "text", kAlways,
-                  "what was measured when each of these alarms was raised, and what to do", kAlarmTexts},
 };
 
 }  // namespace
@@ -374,8 +289,8 @@ constexpr std::array kFields = {
 std::span<const SnapshotField> snapshot_fields() {
   static const std::vector<SnapshotField> all = [] {
     std::vector<SnapshotField> fields(kFields.begin(), kFields.end());
-    for (auto part :
-         {bottleneck_fields(), evaluation_fields(), answer_fields(), histogram_fields(), stage_fields()})
+    for (auto part : {worker_fields(), bottleneck_fields(), evaluation_fields(), answer_fields(), histogram_fields(),
+                      stage_fields()})
       fields.insert(fields.end(), part.begin(), part.end());
     return fields;
   }();

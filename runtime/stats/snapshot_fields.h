@@ -1,6 +1,7 @@
 #pragma once
 // The table of the figures in a StatsSnapshot: where each is in the JSON, its unit, when it has a value, and what it
-// means. to_json() and snapshot_of() use this table, and docs/metrics.md is generated from it. Plain functions; any
+// means. to_json() and snapshot_of() use this table, and docs/metrics.md is generated from it. Views read it as part of
+// run_figures() (models/learning/run_figures.h). Plain functions; any
 // thread.
 
 #include <span>
@@ -8,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "runtime/stats/figure_view.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {
@@ -28,12 +30,14 @@ struct SnapshotField {
   std::string_view when;  // it has a value; null otherwise
   std::string_view meaning;
   FieldAccess access;
+  FigureView view = {};  // how views show it
 };
 
 // In the order of the JSON.
 std::span<const SnapshotField> snapshot_fields();
-// Its last parts: the bottleneck; evaluations, the warm-up and prompts; answers of a language
-// model; histograms.
+// Its last parts: workers, failures and alarms; the bottleneck; evaluations, the warm-up and prompts; answers of a
+// language model; histograms.
+std::span<const SnapshotField> worker_fields();
 std::span<const SnapshotField> bottleneck_fields();
 std::span<const SnapshotField> evaluation_fields();
 std::span<const SnapshotField> answer_fields();

@@ -43,6 +43,7 @@ StatsSocket::Server::Server(StatsSocketOptions options)
   pages_.html_gz = options_.page_gz;
   pages_.data = options_.data;
   pages_.stats = [this] { return history_.latest_message(); };
+  pages_.figures = options_.figures;
   pages_.metrics = [this](bool open_metrics) { return history_.metrics(options_.metrics, open_metrics); };
   // Signals are for the program's own threads.
   sigset_t all, before;
@@ -203,6 +204,7 @@ std::string StatsSocket::Server::text_page() const {
          "/ in a browser, or read:\n\n"
          "  /stats    the newest figures, JSON\n"
          "  /metrics  the same for Prometheus\n"
+         "  /figures.json  what each figure means, JSON\n"
          "  /stream   a WebSocket with all of them\n\n"
          "A stream without HTTP, one JSON object per line, which begins when you press Enter:\n\n  nc " +
          endpoint_.address().to_string() + ' ' + std::to_string(endpoint_.port()) + "\n";

@@ -162,7 +162,7 @@ class OpenedPage(unittest.TestCase):
                 with self.subTest(chart=title, curve=curve["path"]):
                     points = [(x, y) for x, y in zip(chart["x"], curve["y"]) if y is not None]
                     self.assertEqual(points, [(s["env_steps"], at(s, curve["path"])) for s in published])
-                    unit = self.browser.value(f"kCharts.find((c) => c.title === {json.dumps(title)}).unit ?? null")
+                    unit = self.browser.value(f"learning.charts.find((c) => c.spec.title === {json.dumps(title)}).spec.unit ?? null")
                     text = self.browser.value(f"formatted({json.dumps(at(newest, curve['path']))}, {json.dumps(unit)} ?? undefined)")
                     self.assertEqual(curve["text"], text)
             if chart["spread"]:

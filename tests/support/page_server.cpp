@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "models/learning/run_figures.h"
 #include "runtime/base/file.h"
 #include "runtime/stats/prometheus.h"
 #include "runtime/stats/socket.h"
@@ -19,6 +20,7 @@ void serve(const std::string& page, uint16_t port, const std::string& run) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   options.started = std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   options.metrics = troupe::exported_snapshot_fields();
+  options.figures = troupe::figures_json(troupe::run_figures());
   troupe::StatsSocket server(std::move(options));
   std::cout << "http://" << server.address() << std::endl;
   uint64_t lines = 0;

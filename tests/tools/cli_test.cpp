@@ -112,7 +112,10 @@ TEST_CASE("troupe: metrics lists those whose name contains the argument, or all 
   CHECK(lag.starts_with("lag.p50  updates\n"));
   CHECK(lag.find("env_steps") == std::string::npos);
   CHECK(run_troupe({"metrics", "--markdown"}).out.starts_with("# Metrics\n"));
+  CHECK(run_troupe({"metrics", "lag.p50", "--json"}).out.starts_with(R"([{"path":"lag.p50",)"));
   check_all({
+      {{"metrics", "lag", "--json", "--markdown"}, "metrics: --markdown: prints all metrics; leave out NAME"},
+      {{"metrics", "--json", "--markdown"}, "metrics: --markdown: not together with --json"},
       {{"metrics", "learner.kll"}, "learner.kll: no metric has this in its name, did you mean learner.kl?"},
       {{"metrics", "xyzzy"}, "xyzzy: no metric has this in its name, `troupe metrics` lists them"},
       {{"metrics", "lag", "--markdown"}, "metrics: --markdown: prints all metrics; leave out NAME"},

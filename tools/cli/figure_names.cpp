@@ -2,18 +2,15 @@
 
 #include <algorithm>
 
-#include "models/learning/metrics.h"
+#include "models/learning/run_figures.h"
 #include "runtime/base/suggest.h"
-#include "runtime/stats/snapshot_fields.h"
 #include "tools/cli/flag_values.h"
 
 namespace troupe {
 
 std::vector<std::string> figure_names() {
   std::vector<std::string> names;
-  for (const SnapshotField& field : snapshot_fields())
-    if (field.path != "learner") names.emplace_back(field.path);
-  for (const Metric& metric : metric_table()) names.push_back("learner." + std::string(metric.name));
+  for (const Figure& figure : run_figures()) names.push_back(figure.path);
   return names;
 }
 

@@ -5,11 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "models/learning/metrics.h"
+#include "models/learning/run_figures.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/output.h"
 #include "runtime/base/suggest.h"
-#include "runtime/stats/snapshot_fields.h"
 #include "tools/cli/command.h"
 #include "tools/cli/command_help.h"
 #include "tools/cli/flag_values.h"
@@ -21,34 +20,24 @@ namespace {
 struct MetricsOptions {
   std::string name;  // only metrics whose name contains this; empty = all
   bool markdown = false;
+  bool json = false;
 };
 
 MetricsOptions read_metrics(Flags& flags) {
   MetricsOptions options;
   flags.optional_argument("NAME", options.name, any_text, "print only the metrics whose name contains this");
   flags.toggle("--markdown", options.markdown, "print a page about all metrics, in Markdown");
+  flags.toggle("--json", options.json,
+               "print the table of the metrics as JSON: path, unit, type, labels, meaning, ...");
   flags.read();
   if (flags.given("NAME") && options.markdown) flags.refuse("--markdown: prints all metrics; leave out NAME");
+  if (options.json && options.markdown) flags.refuse("--markdown: not together with --json");
   return options;
 }
 
-struct Entry {
-  std::string name;
-  std::string_view unit, when, meaning;
-};
-
-std::vector<Entry> all_metrics() {
-  std::vector<Entry> entries;
-  for (const SnapshotField& field : snapshot_fields())
-    entries.push_back({std::string(field.path), field.unit, field.when, field.meaning});
-  for (const Metric& metric : metric_table())
-    entries.push_back({"learner." + std::string(metric.name), metric.unit, metric.when, metric.meaning});
-  return entries;
-}
-
-std::string unknown_metric(const std::string& name, const std::vector<Entry>& entries) {
+std::string unknown_metric(const std::string& name) {
   std::vector<std::string> names;
-  for (const Entry& entry : entries) names.push_back(entry.name);
+  for (const Figure& figure : run_figures()) names.push_back(figure.path);
   const std::string near = closest(name, names);
   return printable(name) + ": no metric has this in its name, " +
          (near.empty() ? "`troupe metrics` lists them" : "did you mean " + near + '?');
@@ -59,16 +48,18 @@ void print_metrics(const MetricsOptions& options) {
     std::cout << metrics_reference();
     return;
   }
-  const std::vector<Entry> entries = all_metrics();
-  bool found = false;
-  for (const Entry& entry : entries) {
-    if (entry.name.find(options.name) == std::string::npos) continue;
-    found = true;
-    std::string text(entry.meaning);
-    if (entry.when != "always") text += " (reported " + std::string(entry.when) + ')';
-    std::cout << wrapped(entry.name + "  " + std::string(entry.unit), text, 4, kListColumns);
+  std::vector<Figure> figures;
+  for (const Figure& figure : run_figures())
+    if (figure.path.find(options.name) != std::string::npos) figures.push_back(figure);
+  if (figures.empty()) throw ConfigError(unknown_metric(options.name));
+  if (options.json) {
+    std::cout << figures_json(figures) << '\n';
+    return;
   }
-  if (!found) throw ConfigError(unknown_metric(options.name, entries));
+  for (const Figure& figure : figures) {
+    const std::string when = figure.when == "always" ? "" : " (reported " + figure.when + ')';
+    std::cout << wrapped(figure.path + "  " + figure.unit, figure.meaning + when, 4, kListColumns);
+  }
 }
 
 }  // namespace
@@ -80,6 +71,7 @@ Command metrics_command() {
               "  troupe metrics\n"
               "  troupe metrics lag\n"
               "  troupe metrics learner.kl\n"
+              "  troupe metrics --json > figures.json\n"
               "  troupe metrics --markdown > metrics.md\n",
           .exit_codes = {{0, "the metrics were listed"},
                          {1, "the output could not be written"},

@@ -21,6 +21,7 @@
 #include "actors/experience/answers/python_grader.h"
 #include "actors/supervisor.h"
 #include "actors/token_sizes.h"
+#include "models/learning/run_figures.h"
 #include "runtime/base/log.h"
 #include "runtime/base/machine.h"
 #include "runtime/base/open_files.h"
@@ -72,6 +73,7 @@ uint16_t open_stats(std::optional<StatsSocket>& socket, const Address& address, 
                                       .defaults = to_json(RunConfig{}),
                                       .page_gz = dashboard_page(),
                                       .metrics = exported_metrics(),
+                                      .figures = figures_json(run_figures()),
                                       .max_snapshots = static_cast<size_t>(config.stats.history)});
   };
   const uint16_t before = address.port == 0 ? read_stats_port(posix_disk(), folder).value_or(0) : 0;

@@ -7,9 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/learning/metrics.h"
+#include "models/learning/run_figures.h"
 #include "runtime/base/text_format.h"
-#include "runtime/stats/console.h"
 #include "runtime/stats/snapshot_fields.h"
 
 namespace troupe {
@@ -113,23 +112,8 @@ std::string label_of(std::string_view path) {
 }
 
 std::string unit_of(std::string_view path) {
-  if (path.starts_with(kLearner)) {
-    const auto metrics = metric_table();
-    const auto found = std::ranges::find(metrics, path.substr(kLearner.size()), &Metric::name);
-    return found == metrics.end() ? "" : std::string(found->unit);
-  }
-  const SnapshotField* field = field_at(path);
-  return field == nullptr ? "" : std::string(field->unit);
-}
-
-std::string figure_text(double value, std::string_view unit) {
-  if (!std::isfinite(value)) return "-";
-  if (unit == "0 to 1") return format_percent(value);
-  if (unit == "s") return format_seconds(value);
-  if (unit == "bytes") return format_bytes(static_cast<uint64_t>(std::clamp(value, 0.0, 1e18)));
-  if (value == std::floor(value) && value >= 0 && value < 1e18) return format_short(static_cast<uint64_t>(value));
-  if (std::abs(value) < 1000 || std::abs(value) >= 1e18) return small_figure(value);
-  return (value < 0 ? "-" : "") + format_short(static_cast<uint64_t>(std::round(std::abs(value))));
+  const Figure* figure = find_figure(path);
+  return figure == nullptr ? "" : figure->unit;
 }
 
 }  // namespace troupe

@@ -1,12 +1,13 @@
 #pragma once
-// The figures of a snapshot by their path, as `troupe top` shows them: value, unit, label and text. All from the tables
-// of figures (runtime/stats/snapshot_fields.h, models/learning/metrics.h). Pure functions; any thread.
+// The figures of a snapshot by their path, as `troupe top` shows them: value, unit, label and text. All from the table
+// of figures (models/learning/run_figures.h). Pure functions; any thread.
 
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/stats/figure.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {
@@ -41,7 +42,5 @@ std::vector<FigureShare> ledger_shares(const StatsSnapshot& snapshot);
 
 std::string label_of(std::string_view path);
 std::string unit_of(std::string_view path);
-// A number with its unit, where that does not follow from the label: "63 %", "1:02:03", "182 MB".
-std::string figure_text(double value, std::string_view unit);
 
 }  // namespace troupe

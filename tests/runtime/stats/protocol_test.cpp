@@ -258,6 +258,7 @@ HttpPages pages(const std::string& text = "page", const std::string& stats = "{}
           .html_gz = "compressed",
           .stats = [stats] { return stats; },
           .metrics = [](bool open_metrics) { return std::string(open_metrics ? "open" : "text"); },
+          .figures = R"([{"path":"a"}])",
           .own_hosts = {}};
 }
 
@@ -270,6 +271,8 @@ TEST_CASE("stats_http: the pages have their length, and no body for HEAD") {
   CHECK(answer.ends_with("\r\n\r\n{}\n"));
   CHECK(http_response("GET / HTTP/1.0", pages()).ends_with("\r\n\r\npage"));
   CHECK(http_response("GET /health HTTP/1.1", {}).ends_with("\r\n\r\nok\n"));  // asks nobody for figures
+  CHECK(http_response("GET /figures.json HTTP/1.1", pages()).ends_with("\r\n\r\n[{\"path\":\"a\"}]\n"));
+  CHECK(http_response("GET /figures.json HTTP/1.1", {}).ends_with("\r\n\r\n[]\n"));
   const std::string head = http_response("HEAD / HTTP/1.1", pages());
   CHECK(head.ends_with("\r\n\r\n"));
   CHECK(head.find("Content-Length: 4\r\n") != std::string::npos);
