@@ -146,15 +146,19 @@ bool StatsHistory::add(const std::string& snapshot) {
   newest_text_ = dump(value);
   newest_->value = json::parse(newest_text_);
   ++sequence_;
-  if (const auto updates = number_at(newest_->value, "eval.updates")) keep_evaluation(*updates, dump(value["eval"]));
+  json others = newest_->value;
+  const auto updates = number_at(others, "eval.updates");
+  json evaluation = json::object({{"eval", std::move(others["eval"])}});
+  others.erase("eval");
+  if (updates) keep_evaluation(*updates, dump(value["eval"]), columns_.row_of(evaluation));
   const bool evaluates = value.erase("eval") > 0;
-  keep(0, {sequence_, dump(value), number_at(newest_->value, "updates"), evaluates});
+  keep(0, {sequence_, dump(value), number_at(newest_->value, "updates"), evaluates, columns_.row_of(others)});
   return true;
 }
 
-void StatsHistory::keep_evaluation(uint64_t updates, std::string text) {
+void StatsHistory::keep_evaluation(uint64_t updates, std::string text, FigureRow row) {
   if (!evaluations_.empty() && evaluations_.back().updates == updates) return;
-  evaluations_.push_back({updates, sequence_, std::move(text)});
+  evaluations_.push_back({updates, sequence_, std::move(text), std::move(row)});
   if (evaluations_.size() <= kMaxEvaluations) return;
   // Every second one of the older half is left out.
   std::vector<EvaluationEntry> kept;
@@ -215,17 +219,28 @@ bool StatsHistory::has_topic(const std::string& topic) const {
   return sequence_ == 0 || find_topic(newest_->value, topic) != nullptr;
 }
 
-std::string StatsHistory::value_of(const Entry& entry, const EvaluationEntry* evaluation, const StatsRequest& request) {
-  const std::string eval = evaluation != nullptr ? evaluation->text : "null";
-  if (request.topic.empty() && request.topics.empty()) {
-    if (!entry.evaluates) return entry.text;
-    return entry.text.substr(0, entry.text.size() - 1) + (entry.text.size() > 2 ? "," : "") + R"("eval":)" + eval + '}';
+std::string StatsHistory::topic_of(const Entry& entry, const EvaluationEntry* evaluation,
+                                   const std::string& topic) const {
+  if (const std::optional<size_t> column = columns_.find(topic)) {
+    const std::string value = columns_.text(entry.row, *column);
+    return value == "null" && evaluation != nullptr ? columns_.text(evaluation->row, *column) : value;
   }
   json snapshot = json::parse(entry.text);
-  if (entry.evaluates) snapshot["eval"] = json::parse(eval);
-  if (request.topics.empty()) return value_text(snapshot, request.topic);
+  if (entry.evaluates) snapshot["eval"] = evaluation != nullptr ? json::parse(evaluation->text) : json();
+  return value_text(snapshot, topic);
+}
+
+std::string StatsHistory::value_of(const Entry& entry, const EvaluationEntry* evaluation,
+                                   const StatsRequest& request) const {
+  if (request.topic.empty() && request.topics.empty()) {
+    if (!entry.evaluates) return entry.text;
+    const std::string eval = evaluation != nullptr ? evaluation->text : "null";
+    return entry.text.substr(0, entry.text.size() - 1) + (entry.text.size() > 2 ? "," : "") + R"("eval":)" + eval + '}';
+  }
+  if (request.topics.empty()) return topic_of(entry, evaluation, request.topic);
   std::string values;
-  for (const std::string& topic : request.topics) values += (values.empty() ? "" : ",") + value_text(snapshot, topic);
+  for (const std::string& topic : request.topics)
+    values += (values.empty() ? "" : ",") + topic_of(entry, evaluation, topic);
   return '[' + values + ']';
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/stats/figure_columns.h"
 #include "runtime/stats/prometheus.h"
 
 namespace troupe {
@@ -80,17 +81,21 @@ class StatsHistory {
     std::string text;                 // compact JSON, without "eval"
     std::optional<uint64_t> updates;  // in it
     bool evaluates = false;           // it had an "eval"
+    FigureRow row;                    // its numbers, without those of "eval"
   };
   struct EvaluationEntry {
     uint64_t updates = 0;   // that were made before the policy that was evaluated
     uint64_t sequence = 0;  // of the first snapshot that had it
     std::string text;       // compact JSON
+    FigureRow row;          // its numbers, whose paths begin with "eval."
   };
   // What a request for history asks of a snapshot with this evaluation (none: null), JSON text.
-  static std::string value_of(const Entry& entry, const EvaluationEntry* evaluation, const StatsRequest& request);
+  std::string value_of(const Entry& entry, const EvaluationEntry* evaluation, const StatsRequest& request) const;
+  // The same for one topic, from the numbers or, if it is none, from the text.
+  std::string topic_of(const Entry& entry, const EvaluationEntry* evaluation, const std::string& topic) const;
   // The evaluations, by the sequence number of the snapshot that has them in the history.
   std::map<uint64_t, const EvaluationEntry*> evaluations_by_snapshot() const;
-  void keep_evaluation(uint64_t updates, std::string text);
+  void keep_evaluation(uint64_t updates, std::string text, FigureRow row);
 
   struct Part {
     std::deque<Entry> entries;
@@ -104,6 +109,7 @@ class StatsHistory {
   std::unique_ptr<Parsed> newest_;
   std::string newest_text_;                   // compact JSON, whole
   std::vector<EvaluationEntry> evaluations_;  // the oldest first
+  FigureColumns columns_;
 };
 
 }  // namespace troupe

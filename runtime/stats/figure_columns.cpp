@@ -1,0 +1,67 @@
+#include "runtime/stats/figure_columns.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+namespace troupe {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMostExact = 9007199254740992;  // 2^53: up to here a double holds every whole number
+
+}  // namespace
+
+std::optional<size_t> FigureColumns::column_of(const std::string& path) {
+  if (const auto found = places_.find(path); found != places_.end()) return found->second;
+  if (columns_.size() >= kMostColumns) return std::nullopt;
+  places_.emplace(path, columns_.size());
+  columns_.emplace_back();
+  return columns_.size() - 1;
+}
+
+void FigureColumns::collect(const std::string& path, const nlohmann::json& value, FigureRow& row) {
+  if (value.is_object()) {
+    if (const std::optional<size_t> place = path.empty() ? std::nullopt : column_of(path))
+      columns_[*place].numbers = false;
+    for (const auto& [key, inner] : value.items())
+      if (!key.empty()) collect(path.empty() ? key : path + '.' + key, inner, row);  // no topic names an empty key
+    return;
+  }
+  const std::optional<size_t> place = column_of(path);
+  if (!place) return;
+  Column& column = columns_[*place];
+  if (row.size() <= *place) row.resize(*place + 1, kNone);
+  // Two keys may have the same dotted path: "a.b", and "b" within "a".
+  const bool again = !std::isnan(row[*place]);
+  if (value.is_number()) {
+    row[*place] = value.get<double>();
+    if (!value.is_number_integer()) column.whole = false;
+    if (std::abs(row[*place]) > kMostExact && value.is_number_integer()) column.numbers = false;
+  }
+  if (again || (!value.is_number() && !value.is_null())) column.numbers = false;
+}
+
+FigureRow FigureColumns::row_of(const nlohmann::json& snapshot) {
+  FigureRow row;
+  row.reserve(columns_.size());
+  collect("", snapshot, row);
+  return row;
+}
+
+std::optional<size_t> FigureColumns::find(std::string_view path) const {
+  const auto found = places_.find(std::string(path));
+  if (found == places_.end() || !columns_[found->second].numbers) return std::nullopt;
+  return found->second;
+}
+
+std::string FigureColumns::text(const FigureRow& row, size_t column) const {
+  const double value = column < row.size() ? row[column] : kNone;
+  if (std::isnan(value)) return "null";
+  if (columns_[column].whole) return std::to_string(static_cast<int64_t>(value));
+  return nlohmann::json(value).dump();
+}
+
+}  // namespace troupe
