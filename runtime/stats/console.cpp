@@ -51,9 +51,9 @@ std::string progress_bar(double progress, size_t width) {
 // for the name, the least important first.
 std::string head_line(const std::string& run, const StatsSnapshot& s, size_t width) {
   constexpr size_t kBarWidth = 12;
-  std::vector<std::string> figures = {progress_bar(s.progress, kBarWidth) + ' ' + format_percent(s.progress),
-                                      format_seconds(s.elapsed_seconds)};
-  if (!s.training_ended) figures.push_back("ETA " + format_seconds(s.eta_seconds));
+  std::vector<std::string> figures = {progress_bar(s.progress, kBarWidth) + ' ' + text_at(s, "progress"),
+                                      text_at(s, "elapsed_seconds")};
+  if (!s.training_ended) figures.push_back("ETA " + text_at(s, "eta_seconds"));
   figures.push_back(format_bytes(s.rss_bytes));
   const auto rest = [&] {
     std::string text;
@@ -61,16 +61,16 @@ std::string head_line(const std::string& run, const StatsSnapshot& s, size_t wid
     return text;
   };
   const size_t name = std::min(display_width(run), std::max<size_t>(width / 3, 8));
-  if (name + rest().size() > width) figures[0] = format_percent(s.progress);
+  if (name + rest().size() > width) figures[0] = text_at(s, "progress");
   while (!figures.empty() && name + rest().size() > width) figures.pop_back();
   return fitted(run, width - std::min(width, rest().size())) + rest();
 }
 
 std::string steps_line(const StatsSnapshot& s) {
   if (s.words->tokens)
-    return "  answers    " + format_short(s.env_steps) + "  " + rate(s.env_steps_per_second) + "/s  tokens " +
+    return "  answers    " + text_at(s, "env_steps") + "  " + rate(s.env_steps_per_second) + "/s  tokens " +
            rate(s.answer_tokens_per_second) + "/s, trained " + rate(s.trained_tokens_per_second) + "/s";
-  return "  steps      " + format_short(s.env_steps) + " env steps  " + rate(s.env_steps_per_second) +
+  return "  steps      " + text_at(s, "env_steps") + " env steps  " + rate(s.env_steps_per_second) +
          "/s (60 s: " + rate(s.env_steps_per_second_60s) + "/s)";
 }
 
@@ -105,7 +105,7 @@ std::string unscored_line(const StatsSnapshot& s) {
   if (without_score(s) == 0) return "";
   return "  no score   " + format_short_counted(without_score(s), "answer") +
          (s.ledger.verifier_failed > 0
-              ? ", the " + failing_function(s) + " failed on " + format_short(s.ledger.verifier_failed)
+              ? ", the " + failing_function(s) + " failed on " + text_at(s, "ledger.verifier_failed")
               : "");
 }
 
@@ -139,12 +139,12 @@ std::string batches_line(const StatsSnapshot& s) {
 
 std::string training_line(const StatsSnapshot& s) {
   return "  training   " + format_short_counted(s.updates, "update") + " (" + format_figure(s.updates_per_second, 1) +
-         "/s)  reuse " + format_figure(s.reuse, 1) + "  waits " + format_percent(s.trainer_wait_fraction);
+         "/s)  reuse " + format_figure(s.reuse, 1) + "  waits " + text_at(s, "trainer_wait_fraction");
 }
 
 std::string lag_line(const StatsSnapshot& s) {
   return "  lag        median " + format_figure(s.lag_p50, 0) + "  p95 " + format_figure(s.lag_p95, 0) + "  max " +
-         format_figure(s.lag_max, 0) + "  cap " + format_short(s.lag_cap);
+         format_figure(s.lag_max, 0) + "  cap " + text_at(s, "lag.cap");
 }
 
 // Empty unless a receiver has not applied the newest weights.
@@ -157,13 +157,13 @@ std::string return_line(const StatsSnapshot& s) {
   if (!std::isfinite(s.return_mean))
     return std::string("  ") + s.words->episode_return + "     no " + s.words->ended + " is complete yet";
   if (s.words->tokens)
-    return "  reward     " + format_figure(s.return_mean, 3) + "  right " + format_percent(s.success_rate) +
+    return "  reward     " + format_figure(s.return_mean, 3) + "  right " + text_at(s, "episodes.success_rate") +
            "  length " + format_figure(s.length_mean, 1) +
            (s.answers.turns_max > 1 ? "  turns " + format_figure(s.answers.turns_mean, 1) : "") + "  cut off " +
-           format_percent(s.cut_fraction);
+           text_at(s, "answers.cut_fraction");
   return "  return     " + return_figure(s.return_mean, s.return_mean) + " +- " +
          return_figure(s.return_std, s.return_mean) + "  length " + format_figure(s.length_mean, 0) + "  success " +
-         format_percent(s.success_rate);
+         text_at(s, "episodes.success_rate");
 }
 
 std::string learning_line(const StatsSnapshot& s) {
@@ -265,8 +265,8 @@ std::vector<LineItem> line_items(const StatsSnapshot& s, bool names) {
   const std::string return_name = std::string(s.words->episode_return) + ' ';
   const std::string updates_rate = "(" + format_figure(s.updates_per_second, 1) + "/s)";
   const std::string lag = "lag p95 ", cap = " cap ";
-  std::vector<LineItem> items = {{0, 1, format_seconds(s.elapsed_seconds), compact_seconds(s.elapsed_seconds)},
-                                 same(3, 6, format_percent(s.progress)),
+  std::vector<LineItem> items = {{0, 1, text_at(s, "elapsed_seconds"), compact_seconds(s.elapsed_seconds)},
+                                 same(3, 6, text_at(s, "progress")),
                                  {0, 1, steps(format_short), steps(format_compact)},
                                  counted(0, 5, "updates", s.updates),
                                  {6, 0, updates_rate, updates_rate, true},
@@ -274,7 +274,7 @@ std::vector<LineItem> line_items(const StatsSnapshot& s, bool names) {
                                   return_name + format_compact_figure(s.return_mean)}};
   if (std::isfinite(s.success_rate))
     items.push_back(same(s.words->success_key != nullptr ? 2 : 5, 9,
-                         std::string(s.words->success) + ' ' + format_percent(s.success_rate)));
+                         std::string(s.words->success) + ' ' + text_at(s, "episodes.success_rate")));
   if (s.words->tokens) items.push_back(same(3, 10, "tokens " + rate(s.answer_tokens_per_second) + "/s"));
   items.push_back(same(7, 15, "KL " + small_figure(learner_metric(s, "kl"))));
   if (const double kl = learner_metric(s, "reference_kl"); std::isfinite(kl))
@@ -291,8 +291,8 @@ std::vector<LineItem> line_items(const StatsSnapshot& s, bool names) {
   if (!s.alarms.empty())
     items.push_back(names ? same(1, 3, "alarms: " + alarm_names(s)) : counted(1, 3, "alarms", s.alarms.size()));
   items.push_back(counted(0, 12, "workers", s.workers_up));
-  if (!s.training_ended) items.push_back(same(4, 14, "ETA " + format_seconds(s.eta_seconds)));
-  items.push_back({0, 13, lag + format_figure(s.lag_p95, 0) + cap + format_short(s.lag_cap),
+  if (!s.training_ended) items.push_back(same(4, 14, "ETA " + text_at(s, "eta_seconds")));
+  items.push_back({0, 13, lag + format_figure(s.lag_p95, 0) + cap + text_at(s, "lag.cap"),
                    lag + compact_lag(s.lag_p95) + cap + format_compact(s.lag_cap)});
   if (s.ledger.filtered > 0) items.push_back(counted(1, 11, "filtered", s.ledger.filtered));
   items.push_back(counted(0, 11, "dropped", s.ledger.dropped_stale + s.ledger.dropped_full));

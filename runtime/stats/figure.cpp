@@ -105,6 +105,12 @@ std::string figures_json(std::span<const Figure> figures) {
   return list.dump();
 }
 
+std::string text_at(const StatsSnapshot& snapshot, std::string_view path) {
+  const SnapshotField& field = snapshot_field(path);
+  const nlohmann::ordered_json value = field.access.get(snapshot);
+  return figure_text(value.is_number() ? value.get<double>() : kUnknown, field.unit);
+}
+
 std::string small_figure(double value) {
   if (!std::isfinite(value) || value == 0 || (std::abs(value) >= 0.001 && std::abs(value) < 1000))
     return format_figure(value, 4);

@@ -39,6 +39,8 @@ std::string figures_json(std::span<const Figure> figures);
 // A number as text for people, with its unit where that does not follow from the label: "63 %", "1:02:03", "182 MB",
 // "1,234", "0.25". "-" for unknown.
 std::string figure_text(double value, std::string_view unit);
+// The number of a snapshot at that path, so written. Throws InvariantError for a path that is not in the table.
+std::string text_at(const StatsSnapshot& snapshot, std::string_view path);
 // For figures like KL, whose small values matter too.
 std::string small_figure(double value);
 

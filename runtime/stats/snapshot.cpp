@@ -146,12 +146,6 @@ std::string with_evaluation(const std::string& json, const EvaluationResult& res
   return json_text(value);
 }
 
-std::string to_json(const Ledger& ledger) {
-  StatsSnapshot s;
-  s.ledger = ledger;
-  return json_text(json_of(s)["ledger"]);
-}
-
 std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot) {
   std::map<std::string, double> scalars;
   collect("", json_of(snapshot), scalars);

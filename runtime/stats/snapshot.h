@@ -233,7 +233,6 @@ FailedEvaluations failed_evaluations_of(const std::string& json);
 uint64_t count_in(const std::string& json, const std::string& name);
 // What to_json() gave for a snapshot, with this evaluation in place of its own.
 std::string with_evaluation(const std::string& json, const EvaluationResult& result);
-std::string to_json(const Ledger& ledger);
 
 // All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"): the scalars for TensorBoard. The
 // second form takes what to_json() gave.

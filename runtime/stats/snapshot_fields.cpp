@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "runtime/base/errors.h"
 #include "runtime/stats/field_access.h"
 
 namespace troupe {
@@ -295,6 +296,27 @@ std::span<const SnapshotField> snapshot_fields() {
     return fields;
   }();
   return all;
+}
+
+const SnapshotField& snapshot_field(std::string_view path) {
+  const auto fields = snapshot_fields();
+  const auto found = std::ranges::find(fields, path, &SnapshotField::path);
+  TROUPE_CHECK(found != fields.end(), "path", std::string(path));
+  return *found;
+}
+
+void put_figures(const StatsSnapshot& snapshot, std::span<const std::string_view> paths, Json& into) {
+  for (const std::string_view path : paths) {
+    size_t found = 0;
+    for (const SnapshotField& field : snapshot_fields()) {
+      if (field.path != path && !(path.ends_with('.') && field.path.starts_with(path))) continue;
+      const size_t dot = field.path.find('.');
+      Json& outer = into[std::string(field.path.substr(0, dot))];
+      (dot == field.path.npos ? outer : outer[std::string(field.path.substr(dot + 1))]) = field.access.get(snapshot);
+      ++found;
+    }
+    TROUPE_CHECK(found > 0, "path", std::string(path));
+  }
 }
 
 bool depends_on_time(const SnapshotField& field) { return field.when.ends_with(kTimed); }

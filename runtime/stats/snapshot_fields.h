@@ -35,6 +35,11 @@ struct SnapshotField {
 
 // In the order of the JSON.
 std::span<const SnapshotField> snapshot_fields();
+// The row with that path. Throws InvariantError without one.
+const SnapshotField& snapshot_field(std::string_view path);
+// Puts the figures with these paths into a JSON object, at their paths. A path that ends with a dot, like "ledger.",
+// stands for all that begin so. Throws InvariantError for a path that is in no row.
+void put_figures(const StatsSnapshot& snapshot, std::span<const std::string_view> paths, nlohmann::ordered_json& into);
 // Its last parts: workers, failures and alarms; the bottleneck; evaluations, the warm-up and prompts; answers of a
 // language model; histograms.
 std::span<const SnapshotField> worker_fields();

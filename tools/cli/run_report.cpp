@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -16,6 +18,7 @@
 #include "runtime/base/suggest.h"
 #include "runtime/stats/bottleneck.h"
 #include "runtime/stats/console.h"
+#include "runtime/stats/snapshot_fields.h"
 #include "tools/cli/run_lines.h"
 #include "tools/cli/terminal.h"
 
@@ -45,16 +48,19 @@ OrderedJson evaluation_of(const Evaluation& e, const ExperienceWords& words) {
   return result;
 }
 
-// What became of answers by their length, and what waiting for late ones took.
-OrderedJson answers_of(const StatsSnapshot& s) {
-  const AnswerFigures& answers = s.answers;
-  return {{"produced_length", s.produced_length}, {"trained_length", s.trained_length},
-          {"dropped_length", s.dropped_length},   {"length_min", answers.length_min},
-          {"length_p50", answers.length_p50},     {"length_p95", answers.length_p95},
-          {"length_max", answers.length_max},     {"turns_mean", answers.turns_mean},
-          {"turns_max", answers.turns_max},       {"groups_alike", answers.groups_alike},
-          {"masked_tokens", s.masked_tokens},     {"late_wait_seconds", s.late_wait_seconds}};
-}
+// The figures of the last snapshot in the summary, by their paths.
+constexpr std::array<std::string_view, 8> kSummary = {
+    "episodes.count", "episodes.return_mean", "episodes.success_rate", "lag.p50", "lag.p95", "lag.max", "lag.cap",
+    "ledger."};
+// Of token runs: what became of answers by their length.
+constexpr std::array<std::string_view, 11> kTokenSummary = {
+    "answers.produced_length", "answers.trained_length", "answers.dropped_length", "answers.length_min",
+    "answers.length_p50",      "answers.length_p95",     "answers.length_max",     "answers.turns_mean",
+    "answers.turns_max",       "answers.groups_alike",   "answers.masked_tokens"};
+// After these.
+constexpr std::array<std::string_view, 3> kFailures = {"uncounted_at_most", "trainer_wait_fraction", "env_failures"};
+constexpr std::array<std::string_view, 1> kVerifier = {"verifier."};
+constexpr std::array<std::string_view, 2> kRetries = {"skipped_steps", "request_retries"};
 
 OrderedJson score_of(const CheckpointScore& s) {
   return {{"updates", s.updates}, {"return_mean", s.return_mean}, {"episodes", s.episodes}};
@@ -305,17 +311,14 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
                          {"seconds", config_.deterministic ? kUnknown : warmup_.seconds},
                          {"pass_at_1", warmup_.pass_at_1}};
   if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());
-  summary["episodes"] = {
-      {"count", last_.episodes}, {"return_mean", last_.return_mean}, {"success_rate", last_.success_rate}};
-  summary["lag"] = {{"p50", last_.lag_p50}, {"p95", last_.lag_p95}, {"max", last_.lag_max}, {"cap", last_.lag_cap}};
-  summary["ledger"] = OrderedJson::parse(to_json(last_.ledger));
-  if (kind_of(config_).words->tokens) summary["answers"] = answers_of(last_);
-  summary["uncounted_at_most"] = last_.uncounted_at_most;
-  summary["trainer_wait_fraction"] = last_.trainer_wait_fraction;
-  summary["env_failures"] = last_.env_failures;
-  if (last_.verifier) summary["verifier"] = OrderedJson::parse(to_json(last_))["verifier"];
-  summary["skipped_steps"] = last_.skipped_steps;
-  summary["request_retries"] = last_.request_retries;
+  put_figures(last_, kSummary, summary);
+  if (kind_of(config_).words->tokens) {
+    put_figures(last_, kTokenSummary, summary);
+    summary["answers"]["late_wait_seconds"] = last_.late_wait_seconds;
+  }
+  put_figures(last_, kFailures, summary);
+  if (last_.verifier) put_figures(last_, kVerifier, summary);
+  put_figures(last_, kRetries, summary);
   summary["lost_writes"] = folder_.lost_writes();
   if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
   summary["peak_rss_bytes"] = peak_resident_bytes();

@@ -1,5 +1,6 @@
 #include "runtime/stats/snapshot_fields.h"
 
+#include <array>
 #include <cmath>
 #include <set>
 #include <string>
@@ -219,4 +220,20 @@ TEST_CASE("snapshot_fields: figures of another type in the JSON are unknown, and
   const std::string deep = R"({"env_steps": )" + std::string(100'000, '[') + std::string(100'000, ']') + '}';
   for (const std::string& wrong : {std::string(), std::string("null"), std::string("[]"), std::string("{"), deep})
     CHECK_THROWS_AS(snapshot_of(wrong, kStepWords), ConfigError);
+}
+
+TEST_CASE("snapshot_fields: figures are put into an object at their paths, and a path that is none is a bug") {
+  StatsSnapshot s = complete();
+  s.ledger.left_over = 8;
+  nlohmann::ordered_json into = {{"seed", 3}, {"lag", {{"other", 1}}}};
+  const std::array<std::string_view, 4> paths = {"env_steps", "lag.p95", "ledger.", "env_failures"};
+  put_figures(s, paths, into);
+  const json all = json::parse(to_json(s)), found = json::parse(into.dump());
+  CHECK(found["seed"] == 3);
+  CHECK(found["lag"] == json{{"other", 1}, {"p95", all["lag"]["p95"]}});
+  CHECK(found["ledger"] == all["ledger"]);
+  CHECK(found["env_failures"] == json::object());
+  CHECK(found.size() == 5);
+  for (const std::string_view wrong : {"", "lag", "ledger", "lag.p9", "nothing."})
+    CHECK_THROWS_AS(put_figures(s, std::array{wrong}, into), InvariantError);
 }
