@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +13,25 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMostExact = 9007199254740992;  // 2^53: up to here a double holds every whole number
 
+// Takes each number of `row` into `into` that `is_better` than the one there.
+template <class IsBetter>
+void take(const FigureRow& row, FigureRow& into, IsBetter is_better) {
+  if (into.size() < row.size()) into.resize(row.size(), kNone);
+  for (size_t i = 0; i < row.size(); ++i)
+    if (std::isnan(into[i]) || is_better(row[i], into[i])) into[i] = row[i];
+}
+
 }  // namespace
+
+void FigureRanges::add(const FigureRow& row) {
+  take(row, low, std::less<>());
+  take(row, high, std::greater<>());
+}
+
+void FigureRanges::add(const FigureRanges& ranges) {
+  take(ranges.low, low, std::less<>());
+  take(ranges.high, high, std::greater<>());
+}
 
 std::optional<size_t> FigureColumns::column_of(const std::string& path) {
   if (const auto found = places_.find(path); found != places_.end()) return found->second;

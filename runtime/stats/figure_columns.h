@@ -16,6 +16,14 @@ namespace troupe {
 // By column; NaN where the snapshot has no number. Columns that came up later are beyond its end.
 using FigureRow = std::vector<double>;
 
+// The smallest and the largest number of each column, over several rows.
+struct FigureRanges {
+  FigureRow low, high;
+
+  void add(const FigureRow& row);
+  void add(const FigureRanges& ranges);
+};
+
 class FigureColumns {
  public:
   // The numbers of a snapshot, a JSON object, by their dotted paths. Notes new paths, kMostColumns at most.

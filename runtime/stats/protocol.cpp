@@ -62,6 +62,11 @@ std::vector<std::string> topics_field(const json& value) {
   return topics;
 }
 
+bool flag_field(const json& value) {
+  if (!value.is_boolean()) throw RequestError("ranges is not true or false");
+  return value.get<bool>();
+}
+
 uint64_t number_field(const json& value, const char* key, uint64_t most) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 || value.get<uint64_t>() > most)
     throw RequestError(std::string(key) + " is not a whole number from 1 to " + std::to_string(most));
@@ -97,6 +102,8 @@ StatsRequest parse_stats_request(std::string_view line) {
       request.topic = topic_field(value);
     else if (key == "topics" && history)
       request.topics = topics_field(value);
+    else if (key == "ranges" && history)
+      request.ranges = flag_field(value);
     else if (key == "last" && history)
       request.last = number_field(value, "last", kMaxLast);
     else if (key == "before" && history)
@@ -105,6 +112,7 @@ StatsRequest parse_stats_request(std::string_view line) {
       throw RequestError("unknown field \"" + key.substr(0, 64) + "\"");
   }
   if (!request.topic.empty() && !request.topics.empty()) throw RequestError("either topic or topics, not both");
+  if (request.ranges && request.topics.empty()) throw RequestError("ranges needs topics");
   return request;
 }
 
@@ -188,14 +196,21 @@ std::map<uint64_t, const StatsHistory::EvaluationEntry*> StatsHistory::evaluatio
 }
 
 void StatsHistory::keep(size_t part, Entry entry) {
-  auto& [entries, bytes] = parts_[part];
+  auto& entries = parts_[part].entries;
+  size_t& bytes = parts_[part].bytes;
   bytes += entry.text.size();
   entries.push_back(std::move(entry));
   while (entries.size() > max_snapshots_ || (bytes > max_bytes_ && entries.size() > 1)) {
     Entry oldest = std::move(entries.front());
     entries.pop_front();
     bytes -= oldest.text.size();
-    if (part + 1 < parts_.size() && oldest.sequence % kKeptOf[part + 1] == 0) keep(part + 1, std::move(oldest));
+    if (part + 1 >= parts_.size()) continue;
+    FigureRanges& ranges = parts_[part + 1].left_out;
+    ranges.add(oldest.row);
+    ranges.add(oldest.ranges);
+    if (oldest.sequence % kKeptOf[part + 1] != 0) continue;
+    oldest.ranges = std::exchange(ranges, {});
+    keep(part + 1, std::move(oldest));
   }
 }
 
@@ -230,6 +245,18 @@ std::string StatsHistory::topic_of(const Entry& entry, const EvaluationEntry* ev
   return value_text(snapshot, topic);
 }
 
+std::string StatsHistory::range_of(const Entry& entry, const EvaluationEntry* evaluation,
+                                   const std::string& topic) const {
+  const std::string value = topic_of(entry, evaluation, topic);
+  const std::optional<size_t> column = columns_.find(topic);
+  std::string low = column ? columns_.text(entry.ranges.low, *column) : "null", high = low;
+  if (low == "null")
+    low = high = value;  // an evaluation, which is in one snapshot, what is no number, and one of the newest
+  else
+    high = columns_.text(entry.ranges.high, *column);
+  return '[' + low + ',' + value + ',' + high + ']';
+}
+
 std::string StatsHistory::value_of(const Entry& entry, const EvaluationEntry* evaluation,
                                    const StatsRequest& request) const {
   if (request.topic.empty() && request.topics.empty()) {
@@ -240,7 +267,8 @@ std::string StatsHistory::value_of(const Entry& entry, const EvaluationEntry* ev
   if (request.topics.empty()) return topic_of(entry, evaluation, request.topic);
   std::string values;
   for (const std::string& topic : request.topics)
-    values += (values.empty() ? "" : ",") + topic_of(entry, evaluation, topic);
+    values += (values.empty() ? "" : ",") +
+              (request.ranges ? range_of(entry, evaluation, topic) : topic_of(entry, evaluation, topic));
   return '[' + values + ']';
 }
 

@@ -32,6 +32,7 @@ struct StatsRequest {
   Kind kind = Kind::ping;
   std::string topic;                // path inside a snapshot, such as "lag.p95"; empty = the whole snapshot
   std::vector<std::string> topics;  // history: several, instead of `topic`; each value is then a list
+  bool ranges = false;              // with `topics`: each value with the smallest and the largest since the one before
   uint64_t last = 100;              // history: at most this many of the newest
   uint64_t before = 0;              // history: only those with a smaller sequence number; 0 = all
 };
@@ -82,6 +83,7 @@ class StatsHistory {
     std::optional<uint64_t> updates;  // in it
     bool evaluates = false;           // it had an "eval"
     FigureRow row;                    // its numbers, without those of "eval"
+    FigureRanges ranges;  // of them and of those of the snapshots before it that are not kept; empty: of `row`
   };
   struct EvaluationEntry {
     uint64_t updates = 0;   // that were made before the policy that was evaluated
@@ -91,6 +93,8 @@ class StatsHistory {
   };
   // What a request for history asks of a snapshot with this evaluation (none: null), JSON text.
   std::string value_of(const Entry& entry, const EvaluationEntry* evaluation, const StatsRequest& request) const;
+  // The same for one topic with its range: "[1,2,3]".
+  std::string range_of(const Entry& entry, const EvaluationEntry* evaluation, const std::string& topic) const;
   // The same for one topic, from the numbers or, if it is none, from the text.
   std::string topic_of(const Entry& entry, const EvaluationEntry* evaluation, const std::string& topic) const;
   // The evaluations, by the sequence number of the snapshot that has them in the history.
@@ -100,6 +104,7 @@ class StatsHistory {
   struct Part {
     std::deque<Entry> entries;
     size_t bytes = 0;
+    FigureRanges left_out;  // since the newest entry, of those that came from the part before
   };
   void keep(size_t part, Entry entry);
   size_t max_snapshots_;       // of a part

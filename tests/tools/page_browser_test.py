@@ -31,7 +31,7 @@ class Curves(OpenedPage):
 
     def test_before_the_first_snapshot_the_page_says_that_it_waits_and_shows_no_empty_charts(self):
         self.open()
-        self.browser.wait("live === 'live' && meanings.size > 0")
+        self.browser.wait("live === 'live' && figures.size > 0")
         self.browser.wait("byId('progress-text').textContent === 'waiting for the first snapshot'")
         cards = "[...document.querySelectorAll('.charts .card')].filter((card) => card.getClientRects().length > 0).length"
         self.assertEqual(self.browser.value(cards), 0)

@@ -1,8 +1,11 @@
 // The columns of a history, and what a history answers from them.
 #include "runtime/stats/figure_columns.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -29,12 +32,13 @@ std::vector<std::string> by_columns(const std::vector<std::string>& snapshots, c
 using Texts = std::vector<std::string>;
 const Texts kUnknownTwice = {"?", "?"};
 
-// The values of a topic in the reply of a history.
-json points(const StatsHistory& history, const std::string& topic) {
+// The values of a topic in the reply of a history, perhaps each with its range.
+json points(const StatsHistory& history, const std::string& topic, bool ranges = false) {
   StatsRequest request;
   request.kind = StatsRequest::Kind::history;
   request.topics = {topic};
   request.last = 1000;
+  request.ranges = ranges;
   json values = json::array();
   const json reply = json::parse(history.history_message(request, 1 << 20).message);
   for (const json& point : reply["points"]) values.push_back(point[1][0]);
@@ -119,4 +123,57 @@ TEST_CASE("figure_columns: a history answers each topic as its snapshots have it
     evaluated += evaluations[i].is_object() ? 1 : 0;
   }
   CHECK(evaluated == 2);
+}
+
+TEST_CASE(
+    "figure_columns: with ranges, an older value comes with the smallest and the largest since the one before it") {
+  // Three parts of four snapshots: the newest, of older ones every 16th, and of still older ones every 256th.
+  constexpr uint64_t kSnapshots = 1500;
+  const std::vector<std::pair<uint64_t, uint64_t>> kept = {{512, 256}, {768, 256}, {1024, 256}, {1280, 256},
+                                                           {1440, 16}, {1456, 16}, {1472, 16},  {1488, 16},
+                                                           {1497, 1},  {1498, 1},  {1499, 1},   {1500, 1}};
+  const auto value = [](uint64_t n) { return static_cast<int64_t>(n * 7919 % 1009) - 500; };
+  StatsHistory history(4, 1 << 20);
+  for (uint64_t n = 1; n <= kSnapshots; ++n) {
+    json snapshot = {{"x", value(n)}, {"gaps", nullptr}, {"text", "t" + std::to_string(n)}};
+    if (n % 2 == 1) snapshot["gaps"] = 0.5 * static_cast<double>(value(n));
+    REQUIRE(history.add(snapshot.dump()));
+  }
+  const json x = points(history, "x", true), gaps = points(history, "gaps", true), text = points(history, "text", true);
+  REQUIRE(x.size() == kept.size());
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const auto [sequence, each] = kept[i];
+    int64_t low = value(sequence), high = low, odd_low = 1000, odd_high = -1000;
+    for (uint64_t n = sequence - each + 1; n <= sequence; ++n) {
+      low = std::min(low, value(n));
+      high = std::max(high, value(n));
+      if (n % 2 == 0) continue;
+      odd_low = std::min(odd_low, value(n));
+      odd_high = std::max(odd_high, value(n));
+    }
+    CAPTURE(sequence);
+    CHECK(x[i] == json{low, value(sequence), high});
+    const json middle = sequence % 2 == 1 ? json(0.5 * static_cast<double>(value(sequence))) : json();
+    if (odd_low > odd_high)
+      CHECK(gaps[i] == json{nullptr, nullptr, nullptr});
+    else
+      CHECK(gaps[i] == json{0.5 * static_cast<double>(odd_low), middle, 0.5 * static_cast<double>(odd_high)});
+    const std::string own = "t" + std::to_string(sequence);
+    CHECK(text[i] == json{own, own, own});
+  }
+}
+
+TEST_CASE("figure_columns: with ranges, an evaluation is a point of its own") {
+  StatsHistory history(2, 1 << 20);
+  for (uint64_t n = 1; n <= 40; ++n) {
+    json snapshot = {{"updates", n}, {"eval", nullptr}};
+    if (n > 20) snapshot["eval"] = {{"updates", 20}, {"m", 7}};
+    REQUIRE(history.add(snapshot.dump()));
+  }
+  size_t evaluated = 0;
+  for (const json& point : points(history, "eval.m", true)) {
+    CHECK((point == json{7, 7, 7} || point == json{nullptr, nullptr, nullptr}));
+    evaluated += point[0] == 7 ? 1 : 0;
+  }
+  CHECK(evaluated == 1);
 }
