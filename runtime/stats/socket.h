@@ -29,8 +29,8 @@ struct StatsSocketOptions {
   // Pages about the folders of runs, for `troupe dash`, called on the thread of the port. The port then speaks HTTP
   // alone: it has no snapshots, and refuses lines and WebSockets.
   HttpDataPages data;
-  std::string figures = "[]";           // of GET /figures.json: the table of the figures, JSON text
-  size_t max_snapshots = 2000;          // kept for clients that ask for history
+  std::string figures = "[]";   // of GET /figures.json: the table of the figures, JSON text
+  size_t max_snapshots = 2000;  // kept for clients that ask for history
   size_t max_history_bytes = 16 << 20;
   size_t max_clients = 64;
   size_t max_queued_bytes = 1 << 20;  // waiting to be sent to one client; more, and it is dropped as too slow

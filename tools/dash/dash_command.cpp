@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "models/learning/run_figures.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/output.h"
@@ -49,6 +50,7 @@ int serve_runs(const DashOptions& options) {
                            .port = options.port.port,
                            .page_gz = dash_page(),
                            .data = [data](std::string_view target) { return data->answer(target); },
+                           .figures = figures_json(run_figures()),
                            .linger_timeout = kReplyTime});
   } catch (const IoError& refused) {
     throw ConfigError(std::string("--port ") + refused.what());

@@ -50,7 +50,7 @@ TEST_CASE("http: with data pages there are none of a run") {
   DataPages data;
   for (const char* path : {"/stats", "/metrics", "/stream", "/data", "/other"}) {
     CAPTURE(path);
-    CHECK(has(data.get(path), "404 Not Found: there are /, /health and pages below /data/"));
+    CHECK(has(data.get(path), "404 Not Found: there are /, /health, /figures.json and pages below /data/"));
   }
   CHECK(data.asked.empty());
   CHECK(has(data.get("/health"), "ok"));
