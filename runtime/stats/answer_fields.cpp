@@ -12,12 +12,8 @@ using S = StatsSnapshot;
 template <auto member>
 constexpr FieldAccess of_answers = of_part<&S::answers, member>;
 
-template <auto member>
-constexpr FieldAccess of_verifier = of_optional<&S::verifier, member>;
-
 constexpr const char* kAnswers = "Answers";
 constexpr const char* kAnswered = "token runs, after the first answer";
-constexpr const char* kReplied = "with `task.verifier` or `task.reply`, so not in deterministic runs";
 
 constexpr std::array kAnswerFields = {
     SnapshotField{kAnswers, "answers.turns_mean", "answers_turns_mean", "turns", kAnswered,
@@ -44,11 +40,11 @@ constexpr std::array kAnswerFields = {
         "nothing",
         of_answers<&AnswerFigures::groups_alike>},
     SnapshotField{
-        kAnswers, "verifier.replied", "verifier_replied_total", "answers", kReplied,
+        kAnswers, "verifier.replied", "verifier_replied_total", "answers", kVerified,
         "to which `task.reply`, or a task in Python, gave a message or no further turn, since the start of the "
         "process",
         of_verifier<&VerifierFigures::replied>},
-    SnapshotField{kAnswers, "verifier.failed_replies", "verifier_failed_replies_total", "answers", kReplied,
+    SnapshotField{kAnswers, "verifier.failed_replies", "verifier_failed_replies_total", "answers", kVerified,
                   "on which the reply failed, over the same time: they have no score, and count in "
                   "`ledger.verifier_failed` too",
                   of_verifier<&VerifierFigures::failed_replies>},

@@ -28,26 +28,25 @@ constexpr FieldAccess kVerdictResource{
     }};
 
 constexpr const char* kBottleneckHeading = "Bottleneck";
-constexpr const char* kOfAnyVerdict = "always";
 constexpr const char* kOfTimedVerdict = "where the verdict has one, not in deterministic runs";
 
 constexpr const char* kOfShownGain =
     "for resources of which `troupe bench verdicts` has shown that the figure is right, not in deterministic runs";
 
 constexpr std::array kBottleneckFields = {
-    SnapshotField{kBottleneckHeading, "bottleneck.what", "", "text", kOfAnyVerdict,
+    SnapshotField{kBottleneckHeading, "bottleneck.what", "", "text", kAlways,
                   "what limits the run; empty once training has ended", of_bottleneck<&Bottleneck::what>},
-    SnapshotField{kBottleneckHeading, "bottleneck.why", "", "text", kOfAnyVerdict,
-                  "the reason of that verdict; may be empty", of_bottleneck<&Bottleneck::why>},
-    SnapshotField{kBottleneckHeading, "bottleneck.advice", "", "text", kOfAnyVerdict, "what would help; may be empty",
+    SnapshotField{kBottleneckHeading, "bottleneck.why", "", "text", kAlways, "the reason of that verdict; may be empty",
+                  of_bottleneck<&Bottleneck::why>},
+    SnapshotField{kBottleneckHeading, "bottleneck.advice", "", "text", kAlways, "what would help; may be empty",
                   of_bottleneck<&Bottleneck::advice>},
     SnapshotField{
-        kBottleneckHeading, "bottleneck.limit", "", "text", kOfAnyVerdict,
+        kBottleneckHeading, "bottleneck.limit", "", "text", kAlways,
         "the part that limits the run: `workers`, `inference`, `replay`, `prefetcher`, `trainer`, or `machine` "
         "(all its processors); empty where none does, or which one is not known",
         of_bottleneck<&Bottleneck::limit>},
     SnapshotField{
-        kBottleneckHeading, "bottleneck.resource", "", "text", kOfAnyVerdict,
+        kBottleneckHeading, "bottleneck.resource", "", "text", kAlways,
         "what the run has too little of: `workers`, `env_stepping`, `inference`, `scorers`, `deadline` "
         "(`inference.timeout_us`), `batch_size` (`inference.batch_size`), `trainer`, `replay`, `prefetcher`, "
         "`lag_cap`, "
@@ -63,7 +62,7 @@ constexpr std::array kBottleneckFields = {
         "is 40 % faster",
         of_bottleneck<&Bottleneck::gain>},
     SnapshotField{
-        kBottleneckHeading, "bottleneck.waits", "", "text", kOfAnyVerdict,
+        kBottleneckHeading, "bottleneck.waits", "", "text", kAlways,
         "the part that waits for it, `trainer` or `workers`; empty where none does, or which one is not known",
         of_bottleneck<&Bottleneck::waits>},
 };

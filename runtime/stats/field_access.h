@@ -13,6 +13,12 @@ namespace troupe {
 
 using FigureJson = nlohmann::ordered_json;
 
+// `when` of rows in several tables.
+inline constexpr const char* kAlways = "always";
+inline constexpr const char* kTimed = "not in deterministic runs";
+inline constexpr const char* kTrainedTimed = "after the first update, not in deterministic runs";
+inline constexpr const char* kVerified = "with `task.verifier` or `task.reply`, so not in deterministic runs";
+
 inline void read_figure(const FigureJson& from, double& into) {
   into = from.is_number() ? from.get<double>() : kUnknown;
 }
@@ -50,5 +56,9 @@ constexpr FieldAccess of_optional{
       if (!present) present.emplace();
       read_figure(value, (*present).*member);
     }};
+
+// A member of the figures of verifiers.
+template <auto member>
+constexpr FieldAccess of_verifier = of_optional<&StatsSnapshot::verifier, member>;
 
 }  // namespace troupe

@@ -26,10 +26,7 @@ constexpr const char* kInference = "Inference";
 constexpr const char* kEpisodes = "Episodes";
 constexpr const char* kLearner = "Learner";
 
-constexpr const char* kAlways = "always";
-constexpr const char* kTimed = "not in deterministic runs";
 constexpr const char* kTrained = "after the first update";
-constexpr const char* kTrainedTimed = "after the first update, not in deterministic runs";
 constexpr const char* kServed = "after the first forward pass";
 constexpr const char* kServedTimed = "after the first forward pass, not in deterministic runs";
 constexpr const char* kFinished = "after the first episode";

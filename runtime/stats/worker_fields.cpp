@@ -14,8 +14,6 @@ using Json = FigureJson;
 using S = StatsSnapshot;
 
 // For the table, what reads and writes one member.
-template <auto member>
-constexpr FieldAccess of_verifier = of_optional<&StatsSnapshot::verifier, member>;
 template <uint64_t VerifierFigures::* member>
 constexpr FieldAccess verifier_seconds{
     [](const S& s) { return s.verifier ? Json(static_cast<double>((*s.verifier).*member) / 1e6) : Json(); },
@@ -50,9 +48,6 @@ constexpr FieldAccess memory{[](const S& s) { return s.*member > 0 ? Json(s.*mem
 
 constexpr const char* kWorkers = "Workers and failures";
 constexpr const char* kAlarms = "Alarms";
-constexpr const char* kAlways = "always";
-constexpr const char* kTimed = "not in deterministic runs";
-constexpr const char* kVerified = "with `task.verifier` or `task.reply`, so not in deterministic runs";
 
 constexpr std::array kWorkerFields = {
     SnapshotField{kWorkers, "training_ended", "training_ended", "true or false", kAlways,
