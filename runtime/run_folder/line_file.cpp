@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/log.h"
+#include "runtime/base/strict_json.h"
 
 namespace troupe {
 

@@ -9,8 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "runtime/base/file.h"
-#include "runtime/base/strict_json.h"
 
 namespace troupe {
 
@@ -30,7 +31,7 @@ uint64_t updates_in(std::string_view line);
 
 // The JSON object in a file that a run writes whole; null if the file is missing, larger, or damaged by a start that
 // was killed. Throws IoError when the disk refuses to read it.
-Json stored_object(const Disk& disk, const std::string& path, uint64_t most_bytes = kMaxReadBytes);
+nlohmann::ordered_json stored_object(const Disk& disk, const std::string& path, uint64_t most_bytes = kMaxReadBytes);
 
 // Writes that the disk refused.
 struct LostWrites {

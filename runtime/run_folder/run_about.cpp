@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/strict_json.h"
 #include "runtime/run_folder/line_file.h"
 
 namespace troupe {

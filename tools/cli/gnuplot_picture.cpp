@@ -108,7 +108,8 @@ std::string plot_of(const PlotPanel& panel, size_t index) {
     lines += (lines.empty() ? "" : ", ") + data + line_of(curve, i) + colour + " lw 2 title " +
              quoted(curve.label + (curve.runs > 1 ? " (" + std::to_string(curve.runs) + " runs)" : ""));
   }
-  for (const std::string& note : interval_notes(panel)) lines += ", NaN with points pt -1 lc rgb '#ffffff' title " + quoted(note);
+  for (const std::string& note : interval_notes(panel))
+    lines += ", NaN with points pt -1 lc rgb '#ffffff' title " + quoted(note);
   const PlotRange range = range_of(panel);
   return "set title " + quoted(panel.title) + "\nset xlabel " +
          // With an empty line, which keeps the label apart from the legend.

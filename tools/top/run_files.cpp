@@ -9,6 +9,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
+#include "runtime/base/strict_json.h"
 #include "runtime/base/tcp_probe.h"
 #include "runtime/run_folder/line_file.h"
 
