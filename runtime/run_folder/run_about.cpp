@@ -11,22 +11,22 @@ namespace troupe {
 
 namespace {
 
-constexpr const char* kFile = "/about.json";
+constexpr const char* kAboutFile = "/about.json";
 constexpr const char* kDiffFile = "code.diff";
 
 // The contents of about.json; an object without members where it is missing or damaged.
 Json read_document(const Disk& disk, const std::string& folder) {
-  Json document = stored_object(disk, folder + kFile);
+  Json document = stored_object(disk, folder + kAboutFile);
   return document.is_object() ? document : Json::object();
 }
 
-std::string text_at(const Json& object, const char* key) {
+std::string member_text(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 RunAbout about_in(const Json& document) {
-  RunAbout about{text_at(document, "name"), text_at(document, "note"), {}};
+  RunAbout about{member_text(document, "name"), member_text(document, "note"), {}};
   if (const auto tags = document.find("tags"); tags != document.end() && tags->is_array())
     for (const Json& tag : *tags)
       if (tag.is_string()) about.tags.push_back(tag.get<std::string>());
@@ -41,7 +41,7 @@ Json starts_in(const Json& document) {
 }
 
 std::string diff_of(const Disk& disk, const std::string& folder, const Json& start) {
-  const std::string name = text_at(start, "diff");
+  const std::string name = member_text(start, "diff");
   try {
     return name.starts_with(kDiffFile) && name.find('/') == name.npos ? disk.read(folder + '/' + name) : "";
   } catch (const IoError&) {  // somebody has removed it
@@ -49,7 +49,7 @@ std::string diff_of(const Disk& disk, const std::string& folder, const Json& sta
   }
 }
 
-Json json_of(const StartFacts& facts) {
+Json start_json(const StartFacts& facts) {
   Json versions = Json::object();
   for (const auto& [name, version] : facts.versions) versions[name] = version;
   Json json = {{"time", facts.time},
@@ -72,11 +72,11 @@ bool is_same(const Disk& disk, const std::string& folder, Json last, Json now, c
 // Appends the start to `starts`, and writes its diff; not where the last one is the same.
 void add_start(Disk& disk, const std::string& folder, const StartFacts& facts, Json& starts) {
   // As it is read again: texts that are not UTF-8 are replaced.
-  Json start = Json::parse(json_of(facts).dump(-1, ' ', false, Json::error_handler_t::replace));
+  Json start = Json::parse(start_json(facts).dump(-1, ' ', false, Json::error_handler_t::replace));
   const Json last = starts.empty() ? Json() : starts.back();
   if (is_same(disk, folder, last, start, facts)) return;
   if (!facts.diff.empty()) {
-    std::string name = text_at(last, "diff");
+    std::string name = member_text(last, "diff");
     if (name.empty() || diff_of(disk, folder, last) != facts.diff) {
       name = starts.empty() ? kDiffFile : kDiffFile + ('.' + std::to_string(starts.size() + 1));
       disk.write_atomic(folder + '/' + name, facts.diff);
@@ -109,7 +109,7 @@ void keep_about(Disk& disk, const std::string& folder, const RunAbout& given, co
   if (start) add_start(disk, folder, *start, starts);
   Json document = {{"name", about.name}, {"tags", about.tags}, {"note", about.note}, {"starts", std::move(starts)}};
   if (document == before) return;
-  disk.write_atomic(folder + kFile, document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+  disk.write_atomic(folder + kAboutFile, document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
 }
 
 }  // namespace troupe

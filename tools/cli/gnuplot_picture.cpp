@@ -79,7 +79,7 @@ std::string data_of(const PlotPanel& panel, size_t index) {
 }
 
 // Points with bars for their intervals, or a line; the band of a line is apart, so that all bands are below the lines.
-std::string line_of(const GroupCurve& curve, size_t i) {
+std::string style_of(const GroupCurve& curve, size_t i) {
   if (curve.x.size() > 1) return " using 1:2 with lines dt " + std::to_string(i % kDashes + 1);
   const std::string mark = " pt " + std::to_string(kPoints[i % kPoints.size()]) + " ps 1.2";
   return (curve.runs > 1 ? " using 1:2:3:4 with yerrorbars" : " using 1:2 with points") + mark;
@@ -105,7 +105,7 @@ std::string plot_of(const PlotPanel& panel, size_t index) {
     const std::string colour = std::string(" lc rgb '") + kPictureColours[i % kPictureColours.size()] + '\'';
     if (curve.runs > 1 && curve.x.size() > 1)
       bands += data + " using 1:3:4 with filledcurves" + colour + " fs transparent solid 0.2 noborder notitle, ";
-    lines += (lines.empty() ? "" : ", ") + data + line_of(curve, i) + colour + " lw 2 title " +
+    lines += (lines.empty() ? "" : ", ") + data + style_of(curve, i) + colour + " lw 2 title " +
              quoted(curve.label + (curve.runs > 1 ? " (" + std::to_string(curve.runs) + " runs)" : ""));
   }
   for (const std::string& note : interval_notes(panel))

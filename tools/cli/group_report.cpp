@@ -20,7 +20,7 @@ using OrderedJson = nlohmann::ordered_json;
 bool has_interval(const GroupFigure& figure) { return !std::isnan(figure.low); }
 
 // "480.12 [470.00, 490.00]"; how many runs have the figure, where not all do.
-std::string text_of(const GroupFigure& figure, size_t runs) {
+std::string figure_text(const GroupFigure& figure, size_t runs) {
   if (figure.runs == 0) return "-";
   std::string text = format_figure(figure.mean, 2);
   if (has_interval(figure)) text += " [" + format_figure(figure.low, 2) + ", " + format_figure(figure.high, 2) + ']';
@@ -39,7 +39,7 @@ std::string rows_of(std::span<const RankedGroup> groups, bool tasks, size_t widt
   for (const RankedGroup& each : groups) {
     const size_t runs = each.group.runs.size();
     rows.push_back({printable(each.task, SIZE_MAX), each.group.label, format_count(runs), format_count(each.finished),
-                    text_of(each.evaluation, runs), text_of(each.training, runs), speed_text(each.speed)});
+                    figure_text(each.evaluation, runs), figure_text(each.training, runs), speed_text(each.speed)});
   }
   if (!tasks) {
     columns.erase(columns.begin());
@@ -51,7 +51,7 @@ std::string rows_of(std::span<const RankedGroup> groups, bool tasks, size_t widt
 // "trainer.policy_lr=0.001, evaluation 480.12 [470.00, 490.00] over 3 runs".
 std::string described(const RankedGroup& group, bool evaluated) {
   const GroupFigure& score = group.score(evaluated);
-  return group.group.label + ", " + (evaluated ? "evaluation " : "training return ") + text_of(score, score.runs) +
+  return group.group.label + ", " + (evaluated ? "evaluation " : "training return ") + figure_text(score, score.runs) +
          " over " + format_counted(score.runs, "run");
 }
 

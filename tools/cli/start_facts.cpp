@@ -30,11 +30,6 @@ std::string time_now() {
   return text;
 }
 
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
-
 // git with these words, in a way that writes nothing to the work tree and starts no other programs.
 std::vector<std::string> git(std::initializer_list<std::string> words) {
   std::vector<std::string> command = {"git", "--no-optional-locks", "-c", "core.fsmonitor=false"};
@@ -66,6 +61,11 @@ void add_diff(StartFacts& facts) {
 }
 
 }  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
 
 StartFacts start_facts() {
   StartFacts facts;

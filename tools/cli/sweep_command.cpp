@@ -82,12 +82,14 @@ SweepRun run_of(const SweepOptions& options, const std::string& folder, const Sw
   return run;
 }
 
+std::vector<SweepPoint> points_of(const SweepOptions& options, const SweptSettings& swept) {
+  return options.random ? random_points(swept.swept, static_cast<size_t>(*options.random), options.seed.value_or(0))
+                        : grid_of(swept.swept);
+}
+
 // Every config is read, so that a mistake in one of them is told before the first run.
-std::vector<SweepRun> runs_of(const SweepOptions& options, const SweptSettings& swept, const std::string& folder,
-                              uint64_t first_seed) {
-  const std::vector<SweepPoint> points =
-      options.random ? random_points(swept.swept, static_cast<size_t>(*options.random), first_seed)
-                     : grid_of(swept.swept);
+std::vector<SweepRun> runs_of(const SweepOptions& options, const SweptSettings& swept,
+                              const std::vector<SweepPoint>& points, const std::string& folder, uint64_t first_seed) {
   const auto seeds = static_cast<size_t>(options.seeds);
   if (points.size() > kMostRuns / seeds)
     throw ConfigError("sweep: " + format_count(points.size()) + " combinations with " + format_counted(seeds, "seed") +
@@ -145,9 +147,10 @@ int sweep(const SweepOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);  // the runs continue if the reader of this console ends
   StopSignals signals("stopped before a run began; nothing was written");
   const SweptSettings swept = parse_swept(options.settings, options.random.has_value());
-  const RunConfig base = load_run_config(options.config, settings_of(swept, {}));
+  const std::vector<SweepPoint> points = points_of(options, swept);
+  const RunConfig base = load_run_config(options.config, settings_of(swept, points.front()));
   const std::string folder = options.folder.empty() ? "runs/" + base.name + "_sweep" : options.folder;
-  const std::vector<SweepRun> runs = runs_of(options, swept, folder, options.seed.value_or(base.seed));
+  const std::vector<SweepRun> runs = runs_of(options, swept, points, folder, options.seed.value_or(base.seed));
   const std::unique_ptr<FileLock> lock = lock_folder(folder);
   const Descriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (stop.number() < 0) throw IoError("sweep", "cannot make an eventfd", errno);

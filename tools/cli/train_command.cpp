@@ -91,12 +91,6 @@ uint16_t open_stats(std::optional<StatsSocket>& socket, const Address& address, 
   return before;
 }
 
-// The name of this machine; empty if it has none.
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
-
 // In a login over SSH: the command that makes a port of the loopback interface reachable from the machine that the user
 // sits at. Empty elsewhere.
 std::string tunnel_command(const Address& address) {
