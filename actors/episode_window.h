@@ -5,8 +5,10 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "models/experience/rollout.h"
+#include "runtime/stats/task_figures.h"
 
 namespace troupe {
 
@@ -26,6 +28,8 @@ class EpisodeWindow {
   std::map<std::string, double> part_means() const;
   // Of the episodes, in the same order.
   std::deque<int32_t> lengths() const;
+  // Of the newest episodes of each task, as many as the window has.
+  TaskFigures task_figures() const;
   bool full() const { return newest_.size() >= limit_; }
   // Mean return over the newest quarter of the window; unknown without episodes.
   double newest_return_mean() const;
@@ -40,9 +44,17 @@ class EpisodeWindow {
     int32_t length;
     bool success;
   };
+  using Newest = std::deque<Episode>;  // the oldest first
+  struct Lists;                        // how some of them are saved
+
+  static Summary summary_of(const Newest& episodes);
+  void add_task(const std::string& name, const Newest& added, const ReturnPart& part);
+  void load_tasks(const std::vector<ReturnPart>& parts);
+
   size_t limit_;
-  std::deque<Episode> newest_;  // the oldest first
+  Newest newest_;
   std::map<std::string, std::deque<float>> parts_;
+  std::map<std::string, Newest> tasks_;
 };
 
 }  // namespace troupe

@@ -347,7 +347,11 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
   s.return_std = episodes.return_std;
   s.length_mean = episodes.length_mean;
   s.return_parts = episodes_.part_means();
-  if (reports_success_) s.success_rate = episodes.success_rate;
+  s.tasks = episodes_.task_figures();
+  if (reports_success_)
+    s.success_rate = episodes.success_rate;
+  else
+    s.tasks.success_rate.clear();
   s.alarms = alarms_.raised();
   times_.fill(s, now);
   const WorkerTable::Memory memory = workers_.memory(now);

@@ -16,6 +16,8 @@ namespace troupe {
 
 namespace {
 
+constexpr std::string_view kSource = "data_source";  // as in verl
+
 std::string read_file(const std::string& path, const std::string& setting) {
   try {
     return posix_disk().read(path, kMostDatasetBytes);
@@ -130,6 +132,8 @@ Prompt dataset_prompt(std::string_view line, const DatasetKeys& keys, const std:
     prompt.truth = text_of(truth, keys.truth, place, true);
     if (demonstration == nullptr) prompt.demonstration = prompt.truth;
   }
+  if (const Json* source = find_value(object, kSource); source != nullptr && source->is_string())
+    prompt.source = source->get<std::string>();
   if (demonstration != nullptr) prompt.demonstration = text_of(demonstration, keys.demonstration, place, true);
   return prompt;
 }

@@ -27,6 +27,7 @@ struct Prompt {
   // Of a conversation: its messages as (role, content), the last by the user or a tool. Its text is then the list as
   // JSON. Empty if the text is all that is asked.
   std::vector<std::pair<std::string, std::string>> messages = {};
+  std::string source = {};  // where it is from, as its dataset says; figures are told apart by it
 };
 
 // Whether an answer has a score.

@@ -19,7 +19,8 @@ namespace troupe {
 
 inline constexpr size_t kMostReturnParts = 256, kLongestReturnPart = 64;  // bytes of a name
 
-// A part of the returns of some episodes, such as the reward for the form of an answer.
+// A part of the returns of some episodes, such as the reward for the form of an answer; or the task of some of them
+// (episode_tasks.h).
 struct ReturnPart {
   std::string name;
   Array values;  // [E] float32; NaN of an episode that does not have it

@@ -16,6 +16,7 @@
 #include "runtime/stats/ledger.h"
 #include "runtime/stats/run_histograms.h"
 #include "runtime/stats/stage_seconds.h"
+#include "runtime/stats/task_figures.h"
 #include "runtime/stats/verdict.h"
 #include "runtime/stats/verifier_figures.h"
 
@@ -185,6 +186,7 @@ struct StatsSnapshot {
   double length_mean = kUnknown;
   double success_rate = kUnknown;
   std::map<std::string, double> return_parts;  // mean of each part that a verifier names
+  TaskFigures tasks;                           // over the statistics window of each task
   std::map<std::string, double> learner;       // of the updates since the last report: kl, ess, losses, learning rates
 
   bool training_ended = false;

@@ -288,7 +288,7 @@ std::span<const SnapshotField> snapshot_fields() {
   static const std::vector<SnapshotField> all = [] {
     std::vector<SnapshotField> fields(kFields.begin(), kFields.end());
     for (auto part : {worker_fields(), bottleneck_fields(), evaluation_fields(), answer_fields(), histogram_fields(),
-                      stage_fields()})
+                      stage_fields(), task_fields()})
       fields.insert(fields.end(), part.begin(), part.end());
     return fields;
   }();

@@ -49,6 +49,8 @@ std::span<const SnapshotField> answer_fields();
 std::span<const SnapshotField> histogram_fields();
 // Seconds of the stages of an update, of an environment step and of an answer.
 std::span<const SnapshotField> stage_fields();
+// And after it: the tasks of episodes.
+std::span<const SnapshotField> task_fields();
 
 // `when` of fields that depend on the speed of the machine: forget_times() makes these null.
 bool depends_on_time(const SnapshotField& field);

@@ -6,6 +6,7 @@
 
 #include "runtime/base/errors.h"
 #include "tasks/answer_match.h"
+#include "tasks/dataset_file.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 #include "tests/tasks/fixtures.h"
@@ -310,4 +311,16 @@ TEST_CASE("answer_match: the last number of a text") {
   CHECK(last_number_in("7 " + std::string(400, '9')) == std::string(400, '9'));
   CHECK(!last_number_in("no number"));
   CHECK(!last_number_in(""));
+}
+
+TEST_CASE("dataset: the source of a prompt is its data_source; what is no text is ignored") {
+  const auto source = [](const char* more) {
+    return dataset_prompt(std::string(R"({"prompt": "p", "truth": "t")") + more + "}", {"prompt", "truth", "answer"},
+                          "f:1")
+        .source;
+  };
+  CHECK(source(R"(, "data_source": "openai/gsm8k")") == "openai/gsm8k");
+  CHECK(source("").empty());
+  CHECK(source(R"(, "data_source": null)").empty());
+  CHECK(source(R"(, "data_source": 3)").empty());
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "models/experience/episode_tasks.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -129,6 +130,7 @@ std::shared_ptr<Rollout> rollout_of(const RunConfig& config, size_t fewest, cons
   rollout->unscored = asked - kept.size() - rollout->verifier_failed - rollout->baselines;
   rollout->env_steps = asked;
   rollout->episodes = episodes_of(answers, scores, kept);
+  add_tasks(rollout->episodes, std::vector<std::string>(kept.size(), group.source));
   rollout->body = Answers{
       .prompts = group.prompt,
       .prompt_offsets = Array::of(std::vector<int64_t>{0, group.prompt.size()}),

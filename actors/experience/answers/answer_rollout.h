@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "actors/config/run_config.h"
@@ -15,10 +16,11 @@ namespace troupe {
 struct AnsweredGroup {
   Array prompt;  // [P] int32
   uint32_t epoch = 0;
-  AnswerReply answers;     // in all turns
-  MessageTokens messages;  // between them
-  Array turn_rewards;      // [T] as in Answers, or empty
-  Array reference;         // [T] as in ScoringReply, or empty
+  AnswerReply answers;      // in all turns
+  MessageTokens messages;   // between them
+  Array turn_rewards;       // [T] as in Answers, or empty
+  Array reference;          // [T] as in ScoringReply, or empty
+  std::string source = {};  // Prompt::source
 };
 
 // The rollout with the answers that have a score, or none of them where fewer than `fewest` do, or where the greedy one

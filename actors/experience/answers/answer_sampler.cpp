@@ -246,7 +246,8 @@ void AnswerSampler::push(const ScoreOrder::Scored& scored) {
                   .answers = answered.answers,
                   .messages = answered.messages,
                   .turn_rewards = turn_rewards(answered.conversations, scored.scores),
-                  .reference = reference},
+                  .reference = reference,
+                  .source = answered.prompt.source},
                  scored.scores);
   rollout->worker = worker_;
   rollout->group = group;

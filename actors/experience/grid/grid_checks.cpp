@@ -5,6 +5,7 @@
 
 #include "algorithms/choice/algorithm_choice.h"
 #include "envs/observation_called.h"
+#include "models/experience/episode_tasks.h"
 
 namespace troupe {
 
@@ -205,7 +206,8 @@ size_t most_bytes_of_grid(const RunSpec& run) {
                               ? static_cast<size_t>(action.policy_parameters()) * sizeof(float)
                               : 0;
   // Twice the observation: if every episode has one step, each sample also has a final observation.
-  const size_t sample = 2 * observation_bytes(run.spec) + masks + actions + parameters + kColumnBytes;
+  const size_t tasks = std::min(run.spec.tasks.size(), kMostTasks) * sizeof(float);  // likewise, of every episode
+  const size_t sample = 2 * observation_bytes(run.spec) + masks + actions + parameters + tasks + kColumnBytes;
   const auto rows = static_cast<size_t>(config.env.rows);
   const int64_t states = recurrence.sequence > 0 ? config.rollout.length / recurrence.sequence : 0;
   const size_t state_bytes = rows * static_cast<size_t>(states * recurrence.state_size) * sizeof(float);

@@ -7,6 +7,7 @@
 
 #include "algorithms/advantages/gae.h"
 #include "algorithms/choice/algorithm_choice.h"
+#include "models/experience/episode_tasks.h"
 
 namespace troupe {
 
@@ -21,7 +22,7 @@ void copy_into(Array destination, const Array& source) {
 }  // namespace
 
 RolloutWriter::RolloutWriter(const EnvSpec& spec, int64_t steps, int64_t rows, const Recurrence& recurrence)
-    : steps_(steps), rows_(rows), sequence_(recurrence.sequence) {
+    : steps_(steps), rows_(rows), sequence_(recurrence.sequence), tasks_(spec.tasks) {
   const Shape shape{steps, rows};
   for (const ArraySpec& observation : spec.observations)
     grid().observations.set(observation.name,
@@ -131,17 +132,22 @@ void RolloutWriter::keep_final(int64_t t, int64_t n, const Arrays& final_observa
 
 void RolloutWriter::keep_last(const Arrays& observations) { grid().last_observations = observations; }
 
-void RolloutWriter::add_episode(float episode_return, int32_t length, bool success) {
+void RolloutWriter::add_episode(float episode_return, int32_t length, bool success, int32_t task) {
   episode_returns_.push_back(episode_return);
   episode_lengths_.push_back(length);
   episode_success_.push_back(success ? 1 : 0);
+  if (tasks_.empty()) return;
+  const auto number = static_cast<size_t>(task);  // of an environment in C it may be any number
+  episode_tasks_.push_back(number < tasks_.size() ? tasks_[number] : "");
 }
 
 Episodes RolloutWriter::episodes() const {
   const auto count = static_cast<int64_t>(episode_returns_.size());
   if (count == 0) return {};
-  return {Array::of<float>({count}, episode_returns_), Array::of<int32_t>({count}, episode_lengths_),
-          Array::of<uint8_t>({count}, episode_success_)};
+  Episodes result = {Array::of<float>({count}, episode_returns_), Array::of<int32_t>({count}, episode_lengths_),
+                     Array::of<uint8_t>({count}, episode_success_)};
+  if (!tasks_.empty()) add_tasks(result, episode_tasks_);
+  return result;
 }
 
 // Computes the advantages and value targets that the algorithm takes from the worker.

@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "actors/config/run_config.h"
 #include "envs/env.h"
@@ -52,8 +55,9 @@ class RolloutWriter {
   uint64_t samples() const { return rollout_.samples; }
   // Environment steps that these took (several for a chunk of actions).
   uint64_t env_steps() const { return rollout_.env_steps; }
-  // Adds an episode whose last step is in this rollout.
-  void add_episode(float episode_return, int32_t length, bool success);
+  // Adds an episode whose last step is in this rollout. `task`: its number among those of the environment, if this has
+  // some.
+  void add_episode(float episode_return, int32_t length, bool success, int32_t task = 0);
   Episodes episodes() const;
 
   // Returns the finished rollout, with the advantages and returns that the worker computes for the algorithm. The
@@ -75,6 +79,7 @@ class RolloutWriter {
   std::vector<float> episode_returns_;
   std::vector<int32_t> episode_lengths_;
   std::vector<uint8_t> episode_success_;
+  std::vector<std::string> tasks_, episode_tasks_;  // names: of the environment's, and of each episode
 };
 
 }  // namespace troupe

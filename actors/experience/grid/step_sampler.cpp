@@ -278,7 +278,7 @@ void StepSampler::track_episodes(Group& group) {
       group.lengths[n] += executed[n];
       if (terminated[n] != 0 || truncated[n] != 0) {
         over = true;
-        group.current->add_episode(group.returns[n], group.lengths[n], success[n] != 0);
+        group.current->add_episode(group.returns[n], group.lengths[n], success[n] != 0, group.tasks[n]);
       }
       if (terminated[n] == 0 && truncated[n] != 0) {
         group.value_uses.push_back({group.current.get(), group.t, static_cast<int64_t>(n)});
