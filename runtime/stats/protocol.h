@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/stats/figure_columns.h"
+#include "runtime/stats/history_columns.h"
 #include "runtime/stats/prometheus.h"
 
 namespace troupe {
@@ -114,7 +114,7 @@ class StatsHistory {
   std::unique_ptr<Parsed> newest_;
   std::string newest_text_;                   // compact JSON, whole
   std::vector<EvaluationEntry> evaluations_;  // the oldest first
-  FigureColumns columns_;
+  HistoryColumns columns_;
 };
 
 }  // namespace troupe

@@ -15,6 +15,7 @@
 #include "runtime/stats/protocol.h"
 #include "tools/cli/exported_metrics.h"
 #include "tools/cli/run_curves.h"
+#include "tools/cli/run_groups.h"
 #include "tools/cli/run_json.h"
 
 namespace troupe {
@@ -120,14 +121,6 @@ Json log_tail(const std::string& folder) {
   }
   for (size_t i = all.size() - std::min(all.size(), kLogLines); i < all.size(); ++i) lines.push_back(all[i]);
   return lines;
-}
-
-// Which task each of the runs has, as a number.
-std::vector<size_t> tasks_of(const std::vector<RunOverview>& runs, const std::vector<size_t>& members) {
-  std::map<std::string, size_t> numbers;
-  std::vector<size_t> tasks;
-  for (const size_t i : members) tasks.push_back(numbers.try_emplace(runs[i].task, numbers.size()).first->second);
-  return tasks;
 }
 
 HttpData data_of(const Json& json) {
@@ -258,7 +251,8 @@ DashData::Json DashData::group(const QueryValues& query) {
   }
   Json groups = Json::array();
   const std::string setting = value_of(query, "group");
-  for (const RunGroup& each : runs.empty() ? std::vector<RunGroup>() : group_runs(runs, setting)) {
+  const Words settings = setting.empty() ? Words() : Words{setting};
+  for (const RunGroup& each : runs.empty() ? std::vector<RunGroup>() : group_runs(runs, settings)) {
     std::vector<RunCurve> members;
     for (const size_t i : each.runs) members.push_back(curves[i]);
     const GroupCurve curve = group_curve(members, tasks_of(runs, each.runs));

@@ -1,4 +1,4 @@
-#include "runtime/stats/figure_columns.h"
+#include "runtime/stats/history_columns.h"
 
 #include <cmath>
 #include <cstdint>
@@ -33,7 +33,7 @@ void FigureRanges::add(const FigureRanges& ranges) {
   take(ranges.high, high, std::greater<>());
 }
 
-std::optional<size_t> FigureColumns::column_of(const std::string& path) {
+std::optional<size_t> HistoryColumns::column_of(const std::string& path) {
   if (const auto found = places_.find(path); found != places_.end()) return found->second;
   if (columns_.size() >= kMostColumns) return std::nullopt;
   places_.emplace(path, columns_.size());
@@ -41,7 +41,7 @@ std::optional<size_t> FigureColumns::column_of(const std::string& path) {
   return columns_.size() - 1;
 }
 
-void FigureColumns::collect(const std::string& path, const nlohmann::json& value, FigureRow& row) {
+void HistoryColumns::collect(const std::string& path, const nlohmann::json& value, FigureRow& row) {
   if (value.is_object()) {
     if (const std::optional<size_t> place = path.empty() ? std::nullopt : column_of(path))
       columns_[*place].numbers = false;
@@ -63,20 +63,20 @@ void FigureColumns::collect(const std::string& path, const nlohmann::json& value
   if (again || (!value.is_number() && !value.is_null())) column.numbers = false;
 }
 
-FigureRow FigureColumns::row_of(const nlohmann::json& snapshot) {
+FigureRow HistoryColumns::row_of(const nlohmann::json& snapshot) {
   FigureRow row;
   row.reserve(columns_.size());
   collect("", snapshot, row);
   return row;
 }
 
-std::optional<size_t> FigureColumns::find(std::string_view path) const {
+std::optional<size_t> HistoryColumns::find(std::string_view path) const {
   const auto found = places_.find(std::string(path));
   if (found == places_.end() || !columns_[found->second].numbers) return std::nullopt;
   return found->second;
 }
 
-std::string FigureColumns::text(const FigureRow& row, size_t column) const {
+std::string HistoryColumns::text(const FigureRow& row, size_t column) const {
   const double value = column < row.size() ? row[column] : kNone;
   if (std::isnan(value)) return "null";
   if (columns_[column].whole) return std::to_string(static_cast<int64_t>(value));

@@ -1,5 +1,5 @@
 // The columns of a history, and what a history answers from them.
-#include "runtime/stats/figure_columns.h"
+#include "runtime/stats/history_columns.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ namespace {
 
 // The value of a topic of each snapshot, as JSON text, by the columns; "?" where they do not know it.
 std::vector<std::string> by_columns(const std::vector<std::string>& snapshots, const std::string& topic) {
-  FigureColumns columns;
+  HistoryColumns columns;
   std::vector<FigureRow> rows;
   for (const std::string& snapshot : snapshots) rows.push_back(columns.row_of(json::parse(snapshot)));
   const auto column = columns.find(topic);
@@ -47,21 +47,21 @@ json points(const StatsHistory& history, const std::string& topic, bool ranges =
 
 }  // namespace
 
-TEST_CASE("figure_columns: numbers are known by their dotted paths, whole ones without a point") {
+TEST_CASE("history_columns: numbers are known by their dotted paths, whole ones without a point") {
   const Texts snapshots = {R"({"a":1,"b":{"c":0.5}})", R"({"a":2,"b":{"c":1e300}})"};
   CHECK(by_columns(snapshots, "a") == Texts{"1", "2"});
   CHECK(by_columns(snapshots, "b.c") == Texts{"0.5", "1e+300"});
 }
 
-TEST_CASE("figure_columns: a value that is null or absent is null") {
+TEST_CASE("history_columns: a value that is null or absent is null") {
   CHECK(by_columns({R"({"a":null})", R"({"a":2})", R"({})"}, "a") == Texts{"null", "2", "null"});
 }
 
-TEST_CASE("figure_columns: a figure that comes up later is null before") {
+TEST_CASE("history_columns: a figure that comes up later is null before") {
   CHECK(by_columns({R"({"b":1})", R"({"b":1,"a":2})"}, "a") == Texts{"null", "2"});
 }
 
-TEST_CASE("figure_columns: a topic that has other values than numbers is not answered from columns") {
+TEST_CASE("history_columns: a topic that has other values than numbers is not answered from columns") {
   CHECK(by_columns({R"({"a":1})", R"({"a":"x"})"}, "a") == kUnknownTwice);
   CHECK(by_columns({R"({"a":true})", R"({"a":1})"}, "a") == kUnknownTwice);
   CHECK(by_columns({R"({"a":[1]})", R"({"a":1})"}, "a") == kUnknownTwice);
@@ -70,34 +70,34 @@ TEST_CASE("figure_columns: a topic that has other values than numbers is not ans
   CHECK(by_columns({R"({"a":1})", R"({"a":1})"}, "nothing") == kUnknownTwice);
 }
 
-TEST_CASE("figure_columns: whole numbers that a double cannot hold are not answered from columns") {
+TEST_CASE("history_columns: whole numbers that a double cannot hold are not answered from columns") {
   CHECK(by_columns({R"({"a":9007199254740992})", R"({"a":1})"}, "a") == Texts{"9007199254740992", "1"});
   CHECK(by_columns({R"({"a":9007199254740994})", R"({"a":1})"}, "a") == kUnknownTwice);
   CHECK(by_columns({R"({"a":18446744073709551615})", R"({"a":1})"}, "a") == kUnknownTwice);
 }
 
-TEST_CASE("figure_columns: two keys with one dotted path are not answered from columns, and empty keys have none") {
+TEST_CASE("history_columns: two keys with one dotted path are not answered from columns, and empty keys have none") {
   CHECK(by_columns({R"({"a.b":1,"a":{"b":2}})", R"({})"}, "a.b") == kUnknownTwice);
   CHECK(by_columns({R"({"x.y":1})", R"({"x":{"y":2}})"}, "x.y") == Texts{"1", "2"});
   CHECK(by_columns({R"({"":{"a":1}})", R"({})"}, "a") == kUnknownTwice);
 }
 
-TEST_CASE("figure_columns: beyond their largest number, new paths have no column") {
+TEST_CASE("history_columns: beyond their largest number, new paths have no column") {
   json many;
-  for (size_t i = 0; i < 2 * FigureColumns::kMostColumns; ++i) many["f" + std::to_string(i)] = i;
-  FigureColumns columns;
+  for (size_t i = 0; i < 2 * HistoryColumns::kMostColumns; ++i) many["f" + std::to_string(i)] = i;
+  HistoryColumns columns;
   const FigureRow row = columns.row_of(many);
-  CHECK(row.size() == FigureColumns::kMostColumns);
+  CHECK(row.size() == HistoryColumns::kMostColumns);
   size_t known = 0;
   for (const auto& [name, value] : many.items())
     if (const auto column = columns.find(name)) {
       CHECK(columns.text(row, *column) == value.dump());
       ++known;
     }
-  CHECK(known == FigureColumns::kMostColumns);
+  CHECK(known == HistoryColumns::kMostColumns);
 }
 
-TEST_CASE("figure_columns: a history answers each topic as its snapshots have it, whatever its type") {
+TEST_CASE("history_columns: a history answers each topic as its snapshots have it, whatever its type") {
   const Texts snapshots = {
       R"({"n":1,"x":0.5,"t":"a","o":{"k":1,"d.e":null},"z":null,"updates":1,"eval":null})",
       R"({"n":2,"x":1,"t":null,"o":{"k":-2.25,"d.e":3},"z":null,"updates":2,"eval":{"updates":1,"m":7}})",
@@ -126,7 +126,7 @@ TEST_CASE("figure_columns: a history answers each topic as its snapshots have it
 }
 
 TEST_CASE(
-    "figure_columns: with ranges, an older value comes with the smallest and the largest since the one before it") {
+    "history_columns: with ranges, an older value comes with the smallest and the largest since the one before it") {
   // Three parts of four snapshots: the newest, of older ones every 16th, and of still older ones every 256th.
   constexpr uint64_t kSnapshots = 1500;
   const std::vector<std::pair<uint64_t, uint64_t>> kept = {{512, 256}, {768, 256}, {1024, 256}, {1280, 256},
@@ -163,7 +163,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("figure_columns: with ranges, an evaluation is a point of its own") {
+TEST_CASE("history_columns: with ranges, an evaluation is a point of its own") {
   StatsHistory history(2, 1 << 20);
   for (uint64_t n = 1; n <= 40; ++n) {
     json snapshot = {{"updates", n}, {"eval", nullptr}};

@@ -1,5 +1,5 @@
 #pragma once
-// FigureColumns: which numbers the snapshots of a history have, and at which place in the row of each. A request for
+// HistoryColumns: which numbers the snapshots of a history have, and at which place in the row of each. A request for
 // the curve of a figure reads one place of every row, and parses nothing. One thread at a time.
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct FigureRanges {
   void add(const FigureRanges& ranges);
 };
 
-class FigureColumns {
+class HistoryColumns {
  public:
   // The numbers of a snapshot, a JSON object, by their dotted paths. Notes new paths, kMostColumns at most.
   FigureRow row_of(const nlohmann::json& snapshot);
