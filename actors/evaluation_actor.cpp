@@ -101,7 +101,7 @@ void play(EvaluationSelf self) {
 
 EvaluationActor::behavior_type evaluation_actor(EvaluationSelf self, RunContextPtr context,
                                                 std::shared_ptr<Grader> grader) {
-  guard(self);
+  begin_actor(self, *context);
   self->state.context = std::move(context);
   self->state.grader = std::move(grader);
   const auto answer = [self](const EvaluationSlice& slice) {

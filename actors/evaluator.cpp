@@ -267,7 +267,7 @@ std::string policies_text(const std::vector<uint64_t>& updates) {
 }
 
 EvaluatorActor::behavior_type evaluator(EvaluatorSelf self, RunContextPtr context, StatsActor stats) {
-  guard(self);
+  begin_actor(self, *context);
   self->state.context = context;
   self->state.stats = stats;
   self->set_down_handler([self](const caf::down_msg& down) {

@@ -264,7 +264,7 @@ bool needs_weights(const RunConfig& config, Role role) {
 
 InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr context, Role role,
                                               InferenceIndex inference_index, InferencePeers peers) {
-  guard(self);
+  begin_actor(self, *context, role == Role::scoring ? "scorer" : "inference");
   auto& st = self->state;
   st.context = context;
   st.role = role;

@@ -36,7 +36,7 @@ void pump(PrefetcherSelf self) {
 
 PrefetcherActor::behavior_type prefetcher(PrefetcherSelf self, RunContextPtr context,
                                           std::shared_ptr<const Stager> stager, ReplayActor replay) {
-  guard(self);
+  begin_actor(self, *context);
   self->state.stager = std::move(stager);
   self->state.replay = replay;
   self->state.deterministic = context->deterministic;

@@ -80,7 +80,7 @@ PublisherState::~PublisherState() {
 }
 
 PublisherActor::behavior_type publisher(PublisherSelf self, PublisherDependencies dependencies) {
-  guard(self);
+  begin_actor(self, *dependencies.context);
   self->state.dependencies = std::move(dependencies);
   self->set_down_handler([self](const caf::down_msg& down) {
     auto& st = self->state;

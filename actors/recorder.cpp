@@ -95,7 +95,7 @@ void pass_on(RunSink& sink, const SnapshotMessage& message) {
 // Does everything, one after the other.
 RecorderActor::behavior_type writer(RecorderSelf self, RunContextPtr context, std::shared_ptr<RunSink> sink,
                                     const Supervisor& supervisor) {
-  guard(self);
+  begin_actor(self, *context);
   return {
       [=](const CheckpointMessage& message) { save(self, *context, *sink, supervisor, message); },
       [self](ActorState& state) { self->state.states[state.name] = std::move(state.bytes); },
@@ -114,7 +114,7 @@ RecorderActor::behavior_type writer(RecorderSelf self, RunContextPtr context, st
 RecorderActor::behavior_type recorder(RecorderSelf self, RunContextPtr context, std::shared_ptr<RunSink> sink,
                                       Supervisor supervisor) {
   if (!context->threads) return writer(self, context, sink, supervisor);
-  guard(self);
+  begin_actor(self, *context);
   const auto disk = spawn_on(self->system(), /*own_thread=*/true, writer, context, sink, supervisor);
   self->link_to(disk);
   self->monitor(disk);

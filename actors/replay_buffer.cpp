@@ -285,7 +285,7 @@ void on_part(ReplaySelf self, const Part& part) {
 ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context, const ReplayStart& start,
                                          StatsActor stats,
                                          caf::typed_actor<caf::reacts_to<SamplingFailed>> supervisor) {
-  guard(self);
+  begin_actor(self, *context);
   auto& st = self->state;
   const RunConfig& config = context->config;
   st.store.emplace(replay_rules(config), start.version, config.seed, start.ledger, start.env_steps, start.uncounted);

@@ -12,6 +12,8 @@
 #include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/run_spec.h"
 #include "actors/messages.h"
+#include "runtime/caf/system.h"
+#include "runtime/stats/actor_board.h"
 #include "runtime/weights/process_group.h"
 
 namespace troupe {
@@ -40,12 +42,25 @@ struct RunContext : RunSpec, RunFactories {
   std::map<std::string, std::string> states;
   // Start of the process, for reports; nullopt = the start of the run's actors.
   std::optional<std::chrono::steady_clock::time_point> started;
+  // Where the actors note their times; null: nowhere.
+  std::shared_ptr<ActorBoard> board;
 
   const std::string* state_of(const std::string& actor) const {
     const auto it = states.find(actor);
     return it == states.end() ? nullptr : &it->second;
   }
 };
+
+// Call it first: guard(), and the actor notes its times on the board of the run, if there is one.
+template <class Self>
+void begin_actor(Self* self, const RunContext& context, const char* kind) {
+  guard(self);
+  if (context.board) self->watch(context.board->add(kind));
+}
+template <class Self>
+void begin_actor(Self* self, const RunContext& context) {
+  begin_actor(self, context, self->state.name);
+}
 
 // Schedules the actor's next heartbeat after `interval`; does nothing in deterministic runs, where turns trigger it.
 template <class Self>

@@ -1,6 +1,7 @@
 #include "actors/run_times.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "actors/experience/common/state_bytes.h"
@@ -67,6 +68,18 @@ void RunTimes::fill(StatsSnapshot& snapshot, Clock::time_point now) {
   UpdateStages& mean = snapshot.stages.update.emplace();
   for (const auto& [end, stages] : updates_)
     for (const auto stage : kAll) mean.*stage += stages.*stage / static_cast<double>(updates_.size());
+}
+
+void RunTimes::fill_actors(StatsSnapshot& snapshot, const std::map<std::string, ActorBoard::Figures>& figures,
+                           Clock::time_point now) {
+  ActorTimes& times = snapshot.actors.emplace();
+  for (const auto& [kind, of_kind] : figures) {
+    Rate& rate = actors_busy_[kind];
+    rate.add(now, of_kind.busy_us);
+    times.oldest_seconds[kind] = of_kind.oldest_seconds;
+    const double share = rate.over(now, kRecent) / 1e6 / static_cast<double>(of_kind.actors);
+    if (std::isfinite(share)) times.busy[kind] = std::min(share, 1.0);
+  }
 }
 
 std::string RunTimes::save() const { return to_bytes(histograms_.lag.counts(), histograms_.batch_rows.counts()); }

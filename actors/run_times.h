@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "actors/messages.h"
 #include "actors/rate.h"
+#include "runtime/stats/actor_board.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {
@@ -23,6 +25,9 @@ class RunTimes {
   void add(const ReplayReport& report);
   void add(const UpdateMessage& update, Clock::time_point now);
   void fill(StatsSnapshot& snapshot, Clock::time_point now);
+  // `figures` are those of now.
+  void fill_actors(StatsSnapshot& snapshot, const std::map<std::string, ActorBoard::Figures>& figures,
+                   Clock::time_point now);
 
   // Of deterministic runs, whose times are unknown: the rest, and back.
   std::string save() const;
@@ -41,6 +46,7 @@ class RunTimes {
   std::deque<std::pair<Clock::time_point, UpdateStages>>
       updates_;  // of the last 10 s, and at least one; no more than 4096
   Growth env_steps_, answers_;
+  std::map<std::string, Rate> actors_busy_;
 };
 
 }  // namespace troupe

@@ -100,10 +100,11 @@ void take_early(StatsSelf self, const RunContext& context, const RecorderActor& 
 StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, RecorderActor recorder,
                                       const ReplayStart& start,
                                       caf::typed_actor<caf::reacts_to<Collapsed>> supervisor) {
-  guard(self);
+  begin_actor(self, *context);
   self->state.core = std::make_unique<StatsCore>(context->config, context->spec.reports_success,
                                                  context->started.value_or(self->clock().now()), start,
                                                  context->tokens ? nullptr : &context->spec.action);
+  self->state.core->watch(context->board);
   self->state.core->begin_training(self->clock().now());  // the supervisor starts stats and training together
   const auto interval = context->config.stats.interval;
   if (const std::string* state = context->state_of("stats"))

@@ -332,6 +332,7 @@ StatsSnapshot StatsCore::snapshot(Clock::time_point real_now) {
   fill_workers(s, now);
   if (!config_.deterministic) {
     fill_busy(s, now);
+    if (board_) times_.fill_actors(s, board_->figures(real_now), now);
     s.recent = recent_.take(s, workers_.env_failures(), now);
     workers_.fill_spread(s.recent, now);
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@
 #include "actors/verdict_hold.h"
 #include "actors/worker_table.h"
 #include "envs/env.h"
+#include "runtime/stats/actor_board.h"
 #include "runtime/stats/snapshot.h"
 
 namespace troupe {
@@ -64,6 +66,9 @@ class StatsCore {
   void end_warmup() { now_.warmup.reset(); }
   // The run is over.
   void end(Clock::time_point now) { end_training(now); }
+
+  // Reports what the actors note there. Without this call their times are unknown.
+  void watch(std::shared_ptr<ActorBoard> board) { board_ = std::move(board); }
 
   bool training_ended() const { return now_.training_ended; }
   uint64_t updates() const { return now_.updates; }  // that replay has told of
@@ -129,6 +134,7 @@ class StatsCore {
   bool last_evaluated_ = false;
   EpisodeWindow episodes_;
   RunTimes times_;
+  std::shared_ptr<ActorBoard> board_;
   RecentCounts recent_;
   AlarmWatch alarms_;
   std::deque<LagCounts> lags_;

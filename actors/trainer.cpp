@@ -362,7 +362,7 @@ void load(TrainerState& st, const std::string& bytes) {
 
 TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std::shared_ptr<Learner> learner,
                                     const ReplayStart& start, TrainerPeers peers) {
-  guard(self);
+  begin_actor(self, *context);
   auto& st = self->state;
   st.context = context;
   st.learner = std::move(learner);

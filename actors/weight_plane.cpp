@@ -70,7 +70,7 @@ ChannelOptions channel_options(const RunContext& context) {
 
 WeightPlaneActor::behavior_type weight_plane(PlaneActorSelf self, RunContextPtr context,
                                              std::shared_ptr<const Signature> signature, PlaneDriver driver) {
-  guard(self);
+  begin_actor(self, *context);
   auto& st = self->state;
   st.context = std::move(context);
   st.driver = std::move(driver);

@@ -266,6 +266,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
     report_end(self, worker, fault);
     return fault;
   });
+  if (context->board) self->watch(context->board->add(self->state.name));
   auto& st = self->state;
   st.peers = peers;
   const ExperienceKind& kind = kind_of(*context);

@@ -59,6 +59,7 @@ void forget_times(StatsSnapshot& s) {
   if (s.told_bottleneck) s.told_bottleneck->share = s.told_bottleneck->gain = kUnknown;
   s.histograms.forget_times();
   s.stages = {};
+  s.actors.reset();
   s.evaluating.reset();
   s.verifier.reset();
   if (s.warmup) s.warmup->seconds = 0;

@@ -99,6 +99,12 @@ struct BusyShares {
   double run = kUnknown;         // of the same, the part that the trainer's process and its children used
 };
 
+// Of the actors of the trainer's process, by kind.
+struct ActorTimes {
+  std::map<std::string, double> busy;            // share of the last 10 s in handlers, 0 to 1, on average
+  std::map<std::string, double> oldest_seconds;  // that a message has waited for one of them
+};
+
 // What happened lately, for the verdict on the bottleneck (runtime/stats/bottleneck.h). Not in the JSON.
 struct RecentFigures {
   // Of the last minute, or since the process started.
@@ -213,6 +219,7 @@ struct StatsSnapshot {
   std::optional<PromptSummary> prompts;  // only with task.sampling failure_weighted
   std::optional<WarmupState> warmup;     // while it is under way, and once when it is over
   RunHistograms histograms;
+  std::optional<ActorTimes> actors;
   StageFigures stages;
 };
 

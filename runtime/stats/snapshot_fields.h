@@ -47,7 +47,7 @@ std::span<const SnapshotField> bottleneck_fields();
 std::span<const SnapshotField> evaluation_fields();
 std::span<const SnapshotField> answer_fields();
 std::span<const SnapshotField> histogram_fields();
-// Seconds of the stages of an update, of an environment step and of an answer.
+// Seconds of the stages of an update, of an environment step and of an answer, and the times of actors.
 std::span<const SnapshotField> stage_fields();
 // And after it: the tasks of episodes.
 std::span<const SnapshotField> task_fields();

@@ -1,4 +1,4 @@
-// The part of snapshot_fields() with the seconds of stages.
+// The part of snapshot_fields() with the seconds of stages, and the times of actors.
 
 #include <array>
 
@@ -17,6 +17,8 @@ constexpr FieldAccess of_update{
     }};
 
 constexpr const char* kStages = "Stages";
+constexpr const char* kActors = "Actors";
+constexpr const char* kActorsTimed = "while the run has actors, not in deterministic runs";
 
 constexpr std::array kStageFields = {
     SnapshotField{kStages, "stages.draw", "update_stage_seconds{stage=draw}", "s", kTrainedTimed,
@@ -51,6 +53,15 @@ constexpr std::array kStageFields = {
                   "token runs, while answers arrive, not in deterministic runs",
                   "from a worker's request for the answers to a prompt, or for their next turn, to the reply",
                   of_part<&StatsSnapshot::stages, &StageFigures::answer>},
+    SnapshotField{kActors, "actors.busy", "actor_busy_ratio{actor=*}", "0 to 1, by kind of actor", kActorsTimed,
+                  "share of the last 10 s that an actor spent in handlers, on average, with the handler that runs now; "
+                  "the rest it waited for messages",
+                  of_optional<&StatsSnapshot::actors, &ActorTimes::busy>},
+    SnapshotField{kActors, "actors.oldest_seconds", "actor_oldest_message_seconds{actor=*}", "s, by kind of actor",
+                  kActorsTimed,
+                  "time that a message waits until its turn comes: that of a probe once a second, or of one whose turn "
+                  "has not come; of several actors of a kind, the longest",
+                  of_optional<&StatsSnapshot::actors, &ActorTimes::oldest_seconds>},
 };
 
 }  // namespace

@@ -134,3 +134,17 @@ TEST_CASE("run_times: the mean time of an environment step is that of the last 1
   CHECK(mean_at(20) == doctest::Approx(0.375));
   CHECK(std::isnan(mean_at(40)));  // none since
 }
+
+TEST_CASE("run_times: actors are busy for a share of the last 10 s, on average over those of a kind") {
+  RunTimes times;
+  const auto actors_at = [&](int second, uint64_t busy_us) {
+    StatsSnapshot s;
+    times.fill_actors(s, {{"worker", {2, busy_us, 0.5}}}, kStart + std::chrono::seconds(second));
+    return s.actors.value();
+  };
+  CHECK(actors_at(0, 0).busy.empty());  // of no time at all
+  const ActorTimes times_of = actors_at(10, 5'000'000);
+  CHECK(times_of.busy.at("worker") == 0.25);
+  CHECK(times_of.oldest_seconds.at("worker") == 0.5);
+  CHECK(actors_at(20, 90'000'000).busy.at("worker") == 1);
+}

@@ -69,6 +69,7 @@ constexpr std::array kGroupTexts = {
         "Where the time goes: what took so many seconds of an update, a mean over the updates of the last 10 s, or "
         "of the last one. From\n`stages.prepare` to `stages.publish` they add up to the time of an update. The last "
         "two are means over the last 10 s too."},
+    GroupText{"Actors", "Of all actors in the trainer's process, by kind; [what they do](architecture.md#the-actors)."},
     GroupText{
         "Histograms",
         "Of all values since the start of the process (deterministic runs: of the run). Each is an object: `le` has "

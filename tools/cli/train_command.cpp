@@ -210,7 +210,10 @@ void require_resources(const RunConfig& config) {
 
 std::shared_ptr<RunContext> context_of(const TrainOptions& options, const RunConfig& config, Clock::time_point begun) {
   std::shared_ptr<RunContext> context = learning_context(config, devices_of_run(config));
-  if (!config.deterministic) context->started = begun;
+  if (!config.deterministic) {
+    context->started = begun;
+    context->board = std::make_shared<ActorBoard>();
+  }
   const bool any_address = options.listen.host == "0.0.0.0" || options.listen.host == "::";
   if (!any_address) context->network_address = options.listen.host;
   return context;

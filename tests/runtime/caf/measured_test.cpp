@@ -1,0 +1,86 @@
+#include "runtime/caf/measured.h"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/caf/system.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+
+namespace {
+
+using Counter = caf::typed_actor<caf::reacts_to<int32_t>>;
+
+struct CounterState {
+  static inline const char* name = "counter";
+};
+
+// An actor that counts its messages, on CAF's test scheduler.
+struct Fixture {
+  Fixture() : system(configured(config)) {}
+
+  static caf::actor_system_config& configured(caf::actor_system_config& config) {
+    configure(config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
+    return config;
+  }
+  caf::scheduler::test_coordinator& scheduler() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  }
+  Counter spawn(bool watched) {
+    return system.spawn([this, watched](SelfPointer<Counter, CounterState> self) -> Counter::behavior_type {
+      guard(self);
+      if (watched) self->watch(board.add("counter"));
+      return {[this](int32_t) { ++handled; }};
+    });
+  }
+
+  caf::actor_system_config config;
+  caf::actor_system system;
+  ActorBoard board;
+  int handled = 0;
+};
+
+}  // namespace
+
+TEST_CASE("measured: an actor that is watched sends itself a probe each second, which its behaviour does not see") {
+  Fixture f;
+  Counter counter = f.spawn(true);
+  f.scheduler().run();
+  for (int second = 0; second < 3; ++second) {
+    CHECK(f.scheduler().advance_time(std::chrono::seconds(1)));
+    CHECK(f.scheduler().run() == 1);
+  }
+  CHECK(f.handled == 0);
+  const ActorBoard::Figures figures = f.board.figures(ActorBoard::Clock::now()).at("counter");
+  CHECK(figures.actors == 1);
+  CHECK(figures.oldest_seconds == 0);
+  caf::anon_send_exit(counter, caf::exit_reason::user_shutdown);
+  f.scheduler().run();
+}
+
+TEST_CASE("measured: its other messages are handled, and their time is counted") {
+  Fixture f;
+  Counter counter = f.spawn(true);
+  f.scheduler().run();
+  const uint64_t before = f.board.figures(ActorBoard::Clock::now()).at("counter").busy_us;
+  caf::scoped_actor sender(f.system);
+  for (int32_t i = 0; i < 1000; ++i) sender->send(counter, i);
+  f.scheduler().run();
+  CHECK(f.handled == 1000);
+  CHECK(f.board.figures(ActorBoard::Clock::now()).at("counter").busy_us > before);
+  caf::anon_send_exit(counter, caf::exit_reason::user_shutdown);
+  f.scheduler().run();
+}
+
+TEST_CASE("measured: an actor that is not watched sends itself nothing") {
+  Fixture f;
+  Counter counter = f.spawn(false);
+  f.scheduler().run();
+  CHECK_FALSE(f.scheduler().advance_time(std::chrono::seconds(10)));
+  caf::anon_send_exit(counter, caf::exit_reason::user_shutdown);
+  f.scheduler().run();
+}
