@@ -299,6 +299,20 @@ function makeDrawingControls() {
   });
 }
 
+const kLogMs = 5000;
+/** When the end of the log was asked for. */
+let askedForLog = -Infinity;
+/** Asks the run that serves the page for the end of its log, while the events are shown. */
+async function readLog() {
+  if (servesFolders || events.panel.hidden || performance.now() < askedForLog + kLogMs) return;
+  askedForLog = performance.now();
+  try {
+    const reply = await fetch("/log");
+    if (reply.ok) events.showLog((await reply.text()).split("\n").filter(Boolean));
+  } catch { /* the connection is lost, which the page says elsewhere */ }
+}
+events.shown = readLog;
+
 void tableLoaded.then(() => {
   learning.begin();
   if (compare) compare.begin();

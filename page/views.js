@@ -38,6 +38,8 @@ const kMostEvents = 500;
 class EventsView {
   constructor() {
     this.title = "Events";
+    /** Called when the events are shown. */
+    this.shown = () => {};
     this.list = element("ol", { class: "events", "aria-live": "polite" });
     this.none = element("p", { class: "faint" }, "Nothing has happened since this page was opened.");
     this.log = element("pre", { class: "log", tabindex: "0", role: "region", "aria-label": "End of log.txt" });
@@ -57,7 +59,7 @@ class EventsView {
     while (this.list.children.length > kMostEvents) /** @type {Element} */ (this.list.lastElementChild).remove();
   }
 
-  show() {}
+  show() { this.shown(); }
 
   /** @param {string[]} lines the newest last */
   showLog(lines) {

@@ -160,8 +160,9 @@ std::string path_of(const RequestLine& request) {
 }
 
 std::string not_found(bool with_data = false) {
-  return http_error("404 Not Found", with_data ? "there are /, /health, /figures.json and pages below /data/"
-                                               : "there are /, /health, /stats, /figures.json, /metrics and /stream");
+  return http_error("404 Not Found", with_data
+                                         ? "there are /, /health, /figures.json and pages below /data/"
+                                         : "there are /, /health, /stats, /figures.json, /metrics, /log and /stream");
 }
 
 std::string data_response(std::string_view target, const HttpPages& pages, bool with_body) {
@@ -201,6 +202,7 @@ std::string http_response(std::string_view head, const HttpPages& pages) {
   if (path == "/figures.json") return response("200 OK", "application/json", pages.figures + '\n', body);
   if (pages.data) return data_response(request.target, pages, body);
   if (path == "/stats") return response("200 OK", "application/json", pages.stats() + '\n', body);
+  if (path == "/log") return response("200 OK", "text/plain", pages.log ? pages.log() : "", body);
   if (path == "/metrics") {
     const bool open_metrics = lists(head, "accept", "application/openmetrics-text");
     const std::string type = open_metrics ? "application/openmetrics-text; version=1.0.0" : "text/plain; version=0.0.4";

@@ -22,6 +22,7 @@ struct HttpPages {
   std::string_view html_gz;                  // "/", for browsers: an HTML page, compressed by gzip; empty = none
   std::function<std::string()> stats;        // "/stats", JSON
   std::function<std::string(bool)> metrics;  // "/metrics", in the format of OpenMetrics or not
+  std::function<std::string()> log;          // "/log", text; may be empty
   HttpDataPages data;                        // if given, these take the place of /stats, /metrics and /stream
   std::string figures = "[]";                // "/figures.json", the table of the figures
   std::vector<std::string> own_hosts;        // names that a request may give for this machine

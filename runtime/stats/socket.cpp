@@ -42,6 +42,7 @@ StatsSocket::Server::Server(StatsSocketOptions options)
   pages_.text = text_page();
   pages_.html_gz = options_.page_gz;
   pages_.data = options_.data;
+  pages_.log = options_.log;
   pages_.stats = [this] { return history_.latest_message(); };
   pages_.figures = options_.figures;
   pages_.metrics = [this](bool open_metrics) { return history_.metrics(options_.metrics, open_metrics); };

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,10 +27,11 @@ struct StatsSocketOptions {
   std::string defaults = "{}";          // the config of a run that changes no setting, JSON text, for `hello`
   std::string_view page_gz;             // of GET / for browsers: HTML, compressed by gzip
   std::vector<ExportedMetric> metrics;  // of GET /metrics
+  std::string figures = "[]";           // of GET /figures.json: the table of the figures, JSON text
+  std::function<std::string()> log;     // of GET /log: the end of the run's log; called on the thread of the port
   // Pages about the folders of runs, for `troupe dash`, called on the thread of the port. The port then speaks HTTP
   // alone: it has no snapshots, and refuses lines and WebSockets.
   HttpDataPages data;
-  std::string figures = "[]";   // of GET /figures.json: the table of the figures, JSON text
   size_t max_snapshots = 2000;  // kept for clients that ask for history
   size_t max_history_bytes = 16 << 20;
   size_t max_clients = 64;

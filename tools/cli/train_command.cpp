@@ -30,6 +30,7 @@
 #include "runtime/base/threads.h"
 #include "runtime/caf/owned_system.h"
 #include "runtime/caf/system.h"
+#include "runtime/run_folder/log_tail.h"
 #include "tools/cli/alarm_command.h"
 #include "tools/cli/dashboard_page.h"
 #include "tools/cli/exported_metrics.h"
@@ -60,6 +61,17 @@ std::string milliseconds_since_1970() {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+// For those who watch the run, which goes on whether its log can be read or not.
+std::string end_of_log(const std::string& folder) {
+  std::string text;
+  try {
+    for (const std::string& line : log_tail(posix_disk(), folder)) text += line + '\n';
+  } catch (const IoError& error) {
+    text = error.what();
+  }
+  return text;
+}
+
 // Where `address` names no port, that of the last start of the run in `folder` is used, so that a page which is open in
 // a browser finds this start. Returns that port if another program has taken it, else 0.
 uint16_t open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config,
@@ -74,6 +86,7 @@ uint16_t open_stats(std::optional<StatsSocket>& socket, const Address& address, 
                                       .page_gz = dashboard_page(),
                                       .metrics = exported_metrics(),
                                       .figures = figures_json(run_figures()),
+                                      .log = [folder] { return end_of_log(folder); },
                                       .max_snapshots = static_cast<size_t>(config.stats.history)});
   };
   const uint16_t before = address.port == 0 ? read_stats_port(posix_disk(), folder).value_or(0) : 0;

@@ -49,8 +49,8 @@ int serve_runs(const DashOptions& options) {
         StatsSocketOptions{.host = options.port.host,
                            .port = options.port.port,
                            .page_gz = dash_page(),
-                           .data = [data](std::string_view target) { return data->answer(target); },
                            .figures = figures_json(run_figures()),
+                           .data = [data](std::string_view target) { return data->answer(target); },
                            .linger_timeout = kReplyTime});
   } catch (const IoError& refused) {
     throw ConfigError(std::string("--port ") + refused.what());

@@ -11,6 +11,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 #include "runtime/run_folder/line_file.h"
+#include "runtime/run_folder/log_tail.h"
 #include "runtime/run_folder/run_records.h"
 #include "runtime/stats/protocol.h"
 #include "tools/cli/exported_metrics.h"
@@ -27,8 +28,6 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostFigures = 100;
 constexpr size_t kMostGroupedRuns = 200;
 constexpr uint64_t kMostRecordBytes = 32 << 20;
-constexpr uint64_t kLogBytes = 64 << 10;
-constexpr size_t kLogLines = 200;
 const Words kAxes = {"env_steps", "updates", "elapsed_seconds"};
 
 // What is asked for does not exist.
@@ -104,23 +103,6 @@ Json last_record(const std::string& folder) {
     end = begin;
   }
   return {};
-}
-
-// The last lines of log.txt, the newest last.
-Json log_tail(const std::string& folder) {
-  const std::unique_ptr<ReadFile> file = open_if_present(posix_disk(), folder + "/log.txt");
-  Json lines = Json::array();
-  if (!file) return lines;
-  const uint64_t from = file->size() - std::min(file->size(), kLogBytes);
-  const std::string text = file->read(from, kLogBytes);
-  Words all;
-  for (size_t begin = from == 0 ? 0 : text.find('\n') + 1; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    all.push_back(printable(std::string_view(text).substr(begin, end - begin), 1000));
-    begin = end + 1;
-  }
-  for (size_t i = all.size() - std::min(all.size(), kLogLines); i < all.size(); ++i) lines.push_back(all[i]);
-  return lines;
 }
 
 HttpData data_of(const Json& json) {
@@ -283,7 +265,7 @@ DashData::Json DashData::run(const QueryValues& query) {
           {"config", Json::parse(run.config, nullptr, /*allow_exceptions=*/false)},
           {"defaults", Json::parse(to_json(RunConfig{}), nullptr, /*allow_exceptions=*/false)},
           {"stats", last_record(run.folder)},
-          {"log", log_tail(run.folder)}};
+          {"log", log_tail(posix_disk(), run.folder)}};
 }
 
 }  // namespace troupe

@@ -69,3 +69,13 @@ TEST_CASE("http: without data pages /data/ is not found") {
   const HttpPages pages;
   CHECK(has(http_response("GET /data/runs HTTP/1.1\r\nHost: localhost\r\n", pages), "404 "));
 }
+
+TEST_CASE("http: the log is text, and empty where there is none") {
+  HttpPages pages;
+  const std::string request = "GET /log HTTP/1.1\r\nHost: localhost\r\n";
+  CHECK(http_response(request, pages).ends_with("\r\n\r\n"));
+  CHECK(http_response(request, pages).starts_with("HTTP/1.1 200 OK"));
+  pages.log = [] { return std::string("a line\n"); };
+  CHECK(has(http_response(request, pages), "Content-Type: text/plain"));
+  CHECK(http_response(request, pages).ends_with("\r\n\r\na line\n"));
+}
