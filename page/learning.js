@@ -16,7 +16,7 @@ const kCharts = [
   { title: "Policy lag", paths: ["lag.p50", "lag.p95", "lag.max", "lag.cap"] },
   { title: "KL divergence", paths: ["learner.kl", "learner.rollout_kl", "learner.kl_penalty"] },
   { title: "Clipped and dead samples", paths: ["learner.clip_fraction", "learner.dead_gradient_fraction", "learner.outside_fraction"] },
-  { title: "Samples without gradient, by policy lag", paths: [0, 1, 2, 4, 8].map((lag) => "learner.dead_gradient_fraction_lag_" + lag) },
+  { title: "Samples without gradient, by policy lag", paths: ["learner.dead_gradient_fraction_lag_0", "learner.dead_gradient_fraction_lag_1", "learner.dead_gradient_fraction_lag_2", "learner.dead_gradient_fraction_lag_4", "learner.dead_gradient_fraction_lag_8"] },
   { title: "Entropy", paths: ["learner.entropy"] },
   { title: "Effective sample size", paths: ["learner.ess", "learner.rollout_ess"] },
   { title: "Policy loss", paths: ["learner.policy_loss"] },
