@@ -61,7 +61,7 @@ TEST_CASE("character_plot: fits into its columns and rows, with marks of ASCII w
   CHECK(lines.front() == "episodes.return_mean over env steps");
   CHECK(lines[21] == "* rising: 3 runs, at the end 500 [499, 501]");
   CHECK(lines[22] == "o it's _flat_: 1 run, at the end 100");
-  CHECK(lines[23] == "interquartile mean over the runs, 95 % bootstrap interval; rough: fewer than 5 runs");
+  CHECK(lines[23] == "interquartile mean of runs, 95 % bootstrap interval; rough: fewer than 5 runs");
 }
 
 TEST_CASE("character_plot: a curve that rises begins at the bottom on the left and ends at the top on the right") {
@@ -160,7 +160,7 @@ TEST_CASE("gnuplot_script: points have bars for their intervals, names at the ax
 TEST_CASE("gnuplot_script: says what the bands are, and that few runs make them rough; a title if there is one") {
   PlotPanel panel = points();
   const auto script = [&] { return gnuplot_script(std::vector<PlotPanel>{panel}, PictureKind::svg, "out"); };
-  CHECK(script().find("title 'interquartile mean over the runs, 95 % bootstrap interval'") != std::string::npos);
+  CHECK(script().find("title 'interquartile mean of runs, 95 % bootstrap interval'") != std::string::npos);
   panel.curves[0].runs = 4;
   panel.title = "rates";
   CHECK(script().find("title 'rough: fewer than 5 runs'") != std::string::npos);

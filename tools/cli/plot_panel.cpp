@@ -32,7 +32,7 @@ std::vector<std::string> interval_notes(const PlotPanel& panel) {
   for (const GroupCurve& curve : panel.curves)
     if (curve.runs > 1) fewest = std::min(fewest, curve.runs);
   if (fewest == SIZE_MAX) return {};
-  std::vector<std::string> notes = {"interquartile mean over the runs, 95 % bootstrap interval"};
+  std::vector<std::string> notes = {"interquartile mean of runs, 95 % bootstrap interval"};
   if (fewest < kFirmRuns) notes.emplace_back("rough: fewer than 5 runs");
   return notes;
 }
