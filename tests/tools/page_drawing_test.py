@@ -122,7 +122,8 @@ class Drawing(OpenedPage):
     def test_values_in_the_address_that_make_no_sense_are_left_aside(self):
         self.publish(5)
         self.open_at("nonsense&x=days&smoothing=7&zoom=9,1&theme=pink&y=5", 5)
-        self.assertEqual(self.browser.value("[byId('axis').value, drawing.smoothing, drawing.log, learning.range]"), ["env_steps", 0.99, False, None])
+        shown = "[byId('axis').value, drawing.smoothing, drawing.log, learning.range]"
+        self.assertEqual(self.browser.value(shown), ["env_steps", 0.99, False, None])
 
     def test_the_csv_file_of_a_chart_has_the_points_as_they_are(self):
         self.publish(12)
@@ -144,10 +145,12 @@ class Drawing(OpenedPage):
     def test_every_control_has_a_name_and_can_be_reached_by_keyboard(self):
         self.publish(5)
         self.open_at("learning", 5)
-        nameless = """[...document.querySelectorAll('button, input, select, summary')].filter((control) => control.getClientRects().length > 0 &&
-            !(control.getAttribute('aria-label') || control.textContent.trim() || [...(control.labels || [])].some((label) => label.textContent.trim()))).length"""
+        nameless = """[...document.querySelectorAll('button, input, select, summary')].filter((control) =>
+            control.getClientRects().length > 0 && !(control.getAttribute('aria-label') || control.textContent.trim() ||
+                                                     [...(control.labels || [])].some((label) => label.textContent.trim()))).length"""
         self.assertEqual(self.browser.value(nameless), 0)
-        unreachable = "[...document.querySelectorAll('button, input, select')].filter((c) => c.tabIndex < 0 && c.getAttribute('role') !== 'tab').length"
+        controls = "[...document.querySelectorAll('button, input, select')]"
+        unreachable = controls + ".filter((control) => control.tabIndex < 0 && control.getAttribute('role') !== 'tab').length"
         self.assertEqual(self.browser.value(unreachable), 0)
         names = self.browser.value("[...document.querySelectorAll('.files button')].map((b) => b.getAttribute('aria-label'))")
         self.assertEqual(len(names), len(set(names)))

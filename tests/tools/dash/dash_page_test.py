@@ -111,7 +111,8 @@ class Dash(unittest.TestCase):
         (self.folders.path / "other").mkdir()
         self.serve()
         self.open()
-        rows = self.browser.value("[...document.querySelectorAll('.runs tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))")
+        table = "[...document.querySelectorAll('.runs tbody tr')]"
+        rows = self.browser.value(table + ".map((row) => [...row.children].map((cell) => cell.textContent))")
         self.assertEqual([pathlib.Path(row[1]).name for row in rows], ["a", "b"])
         self.assertEqual([row[3] for row in rows], ["finished", "crashed"])
         self.assertEqual([row[4] for row in rows], ["20,000", "20,000"])
@@ -158,7 +159,7 @@ class Dash(unittest.TestCase):
         self.choose(a, b)
         self.wait_for_curves(2, 20)
         shutil.rmtree(a)
-        self.browser.wait(f"list.problems.textContent.includes('was deleted; what was read of it is still shown')")
+        self.browser.wait("list.problems.textContent.includes('was deleted; what was read of it is still shown')")
         self.browser.wait("compare.notes.textContent.includes('metrics.jsonl')")
         self.assertEqual(len(self.curves()[a]), 20)
         self.assertIn("deleted", self.browser.value("list.table.textContent"))
