@@ -21,6 +21,7 @@ void serve(const std::string& page, uint16_t port, const std::string& run) {
   options.started = std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   options.metrics = troupe::exported_snapshot_fields();
   options.figures = troupe::figures_json(troupe::run_figures());
+  options.log = [] { return std::string("began\nthe newest line\n"); };
   troupe::StatsSocket server(std::move(options));
   std::cout << "http://" << server.address() << std::endl;
   uint64_t lines = 0;

@@ -97,6 +97,12 @@ class Parts(OpenedPage):
         self.assertEqual(len([text for text in events() if " failed, with " in text]), 3)
         self.assertIn("(3 failed so far): no row", events()[0])
 
+    def test_the_end_of_the_log_is_below_the_events(self):
+        self.server.publish(snapshot(1))
+        self.open("events")
+        self.browser.wait("events.log.textContent === 'began\\nthe newest line'")
+        self.assertFalse(self.browser.value("events.log.hidden"))
+
     def test_the_warm_up_of_a_token_run_is_shown_live_and_after_a_reload_and_is_no_part_of_the_curves(self):
         empty = {"env_steps": 0, "updates": 0, "lag": {"cap": 1}, "training_ended": False, "elapsed_seconds": 3.0}
         steps = [
