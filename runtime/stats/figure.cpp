@@ -13,19 +13,20 @@
 namespace troupe {
 namespace {
 
-constexpr std::string_view kAnyValue = "=*}";  // at the end of the name in Prometheus, of an object
+// At the end of the name in Prometheus: of an object, of a histogram.
+constexpr std::string_view kAnyValue = "=*}", kBounds = "{le=*}";
 
 // The names of labels whose values are keys of the object.
 std::vector<std::string> labels_in(std::string_view prometheus) {
   const size_t brace = prometheus.find('{');
-  if (brace == std::string_view::npos || !prometheus.ends_with(kAnyValue)) return {};
+  if (brace == std::string_view::npos || !prometheus.ends_with(kAnyValue) || prometheus.ends_with(kBounds)) return {};
   const std::string_view name = prometheus.substr(brace + 1);
   return {std::string(name.substr(0, name.find('=')))};
 }
 
 FigureType type_in(std::string_view prometheus, std::string_view unit) {
   if (unit == "text") return FigureType::text;
-  if (prometheus.ends_with("{le=*}")) return FigureType::histogram;
+  if (prometheus.ends_with(kBounds)) return FigureType::histogram;
   if (prometheus.ends_with(kAnyValue)) return FigureType::map;
   return prometheus.substr(0, prometheus.find('{')).ends_with("_total") ? FigureType::counter : FigureType::gauge;
 }

@@ -7,12 +7,10 @@ metrics.jsonl, /stats, /metrics, the history of the statistics port, CSV, Tensor
 
 import csv
 import json
-import math
 import os
 import pathlib
 import re
 import select
-import socket
 import struct
 import subprocess
 import sys
@@ -21,106 +19,13 @@ import unittest
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from figure_views import PATIENCE, Client, deviation, flat, mean, scalars  # noqa: E402
+
 BUILD = os.path.abspath(sys.argv.pop(1))
 TROUPE = f"{BUILD}/troupe"
-PATIENCE = 120  # seconds; a test that passes never waits so long
 WINDOW, SUPER_BATCH, UPDATES, EVALUATED = 7, 32, 20, 5
 INTERVAL_MS = 1000
-
-
-def flat(value, path=""):
-    """The leaves of a JSON object by their dotted paths."""
-    if not isinstance(value, dict):
-        return {path: value}
-    leaves = {}
-    for key, inner in value.items():
-        leaves |= flat(inner, f"{path}.{key}" if path else key)
-    return leaves
-
-
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def fields(data):
-    """The fields of a protocol buffer: (number, value)."""
-    at = 0
-    while at < len(data):
-        key, at = varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = varint(data, at)
-        else:
-            size, at = (8, at) if kind == 1 else (4, at) if kind == 5 else varint(data, at)
-            value, at = data[at : at + size], at + size
-        yield key >> 3, value
-
-
-def scalars(folder):
-    """The scalars of the TensorBoard files: {(tag, step): value}."""
-    result = {}
-    for file in sorted(pathlib.Path(folder).rglob("*tfevents*")):
-        data, at = file.read_bytes(), 0
-        while at < len(data):
-            (size,) = struct.unpack_from("<Q", data, at)
-            event, at = dict(fields(data[at + 12 : at + 12 + size])), at + 16 + size
-            if 5 not in event:
-                continue
-            for _, entry in fields(event[5]):
-                one = dict(fields(entry))
-                result[one[1].decode(), event.get(2, 0)] = struct.unpack("<f", one[2])[0]
-    return result
-
-
-class Client:
-    """The statistics port, line by line."""
-
-    def __init__(self, address):
-        host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), PATIENCE)
-        self.file = self.socket.makefile("rw")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.file.close()
-        self.socket.close()
-
-    def ask(self, request, kind):
-        """The first message of that kind after a request."""
-        self.file.write(json.dumps(request) + "\n")
-        self.file.flush()
-        return self.next(kind)
-
-    def next(self, kind):
-        """The first of the next messages that is of that kind."""
-        for line in self.file:
-            message = json.loads(line)
-            if message["type"] == kind:
-                return message
-        raise AssertionError("the run closed the connection")
-
-
-def mean(values):
-    total = 0.0
-    for value in values:
-        total += value
-    return total / len(values)
-
-
-def deviation(values):
-    center, total = mean(values), 0.0
-    for value in values:
-        total += (value - center) ** 2
-    return math.sqrt(total / len(values))
 
 
 def episodes_in(folder):
@@ -130,7 +35,7 @@ def episodes_in(folder):
 
 
 class Views:
-    """One run, which each test looks at. A class of tests has SUMMARIZED, the paths of the figures in summary.json, and says what run it is."""
+    """One run, which each test looks at. A class of tests says what run it is, and has SUMMARIZED: paths of figures in summary.json."""
 
     @classmethod
     def setUpClass(cls):
@@ -227,7 +132,7 @@ class Views:
 
     def test_every_number_of_a_line_is_in_the_table(self):
         paths = {figure["path"] for figure in self.table}
-        objects = tuple(figure["path"] + "." for figure in self.table if figure["type"] == "map")
+        objects = tuple(figure["path"] + "." for figure in self.table if figure["type"] in ("map", "histogram"))
         nulls = {path.partition(".")[0] for path in paths}  # an object without figures is null
         for path, value in flat(self.lines[-1]).items():
             known = path in paths or path.startswith(objects) or (value in (None, {}) and path in nulls)
@@ -241,7 +146,7 @@ class Views:
         self.assertEqual(len(rows), len(self.lines))
         for row, line in zip(rows, self.lines):
             for path, value in flat(line).items():
-                if isinstance(value, bool) or value is None or value == {}:
+                if isinstance(value, (bool, list)) or value is None or value == {}:
                     continue
                 if isinstance(value, str):
                     self.assertEqual(row[path], value)

@@ -48,6 +48,9 @@ TEST_CASE("figures: the type follows from the unit and the name in Prometheus, o
   CHECK(figure("last_error").type == FigureType::text);
   CHECK(figure("rows_served").type == FigureType::map);
   CHECK(figure("alarm_texts").type == FigureType::map);
+  CHECK(make_figure("", "a", "a_seconds{le=*}", "s", "always", "times", {}).type == FigureType::histogram);
+  CHECK(make_figure("", "a", "a_seconds{le=*}", "s", "always", "times", {}).labels.empty());
+  CHECK(make_figure("", "a", "a_total", "s", "always", "times", {.type = FigureType::gauge}).type == FigureType::gauge);
 }
 
 TEST_CASE("figures: an object names what its keys are, and nothing else has labels") {
@@ -69,7 +72,7 @@ TEST_CASE("figures: the type is that of the values of a snapshot") {
                                                 : json();
     if (value.is_null()) continue;
     CAPTURE(each.path);
-    CHECK(value.is_object() == (each.type == FigureType::map));
+    CHECK(value.is_object() == (each.type == FigureType::map || each.type == FigureType::histogram));
     CHECK(value.is_string() == (each.type == FigureType::text));
   }
 }
