@@ -26,6 +26,11 @@ NOT_SHOWN = {
     "answers.cut_fraction": "the console has it",
     "answers.masked_tokens": "the console has it",
     "failed_evaluations.": "their number and the error are shown; the rest is for programs",
+    "bottleneck.share": "in words in bottleneck.why",
+    "bottleneck.gain": "in words in bottleneck.advice",
+    "bottleneck.waits": "in words in bottleneck.why",
+    "stages.": "for a closer look at the time of an update, a step and an answer",
+    "histograms.": "for Prometheus",
     "batch.failed": "each failure is logged",
 }
 
