@@ -83,7 +83,7 @@ class StatsHistory {
     std::optional<uint64_t> updates;  // in it
     bool evaluates = false;           // it had an "eval"
     FigureRow row;                    // its numbers, without those of "eval"
-    FigureRanges ranges;  // of them and of those of the snapshots before it that are not kept; empty: of `row`
+    FigureRanges ranges = {};  // of them and of those of the snapshots before it that are not kept; empty: of `row`
   };
   struct EvaluationEntry {
     uint64_t updates = 0;   // that were made before the policy that was evaluated
