@@ -2,6 +2,7 @@
 // TROUPE_KILLS is the number of kills of each run, TROUPE_KILL_SEED repeats the moments of a failure.
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -131,6 +132,23 @@ bool leave_in_parts(const Words& line, const std::string& run, const std::string
   return true;
 }
 
+// The most memory that the kernel gives a process that this one starts.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(rlim_t bytes) {
+    REQUIRE(getrlimit(RLIMIT_DATA, &before_) == 0);
+    rlimit limited = before_;
+    limited.rlim_cur = bytes;
+    REQUIRE(setrlimit(RLIMIT_DATA, &limited) == 0);
+  }
+  ~MemoryLimit() { setrlimit(RLIMIT_DATA, &before_); }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 void check_kills(const std::string& folder, const Words& settings) {
   const uint64_t kills = number_in("TROUPE_KILLS", 10), seed = number_in("TROUPE_KILL_SEED", std::random_device()());
   MESSAGE(kills << " kills, TROUPE_KILL_SEED=" << seed);
@@ -157,13 +175,14 @@ TEST_CASE("deterministic: all four roles, with a critic of its own, killed at ra
                                        "reference.kl_controller=adaptive", "reference.kl_horizon=500"});
 }
 
-TEST_CASE("deterministic: new weights while answers are in progress, killed at random moments") {
+TEST_CASE("deterministic: new weights while answers are in progress, killed at random moments with little memory") {
+  const MemoryLimit limit(256 << 20);
   for (const std::string on_new_weights : {"keep", "recompute", "finish"}) {
     CAPTURE(on_new_weights);
     const TempFolder folder;
     check_kills(folder.path(), {"trainer.value_only_updates=0", "generation.on_new_weights=" + on_new_weights,
                                 "generation.prefill_tokens=8", "generation.answer_slots=24", "replay.max_policy_lag=2",
-                                "workers.count=2", "reference.model=start"});
+                                "trainer.micro_batch_tokens=48", "workers.count=2", "reference.model=start"});
   }
 }
 

@@ -242,11 +242,12 @@ TEST_CASE("config fuzz: --set is applied, or refused with one line and then chan
 
 TEST_CASE("config fuzz: a command line is understood or refused with one line") {
   const std::vector<std::string> words = {
-      "train",   "warmup",     "worker",   "inference",  "node",   "spawn",     "eval",   "play",   "export",
-      "envs",    "config",     "bench",    "help",       "--help", "--run",     "--seed", "--set",  "--listen",
-      "--stats", "--on-alarm", "--json",   "--connect",  "--",     "cartpole",  "1",      "a:1",    "[::1]:2",
-      "-1",      "--seeds",    "1..2",     "--episodes", "gae",    "--workers", "--node", "--plot", "--seconds",
-      "-h",      "metrics",    "simulate", "version",    "scorer", "top",       "--once", "runs",   "plot",   "sweep", "dash"};
+      "train",     "warmup",   "worker",  "inference",  "node",    "spawn",     "eval",       "play",
+      "export",    "envs",     "config",  "bench",      "help",    "--help",    "--run",      "--seed",
+      "--set",     "--listen", "--stats", "--on-alarm", "--json",  "--connect", "--",         "cartpole",
+      "1",         "a:1",      "[::1]:2", "-1",         "--seeds", "1..2",      "--episodes", "gae",
+      "--workers", "--node",   "--plot",  "--seconds",  "-h",      "metrics",   "simulate",   "version",
+      "scorer",    "top",      "--once",  "runs",       "plot",    "sweep",     "dash"};
   repeat("line", 3000, [&](Rng& rng) {
     std::vector<std::string> line;
     for (uint64_t i = rng.below(8); i > 0; --i) {
