@@ -18,7 +18,7 @@
 namespace troupe {
 
 // A process with another number is refused when it joins a run or sends a SpawnRequest.
-constexpr uint32_t kProtocolVersion = 13;
+constexpr uint32_t kProtocolVersion = 14;
 
 struct Stop {
   std::string reason;
