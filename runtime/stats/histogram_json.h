@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "runtime/stats/histogram.h"
 

@@ -223,8 +223,7 @@ struct StatsSnapshot {
   StageFigures stages;
 };
 
-// Makes unknown what depends on the speed of the machine, not on what the run computed: all times, rates of time, and
-// memory.
+// Makes unknown what depends on the speed of the machine: all times, rates of time, and memory.
 void forget_times(StatsSnapshot& snapshot);
 
 // One JSON object on one line, with the fields of snapshot_fields(); numbers that are not finite are null.

@@ -158,8 +158,8 @@ def main():
         summary = check(run, options, peak)
         print(
             f"{options.kills} kills, {summary['updates']} updates, at most {peak / 2**20:.0f} MiB resident, "
-            f"{summary['ledger']['lost_in_crash']} answers lost in kills, mean length {summary['answers']['produced_length']:.1f} produced, "
-            f"{summary['answers']['trained_length']:.1f} trained"
+            f"{summary['ledger']['lost_in_crash']} answers lost in kills, "
+            f"mean length {summary['answers']['produced_length']:.1f} produced, {summary['answers']['trained_length']:.1f} trained"
         )
 
 
