@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "actors/config/kind_settings.h"
+#include "actors/experience/common/state_bytes.h"
 #include "actors/experience/kinds.h"
 #include "actors/percentiles.h"
 #include "actors/run_progress.h"
