@@ -9,6 +9,7 @@
 namespace troupe {
 
 void LearnerFigures::add(const std::map<std::string, double>& metrics) {
+  ++updates_;
   for (const auto& [name, value] : metrics) {
     Sum& sum = sums_[name];
     const Summary summary = summary_of(name);
@@ -32,10 +33,12 @@ void LearnerFigures::add(const std::map<std::string, double>& metrics) {
 std::map<std::string, double> LearnerFigures::take() {
   if (!sums_.empty()) taken_.clear();
   for (const auto& [name, sum] : sums_) {
-    const double count = summary_of(name) == Summary::mean ? static_cast<double>(sum.count) : 1.0;
-    taken_[name] = sum.count == 0 ? kUnknown : sum.value / count;
+    const Summary summary = summary_of(name);
+    const uint64_t count = summary == Summary::mean ? sum.count : summary == Summary::share ? updates_ : 1;
+    taken_[name] = sum.count == 0 ? kUnknown : sum.value / static_cast<double>(count);
   }
   sums_.clear();
+  updates_ = 0;
   return {taken_.begin(), taken_.end()};
 }
 

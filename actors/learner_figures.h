@@ -19,7 +19,9 @@ class LearnerFigures {
   // last call.
   std::map<std::string, double> take();
 
-  template <class I> friend typename I::result_type inspect(I& f, LearnerFigures& x) { return f(x.sums_, x.taken_); }
+  template <class I> friend typename I::result_type inspect(I& f, LearnerFigures& x) {
+    return f(x.sums_, x.updates_, x.taken_);
+  }
 
  private:
   struct Sum {
@@ -28,6 +30,7 @@ class LearnerFigures {
     template <class I> friend typename I::result_type inspect(I& f, Sum& x) { return f(x.value, x.count); }
   };
   std::map<std::string, Sum> sums_;  // since the last take()
+  uint64_t updates_ = 0;             // likewise
   std::map<std::string, WireDouble> taken_;
 };
 

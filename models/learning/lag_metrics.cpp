@@ -83,10 +83,11 @@ struct ShareOfRollout {
 
 std::vector<Metric> loss_metrics_by_lag() {
   std::vector<Metric> result;
-  const auto metric = [](const char* name, std::string_view unit, const char* meaning) {
-    return LagMetric{kLossesByLag, kWithTokens, name, unit, Summary::mean, meaning};
+  const auto metric = [](const char* name, std::string_view unit, const char* meaning,
+                         Summary summary = Summary::mean) {
+    return LagMetric{kLossesByLag, kWithTokens, name, unit, summary, meaning};
   };
-  add<ShareOfLoss>(result, metric("share", kLagShare, "share"));
+  add<ShareOfLoss>(result, metric("share", kLagShare, "share", Summary::share));
   add<OfLoss<&ClassDiagnostics::kl>>(result, metric("kl", kLagNats, "kl"));
   add<OfLoss<&ClassDiagnostics::clip_fraction>>(result, metric("clip_fraction", kLagShare, "clip_fraction"));
   add<OfLoss<&ClassDiagnostics::dead_gradient_fraction>>(
@@ -101,7 +102,7 @@ std::vector<Metric> rollout_metrics_by_lag(std::string_view group) {
     return LagMetric{group, kInTokenRuns, name, unit, summary, meaning};
   };
   using Distance = PolicyDistance;
-  add<ShareOfRollout>(result, metric("rollout_share", kLagShare, Summary::mean, "share"));
+  add<ShareOfRollout>(result, metric("rollout_share", kLagShare, Summary::share, "share"));
   add<OfRollout<&Distance::kl>>(result, metric("rollout_kl", kLagNats, Summary::mean, "rollout_kl"));
   add<OfRollout<&Distance::ratio_mean>>(result,
                                         metric("rollout_ratio_mean", kLagNumber, Summary::mean, "rollout_ratio_mean"));

@@ -66,8 +66,9 @@ struct UpdateFigures {
   std::optional<LagFigures> lag = {};          // in token runs
 };
 
-// How the values of several updates become one figure. Values that are not finite are left out, except by `last`.
-enum class Summary : uint8_t { mean, last, sum, smallest, largest };
+// How the values of several updates become one figure. Values that are not finite are left out, except by `last`. An
+// update without the figure counts as 0 in a `share`, and not at all in the others.
+enum class Summary : uint8_t { mean, share, last, sum, smallest, largest };
 
 struct Metric {
   std::string_view group;  // of metrics that follow each other; the heading in docs/metrics.md

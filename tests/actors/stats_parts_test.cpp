@@ -92,3 +92,16 @@ TEST_CASE("episode_window: it holds the newest episodes, also after saving and l
   CHECK(shorter.part_means() == std::map<std::string, double>{{"form", 2.5}, {"length", 8}});
   CHECK_THROWS_WITH(copy.load("x"), doctest::Contains("stats.window"));
 }
+
+TEST_CASE("learner_figures: the shares of the lags add up to 1, also where an update has no samples of a lag") {
+  LearnerFigures figures;
+  figures.add({{"share_lag_0", 1.0}, {"kl_lag_0", 0.1}});
+  figures.add({{"share_lag_1", 1.0}, {"kl_lag_1", 0.5}});
+  figures.add({{"share_lag_0", 0.25}, {"share_lag_1", 0.75}, {"kl_lag_0", 0.3}, {"kl_lag_1", 0.5}});
+  const auto taken = figures.take();
+  CHECK(taken.at("share_lag_0") == doctest::Approx(1.25 / 3));
+  CHECK(taken.at("share_lag_1") == doctest::Approx(1.75 / 3));
+  CHECK(taken.at("kl_lag_0") == doctest::Approx(0.2));
+  figures.add({{"share_lag_1", 1.0}});
+  CHECK(figures.take().at("share_lag_1") == 1.0);
+}

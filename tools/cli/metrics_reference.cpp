@@ -123,6 +123,7 @@ void add_fields(std::string& page) {
 const char* text_of(Summary summary) {
   switch (summary) {
     case Summary::mean: return "mean";
+    case Summary::share: return "mean, with 0 for updates without it";
     case Summary::last: return "newest";
     case Summary::sum: return "sum";
     case Summary::smallest: return "smallest";
