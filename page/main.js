@@ -96,8 +96,7 @@ function received(message) {
     config.begin(message.config, message.defaults);
     words = isTokenRun(message.config) ? kTokenWords : kControlWords;
     /** @type {any} */ (byId("axis")).options[0].textContent = words.steps;
-    learning.begin();
-    if (compare) compare.begin();
+    beginCharts();
     past = [];
     later = [];
     loading = true;
@@ -313,9 +312,13 @@ async function readLog() {
 }
 events.shown = readLog;
 
-void tableLoaded.then(() => {
+function beginCharts() {
   learning.begin();
   if (compare) compare.begin();
+}
+beginCharts();
+void tableLoaded.then(() => {
+  beginCharts();  // with labels and units
   showAll();
 });
 if (servesFolders) {

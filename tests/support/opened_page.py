@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.path.abspath(sys.argv[1])
 SKIPPED = 77
 LEARNER = "kl rollout_kl kl_penalty clip_fraction dead_gradient_fraction outside_fraction entropy ess rollout_ess policy_loss value_loss"
-LEARNER += " explained_variance grad_norm policy_lr value_lr"
+LEARNER += " explained_variance grad_norm policy_lr value_lr " + " ".join(f"dead_gradient_fraction_lag_{lag}" for lag in (0, 1, 2, 4, 8))
 
 
 def snapshot(n, evaluation=None, **more):

@@ -51,7 +51,7 @@ class Drawing(OpenedPage):
         self.publish(30)
         self.open_at("learning", 30)
         self.smooth(0.9)
-        title = "Entropy, nats"
+        title = "Entropy"
         self.browser.wait(f"{chart(title)}.plot.data.length === 3")
         raw = [at(s, "learner.entropy") for s in self.published]
         _, behind, shown = self.data(title)
@@ -113,7 +113,7 @@ class Drawing(OpenedPage):
         self.assertEqual(self.browser.value("location.href"), address)
         shown = "[byId('axis').value, byId('smoothing').value, byId('log').checked, document.documentElement.dataset.theme]"
         self.assertEqual(self.browser.value(shown), ["updates", "0.6", True, "light" if before == "dark" else "dark"])
-        x = f"{chart('Entropy, nats')}.plot.scales.x"
+        x = f"{chart('Entropy')}.plot.scales.x"
         self.browser.wait(f"{x}.min === 50 && {x}.max === 120")
         self.browser.value("([...document.querySelectorAll('button')].find((b) => b.textContent === 'Show all points').click(), true)")
         self.browser.wait(f"{x}.min === 10 && {x}.max === 200")
@@ -128,7 +128,7 @@ class Drawing(OpenedPage):
     def test_the_csv_file_of_a_chart_has_the_points_as_they_are(self):
         self.publish(12)
         self.open_at("learning&smoothing=0.9&y=log", 12)
-        rows = list(csv.DictReader(io.StringIO(self.browser.value(chart("Policy lag, updates") + ".csv()"))))
+        rows = list(csv.DictReader(io.StringIO(self.browser.value(chart("Policy lag") + ".csv()"))))
         paths = ["env_steps", "updates", "elapsed_seconds", "lag.p50", "lag.p95", "lag.max", "lag.cap"]
         self.assertEqual(list(rows[0]), paths)
         self.assertEqual([[float(row[path]) for path in paths] for row in rows], [[at(s, path) for path in paths] for s in self.published])
@@ -136,10 +136,10 @@ class Drawing(OpenedPage):
     def test_the_picture_of_a_chart_is_a_png_with_more_than_the_chart(self):
         self.publish(12)
         self.open_at("learning", 12)
-        picture = chart("Entropy, nats") + ".picture()"
+        picture = chart("Entropy") + ".picture()"
         data = self.browser.value(picture + ".toDataURL()")
         self.assertTrue(base64.b64decode(data.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG"))
-        drawn, whole = self.browser.value(f"[{chart('Entropy, nats')}.plot.ctx.canvas.height, {picture}.height]")
+        drawn, whole = self.browser.value(f"[{chart('Entropy')}.plot.ctx.canvas.height, {picture}.height]")
         self.assertGreater(whole, drawn + 40)
 
     def test_every_control_has_a_name_and_can_be_reached_by_keyboard(self):

@@ -27,7 +27,7 @@ class BenchInference {
     config.inference.timeout = kDeadline;
     const std::shared_ptr<RunContext> context = learning_context(config);
     caf::actor_system& system = system_.get();
-    const auto weights = system_.stop_at_end(system.spawn(publisher, PublisherDependencies{}));
+    const auto weights = system_.stop_at_end(system.spawn(publisher, PublisherDependencies{.context = context}));
     const InferencePeers peers{weights, system_.stop_at_end(system.spawn(silent_replay)),
                                system_.stop_at_end(system.spawn(silent_stats))};
     inference_ = system_.stop_at_end(

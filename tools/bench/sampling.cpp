@@ -110,7 +110,7 @@ class Pipeline {
       : context_(context), system_(own_process), self_(system_.get()), weights_(std::move(weights)) {
     caf::actor_system& system = system_.get();
     const StatsActor stats = system_.stop_at_end(system.spawn(silent_stats));
-    publisher_ = system_.stop_at_end(system.spawn(publisher, PublisherDependencies{}));
+    publisher_ = system_.stop_at_end(system.spawn(publisher, PublisherDependencies{.context = context}));
     replay_ = system_.stop_at_end(
         system.spawn(replay_buffer, context, ReplayStart{}, stats, caf::typed_actor<caf::reacts_to<SamplingFailed>>{}));
     const auto inference = system_.stop_at_end(spawn_on(system, true, inference_actor, context, Role::sampling,

@@ -75,7 +75,7 @@ class Training {
     const auto prefetch = system_.stop_at_end(spawn_on(system, true, prefetcher, context, learner->stager(), replay));
     const TrainerPeers peers{prefetch,
                              replay,
-                             system_.stop_at_end(system.spawn(publisher, PublisherDependencies{})),
+                             system_.stop_at_end(system.spawn(publisher, PublisherDependencies{.context = context})),
                              system_.stop_at_end(system.spawn(silent_recorder)),
                              system_.stop_at_end(system.spawn(silent_evaluator)),
                              caf::actor_cast<StatsActor>(me),

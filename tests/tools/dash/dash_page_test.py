@@ -78,6 +78,7 @@ class Dash(unittest.TestCase):
             [f"{BUILD}/troupe", "dash", *(words or [str(self.folders.path)])], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self.addCleanup(self.end)
+        self.addCleanup(self.browser.open, "about:blank")  # before the server ends, which the page would ask again
         self.url = self.process.stdout.readline().split()[-1].rstrip("/")
 
     def end(self):
@@ -94,7 +95,7 @@ class Dash(unittest.TestCase):
     def choose(self, *folders):
         self.browser.value(f"(list.choose({json.dumps(folders)}), chooseTab(views.indexOf(compare), false), true)")
 
-    def curves(self, title="Return: training"):
+    def curves(self, title="Return"):
         """What a chart of the comparison has drawn: the points of each curve."""
         chart = f"compare.charts.find((c) => c.title === {json.dumps(title)})"
         x, *columns = self.browser.value(f"{chart}.plot ? {chart}.plot.data.map((column) => [...column]) : [[]]")
@@ -139,7 +140,7 @@ class Dash(unittest.TestCase):
         self.choose(a, b)
         self.wait_for_curves(2, 20)
         self.assertEqual(self.curves(), {a: [(1000 * n, n) for n in range(1, 21)], b: [(1000 * n, 3 * n) for n in range(1, 21)]})
-        dots = self.curves("Return: evaluation")[a]
+        dots = self.curves("Return: evaluation return")[a]
         self.assertEqual(dots, [(5000, 1050), (15000, 1150)])
 
     def test_a_curve_grows_with_the_file_of_its_run(self):
