@@ -39,7 +39,8 @@ class LearningView {
     this.waiting = element("p", { class: "faint" });
     this.reset = element("button", { type: "button", hidden: "" }, "Show all points");
     this.reset.addEventListener("click", () => this.zoom(null));
-    this.panel = element("section", {}, element("h2", { class: "unseen" }, "Curves"), this.reset, this.waiting, this.grid);
+    this.tasks = element("div", {});
+    this.panel = element("section", {}, element("h2", { class: "unseen" }, "Curves"), this.reset, this.waiting, this.grid, this.tasks);
     /** @type {Chart[]} */
     this.charts = [];
     this.axis = "env_steps";
@@ -63,6 +64,8 @@ class LearningView {
       chart.draw(this.axis, () => this.selected(chart), this.range);
     }
     this.waiting.hidden = this.charts.some((chart) => !chart.card.hidden);
+    const paths = ["tasks.return_mean", "tasks.success_rate", "tasks.length_mean"], rows = mapRows(s, paths);
+    this.tasks.replaceChildren(...(rows.length > 0 ? [element("h2", {}, "Tasks"), table(["task", ...paths.map(labelOf)], rows, 1)] : []));
   }
 
   /** The user dragged over a chart: all charts show that range. @param {Chart} from */

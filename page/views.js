@@ -8,6 +8,16 @@ function table(head, rows, numbers) {
                  element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((content, i) => cell("td", content, i, {}))))));
 }
 
+/**
+ * Rows of maps that have the same keys, like actors or tasks: the key, and its value in each map.
+ * @param {any} s a snapshot @param {string[]} paths
+ */
+function mapRows(s, paths) {
+  const maps = paths.map((path) => at(s, path) || {});
+  const keys = [...new Set(maps.flatMap((map) => Object.keys(map)))].sort();
+  return keys.map((key) => [key, ...paths.map((path, i) => formatted(maps[i][key], unitOf(path)))]);
+}
+
 class MachinesView {
   constructor() {
     this.title = "Machines";
@@ -23,6 +33,8 @@ class MachinesView {
     this.panel.replaceChildren(
       element("h2", {}, "Processes"),
       rows(["workers.up", "workers.total", "inference.up", "request_retries", "rss_bytes", "worker_bytes", "environment_bytes", "verifier_bytes"]),
+      ...(at(s, "actors") ? [element("h2", {}, "Actors of the trainer's process"),
+                             table(["actor", labelOf("actors.busy"), labelOf("actors.oldest_seconds")], mapRows(s, ["actors.busy", "actors.oldest_seconds"]), 1)] : []),
       element("h2", {}, "Inference actors"),
       names.length > 0 ? table(["actor", labelOf("rows_served"), labelOf("weights_behind")], names.map((name) => [name, formatted(served[name]), formatted(behind[name])]), 1)
                        : element("p", { class: "faint" }, "None has served a row yet."),

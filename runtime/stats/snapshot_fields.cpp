@@ -104,7 +104,7 @@ constexpr std::array kFields = {
     SnapshotField{kBusyHeading, "busy.run", "busy_ratio{actor=run}", "0 to 1", kTimed,
                   "of the same, the part that the trainer's process and those it has started used; the rest are other "
                   "programs, workers that have joined among them",
-                  of_busy<&BusyShares::run>},
+                  of_busy<&BusyShares::run>, shown("processors used by the run")},
     SnapshotField{kLag, "lag.p50", "lag_p50_updates", "updates", kTrained,
                   "median policy lag over the samples of the last 100 super-batches: updates between the policy that "
                   "chose the action and the one trained on the sample; with `replay.draw` `column`, each sample counts "

@@ -56,12 +56,12 @@ constexpr std::array kStageFields = {
     SnapshotField{kActors, "actors.busy", "actor_busy_ratio{actor=*}", "0 to 1, by kind of actor", kActorsTimed,
                   "share of the last 10 s that an actor spent in handlers, on average, with the handler that runs now; "
                   "the rest it waited for messages",
-                  of_optional<&StatsSnapshot::actors, &ActorTimes::busy>},
-    SnapshotField{kActors, "actors.oldest_seconds", "actor_oldest_message_seconds{actor=*}", "s, by kind of actor",
-                  kActorsTimed,
-                  "time that a message waits until its turn comes: that of a probe once a second, or of one whose turn "
-                  "has not come; of several actors of a kind, the longest",
-                  of_optional<&StatsSnapshot::actors, &ActorTimes::oldest_seconds>},
+                  of_optional<&StatsSnapshot::actors, &ActorTimes::busy>, shown("busy")},
+    SnapshotField{
+        kActors, "actors.oldest_seconds", "actor_oldest_message_seconds{actor=*}", "s, by kind of actor", kActorsTimed,
+        "time that a message waits until its turn comes: that of a probe once a second, or of one whose turn "
+        "has not come; of several actors of a kind, the longest",
+        of_optional<&StatsSnapshot::actors, &ActorTimes::oldest_seconds>, shown("oldest message", Better::down)},
 };
 
 }  // namespace
