@@ -16,8 +16,8 @@ one kind.
 The parts are in the folder troupe_verifier_server. The forms of callables are told apart by their parameters
 (forms.caller_of).
 
-With a third argument, a JSON object of parameters, the callable makes a whole task (tasks.task_of), which is asked for prompts too: the
-reply to {"id": N, "prompts": [FIRST, END]} is {"id": N, "prompts": [TEXT, ...]}, where each text is the JSON object of a prompt.
+With a third argument, a JSON object of parameters, the callable makes a whole task (`task_of` in tasks.py), which is asked for prompts
+too: the reply to {"id": N, "prompts": [FIRST, END]} is {"id": N, "prompts": [TEXT, ...]}, where each text is the JSON object of a prompt.
 
 With the argument --replies, the callable gives messages after answers in place of scores, as the method `reply` of a task may do. A request
 has "reply": true then, and its reply is {"id": N, "replies": [...]} with a text, {"role": "tool", "content": TEXT}, null or
