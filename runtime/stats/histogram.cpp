@@ -19,6 +19,7 @@ constexpr double kMostOfSum = 1e18;
 
 size_t Histogram::bucket_of(double value) {
   if (!(value > 0)) return 0;
+  if (std::isinf(value)) return kBuckets - 1;
   int exponent = 0;
   const double mantissa = 2 * std::frexp(value, &exponent);  // in [1, 2)
   const int quarters = (mantissa > 1) + (mantissa > kQuarter) + (mantissa > kHalf) + (mantissa > kThreeQuarters);

@@ -13,6 +13,28 @@
 
 using namespace troupe;
 
+namespace {
+
+// As a shell reads them; single quotes keep spaces.
+Words words_of(const std::string& line) {
+  Words words;
+  bool quoted = false, in_word = false;
+  for (const char c : line) {
+    if (c == '\'') {
+      quoted = !quoted;
+    } else if (c == ' ' && !quoted) {
+      in_word = false;
+      continue;
+    }
+    if (!in_word) words.emplace_back();
+    in_word = true;
+    if (c != '\'') words.back() += c;
+  }
+  return words;
+}
+
+}  // namespace
+
 TEST_CASE("command reference: docs/commands.md is current") {
   test::check_page("docs/commands.md", command_reference(all_commands()), "help --markdown");
 }
@@ -57,10 +79,7 @@ TEST_CASE("command reference: each command accepts its examples") {
       CAPTURE(line);
       line.resize(std::min(line.find(" #"), line.size()));  // a comment
       line.resize(std::min(line.find(" >"), line.size()));  // a redirection
-      std::istringstream words(line);
-      std::string word;
-      Words arguments;
-      while (words >> word) arguments.push_back(word);
+      Words arguments = words_of(line);
       REQUIRE(arguments.size() >= 2);
       CHECK(arguments.front() == "troupe");
       CHECK(arguments[1] == command.name);

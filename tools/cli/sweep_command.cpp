@@ -174,7 +174,7 @@ Command sweep_command() {
           .examples =
               "  troupe sweep cartpole --set 'trainer.policy_lr=[3e-4, 1e-3]' --seeds 3\n"
               "  troupe sweep cartpole --set trainer.policy_lr=1e-5..1e-2 --random 20 --jobs 2\n"
-              "  troupe sweep my_run.json --set 'model.hidden=[[64], [64, 64]]' --run runs/sizes\n",
+              "  troupe sweep my_run.json --set 'model.hidden=[[64], [64, 64]]'\n",
           .exit_codes = {{0, "all runs have reached their limits; run the same command again to resume"},
                          {1, "a run failed; the others were trained, and those that failed are named"},
                          {2, "a mistake in the command or a config, or another sweep uses the folder"},

@@ -55,10 +55,10 @@ TEST_CASE("answer_lag: without a lag the KL is exactly 0 and every ratio exactly
       }
 }
 
-TEST_CASE("answer_lag: with lags of 1, 4 and 16 the figures are those of a recomputation in float64, and grow") {
+TEST_CASE("answer_lag: with lags of 1, 4 and 16 the figures are those of a recomputation in float64") {
   torch::set_num_threads(1);
   for (const LmFamily family : kFamilies) {
-    double least = 1e-4;  // of the lag before
+    double least = 1e-3;  // of the lag before; the signs of the KL of few tokens differ, so it need not grow itself
     for (const uint64_t lag : {1, 4, 16}) {
       CAPTURE(lag);
       const LmShape shape = tiny_shape(family, 3);
@@ -69,8 +69,13 @@ TEST_CASE("answer_lag: with lags of 1, 4 and 16 the figures are those of a recom
                                                         dynamic_cast<AnswerBatch&>(*batch), kTemperature);
       const auto [kl, ratio] = plain(dynamic_cast<AnswerBatch&>(*batch), start, 0, 100);
       const auto metrics = learner->update(*batch, 0).metrics;
-      CHECK(std::abs(kl) > least);
-      least = std::abs(kl);
+      double distance = 0;
+      for (size_t t = 0; t < start.size(); ++t)
+        distance +=
+            std::abs(dynamic_cast<AnswerBatch&>(*batch).log_probs[t] - start[t]) / static_cast<double>(start.size());
+      CHECK(distance > least);
+      least = distance;
+      CHECK(std::abs(kl) > 1e-4);
       CHECK(std::abs(metrics.at("rollout_kl") - kl) < 1e-6 * std::max(1.0, std::abs(kl)));
       CHECK(std::abs(metrics.at("rollout_ratio_mean") - ratio) < 1e-5 * std::max(1.0, ratio));
       CHECK(metrics.at("rollout_kl_lag_" + std::to_string(lag_class(lag))) == metrics.at("rollout_kl"));
