@@ -35,7 +35,7 @@ TEST_CASE("troupe: the help of every command shows its usage and an example of i
 }
 
 TEST_CASE("join_report: the exit code tells a run that refused from one that was lost") {
-  const auto code = [](std::vector<JoinNews::Kind> news, const std::string& error, bool interrupted = false) {
+  const auto code = [](const std::vector<JoinNews::Kind>& news, const std::string& error, bool interrupted = false) {
     const auto report = std::make_shared<JoinReport>();
     const RunAddress run = report->address({"127.0.0.1", 5555}, std::nullopt);
     for (const JoinNews::Kind kind : news) run.on_news({kind, "inference 0", "text"});
