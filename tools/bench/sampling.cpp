@@ -57,7 +57,7 @@ double cpu_seconds(clockid_t clock) {
   dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
   sigset_t none;
   sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
   execv(arguments[0], arguments);
   _exit(127);
 }
