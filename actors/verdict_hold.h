@@ -1,6 +1,6 @@
 #pragma once
 // VerdictHold: keeps the verdict on the bottleneck from changing with every report while shares of time move about
-// their limits. What a run waits for now is told at once. Owned by stats; one thread.
+// their limits. A run that waits, such as for an evaluation, is reported at once. Owned by stats; one thread.
 
 #include <chrono>
 #include <optional>

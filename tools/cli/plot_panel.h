@@ -15,7 +15,7 @@ struct PlotPanel {
   std::string title = {};          // above a picture
 };
 
-// What the figures of curves of several runs are, in one or two lines; none where there is no such curve.
+// How the curves of several runs were computed, in one or two lines; empty if no curve has several runs.
 std::vector<std::string> interval_notes(const PlotPanel& panel);
 
 // The name of each curve at the x axis of categories: its label, without the setting that all labels begin with.

@@ -31,7 +31,7 @@ class RunList {
   const std::vector<ServedRun>& runs() const { return runs_; }
   // A line for each folder that cannot be used.
   const Words& problems() const { return problems_; }
-  // Null if there is no such run.
+  // Null if the list has no run in this folder.
   const ServedRun* find(const std::string& folder) const;
 
  private:
