@@ -22,9 +22,11 @@ class MachineUse {
     total_.add(now, ticks.total);
     count_run();
     run_.add(now, most_);
+    waited_.add(now, most_waited_);
     const double total = total_.over(now, length);
     shares.machine = busy_.over(now, length) / total;
     shares.run = std::min(run_.over(now, length) / total, shares.machine);
+    if (most_waited_ > 0) shares.waiting = waited_.over(now, length) / total;
   }
 
  private:
@@ -34,10 +36,11 @@ class MachineUse {
     if (most_ > 0 && now - counted_ < std::chrono::milliseconds(200)) return;
     counted_ = now;
     most_ = std::max(most_, run_ticks());  // the time of processes may be lost with the one that has started them
+    most_waited_ = std::max(most_waited_, run_wait_ticks());
   }
 
-  Rate busy_, total_, run_;
-  uint64_t most_ = 0;  // ticks of the run
+  Rate busy_, total_, run_, waited_;
+  uint64_t most_ = 0, most_waited_ = 0;  // ticks of the run: that it used, and that its threads waited for
   std::chrono::steady_clock::time_point counted_;
 };
 

@@ -3,9 +3,11 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "runtime/base/child_memory.h"
@@ -28,17 +30,39 @@ uint64_t ticks_of(pid_t id) {
                                                                       : 0;
 }
 
+// The second number of each thread's schedstat, in nanoseconds.
+double wait_seconds_of(pid_t id) {
+  double sum = 0;
+  std::error_code error;
+  const std::filesystem::path tasks = "/proc/" + std::to_string(id) + "/task";
+  for (std::filesystem::directory_iterator task(tasks, error), end; !error && task != end; task.increment(error)) {
+    std::ifstream file(task->path() / "schedstat");
+    double ran = 0, waited = 0;
+    if (file >> ran >> waited) sum += 1e-9 * waited;
+  }
+  return sum;
+}
+
+// This process and those that descend from it.
+std::vector<pid_t> processes_of_run() {
+  constexpr size_t kMost = 10'000;  // a bound against lists that change while they are read
+  std::vector<pid_t> processes = {getpid()};
+  for (size_t i = 0; i < processes.size() && i < kMost; ++i) add_children_of(processes[i], processes);
+  return processes;
+}
+
 }  // namespace
 
 uint64_t run_ticks() {
-  constexpr size_t kMost = 10'000;  // processes; a bound against lists that change while they are read
-  std::vector<pid_t> processes = {getpid()};
   uint64_t sum = 0;
-  for (size_t i = 0; i < processes.size() && i < kMost; ++i) {
-    sum += ticks_of(processes[i]);
-    add_children_of(processes[i], processes);
-  }
+  for (const pid_t id : processes_of_run()) sum += ticks_of(id);
   return sum;
+}
+
+uint64_t run_wait_ticks() {
+  double seconds = 0;
+  for (const pid_t id : processes_of_run()) seconds += wait_seconds_of(id);
+  return static_cast<uint64_t>(seconds * static_cast<double>(sysconf(_SC_CLK_TCK)));
 }
 
 }  // namespace troupe

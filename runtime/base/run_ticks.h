@@ -10,4 +10,8 @@ namespace troupe {
 // sum may fall.
 uint64_t run_ticks();
 
+// In the same ticks: for how long threads of the same processes could have run and waited for a processor, summed over
+// the threads that still exist; 0 if the system does not report it. The sum may fall.
+uint64_t run_wait_ticks();
+
 }  // namespace troupe

@@ -5,13 +5,13 @@
 
 #include "runtime/base/text_format.h"
 #include "runtime/stats/expected_gain.h"
+#include "runtime/stats/processor_use.h"
 
 namespace troupe {
 
 namespace {
 
 constexpr double kBusy = 0.85;          // share of time from which a part counts as always busy
-constexpr double kSaturated = 0.95;     // the same of the processors
 constexpr double kMuchWaiting = 0.2;    // share of time for which groups of environments wait
 constexpr double kBusyTrainer = 0.1;    // wait fraction below which the trainer limits the run
 constexpr double kHungryTrainer = 0.3;  // wait fraction above which sampling does
@@ -20,8 +20,7 @@ constexpr double kMuchFiltered = 0.5;   // of the answers produced
 constexpr double kLongSeconds = 3;      // of an update: the share of 10 s does not tell how busy the trainer is
 constexpr double kLongUpdate = 3;       // times the longest of the last updates: the next one may take as long
 
-constexpr double kManyOthers = 0.25;  // share of all processors that other programs use
-constexpr double kIdleOthers = 0.5;   // share of time for which the other workers of a straggler are busy at most
+constexpr double kIdleOthers = 0.5;  // share of time for which the other workers of a straggler are busy at most
 
 constexpr const char *kTrainerWaits = "trainer", *kWorkersWait = "workers";  // that wait
 
@@ -132,24 +131,20 @@ std::string busy_text(const std::string& who, double share) {
   return who + " busy " + format_percent(share) + " of the time";
 }
 
-// Of all processors, what other programs use; 0 where it is not known.
-double used_by_others(const BusyShares& b) { return std::isfinite(b.run) ? std::max(b.machine - b.run, 0.0) : 0; }
-
 // The verdict when other programs use much of a machine without a free processor: its parts are slow, however they
 // are set.
 Bottleneck other_programs(const BusyShares& b) {
-  const double others = used_by_others(b);
-  if (!(b.machine > kSaturated && others > kManyOthers)) return {};
-  return with(
-      {"processors",
-       "all busy " + format_percent(b.machine) + " of the time, " + format_percent(others) + " by other programs",
-       "fewer other programs on this machine, or more machines"},
-      Resource::oversubscribed, b.machine);
+  if (!many_others(b) || !no_processor_left(b)) return {};
+  return with({"processors",
+               "all busy " + format_percent(b.machine) + " of the time, " + format_percent(used_by_others(b)) +
+                   " by other programs",
+               "fewer other programs on this machine, or more machines"},
+              Resource::oversubscribed, b.machine);
 }
 
 // Nothing when processors are left.
 Bottleneck all_processors(const BusyShares& b) {
-  if (!(b.machine > kSaturated)) return {};
+  if (!no_processor_left(b)) return {};
   return with({"processors", busy_text("all processors are", b.machine),
                "more machines, or fewer workers and threads than processors"},
               Resource::machine, b.machine);
@@ -172,14 +167,14 @@ Bottleneck busy_workers(const StatsSnapshot& s) {
   return with({steps ? s.words->work : "workers",
                busy_text("workers are", b.workers) +
                    (steps ? ", " + format_percent(b.stepping) + " in " + s.words->in_work : ""),
-               b.machine > kSaturated ? "more machines, or fewer threads"
-               : steps && s.verifier  ? "a larger task.verifier_processes, or more workers"
-                                      : "more workers"},
+               no_processor_left(b)  ? "more machines, or fewer threads"
+               : steps && s.verifier ? "a larger task.verifier_processes, or more workers"
+                                     : "more workers"},
               steps ? Resource::env_stepping : Resource::workers, steps ? b.stepping : b.workers, kTrainerWaits);
 }
 
 Bottleneck busy_inference(const StatsSnapshot& s, bool full) {
-  const bool no_processor = s.busy.machine > kSaturated;
+  const bool no_processor = no_processor_left(s.busy);
   return with({"inference", busy_text("inference actors are", s.busy.inference),
                no_processor ? "more machines, or a smaller model"
                : full       ? "more inference actors or a larger batch_size"
@@ -197,7 +192,7 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   if (b.scorers >= kBusy)
     return with(
         {"scorers", busy_text("scorers are", b.scorers),
-         b.machine > kSaturated ? "more machines for processes of troupe scorer" : "more processes of troupe scorer"},
+         no_processor_left(b) ? "more machines for processes of troupe scorer" : "more processes of troupe scorer"},
         Resource::scorers, b.scorers, kTrainerWaits);
   if (Bottleneck full = all_processors(b); !full.what.empty()) return full;
   if (2 * r.batches_timeout > batches)
@@ -313,7 +308,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   not known yet           the first update is not complete
 //   unknown                 a deterministic run, which reports no times
 //   by the shares of time that each part was busy in the last 10 s:
-//     processors            other programs use them
+//     processors            other programs use them, and the run waits for them
 //     training, batch preparation, replay buffer   the busiest of these, if it is always busy
 //     a slow worker         one worker is always busy, and the others wait for it
 //     lag cap, credits      workers wait for credits: because of max_policy_lag, or for another reason

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "runtime/stats/processor_use.h"
+
 namespace troupe {
 
 namespace {
@@ -25,7 +27,7 @@ double next_busiest(const BusyShares& b, Resource resource) {
   count("replay", b.replay);
   count("prefetcher", b.prefetcher);
   count("trainer", b.trainer);
-  count("machine", b.machine);
+  count("machine", no_processor_left(b) || !std::isfinite(b.run) ? b.machine : b.run);
   return busiest;
 }
 

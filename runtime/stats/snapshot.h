@@ -97,6 +97,7 @@ struct BusyShares {
   double trainer = kUnknown;     // in updates
   double machine = kUnknown;     // of all processors of the trainer's machine, whoever used them
   double run = kUnknown;         // of the same, the part that the trainer's process and its children used
+  double waiting = kUnknown;     // of the same, the part that their threads waited for
 };
 
 // Of the actors of the trainer's process, by kind.

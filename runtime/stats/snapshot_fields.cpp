@@ -105,6 +105,10 @@ constexpr std::array kFields = {
                   "of the same, the part that the trainer's process and those it has started used; the rest are other "
                   "programs, workers that have joined among them",
                   of_busy<&BusyShares::run>, shown("processors used by the run")},
+    SnapshotField{kBusyHeading, "busy.waiting", "busy_ratio{actor=waiting}", "0 or more", kTimed,
+                  "of the same, what threads of the run waited for because others had the processors: 0.5 on two "
+                  "processors when one thread waits all the time, on average",
+                  of_busy<&BusyShares::waiting>, shown("processors waited for", Better::down)},
     SnapshotField{kLag, "lag.p50", "lag_p50_updates", "updates", kTrained,
                   "median policy lag over the samples of the last 100 super-batches: updates between the policy that "
                   "chose the action and the one trained on the sample; with `replay.draw` `column`, each sample counts "

@@ -1,11 +1,13 @@
 #include "runtime/base/run_ticks.h"
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <thread>
 
 #include "runtime/base/process_stats.h"
 #include "tests/support/test.h"
@@ -65,4 +67,22 @@ TEST_CASE("run_ticks: they are ticks as those of the machine, which has no fewer
   compute();
   const uint64_t own = run_ticks() - before, all = machine_ticks().busy - all_before;
   CHECK(own <= all + 5);  // the two are read one after the other
+}
+
+TEST_CASE("run_ticks: threads that share one processor wait for it") {
+  cpu_set_t all, one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
+  REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  const uint64_t before = run_wait_ticks();
+  uint64_t after = 0;
+  const auto compute_twice = [] { compute(), compute(); };  // of the time of both threads
+  std::thread other(compute_twice);
+  compute();
+  after = run_wait_ticks();  // while the other thread still exists
+  other.join();
+  REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
+  // Both computed for as long as this one, so one waited at any time.
+  CHECK(after - before >= most_of_it());
 }

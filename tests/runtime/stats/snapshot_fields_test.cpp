@@ -55,7 +55,8 @@ StatsSnapshot complete() {
                         &s.busy.prefetcher,
                         &s.busy.trainer,
                         &s.busy.machine,
-                        &s.busy.run})
+                        &s.busy.run,
+                        &s.busy.waiting})
     *value = 0.5;
   s.answers = {1.5, 2, 3, 4, 5, 6, 0.5};
   s.worker_bytes = s.environment_bytes = s.verifier_bytes = s.rss_bytes = 1000;

@@ -132,6 +132,29 @@ TEST_CASE("verdict: other programs that use the processors are named, whichever 
   CHECK(verdict_with([](auto& s) { s.busy.machine = 0.8, s.busy.run = 0.1; }).resource == Resource::none);
 }
 
+TEST_CASE("verdict: other programs are named only while the run waits for processors") {
+  const auto resource = [](double run, double waiting) {
+    return verdict_with([&](auto& s) {
+             s.busy.machine = 1, s.busy.run = run, s.busy.waiting = waiting, s.busy.inference = 0.95;
+           })
+        .resource;
+  };
+  CHECK(resource(0.3, 0.4) == Resource::oversubscribed);
+  CHECK(resource(0.3, kUnknown) == Resource::oversubscribed);
+  CHECK(resource(0.3, 0.05) == Resource::inference);
+  CHECK(resource(0.02, 0.04) == Resource::inference);  // it hardly needs them
+  CHECK(resource(0.6, 0.12) == Resource::inference);   // it waits a sixth of the time
+}
+
+TEST_CASE("verdict: processors that the run need not wait for are left for it") {
+  const auto advice = [](double waiting) {
+    return verdict_with(
+               [&](auto& s) { s.busy.machine = 1, s.busy.run = 0.3, s.busy.waiting = waiting, s.busy.scorers = 0.95; })
+        .advice;
+  };
+  CHECK(advice(0.02) == "more processes of troupe scorer");
+}
+
 TEST_CASE("verdict: nothing that needs processors is advised while all are busy") {
   const std::string advice =
       verdict_with([](auto& s) { s.busy.machine = 1, s.busy.run = 1, s.busy.inference = 0.95; }).advice;
