@@ -1,6 +1,5 @@
 #include "runtime/base/process_stats.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,9 +21,13 @@ uint64_t resident_bytes() {
 }
 
 uint64_t peak_resident_bytes() {
-  rusage usage{};
-  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;  // KiB on Linux
+  // The maximum of getrusage() begins with that of the process that has started this one.
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    uint64_t kibibytes = 0;
+    if (word == "VmHWM:" && file >> kibibytes) return kibibytes * 1024;
+  }
+  return 0;
 }
 
 MachineTicks machine_ticks() {

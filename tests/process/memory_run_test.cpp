@@ -11,6 +11,7 @@
 #include "tests/process/train_process.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
+#include "text/char_tokenizer.h"
 #include "tools/cli/config_lookup.h"
 
 using namespace troupe;
@@ -25,12 +26,16 @@ const std::string kLarge = R"(model.decoder={"hidden_size": 512, "num_hidden_lay
     "num_key_value_heads": 4, "intermediate_size": 1536})";
 const std::string kSmolLm2 = R"(model.decoder={"vocab_size": 49152, "hidden_size": 576, "num_hidden_layers": 30,
     "num_attention_heads": 9, "num_key_value_heads": 3, "intermediate_size": 1536})";
+// Its layers, 106 million parameters, with as many tokens as there are characters.
+const std::string kSmolLm2Layers = R"(model.decoder={"hidden_size": 576, "num_hidden_layers": 30,
+    "num_attention_heads": 9, "num_key_value_heads": 3, "intermediate_size": 1536})";
+
+const std::string kCharacters = "0123456789>abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 // Of a token run of three updates. Eight digits among many other characters, so that few answers end early; with a
 // loss of entropy, every answer has a gradient.
 const Words kShort = set({"task.params.digits=8", "stop.updates=3", "checkpoint.every_updates=0",
-                          "tokenizer.alphabet=0123456789>abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-                          "algorithm.entropy_coef=0.01"});
+                          "tokenizer.alphabet=" + kCharacters, "algorithm.entropy_coef=0.01"});
 const Words kValues = set({"algorithm.advantage=gae"});
 
 void must_end(const Words& line) {
@@ -72,7 +77,9 @@ TEST_CASE("memory: the estimate of a run that trains all weights is within a ten
   check_tokens("large, several steps and inference actors",
                set({kLarge, "trainer.minibatches=2", "inference.count=2"}));
   check_tokens("medium, many slots", set({kMedium, "generation.answer_slots=4096", "generation.prompt_slots=512"}));
-  check_tokens("large, evaluations during training", set({kLarge, "evaluation.every_updates=1"}));
+  // So many episodes that an evaluation still uses the weights of its update when the next ones are published.
+  check_tokens("large, evaluations during training",
+               set({kLarge, "evaluation.every_updates=1", "evaluation.episodes=500"}));
   check_tokens("SmolLM2", set({kSmolLm2, "stop.updates=2", "trainer.super_batch=32"}));
 }
 
@@ -94,14 +101,16 @@ TEST_CASE("memory: the same with frozen models") {
   check_tokens("reference by the trainer", reference);
   check_tokens("reference by two scorers", reference + set({"reference.computed_by=scorers", "scorers.count=2"}));
   const TempFolder folder;
-  LmShape shape = lm_shape_of({.decoder = kLarge.substr(kLarge.find('{'))}, 13, 64);
-  const RandomReward reward(folder.path(), shape);
+  const CharTokenizer characters(kCharacters);
+  LmShape shape = lm_shape_of({.decoder = kLarge.substr(kLarge.find('{'))}, characters.vocabulary_size(), 64);
+  const RandomReward reward(folder.path(), shape, characters);
   check_run("reward model", folder / "run", token_train_line(folder.path(), kShort + set(reward.settings())));
 }
 
 TEST_CASE("memory: the same with adapters") {
   const TempFolder folder;
-  for (const auto& [name, decoder] : {std::pair{"large, adapters", kLarge}, std::pair{"SmolLM2, adapters", kSmolLm2}}) {
+  for (const auto& [name, decoder] :
+       {std::pair{"large, adapters", kLarge}, std::pair{"layers of SmolLM2, adapters", kSmolLm2Layers}}) {
     const TempFolder base;
     const Words first =
         token_train_line(base.path(), kShort + set({decoder, "stop.updates=1", "trainer.super_batch=8"}));

@@ -1,5 +1,5 @@
 #pragma once
-// A random reward model for token runs whose characters are the digits and ">".
+// A random reward model for token runs.
 
 #include <filesystem>
 #include <string>
@@ -11,14 +11,16 @@
 
 namespace troupe::test {
 
-// In FOLDER/reward.
+// In FOLDER/reward; unless others are given, its characters are the digits and ">".
 struct RandomReward {
   std::string folder;
   TinyRewardModel model;
 
-  explicit RandomReward(const std::string& in, const LmShape& of = shape()) : folder(in + "/reward"), model(of, 3) {
+  explicit RandomReward(const std::string& in, const LmShape& of = shape(),
+                        const CharTokenizer& characters = CharTokenizer("0123456789>"))
+      : folder(in + "/reward"), model(of, 3) {
     std::filesystem::create_directories(folder);
-    write_tokenizer_json(CharTokenizer("0123456789>"), posix_disk(), folder);
+    write_tokenizer_json(characters, posix_disk(), folder);
     model.write(folder);
   }
   static LmShape shape() {

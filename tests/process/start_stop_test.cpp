@@ -8,6 +8,7 @@
 
 #include "tests/process/train_process.h"
 #include "tests/support/run_command.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -141,3 +142,16 @@ TEST_CASE("start and stop: a run that does not fit into the address space is ref
   CHECK_FALSE(std::filesystem::exists(folder / "run"));
 }
 #endif
+
+TEST_CASE("start and stop: the peak of memory is that of the run, not of the program that has started it") {
+  constexpr size_t kMuch = size_t{512} << 20;
+  const TempFolder folder;
+  // Touched, so that it is resident while the run starts.
+  const std::vector<char> held(kSanitized ? 1 : kMuch, 'x');
+  TrainProcess run(folder / "run", kShort);
+  REQUIRE(run.process().wait(kEnd).value_or(-1) == 0);
+  const double peak = run.summary().at("peak_rss_bytes");
+  CHECK(peak > 1e7);
+  if (!kSanitized) CHECK(peak < 0.6 * static_cast<double>(kMuch));
+  CHECK(held.back() == 'x');
+}
