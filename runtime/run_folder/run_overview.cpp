@@ -142,8 +142,8 @@ RunOverview read_overview(const Disk& disk, const std::string& folder, const Hel
   run.config = disk.read(path);
   run.settings = settings_in(run.config, path);
   run.name = setting_of(run.settings, "name");
-  const bool tokens = setting_of(run.settings, "model.kind") == "decoder";
-  run.task = setting_of(run.settings, tokens ? "task.name" : "env.id");
+  run.tokens = setting_of(run.settings, "model.kind") == "decoder";
+  run.task = setting_of(run.settings, run.tokens ? "task.name" : "env.id");
   run.changed = seconds_of_change(metrics_file(folder)).value_or(seconds_of_change(path).value_or(0));
   const Json summary = stored_object(disk, folder + "/summary.json");
   const StateOfRun state = state_of(disk, folder, summary, held, run.changed);

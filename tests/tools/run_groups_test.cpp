@@ -149,3 +149,12 @@ TEST_CASE("group_table: overlapping intervals and single runs leave the order op
   CHECK(group_table(rank_groups(runs, {"trainer.policy_lr"}), SIZE_MAX).find("one run has no interval") !=
         std::string::npos);
 }
+
+TEST_CASE("runs: what env_steps counts is named for what the runs train on") {
+  std::vector<RunOverview> runs(2);
+  CHECK(steps_word(runs) == "env steps");
+  runs[1].tokens = true;
+  CHECK(steps_word(runs) == "env steps or answers");
+  runs[0].tokens = true;
+  CHECK(steps_word(runs) == "answers");
+}

@@ -104,6 +104,12 @@ void print_problems(const Words& problems) {
   for (const std::string& problem : problems) print_error("troupe: " + problem);
 }
 
+std::string_view steps_word(std::span<const RunOverview> runs) {
+  const auto of_answers = std::ranges::count(runs, true, &RunOverview::tokens);
+  if (of_answers == 0) return "env steps";
+  return static_cast<size_t>(of_answers) == runs.size() ? "answers" : "env steps or answers";
+}
+
 std::vector<SettingValues> differences(const std::vector<RunOverview>& runs) {
   return differing_settings(runs, upgrade_config);
 }

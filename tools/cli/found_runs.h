@@ -1,7 +1,9 @@
 #pragma once
 // The runs that the arguments of a command name. Plain functions; main thread.
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/run_folder/run_overview.h"
@@ -21,6 +23,9 @@ FoundRuns find_runs(const Words& folders);
 
 // Prints the problems on stderr.
 void print_problems(const Words& problems);
+
+// What `env_steps` counts in these runs: "env steps", "answers", or both words.
+std::string_view steps_word(std::span<const RunOverview> runs);
 
 // The settings in which each of the runs differs from the others of its name.
 std::vector<SettingValues> differences(const std::vector<RunOverview>& runs);

@@ -185,6 +185,7 @@ PlottedRuns read_runs_to_plot(const PlotOptions& options) {
   FoundRuns found = find_runs(options.runs);
   print_problems(found.problems);
   PlottedRuns plotted{std::move(found.runs), {}, {}, *std::ranges::find(kAxes, options.x, &PlotAxis::name), {}};
+  if (plotted.axis.figure == "env_steps") plotted.axis.label = steps_word(plotted.runs);
   plotted.groups = group_runs(plotted.runs, options.group);
   for (const RunOverview& run : plotted.runs) {
     try {

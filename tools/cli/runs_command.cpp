@@ -132,15 +132,28 @@ std::string tags_text(const RunAbout& about) {
 size_t columns_of_output() { return isatty(STDOUT_FILENO) != 0 ? terminal_size().columns : line_columns(); }
 
 void print_table(const std::vector<ListedRun>& runs) {
+  const bool answers = std::ranges::all_of(runs, &RunOverview::tokens, &ListedRun::run) && !runs.empty();
+  const bool steps = std::ranges::none_of(runs, &RunOverview::tokens, &ListedRun::run);
   const auto any = [&](const auto& has) { return std::ranges::any_of(runs, has, &ListedRun::run); };
   const bool ranked = any([](const RunOverview& run) { return run.best.has_value(); });
   const bool named = any([](const RunOverview& run) { return !run.about.name.empty(); });
   const bool tagged = any([](const RunOverview& run) { return !run.about.tags.empty(); });
-  std::vector<TableColumn> columns = {{"run", false, 16},        {"name", false, 8},
-                                      {"config", false, 8, 3},   {"state"},
-                                      {"env steps", true},       {"score"},
-                                      {"best", true, 0, 5},      {"steps/s", true, 0, 6},
-                                      {"differs", false, 16, 2}, {"tags", false, 8, 4},
+  std::vector<TableColumn> columns = {{"run", false, 16},
+                                      {"name", false, 8},
+                                      {"config", false, 8, 3},
+                                      {"state"},
+                                      {answers ? "answers"
+                                       : steps ? "env steps"
+                                               : "env steps or answers",
+                                       true},
+                                      {"score"},
+                                      {"best", true, 0, 5},
+                                      {answers ? "answers/s"
+                                       : steps ? "steps/s"
+                                               : "a second",
+                                       true, 0, 6},
+                                      {"differs", false, 16, 2},
+                                      {"tags", false, 8, 4},
                                       {"reason", false, 12, 1}};
   std::vector<std::vector<std::string>> rows;
   for (const auto& [run, differs] : runs)
