@@ -17,8 +17,7 @@ namespace troupe {
 
 namespace {
 
-constexpr uint64_t kMostEndpoints = 1 << 16, kMostLog = 64 << 10, kMostRecord = 16 << 20;
-constexpr size_t kMostLogLines = 200;
+constexpr uint64_t kMostEndpoints = 1 << 16, kMostRecord = 16 << 20;
 constexpr std::chrono::seconds kProbe{1};
 
 // The JSON object in a file of the folder; null if it cannot be read.
@@ -92,16 +91,6 @@ std::string end_reason(const std::string& folder) {
   const Json summary = object_in(folder + "/summary.json");
   const std::string error = text_in(summary, "error");
   return error.empty() ? text_in(summary, "reason") : error;
-}
-
-std::vector<std::string> log_tail(const std::string& folder) {
-  try {
-    std::vector<std::string> lines = last_lines(folder + "/log.txt", kMostLog);
-    if (lines.size() > kMostLogLines) lines.erase(lines.begin(), lines.end() - kMostLogLines);
-    return lines;
-  } catch (const IoError&) {
-    return {};
-  }
 }
 
 }  // namespace troupe

@@ -20,7 +20,5 @@ std::vector<std::string> live_runs(const std::string& parent);
 void read_record(TopModel& model, const std::string& folder);
 // Why the run ended, from its summary.json: "stop.updates"; empty if it does not say.
 std::string end_reason(const std::string& folder);
-// The last lines of its log; empty if there is none.
-std::vector<std::string> log_tail(const std::string& folder);
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
+#include "runtime/run_folder/log_tail.h"
 #include "tools/top/run_files.h"
 
 namespace troupe {
@@ -20,6 +21,15 @@ std::string time_of_day() {
   localtime_r(&now, &local);
   char text[16];
   return {text, std::strftime(text, sizeof text, "%H:%M:%S", &local)};
+}
+
+// The newest lines of the log; none if it cannot be read.
+std::vector<std::string> log_of(const std::string& folder) {
+  try {
+    return log_tail(posix_disk(), folder);
+  } catch (const IoError&) {
+    return {};
+  }
 }
 
 }  // namespace
@@ -53,7 +63,7 @@ void RunWatch::wait(std::chrono::milliseconds longest, const std::vector<int>& o
   receive();
   note_link();
   if (!run_.folder.empty() && Clock::now() >= log_read_ + kLogInterval) {
-    model_.log = log_tail(run_.folder);
+    model_.log = log_of(run_.folder);
     log_read_ = Clock::now();
   }
 }
@@ -82,7 +92,7 @@ void RunWatch::receive() {
 
 void RunWatch::read_folder() {
   read_record(model_, run_.folder);
-  model_.log = log_tail(run_.folder);
+  model_.log = log_of(run_.folder);
   note_link();
 }
 
