@@ -129,7 +129,8 @@ bool is_trusted_host(std::string_view authority, const std::vector<std::string>&
 }
 
 const std::string kTrustedHosts =
-    " must be localhost, an IP address, the host that --stats was given, or, where that is no loopback address, the "
+    " must be localhost, an IP address, the host that this port was opened on, or, where that is no loopback address, "
+    "the "
     "name of this machine";
 
 // The answer to a request that names another host; empty when it does not.
