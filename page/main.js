@@ -41,6 +41,7 @@ function showHeader() {
     byId("progress-text").textContent = "waiting for the first snapshot";
     byId("figures").replaceChildren();
     byId("verdict").replaceChildren();
+    byId("verdict-figures").replaceChildren();
     return;
   }
   const parts = [formatted(progress, "0 to 1"), duration(Number(at(s, "elapsed_seconds") || 0)) + " elapsed"];
@@ -49,10 +50,26 @@ function showHeader() {
   if (warmingUp(s)) parts.unshift(warmingUp(s));
   byId("progress-text").textContent = parts.join(" \u00b7 ");
   const head = warmingUp(s) ? [] : headFigures(s);  // none has a value before the first answers
-  byId("figures").replaceChildren(...head.map(([name, text]) => element("div", {}, element("dt", {}, name), element("dd", {}, text))));
+  byId("figures").replaceChildren(...head.map(termOf));
   const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
   const isNone = (at(s, "bottleneck.resource") || what) === "none";  // records of older versions have no resource
   byId("verdict").replaceChildren(...(what ? [element("b", isNone ? {} : { class: "limit" }, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
+  byId("verdict-figures").replaceChildren(...(what ? verdictFigures(s) : []).map(termOf));
+}
+
+/** @param {[string, string]} figure its name and its text */
+const termOf = ([name, text]) => element("div", {}, element("dt", {}, name), element("dd", {}, text));
+
+/** What the verdict has beside its sentence; only what it has. @param {any} s @returns {[string, string][]} */
+function verdictFigures(s) {
+  const resource = at(s, "bottleneck.resource"), share = at(s, "bottleneck.share"), waits = at(s, "bottleneck.waits"), gain = at(s, "bottleneck.gain");
+  if (!resource || resource === "none" || resource === "unknown") return [];
+  /** @type {[string, string][]} */
+  const rows = [["too little of", resource.replaceAll("_", " ")]];
+  if (typeof share === "number") rows.push(["busy or waited for", formatted(share, "0 to 1") + " of the time"]);
+  if (waits) rows.push(["what waits for it", waits]);
+  if (typeof gain === "number") rows.push(["with twice as much", formatted(gain, "0 to 1") + " faster"]);
+  return rows;
 }
 
 /** The alarms that are raised, errors first. @param {any} s */
