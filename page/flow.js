@@ -33,8 +33,9 @@ class FlowView {
     this.list = element("ol", { class: "flow" });
     this.lag = element("div", {});
     this.ledger = element("div", {});
+    this.histograms = new Histograms();
     this.panel = element("section", {}, element("h2", { class: "unseen" }, "Parts of the run"), this.list, element("h2", {}, "Policy lag of the trained samples"), this.lag,
-                         element("h2", {}, "What happened to the samples"), this.ledger);
+                         element("h2", {}, "What happened to the samples"), this.ledger, this.histograms.panel);
   }
 
   /** @param {any} s the newest snapshot */
@@ -56,6 +57,7 @@ class FlowView {
       station("Weights", null, [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? formatted(Math.max(...behind)) : "\u2013"]], false));
     this.showLag(s);
     this.showLedger(s);
+    this.histograms.show(s);
   }
 
   /** @param {any} s */

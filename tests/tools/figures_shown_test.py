@@ -27,7 +27,6 @@ NOT_SHOWN = {
     "answers.masked_tokens": "the console has it",
     "failed_evaluations.": "their number and the error are shown; the rest is for programs",
     "stages.": "for a closer look at the time of an update, a step and an answer",
-    "histograms.": "for Prometheus",
     "batch.failed": "each failure is logged",
 }
 

@@ -35,6 +35,31 @@ class Verdict(OpenedPage):
         for n, name in enumerate(("none", "unknown", None), 1):
             self.assertEqual(self.figures(n, {**VERDICT, "resource": name}), [])
 
+    def test_a_histogram_is_drawn_with_its_table_and_its_table_stays_open(self):
+        lag = {"le": [1, 2, 4, None], "count": [10, 60, 20, 10], "sum": 300, "p50": 2, "p99": 4}
+        times = {"le": [0.001], "count": [3], "sum": 0.003, "p50": 0.00084, "p99": 0.001}
+        self.server.publish(snapshot(1, histograms={"lag": lag, "update_seconds": times, "batch_rows": None}))
+        self.open("flow")
+        cards = "[...document.querySelectorAll('.bars')].map((bars) => bars.closest('.card')).filter((card) => !card.hidden)"
+        self.browser.wait(f"{cards}.length === 2")
+        legends = self.browser.value(f"{cards}.map((card) => card.querySelector('.legend').textContent)")
+        self.assertEqual(legends, ["median 2 updatesp99 4 updatesvalues 100", "median 840 \u00b5sp99 1 msvalues 3"])
+        bars = self.browser.value(f"[...{cards}[0].querySelectorAll('.bars i')].map((bar) => bar.style.height)")
+        heights = [float(height.rstrip("%")) for height in bars]
+        for height, count in zip(heights, lag["count"], strict=True):
+            self.assertAlmostEqual(height, 100 * count / 60, places=2)
+        lefts = self.browser.value(f"[...{cards}[0].querySelectorAll('.bars i')].map((bar) => parseFloat(bar.style.left))")
+        for left, slot in zip(lefts, (0, 4, 8, 9), strict=True):  # four buckets for each power of 2
+            self.assertAlmostEqual(left, 100 * slot / 10, places=2)
+        self.browser.value(f"({cards}[0].querySelector('details').open = true)")
+        self.server.publish(snapshot(2, histograms={"lag": {**lag, "count": [10, 60, 20, 110]}, "update_seconds": times}))
+        rows = f"[...{cards}[0].querySelectorAll('tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))"
+        self.browser.wait(f"{rows}[3][1] === '110'")
+        self.assertEqual(self.browser.value(rows)[1:], [["to 2 updates", "60", "30 %"], ["to 4 updates", "20", "10 %"], ["more", "110", "55 %"]])
+        self.assertTrue(self.browser.value(f"{cards}[0].querySelector('details').open"))
+        self.assertEqual(self.browser.value(f"{cards}[0].querySelector('.scroll').tabIndex"), 0)
+        self.assertIn("median 2 updates, p99 4 updates", self.browser.value(f"{cards}[0].querySelector('.bars').ariaLabel"))
+
 
 if __name__ == "__main__":
     main()
