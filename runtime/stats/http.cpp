@@ -130,8 +130,7 @@ bool is_trusted_host(std::string_view authority, const std::vector<std::string>&
 
 const std::string kTrustedHosts =
     " must be localhost, an IP address, the host that this port was opened on, or, where that is no loopback address, "
-    "the "
-    "name of this machine";
+    "the name of this machine";
 
 // The answer to a request that names another host; empty when it does not.
 std::string refuse_host(std::string_view head, const std::vector<std::string>& own_hosts) {
