@@ -8,8 +8,8 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# `troupe top` lists all figures with this heading, and all that begin like these.
-SHOWN_HEADING = "Workers and failures"
+# `troupe top` lists all figures with these headings, and all that begin like these.
+SHOWN_HEADINGS = ("Workers and failures", "Answers")
 SHOWN_PREFIXES = ("busy.", "ledger.")
 # In metrics.jsonl, /metrics and TensorBoard only, by what their names begin with, and why.
 NOT_SHOWN = {
@@ -20,7 +20,6 @@ NOT_SHOWN = {
     "eval.return_std": "the console has it",
     "eval.pass_at": "the console has it",
     "episodes.count": "the header has env_steps",
-    "episodes.return_parts": "its entries differ between runs; plot and CSV have them",
     "replay.late_wait_seconds": "in summary.json",
     "answers.trained_tokens_per_second": "the console has it",
     "answers.cut_fraction": "the console has it",
@@ -55,7 +54,7 @@ def is_shown(name: str, heading: str, texts: set[str]) -> bool:
     # The page joins some names from two parts: "evaluating." and "of".
     parts = name.partition(".")
     joined = parts[0] + "." in texts and parts[2] in texts
-    return name in texts or joined or heading == SHOWN_HEADING or name.startswith(SHOWN_PREFIXES)
+    return name in texts or joined or heading in SHOWN_HEADINGS or name.startswith(SHOWN_PREFIXES)
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -35,17 +34,39 @@ const SnapshotField* field_at(std::string_view path) {
 std::string json_text(const nlohmann::ordered_json& value, std::string_view unit) {
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number()) return figure_text(value.get<double>(), unit);
-  return "-";
+  if (!value.is_number()) return "-";
+  return figure_text(value.get<double>(), unit) + (unit == "tokens" ? " tokens" : "");  // labels do not say it
 }
 
-// The numbers whose path begins with that, by the rest of it.
-std::vector<std::pair<std::string, double>> numbers_below(const StatsSnapshot& snapshot, std::string_view beginning) {
-  std::vector<std::pair<std::string, double>> numbers;
+bool is_known(const nlohmann::ordered_json& value) {
+  if (value.is_number()) return std::isfinite(value.get<double>());
+  return !value.is_null() && value != "";
+}
+
+nlohmann::ordered_json value_at(const StatsSnapshot& snapshot, std::string_view path) {
+  const SnapshotField* field = field_at(path);
+  return field == nullptr ? nlohmann::ordered_json() : field->access.get(snapshot);
+}
+
+std::string words_of(std::string_view path) {
+  std::string words(path);
+  std::ranges::replace_if(words, [](char c) { return c == '_' || c == '.'; }, ' ');
+  return words;
+}
+
+struct NumberBelow {
+  std::string_view path;
+  std::string name;  // the rest of the path
+  double value;
+};
+
+// The numbers whose path begins with that.
+std::vector<NumberBelow> numbers_below(const StatsSnapshot& snapshot, std::string_view beginning) {
+  std::vector<NumberBelow> numbers;
   for (const SnapshotField& field : snapshot_fields())
     if (field.path.starts_with(beginning))
       if (const double value = figure_of(snapshot, field.path); std::isfinite(value))
-        numbers.emplace_back(label_of(field.path.substr(beginning.size())), value);
+        numbers.push_back({field.path, words_of(field.path.substr(beginning.size())), value});
   return numbers;
 }
 
@@ -69,9 +90,7 @@ double figure_of(const StatsSnapshot& snapshot, std::string_view path) {
     const auto found = snapshot.learner.find(std::string(path.substr(kLearner.size())));
     return found == snapshot.learner.end() ? kUnknown : found->second;
   }
-  const SnapshotField* field = field_at(path);
-  if (field == nullptr) return kUnknown;
-  const nlohmann::ordered_json value = field->access.get(snapshot);
+  const nlohmann::ordered_json value = value_at(snapshot, path);
   return value.is_number() ? value.get<double>() : kUnknown;
 }
 
@@ -80,35 +99,49 @@ std::vector<FigureText> figures_of_group(const StatsSnapshot& snapshot, std::str
   for (const SnapshotField& field : snapshot_fields()) {
     if (field.group != group) continue;
     const nlohmann::ordered_json value = field.access.get(snapshot);
-    const std::string label = label_of(field.path);
+    const std::string label = label_of(field.path, *snapshot.words);
     if (value.is_object())
       for (const auto& [name, entry] : value.items())
         texts.push_back({label + ", " + name, json_text(entry, field.unit)});
-    else if (!value.is_null() && value != "")
+    else if (is_known(value))
       texts.push_back({label, json_text(value, field.unit)});
   }
   return texts;
 }
 
+std::vector<FigureText> entries_at(const StatsSnapshot& snapshot, std::string_view path) {
+  std::vector<FigureText> texts;
+  const nlohmann::ordered_json value = value_at(snapshot, path);
+  if (value.is_object())
+    for (const auto& [name, entry] : value.items()) texts.push_back({name, json_text(entry, unit_of(path))});
+  return texts;
+}
+
+std::string words_at(const StatsSnapshot& snapshot, std::string_view path) {
+  const nlohmann::ordered_json value = value_at(snapshot, path);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
 std::vector<FigureShare> busy_shares(const StatsSnapshot& snapshot) {
   std::vector<FigureShare> shares;
-  for (const auto& [name, share] : numbers_below(snapshot, kBusy))
-    shares.push_back({name, share, format_percent(share)});
+  for (const auto& [path, name, share] : numbers_below(snapshot, kBusy))
+    shares.push_back({name, label_of(path, *snapshot.words), share, format_percent(share)});
   return shares;
 }
 
 std::vector<FigureShare> ledger_shares(const StatsSnapshot& snapshot) {
   const auto produced = static_cast<double>(snapshot.ledger.produced);
   std::vector<FigureShare> shares;
-  for (const auto& [name, count] : numbers_below(snapshot, "ledger."))
-    if (count > 0 && name != "produced") shares.push_back({name, count / produced, figure_text(count, "samples")});
+  for (const auto& [path, name, count] : numbers_below(snapshot, "ledger."))
+    if (count > 0 && name != "produced")
+      shares.push_back({name, label_of(path, *snapshot.words), count / produced, figure_text(count, "samples")});
   return shares;
 }
 
-std::string label_of(std::string_view path) {
-  std::string label(path.starts_with(kLearner) ? path.substr(kLearner.size()) : path);
-  std::ranges::replace_if(label, [](char c) { return c == '_' || c == '.'; }, ' ');
-  return label;
+std::string label_of(std::string_view path, const ExperienceWords& words) {
+  const Figure* figure = find_figure(path);
+  if (figure == nullptr) return words_of(path);
+  return words.tokens ? figure->token_label : figure->label;
 }
 
 std::string unit_of(std::string_view path) {

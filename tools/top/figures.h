@@ -28,10 +28,14 @@ struct FigureText {
 };
 // All figures of the table's group, those that are unknown left out.
 std::vector<FigureText> figures_of_group(const StatsSnapshot& snapshot, std::string_view group);
+// The entries of the object at that path, by their names; none if the snapshot has none.
+std::vector<FigureText> entries_at(const StatsSnapshot& snapshot, std::string_view path);
+// The text at that path; empty if the snapshot has none.
+std::string words_at(const StatsSnapshot& snapshot, std::string_view path);
 
-// A share of a whole, with its name: the last part of its path.
+// A share of a whole, with its name, the last part of its path.
 struct FigureShare {
-  std::string name;
+  std::string name, label;
   double share = kUnknown;
   std::string text;
 };
@@ -40,7 +44,8 @@ std::vector<FigureShare> busy_shares(const StatsSnapshot& snapshot);
 // Of the samples produced, what happened to them; without those that are none.
 std::vector<FigureShare> ledger_shares(const StatsSnapshot& snapshot);
 
-std::string label_of(std::string_view path);
+// The label of the figure for runs with these words; of a path that is not in the table, its words.
+std::string label_of(std::string_view path, const ExperienceWords& words);
 std::string unit_of(std::string_view path);
 
 }  // namespace troupe

@@ -12,9 +12,10 @@ namespace troupe {
 
 namespace {
 
-constexpr size_t kLabel = 26, kValue = 10;  // columns
-constexpr size_t kLeastCurve = 8;           // columns: a narrower curve tells nothing
-constexpr size_t kTallCurve = 8;            // lines
+constexpr size_t kValue = 10;         // columns
+constexpr size_t kLeastCurve = 8;     // columns: a narrower curve tells nothing
+constexpr size_t kTallCurve = 8;      // lines
+constexpr size_t kAnswersFirst = 14;  // lines: with fewer, the curves come before the figures of answers
 
 bool has_room(const std::vector<FrameLine>& lines, const FrameSize& size) { return lines.size() < size.height; }
 
@@ -34,19 +35,23 @@ void add_console(std::vector<FrameLine>& lines, const TopModel& model, const Fra
     if (line.part == part) add(lines, size, {{line.text}});
 }
 
+double newest_figure(const TopModel& model, std::string_view path) {
+  return model.newest ? figure_of(*model.newest, path) : kUnknown;
+}
+
 // The figure and its curve, in `rows` lines. Nothing if there is neither.
 void add_curve(std::vector<FrameLine>& lines, const TopModel& model, const FrameSize& size, std::string_view path,
-               size_t rows) {
-  const size_t head = 2 + kLabel + kValue + 1;
+               size_t rows, size_t label_width) {
+  const size_t head = 2 + label_width + 1 + kValue + 1;
   const size_t bins = size.width > head + kLeastCurve ? size.width - head - 1 : 0;
-  const double value = model.newest ? figure_of(*model.newest, path) : kUnknown;
+  const double value = newest_figure(model, path);
   const std::vector<double> curve = model.history.curve(path, bins);
   if (curve.empty() && !std::isfinite(value)) return;
   const std::vector<std::string> bars = bars_of(curve, rows, size.ascii);
   for (size_t row = 0; row < rows; ++row) {
     FrameLine line = {{std::string(head, ' ')}};
     if (row == 0)
-      line = {{"  " + in_columns(label_of(path), kLabel, size.ascii)},
+      line = {{"  " + in_columns(label_of(path, *model.words), label_width, size.ascii) + ' '},
               {right_aligned(figure_text(value, unit_of(path)), kValue) + ' ', Look::heading}};
     line.push_back({bars[row], Look::curve});
     add(lines, size, std::move(line));
@@ -54,17 +59,16 @@ void add_curve(std::vector<FrameLine>& lines, const TopModel& model, const Frame
 }
 
 void add_curves(std::vector<FrameLine>& lines, const TopModel& model, const FrameSize& size,
-                std::span<const std::string_view> paths) {
-  const bool tall = size.height >= lines.size() + paths.size() + kTallCurve;
+                std::span<const std::string_view> paths, bool first_is_tall) {
+  // Labels have half of the width at most.
+  size_t label_width = 0;
   for (const std::string_view path : paths)
-    add_curve(lines, model, size, path, tall && path == paths[0] ? kTallCurve : 1);
-}
-
-FrameLine share_line(const FigureShare& share, Look look, const FrameSize& size) {
-  constexpr size_t kName = 16, kBar = 10;
-  return {{"  " + in_columns(share.name, kName, size.ascii), look},
-          {share_bar(share.share, kBar, size.ascii), look == Look::plain ? Look::curve : look},
-          {right_aligned(share.text, kValue), look}};
+    if (std::isfinite(newest_figure(model, path)) || !model.history.curve(path, 1).empty())
+      label_width = std::max(label_width, display_width(label_of(path, *model.words)));
+  label_width = std::min(label_width, size.width / 2);
+  const bool tall = first_is_tall && size.height >= lines.size() + paths.size() + kTallCurve;
+  for (const std::string_view path : paths)
+    add_curve(lines, model, size, path, tall && path == paths[0] ? kTallCurve : 1, label_width);
 }
 
 size_t room_in(const std::vector<FrameLine>& lines, const FrameSize& size) {
@@ -103,24 +107,90 @@ std::vector<FigureShare> by_importance(std::vector<FigureShare> shares, const st
   return shares;
 }
 
-void add_shares(std::vector<FrameLine>& lines, const TopModel& model, const FrameSize& size) {
-  const std::string limit = find_bottleneck(*model.newest).limit;
-  std::vector<FrameLine> busy, ledger;
-  for (const FigureShare& share : by_importance(busy_shares(*model.newest), limit))
-    busy.push_back(share_line(share, share.name == limit ? Look::warning : Look::plain, size));
-  for (const FigureShare& share : ledger_shares(*model.newest)) ledger.push_back(share_line(share, Look::plain, size));
-  constexpr size_t kEntry = 38;
+// Shares below a heading, if there is one. `limit` is the name of the one that stands out.
+void add_share_list(std::vector<FrameLine>& lines, const FrameSize& size, const std::vector<FigureShare>& shares,
+                    const std::string& heading, const std::string& limit) {
+  constexpr size_t kLeastBar = 3, kMostBar = 10;
+  size_t label = 0, text = 0;
+  for (const FigureShare& share : shares) {
+    label = std::max(label, display_width(share.label));
+    text = std::max(text, display_width(share.text));
+  }
+  const size_t besides = 2 + label + 1 + 1 + text;
+  const size_t half = size.width / 2, room = half > besides + kLeastBar ? half - besides : kLeastBar;
+  const size_t bar = columns_in(size, besides + kLeastBar) > 1 ? std::min(room, kMostBar) : kMostBar;
+  std::vector<FrameLine> entries;
+  for (const FigureShare& share : shares) {
+    const Look look = share.name == limit ? Look::warning : Look::plain;
+    entries.push_back({{"  " + in_columns(share.label, label, size.ascii) + ' ', look},
+                       {share_bar(share.share, bar, size.ascii), look == Look::plain ? Look::curve : look},
+                       {' ' + right_aligned(share.text, text), look}});
+  }
   // The shares are worth more than their heading.
-  const size_t rows = (busy.size() + columns_in(size, kEntry) - 1) / columns_in(size, kEntry);
-  if (!busy.empty() && room_in(lines, size) > rows) add(lines, size, {{"  busy shares of the last 10 s", Look::faint}});
-  add_in_columns(lines, size, busy, kEntry);
-  if (const double lag = model.newest->lag_p95; std::isfinite(lag) && model.newest->lag_cap > 0)
-    add(lines, size,
-        share_line({"lag p95 of cap", lag / static_cast<double>(model.newest->lag_cap),
-                    format_figure(lag, 0) + " of " + format_short(model.newest->lag_cap)},
-                   Look::plain, size));
-  if (!ledger.empty() && room_in(lines, size) > 1) add(lines, size, {{"  what happened to the samples", Look::faint}});
-  add_in_columns(lines, size, ledger, kEntry);
+  const size_t columns = columns_in(size, besides + bar), rows = (entries.size() + columns - 1) / columns;
+  if (!heading.empty() && rows > 0 && room_in(lines, size) > rows) add(lines, size, {{heading, Look::faint}});
+  add_in_columns(lines, size, std::move(entries), besides + bar);
+}
+
+void add_shares(std::vector<FrameLine>& lines, const StatsSnapshot& s, const FrameSize& size) {
+  const std::string limit = find_bottleneck(s).limit;
+  add_share_list(lines, size, by_importance(busy_shares(s), limit), "  busy shares of the last 10 s", limit);
+  if (std::isfinite(s.lag_p95) && s.lag_cap > 0)
+    add_share_list(lines, size,
+                   {{"", label_of("lag.p95", *s.words), s.lag_p95 / static_cast<double>(s.lag_cap),
+                     format_figure(s.lag_p95, 0) + " of cap " + format_short(s.lag_cap)}},
+                   "", "lag");
+  add_share_list(lines, size, ledger_shares(s), "  what happened to the samples", "none");
+}
+
+// What the verdict on the bottleneck rests on, as far as it is known.
+void add_verdict(std::vector<FrameLine>& lines, const StatsSnapshot& s, const FrameSize& size) {
+  std::string resource = words_at(s, "bottleneck.resource");
+  const std::string waits = words_at(s, "bottleneck.waits");
+  if (resource.empty() || resource == "unknown" || resource == "none") return;
+  std::ranges::replace(resource, '_', ' ');
+  std::string text = "  resource   " + resource;
+  if (const double share = figure_of(s, "bottleneck.share"); std::isfinite(share)) text += ' ' + format_percent(share);
+  if (!waits.empty()) text += "  " + waits + (waits.ends_with('s') ? " wait" : " waits");
+  if (const double gain = figure_of(s, "bottleneck.gain"); std::isfinite(gain))
+    text += "  twice as much: " + format_percent(gain) + " faster";
+  add(lines, size, {{text}});
+}
+
+// In columns. A label or a text that is too long for that has a line of its own, after the others.
+void add_figures(std::vector<FrameLine>& lines, const FrameSize& size, const std::vector<FigureText>& figures,
+                 size_t most_label) {
+  constexpr size_t kText = 16;
+  const auto fits = [&](const FigureText& figure) {
+    return display_width(figure.label) <= most_label && display_width(figure.text) <= kText;
+  };
+  size_t label = 0, text = 0;
+  for (const FigureText& figure : figures)
+    if (fits(figure)) {
+      label = std::max(label, display_width(figure.label));
+      text = std::max(text, display_width(figure.text));
+    }
+  std::vector<FrameLine> entries, long_lines;
+  for (const FigureText& figure : figures)
+    if (fits(figure))
+      entries.push_back({{"  " + in_columns(figure.label, label, size.ascii) + ' '},
+                         {right_aligned(figure.text, text) + ' ', Look::heading}});
+    else
+      long_lines.push_back({{"  " + figure.label + "  "}, {figure.text, Look::heading}});
+  add_in_columns(lines, size, std::move(entries), 2 + label + 1 + text + 1);
+  for (FrameLine& line : long_lines) add(lines, size, std::move(line));
+}
+
+// Of a token run: turns, lengths, groups with equal rewards, and the parts of the reward.
+void add_answers(std::vector<FrameLine>& lines, const StatsSnapshot& s, const FrameSize& size) {
+  constexpr size_t kMostLabel = 26;  // so that 80 columns have room for two
+  const auto add_below = [&](const std::string& heading, const std::vector<FigureText>& figures) {
+    if (figures.empty()) return;
+    add(lines, size, {{"  " + heading, Look::faint}});
+    add_figures(lines, size, figures, kMostLabel);
+  };
+  add_below("answers", figures_of_group(s, "Answers"));
+  add_below(label_of("episodes.return_parts", *s.words), entries_at(s, "episodes.return_parts"));
 }
 
 Look look_of(EventLevel level) {
@@ -159,15 +229,22 @@ std::string in_columns(std::string_view text, size_t width, bool ascii) {
 std::vector<FrameLine> learning_panel(const TopModel& model, const FrameSize& size) {
   std::vector<FrameLine> lines;
   add_console(lines, model, size, ConsolePart::result);
-  add_curves(lines, model, size, learning_curves());
+  const bool answers = model.newest && model.newest->words->tokens;
+  const bool first = size.height >= kAnswersFirst;
+  if (answers && first) add_answers(lines, *model.newest, size);
+  add_curves(lines, model, size, learning_curves(), /*first_is_tall=*/true);
+  if (answers && !first) add_answers(lines, *model.newest, size);
   return lines;
 }
 
 std::vector<FrameLine> flow_panel(const TopModel& model, const FrameSize& size) {
   std::vector<FrameLine> lines;
   add_console(lines, model, size, ConsolePart::flow);
-  if (model.newest) add_shares(lines, model, size);
-  for (const std::string_view path : flow_curves()) add_curve(lines, model, size, path, 1);
+  if (model.newest) {
+    add_verdict(lines, *model.newest, size);
+    add_shares(lines, *model.newest, size);
+  }
+  add_curves(lines, model, size, flow_curves(), /*first_is_tall=*/false);
   return lines;
 }
 
@@ -175,21 +252,11 @@ std::vector<FrameLine> machines_panel(const TopModel& model, const FrameSize& si
   if (!model.newest) return {};
   std::vector<FigureText> texts;
   for (const std::string_view path : {"busy.machine", "busy.run", "inference.up"})
-    texts.push_back({label_of(path), figure_text(figure_of(*model.newest, path), unit_of(path))});
+    texts.push_back({label_of(path, *model.words), figure_text(figure_of(*model.newest, path), unit_of(path))});
   for (FigureText& text : figures_of_group(*model.newest, "Workers and failures")) texts.push_back(std::move(text));
-  constexpr size_t kName = 30, kText = 16;
-  std::vector<FrameLine> entries;
-  std::vector<FrameLine> lines, long_lines;
-  for (const FigureText& each : texts) {
-    const bool fits = display_width(each.label) <= kName && display_width(each.text) <= kText;
-    if (fits)
-      entries.push_back({{"  " + in_columns(each.label, kName, size.ascii)},
-                         {right_aligned(each.text, kText) + "  ", Look::heading}});
-    else
-      long_lines.push_back({{"  " + each.label + "  "}, {each.text, Look::heading}});
-  }
-  add_in_columns(lines, size, entries, 2 + kName + kText + 2);
-  for (FrameLine& line : long_lines) add(lines, size, std::move(line));
+  constexpr size_t kMostLabel = 36;
+  std::vector<FrameLine> lines;
+  add_figures(lines, size, texts, kMostLabel);
   return lines;
 }
 
@@ -214,7 +281,7 @@ std::vector<FrameLine> help_panel(const FrameSize& size) {
   for (const char* text :
        {"  Tab, Right, Left   the next or previous view", "  1 to 5             a view by its number",
         "  ?                  this help, and back", "  q                  leave; the run goes on", "",
-        "  Figures have the names of docs/metrics.md; `troupe metrics NAME` explains them.",
+        "  Figures are called as on the page; docs/metrics.md has their units and meanings.",
         "  Curves are drawn over the environment steps, or answers, of the whole run."})
     add(lines, size, {{text}});
   return lines;

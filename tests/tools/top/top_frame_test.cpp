@@ -86,8 +86,8 @@ TEST_CASE("top: no view is larger than the terminal") {
 
 TEST_CASE("top: 80 by 24 characters show the state, the verdict, the return and the flow") {
   const std::string text = text_of_lines(frame(running_model(), TopView::overview, {80, 24}));
-  for (const char* part : {"cartpole", "running", "50 %", "ETA", "bottleneck sampling", "episodes return mean",
-                           "workers", "lag", "1 Overview", "? Help"}) {
+  for (const char* part : {"cartpole", "running", "50 %", "ETA", "bottleneck sampling", "KL of an update", "workers",
+                           "lag", "1 Overview", "? Help"}) {
     CAPTURE(part);
     CHECK(has(text, part));
   }
@@ -103,7 +103,7 @@ TEST_CASE("top: a large terminal shows all panels in one view") {
 TEST_CASE("top: the part that limits the run stands out in the flow") {
   for (const FrameLine& line : frame(running_model(), TopView::flow, {80, 24}))
     for (const Piece& piece : line)
-      if (piece.text.starts_with("  workers         ")) CHECK(piece.look == Look::warning);
+      if (piece.text.starts_with("  workers busy")) CHECK(piece.look == Look::warning);
   CHECK(has(text_of_lines(frame(running_model(), TopView::flow, {80, 24})), "91 %"));
 }
 
@@ -121,13 +121,13 @@ TEST_CASE("top: without room for all shares the most important are shown, and ho
             .machine = 0.95};
   model.show(s, "12:00:00");
   const std::string small = text_of_lines(frame(model, TopView::flow, {80, 13}));
-  CHECK(has(small, "  workers         "));  // which limits the run
-  CHECK(has(small, "  machine         "));
+  CHECK(has(small, "  workers busy"));  // which limits the run
+  CHECK(has(small, "  processors of the machine"));
   CHECK(has(small, "+6 more"));
-  CHECK_FALSE(has(small, "  replay          "));
+  CHECK_FALSE(has(small, "  replay buffer busy"));
   const std::string large = text_of_lines(frame(model, TopView::flow, {80, 40}));
   CHECK_FALSE(has(large, "+6 more"));
-  CHECK(has(large, "  replay          "));
+  CHECK(has(large, "  replay buffer busy"));
   CHECK(has(large, "busy shares"));
 }
 

@@ -181,7 +181,7 @@ TEST_CASE("top: every path that has a curve is in the tables of figures") {
     CAPTURE(path);
     CHECK_FALSE(unit_of(path).empty());
   }
-  CHECK(label_of("learner.explained_variance") == "explained variance");
+  CHECK(label_of("learner.explained_variance", kStepWords) == "explained variance");
   CHECK(figure_text(0.63, "0 to 1") == "63 %");
   CHECK(figure_text(3723, "s") == "1:02:03");
   CHECK(figure_text(kUnknown, "s") == "-");

@@ -143,7 +143,7 @@ class Top(unittest.TestCase):
 
     def test_it_draws_what_the_run_says(self):
         server, terminal = self.open()
-        for part in ("the run", "bottleneck sampling", "kl_high", "episodes return mean", "1 Overview", "\u2581"):
+        for part in ("the run", "bottleneck sampling", "kl_high", "KL of an update", "1 Overview", "\u2581"):
             self.assertIn(part, terminal.text())
         server.publish(snapshot(31, training_ended=True))
         terminal.shows("training ended")
@@ -151,7 +151,7 @@ class Top(unittest.TestCase):
     def test_keys_change_the_view_and_q_ends(self):
         _, terminal = self.open()
         terminal.keys("4")
-        terminal.shows("workers total")
+        terminal.shows("workers connected")
         terminal.keys("Tab")
         terminal.shows("it is ?[2J high")
         terminal.keys("Left", "Left")
@@ -165,9 +165,9 @@ class Top(unittest.TestCase):
     def test_a_new_size_is_used(self):
         _, terminal = self.open()
         terminal.tmux("resize-window", "-x", "200", "-y", "50")
-        terminal.shows("workers total")
+        terminal.shows("workers connected")
         terminal.tmux("resize-window", "-x", "20", "-y", "5")
-        terminal.eventually(lambda: "workers total" not in terminal.text() and "running" in terminal.text())
+        terminal.eventually(lambda: "workers connected" not in terminal.text() and "running" in terminal.text())
         terminal.tmux("resize-window", "-x", "80", "-y", "24")
         terminal.shows("1 Overview")
 
