@@ -35,7 +35,7 @@ struct RunOverview {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
   std::string folder, name, task;  // the setting `name`; its environment or task
-  bool tokens = false;  // it trains on answers, which env_steps counts
+  bool tokens = false;             // it trains on answers, which env_steps counts
   std::string config;              // the text of config.json
   SettingValues settings;
   RunAbout about;
