@@ -117,7 +117,7 @@ function received(message) {
     past = [];
     later = [];
     loading = true;
-    connection.send({ type: "history", last: kAllHistory, topics: kTopics });
+    connection.send({ type: "history", last: kAllHistory, topics: kTopics, ranges: true });
   } else if (message.type === "history") {
     remember(message);
   } else if (message.type === "stats" && message.stats) {
@@ -201,11 +201,15 @@ function addLater() {
 function remember(message) {
   past = [...message.points, ...past];
   const more = message.points.length > 0 && past.length < message.available;
-  if (more) return connection.send({ type: "history", last: kAllHistory, before: past[0][0], topics: kTopics });
+  if (more) return connection.send({ type: "history", last: kAllHistory, before: past[0][0], topics: kTopics, ranges: true });
   const places = new Map(store.paths.map((path, i) => [path, i]));
-  if (past.length > 0) restarted(Number(past[0][1][/** @type {number} */ (places.get("env_steps"))]));
-  for (const [sequence, values] of past)
-    if (values[store.paths.length] === null) store.add(sequence, (path) => values[/** @type {number} */ (places.get(path))]);
+  const valueOf = (/** @type {any[]} */ values, /** @type {number|undefined} */ place) => values[Number(place)]?.[1] ?? null;
+  if (past.length > 0) restarted(Number(valueOf(past[0][1], places.get("env_steps"))));
+  for (const [sequence, values] of past) {
+    if (valueOf(values, store.paths.length) !== null) continue;
+    store.add(sequence, (path) => valueOf(values, places.get(path)), rangesOf(store.paths, values));
+  }
+  past = [];
   loading = false;
   addLater();
 }

@@ -9,6 +9,7 @@ const kEvaluatedAt = "eval.updates";
 const kEvaluatedSteps = "eval.env_steps";
 // 1 in the row at which the run was started again; not a figure of the run.
 const kRestart = "restart";
+/** @typedef {Record<string, [number, number]>} Ranges */
 
 /** @param {string} path */
 const isEvaluation = (path) => path.startsWith("eval.");
@@ -23,6 +24,8 @@ class Store {
   clear() {
     /** @type {Map<string, (number|null|undefined)[]>} */
     this.columns = new Map([...this.paths, kRestart].map((path) => [path, []]));
+    /** The smallest and largest values by path, of each row that stands for several snapshots. @type {(Ranges|undefined)[]} */
+    this.ranges = [];
     /** @type {number[]} */
     this.sequences = [];
     this.evaluated = -1;
@@ -34,13 +37,18 @@ class Store {
   get csvAxes() { return kAxes; }
   /** @param {Curve} curve */
   csvName(curve) { return curve.path; }
-  /** The edges of the area around a curve. @param {string} _path @returns {{high: Values, low: Values} | null} */
-  edges(_path) { return null; }
+  /** The edges of the area around a curve; null where each of its rows is one snapshot. @param {string} path @returns {{high: Values, low: Values} | null} */
+  edges(path) {
+    if (!this.ranges.some((ranges) => ranges?.[path])) return null;
+    const edge = (/** @type {0|1} */ end) => this.column(path).map((value, row) => typeof value === "number" ? this.ranges[row]?.[path]?.[end] ?? value : value);
+    return { low: edge(0), high: edge(1) };
+  }
 
-  /** @param {number} sequence @param {(path: string) => any} value */
-  add(sequence, value) {
+  /** @param {number} sequence @param {(path: string) => any} value @param {Ranges=} ranges */
+  add(sequence, value, ranges) {
     if (this.rows > 0 && sequence <= this.sequences[this.rows - 1]) return;
     this.insert(this.rows, sequence, (path) => isEvaluation(path) ? undefined : known(value(path)));
+    this.ranges[this.rows - 1] = ranges;
     const updates = value(kEvaluatedAt);
     if (typeof updates === "number" && updates !== this.evaluated) {
       this.evaluated = updates;
@@ -78,6 +86,7 @@ class Store {
     this.sequences.splice(row, 0, sequence);
     this.paths.forEach((path, i) => this.column(path).splice(row, 0, values[i]));
     this.column(kRestart).splice(row, 0, undefined);
+    this.ranges.splice(row, 0, undefined);
   }
 
   /** A row without values, where the run was not seen. */
@@ -92,6 +101,7 @@ class Store {
   restart(envSteps) {
     while (this.rows > 0 && Number(this.column("env_steps")[this.rows - 1]) >= envSteps) {
       this.sequences.pop();
+      this.ranges.pop();
       for (const column of this.columns.values()) column.pop();
     }
     this.gap();
@@ -103,6 +113,8 @@ class Store {
   thin() {
     const half = Math.floor(this.rows / 2), evaluations = this.column(kEvaluatedAt), restarts = this.column(kRestart);
     const kept = (/** @type {any} */ _, /** @type {number} */ i) => i >= half || i % 2 === 0 || evaluations[i] !== undefined || restarts[i] === 1;
+    this.ranges.forEach((ranges, i) => { if (ranges && !kept(0, i)) this.ranges[i + 1] = joined(ranges, this.ranges[i + 1]); });
+    this.ranges = this.ranges.filter(kept);
     this.sequences = this.sequences.filter(kept);
     for (const [path, column] of this.columns) this.columns.set(path, column.filter(kept));
   }
@@ -119,3 +131,25 @@ class Store {
 
 /** @param {any} value */
 const known = (value) => typeof value === "number" ? value : null;
+
+/** Ranges that cover both. @param {Ranges} a @param {Ranges=} b @returns {Ranges} */
+function joined(a, b) {
+  /** @type {Ranges} */
+  const result = { ...b };
+  for (const [path, [low, high]] of Object.entries(a)) {
+    const other = result[path] || [low, high];
+    result[path] = [Math.min(low, other[0]), Math.max(high, other[1])];
+  }
+  return result;
+}
+
+/** The ranges of a point of the history: those in which the figure has changed. @param {string[]} paths @param {any[]} values [smallest, value, largest] each @returns {Ranges | undefined} */
+function rangesOf(paths, values) {
+  /** @type {[string, [number, number]][]} */
+  const wide = [];
+  paths.forEach((path, i) => {
+    const [low, , high] = values[i] || [];
+    if (typeof low === "number" && low < high && !isEvaluation(path) && !kAxes.includes(path)) wide.push([path, [low, high]]);
+  });
+  return wide.length > 0 ? Object.fromEntries(wide) : undefined;
+}
