@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A long run in the dashboard, in a real browser: its memory, its requests and its thinned points: page_memory_test.py BUILD_DIR."""
+"""A long run in the dashboard, in a real browser: its memory and its requests: page_memory_test.py BUILD_DIR."""
 
 import pathlib
 import sys
@@ -30,7 +30,10 @@ class Memory(OpenedPage):
         self.server.publish(*[long_snapshot(n) for n in range(1, 11)])
         self.wait_for(10)
         before = self.heap()
-        self.server.publish(*[long_snapshot(n) for n in range(11, SNAPSHOTS + 11)])
+        # In parts: the browser reports each message to this test, which must read that before the pipe is full.
+        for first in range(11, SNAPSHOTS + 11, 40):
+            self.server.publish(*[long_snapshot(n) for n in range(first, first + 40)])
+            self.browser.wait(f"store.sequences.at(-1) === {first + 39}")
         self.wait_for(SNAPSHOTS + 10)
         self.assertEqual(self.browser.value("store.rows"), SNAPSHOTS + 10)  # none was lost
         growth = self.heap() - before
@@ -41,21 +44,6 @@ class Memory(OpenedPage):
         own = [url for url in self.browser.requests if url.startswith("http") and not url.endswith(data)]
         self.assertEqual(own, [f"{self.server.url}/#learning"][: len(own)])
         self.assertEqual(len(own), 1)
-
-    def test_a_peak_among_points_that_the_run_has_left_out_is_in_the_band(self):
-        peak = snapshot(5, lag={"p50": 1, "p95": 99, "max": 99, "cap": 99})
-        self.server.publish(*[peak if n == 5 else snapshot(n) for n in range(1, 3_701)])
-        self.open()
-        self.wait_for(3700)
-        self.assertEqual(self.browser.value("store.sequences[0]"), 16)
-        band = "learning.charts.find((c) => c.title === 'Policy lag')"
-        curve = f"{band}.bands().find(({{curve}}) => {band}.present[curve].path === 'lag.p95')"
-        self.assertEqual(self.browser.value(f"{curve}.high[0]"), 99)
-        self.assertEqual(self.browser.value(f"{curve}.low[0]"), 2)
-        self.assertEqual(self.browser.value("store.column('lag.p95')[0]"), 2 + 16 % 5)
-        self.assertGreater(self.browser.value(f"{band}.plot.bands.length"), 0)
-        # Of the newest points both edges are the value.
-        self.assertEqual(self.browser.value(f"[{curve}.high.at(-1), {curve}.low.at(-1)]"), [2 + 3700 % 5] * 2)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The verdict and the histograms of the dashboard in a real browser: page_verdict_test.py BUILD_DIR."""
+"""The verdict, the histograms and the ranges of the dashboard in a real browser: page_verdict_test.py BUILD_DIR."""
 
 import pathlib
 import sys
@@ -59,6 +59,21 @@ class Verdict(OpenedPage):
         self.assertTrue(self.browser.value(f"{cards}[0].querySelector('details').open"))
         self.assertEqual(self.browser.value(f"{cards}[0].querySelector('.scroll').tabIndex"), 0)
         self.assertIn("median 2 updates, p99 4 updates", self.browser.value(f"{cards}[0].querySelector('.bars').ariaLabel"))
+
+    def test_a_peak_among_points_that_the_run_has_left_out_is_in_the_band(self):
+        peak = snapshot(5, lag={"p50": 1, "p95": 99, "max": 99, "cap": 99})
+        self.server.publish(*[peak if n == 5 else snapshot(n) for n in range(1, 3_701)])
+        self.open()
+        self.wait_for(3700)
+        self.assertEqual(self.browser.value("store.sequences[0]"), 16)
+        band = "learning.charts.find((c) => c.title === 'Policy lag')"
+        curve = f"{band}.bands().find(({{curve}}) => {band}.present[curve].path === 'lag.p95')"
+        self.assertEqual(self.browser.value(f"{curve}.high[0]"), 99)
+        self.assertEqual(self.browser.value(f"{curve}.low[0]"), 2)
+        self.assertEqual(self.browser.value("store.column('lag.p95')[0]"), 2 + 16 % 5)
+        self.assertGreater(self.browser.value(f"{band}.plot.bands.length"), 0)
+        # Of the newest points both edges are the value.
+        self.assertEqual(self.browser.value(f"[{curve}.high.at(-1), {curve}.low.at(-1)]"), [2 + 3700 % 5] * 2)
 
 
 if __name__ == "__main__":
