@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -43,6 +41,7 @@
 #include "tools/cli/this_command.h"
 #include "tools/cli/token_context.h"
 #include "tools/cli/train_resume.h"
+#include "tools/cli/tunnel.h"
 
 namespace troupe {
 namespace {
@@ -104,19 +103,6 @@ uint16_t open_stats(std::optional<StatsSocket>& socket, const Address& address, 
   return before;
 }
 
-// In a login over SSH: the command that makes a port of the loopback interface reachable from the machine that the user
-// sits at. Empty elsewhere.
-std::string tunnel_command(const Address& address) {
-  const char* connection = std::getenv("SSH_CONNECTION");  // NOLINT(concurrency-mt-unsafe): nothing sets it
-  if (connection == nullptr || address.host != "127.0.0.1") return "";
-  std::istringstream fields(connection);
-  std::string client, client_port, server, server_port;
-  fields >> client >> client_port >> server >> server_port;
-  if (server_port.empty()) return "";
-  const std::string port = std::to_string(address.port);
-  return "ssh -N -L " + port + ':' + address.text() + (server_port == "22" ? "" : " -p " + server_port) + ' ' + server;
-}
-
 // Prints the run folder and the addresses.
 void announce(RunFolder& folder, const RunConfig& config, const Address& workers, const Address& stats) {
   const std::string connect = address_for_others(workers, host_name());
@@ -126,8 +112,7 @@ void announce(RunFolder& folder, const RunConfig& config, const Address& workers
   if (has_scorers(config)) print_line("scorers    troupe scorer --connect " + connect);
   print_line("statistics " + address_for_others(stats, host_name()));
   print_line("dashboard  http://" + address_for_others(stats, host_name()) + '/');
-  if (const std::string tunnel = tunnel_command(stats); !tunnel.empty())
-    print_line("           from your machine first: " + tunnel);
+  print_tunnel(stats);
   folder.write_stats_port(stats.port);
 }
 

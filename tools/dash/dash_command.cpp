@@ -16,6 +16,7 @@
 #include "tools/cli/flag_values.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/stop_signals.h"
+#include "tools/cli/tunnel.h"
 #include "tools/dash/dash_data.h"
 
 namespace troupe {
@@ -57,6 +58,7 @@ int serve_runs(const DashOptions& options) {
   }
   signals.begin({});
   print_line("dashboard  http://" + socket->address() + "/");
+  print_tunnel(parse_address("--port", socket->address()));
   signals.wait();
   socket->stop();
   return kExitInterrupted;
