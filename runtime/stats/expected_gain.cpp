@@ -32,7 +32,7 @@ double next_busiest(const BusyShares& b, Resource resource) {
 }
 
 // Resources of which the benchmark has shown it.
-constexpr std::initializer_list<Resource> kShownResources = {};
+constexpr std::initializer_list<Resource> kShownResources = {Resource::env_stepping, Resource::trainer};
 
 }  // namespace
 
@@ -53,9 +53,12 @@ double predicted_gain(const StatsSnapshot& s, const Bottleneck& verdict) {
   return std::max(faster - 1, 0.0);
 }
 
+bool gain_is_shown(Resource resource) {
+  return std::ranges::find(kShownResources, resource) != kShownResources.end();
+}
+
 double shown_gain(const StatsSnapshot& s, const Bottleneck& verdict) {
-  const bool shown = std::ranges::find(kShownResources, verdict.resource) != kShownResources.end();
-  return shown ? predicted_gain(s, verdict) : kUnknown;
+  return gain_is_shown(verdict.resource) ? predicted_gain(s, verdict) : kUnknown;
 }
 
 }  // namespace troupe

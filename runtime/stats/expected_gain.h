@@ -10,7 +10,10 @@ namespace troupe {
 // the advice gives.
 double predicted_gain(const StatsSnapshot& snapshot, const Bottleneck& verdict);
 
-// The same for resources of which `troupe bench verdicts` has shown that the prediction is right; else kUnknown.
+// Whether `troupe bench verdicts` has shown for this resource that the prediction is right, and fails if it is not.
+bool gain_is_shown(Resource resource);
+
+// The same for those resources; else kUnknown.
 double shown_gain(const StatsSnapshot& snapshot, const Bottleneck& verdict);
 
 }  // namespace troupe

@@ -30,6 +30,7 @@ namespace {
 
 constexpr double kRunSeconds = 8;  // of one run: most of the 10 s over which shares of time are measured
 constexpr size_t kMayBeWrong = 1;  // verdicts
+constexpr double kMuchGain = 0.2, kMostError = 0.3;  // predicted gains of that and more; relative to the measured one
 
 // Keeps what the run reports.
 class LastReport final : public RunSink {
@@ -112,6 +113,11 @@ struct CaseResult {
 
   size_t times_right() const { return static_cast<size_t>(std::ranges::count(verdicts, right)); }
   bool is_right() const { return 2 * times_right() > verdicts.size(); }
+  // Of a resource whose gain users see.
+  bool is_wrongly_shown() const {
+    if (!gain_is_shown(resource_of(right)) || predicted.empty() || median(predicted) < kMuchGain) return false;
+    return std::abs(median(predicted) - median(measured)) > kMostError * median(measured);
+  }
   nlohmann::ordered_json json() const {
     return {{"name", name},
             {"right", right},
@@ -127,7 +133,8 @@ struct CaseResult {
     std::string said;
     for (const std::string& verdict : verdicts) said += (said.empty() ? "" : ", ") + verdict;
     return (is_right() ? "right  " : "WRONG  ") + name + std::string(20 - std::min<size_t>(19, name.size()), ' ') +
-           "says " + said + "; gain of " + change + ": predicted " + gain(predicted) + ", measured " + gain(measured);
+           "says " + said + "; gain of " + change + ": predicted " + gain(predicted) + ", measured " + gain(measured) +
+           (is_wrongly_shown() ? ", WRONG" : "");
   }
 };
 
@@ -151,15 +158,16 @@ BenchReport bench_verdicts(double seconds) {
   open_log(nullptr, {.to_stderr = false});  // hides warnings about what is slow on purpose
   BenchReport report;
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
-  size_t right = 0;
+  size_t right = 0, wrong_gains = 0;
   for (const VerdictCase& c : cases) {
     const CaseResult result = measure_case(c, repeats);
     right += result.is_right() ? 1 : 0;
+    wrong_gains += result.is_wrongly_shown() ? 1 : 0;
     results.push_back(result.json());
     report.lines.push_back(result.line());
   }
   close_log();
-  report.failed = right + kMayBeWrong < cases.size();
+  report.failed = right + kMayBeWrong < cases.size() || wrong_gains > 0;
   report.lines.push_back(std::to_string(right) + " of " + std::to_string(cases.size()) + " verdicts are right; " +
                          std::to_string(repeats) + (repeats == 1 ? " run" : " runs") + " of each");
   report.json = nlohmann::ordered_json{{"repeats", repeats}, {"right", right}, {"cases", results}}.dump();

@@ -204,4 +204,9 @@ TEST_CASE("verdict: a gain that no benchmark has shown is not told") {
   StatsSnapshot s = running();
   s.busy.inference = 0.9;
   CHECK(std::isnan(find_bottleneck(s).gain));
+  s.busy.inference = 0.1;
+  s.busy.trainer = 0.95;
+  s.recent.trainer_wait = 0.01;
+  CHECK(find_bottleneck(s).resource == Resource::trainer);
+  CHECK(find_bottleneck(s).gain == doctest::Approx(0.95 / 0.6 - 1));  // until the processors are busy
 }
