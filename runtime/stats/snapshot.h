@@ -125,7 +125,6 @@ struct RecentFigures {
 
 struct StatsSnapshot {
   const ExperienceWords* words = &kStepWords;  // what its figures are called; not in the JSON
-
   double elapsed_seconds = 0;  // over all starts of the run
   double progress = kUnknown;  // 0..1 of the first stop criterion to be met; 0 without one
   double eta_seconds = kUnknown;
