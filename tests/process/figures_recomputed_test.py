@@ -35,7 +35,8 @@ def episodes_in(folder):
 
 
 class Views:
-    """One run, which each test looks at. A class of tests says what run it is, and has SUMMARIZED: paths of figures in summary.json."""
+    """One run, which each test looks at. A class of tests says what run it is, and has
+    SUMMARIZED, paths of figures in summary.json, and LABEL, the key of their labels in `troupe metrics --json`."""
 
     @classmethod
     def setUpClass(cls):
@@ -174,9 +175,11 @@ class Views:
     def test_top_has_the_figures_of_the_last_line(self):
         text = subprocess.run([TROUPE, "top", "--once", str(self.run_folder)], check=True, capture_output=True, text=True).stdout
         last = self.lines[-1]
+        figures = json.loads(subprocess.run([TROUPE, "metrics", "--json"], check=True, capture_output=True, text=True).stdout)
+        labels = {figure["path"]: figure[self.LABEL] for figure in figures}
         for path in ("episodes.return_mean", "episodes.length_mean", "learner.entropy", "learner.grad_norm"):
-            label = re.sub(r"^learner\.", "", path).replace("_", " ").replace(".", " ")
-            value = re.search(rf"^ *{label} +(\S+)", text, re.MULTILINE)
+            label = labels[path]
+            value = re.search(rf"^ *{re.escape(label)} +(\S+)", text, re.MULTILINE)
             self.assertIsNotNone(value, f"{label}\n{text}")
             self.assertAlmostEqual(float(value.group(1).replace(",", "")), flat(last)[path], places=3, msg=path)
 
@@ -184,6 +187,7 @@ class Views:
 class ControlRun(Views, unittest.TestCase):
     """A run on an environment that writes down its episodes."""
 
+    LABEL = "label"
     SUMMARIZED = ("episodes.count", "episodes.return_mean", "episodes.success_rate")
 
     @staticmethod
@@ -267,6 +271,7 @@ class ControlRun(Views, unittest.TestCase):
 class TokenRun(Views, unittest.TestCase):
     """A token run whose verifier writes down the answers and their scores."""
 
+    LABEL = "token_label"
     SUMMARIZED = ("episodes.count", "episodes.return_mean", "answers.produced_length", "answers.trained_length")
 
     @staticmethod
