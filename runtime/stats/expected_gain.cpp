@@ -53,9 +53,7 @@ double predicted_gain(const StatsSnapshot& s, const Bottleneck& verdict) {
   return std::max(faster - 1, 0.0);
 }
 
-bool gain_is_shown(Resource resource) {
-  return std::ranges::find(kShownResources, resource) != kShownResources.end();
-}
+bool gain_is_shown(Resource resource) { return std::ranges::find(kShownResources, resource) != kShownResources.end(); }
 
 double shown_gain(const StatsSnapshot& s, const Bottleneck& verdict) {
   return gain_is_shown(verdict.resource) ? predicted_gain(s, verdict) : kUnknown;
