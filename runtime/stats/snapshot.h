@@ -125,8 +125,8 @@ struct RecentFigures {
 
 struct StatsSnapshot {
   const ExperienceWords* words = &kStepWords;  // what its figures are called; not in the JSON
-  double elapsed_seconds = 0;  // over all starts of the run
-  double progress = kUnknown;  // 0..1 of the first stop criterion to be met; 0 without one
+  double elapsed_seconds = 0;                  // over all starts of the run
+  double progress = kUnknown;                  // 0..1 of the first stop criterion to be met; 0 without one
   double eta_seconds = kUnknown;
 
   uint64_t env_steps = 0;
