@@ -9,8 +9,8 @@
 namespace troupe {
 
 // The command that makes a port of the loopback interface reachable from the machine that the user sits at.
-// `ssh_connection`: what SSH_CONNECTION says in a login over SSH. Empty where that is no such login, or the port is on
-// another interface.
+// `ssh_connection` is the value of SSH_CONNECTION, which is set in a login over SSH. The result is empty if that is not
+// a complete value, or if the port is on another interface.
 std::string tunnel_command(const Address& address, const std::string& ssh_connection);
 
 // Prints that command, if there is one in the environment of this process.
