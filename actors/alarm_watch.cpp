@@ -177,7 +177,8 @@ void AlarmWatch::check_rate(const StatsSnapshot& s, Clock::time_point now) {
   if (s.workers_up != workers_) best_rates_.clear();
   workers_ = s.workers_up;
   while (!best_rates_.empty() && now - best_rates_.front().first > kMinutes * kMinute) best_rates_.pop_front();
-  if (std::isfinite(rate) && s.elapsed_seconds > 60) {
+  if (!rates_since_) rates_since_ = now;
+  if (std::isfinite(rate) && now - *rates_since_ > kMinute) {  // rates of a shorter time may be far too high
     if (best_rates_.empty() || now - best_rates_.back().first >= kMinute) best_rates_.emplace_back(now, rate);
     best_rates_.back().second = std::max(best_rates_.back().second, rate);
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -100,6 +101,7 @@ class AlarmWatch {
   using Memory = std::array<uint64_t, 4>;  // of each kind of process
   std::deque<std::pair<Clock::time_point, Memory>> memory_;
   std::deque<std::pair<Clock::time_point, double>> best_rates_;  // of each of the last 10 minutes
+  std::optional<Clock::time_point> rates_since_;                 // of this start
   uint64_t workers_ = 0;                                         // that made them
 };
 

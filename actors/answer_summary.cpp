@@ -41,12 +41,26 @@ double GroupWindow::share_alike() const {
   return alike_.empty() ? kUnknown : static_cast<double>(alike_count_) / static_cast<double>(alike_.size());
 }
 
-AnswerSummary::AnswerSummary(const RunConfig& config)
-    : groups_(static_cast<size_t>(std::min(kUpdates * groups_per_update(config), kMostGroups))) {}
+void CutWindow::note(uint64_t answers, uint64_t cut) {
+  if (answers <= noted_.back().first) return;
+  noted_.emplace_back(answers, cut);
+  while (answers - noted_[1].first >= limit_) noted_.pop_front();
+}
+
+double CutWindow::share() const {
+  const auto [first_answers, first_cut] = noted_.front();
+  const auto [answers, cut] = noted_.back();
+  return answers == first_answers ? kUnknown
+                                  : static_cast<double>(cut - first_cut) / static_cast<double>(answers - first_answers);
+}
+
+AnswerSummary::AnswerSummary(const RunConfig& config, size_t window)
+    : groups_(static_cast<size_t>(std::min(kUpdates * groups_per_update(config), kMostGroups))), cut_(window) {}
 
 void AnswerSummary::note(const TokenFigures& tokens) {
   groups_.note(tokens.groups, tokens.alike);
   const SampleTokens& produced = tokens.produced;
+  cut_.note(produced.samples, produced.cut);
   if (produced.samples == 0) return;
   turns_mean_ = static_cast<double>(produced.turns) / static_cast<double>(produced.samples);
   turns_max_ = static_cast<double>(produced.most_turns);
@@ -60,6 +74,7 @@ AnswerFigures AnswerSummary::figures(const EpisodeWindow& episodes) const {
           .length_p50 = percentile(lengths, 0.5),
           .length_p95 = percentile(lengths, 0.95),
           .length_max = percentile(lengths, 1),
+          .cut_fraction = cut_.share(),
           .groups_alike = groups_.share_alike()};
 }
 

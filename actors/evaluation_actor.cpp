@@ -36,6 +36,7 @@ EvaluationSlice slice_of(const EvaluationActorState& st) {
   slice.so_far.return_mean = summary.return_mean;
   slice.so_far.return_std = summary.return_std;
   slice.so_far.length_mean = summary.length_mean;
+  slice.so_far.cut_fraction = summary.cut_fraction;
   slice.so_far.success_rate = summary.success_rate;
   slice.so_far.last_error = summary.last_error;
   slice.so_far.pass_at = summary.pass_at;

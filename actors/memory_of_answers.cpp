@@ -1,8 +1,10 @@
 #include "actors/memory_of_answers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/config/replay_capacity.h"
 #include "actors/experience/answers/reward_model_check.h"
@@ -141,6 +143,17 @@ MemoryNeed of_reward_model(const TokenSizes& s) {
           to_double(packed_bytes(shape)) + (block_is_kept(read) ? read : 0) + pass_bytes(shape, tokens)};
 }
 
+// Its weights as they are read, if their memory does not stay: before what needs `later` bytes.
+MemoryNeed of_reading_reward(const TokenSizes& s, double later) {
+  const RewardModelConfig& reward = s.config.reward_model;
+  double bytes = 0;
+  if (reward.used() && missing_reward_model(s.config).empty()) {
+    const double read = float_bytes(lm_parameter_count(reward_model_shape(posix_disk(), reward.path)));
+    if (!block_is_kept(read)) bytes = std::max(0.0, read - later);
+  }
+  return {"reward_model.path", reward.path, "weights of the reward model as they are read", bytes};
+}
+
 // An answer in replay: ids, log-probabilities and versions of its tokens, and what it and its group have besides.
 double answer_bytes(const TokenSizes& s) {
   constexpr double kRolloutToken = 16, kGroup = 2048, kAnswer = 256;
@@ -169,12 +182,17 @@ MemoryNeed of_tokenizer(const TokenSizes& s) {
 
 std::vector<MemoryNeed> memory_of_answers(const RunConfig& config) {
   const TokenSizes s = token_sizes(config);
-  std::vector<MemoryNeed> needs = {of_activations(s), of_start(s),        of_slots(s),    of_scorers(s),
-                                   of_answers(s),     of_reward_model(s), of_reference(s)};
+  std::vector<MemoryNeed> needs = {of_activations(s), of_start(s),   of_slots(s),
+                                   of_scorers(s),     of_answers(s), of_reference(s)};
   double later = 0;
+  const auto add = [&](std::vector<MemoryNeed> more) {
+    for (MemoryNeed& need : more) later += need.bytes;
+    std::ranges::move(more, std::back_inserter(needs));
+  };
   for (const MemoryNeed& need : needs) later += need.bytes;
-  for (MemoryNeed& need : std::vector{of_learner(s), of_packed_weights(s), of_reading(s, later), of_tokenizer(s)})
-    needs.push_back(std::move(need));
+  const MemoryNeed reward_model = of_reward_model(s);
+  add({of_learner(s), of_packed_weights(s), of_reading(s, later + reward_model.bytes)});
+  add({of_reading_reward(s, later), reward_model, of_tokenizer(s)});
   std::erase_if(needs, [](const MemoryNeed& need) { return need.bytes == 0; });
   return needs;
 }

@@ -36,8 +36,6 @@ void serve(ReplaySelf self) {
     const auto begin = self->clock().now();
     if (std::optional<SuperBatch> batch = st.store->sample(begin.time_since_epoch())) {
       batch->draw_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
-      LagCounts& lags = st.lags.emplace_back();
-      for (const auto& [lag, samples] : st.store->last_lags()) lags[lag] += samples;
       auto to = caf::actor_cast<PrefetcherActor>(st.prefetcher);
       st.prefetcher = nullptr;
       self->send(to, BatchMessage{std::make_shared<const SuperBatch>(std::move(*batch))});
@@ -176,6 +174,8 @@ void on_update(ReplaySelf self, const UpdateMessage& update) {
     st.store->failed(update.index);
   } else {
     st.store->trained(update.index);
+    LagCounts& lags = st.lags.emplace_back();
+    for (const auto& [lag, samples] : st.store->last_lags()) lags[lag] += samples;
   }
   report(self, update);
 }

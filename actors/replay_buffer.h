@@ -34,7 +34,7 @@ struct ReplayState {
   std::set<uint64_t> gone_workers;   // lost workers, likewise
   caf::strong_actor_ptr prefetcher;  // waits for a batch
   PartAssembler parts;
-  std::vector<LagCounts> lags;  // of the super-batches since the last report
+  std::vector<LagCounts> lags;  // of the updates since the last report
   SamplingWatch sampling{{}};
   CreditWatch credits;
   SpecFields spec;               // of the run

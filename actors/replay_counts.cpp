@@ -46,7 +46,7 @@ void report(ReplaySelf self, std::optional<UpdateMessage> update) {
   report.uncounted = st.store->uncounted_at_most();
   report.reuse = st.store->mean_reuse();
   report.busy_us = self->busy_us();
-  report.late_wait_seconds = st.store->late_wait_seconds();
+  report.late_wait_seconds = st.store->late_wait_seconds(self->clock().now().time_since_epoch());
   report.tokens = st.store->token_figures();
   report.lags = std::exchange(st.lags, {});
   report.episodes = st.store->take_episodes();

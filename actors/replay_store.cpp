@@ -175,7 +175,6 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
   batch.env_steps = env_steps_;
   batch.least_version = rules_.least_version(batch.index);
   last_batch_out_ = env_steps_ >= last_env_step_;
-  last_lags_.clear();
   for (const UnitPlace& place : units) {
     StoredUnit& unit = place.get();
     StoredRollout& stored = *place.stored;
@@ -185,8 +184,6 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
     }
     batch.parts[stored.part].indices.push_back(unit.index);
     batch.samples += unit.samples;
-    const PolicyVersion oldest = {place.oldest().epoch, std::max(unit.oldest, batch.least_version)};
-    last_lags_.emplace_back(lag_between(oldest, version_), unit.samples);
     ++unit.uses;
     ++unit.in_flight;
   }
@@ -224,11 +221,15 @@ std::vector<UnitPlace> ReplayStore::take_handed(uint64_t index) {
 }
 
 void ReplayStore::trained(uint64_t index) {
+  const uint64_t least = rules_.least_version(index);
+  last_lags_.clear();
   for (const UnitPlace& unit : take_handed(index)) {
     StoredUnit& entry = unit.get();
     const Rollout& rollout = *unit.stored->rollout;
-    const TokenSplit split = kind_of(rollout).split(rollout, entry, rules_.least_version(index));
+    const TokenSplit split = kind_of(rollout).split(rollout, entry, least);
     const uint64_t dropped = split.dropped.samples;
+    if (entry.samples > dropped)
+      last_lags_.emplace_back(index - std::max(entry.oldest, least), static_cast<uint32_t>(entry.samples - dropped));
     uses_total_ += entry.samples - dropped;
     if (entry.trained) continue;
     entry.trained = true;

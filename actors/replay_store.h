@@ -128,11 +128,14 @@ class ReplayStore {
   uint64_t credits_revoked() const { return revoked_; }
   // Smallest applied version number over all receivers; nothing when there is none.
   std::optional<uint64_t> applied_number() const;
-  // Lags of the samples of the last super-batch: one entry per unit, with its number of samples.
+  // Lags of the samples that the last update trained: one entry per unit, with its number of samples.
   const std::vector<std::pair<uint64_t, uint32_t>>& last_lags() const { return last_lags_; }
   const TokenFigures& token_figures() const { return tokens_; }
   // How long updates have waited for rollouts that would otherwise have exceeded the lag cap.
-  double late_wait_seconds() const { return late_wait_seconds_; }
+  double late_wait_seconds(std::chrono::nanoseconds now) const {
+    const std::chrono::duration<double> waiting = waits_since_ ? now - *waits_since_ : std::chrono::nanoseconds(0);
+    return late_wait_seconds_ + waiting.count();
+  }
   // Updates that trained on a sample, averaged over the samples that any has; unknown before the first.
   double mean_reuse() const;
   // That the next super-batch is for; no weights are newer.

@@ -44,6 +44,8 @@ void for_each_count(AnyLedger& ledger, AnyTotals& totals, AnyCount& uncounted, F
   function("stats.request_retries", totals.request_retries);
   function("stats.skipped_steps", totals.skipped_steps);
   function("stats.starts", totals.starts);
+  function("stats.answer_tokens", totals.answer_tokens);
+  function("stats.trained_tokens", totals.trained_tokens);
 }
 
 // The scalar of that name, 0 without one. Throws ConfigError when it is not in [0, most].

@@ -11,7 +11,8 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds kRecent{10};
-constexpr size_t kMostUpdates = 4096;  // whose stages are kept
+constexpr size_t kMostUpdates = 4096;  // whose stages are kept, and transfers
+constexpr size_t kMostVersions = 256;  // whose transfer is measured
 constexpr double UpdateStages::* kOfTrainer[] = {&UpdateStages::prepare, &UpdateStages::forward,
                                                  &UpdateStages::backward, &UpdateStages::optimizer};
 constexpr double UpdateStages::* kAll[] = {&UpdateStages::draw,      &UpdateStages::collate, &UpdateStages::copy,
@@ -51,20 +52,41 @@ void RunTimes::add(const UpdateMessage& update, Clock::time_point now) {
   for (const auto stage : kOfTrainer) stages.publish -= stages.*stage;
   stages.publish = std::max(stages.publish, 0.0);
   updates_.emplace_back(now, stages);
+  published_[update.version.number] = now;
+  if (published_.size() > kMostVersions) published_.erase(published_.begin());
+  forget_old(now);
+}
+
+// Weights may be applied before the message about their update is here.
+void RunTimes::add(const Applied& applied, Clock::time_point now) {
+  if (published_.empty() || applied.version.number < published_.begin()->first) return;
+  const auto published = published_.find(applied.version.number);
+  const double seconds =
+      published == published_.end() ? 0 : std::chrono::duration<double>(now - published->second).count();
+  transfers_.emplace_back(now, seconds);
   forget_old(now);
 }
 
 void RunTimes::forget_old(Clock::time_point now) {
-  while (updates_.size() > 1 && (now - updates_.front().first > kRecent || updates_.size() > kMostUpdates))
-    updates_.pop_front();
+  const auto forget = [&](auto& newest) {
+    while (newest.size() > 1 && (now - newest.front().first > kRecent || newest.size() > kMostUpdates))
+      newest.pop_front();
+  };
+  forget(updates_);
+  forget(transfers_);
 }
 
 void RunTimes::fill(StatsSnapshot& snapshot, Clock::time_point now) {
   snapshot.histograms = histograms_;
   snapshot.stages.env_step = env_steps_.mean(histograms_.step_seconds, now);
   snapshot.stages.answer = answers_.mean(histograms_.answer_seconds, now);
-  if (updates_.empty()) return;
   forget_old(now);
+  if (!transfers_.empty()) {
+    double sum = 0;
+    for (const auto& [at, seconds] : transfers_) sum += seconds;
+    snapshot.stages.transfer = sum / static_cast<double>(transfers_.size());
+  }
+  if (updates_.empty()) return;
   UpdateStages& mean = snapshot.stages.update.emplace();
   for (const auto& [end, stages] : updates_)
     for (const auto stage : kAll) mean.*stage += stages.*stage / static_cast<double>(updates_.size());

@@ -24,6 +24,7 @@ class RunTimes {
   std::optional<std::string> add(const WorkerReport& report);
   void add(const ReplayReport& report);
   void add(const UpdateMessage& update, Clock::time_point now);
+  void add(const Applied& applied, Clock::time_point now);
   void fill(StatsSnapshot& snapshot, Clock::time_point now);
   // `figures` are those of now.
   void fill_actors(StatsSnapshot& snapshot, const std::map<std::string, ActorBoard::Figures>& figures,
@@ -44,7 +45,9 @@ class RunTimes {
 
   RunHistograms histograms_;
   std::deque<std::pair<Clock::time_point, UpdateStages>>
-      updates_;  // of the last 10 s, and at least one; no more than 4096
+      updates_;                                      // of the last 10 s, and at least one; no more than 4096
+  std::map<uint64_t, Clock::time_point> published_;  // when the newest updates ended, by their weights' version
+  std::deque<std::pair<Clock::time_point, double>> transfers_;  // seconds, as `updates_`
   Growth env_steps_, answers_;
   std::map<std::string, Rate> actors_busy_;
 };

@@ -119,7 +119,8 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
       [self](const WorkerReport& report) { on_report(self, report); },
       [self](const InferenceReport& report) { on_report(self, report); },
       [self](const Applied& applied) {
-        if (is_from(self, self->state.receiver_of, applied.inference_index)) self->state.core->add(applied);
+        if (is_from(self, self->state.receiver_of, applied.inference_index))
+          self->state.core->add(applied, self->clock().now());
       },
       [self, context, recorder, supervisor](const ReplayReport& report) {
         StatsCore& core = *self->state.core;

@@ -57,7 +57,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       episodes_(static_cast<size_t>(window_of(config))),
       recent_(start, started),
       alarms_(facts_of(config, action)),
-      answers_(config),
+      answers_(config, static_cast<size_t>(window_of(config))),
       workers_(config, start.totals.env_failures, start.totals.request_retries),
       receivers_(config.deterministic),
       published_(start.version) {
@@ -77,8 +77,15 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   if (config.deterministic) now_.failed_evaluations = start_.totals.failed_evaluations;
   now_.failed_evaluations.count = start_.totals.failed_evaluations.count;
   progress_before_ = progress(0);
-  env_rate_.add(started, now_.env_steps);
-  update_rate_.add(started, now_.updates);
+  begin_rates(started);
+}
+
+// The rates of steps, updates and tokens count from one moment, so that their quotients are means.
+void StatsCore::begin_rates(Clock::time_point now) {
+  env_rate_.add(now, now_.env_steps);
+  update_rate_.add(now, now_.updates);
+  tokens_rate_.add(now, answer_tokens());
+  trained_tokens_rate_.add(now, trained_tokens());
 }
 
 // Training does not depend on them, and a checkpoint of another version of this program may hold others.
@@ -104,8 +111,7 @@ void StatsCore::begin_training(Clock::time_point now) {
     *rate = {};
   machine_ = {};
   verdicts_ = VerdictHold(now);
-  env_rate_.add(now, now_.env_steps);
-  update_rate_.add(now, now_.updates);
+  begin_rates(now);
 }
 
 std::optional<std::string> StatsCore::add(const WorkerReport& report, Clock::time_point now) {
@@ -121,7 +127,10 @@ void StatsCore::add(const InferenceReport& report) {
   times_.add(report);
 }
 
-void StatsCore::add(const Applied& applied) { receivers_.add(applied); }
+void StatsCore::add(const Applied& applied, Clock::time_point now) {
+  receivers_.add(applied);
+  times_.add(applied, now);
+}
 
 void StatsCore::add(const ReceiverGone& gone) {
   gone.role == Role::scoring ? scorers_.add(gone) : receivers_.add(gone);
@@ -131,7 +140,6 @@ void StatsCore::note(const TokenFigures& tokens) {
   tokens_ = tokens;
   answers_.note(tokens);
   const SampleTokens &produced = tokens.produced, &trained = tokens.trained, &dropped = tokens.dropped;
-  if (produced.samples > 0) now_.cut_fraction = ratio(produced.cut, produced.samples);
   if (produced.samples > 0) now_.produced_length = ratio(produced.tokens, produced.samples);
   if (trained.samples > 0) now_.trained_length = ratio(trained.tokens, trained.samples);
   if (dropped.samples > 0) now_.dropped_length = ratio(dropped.tokens, dropped.samples);
@@ -206,8 +214,16 @@ std::string StatsCore::add(const Evaluation& e, Clock::time_point now) {
     now_.failed_evaluations = {count, updates, env_steps, e.episodes, e.failed_episodes, e.error};
     return "";
   }
-  now_.evaluation = EvaluationResult{updates,        e.episodes,        e.return_mean, e.return_std, e.length_mean,
-                                     e.success_rate, e.failed_episodes, env_steps,     e.pass_at};
+  now_.evaluation = EvaluationResult{.updates = updates,
+                                     .episodes = e.episodes,
+                                     .return_mean = e.return_mean,
+                                     .return_std = e.return_std,
+                                     .length_mean = e.length_mean,
+                                     .cut_fraction = e.cut_fraction,
+                                     .success_rate = e.success_rate,
+                                     .failed_episodes = e.failed_episodes,
+                                     .env_steps = env_steps,
+                                     .pass_at = e.pass_at};
   last_evaluated_ |= e.last;
   return point.empty() ? to_json(take_report(now)) : with_evaluation(point, *now_.evaluation);
 }
@@ -257,6 +273,8 @@ StatsTotals StatsCore::totals(Clock::time_point now) const {
   if (config_.deterministic) return totals;  // its checkpoints depend neither on time nor on the number of starts
   totals.elapsed_seconds = start_.totals.elapsed_seconds + seconds(in_training(now) - started_);
   totals.starts = start_.totals.starts + 1;
+  totals.answer_tokens = answer_tokens();
+  totals.trained_tokens = trained_tokens();
   totals.window = episodes_.save();
   totals.alarms = to_bytes(alarms_);
   totals.open_evaluations = evaluated_;
@@ -280,11 +298,13 @@ void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
 }
 
 void StatsCore::fill_tokens(StatsSnapshot& s, Clock::time_point now) {
-  tokens_rate_.add(now, tokens_.produced.tokens);
-  trained_tokens_rate_.add(now, tokens_.trained.tokens - tokens_.masked);
+  tokens_rate_.add(now, answer_tokens());
+  trained_tokens_rate_.add(now, trained_tokens());
   s.answer_tokens_per_second = tokens_rate_.over(now, kShort);
   s.trained_tokens_per_second = trained_tokens_rate_.over(now, kShort);
   s.answers = answers_.figures(episodes_);
+  s.answers.tokens = answer_tokens();
+  s.answers.trained_tokens = trained_tokens();
 }
 
 void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {

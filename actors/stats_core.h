@@ -48,7 +48,7 @@ class StatsCore {
   // Why the report is dropped: another process sent what no worker of this run can say. Nothing when it counts.
   std::optional<std::string> add(const WorkerReport& report, Clock::time_point now);
   void add(const InferenceReport& report);
-  void add(const Applied& applied);
+  void add(const Applied& applied, Clock::time_point now);
   void add(const ReceiverGone& gone);
   // The actor of this index has ended. A scorer that the run has refused is known to nobody else.
   void receiver_ended(InferenceIndex inference_index) {
@@ -87,7 +87,7 @@ class StatsCore {
   std::vector<AlarmWatch::Line> take_alarm_lines() { return alarms_.take_lines(); }
   // The name of an alarm of level error that was raised since the last call; empty without one.
   std::string take_error_alarm() { return alarms_.take_error(); }
-  static constexpr size_t kLagBatches = 100;  // lag percentiles are over the samples of that many super-batches
+  static constexpr size_t kLagBatches = 100;  // lag percentiles are over the samples of that many updates
 
   // Deterministic runs have no clock: a view is due every stats.every_updates updates, once.
   bool take_due();
@@ -110,6 +110,9 @@ class StatsCore {
     return training_ended_ ? std::min(now, *training_ended_) : now;
   }
   void note(const TokenFigures& tokens);
+  void begin_rates(Clock::time_point now);
+  uint64_t answer_tokens() const { return start_.totals.answer_tokens + tokens_.produced.tokens; }
+  uint64_t trained_tokens() const { return start_.totals.trained_tokens + tokens_.trained.tokens - tokens_.masked; }
   void recall(const StatsTotals& totals);
   StatsSnapshot snapshot(Clock::time_point now);
   void keep_for_evaluation(const UpdateMessage& update, Clock::time_point now);

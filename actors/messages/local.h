@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/messages/control.h"
+#include "actors/messages/stats_totals.h"
 #include "models/experience/rollout.h"
 #include "models/experience/sample_tokens.h"
 #include "models/policy.h"
@@ -113,34 +114,19 @@ struct ReplayReport {
   TokenFigures tokens;
   bool training_ended = false;
   // Since the report before:
-  std::vector<LagCounts> lags;          // of the super-batches handed out
+  std::vector<LagCounts> lags;          // of the updates that were trained
   std::vector<Episodes> episodes;       // of the rollouts counted
   std::optional<UpdateMessage> update;  // the one that is counted with this report
-};
-
-// Totals over all starts of a run that replay does not count. Checkpoints contain them.
-struct StatsTotals {
-  double elapsed_seconds = 0;
-  uint64_t episodes = 0;
-  uint64_t env_failures = 0;
-  uint64_t request_retries = 0;
-  uint64_t skipped_steps = 0;
-  uint64_t starts = 0;
-  std::string window;                    // the last stats.window episodes, as bytes
-  std::string alarms;                    // what the alarms compare with, as bytes
-  std::string evaluation;                // the newest one, as to_json() gives it; empty without one
-  FailedEvaluations failed_evaluations;  // with the newest one of any start
-  // The run after each update whose evaluation has not ended, as a line of metrics.jsonl, by update.
-  std::map<uint64_t, std::string> open_evaluations;
 };
 
 struct Evaluation {
   PolicyVersion version;
   uint64_t episodes = 0;          // played to their end; the figures are of these
   uint64_t failed_episodes = 0;   // see EpisodeSummary::failed
-  double return_mean = kUnknown;  // these four are unknown while no episode is over
+  double return_mean = kUnknown;  // these are unknown while no episode is over
   double return_std = kUnknown;
   double length_mean = kUnknown;
+  double cut_fraction = kUnknown;  // of answers
   double success_rate = kUnknown;  // see EpisodeSummary::success_rate
   bool last = false;
   bool of_warmup = false;  // as in EvaluateMessage

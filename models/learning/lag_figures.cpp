@@ -38,12 +38,27 @@ LagFigures lag_figures(std::span<const float> start, std::span<const float> roll
     const double log_ratio = double{start[i]} - double{rollout[i]};
     add(result.all, log_ratio);
     add(result.by_lag[lag_class(lags[i])], log_ratio);
-    result.lag_mean += static_cast<double>(lags[i]);
-    result.lag_max = std::max(result.lag_max, static_cast<double>(lags[i]));
   }
-  if (result.all.tokens > 0) result.lag_mean /= result.all.tokens;
   finish(result.all);
   std::ranges::for_each(result.by_lag, finish);
+  return result;
+}
+
+LagShares lag_shares(std::span<const int64_t> lags, std::span<const uint8_t> mask) {
+  TROUPE_CHECK(fits_or_empty(mask, lags.size()), lags.size(), mask.size());
+  LagShares result;
+  double tokens = 0;
+  for (size_t i = 0; i < lags.size(); ++i) {
+    if (!mask.empty() && mask[i] == 0) continue;
+    const auto lag = static_cast<double>(lags[i]);
+    tokens += 1;
+    result.mean += lag;
+    result.max = std::max(result.max, lag);
+    result.share[lag_class(lags[i])] += 1;
+  }
+  if (tokens == 0) return result;
+  result.mean /= tokens;
+  for (double& share : result.share) share /= tokens;
   return result;
 }
 

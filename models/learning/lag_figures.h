@@ -1,6 +1,6 @@
 #pragma once
 // LagFigures: how far the policy at the start of an update is from the policies that sampled its tokens, of all tokens
-// and by their policy lag. Plain data and a pure function; any thread.
+// and by their policy lag. Plain data and pure functions; any thread.
 
 #include <array>
 #include <cstdint>
@@ -19,10 +19,17 @@ struct PolicyDistance {
   double ratio_mean = 0, ratio_min = 0, ratio_max = 0;
 };
 
+// How old some tokens are; all 0 without tokens.
+struct LagShares {
+  double mean = 0, max = 0;                 // updates
+  std::array<double, kLagClasses> share{};  // of the tokens, by their lag
+};
+
+// Of the tokens whose log-probabilities at the start of the update are known.
 struct LagFigures {
   PolicyDistance all;
   std::array<PolicyDistance, kLagClasses> by_lag;
-  double lag_mean = 0, lag_max = 0;  // updates
+  LagShares of_batch = {};  // of all tokens of the super-batch
   // Where a correction is measured with the same tokens.
   std::optional<OffPolicyMetrics> correction = {};
 };
@@ -31,5 +38,7 @@ struct LagFigures {
 // token to that of the start. All are [n]; an empty mask is all of them.
 LagFigures lag_figures(std::span<const float> start, std::span<const float> rollout, std::span<const int64_t> lags,
                        std::span<const uint8_t> mask);
+// Likewise, of the lags alone.
+LagShares lag_shares(std::span<const int64_t> lags, std::span<const uint8_t> mask);
 
 }  // namespace troupe

@@ -74,8 +74,7 @@ struct OfRollout {
 };
 struct ShareOfRollout {
   static Value of(const Figures& f, size_t lag) {
-    const Value tokens = OfRollout<&PolicyDistance::tokens>::of(f, lag);
-    return tokens ? Value(*tokens / f.lag->all.tokens) : Value();
+    return f.lag && f.lag->of_batch.share[lag] > 0 ? Value(f.lag->of_batch.share[lag]) : Value();
   }
 };
 
@@ -87,7 +86,7 @@ std::vector<Metric> loss_metrics_by_lag() {
                          Summary summary = Summary::mean) {
     return LagMetric{kLossesByLag, kWithTokens, name, unit, summary, meaning};
   };
-  add<ShareOfLoss>(result, metric("share", kLagShare, "share", Summary::share));
+  add<ShareOfLoss>(result, metric("share", kLagShare, "share, among those whose loss was computed,", Summary::share));
   add<OfLoss<&ClassDiagnostics::kl>>(result, metric("kl", kLagNats, "kl"));
   add<OfLoss<&ClassDiagnostics::clip_fraction>>(result, metric("clip_fraction", kLagShare, "clip_fraction"));
   add<OfLoss<&ClassDiagnostics::dead_gradient_fraction>>(
@@ -102,7 +101,8 @@ std::vector<Metric> rollout_metrics_by_lag(std::string_view group) {
     return LagMetric{group, kInTokenRuns, name, unit, summary, meaning};
   };
   using Distance = PolicyDistance;
-  add<ShareOfRollout>(result, metric("rollout_share", kLagShare, Summary::share, "share"));
+  add<ShareOfRollout>(result, metric("rollout_share", kLagShare, Summary::share,
+                                     "share, among all of the super-batch that have a loss,"));
   add<OfRollout<&Distance::kl>>(result, metric("rollout_kl", kLagNats, Summary::mean, "rollout_kl"));
   add<OfRollout<&Distance::ratio_mean>>(result,
                                         metric("rollout_ratio_mean", kLagNumber, Summary::mean, "rollout_ratio_mean"));

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "models/learning/answer_metrics.h"
 #include "models/learning/lag_metrics.h"
 
 namespace troupe {
@@ -30,10 +31,6 @@ template <class Read>
 Value of_correction(const Figures& f, Read read) {
   if (f.lag && f.lag->correction) return read(*f.lag->correction);
   return f.targets && f.targets->correction ? Value(read(*f.targets->correction)) : Value();
-}
-template <class Read>
-Value of_lengths(const Figures& f, Read read) {
-  return f.targets && f.targets->lengths ? read(*f.targets->lengths) : Value();
 }
 template <double ReferenceFigures::* member>
 Value reference(const Figures& f) {
@@ -95,8 +92,6 @@ constexpr const char* kReference = "if `reference.model` is set";
 constexpr const char* kTokenRuns = "in token runs";
 constexpr const char* kCorrected = "if `algorithm.rollout_correction` is set";
 constexpr const char* kRolloutKl = "in token runs, and if `algorithm.rollout_correction` is set";
-constexpr const char* kOverlong = "in token runs if `algorithm.overlong_penalty` is above 0";
-constexpr const char* kFiltered = "in token runs if `algorithm.policy_filtration` is set";
 
 // Units.
 constexpr const char* kNumber = "number";  // without a unit
@@ -149,18 +144,6 @@ constexpr std::array kMetrics = {
            "KL(policy || reference) of the policy that sampled the answers, per token, as `reference.kl` estimates it "
            "(`full`: as `k1`)",
            reference<&ReferenceFigures::kl>, shown("reference KL")},
-    Metric{kTargets, "cut_answers", kFraction, kMean, kTokenRuns,
-           "share of the answers that were cut at their largest number of tokens",
-           [](const Figures& f) { return of_lengths(f, [](auto& l) { return Value(l.cut); }); }},
-    Metric{kTargets, "masked_tokens", kFraction, kMean, kTokenRuns,
-           "share of the tokens without loss, before the rejections of a correction",
-           [](const Figures& f) { return of_lengths(f, [](auto& l) { return Value(l.masked); }); }},
-    Metric{kTargets, "overlong_penalty", "rewards", kMean, kOverlong,
-           "mean over answers of what is added to their scores for their length, at most 0",
-           [](const Figures& f) { return of_lengths(f, [](auto& l) { return l.penalty; }); }},
-    Metric{kTargets, "drawn_answers", kFraction, kMean, kFiltered,
-           "share of the answers that policy filtration drew at least once",
-           [](const Figures& f) { return f.targets ? f.targets->drawn : Value(); }},
 
     Metric{kLosses, "policy_loss", kNumber, kMean, kAlways,
            "loss of the surrogate, without the KL penalty and the entropy bonus", loss<&LossReport::policy_loss>,
@@ -176,7 +159,8 @@ constexpr std::array kMetrics = {
              return f.choice.value_loss.clip > 0 ? loss<&LossReport::value_clip_fraction>(f) : Value();
            }},
     Metric{kLosses, "entropy", kNats, kMean, kAlways,
-           "entropy of the policy per sample, summed over the executed components of the action",
+           "entropy of the policy per sample, summed over the executed components of the action; in token runs per "
+           "token, aggregated as the loss is (`algorithm.aggregation`)",
            loss<&LossReport::entropy>, shown("entropy")},
     Metric{kLosses, "kl", kNats, kMean, kAlways,
            "mean of r - 1 - log r: estimate of the divergence of the trained policy from the old one, never negative; "
@@ -241,10 +225,11 @@ constexpr std::array kMetrics = {
     Metric{kLags, "rollout_ratio_min", kNumber, kSmallest, kTokenRuns, "the smallest of these ratios",
            distance<&Distance::ratio_min>},
     Metric{kLags, "rollout_lag_mean", "updates", kMean, kTokenRuns,
-           "mean over tokens of the updates from the policy that sampled the token to that at the start of the update",
-           [](const Figures& f) { return f.lag ? Value(f.lag->lag_mean) : Value(); }},
+           "mean over all tokens of the super-batch that have a loss, whether or not it was computed, of the updates "
+           "from the policy that sampled the token to that at the start of the update",
+           [](const Figures& f) { return f.lag ? Value(f.lag->of_batch.mean) : Value(); }},
     Metric{kLags, "rollout_lag_max", "updates", kLargest, kTokenRuns, "the largest of these lags",
-           [](const Figures& f) { return f.lag ? Value(f.lag->lag_max) : Value(); }},
+           [](const Figures& f) { return f.lag ? Value(f.lag->of_batch.max) : Value(); }},
 
     Metric{kCorrections, "rollout_kl_k3", kNats, kMean, kCorrected,
            "mean of exp(l) - 1 - l: another estimate of the same, never negative", correction<&Off::k3_kl>},
@@ -294,13 +279,14 @@ constexpr std::array kMetrics = {
            balance<&Balance::most_by_count>},
 };
 
-// The table with the figures of each lag: those of the surrogate in a group of their own, those of the rollout after
-// the others of their group.
-std::vector<Metric> with_lags() {
+// The whole table: the figures of answers and, by lag, those of the surrogate have groups of their own; those of the
+// rollout by lag are after the others of their group.
+std::vector<Metric> whole_table() {
   std::vector<Metric> result(kMetrics.begin(), kMetrics.end());
   const auto insert = [&](std::string_view before, const std::vector<Metric>& metrics) {
     result.insert(std::ranges::find(result, before, &Metric::group), metrics.begin(), metrics.end());
   };
+  insert(kLosses, answer_metrics());
   insert(kLags, loss_metrics_by_lag());
   insert(kCorrections, rollout_metrics_by_lag(kLags));
   return result;
@@ -309,7 +295,7 @@ std::vector<Metric> with_lags() {
 }  // namespace
 
 std::span<const Metric> metric_table() {
-  static const std::vector<Metric> all = with_lags();
+  static const std::vector<Metric> all = whole_table();
   return all;
 }
 

@@ -33,10 +33,19 @@ struct ReferenceFigures {
 };
 
 // Of the answers of a super-batch.
-struct LengthFigures {
+struct BatchAnswers {
+  struct Range {
+    double mean = 0.0, least = 0.0, most = 0.0;
+  };
+
+  double tokens = 0.0;                 // that have a loss
+  Range length;                        // tokens
+  Range prompt_length;                 // tokens, of the prompts
+  Range reward;                        // before the clip, without penalties
   double cut = 0.0;                    // share of the answers that were cut at the largest length
   double masked = 0.0;                 // share of the tokens without loss
   std::optional<double> penalty = {};  // mean over answers of what is added to their scores for their length
+  double least_advantage = 0.0, most_advantage = 0.0;  // of the tokens that have a loss, before whitening
 };
 
 // Of the advantages and value targets of a super-batch.
@@ -48,8 +57,8 @@ struct TargetFigures {
   std::optional<OffPolicyMetrics> correction;
   // With a reference.
   std::optional<ReferenceFigures> reference = {};
-  std::optional<LengthFigures> lengths = {};  // in token runs
-  std::optional<double> drawn = {};           // with policy filtration: share of the answers that were drawn
+  std::optional<BatchAnswers> answers = {};  // in token runs
+  std::optional<double> drawn = {};          // with policy filtration: share of the answers that were drawn
 };
 
 // Everything that the metrics of one update are computed from.

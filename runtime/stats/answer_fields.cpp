@@ -12,10 +12,24 @@ using S = StatsSnapshot;
 template <auto member>
 constexpr FieldAccess of_answers = of_part<&S::answers, member>;
 
+template <auto member>
+constexpr FieldAccess of_all_starts = of_token_runs<&S::answers, member>;
+
 constexpr const char* kAnswers = "Answers";
 constexpr const char* kAnswered = "token runs, after the first answer";
 
 constexpr std::array kAnswerFields = {
+    SnapshotField{kAnswers, "answers.tokens", "answers_tokens_total", "tokens", "token runs",
+                  "of the answers that reached replay, over all starts", of_all_starts<&AnswerFigures::tokens>,
+                  shown("tokens of answers")},
+    SnapshotField{kAnswers, "answers.trained_tokens", "answers_trained_tokens_total", "tokens", "token runs",
+                  "of the answers that updates trained on, over all starts, without masked tokens; an answer that "
+                  "several updates use counts once",
+                  of_all_starts<&AnswerFigures::trained_tokens>, shown("trained tokens")},
+    SnapshotField{kAnswers, "answers.cut_fraction", "answers_cut_ratio", "0 to 1", kAnswered,
+                  "share of the newest answers that reached `generation.max_tokens` before they ended: of as many as "
+                  "`stats.window`, or as `trainer.super_batch` if that is more, and the rest of the group of the first",
+                  of_answers<&AnswerFigures::cut_fraction>, shown("answers cut off", Better::down)},
     SnapshotField{kAnswers, "answers.turns_mean", "answers_turns_mean", "turns", kAnswered,
                   "mean number of turns (`task.turns`) of the answers that reached replay, since the start of the "
                   "process (deterministic runs: of the run); a turn counts if the message before it has a token",

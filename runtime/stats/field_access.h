@@ -46,6 +46,12 @@ template <auto part, auto member>
 constexpr FieldAccess of_part{[](const StatsSnapshot& s) { return FigureJson((s.*part).*member); },
                               [](StatsSnapshot& s, const FigureJson& value) { read_figure(value, (s.*part).*member); }};
 
+// A member of one of its parts that only token runs have; null in others.
+template <auto part, auto member>
+constexpr FieldAccess of_token_runs{
+    [](const StatsSnapshot& s) { return s.words->tokens ? FigureJson((s.*part).*member) : FigureJson(); },
+    [](StatsSnapshot& s, const FigureJson& value) { read_figure(value, (s.*part).*member); }};
+
 // A member of a part that may be absent; null without it.
 template <auto part, auto member>
 constexpr FieldAccess of_optional{

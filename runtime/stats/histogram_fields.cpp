@@ -8,9 +8,9 @@
 namespace troupe {
 namespace {
 
-template <Histogram RunHistograms::* member>
+template <Histogram RunHistograms::* member, Values values = Values::real>
 constexpr FieldAccess of_histogram{
-    [](const StatsSnapshot& s) { return histogram_json<FigureJson>(s.histograms.*member); },
+    [](const StatsSnapshot& s) { return histogram_json<FigureJson>(s.histograms.*member, values); },
     [](StatsSnapshot& s, const FigureJson& value) { s.histograms.*member = histogram_of(value); }};
 
 constexpr const char* kGroup = "Histograms";
@@ -20,12 +20,14 @@ constexpr std::array kHistogramFields = {
                   "after the first forward pass, not in deterministic runs",
                   "times from the oldest request of a batch to its replies, of all inference actors",
                   of_histogram<&RunHistograms::inference_seconds>},
-    SnapshotField{kGroup, "histograms.batch_rows", "batch_rows{le=*}", "rows", "after the first forward pass",
-                  "batch sizes of the forward passes of all inference actors",
-                  of_histogram<&RunHistograms::batch_rows>},
+    SnapshotField{
+        kGroup, "histograms.batch_rows", "batch_rows{le=*}", "rows", "after the first forward pass",
+        "batch sizes of the forward passes of all inference actors; in token runs, answers in progress in a step of "
+        "generation",
+        of_histogram<&RunHistograms::batch_rows, Values::whole>},
     SnapshotField{kGroup, "histograms.lag", "sample_lag_updates{le=*}", "updates", "after the first update",
-                  "policy lags of the samples of all super-batches, as in `lag.p50`",
-                  of_histogram<&RunHistograms::lag>},
+                  "policy lags of the samples that updates have trained, as in `lag.p50`",
+                  of_histogram<&RunHistograms::lag, Values::whole>},
     SnapshotField{kGroup, "histograms.update_seconds", "update_seconds{le=*}", "s",
                   "after the first update, not in deterministic runs",
                   "times of the updates, with the snapshot of the new weights",

@@ -8,7 +8,7 @@ namespace troupe {
 struct RunHistograms {
   Histogram inference_seconds;  // from a batch's oldest request to the replies
   Histogram batch_rows;
-  Histogram lag;  // updates, of the samples of all super-batches
+  Histogram lag;  // updates, of the samples that updates have trained
   Histogram update_seconds;
   Histogram step_seconds;    // of a step of one environment
   Histogram answer_seconds;  // token runs: from a request for answers to the reply with them

@@ -111,6 +111,7 @@ EvaluationResult evaluation_result_of(const std::string& json) {
   result.return_mean = number(value.value("return_mean", ordered_json()));
   result.return_std = number(value.value("return_std", ordered_json()));
   result.length_mean = number(value.value("length_mean", ordered_json()));
+  result.cut_fraction = number(value.value("cut_fraction", ordered_json()));
   result.success_rate = number(value.value("success_rate", ordered_json()));
   const ordered_json pass_at = value.value("pass_at", ordered_json::object());
   for (const auto& [k, passed] : pass_at.items()) result.pass_at.emplace_back(std::stoull(k), number(passed));

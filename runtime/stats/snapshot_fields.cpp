@@ -18,6 +18,11 @@ constexpr FieldAccess of_ledger = of_part<&StatsSnapshot::ledger, member>;
 template <auto member>
 constexpr FieldAccess of_busy = of_part<&StatsSnapshot::busy, member>;
 
+// Forward passes of inference, which token runs do not start for these reasons.
+template <auto member>
+constexpr FieldAccess of_batches{[](const S& s) { return s.words->tokens ? Json() : Json(s.*member); },
+                                 [](S& s, const Json& value) { read_figure(value, s.*member); }};
+
 constexpr const char* kProgress = "Progress and speed";
 constexpr const char* kBusyHeading = "Shares of time";
 constexpr const char* kLag = "Policy lag";
@@ -30,6 +35,7 @@ constexpr const char* kTrained = "after the first update";
 constexpr const char* kServed = "after the first forward pass";
 constexpr const char* kServedTimed = "after the first forward pass, not in deterministic runs";
 constexpr const char* kFinished = "after the first episode";
+constexpr const char* kNoTokens = "not in token runs";
 constexpr const char* kOfTokens = "always; 0 without a token run";
 constexpr const char* kScored = "always; 0 without scorers";
 
@@ -48,10 +54,10 @@ constexpr std::array kFields = {
                   "executed for the samples in `ledger.produced`, over all workers", of<&S::env_steps>,
                   shown("env steps", "answers")},
     SnapshotField{kProgress, "env_steps_per_second", "env_steps_per_second", "env steps/s; answers/s in token runs",
-                  kTimed, "speed of sampling over the last 10 s", of<&S::env_steps_per_second>,
-                  shown("env steps/s", "answers/s", Better::up)},
+                  kTimed, "speed of sampling over the last 10 s, or since training began if that is shorter",
+                  of<&S::env_steps_per_second>, shown("env steps/s", "answers/s", Better::up)},
     SnapshotField{kProgress, "env_steps_per_second_60s", "env_steps_per_second_60s",
-                  "env steps/s; answers/s in token runs", kTimed, "the same over the last 60 s",
+                  "env steps/s; answers/s in token runs", kTimed, "the same over the last 60 s, likewise",
                   of<&S::env_steps_per_second_60s>,
                   shown("env steps/s, last 60 s", "answers/s, last 60 s", Better::up)},
     SnapshotField{kProgress, "updates", "updates_total", "updates", kAlways, "updates of the policy", of<&S::updates>},
@@ -109,11 +115,12 @@ constexpr std::array kFields = {
                   "of the same, what threads of the run waited for because others had the processors: 0.5 on two "
                   "processors when one thread waits all the time, on average",
                   of_busy<&BusyShares::waiting>, shown("processors waited for", Better::down)},
-    SnapshotField{kLag, "lag.p50", "lag_p50_updates", "updates", kTrained,
-                  "median policy lag over the samples of the last 100 super-batches: updates between the policy that "
-                  "chose the action and the one trained on the sample; with `replay.draw` `column`, each sample counts "
-                  "with the largest lag of its column",
-                  of<&S::lag_p50>, shown("median lag", Better::down)},
+    SnapshotField{
+        kLag, "lag.p50", "lag_p50_updates", "updates", kTrained,
+        "median policy lag over the samples that the last 100 updates trained: updates between the policy that "
+        "chose the action and the one trained on the sample; with `replay.draw` `column`, each sample counts "
+        "with the largest lag of its column",
+        of<&S::lag_p50>, shown("median lag", Better::down)},
     SnapshotField{kLag, "lag.p95", "lag_p95_updates", "updates", kTrained, "95th percentile of the same",
                   of<&S::lag_p95>, shown("lag, 95th percentile", Better::down)},
     SnapshotField{kLag, "lag.max", "lag_max_updates", "updates", kTrained, "maximum of the same", of<&S::lag_max>,
@@ -122,7 +129,8 @@ constexpr std::array kFields = {
                   "the lag cap `replay.max_policy_lag`, which no trained sample exceeds", of<&S::lag_cap>,
                   shown("lag cap")},
     SnapshotField{kLag, "replay.late_wait_seconds", "replay_late_wait_seconds_total", "s", kTimed,
-                  "time that updates waited for rollouts, or answers, which would otherwise have exceeded the lag cap "
+                  "time that updates waited, or the next one has waited, for rollouts, or answers, which would "
+                  "otherwise have exceeded the lag cap "
                   "(`replay.late` `wait`), since the start of the process",
                   of<&S::late_wait_seconds>,
                   shown("updates waited for late samples", "updates waited for late answers", Better::down)},
@@ -176,10 +184,6 @@ constexpr std::array kFields = {
     SnapshotField{kLedger, "answers.trained_tokens_per_second", "answers_trained_tokens_per_second", "1/s",
                   "token runs, not in deterministic runs", "tokens of answers that updates trained on in the last 10 s",
                   of<&S::trained_tokens_per_second>, shown("trained tokens/s", Better::up)},
-    SnapshotField{kLedger, "answers.cut_fraction", "answers_cut_ratio", "0 to 1", "token runs, after the first answer",
-                  "share of the answers that reached `generation.max_tokens` before they ended, since the start of the "
-                  "process (deterministic runs: of the run)",
-                  of<&S::cut_fraction>, shown("answers cut off", Better::down)},
     SnapshotField{kLedger, "answers.produced_length", "answers_produced_length_tokens", "tokens",
                   "token runs, after the first answer",
                   "mean length of the answers that reached replay, since the start of the process (deterministic runs: "
@@ -199,16 +203,17 @@ constexpr std::array kFields = {
         "token runs with `replay.late` `mask`: tokens of answers that updates trained on without these tokens, "
         "which exceeded the lag cap, over the same time",
         of<&S::masked_tokens>, shown("tokens masked as too old", Better::down)},
-    SnapshotField{kInference, "batch.size_p50", "batch_size_p50_rows", "rows", kServed,
-                  "median batch size of the latest forward passes", of<&S::batch_size_p50>,
-                  shown("rows in a batch", "answers in a batch")},
-    SnapshotField{kInference, "batch.full", "batches_total{reason=full}", "forward passes", kAlways,
-                  "started because the batch was full", of<&S::batches_full>, shown("batches started full")},
-    SnapshotField{kInference, "batch.timeout", "batches_total{reason=timeout}", "forward passes", kAlways,
-                  "started because the oldest request had waited for `inference.timeout_us`", of<&S::batches_timeout>,
-                  shown("batches started at timeout")},
-    SnapshotField{kInference, "batch.all_waiting", "batches_total{reason=all_waiting}", "forward passes", kAlways,
-                  "started because every worker was waiting already", of<&S::batches_all_waiting>,
+    SnapshotField{
+        kInference, "batch.size_p50", "batch_size_p50_rows", "rows", kServed,
+        "median batch size of the latest forward passes; in token runs, answers in progress in a step of generation",
+        of<&S::batch_size_p50>, shown("rows in a batch", "answers in a batch")},
+    SnapshotField{kInference, "batch.full", "batches_total{reason=full}", "forward passes", kNoTokens,
+                  "started because the batch was full", of_batches<&S::batches_full>, shown("batches started full")},
+    SnapshotField{kInference, "batch.timeout", "batches_total{reason=timeout}", "forward passes", kNoTokens,
+                  "started because the oldest request had waited for `inference.timeout_us`",
+                  of_batches<&S::batches_timeout>, shown("batches started at timeout")},
+    SnapshotField{kInference, "batch.all_waiting", "batches_total{reason=all_waiting}", "forward passes", kNoTokens,
+                  "started because every worker was waiting already", of_batches<&S::batches_all_waiting>,
                   shown("batches started, all workers waiting")},
     SnapshotField{
         kInference, "batch.failed", "batches_failed_total", "forward passes", kAlways,
@@ -224,10 +229,11 @@ constexpr std::array kFields = {
     SnapshotField{kInference, "inference.p99_ms", "inference_p99_seconds", "ms", kServedTimed,
                   "99th percentile of the same", of<&S::inference_p99_ms>,
                   shown("request to inference, 99th percentile", "step of generation, 99th percentile", Better::down)},
-    SnapshotField{kInference, "generation.mixed_answers", "generation_mixed_answers_total", "answers", kOfTokens,
-                  "sampled by more than one version of the weights, since the start of the process (deterministic "
-                  "runs: of the run)",
-                  of<&S::mixed_answers>, shown("answers of several versions")},
+    SnapshotField{
+        kInference, "generation.mixed_answers", "generation_mixed_answers_total", "answers", kOfTokens,
+        "sampled by more than one version of the weights, of all that inference actors have ended since the start "
+        "of the process (deterministic runs: of the run)",
+        of<&S::mixed_answers>, shown("answers of several versions")},
     SnapshotField{kInference, "generation.recomputed_tokens", "generation_recomputed_tokens_total", "tokens", kOfTokens,
                   "of prompts and answers whose keys and values were computed anew with new weights "
                   "(`generation.on_new_weights` `recompute`), over the same time",

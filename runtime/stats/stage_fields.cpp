@@ -45,6 +45,11 @@ constexpr std::array kStageFields = {
     SnapshotField{kStages, "stages.publish", "update_stage_seconds{stage=publish}", "s", kTrainedTimed,
                   "the rest of the update: its metrics, and the snapshot of the new weights",
                   of_update<&UpdateStages::publish>},
+    SnapshotField{kStages, "stages.transfer", "weights_transfer_mean_seconds", "s",
+                  "after the first update whose weights are in use, not in deterministic runs",
+                  "from the end of an update until an inference actor had its weights in use, on average over the "
+                  "actors; versions that an actor leaves out count not at all",
+                  of_part<&StatsSnapshot::stages, &StageFigures::transfer>},
     SnapshotField{kStages, "stages.env_step", "env_step_mean_seconds", "s",
                   "not in token runs; while workers make steps, not in deterministic runs",
                   "a step of an environment: of all rows of a group, divided by their number",
@@ -60,7 +65,8 @@ constexpr std::array kStageFields = {
     SnapshotField{
         kActors, "actors.oldest_seconds", "actor_oldest_message_seconds{actor=*}", "s, by kind of actor", kActorsTimed,
         "time that a message waits until its turn comes: that of a probe once a second, or of one whose turn "
-        "has not come; of several actors of a kind, the longest",
+        "has not come; of several actors of a kind, the longest. No actor is late where this is a few milliseconds, "
+        "or no more than one of its turns takes: for the trainer, an update",
         of_optional<&StatsSnapshot::actors, &ActorTimes::oldest_seconds>, shown("oldest message", Better::down)},
 };
 

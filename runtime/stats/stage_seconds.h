@@ -24,6 +24,8 @@ struct UpdateStages {
 // Means of the last 10 s.
 struct StageFigures {
   std::optional<UpdateStages> update;  // of the updates that ended in it, or of the last one
+  // From the end of an update to the moment when an inference actor has its weights in use.
+  double transfer = std::numeric_limits<double>::quiet_NaN();
   double env_step = std::numeric_limits<double>::quiet_NaN();
   double answer = std::numeric_limits<double>::quiet_NaN();
 };

@@ -275,6 +275,17 @@ TEST_CASE("alarm_watch: a token run is slower if it makes fewer tokens, not if a
   CHECK_FALSE(tokens(1000).raised().contains("slower"));
 }
 
+TEST_CASE("alarm_watch: the first minute of a start is compared with nothing, however long the run has been") {
+  const auto resumed = [](int fast_until) {
+    return reports(200, [&](StatsSnapshot& s, int i) {
+      s.elapsed_seconds += 5000;
+      s.env_steps_per_second_60s = i < fast_until ? 3000 : 1000;
+    });
+  };
+  CHECK_FALSE(resumed(55).raised().contains("slower"));
+  CHECK(resumed(90).raised().contains("slower"));
+}
+
 TEST_CASE("alarm_watch: each condition on a report raises its alarm") {
   CHECK(reports(1, [](StatsSnapshot&, int) {}, {"inference 3 falls behind"}).raised().contains("receiver_behind"));
   CHECK(reports(2, [](StatsSnapshot& s, int) { s.quarantined = 1; }).raised().contains("rows_quarantined"));

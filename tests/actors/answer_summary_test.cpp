@@ -129,8 +129,35 @@ TEST_CASE("group_window: after saving and loading it goes on where it was") {
   CHECK(window.share_alike() == 2.0 / 3);
 }
 
+TEST_CASE("cut_window: the share is that of the newest answers, at least as many as the limit") {
+  CutWindow window(4);
+  CHECK(std::isnan(window.share()));
+  window.note(2, 2);
+  CHECK(window.share() == 1);
+  window.note(4, 2);
+  CHECK(window.share() == 0.5);
+  window.note(4, 2);  // nothing new
+  CHECK(window.share() == 0.5);
+  window.note(5, 3);  // the first two count as long as there are only three without them
+  CHECK(window.share() == 3.0 / 5);
+  window.note(6, 3);
+  CHECK(window.share() == 1.0 / 4);
+  window.note(16, 3);
+  CHECK(window.share() == 0);
+}
+
+TEST_CASE("cut_window: after saving and loading it goes on where it was") {
+  CutWindow window(3), restored(3);
+  window.note(2, 1);
+  window.note(5, 2);
+  from_bytes(to_bytes(window), "window", restored);
+  for (CutWindow* each : {&window, &restored}) each->note(7, 4);
+  CHECK(restored.share() == window.share());
+  CHECK(window.share() == 3.0 / 5);
+}
+
 TEST_CASE("answer_summary: lengths are those of the window, turns and groups those that replay has counted") {
-  AnswerSummary summary(config_with_groups(2));
+  AnswerSummary summary(config_with_groups(2), 100);
   EpisodeWindow window(100);
   CHECK(std::isnan(summary.figures(window).length_p50));
   CHECK(std::isnan(summary.figures(window).turns_mean));
@@ -138,7 +165,7 @@ TEST_CASE("answer_summary: lengths are those of the window, turns and groups tho
   for (int32_t length = 300; length >= 1; --length) lengths.push_back(length);  // the last 100 remain
   window.add(answers_of_lengths(lengths));
   TokenFigures tokens;
-  tokens.produced = {.samples = 4, .tokens = 40, .cut = 0, .turns = 10, .most_turns = 5};
+  tokens.produced = {.samples = 4, .tokens = 40, .cut = 1, .turns = 10, .most_turns = 5};
   tokens.groups = 2;
   tokens.alike = 1;
   summary.note(tokens);
@@ -150,6 +177,7 @@ TEST_CASE("answer_summary: lengths are those of the window, turns and groups tho
   CHECK(figures.length_p95 == 95);
   CHECK(figures.length_max == 100);
   CHECK(figures.groups_alike == 0.5);
+  CHECK(figures.cut_fraction == 0.25);
 }
 
 TEST_CASE("answer_summary: groups are compared where the estimator compares the answers of a group") {

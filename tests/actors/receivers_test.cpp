@@ -100,7 +100,7 @@ std::vector<std::string> lines_of_view(StatsCore& core) {
 TEST_CASE("stats: a receiver that falls behind raises one alarm, and another only after it has caught up") {
   const StatsCore::Clock::time_point now;
   StatsCore core(RunConfig{}, false, now);
-  core.add(Applied{3, {0, 0}});
+  core.add(Applied{3, {0, 0}}, {});
   CHECK(lines_of_view(core).empty());
   core.add(update_to(2), now);
   CHECK(lines_of_view(core).empty());  // behind in one check only
@@ -113,7 +113,7 @@ TEST_CASE("stats: a receiver that falls behind raises one alarm, and another onl
   core.add(update_to(6), now);
   CHECK(lines_of_view(core).empty());
   CHECK(core.take_view(now).weights_behind.at("inference 3") == 6);
-  core.add(Applied{3, {0, 6}});
+  core.add(Applied{3, {0, 6}}, {});
   std::vector<std::string> over;
   for (uint32_t look = 0; look < kLeastClear; ++look) {
     CHECK(over.empty());
@@ -128,7 +128,7 @@ TEST_CASE("stats: a receiver that falls behind raises one alarm, and another onl
 TEST_CASE("stats: a receiver that is gone is neither behind nor an alarm") {
   const StatsCore::Clock::time_point now;
   StatsCore core(RunConfig{}, false, now);
-  core.add(Applied{3, {0, 0}});
+  core.add(Applied{3, {0, 0}}, {});
   core.add(ReceiverGone{3});
   core.add(update_to(9), now);
   for (int look = 0; look < 4; ++look) CHECK(lines_of_view(core).empty());

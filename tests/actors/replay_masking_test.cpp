@@ -128,9 +128,28 @@ TEST_CASE("replay_masking: the lag of a late group is that of its oldest token t
   f.push({{0, 1, 2}, {1, 3}});
   f.push({{3, 4}, {4}});
   REQUIRE(f.store.sample());
-  CHECK(f.store.last_lags() == std::vector<std::pair<uint64_t, uint32_t>>{{1, 2}});
   REQUIRE(f.store.sample());
+  CHECK(f.store.last_lags().empty());
+  f.store.trained(3);
   CHECK(f.store.last_lags() == std::vector<std::pair<uint64_t, uint32_t>>{{1, 2}});
+  f.store.trained(4);
+  CHECK(f.store.last_lags() == std::vector<std::pair<uint64_t, uint32_t>>{{1, 2}});
+}
+
+TEST_CASE("replay_masking: lags are those of the answers that were trained, without dropped ones") {
+  Fixture f;
+  f.push({{0, 1}, {1, 1, 2, 3}});
+  REQUIRE(f.store.sample());
+  f.store.trained(3);
+  CHECK(f.store.last_lags() == std::vector<std::pair<uint64_t, uint32_t>>{{1, 1}});
+}
+
+TEST_CASE("replay_masking: an update that failed has no lags") {
+  Fixture f;
+  f.push({{2, 3}, {3}});
+  REQUIRE(f.store.sample());
+  f.store.failed(3);
+  CHECK(f.store.last_lags().empty());
 }
 
 TEST_CASE("replay_masking: in the first updates no version is too old") {

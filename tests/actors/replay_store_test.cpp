@@ -81,12 +81,12 @@ TEST_CASE("replay_store: with late \"wait\", the time that updates wait for late
   f.push(2, /*version=*/1);  // could be trained, but then two of version 0 could not
   CHECK_FALSE(f.store->sample(2s));
   CHECK_FALSE(f.store->sample(4s));
-  CHECK(f.store->late_wait_seconds() == 0);
+  CHECK(f.store->late_wait_seconds(4s) == 2);  // it goes on
   f.push(2);
   CHECK(f.store->sample(4500ms));
-  CHECK(f.store->late_wait_seconds() == 2.5);
+  CHECK(f.store->late_wait_seconds(4500ms) == 2.5);
   CHECK(f.store->sample(9s));
-  CHECK(f.store->late_wait_seconds() == 2.5);
+  CHECK(f.store->late_wait_seconds(9s) == 2.5);
   CHECK(f.store->ledger().dropped_stale == 0);
 }
 

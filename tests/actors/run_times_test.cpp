@@ -120,6 +120,26 @@ TEST_CASE("run_times: the stages of an update are means over the updates of the 
   CHECK(stages_at(kStart + std::chrono::seconds(61)).update.value().publish == 0);
 }
 
+TEST_CASE("run_times: the transfer of weights takes from the end of their update until they are in use") {
+  using std::chrono::seconds;
+  RunTimes times;
+  const auto transfer_at = [&](int second) {
+    StatsSnapshot s;
+    times.fill(s, kStart + seconds(second));
+    return s.stages.transfer;
+  };
+  times.add(Applied{0, {0, 4}}, kStart);  // the weights that this start began with
+  CHECK(std::isnan(transfer_at(0)));
+  times.add(update_with(5, {}), kStart + seconds(1));
+  times.add(Applied{0, {0, 5}}, kStart + seconds(2));
+  times.add(Applied{1, {0, 5}}, kStart + seconds(4));
+  CHECK(transfer_at(4) == 2);
+  times.add(Applied{0, {0, 4}}, kStart + seconds(4));  // of before this start
+  times.add(Applied{1, {0, 6}}, kStart + seconds(4));  // faster than the message about the update
+  CHECK(transfer_at(4) == doctest::Approx(4.0 / 3));
+  CHECK(transfer_at(60) == 0);  // the last one
+}
+
 TEST_CASE("run_times: the mean time of an environment step is that of the last 10 s") {
   RunTimes times;
   const auto mean_at = [&](int second) {

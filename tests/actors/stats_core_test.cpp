@@ -249,7 +249,7 @@ TEST_CASE("stats: the trainer is busy in a warm-up, and the shares begin anew af
 
 TEST_CASE("stats: after the end of training there is no alarm") {
   StatsCore core(config_of(100), false, kStart);
-  core.add(Applied{3, {0, 0}});
+  core.add(Applied{3, {0, 0}}, kStart);
   core.end(kStart);
   for (uint64_t number = 1; number < 5; ++number) {
     core.add(update_with(number, {}), kStart);

@@ -226,7 +226,7 @@ TEST_CASE("stats: the batches and rows of receivers that are gone are kept, in a
   const auto join = [&](InferenceIndex inference_index) {
     report.inference_index = inference_index;
     core.add(report);
-    core.add(Applied{inference_index, {0, 0}});
+    core.add(Applied{inference_index, {0, 0}}, kStart);
   };
   for (InferenceIndex inference_index = 0; inference_index < 5000; ++inference_index) {
     join(inference_index);
@@ -278,8 +278,8 @@ TEST_CASE("stats: inference_up counts the inference actors that have weights and
   CHECK(core.take_view(kStart).inference_own == 1);
   core.add(InferenceReport{});  // it has no weights yet
   CHECK(up() == 0);
-  core.add(Applied{0, {0, 0}});
-  core.add(Applied{1, {0, 0}});
+  core.add(Applied{0, {0, 0}}, kStart);
+  core.add(Applied{1, {0, 0}}, kStart);
   CHECK(up() == 2);
   core.add(ReceiverGone{0});
   CHECK(up() == 1);

@@ -111,6 +111,51 @@ TEST_CASE("stats: with stop.seconds the progress continues after a resume") {
   CHECK(view.eta_seconds == 10);
 }
 
+TEST_CASE("stats: tokens and answers per second are of one time, so that their quotient is the mean length") {
+  using std::chrono::seconds;
+  RunConfig config = config_of(100);
+  config.model.kind = kDecoderKind;
+  const auto reported = [&](uint64_t answers) {
+    ReplayReport report = after(1000 + answers);
+    report.tokens.produced = {.samples = answers, .tokens = 20 * answers};
+    return report;
+  };
+  ReplayStart start;
+  start.env_steps = 1000;
+  start.ledger.produced = 1000;
+  start.totals.answer_tokens = 7000;
+  StatsCore core(config, false, kStart, start);
+  core.begin_training(kStart + seconds(1));
+  core.add(reported(8), kStart + seconds(4));  // the first answers come long after the start
+  for (const int second : {4, 5, 9, 13, 30}) {
+    const StatsSnapshot s = core.take_view(kStart + seconds(second));
+    CHECK(s.answer_tokens_per_second == doctest::Approx(20 * s.env_steps_per_second));
+    CHECK(s.answers.tokens == 7160);
+  }
+  core.add(reported(28), kStart + seconds(35));
+  const StatsSnapshot s = core.take_view(kStart + seconds(35));
+  CHECK(s.env_steps_per_second > 0);
+  CHECK(s.answer_tokens_per_second == doctest::Approx(20 * s.env_steps_per_second));
+}
+
+TEST_CASE("stats: tokens of answers are counted over all starts") {
+  RunConfig config = config_of(100);
+  config.model.kind = kDecoderKind;
+  StatsCore first(config, false, kStart);
+  ReplayReport report = after(4);
+  report.tokens.produced = {.samples = 4, .tokens = 30};
+  report.tokens.trained = {.samples = 2, .tokens = 20};
+  report.tokens.masked = 5;
+  first.add(report, kStart);
+  ReplayStart start;
+  start.totals = first.totals(kStart);
+  StatsCore second(config, false, kStart, start);
+  second.add(report, kStart);
+  const AnswerFigures answers = second.take_view(kStart).answers;
+  CHECK(answers.tokens == 60);
+  CHECK(answers.trained_tokens == 30);
+}
+
 TEST_CASE("stats: the state of a deterministic run is the same after saving and loading") {
   RunConfig config = config_of(100);
   config.deterministic = true;

@@ -336,6 +336,37 @@ class TokenRun(Views, unittest.TestCase):
                 self.assertEqual(ledger["trained"], SUPER_BATCH * line["updates"])
                 self.assertEqual(ledger["produced"], sum(count for name, count in ledger.items() if name != "produced"))
 
+    def test_the_figures_of_an_update_are_those_of_its_answers(self):
+        scores, before, compared = [score for _, score in self.answers()], 0, 0
+        for line in self.lines:
+            updates, of_updates = line["updates"], line["learner"]
+            if updates == before + 1:
+                own = scores[SUPER_BATCH * before : SUPER_BATCH * updates]
+                with self.subTest(updates=updates):
+                    self.assertAlmostEqual(of_updates["reward_mean"], mean(own), places=6)
+                    self.assertAlmostEqual(of_updates["reward_min"], min(own), places=6)
+                    self.assertAlmostEqual(of_updates["reward_max"], max(own), places=6)
+                    self.assertAlmostEqual(of_updates["answer_tokens"], SUPER_BATCH * of_updates["answer_length_mean"], places=6)
+                    self.assertLessEqual(of_updates["computed_tokens"], of_updates["answer_tokens"])
+                compared += 1
+            before = updates
+        self.assertGreater(compared, 3)
+
+    def test_tokens_are_those_of_all_answers(self):
+        for line in self.lines:
+            figures, steps = line["answers"], line["env_steps"]
+            with self.subTest(env_steps=steps):
+                self.assertAlmostEqual(figures["tokens"], figures["produced_length"] * steps, places=6)
+                if line["updates"]:
+                    self.assertAlmostEqual(figures["trained_tokens"], figures["trained_length"] * line["ledger"]["trained"], places=6)
+
+    def test_lags_are_those_of_trained_answers(self):
+        for line in self.lines:
+            lags = (line["histograms"] or {}).get("lag")
+            with self.subTest(env_steps=line["env_steps"]):
+                self.assertEqual(sum(lags["count"]) if lags else 0, line["ledger"]["trained"])
+                self.assertEqual(lags is None, line["updates"] == 0)
+
     def test_the_newest_snapshot_of_the_port_has_them_too(self):
         self.check_against_answers(self.live["stats"])
 

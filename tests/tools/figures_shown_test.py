@@ -22,7 +22,6 @@ NOT_SHOWN = {
     "episodes.count": "the header has env_steps",
     "replay.late_wait_seconds": "in summary.json",
     "answers.trained_tokens_per_second": "the console has it",
-    "answers.cut_fraction": "the console has it",
     "answers.masked_tokens": "the console has it",
     "failed_evaluations.": "their number and the error are shown; the rest is for programs",
     "stages.": "for a closer look at the time of an update, a step and an answer",

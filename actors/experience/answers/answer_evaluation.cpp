@@ -25,7 +25,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
     release();
     planned_ = 0;
     rewards_.clear();
-    tokens_ = right_ = without_score_ = 0;
+    tokens_ = right_ = cut_ = without_score_ = 0;
     pass_at_ = PassAt(static_cast<uint64_t>(plan.answers));
     problem_.clear();
     lines_.clear();
@@ -73,6 +73,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
     result.return_min = std::ranges::min(rewards_);
     result.return_max = std::ranges::max(rewards_);
     result.length_mean = static_cast<double>(tokens_) / count;
+    result.cut_fraction = static_cast<double>(cut_) / count;
     result.success_rate = static_cast<double>(right_) / count;
     result.pass_at = pass_at_.result();
     return result;
@@ -129,6 +130,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
       right += score.right ? 1 : 0;
       rewards_.push_back(score.reward);
       tokens_ += answer.tokens.size();
+      cut_ += answer.finish == Finish::length ? 1 : 0;
     }
     right_ += right;
     pass_at_.add(scored, right);
@@ -142,7 +144,7 @@ class AnswerEvaluation final : public EvaluationPlayer {
   std::optional<AnswerPlayer> player_;
   uint64_t planned_ = 0;
   std::vector<double> rewards_;  // of the answers that have a score
-  uint64_t tokens_ = 0, right_ = 0, without_score_ = 0;
+  uint64_t tokens_ = 0, right_ = 0, cut_ = 0, without_score_ = 0;
   PassAt pass_at_;
   std::string problem_;  // of the last that failed
   PolicyVersion version_;

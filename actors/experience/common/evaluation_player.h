@@ -42,7 +42,8 @@ struct EpisodeSummary {
   double return_std = kUnknown;
   double return_min = kUnknown;
   double return_max = kUnknown;
-  double length_mean = kUnknown;  // environment steps
+  double length_mean = kUnknown;   // environment steps
+  double cut_fraction = kUnknown;  // of answers, those that were cut at the largest number of tokens
   // Of all, those that failed included: they are no successes; but only of the answers that have a score. Also kUnknown
   // if the environment does not report success.
   double success_rate = kUnknown;

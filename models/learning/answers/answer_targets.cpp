@@ -202,14 +202,38 @@ double mean_of(std::span<const float> values) {
   return values.empty() ? 0.0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-LengthFigures length_figures(const AnswerBatch& batch) {
-  LengthFigures result;
+template <class Numbers>
+BatchAnswers::Range range_of(const Numbers& numbers) {
+  if (numbers.empty()) return {};
+  const auto [least, most] = std::ranges::minmax(numbers);
+  const double sum = std::accumulate(numbers.begin(), numbers.end(), 0.0);
+  return {sum / static_cast<double>(numbers.size()), static_cast<double>(least), static_cast<double>(most)};
+}
+
+std::vector<int64_t> lengths_of(std::span<const int64_t> offsets) {
+  std::vector<int64_t> result;
+  for (size_t i = 1; i < offsets.size(); ++i) result.push_back(offsets[i] - offsets[i - 1]);
+  return result;
+}
+
+BatchAnswers figures_of(const AnswerBatch& batch, std::span<const float> advantages) {
+  BatchAnswers result;
   const auto share = [](const std::vector<uint8_t>& flags, uint8_t value) {
     return flags.empty() ? 0.0
                          : static_cast<double>(std::ranges::count(flags, value)) / static_cast<double>(flags.size());
   };
   result.cut = share(batch.cut, 1);
   result.masked = share(batch.kept, 0);
+  result.length = range_of(lengths_of(batch.offsets));
+  result.prompt_length = range_of(lengths_of(batch.prompt_offsets));
+  result.reward = range_of(batch.rewards);
+  for (size_t t = 0; t < advantages.size(); ++t) {
+    if (!batch.is_kept(t)) continue;
+    const double advantage = advantages[t];
+    result.least_advantage = result.tokens == 0 ? advantage : std::min(result.least_advantage, advantage);
+    result.most_advantage = result.tokens == 0 ? advantage : std::max(result.most_advantage, advantage);
+    result.tokens += 1;
+  }
   return result;
 }
 
@@ -232,14 +256,14 @@ AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfi
   if (!compares_answers(choice)) add_turn_rewards(batch, rewards);
   AnswerTargets result;
   for (const float score : batch.rewards) result.scores.push_back(clipped(config, score));
-  result.figures.lengths = length_figures(batch);
+  std::optional<double> penalty_of_length;
   if (config.overlong_penalty > 0) {
     const std::vector<float> penalties = length_penalties(config, batch, longest);
     for (size_t a = 0; a < penalties.size(); ++a) {
       rewards[static_cast<size_t>(batch.offsets[a + 1]) - 1] += penalties[a];
       result.scores[a] += penalties[a];
     }
-    result.figures.lengths->penalty = mean_of(penalties);
+    penalty_of_length = mean_of(penalties);
   }
   std::vector<float> returns(rewards.size());
   result.kept = batch.kept;
@@ -254,6 +278,8 @@ AnswerTargets answer_targets(const AlgorithmChoice& choice, const AlgorithmConfi
     result.kept = std::move(correction->kept);
     result.figures.correction = correction->metrics;
   }
+  result.figures.answers = figures_of(batch, result.advantages);
+  result.figures.answers->penalty = penalty_of_length;
   result.figures.advantages = masked_moments(result.advantages, batch.kept);
   result.figures.returns = masked_moments(returns, batch.kept);
   if (choice.whitening) whiten(result.advantages, batch.kept, result.figures.advantages, *choice.whitening);

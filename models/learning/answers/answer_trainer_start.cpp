@@ -11,7 +11,7 @@ constexpr int64_t kStartTokens = 1024;  // of one pass without gradients
 AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& needs) {
   AnswerStart result;
   balance_ = {};
-  start_tokens_.open();
+  start_tokens_.open(batch);
   if (!needs.any()) return result;
   const size_t tokens = batch.tokens.size();
   result.log_probs.resize(needs.policy ? tokens : 0);

@@ -2,8 +2,19 @@
 
 namespace troupe {
 
-void StartTokens::open() {
+namespace {
+
+std::vector<int64_t> lags_of(const AnswerBatch& batch) {
+  std::vector<int64_t> lags(batch.tokens.size());
+  for (size_t t = 0; t < lags.size(); ++t) lags[t] = batch.lag(t);
+  return lags;
+}
+
+}  // namespace
+
+void StartTokens::open(const AnswerBatch& batch) {
   open_ = true;
+  shares_ = lag_shares(lags_of(batch), batch.kept);
   of_batch_.reset();
   start_.clear();
   rollout_.clear();
@@ -26,8 +37,7 @@ void StartTokens::add(const AnswerBatch& batch, const PackedAnswers& packed, std
 }
 
 void StartTokens::add(const AnswerBatch& batch, std::span<const float> log_probs) {
-  std::vector<int64_t> lags(log_probs.size());
-  for (size_t t = 0; t < lags.size(); ++t) lags[t] = batch.lag(t);
+  const std::vector<int64_t> lags = lags_of(batch);
   of_batch_ = figures_of({.log_probs = log_probs,
                           .rollout = batch.log_probs,
                           .offsets = batch.offsets,
@@ -45,6 +55,7 @@ std::optional<LagFigures> StartTokens::figures() const {
 
 LagFigures StartTokens::figures_of(const TokensToCorrect& tokens) const {
   LagFigures result = lag_figures(tokens.log_probs, tokens.rollout, tokens.lags, tokens.kept);
+  result.of_batch = shares_;
   if (corrected_ != nullptr) result.correction = correct_answers(*corrected_, tokens).metrics;
   return result;
 }

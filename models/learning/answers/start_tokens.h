@@ -20,8 +20,8 @@ class StartTokens {
   // `corrected`: figures are also those of its correction, which each step makes anew; or null. It must outlive this.
   explicit StartTokens(const AlgorithmChoice* corrected) : corrected_(corrected) {}
 
-  // An update begins: forgets the tokens of the one before.
-  void open();
+  // An update with these tokens begins: forgets those of the one before.
+  void open(const AnswerBatch& batch);
   // The weights change.
   void close() { open_ = false; }
   // Does nothing unless open. log_probs: [N], of the packed tokens.
@@ -37,6 +37,7 @@ class StartTokens {
 
   const AlgorithmChoice* corrected_;
   bool open_ = false;
+  LagShares shares_;                    // of all tokens of the batch
   std::optional<LagFigures> of_batch_;  // where it was added as a whole
   std::vector<float> start_, rollout_;
   std::vector<int64_t> lags_, offsets_;

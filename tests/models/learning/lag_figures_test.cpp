@@ -2,6 +2,7 @@
 
 #include "models/learning/lag_figures.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -62,7 +63,29 @@ TEST_CASE("lag_figures: all tokens and those of each lag are those of plain loop
   check_equal(got.all, plain(tokens, 0, 100));
   for (int64_t lag = 0; lag < 8; ++lag) check_equal(got.by_lag[static_cast<size_t>(lag)], plain(tokens, lag, lag));
   check_equal(got.by_lag[8], plain(tokens, 8, 100));
-  CHECK(got.lag_max == 11);
+}
+
+TEST_CASE("lag_shares: mean, largest and shares are those of plain loops, of the tokens of the mask") {
+  const Tokens tokens = random_tokens(500);
+  double count = 0, sum = 0;
+  std::vector<double> of_class(kLagClasses);
+  for (size_t i = 0; i < tokens.lags.size(); ++i) {
+    if (tokens.mask[i] == 0) continue;
+    count += 1;
+    sum += static_cast<double>(tokens.lags[i]);
+    of_class[static_cast<size_t>(std::min<int64_t>(tokens.lags[i], 8))] += 1;
+  }
+  const LagShares got = lag_shares(tokens.lags, tokens.mask);
+  CHECK(got.mean == doctest::Approx(sum / count).epsilon(1e-12));
+  CHECK(got.max == 11);
+  for (size_t c = 0; c < kLagClasses; ++c) CHECK(got.share[c] == of_class[c] / count);
+}
+
+TEST_CASE("lag_shares: without tokens all is 0") {
+  const LagShares got = lag_shares({}, {});
+  CHECK(got.mean == 0);
+  CHECK(got.max == 0);
+  CHECK(std::ranges::all_of(got.share, [](double share) { return share == 0; }));
 }
 
 TEST_CASE("lag_figures: equal log-probabilities give exactly 0 and 1") {
@@ -81,6 +104,5 @@ TEST_CASE("lag_figures: without tokens all is 0") {
   const std::vector<uint8_t> mask = {0};
   const LagFigures got = lag_figures(log_probs, log_probs, lags, mask);
   CHECK(got.all.tokens == 0);
-  CHECK(got.lag_mean == 0);
   CHECK(got.all.ratio_max == 0);
 }

@@ -45,7 +45,8 @@ TEST_CASE("console: the block before there is any data") {
 
 TEST_CASE("console: an evaluation, failures and receivers that are behind are shown if there are any") {
   StatsSnapshot s = running();
-  s.evaluation = EvaluationResult{100, 20, 499.5, 1.25, 499, 1.0};
+  s.evaluation = EvaluationResult{
+      .updates = 100, .episodes = 20, .return_mean = 499.5, .return_std = 1.25, .length_mean = 499, .success_rate = 1};
   s.evaluation->failed_episodes = 3;
   s.env_failures = {{"CartPole-v1", 3}};
   s.weights_behind["inference 1"] = 7;
@@ -66,7 +67,8 @@ TEST_CASE("console: an evaluation, failures and receivers that are behind are sh
 
 TEST_CASE("console: the newest evaluation is shown if it failed, beside the last one that did not") {
   StatsSnapshot s = running();
-  s.evaluation = EvaluationResult{100, 20, 499.5, 1.25, 499, 1.0};
+  s.evaluation = EvaluationResult{
+      .updates = 100, .episodes = 20, .return_mean = 499.5, .return_std = 1.25, .length_mean = 499, .success_rate = 1};
   s.failed_evaluations = {.count = 3, .updates = 150, .error = "the environment failed: boom\n\x1b[2J"};
   const std::string line = "  evaluation at update 150 failed (3 so far): the environment failed: boom\\x0a\\x1b[2J";
   const auto lines = console_block("demo", s, 120);
@@ -180,7 +182,7 @@ TEST_CASE("console: a token run counts answers and tokens") {
   s.ledger.lost_in_crash = 0;
   s.answer_tokens_per_second = 20480;
   s.trained_tokens_per_second = 19000;
-  s.cut_fraction = 0.02;
+  s.answers.cut_fraction = 0.02;
   s.evaluation = EvaluationResult{.updates = 40, .episodes = 200, .success_rate = 0.97};
   const std::string line = console_line(s);
   std::string block;

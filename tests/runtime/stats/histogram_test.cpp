@@ -132,6 +132,29 @@ TEST_CASE("histogram: as JSON it has the buckets that are not empty, and back th
   CHECK(value["p99"].is_null());
 }
 
+TEST_CASE(
+    "histogram: bounds of whole numbers are whole, not below a number of their bucket, and back the same counts") {
+  for (int number = 0; number <= 20'000; ++number) {
+    const Histogram histogram = of({static_cast<double>(number)});
+    const json value = histogram_json<json>(histogram, Values::whole);
+    const double bound = value["le"][0].get<double>();
+    REQUIRE(bound == std::floor(bound));
+    REQUIRE(bound >= number);
+    REQUIRE(bound <= 1.19 * number);
+    REQUIRE(value["p50"] == bound);
+    REQUIRE(histogram_of(value).counts().buckets == histogram.counts().buckets);
+  }
+}
+
+TEST_CASE("histogram: in a snapshot, lags and batch sizes have bounds that are whole numbers") {
+  StatsSnapshot s;
+  s.histograms.lag.add(3);
+  s.histograms.batch_rows.add(7);
+  const json value = json::parse(to_json(s))["histograms"];
+  CHECK(value["lag"]["le"] == json::parse("[3.0]"));
+  CHECK(value["batch_rows"]["le"] == json::parse("[8.0]"));
+}
+
 TEST_CASE("histogram: JSON of another form is an empty one") {
   for (const char* wrong :
        {"null", "3", "[]", "{}", R"({"le": [1], "count": [1]})", R"({"le": [1], "count": [1, 2], "sum": 1})",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -16,7 +17,13 @@ using nlohmann::json;
 
 namespace {
 
-// A snapshot in which every figure has a value.
+const ExperienceWords kTokenWords = [] {
+  ExperienceWords words = kStepWords;
+  words.tokens = true;
+  return words;
+}();
+
+// A snapshot in which every figure of its kind of run has a value.
 StatsSnapshot complete() {
   StatsSnapshot s;
   for (double* value : {&s.elapsed_seconds,
@@ -41,7 +48,6 @@ StatsSnapshot complete() {
                         &s.success_rate,
                         &s.answer_tokens_per_second,
                         &s.trained_tokens_per_second,
-                        &s.cut_fraction,
                         &s.produced_length,
                         &s.trained_length,
                         &s.dropped_length,
@@ -58,16 +64,16 @@ StatsSnapshot complete() {
                         &s.busy.run,
                         &s.busy.waiting})
     *value = 0.5;
-  s.answers = {1.5, 2, 3, 4, 5, 6, 0.5};
+  s.answers = {10, 9, 1.5, 2, 3, 4, 5, 6, 0.25, 0.5};
   s.worker_bytes = s.environment_bytes = s.verifier_bytes = s.rss_bytes = 1000;
-  s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.5};
+  s.evaluation = EvaluationResult{1, 2, 3, 4, 5, 0.25, 0.5};
   s.failed_evaluations = {.count = 3, .updates = 2, .env_steps = 1, .episodes = 4, .failed_episodes = 5, .error = "e"};
   s.evaluating = EvaluationUnderWay{1, 2, 3, 4, 5};
   s.verifier = VerifierFigures{1, 2, 3, 4, 5, 6};
   s.prompts = PromptSummary{1, 0.5, 0.5, 0.5};
   s.warmup = WarmupState{.step = 1, .of = 2, .pass_at_1 = 0.5, .loss = 1.5};
   s.told_bottleneck = Bottleneck{.what = "inference", .resource = Resource::inference, .share = 0.9, .gain = 0.4};
-  s.stages = {.update = UpdateStages{1, 2, 3, 4, 5, 6, 7, 8}, .env_step = 0.5, .answer = 0.5};
+  s.stages = {.update = UpdateStages{1, 2, 3, 4, 5, 6, 7, 8}, .transfer = 0.5, .env_step = 0.5, .answer = 0.5};
   s.actors.emplace();
   RunHistograms& h = s.histograms;
   for (Histogram* each :
@@ -115,17 +121,36 @@ TEST_CASE("snapshot_fields: a field that is always reported has a value from the
 }
 
 TEST_CASE("snapshot_fields: a field has no value in a deterministic run exactly if the table says so") {
-  StatsSnapshot s = complete();
-  const json all = json::parse(to_json(s));
-  forget_times(s);
-  const json timeless = json::parse(to_json(s));
-  for (const SnapshotField& field : snapshot_fields()) {
-    CAPTURE(field.path);
-    REQUIRE(at(all, field.path) != nullptr);
-    CHECK(!at(all, field.path)->is_null());
-    const json* value = at(timeless, field.path);
-    CHECK((value == nullptr || value->is_null()) == depends_on_time(field));
+  std::set<std::string_view> known;  // in control runs, or in token runs
+  for (const ExperienceWords* words : {&kStepWords, &kTokenWords}) {
+    StatsSnapshot s = complete();
+    s.words = words;
+    const json all = json::parse(to_json(s));
+    forget_times(s);
+    const json timeless = json::parse(to_json(s));
+    for (const SnapshotField& field : snapshot_fields()) {
+      CAPTURE(field.path);
+      REQUIRE(at(all, field.path) != nullptr);
+      if (at(all, field.path)->is_null()) continue;
+      known.insert(field.path);
+      const json* value = at(timeless, field.path);
+      CHECK((value == nullptr || value->is_null()) == depends_on_time(field));
+    }
   }
+  CHECK(known.size() == snapshot_fields().size());
+}
+
+TEST_CASE("snapshot_fields: figures of one kind of run are null in the other") {
+  StatsSnapshot s = complete();
+  const auto is_null = [&](const char* path) {
+    const json all = json::parse(to_json(s));
+    return at(all, path)->is_null();
+  };
+  CHECK(is_null("answers.tokens"));
+  CHECK_FALSE(is_null("batch.full"));
+  s.words = &kTokenWords;
+  CHECK_FALSE(is_null("answers.tokens"));
+  CHECK(is_null("batch.full"));
 }
 
 TEST_CASE("snapshot_fields: failed evaluations as JSON and back; without one in this start there is only the count") {

@@ -26,7 +26,7 @@ TEST_CASE("stats_snapshot: the JSON is valid with non-finite figures and names t
   StatsSnapshot s = running();
   s.learner["value_loss"] = INFINITY;
   s.env_failures["\xff"] = 2;
-  s.evaluation = EvaluationResult{3, 4, 5, 6, 7, 0.5};
+  s.evaluation = EvaluationResult{3, 4, 5, 6, 7, kUnknown, 0.5};
   const json value = json::parse(to_json(s));
   CHECK(value["env_steps_per_second"] == 103'512.4);
   CHECK(value["ledger"]["lost_in_crash"] == 64);

@@ -188,5 +188,5 @@ TEST_CASE("answer_cut: the penalty grows over the buffer, is added after the cli
     sum += penalty;
   }
   CHECK(sum < 0);
-  CHECK(*targets.figures.lengths->penalty == doctest::Approx(sum / static_cast<double>(batch->answers())));
+  CHECK(*targets.figures.answers->penalty == doctest::Approx(sum / static_cast<double>(batch->answers())));
 }
