@@ -72,7 +72,8 @@ void check_ledger(const Json& summary) {
     accounted += count(state);
   CHECK(count("produced") == accounted);
   CHECK(count("trained") > 0);
-  CHECK(summary.at("lag").at("max").get<double>() <= summary.at("lag").at("cap").get<double>());
+  CHECK(summary.at("last_start").at("lag").at("max").get<double>() <=
+        summary.at("last_start").at("lag").at("cap").get<double>());
 }
 
 // A tuned run wastes next to nothing.

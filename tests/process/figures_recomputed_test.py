@@ -36,7 +36,8 @@ def episodes_in(folder):
 
 class Views:
     """One run, which each test looks at. A class of tests says what run it is, and has
-    SUMMARIZED, paths of figures in summary.json, and LABEL, the key of their labels in `troupe metrics --json`."""
+    SUMMARIZED and OF_START, paths of figures in summary.json and in its last start, and LABEL, the key of their labels
+    in `troupe metrics --json`."""
 
     @classmethod
     def setUpClass(cls):
@@ -169,8 +170,10 @@ class Views:
         summary, last = json.loads((self.run_folder / "summary.json").read_text()), self.lines[-1]
         self.assertEqual(summary["updates"], UPDATES)
         self.assertEqual(summary["ledger"], last["ledger"])
-        for path in ["env_steps", "lag.p50", "lag.cap", "uncounted_at_most", "skipped_steps", "request_retries", *self.SUMMARIZED]:
+        for path in ["env_steps", "uncounted_at_most", "skipped_steps", "request_retries", *self.SUMMARIZED]:
             self.assertEqual(flat(summary)[path], flat(last)[path], path)
+        for path in ["lag.p50", "lag.cap", "trainer_wait_fraction", *self.OF_START]:
+            self.assertEqual(flat(summary["last_start"])[path], flat(last)[path], path)
 
     def test_top_has_the_figures_of_the_last_line(self):
         text = subprocess.run([TROUPE, "top", "--once", str(self.run_folder)], check=True, capture_output=True, text=True).stdout
@@ -189,6 +192,7 @@ class ControlRun(Views, unittest.TestCase):
 
     LABEL = "label"
     SUMMARIZED = ("episodes.count", "episodes.return_mean", "episodes.success_rate")
+    OF_START = ()
 
     @staticmethod
     def config(_):
@@ -272,7 +276,8 @@ class TokenRun(Views, unittest.TestCase):
     """A token run whose verifier writes down the answers and their scores."""
 
     LABEL = "token_label"
-    SUMMARIZED = ("episodes.count", "episodes.return_mean", "answers.produced_length", "answers.trained_length")
+    SUMMARIZED = ("episodes.count", "episodes.return_mean", "answers.tokens", "answers.trained_tokens")
+    OF_START = ("answers.produced_length", "answers.trained_length", "answers.groups_alike")
 
     @staticmethod
     def config(root):

@@ -48,7 +48,7 @@ bool keeps_serving(const TrainProcess& run, uint64_t inference_index) {
 void check_summary(const Json& summary) {
   REQUIRE(summary.is_object());
   CHECK_MESSAGE(balances(summary.at("ledger")), summary.at("ledger").dump());
-  CHECK(summary.at("lag").at("max") <= summary.at("lag").at("cap"));
+  CHECK(summary.at("last_start").at("lag").at("max") <= summary.at("last_start").at("lag").at("cap"));
 }
 
 // Settings for CartPole without velocities and a model with an LSTM of this size.

@@ -21,8 +21,9 @@ Json summary_of(const std::string& late, int lag) {
   CHECK(run.process().wait().value_or(-1) == 0);
   Json summary = run.summary();
   CHECK(balances(summary.at("ledger")));
-  CHECK(summary.at("lag").at("max") <= lag);
-  MESSAGE(late << " at lag " << lag << ": " << summary.at("answers").dump() << " " << summary.at("ledger").dump());
+  CHECK(summary.at("last_start").at("lag").at("max") <= lag);
+  MESSAGE(late << " at lag " << lag << ": " << summary.at("last_start").at("answers").dump() << " "
+               << summary.at("ledger").dump());
   return summary;
 }
 
@@ -31,7 +32,7 @@ Json summary_of(const std::string& late, int lag) {
 TEST_CASE("late answers: with \"wait\" none is dropped, and those trained on are as long as all") {
   for (const int lag : {1, 4}) {
     const Json summary = summary_of("wait", lag);
-    const Json& answers = summary.at("answers");
+    const Json& answers = summary.at("last_start").at("answers");
     CHECK(summary.at("ledger").at("dropped_stale") == 0);
     CHECK(answers.at("dropped_length").is_null());
     CHECK(answers.at("masked_tokens") == 0);
@@ -44,7 +45,7 @@ TEST_CASE("late answers: with \"wait\" none is dropped, and those trained on are
 
 TEST_CASE("late answers: with \"drop\" the ones that are trained on are shorter than others") {
   const Json summary = summary_of("drop", 1);
-  const Json& answers = summary.at("answers");
+  const Json& answers = summary.at("last_start").at("answers");
   CHECK(summary.at("ledger").at("dropped_stale") > 0);
   CHECK(answers.at("trained_length") < answers.at("produced_length"));
   CHECK(answers.at("dropped_length") > answers.at("produced_length"));
@@ -53,7 +54,7 @@ TEST_CASE("late answers: with \"drop\" the ones that are trained on are shorter 
 
 TEST_CASE("late answers: with \"mask\" their old tokens are not trained on, and counted") {
   const Json summary = summary_of("mask", 1);
-  const Json& answers = summary.at("answers");
+  const Json& answers = summary.at("last_start").at("answers");
   CHECK(answers.at("masked_tokens") > 0);
   CHECK(answers.at("late_wait_seconds") == 0.0);
 }

@@ -56,7 +56,7 @@ void check_run(const std::string& name, const std::string& run, const Words& lin
     estimate += need.bytes;
     text += "  " + format_bytes(static_cast<uint64_t>(need.bytes)) + "  " + need.what + '\n';
   }
-  const double peak = json_of(run + "/summary.json").at("peak_rss_bytes");
+  const double peak = json_of(run + "/summary.json").at("last_start").at("peak_rss_bytes");
   const std::string figures = name + ": " + format_bytes(static_cast<uint64_t>(peak)) + ", estimated " +
                               format_bytes(static_cast<uint64_t>(estimate)) + " (" +
                               format_number(100 * (estimate / peak - 1), 1) + " %)";

@@ -289,7 +289,7 @@ TEST_CASE("train: a run with reuse reuses samples after a resume too, at most re
   const Json summary = again.summary(), &ledger = summary.at("ledger");
   CHECK(summary.at("updates") == updates + 12);
   CHECK(balances(ledger));
-  CHECK(summary.at("lag").at("max") <= 4);
+  CHECK(summary.at("last_start").at("lag").at("max") <= 4);
   const uint64_t new_samples = ledger.at("trained").get<uint64_t>() - trained;
   CHECK(new_samples >= 4 * 1024);  // no sample was in more than 3 of the 12 updates of 1024 samples
   CHECK(new_samples < 12 * 1024);  // and some samples were in more than one

@@ -150,7 +150,7 @@ TEST_CASE("start and stop: the peak of memory is that of the run, not of the pro
   const std::vector<char> held(kSanitized ? 1 : kMuch, 'x');
   TrainProcess run(folder / "run", kShort);
   REQUIRE(run.process().wait(kEnd).value_or(-1) == 0);
-  const double peak = run.summary().at("peak_rss_bytes");
+  const double peak = run.summary().at("last_start").at("peak_rss_bytes");
   CHECK(peak > 1e7);
   if (!kSanitized) CHECK(peak < 0.6 * static_cast<double>(kMuch));
   CHECK(held.back() == 'x');

@@ -120,12 +120,12 @@ def none(answers):
     CHECK(turn.at("message") == "=" + std::to_string(turn.at("answer").get<std::string>().size()) + ":");
   }
   const Json summary = Json::parse(text_of(folder / "run/summary.json"));
-  CHECK(summary.at("verifier").at("calls") > 0);
-  CHECK(summary.at("verifier").at("replied") > 0);
-  CHECK(summary.at("verifier").at("failed_replies") == 0);
-  CHECK(summary.at("verifier").at("scored") == 0);
-  CHECK(summary.at("answers").at("turns_mean") == 2.0);  // each conversation has one message
-  CHECK(summary.at("answers").at("turns_max") == 2.0);
+  CHECK(summary.at("last_start").at("verifier").at("calls") > 0);
+  CHECK(summary.at("last_start").at("verifier").at("replied") > 0);
+  CHECK(summary.at("last_start").at("verifier").at("failed_replies") == 0);
+  CHECK(summary.at("last_start").at("verifier").at("scored") == 0);
+  CHECK(summary.at("last_start").at("answers").at("turns_mean") == 2.0);  // each conversation has one message
+  CHECK(summary.at("last_start").at("answers").at("turns_max") == 2.0);
   const TempFolder other;
   const CommandLine refused(line_of(other.path(), settings("none")));
   CHECK(refused.exit_code == 2);

@@ -25,5 +25,5 @@ def test_the_first_update_comes_within_three_seconds_of_the_call(tmp_path, monke
     settings = {"stop.updates": 30, "stats.interval_ms": 100, "evaluation.episodes": 1}
     begin = time.monotonic()
     run = troupe.train(SMALL, env=lambda: run_envs.Pole(), callbacks=Watch(), quiet=True, run_dir="first", **settings)
-    print(f"first update: {run.summary['seconds_to_first_update']:.2f} s of the program, {seconds[0]:.2f} s after the call")
+    print(f"first update: {run.summary['last_start']['seconds_to_first_update']:.2f} s of the program, {seconds[0]:.2f} s after the call")
     assert seconds[0] < 3

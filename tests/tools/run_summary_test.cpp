@@ -90,8 +90,69 @@ TEST_CASE("run_report: the summary has totals over all starts, and the figures o
   CHECK(summary["env_steps"] == 160);
   CHECK(summary["updates"] == 10);
   CHECK(summary["starts"] == 2);
-  CHECK(summary["env_steps_per_second"] == 5);
-  CHECK(summary["last_start"] == json::parse(R"({"wall_seconds": 10.0, "env_steps": 60, "updates": 2})"));
+  CHECK(summary["env_steps_per_second"] == 160.0 / 52);
+  CHECK(summary["last_start"]["wall_seconds"] == 10.0);
+  CHECK(summary["last_start"]["env_steps"] == 60);
+  CHECK(summary["last_start"]["updates"] == 2);
+  CHECK(summary["last_start"]["env_steps_per_second"] == 5);
+}
+
+TEST_CASE("run_report: the summary has the updates that were undone, and the shares of the verdicts") {
+  ReportedRun f;
+  f.report->undone(7);
+  const auto report = [&](double seconds, std::optional<Resource> resource) {
+    StatsSnapshot s = f.at(static_cast<uint64_t>(10 * seconds), 1);
+    s.elapsed_seconds = seconds;
+    if (resource) s.told_bottleneck = Bottleneck{.what = "x", .resource = *resource};
+    f.report->show(s);
+  };
+  report(0, std::nullopt);
+  report(2, std::nullopt);
+  report(5, Resource::env_stepping);
+  report(10, Resource::trainer);
+  f.finish();
+  const json summary = f.summary();
+  CHECK(summary["undone_updates"] == 7);
+  CHECK(summary["last_start"]["verdicts"] == json::parse(R"({"env_stepping": 0.3, "trainer": 0.5, "unknown": 0.2})"));
+}
+
+TEST_CASE("verdict_times: a line names the two verdicts that were told for longest") {
+  VerdictTimes times;
+  CHECK(times.text().empty());
+  CHECK(times.shares().empty());
+  const auto add = [&](double seconds, Resource resource) {
+    StatsSnapshot s;
+    s.elapsed_seconds = seconds;
+    s.told_bottleneck = Bottleneck{.what = "x", .resource = resource};
+    times.add(s);
+  };
+  add(0, Resource::trainer);
+  CHECK(times.text().empty());  // of no time at all
+  add(4, Resource::unknown);
+  CHECK(times.text().empty());
+  add(10, Resource::trainer);
+  add(18, Resource::env_stepping);
+  add(20, Resource::lag_cap);
+  CHECK(times.text() == "env stepping 40 % of the time, trainer 30 %");
+}
+
+TEST_CASE("verdict_times: a report without times, of the warm-up or after training counts for no verdict") {
+  VerdictTimes times;
+  StatsSnapshot s;
+  s.elapsed_seconds = 1;
+  times.add(s);
+  s.elapsed_seconds = kUnknown;
+  times.add(s);
+  s.elapsed_seconds = 2;
+  times.add(s);
+  s.elapsed_seconds = 3;
+  s.training_ended = true;
+  times.add(s);
+  s.elapsed_seconds = 4;
+  s.training_ended = false;
+  s.warmup.emplace();
+  times.add(s);
+  CHECK(times.shares().empty());
 }
 
 TEST_CASE("run_report: if the summary cannot be written, that is reported, and the closing lines are printed") {

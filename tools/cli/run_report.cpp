@@ -20,6 +20,7 @@
 #include "runtime/stats/console.h"
 #include "runtime/stats/snapshot_fields.h"
 #include "tools/cli/run_lines.h"
+#include "tools/cli/run_summary.h"
 #include "tools/cli/terminal.h"
 
 namespace troupe {
@@ -35,39 +36,6 @@ double wall_clock() {
 double seconds_since(std::chrono::steady_clock::time_point moment) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - moment).count();
 }
-
-// The evaluation as JSON, in which nlohmann writes NaN and infinities as null.
-OrderedJson evaluation_of(const Evaluation& e, const ExperienceWords& words) {
-  OrderedJson result{{"episodes", e.episodes},         {"failed_episodes", e.failed_episodes},
-                     {"return_mean", e.return_mean},   {"return_std", e.return_std},
-                     {"success_rate", e.success_rate}, {"length_mean", e.length_mean},
-                     {"updates", e.version.number}};
-  if (words.success_key != nullptr) result[words.success_key] = e.success_rate;
-  for (const auto& [k, passed] : e.pass_at) result["pass_at"][std::to_string(k)] = passed;
-  if (!e.error.empty()) result["error"] = e.error;
-  return result;
-}
-
-// The figures of the last snapshot in the summary, by their paths.
-constexpr std::array<std::string_view, 8> kSummary = {
-    "episodes.count", "episodes.return_mean", "episodes.success_rate", "lag.p50", "lag.p95", "lag.max", "lag.cap",
-    "ledger."};
-// Of token runs: what became of answers by their length.
-constexpr std::array<std::string_view, 11> kTokenSummary = {
-    "answers.produced_length", "answers.trained_length", "answers.dropped_length", "answers.length_min",
-    "answers.length_p50",      "answers.length_p95",     "answers.length_max",     "answers.turns_mean",
-    "answers.turns_max",       "answers.groups_alike",   "answers.masked_tokens"};
-// After these.
-constexpr std::array<std::string_view, 3> kFailures = {"uncounted_at_most", "trainer_wait_fraction", "env_failures"};
-constexpr std::array<std::string_view, 1> kVerifier = {"verifier."};
-constexpr std::array<std::string_view, 2> kRetries = {"skipped_steps", "request_retries"};
-
-OrderedJson score_of(const CheckpointScore& s) {
-  return {{"updates", s.updates}, {"return_mean", s.return_mean}, {"episodes", s.episodes}};
-}
-
-// How a run ended, in one word or the name of a setting.
-std::string reason_of(const RunOutcome& outcome) { return outcome.reason.empty() ? "failed" : outcome.reason; }
 
 }  // namespace
 
@@ -226,6 +194,7 @@ void RunReport::show(const StatsSnapshot& snapshot) {
     const MutexLock lock(mutex_);
     note_end(snapshot);
     last_ = snapshot;
+    verdicts_.add(snapshot);
     if (snapshot.warmup) {
       warmup_ = *snapshot.warmup;
       warmed_up_ = std::chrono::steady_clock::now();
@@ -285,48 +254,17 @@ void RunReport::close_with(const std::string& line) {
 }
 
 std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds, double after_training) const {
-  OrderedJson summary{{"env", env_or_task(config_)}, {"seed", config_.seed}, {"reason", reason_of(outcome)}};
-  if (!outcome.error.empty()) summary["error"] = outcome.error;
-  const double trained_seconds = wall_seconds - after_training;
-  summary["wall_seconds"] = start_.totals.elapsed_seconds + trained_seconds;
-  summary["seconds_after_training"] = after_training;
-  summary["seconds_to_first_update"] = last_.seconds_to_first_update;
-  summary["env_steps"] = last_.env_steps;
-  // Of this start, without the warm-up. The figures of a deterministic run have no times.
-  const double sampling_seconds =
-      config_.deterministic
-          ? trained_seconds - std::chrono::duration<double>(warmed_up_ - begun_).count()
-          : last_.elapsed_seconds - start_.totals.elapsed_seconds - (warmup_.seconds - start_.warmup.seconds);
-  const uint64_t new_steps = last_.env_steps - std::min(last_.env_steps, start_.env_steps);
-  summary["env_steps_per_second"] = static_cast<double>(new_steps) / sampling_seconds;
-  summary["updates"] = outcome.version.number;
-  const std::optional<Evaluation>& evaluation = outcome.evaluation ? outcome.evaluation : newest_;
-  const std::string& before = start_.totals.evaluation;  // of an earlier start
-  summary["eval"] = evaluation ? evaluation_of(*evaluation, *kind_of(config_).words)
-                               : OrderedJson::parse(before.empty() ? "null" : before, nullptr, false);
-  const FailedEvaluations& failed = last_.failed_evaluations;
-  summary["failed_evaluations"] = OrderedJson::parse(to_json(failed.or_earlier(start_.totals.failed_evaluations)));
-  if (warmup_.step > 0)
-    summary["warmup"] = {{"steps", warmup_.step},
-                         {"seconds", config_.deterministic ? kUnknown : warmup_.seconds},
-                         {"pass_at_1", warmup_.pass_at_1}};
-  if (!folder_.ranking().empty()) summary["best"] = score_of(folder_.ranking().front());
-  put_figures(last_, kSummary, summary);
-  if (kind_of(config_).words->tokens) {
-    put_figures(last_, kTokenSummary, summary);
-    summary["answers"]["late_wait_seconds"] = last_.late_wait_seconds;
-  }
-  put_figures(last_, kFailures, summary);
-  if (last_.verifier) put_figures(last_, kVerifier, summary);
-  put_figures(last_, kRetries, summary);
-  summary["lost_writes"] = folder_.lost_writes();
-  if (!outcome.checkpoint_error.empty()) summary["checkpoint_error"] = outcome.checkpoint_error;
-  summary["peak_rss_bytes"] = peak_resident_bytes();
-  if (!config_.deterministic) summary["starts"] = start_.totals.starts + 1;
-  summary["last_start"] = {{"wall_seconds", trained_seconds},
-                           {"env_steps", new_steps},
-                           {"updates", outcome.version.number - start_.version.number}};
-  return summary.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  RunFacts facts{.config = config_, .start = start_, .last = last_, .outcome = outcome, .warmup = warmup_};
+  facts.evaluation = outcome.evaluation ? outcome.evaluation : newest_;
+  facts.trained_seconds = wall_seconds - after_training;
+  facts.after_training = after_training;
+  facts.warmup_seconds = std::chrono::duration<double>(warmed_up_ - begun_).count();
+  if (!folder_.ranking().empty()) facts.best = folder_.ranking().front();
+  facts.lost_writes = folder_.lost_writes();
+  facts.expected_memory = expected_memory_;
+  facts.undone_updates = undone_updates_;
+  facts.verdicts = verdicts_.shares();
+  return run_summary(facts);
 }
 
 std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
@@ -352,7 +290,7 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
   if (!keep_summary) attempt([&] { folder_.write_summary(summary_of(outcome, wall_seconds, after_training)); });
   begin_closing_lines();
   const ExperienceWords& words = *kind_of(config_).words;
-  close_with(reason_of(outcome) + " after " + format_counted(last_.env_steps, words.step) + ", " +
+  close_with(ended_with(outcome) + " after " + format_counted(last_.env_steps, words.step) + ", " +
              format_counted(outcome.version.number, "update") + ", " +
              format_seconds(start_.totals.elapsed_seconds + wall_seconds - after_training));
   if (warmup_.step > 0 && !warmup_.complete)
@@ -373,6 +311,7 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
     close_with("best checkpoint: after " + format_counted(best.updates, "update") + ", " + words.episode_return + ' ' +
                format_number(best.return_mean, 2));
   }
+  if (const std::string verdicts = verdicts_.text(); !verdicts.empty()) close_with("bottleneck: " + verdicts);
   if (const uint64_t peak = peak_resident_bytes(); peak > 0 && expected_memory_ > 0)
     close_with("peak memory " + format_bytes(peak) + ", estimated " + format_bytes(expected_memory_));
   print_line("Run folder: " + folder_.path(), console_);

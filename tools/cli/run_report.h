@@ -18,6 +18,7 @@
 #include "runtime/run_folder/run_folder.h"
 #include "runtime/stats/snapshot.h"
 #include "runtime/stats/socket.h"
+#include "tools/cli/verdict_times.h"
 
 namespace troupe {
 
@@ -63,6 +64,8 @@ class RunReport : public RunSink {
 
   // How much memory the run was expected to take, in bytes: a closing line compares that with what it took.
   void expect_memory(uint64_t bytes) { expected_memory_ = bytes; }
+  // How many updates earlier starts had made that were made again (runtime/run_folder/undone_updates.h).
+  void undone(uint64_t updates) { undone_updates_ = updates; }
 
   // Whether training has ended, so that only the last evaluation may still run. Any thread.
   bool training_ended() const { return training_ended_; }
@@ -115,6 +118,8 @@ class RunReport : public RunSink {
   std::chrono::steady_clock::time_point ended_;         // when it did
   std::optional<std::pair<uint64_t, uint64_t>> shown_;  // environment steps and updates of the last report
   uint64_t expected_memory_ = 0;                        // 0: nobody has said
+  uint64_t undone_updates_ = 0;
+  VerdictTimes verdicts_;
   std::function<void(const RaisedAlarm&)> on_alarm_;
   Output& console_;
   bool terminal_;

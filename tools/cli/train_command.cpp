@@ -29,6 +29,7 @@
 #include "runtime/caf/owned_system.h"
 #include "runtime/caf/system.h"
 #include "runtime/run_folder/log_tail.h"
+#include "runtime/run_folder/undone_updates.h"
 #include "tools/cli/alarm_command.h"
 #include "tools/cli/dashboard_page.h"
 #include "tools/cli/exported_metrics.h"
@@ -340,6 +341,7 @@ int begin_and_train(Start& run) {
   run.report = std::make_shared<RunReport>(*run.folder, run.socket ? &*run.socket : nullptr, config, *start,
                                            run.context->state_of(kMetricsHeld));
   if (is_token_run(config)) run.report->expect_memory(estimated_memory(config, {}));
+  if (!config.deterministic) run.report->undone(read_undone_updates(posix_disk(), path));
   if (!run.options.on_alarm.empty()) {
     run.on_alarm.emplace(run.options.on_alarm, run.folder->path());
     run.report->on_alarm([&run](const RaisedAlarm& raised) { run.on_alarm->run(raised); });

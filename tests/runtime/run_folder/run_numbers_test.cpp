@@ -5,6 +5,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/memory_disk.h"
 #include "runtime/run_folder/run_folder.h"
+#include "runtime/run_folder/undone_updates.h"
 #include "tests/support/config_error.h"
 #include "tests/support/test.h"
 
@@ -68,4 +69,25 @@ TEST_CASE_FIXTURE(Fixture, "take_epoch: an epoch file with other contents is ref
             take_epoch(disk, "run", 0);
           }).find("run/epoch: does not contain an integer from 0 to 4294967294; ") == 0);
   }
+}
+
+TEST_CASE_FIXTURE(Fixture, "undone_updates: they add up over the starts, and nothing is kept where there are none") {
+  CHECK(read_undone_updates(disk, "run") == 0);
+  CHECK(add_undone_updates(disk, "run", 0) == 0);
+  CHECK_FALSE(disk.exists("run/undone_updates"));
+  CHECK(add_undone_updates(disk, "run", 5) == 5);
+  CHECK(add_undone_updates(disk, "run", 3) == 8);
+  CHECK(read_undone_updates(disk, "run") == 8);
+}
+
+TEST_CASE_FIXTURE(Fixture, "undone_updates: a damaged file counts as none, and a disk that refuses holds no start") {
+  for (const char* damaged : {"", "x", "-1\n", "5", "5\n\n", "99999999999999999999999\n"}) {
+    disk.write_atomic("run/undone_updates", damaged);
+    CHECK(read_undone_updates(disk, "run") == 0);
+  }
+  CHECK(add_undone_updates(disk, "run", 2) == 2);
+  disk.set_fault({DiskFault::Kind::refuse, disk.operations(), 1000});
+  add_undone_updates(disk, "run", 1);
+  disk.clear_fault();
+  CHECK(read_undone_updates(disk, "run") == 2);
 }

@@ -1,0 +1,17 @@
+#pragma once
+// Updates of a run that a start had made and the next one made again, because no checkpoint had them: after a kill. The
+// sum over all starts is in the file undone_updates of the run folder. Plain functions; any thread.
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/file.h"
+
+namespace troupe {
+
+// 0 if there is no such file, or it cannot be read.
+uint64_t read_undone_updates(const Disk& disk, const std::string& folder);
+// Adds some, and returns the sum. A disk that refuses is logged, and does not hold the run.
+uint64_t add_undone_updates(Disk& disk, const std::string& folder, uint64_t updates);
+
+}  // namespace troupe

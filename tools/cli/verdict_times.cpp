@@ -1,0 +1,45 @@
+#include "tools/cli/verdict_times.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/text_format.h"
+#include "runtime/stats/verdict.h"
+
+namespace troupe {
+
+void VerdictTimes::add(const StatsSnapshot& report) {
+  const double before = std::exchange(reported_, report.elapsed_seconds);
+  const double seconds = report.elapsed_seconds - before;
+  if (report.training_ended || report.warmup || !(seconds > 0)) return;
+  const Resource resource = report.told_bottleneck ? report.told_bottleneck->resource : Resource::unknown;
+  seconds_[std::string(name_of(resource))] += seconds;
+}
+
+std::map<std::string, double> VerdictTimes::shares() const {
+  double all = 0;
+  for (const auto& [name, seconds] : seconds_) all += seconds;
+  std::map<std::string, double> result = seconds_;
+  for (auto& [name, share] : result) share /= all;
+  return result;
+}
+
+std::string VerdictTimes::text() const {
+  constexpr double kLeast = 0.05;
+  constexpr size_t kNamed = 2;
+  std::vector<std::pair<double, std::string>> named;
+  for (const auto& [name, share] : shares())
+    if (share >= kLeast && name != name_of(Resource::unknown)) named.emplace_back(share, name);
+  std::ranges::sort(named, std::greater());
+  std::string text;
+  for (size_t i = 0; i < std::min(named.size(), kNamed); ++i) {
+    std::string name = named[i].second;
+    std::ranges::replace(name, '_', ' ');
+    text += (i == 0 ? "" : ", ") + name + ' ' + format_percent(named[i].first) + (i == 0 ? " of the time" : "");
+  }
+  return text;
+}
+
+}  // namespace troupe

@@ -1,0 +1,27 @@
+#pragma once
+// VerdictTimes: for how long a run had each verdict on its bottleneck. Plain logic; one thread.
+
+#include <map>
+#include <string>
+
+#include "runtime/stats/snapshot.h"
+
+namespace troupe {
+
+class VerdictTimes {
+ public:
+  // The reports of a run, in their order. The time since the one before counts for the verdict of this one.
+  void add(const StatsSnapshot& report);
+  // Of the time of training, the share of each verdict, by the name of its resource: "trainer", "none", "unknown".
+  // Empty without times.
+  std::map<std::string, double> shares() const;
+  // "trainer 71 % of the time, workers 20 %": the two that were told for longest, of those that name something and have
+  // 5 % at least. Empty without any.
+  std::string text() const;
+
+ private:
+  double reported_ = kUnknown;  // seconds of the last report
+  std::map<std::string, double> seconds_;
+};
+
+}  // namespace troupe
