@@ -170,6 +170,7 @@ TEST_CASE("run folder: a resume reports what was lost and which checkpoint it re
   CHECK(
       has(resumed.out,
           "lost: all updates after update 3, the newest with a checkpoint; metrics.jsonl had lines up to update 4, "));
+  CHECK(json_of(run + "/summary.json").at("undone_updates") == 1);
   const CommandLine whole = train(run, short_run(6));
   CHECK(whole.exit_code == 0);
   CHECK(whole.err == "");
