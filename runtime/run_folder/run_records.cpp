@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "runtime/run_folder/column_of_path.h"
 #include "runtime/run_folder/json_scan.h"
 #include "runtime/run_folder/line_file.h"
+#include "runtime/run_folder/record_order.h"
 
 namespace troupe {
 
@@ -22,6 +24,22 @@ Record record_of(std::string_view line) {
     if (const auto number = scalar_number(text)) record.emplace(path, *number);
   });
   return whole ? record : Record();
+}
+
+RecordPlace place_in(const Record& record) {
+  const auto number = [&](std::string_view path) {
+    const auto found = record.find(path);
+    return found == record.end() ? kMissing : found->second;
+  };
+  return place_of(number("env_steps"), number("updates"), {});
+}
+
+// Puts the values of a column, in the order of the file, into the order of the records.
+void reorder(std::vector<double>& column, std::span<const size_t> order) {
+  std::vector<double> ordered;
+  ordered.reserve(order.size());
+  for (const size_t i : order) ordered.push_back(column[i]);
+  column = std::move(ordered);
 }
 
 }  // namespace
@@ -53,42 +71,61 @@ FigureColumns read_figures(const Disk& disk, const std::string& folder, std::spa
   result.values.resize(figures.size());
   ColumnOfPath column_of(figures);
   std::vector<double> row(figures.size());
+  std::vector<RecordPlace> places;
+  double env_steps = 0, updates = 0;
   const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
+    if (path == "env_steps") env_steps = scalar_number(text).value_or(kMissing);
+    if (path == "updates") updates = scalar_number(text).value_or(kMissing);
     const size_t column = column_of(path);
     if (column != ColumnOfPath::kNotWanted) row[column] = scalar_number(text).value_or(kMissing);
   };
   for_each_line(disk, metrics_file(folder), [&](std::string_view line) {
     std::ranges::fill(row, kMissing);
+    env_steps = updates = kMissing;
     column_of.begin_record();
     if (!scan_json(line, on_scalar)) {
       ++result.skipped;
       return;
     }
+    places.push_back(place_of(env_steps, updates, places.empty() ? RecordPlace{} : places.back()));
     for (size_t i = 0; i < row.size(); ++i) result.values[i].push_back(row[i]);
   });
+  const std::vector<size_t> order = in_order(places);
+  for (std::vector<double>& column : result.values) reorder(column, order);
+  return result;
+}
+
+LastLines read_last_lines(const Disk& disk, const std::string& folder, bool with_evaluation) {
+  LastLines result;
+  const std::unique_ptr<ReadFile> file = disk.open_read(metrics_file(folder));
+  const uint64_t from = file->size() - std::min(file->size(), kReadBytes);
+  RecordPlace place_of_last;
+  bool last_is_known = false;  // records without an evaluation are in order in the file
+  for (uint64_t end = file->size();
+       end > from && !(last_is_known && (!with_evaluation || !result.evaluated.empty()));) {
+    // A last line without a line break is torn, or just being written.
+    const std::optional<uint64_t> begin = begin_of_line(*file, end - 1, kMostRecordBytes);
+    if (!begin) break;  // not a record
+    const std::string line = file->read(*begin, end - *begin);
+    end = *begin;
+    const bool evaluated = line.find("\"eval\":{") != line.npos;
+    if (last_is_known && !evaluated) continue;
+    const Record record = record_of(line);
+    if (record.empty()) continue;
+    if (evaluated && with_evaluation && result.evaluated.empty()) result.evaluated = line;
+    if (last_is_known) continue;
+    if (result.last.empty() || place_of_last < place_in(record)) {
+      result.last = line;
+      place_of_last = place_in(record);
+    }
+    last_is_known = !evaluated;
+  }
   return result;
 }
 
 LastRecords read_last_records(const Disk& disk, const std::string& folder, bool with_evaluation) {
-  LastRecords result;
-  const std::unique_ptr<ReadFile> file = disk.open_read(metrics_file(folder));
-  const uint64_t from = file->size() - std::min(file->size(), kReadBytes);
-  for (uint64_t end = file->size(); end > from;) {
-    // A last line without a line break is torn, or just being written.
-    const std::optional<uint64_t> found = begin_of_line(*file, end - 1, kMostRecordBytes);
-    if (!found) break;  // not a record
-    const uint64_t begin = *found;
-    const std::string line = file->read(begin, end - begin);
-    const bool evaluated = line.find("\"eval\":{") != line.npos;
-    if (result.last.empty() || evaluated) {
-      const Record record = record_of(line);
-      if (result.last.empty()) result.last = record;
-      if (evaluated) result.evaluated = record;
-    }
-    if (!result.last.empty() && (!with_evaluation || !result.evaluated.empty())) break;
-    end = begin;
-  }
-  return result;
+  const LastLines lines = read_last_lines(disk, folder, with_evaluation);
+  return {record_of(lines.last), record_of(lines.evaluated)};
 }
 
 }  // namespace troupe

@@ -21,7 +21,7 @@ void for_each_line(const Disk& disk, const std::string& path, const std::functio
 
 std::string metrics_file(const std::string& folder);
 
-// Numbers of all records: those that a record does not have are NaN.
+// Numbers of all records, in their order (record_order.h): those that a record does not have are NaN.
 struct FigureColumns {
   std::vector<std::vector<double>> values;  // [figures][records]
   uint64_t skipped = 0;                     // lines that are no records
@@ -29,10 +29,16 @@ struct FigureColumns {
 // `figures` are paths like "lag.p95".
 FigureColumns read_figures(const Disk& disk, const std::string& folder, std::span<const std::string> figures);
 
+// The lines of the last record, in the order of records, and of the last evaluation in the file, if it is asked for and
+// the last MiB of the file has one. Empty where there are none.
+struct LastLines {
+  std::string last, evaluated;
+};
+LastLines read_last_lines(const Disk& disk, const std::string& folder, bool with_evaluation);
+
 // The numbers of one record, by path.
 using Record = std::map<std::string, double, std::less<>>;
-// The last record and, if it is asked for, the last one with an evaluation, where the last MiB of the file has one.
-// Empty records where there are none.
+// The same records as numbers.
 struct LastRecords {
   Record last, evaluated;
 };

@@ -70,6 +70,20 @@ TEST_CASE("metrics_csv: a figure with entries has a column for each, and figures
   CHECK(std::ranges::count(names, "env_failures") == 0);
 }
 
+TEST_CASE("metrics_csv: the record of an evaluation that ended late is before those of later steps") {
+  const auto lines = lines_of_csv(R"({"env_steps":10,"updates":1,"eval":null})"
+                                  "\n"
+                                  R"({"env_steps":20,"updates":2,"eval":null})"
+                                  "\n"
+                                  R"({"env_steps":10,"updates":1,"eval":{"return_mean":7}})");
+  REQUIRE(lines.size() == 4);
+  CHECK(cell(lines, 1, "env_steps") == "10");
+  CHECK(cell(lines, 1, "eval.return_mean") == "");
+  CHECK(cell(lines, 2, "env_steps") == "10");
+  CHECK(cell(lines, 2, "eval.return_mean") == "7");
+  CHECK(cell(lines, 3, "env_steps") == "20");
+}
+
 TEST_CASE("metrics_csv: texts with commas, quotes and line breaks are quoted") {
   const auto lines = lines_of_csv(R"({"last_error":"no \"env\", sorry"})");
   CHECK(lines.at(1).find(R"("no ""env"", sorry")") != std::string::npos);

@@ -1,11 +1,13 @@
 #include "tools/cli/metrics_csv.h"
 
+#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "runtime/config/fixed_settings.h"
 #include "runtime/run_folder/json_scan.h"
+#include "runtime/run_folder/record_order.h"
 #include "runtime/run_folder/run_records.h"
 #include "tools/cli/figure_names.h"
 #include "tools/cli/found_runs.h"
@@ -14,6 +16,7 @@ namespace troupe {
 
 namespace {
 
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kLineEnd = "\r\n", kRunColumn = "run";
 
 // The paths in the records, in the order in which they come up.
@@ -70,28 +73,43 @@ void add_line(const std::vector<std::string>& cells, std::string& csv) {
   csv += kLineEnd;
 }
 
+using ColumnOf = std::unordered_map<std::string, size_t>;
+
+// A line for each record of a run, in the order of records.
+void add_records(const Disk& disk, const CsvRun& run, const ColumnOf& column_of, size_t columns, std::string& csv) {
+  std::vector<std::string> cells, lines;
+  std::vector<RecordPlace> places;
+  double env_steps = 0, updates = 0;
+  const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
+    if (path == "env_steps") env_steps = scalar_number(text).value_or(kMissing);
+    if (path == "updates") updates = scalar_number(text).value_or(kMissing);
+    if (const auto found = column_of.find(std::string(path)); found != column_of.end())
+      cells[found->second] = scalar_text(text);
+  };
+  for_each_line(disk, metrics_file(run.folder), [&](std::string_view line) {
+    cells = run.cells;
+    cells.resize(columns);
+    env_steps = updates = kMissing;
+    if (!scan_json(line, on_scalar)) return;
+    places.push_back(place_of(env_steps, updates, places.empty() ? RecordPlace{} : places.back()));
+    add_line(cells, lines.emplace_back());
+  });
+  for (const size_t i : in_order(places)) csv += lines[i];
+}
+
 }  // namespace
 
 std::string metrics_csv(const Disk& disk, const std::vector<std::string>& names, const std::vector<CsvRun>& runs) {
   SeenPaths seen;
   for (const CsvRun& run : runs) add_paths(disk, metrics_file(run.folder), seen);
   const std::vector<std::string> columns = columns_of(seen);
-  std::unordered_map<std::string, size_t> column_of;
+  ColumnOf column_of;
   for (size_t i = 0; i < columns.size(); ++i) column_of.emplace(columns[i], names.size() + i);
   std::vector<std::string> cells = names;
   cells.insert(cells.end(), columns.begin(), columns.end());
   std::string csv;
   add_line(cells, csv);
-  const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
-    if (const auto found = column_of.find(std::string(path)); found != column_of.end())
-      cells[found->second] = scalar_text(text);
-  };
-  for (const CsvRun& run : runs)
-    for_each_line(disk, metrics_file(run.folder), [&](std::string_view line) {
-      cells = run.cells;
-      cells.resize(names.size() + columns.size());
-      if (scan_json(line, on_scalar)) add_line(cells, csv);
-    });
+  for (const CsvRun& run : runs) add_records(disk, run, column_of, cells.size(), csv);
   return csv;
 }
 

@@ -16,7 +16,7 @@ struct CsvRun {
   std::vector<std::string> cells;
 };
 
-// A line of column names, then one line for each record of the runs, in the order of metrics.jsonl. `names` are the
+// A line of column names, then one line for each record of the runs, in their order (record_order.h). `names` are the
 // first columns; those of the records follow: every figure that docs/metrics.md lists is a column, named by its path;
 // one with entries, like env_failures, has a column for each of them. Figures of other versions follow. A figure
 // without a value is an empty cell; numbers are written as the run wrote them. Throws IoError.

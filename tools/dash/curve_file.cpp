@@ -17,10 +17,18 @@ constexpr uint64_t kBlock = 4 << 20;
 constexpr uint64_t kMostLineBytes = 32 << 20;
 constexpr size_t kBytesBefore = 256;
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+// The figures that tell the place of a record, and their columns.
+const std::vector<std::string> kPlace = {"env_steps", "updates"};
+constexpr size_t kEnvSteps = 0, kUpdates = 1;
 
 }  // namespace
 
-CurveFile::CurveFile(const std::string& folder) : path_(metrics_file(folder)), column_of_(figures_) {}
+CurveFile::CurveFile(const std::string& folder)
+    : path_(metrics_file(folder)),
+      figures_(kPlace),
+      column_of_(figures_),
+      row_(figures_.size()),
+      columns_(figures_.size()) {}
 
 void CurveFile::want(std::span<const std::string> figures) {
   const size_t before = figures_.size();
@@ -34,7 +42,8 @@ void CurveFile::want(std::span<const std::string> figures) {
 
 void CurveFile::forget() {
   columns_.assign(figures_.size(), {});
-  points_ = 0;
+  places_.clear();
+  newest_ = {};
   records_in_point_ = 1;
   records_in_last_ = 0;
   offset_ = 0;
@@ -94,22 +103,39 @@ void CurveFile::add_line(std::string_view line) {
     return;
   }
   ++records_;
-  if (points_ == 0 || records_in_last_ == records_in_point_) {
-    if (points_ == kMostPoints) join_neighbours();
-    for (std::vector<Summary>& column : columns_) column.emplace_back();
-    ++points_;
-    records_in_last_ = 0;
-  }
-  ++records_in_last_;
+  const size_t at = point_for(place_of(row_[kEnvSteps], row_[kUpdates], newest_));
   for (size_t i = 0; i < row_.size(); ++i) {
     const double value = row_[i];
     if (!std::isfinite(value)) continue;
-    Summary& point = columns_[i].back();
+    Summary& point = columns_[i][at];
     point.low = point.count == 0 ? value : std::min(point.low, value);
     point.high = point.count == 0 ? value : std::max(point.high, value);
     point.sum += value;
     ++point.count;
   }
+}
+
+// The point of a record, a new one where it begins one. A late record is put between the others while each of them has
+// a point, and is one more record of a point when points have several.
+size_t CurveFile::point_for(const RecordPlace& place) {
+  const bool is_late = place < newest_;
+  if (!is_late) newest_ = place;
+  const auto begins_one = [&] {
+    return places_.empty() || (is_late ? records_in_point_ == 1 : records_in_last_ == records_in_point_);
+  };
+  if (places_.size() == kMostPoints && begins_one()) {
+    join_neighbours();
+    records_in_last_ = records_in_point_;
+  }
+  const size_t before = records_before(places_, place);
+  const bool begins = begins_one();
+  if (begins) {
+    const auto at = static_cast<std::ptrdiff_t>(before);
+    places_.insert(places_.begin() + at, place);
+    for (std::vector<Summary>& column : columns_) column.insert(column.begin() + at, Summary{});
+  }
+  if (!is_late) records_in_last_ = begins ? 1 : records_in_last_ + 1;
+  return begins || before == 0 ? before : before - 1;
 }
 
 void CurveFile::join_neighbours() {
@@ -121,16 +147,17 @@ void CurveFile::join_neighbours() {
     }
     column.resize(column.size() / 2);
   }
-  points_ /= 2;
+  for (size_t i = 0; i + 1 < places_.size(); i += 2) places_[i / 2] = places_[i];
+  places_.resize(places_.size() / 2);
   records_in_point_ *= 2;
 }
 
 std::vector<double> CurveFile::column(std::string_view figure, Value value) const {
-  std::vector<double> result(points_, kMissing);
+  std::vector<double> result(points(), kMissing);
   const auto found = std::ranges::find(figures_, figure);
   if (found == figures_.end()) return result;
   const std::vector<Summary>& column = columns_[static_cast<size_t>(found - figures_.begin())];
-  for (size_t i = 0; i < points_; ++i) {
+  for (size_t i = 0; i < points(); ++i) {
     const Summary& point = column[i];
     if (point.count == 0) continue;
     result[i] = value == Value::low    ? point.low

@@ -1,8 +1,8 @@
 #pragma once
 // CurveFile: figures from the metrics.jsonl of a run, as points of curves. It reads what the file has grown by, a
 // bounded number of bytes at a time, and keeps at most kMostPoints points however long the file is: when there are
-// more, each two neighbours become one, with the mean, the smallest and the largest of their values. One thread at a
-// time.
+// more, each two neighbours become one, with the mean, the smallest and the largest of their values. Points are in the
+// order of the records (record_order.h). One thread at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/run_folder/column_of_path.h"
+#include "runtime/run_folder/record_order.h"
 
 namespace troupe {
 
@@ -35,7 +36,7 @@ class CurveFile {
   uint64_t records() const { return records_; }
   uint64_t skipped() const { return skipped_; }  // lines that are no records
   uint64_t version() const { return version_; }  // another one after each change of the points
-  size_t points() const { return points_; }
+  size_t points() const { return places_.size(); }
 
   // What a point has of the figure at a path: values of records without the figure do not count, and NaN is a point
   // without any. [points()]
@@ -51,6 +52,7 @@ class CurveFile {
   void forget();
   bool is_continued(const ReadFile& file) const;
   void add_line(std::string_view line);
+  size_t point_for(const RecordPlace& place);
   void join_neighbours();
 
   std::string path_;
@@ -58,7 +60,8 @@ class CurveFile {
   ColumnOfPath column_of_;
   std::vector<double> row_;
   std::vector<std::vector<Summary>> columns_;  // [figures][points]
-  size_t points_ = 0;
+  std::vector<RecordPlace> places_;            // of the first record in each point
+  RecordPlace newest_;                         // of all records
   uint64_t records_in_point_ = 1, records_in_last_ = 0;
   uint64_t offset_ = 0, size_ = 0, file_ = 0;  // file_: the inode
   std::string before_;                         // the bytes before the offset, which tell whether it is the same file

@@ -10,7 +10,6 @@
 #include "actors/config/config.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
-#include "runtime/run_folder/line_file.h"
 #include "runtime/run_folder/log_tail.h"
 #include "runtime/run_folder/run_records.h"
 #include "runtime/stats/protocol.h"
@@ -27,7 +26,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostFigures = 100;
 constexpr size_t kMostGroupedRuns = 200;
-constexpr uint64_t kMostRecordBytes = 32 << 20;
 const Words kAxes = {"env_steps", "updates", "elapsed_seconds"};
 
 // What is asked for does not exist.
@@ -91,18 +89,15 @@ Json numbers(const std::vector<double>& values) {
   return list;
 }
 
-// The last whole line; null without one.
+// The last record, with the newest evaluation, which most records are without; null without a record.
 Json last_record(const std::string& folder) {
-  const std::unique_ptr<ReadFile> file = open_if_present(posix_disk(), metrics_file(folder));
-  for (uint64_t end = file ? file->size() : 0; end > 0;) {
-    const uint64_t begin = begin_of_line(*file, end - 1);
-    if (end - begin > kMostRecordBytes) break;
-    Json record = Json::parse(file->read(begin, end - begin), nullptr, /*allow_exceptions=*/false);
-    if (record.is_object()) return record;
-    if (file->size() - begin > kMostRecordBytes) break;
-    end = begin;
-  }
-  return {};
+  if (!posix_disk().exists(metrics_file(folder))) return {};
+  const LastLines lines = read_last_lines(posix_disk(), folder, /*with_evaluation=*/true);
+  Json record = Json::parse(lines.last, nullptr, /*allow_exceptions=*/false);
+  if (!record.is_object()) return {};
+  const Json evaluated = Json::parse(lines.evaluated, nullptr, /*allow_exceptions=*/false);
+  if (evaluated.is_object()) record["eval"] = evaluated.value("eval", Json());
+  return record;
 }
 
 HttpData data_of(const Json& json) {

@@ -165,3 +165,52 @@ TEST_CASE("curve_file: a missing file is an error, and the points so far stay") 
   CHECK_THROWS_AS(read.file.read(read.disk, kAll), IoError);
   CHECK(read.file.points() == 4);
 }
+
+TEST_CASE("curve_file: the record of an evaluation that ended late is a point at its own steps") {
+  Read read(record(10, 1) + record(20, 2) + record(30, 3) + record(20, 7));
+  CHECK(read.file.column("env_steps", Value::mean) == Numbers{10, 20, 20, 30});
+  CHECK(read.kl() == Numbers{1, 2, 7, 3});
+  read.append(record(40, 4) + record(5, 0));
+  read.file.read(read.disk, kAll);
+  CHECK(read.file.column("env_steps", Value::mean) == Numbers{5, 10, 20, 20, 30, 40});
+  CHECK(read.kl() == Numbers{0, 1, 2, 7, 3, 4});
+  CHECK(read.file.records() == 6);
+}
+
+TEST_CASE("curve_file: records of equal steps are in the order of their updates") {
+  const std::vector<std::string> figures = {"lag.p95"};
+  const auto line = [](int updates, int lag) {
+    return R"({"env_steps":10,"updates":)" + std::to_string(updates) + R"(,"lag":{"p95":)" + std::to_string(lag) +
+           "}}\n";
+  };
+  Read read(line(3, 1) + line(2, 2) + line(3, 4));
+  read.file.want(figures);
+  read.file.read(read.disk, kAll);
+  CHECK(read.file.column("updates", Value::mean) == Numbers{2, 3, 3});
+  CHECK(read.file.column("lag.p95", Value::mean) == Numbers{2, 1, 4});
+}
+
+TEST_CASE("curve_file: where points have several records, a late one is in the point of its steps") {
+  const size_t count = 2 * CurveFile::kMostPoints;
+  Read read(records(0, count));
+  REQUIRE(read.file.points() == CurveFile::kMostPoints);
+  read.append(record(5, 5000));  // the point of the steps 4 and 5
+  read.file.read(read.disk, kAll);
+  CHECK(read.file.points() == CurveFile::kMostPoints);
+  CHECK(read.kl(Value::high)[2] == 5000);
+  CHECK(read.kl(Value::high)[3] < 5000);
+  CHECK(read.kl()[2] == doctest::Approx((value_of(4) + value_of(5) + 5000) / 3));
+  CHECK(read.file.records() == count + 1);
+}
+
+TEST_CASE("curve_file: late records leave the steps of the points in order however many there are") {
+  std::string text;
+  for (size_t i = 0; i < 3 * CurveFile::kMostPoints; ++i) {
+    text += record(10 * i, 1);
+    if (i % 7 == 6) text += record(10 * (i - 4), 2);
+  }
+  const Read read(text);
+  const Numbers steps = read.file.column("env_steps", Value::mean);
+  CHECK(read.file.points() <= CurveFile::kMostPoints);
+  CHECK(std::ranges::is_sorted(steps));
+}

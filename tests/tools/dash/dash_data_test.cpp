@@ -109,6 +109,22 @@ TEST_CASE("dash_data: the page of one run has its config, its newest record and 
   CHECK(reply["log"] == json{"first line", "last line"});
 }
 
+TEST_CASE("dash_data: an evaluation that ended late is neither the newest record nor the last point of a curve") {
+  const Served served;
+  served.add("a", 1, 1);
+  posix_disk()
+      .open_append(served.runs + "/a/metrics.jsonl")
+      ->append(R"({"env_steps":600,"updates":6,"elapsed_seconds":6,"eval":{"updates":6,"return_mean":9}})"
+               "\n");
+  DashData data({served.runs});
+  const json newest = body(data.answer("/data/run?" + served.run("a")))["stats"];
+  CHECK(newest["env_steps"] == 1000);
+  CHECK(newest["eval"]["return_mean"] == 9);
+  const json curves = body(data.answer("/data/curves?y=eval.return_mean&" + served.run("a")));
+  CHECK(curves["x"]["env_steps"] == json{100, 200, 300, 400, 500, 600, 600, 700, 800, 900, 1000});
+  CHECK(curves["y"]["eval.return_mean"]["mean"][6] == 9);
+}
+
 TEST_CASE("dash_data: a folder that is none of the runs is refused, also one that exists") {
   const Served served;
   served.add("a", 1, 1);

@@ -1,0 +1,24 @@
+#include "runtime/run_folder/record_order.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace troupe {
+
+RecordPlace place_of(double env_steps, double updates, const RecordPlace& other) {
+  return {std::isfinite(env_steps) ? env_steps : other.env_steps, std::isfinite(updates) ? updates : other.updates};
+}
+
+size_t records_before(std::span<const RecordPlace> ordered, const RecordPlace& place) {
+  return static_cast<size_t>(std::upper_bound(ordered.begin(), ordered.end(), place) - ordered.begin());
+}
+
+std::vector<size_t> in_order(std::span<const RecordPlace> places) {
+  std::vector<size_t> order(places.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return places[a] < places[b]; });
+  return order;
+}
+
+}  // namespace troupe
