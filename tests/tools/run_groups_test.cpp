@@ -125,6 +125,16 @@ TEST_CASE("rank_groups: returns of two tasks are not joined") {
   CHECK(groups[1].evaluation.mean == 10);
 }
 
+TEST_CASE("group_table: the speed has the unit of what the runs train on") {
+  std::vector<RunOverview> runs;
+  add_runs(runs, "0.1", {10, 20});
+  const auto title = [&] { return group_table(rank_groups(runs, {"trainer.policy_lr"}), SIZE_MAX); };
+  CHECK(title().find("steps/s") != std::string::npos);
+  for (RunOverview& run : runs) run.tokens = true;
+  CHECK(title().find("answers/s") != std::string::npos);
+  CHECK(title().find("steps/s") == std::string::npos);
+}
+
 TEST_CASE("group_table: names the best group in one line, and says what the intervals mean") {
   std::vector<RunOverview> runs;
   add_runs(runs, "0.1", {10, 20});

@@ -110,6 +110,11 @@ std::string_view steps_word(std::span<const RunOverview> runs) {
   return static_cast<size_t>(of_answers) == runs.size() ? "answers" : "env steps or answers";
 }
 
+std::string_view speed_word(bool environments, bool answers) {
+  if (!answers) return "steps/s";
+  return environments ? "a second" : "answers/s";
+}
+
 std::vector<SettingValues> differences(const std::vector<RunOverview>& runs) {
   return differing_settings(runs, upgrade_config);
 }

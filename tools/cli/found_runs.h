@@ -27,6 +27,9 @@ void print_problems(const Words& problems);
 // What `env_steps` counts in these runs: "env steps", "answers", or both words.
 std::string_view steps_word(std::span<const RunOverview> runs);
 
+// The unit of the speed of runs on environments, on answers, or on both.
+std::string_view speed_word(bool environments, bool answers);
+
 // The settings in which each of the runs differs from the others of its name.
 std::vector<SettingValues> differences(const std::vector<RunOverview>& runs);
 // "trainer.policy_lr=0.001 seed=2", without the settings in `without`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -32,9 +33,15 @@ std::string speed_text(const GroupFigure& figure) {
 }
 
 std::string rows_of(std::span<const RankedGroup> groups, bool tasks, size_t width) {
-  std::vector<TableColumn> columns = {{"task", false, 8},       {"group", false, 16}, {"runs", true},
-                                      {"finished", true, 0, 2}, {"evaluation"},       {"training return", false, 0, 3},
-                                      {"steps/s", true, 0, 1}};
+  const bool environments = std::ranges::any_of(groups, std::logical_not<>(), &RankedGroup::tokens);
+  const bool answers = std::ranges::any_of(groups, &RankedGroup::tokens);
+  std::vector<TableColumn> columns = {{"task", false, 8},
+                                      {"group", false, 16},
+                                      {"runs", true},
+                                      {"finished", true, 0, 2},
+                                      {"evaluation"},
+                                      {"training return", false, 0, 3},
+                                      {std::string(speed_word(environments, answers)), true, 0, 1}};
   std::vector<std::vector<std::string>> rows;
   for (const RankedGroup& each : groups) {
     const size_t runs = each.group.runs.size();

@@ -95,7 +95,7 @@ void sort_groups(std::vector<RunGroup>& groups) {
 bool is_better(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a > b; }
 
 RankedGroup ranked(const std::vector<RunOverview>& runs, const RunGroup& group) {
-  RankedGroup result{runs[group.runs.front()].task, group, 0, {}, {}, {}};
+  RankedGroup result{runs[group.runs.front()].task, group, 0, {}, {}, {}, runs[group.runs.front()].tokens};
   std::vector<double> evaluations, returns, speeds;
   for (const size_t i : group.runs) {
     const RunOverview& run = runs[i];

@@ -42,6 +42,7 @@ struct RankedGroup {
   RunGroup group;
   size_t finished = 0;  // runs that reached their limit
   GroupFigure evaluation, training, speed;
+  bool tokens = false;  // its runs train on answers
 
   // What the group is ranked by; `evaluated` says whether one of its task has an evaluation.
   const GroupFigure& score(bool evaluated) const { return evaluated ? evaluation : training; }

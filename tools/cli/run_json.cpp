@@ -38,6 +38,7 @@ OrderedJson run_json(const RunOverview& run, const SettingValues& differs) {
           {"note", run.about.note},
           {"config", run.name},
           {"task", run.task},
+          {"tokens", run.tokens},
           {"state", text_of(run.state)},
           {"reason", run.reason},
           {"env_steps", count_json(run.env_steps)},

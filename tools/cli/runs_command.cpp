@@ -148,10 +148,7 @@ void print_table(const std::vector<ListedRun>& runs) {
                                        true},
                                       {"score"},
                                       {"best", true, 0, 5},
-                                      {answers ? "answers/s"
-                                       : steps ? "steps/s"
-                                               : "a second",
-                                       true, 0, 6},
+                                      {std::string(speed_word(!answers, !steps)), true, 0, 6},
                                       {"differs", false, 16, 2},
                                       {"tags", false, 8, 4},
                                       {"reason", false, 12, 1}};
