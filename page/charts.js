@@ -22,7 +22,9 @@ const kTimeSteps = [
 ];
 
 /** @param {string} axis */
-const axisName = (axis) => /** @type {Record<string, string>} */ ({ env_steps: words.steps, updates: "updates", elapsed_seconds: "time" })[axis];
+const axisName = (axis) => /** @type {Record<string, string>} */ ({ env_steps: words.steps, updates: "updates", elapsed_seconds: "time, minutes:seconds" })[axis];
+/** Units that titles of charts do not tell by themselves. */
+const kToldUnits = ["nats", "updates", "env steps"];
 
 /** The limits of the y axis: a constant is drawn in the middle, not on an axis from 0. @param {any} _ @param {number|null} min @param {number|null} max */
 function yRange(_, min, max) {
@@ -46,7 +48,7 @@ class Chart {
     this.details.addEventListener("toggle", () => this.fillTable());
     this.title = words.titles[spec.title] || spec.title;
     this.plotted = element("div", { role: "img", "aria-label": this.title });
-    const heading = element("h3", {}, this.title + (["nats", "updates"].includes(spec.unit || "") ? ", " + spec.unit : ""));
+    const heading = element("h3", {}, this.title + (kToldUnits.includes(spec.unit || "") ? ", " + spec.unit : ""));
     const known = spec.curves.map((curve) => figures.get(curve.path)).find((figure) => figure);
     if (known) heading.setAttribute("title", known.meaning);
     // Hidden until it has a curve.
@@ -129,9 +131,10 @@ class Chart {
     const present = this.present || [], smooth = drawing.smoothing > 0;
     const line = (/** @type {Curve} */ curve, /** @type {number} */ i, /** @type {string} */ opacity) => ({
       label: curve.label, stroke: color(colorName(i)) + opacity, width: 1.6, dash: opacity ? [] : kDashes[dashOf(i)], spanGaps: this.isSparse(curve),
-      points: { show: this.isSparse(curve), size: 5 },
+      // A value between two gaps is no line.
+      points: { show: this.isSparse(curve), size: 5, filter: (/** @type {any} */ plot, /** @type {number} */ series, /** @type {boolean} */ all) => all ? null : alone(plot.data[series]) },
     });
-    const edge = { label: "", stroke: "transparent", width: 0, dash: [], spanGaps: false, points: { show: false, size: 0 } };
+    const edge = { label: "", stroke: "transparent", width: 0, dash: [], spanGaps: false, points: { show: false } };
     return [...(smooth ? present.map((curve, i) => line(curve, i, "45")) : []), ...present.map((curve, i) => line(curve, i, "")),
             ...this.bands().flatMap(() => [edge, edge])];
   }
@@ -145,12 +148,12 @@ class Chart {
     const time = axis === "elapsed_seconds";
     const percent = isShare(this.spec.unit);
     this.plot = new uPlot({
-      width, height: 190, legend: { show: false }, bands,
+      width, height: 206, legend: { show: false }, bands,
       scales: { x: { time: false }, y: drawing.log ? { distr: 3, range: logRange } : { range: yRange } },
       cursor: { sync: { key: "x", setSeries: false }, drag: { x: true, y: false } },
       series: [{ label: axisName(axis) }, ...this.series()],
       axes: [
-        { ...look(), size: 30, ...(time ? { incrs: kTimeSteps, space: 60 } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
+        { ...look(), size: 30, label: axisName(axis), labelSize: 16, labelFont: "11px system-ui", ...(time ? { incrs: kTimeSteps, space: 60 } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
         { ...look(), size: labelWidth, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => v === null ? "" : percent ? short(100 * v) + " %" : short(v)) },
       ],
       hooks: { draw: [(/** @type {any} */ plot) => this.markRestarts(plot, axis)], setSelect: [zoomed], setCursor: [(/** @type {any} */ plot) => this.point(plot.cursor.idx ?? null, axis)] },
@@ -236,7 +239,7 @@ class Chart {
     if (!this.plot) return null;
     const keys = (this.present || []).map((curve, i) => ({ label: curve.label, color: color(colorName(i)), dash: kDashes[dashOf(i)] }));
     const smoothing = drawing.smoothing > 0 ? `, smoothed ${drawing.smoothing}` : "";
-    return pictureOf(this.title + smoothing, this.plot.ctx.canvas, keys, this.plot.series[0].label);
+    return pictureOf(this.title + smoothing, this.plot.ctx.canvas, keys);
   }
 
   savePicture() {

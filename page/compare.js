@@ -1,7 +1,7 @@
 // The view that draws the chosen runs over each other.
 
-/** The figures that are drawn, one chart for each; those that no run has are left out. */
-const kCompared = kCharts.flatMap(({ title, paths }) => paths.filter((path, i) => i === 0 || isEvaluation(path)).map((path, i) => ({ title, path, first: i === 0 })));
+/** The figures that are drawn, one chart for each, with whether its title tells which; those that no run has are left out. */
+const kCompared = kCharts.flatMap(({ title, paths }) => paths.filter((path, i) => i === 0 || isEvaluation(path)).map((path) => ({ title, path, isAlone: paths.filter((other) => isEvaluation(other) === isEvaluation(path)).length === 1 && !isEvaluation(path) })));
 
 /** Curves with x axes of their own, with what a chart asks of a Store. */
 class JoinedCurves {
@@ -78,7 +78,7 @@ class CompareView extends LearningView {
 
   begin() {
     for (const chart of this.charts) if (chart.plot) chart.plot.destroy();
-    this.charts = kCompared.map(({ title, path, first }, i) => new Chart({ title: (words.titles[title] || title) + (first ? "" : ": " + labelOf(path)), unit: unitOf(path), curves: [{ path, label: labelOf(path) }] }, this.stores[i]));
+    this.charts = kCompared.map(({ title, path, isAlone }, i) => new Chart({ title: (words.titles[title] || title) + (isAlone ? "" : ": " + labelOf(path)), unit: unitOf(path), curves: [{ path, label: labelOf(path) }] }, this.stores[i]));
     this.grid.replaceChildren(...this.charts.map((chart) => chart.card));
     for (const chart of this.charts) this.onScreen.observe(chart.card);
     this.drawnOf.fill("");

@@ -20,6 +20,14 @@ function smoothed(values, weight) {
 /** The values that a logarithmic axis can have; a gap in place of each other. @param {Values} values @returns {Values} */
 const positive = (values) => values.map((value) => typeof value === "number" && value <= 0 ? null : value);
 
+/** The rows of values that no line reaches, because there is none on either side; null without any. @param {Values} values */
+function alone(values) {
+  const rows = [...values.keys()].filter((row) => values[row] !== undefined);
+  const isNumber = (/** @type {number|undefined} */ row) => row !== undefined && typeof values[row] === "number";
+  const found = rows.filter((row, i) => isNumber(row) && !isNumber(rows[i - 1]) && !isNumber(rows[i + 1]));
+  return found.length > 0 ? found : null;
+}
+
 /** The limits of a logarithmic y axis: numbers of one digit, because the labels are counted from them. @param {any} _ @param {number|null} min @param {number|null} max */
 function logRange(_, min, max) {
   if (min === null || max === null || !(min > 0)) return [1, 10];
@@ -56,10 +64,10 @@ function save(content, name) {
 }
 
 /**
- * A chart with its title, the names of its curves and of its x axis.
- * @param {string} title @param {HTMLCanvasElement} drawn @param {{label: string, color: string, dash: number[]}[]} keys @param {string} xName
+ * A chart with its title and the names of its curves.
+ * @param {string} title @param {HTMLCanvasElement} drawn @param {{label: string, color: string, dash: number[]}[]} keys
  */
-function pictureOf(title, drawn, keys, xName) {
+function pictureOf(title, drawn, keys) {
   const ratio = window.devicePixelRatio || 1, pad = 12 * ratio, line = 20 * ratio, keyWidth = 26 * ratio;
   const canvas = /** @type {HTMLCanvasElement} */ (element("canvas", { width: drawn.width + 2 * pad }));
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
@@ -74,7 +82,7 @@ function pictureOf(title, drawn, keys, xName) {
     return at;
   });
   const top = pad + line + (row + 1) * line;
-  canvas.height = top + drawn.height + line + pad;  // empties the canvas and its settings
+  canvas.height = top + drawn.height + pad;  // empties the canvas and its settings
   pen.fillStyle = color("panel");
   pen.fillRect(0, 0, canvas.width, canvas.height);
   pen.textBaseline = "middle";
@@ -94,7 +102,5 @@ function pictureOf(title, drawn, keys, xName) {
     pen.fillText(label, places[i].x + keyWidth, y);
   });
   pen.drawImage(drawn, pad, top);
-  pen.textAlign = "center";
-  pen.fillText(xName, canvas.width / 2, top + drawn.height + line / 2);
   return canvas;
 }

@@ -13,7 +13,9 @@ const kLedger = [
   { path: "ledger.baselines", fill: "--c4" },
 ];
 
-/** @param {string} title @param {number | null} busy share of time @param {[string, string][]} lines @param {boolean} limit */
+const kBatchStarts = ["batch.full", "batch.timeout", "batch.all_waiting"];
+
+/** @param {string} title @param {number | null} busy share of time @param {[string, string|Node][]} lines @param {boolean} limit */
 function station(title, busy, lines, limit) {
   const rows = lines.map(([name, value]) => element("tr", {}, element("th", { scope: "row" }, name), element("td", { class: "number" }, value)));
   const card = element("section", { class: limit ? "card limit" : "card", "aria-label": title }, element("h3", {}, title));
@@ -33,28 +35,30 @@ class FlowView {
     this.list = element("ol", { class: "flow" });
     this.lag = element("div", {});
     this.ledger = element("div", {});
+    this.ledgerTitle = element("h2", {});
     this.histograms = new Histograms();
     this.panel = element("section", {}, element("h2", { class: "unseen" }, "Parts of the run"), this.list, element("h2", {}, "Policy lag of the trained samples"), this.lag,
-                         element("h2", {}, "What happened to the samples"), this.ledger, this.histograms.panel);
+                         this.ledgerTitle, this.ledger, this.histograms.panel);
   }
 
   /** @param {any} s the newest snapshot */
   show(s) {
     const limit = at(s, "bottleneck.limit");
     const value = (/** @type {string} */ path) => valueText(s, path), row = (/** @type {string} */ path) => figureRow(s, path);
-    const batches = ["full", "timeout", "all_waiting"].map((why) => Number(at(s, "batch." + why) || 0));
+    const batches = kBatchStarts.map((path) => Number(at(s, path) || 0));
     const sum = batches.reduce((a, b) => a + b, 0);
-    const share = (/** @type {number} */ i) => sum > 0 ? formatted(batches[i] / sum, "0 to 1") : "\u2013";
+    /** @type {[string, string][]} */
+    const starts = sum > 0 ? kBatchStarts.map((path, i) => [labelOf(path), formatted(batches[i] / sum, "0 to 1")]) : [];
     const notTrained = ["ledger.filtered", "ledger.unscored", "ledger.verifier_failed"].filter((path) => at(s, path) > 0);
     const behind = Object.values(at(s, "weights_behind") || {}).map(Number);
     const up = at(s, "workers.starting") > 0 ? `${value("workers.up")}, ${value("workers.starting")} starting` : `${value("workers.up")} of ${value("workers.total")}`;
     this.list.replaceChildren(
       station("Workers", at(s, "busy.workers"), [["up", up], ...["env_steps_per_second", "busy.stepping", "busy.action_wait", "busy.credit_wait", "quarantined"].map(row)], limit === "workers"),
-      station("Inference", at(s, "busy.inference"), [...["inference.up", "inference.p50_ms", "inference.p99_ms", "batch.size_p50"].map(row), ["batches started full", share(0)], ["at timeout", share(1)], ["all workers waiting", share(2)]], limit === "inference"),
-      station("Replay buffer", at(s, "busy.replay"), [row("ledger.waiting"), ["dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))],
+      station("Inference", at(s, "busy.inference"), [...["inference.up", "inference.p50_ms", "inference.p99_ms", "batch.size_p50"].map(row), ...starts], limit === "inference"),
+      station("Replay buffer", at(s, "busy.replay"), [[words.samples + " waiting", value("ledger.waiting")], [words.samples + " dropped", formatted(Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0))],
                                 ...notTrained.map(row)], limit === "replay"),
       station("Trainer", at(s, "busy.trainer"), ["updates_per_second", "trainer_wait_fraction", "reuse", "skipped_steps", "busy.prefetcher", "busy.machine"].map(row), limit === "trainer" || limit === "prefetcher"),
-      station("Weights", null, [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? formatted(Math.max(...behind)) : "\u2013"]], false));
+      station("Weights", null, [["receivers", String(behind.length)], ["furthest behind", behind.length > 0 ? counted(Math.max(...behind), "versions") : kUnknown]], false));
     this.showLag(s);
     this.showLedger(s);
     this.histograms.show(s);
@@ -65,20 +69,21 @@ class FlowView {
     const cap = Number(at(s, "lag.cap") || 0), most = Math.max(cap, Number(at(s, "lag.max") || 0), 1);
     const marks = [["lag.p50", "--c3"], ["lag.p95", "--c1"], ["lag.max", "--c2"], ["lag.cap", "--bad"]];
     const meter = element("div", { class: "meter", role: "img" });
-    const texts = [];
+    const texts = [], updates = (/** @type {any} */ value) => typeof value === "number" ? counted(value, "updates") : formatted(value);
     const legend = element("div", { class: "legend" });
     for (const [path, fill] of marks) {
       const value = at(s, path), label = labelOf(path);
-      texts.push(label + " " + formatted(value));
+      texts.push(label + " " + updates(value));
       if (typeof value === "number") meter.append(element("i", { style: `left: calc(${100 * value / most}% - ${value >= most ? 3 : 0}px); background: var(${fill})` }));
-      legend.append(element("span", {}, element("span", { class: "key", style: `border-color: var(${fill})` }), label + " ", element("b", {}, formatted(value))));
+      legend.append(element("span", {}, element("span", { class: "key", style: `border-color: var(${fill})` }), label + " ", element("b", {}, updates(value))));
     }
-    meter.setAttribute("aria-label", "Policy lag in updates: " + texts.join(", "));
+    meter.setAttribute("aria-label", "Policy lag: " + texts.join(", "));
     this.lag.replaceChildren(meter, legend);
   }
 
   /** @param {any} s */
   showLedger(s) {
+    this.ledgerTitle.textContent = `What happened to the ${words.samples}`;
     const produced = Math.max(1, Number(at(s, "ledger.produced") || 0));
     const bar = element("div", { class: "stack", role: "img", "aria-label": "Shares of the samples, as in the table" });
     const rows = kLedger.map(({ path, fill }) => {
@@ -91,6 +96,7 @@ class FlowView {
     const total = element("tr", {}, element("th", { scope: "row" }, labelOf("ledger.produced")), element("td", { class: "number" }, formatted(at(s, "ledger.produced"))), element("td", {}));
     const uncounted = element("tr", {}, element("th", { scope: "row" }, "made by workers that were killed and in none of these counts, at most"),
                               element("td", { class: "number" }, formatted(at(s, "uncounted_at_most"))), element("td", {}));
-    this.ledger.replaceChildren(bar, element("table", {}, element("tbody", {}, ...rows, total, uncounted)));
+    const head = element("tr", {}, element("th", { scope: "col" }, "outcome"), ...[words.samples, "share"].map((name) => element("th", { class: "number", scope: "col" }, name)));
+    this.ledger.replaceChildren(bar, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows, total, uncounted)));
   }
 }

@@ -1,14 +1,25 @@
 // Numbers and elements. Every script of the page shares one scope; main.js comes last.
 
 // What things are called: a run on environments, or on answers of a language model.
-const kControlWords = { steps: "env steps", return: "return", episodes: "episodes", titles: /** @type {Record<string, string>} */ ({}) };
+const kControlWords = { steps: "env steps", speed: "env steps/s", samples: "samples", return: "return", episodes: "episodes", titles: /** @type {Record<string, string>} */ ({}) };
 const kTokenWords = {
-  steps: "answers", return: "reward", episodes: "prompts",
+  steps: "answers", speed: "answers/s", samples: "answers", return: "reward", episodes: "prompts",
   titles: /** @type {Record<string, string>} */ ({
     "Return": "Reward of an answer", "Success rate": "Right answers, pass@1", "Episode length": "Tokens of an answer", "Speed, env steps per second": "Speed, answers per second",
   }),
 };
+// Of several runs that are of both kinds.
+const kBothWords = {
+  steps: "env steps or answers", speed: "a second", samples: "samples", return: "return or reward", episodes: "episodes or prompts",
+  titles: /** @type {Record<string, string>} */ ({ "Return": "Return or reward", "Episode length": "Episode length, or tokens of an answer", "Speed, env steps per second": "Speed, env steps or answers per second" }),
+};
 let words = kControlWords;
+
+/** The words for several runs, as `troupe dash` lists them. @param {{tokens?: boolean}[]} runs */
+function wordsOf(runs) {
+  const ofAnswers = runs.filter((run) => run.tokens).length;
+  return ofAnswers === 0 ? kControlWords : ofAnswers === runs.length ? kTokenWords : kBothWords;
+}
 
 /** @param {any} count @param {string} noun in the plural */
 const counted = (count, noun) => `${formatted(count)} ${count === 1 ? noun.replace(/s$/, "") : noun}`;
@@ -50,13 +61,15 @@ const isTokenRun = (config) => Boolean(config && config.model && config.model.ki
 /** @param {string=} unit "0 to 1", or with what the shares are by */
 const isShare = (unit) => unit !== undefined && unit.startsWith("0 to 1");
 
+const kUnknown = "\u2013";
+
 /** @param {any} value @param {string=} unit */
 function formatted(value, unit) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "\u2013";
+  if (value === null || value === undefined || Number.isNaN(value)) return kUnknown;
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number") return String(value);
   if (isShare(unit)) return (100 * value).toFixed(Math.abs(value) < 0.1 ? 1 : 0) + " %";
-  if (unit === "s") return duration(value);
+  if (unit === "s") return value < 120 ? shortTime(value) : duration(value);
   if (unit === "ms") return number(value) + " ms";
   if (unit === "bytes") return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
   return number(value);
@@ -69,6 +82,13 @@ function number(value) {
   if (size >= 1000) return Math.round(value).toLocaleString("en-US");
   if (size >= 1e-3 || value === 0) return String(Number(value.toPrecision(3)));
   return value.toExponential(1);
+}
+
+/** A time of less than a few minutes. @param {number} seconds */
+function shortTime(seconds) {
+  const size = Math.abs(seconds);
+  if (size >= 1 || size === 0) return number(seconds) + " s";
+  return size < 1e-3 ? number(1e6 * seconds) + " \u00b5s" : number(1e3 * seconds) + " ms";
 }
 
 /** @param {number} value @param {number} base @param {string[]} names */

@@ -3,15 +3,24 @@
 const kHistograms = [
   "histograms.inference_seconds", "histograms.answer_seconds", "histograms.step_seconds", "histograms.batch_rows", "histograms.lag", "histograms.update_seconds",
 ];
-/** Bounds of buckets are powers of this. */
-const kBucketGrowth = 2 ** 0.25;
 
-/** A value of a histogram: times from microseconds to hours. @param {number} value @param {string=} unit */
-function bucketText(value, unit) {
-  if (unit !== "s" || value === 0) return number(value) + (unit ? " " + unit : "");
-  if (value < 1e-3) return number(1e6 * value) + " \u00b5s";
-  if (value < 1) return number(1e3 * value) + " ms";
-  return value < 120 ? number(value) + " s" : duration(value);
+/** A bound of a bucket. @param {number} value @param {string=} unit */
+const bucketText = (value, unit) => unit === "s" ? formatted(value, unit) : unit ? counted(value, unit) : number(value);
+
+/**
+ * Where the buckets are on a logarithmic axis: the right edge of each, and its width. Buckets without values are not in
+ * the data: a bucket reaches down to the one before it, but is no wider than the narrowest distance of two bounds, or
+ * than one whole number. The first may have all up to 0, the last one all above the other bounds.
+ * @param {(number|null)[]} bounds ascending; null: infinite @returns {{end: number, width: number}[]}
+ */
+function bucketPlaces(bounds) {
+  const positive = bounds.flatMap((bound) => bound !== null && bound > 0 ? [bound] : []), places = positive.map(Math.log2);
+  const isWhole = bounds.every((bound) => bound === null || Number.isInteger(bound));
+  const narrowest = Math.min(1, ...places.slice(1).map((place, i) => place - places[i]));
+  const widest = (/** @type {number|null} */ bound) => isWhole && bound !== null && bound > 0 ? Math.max(narrowest, Math.min(1, Math.log2(bound / (bound - 1)))) : narrowest;
+  const below = (places[0] ?? 0) - widest(positive[0] ?? null), above = (places[places.length - 1] ?? 0) + narrowest;
+  const ends = bounds.map((bound) => bound === null ? above : bound > 0 ? Math.log2(bound) : below);
+  return ends.map((end, i) => ({ end, width: i === 0 ? widest(bounds[0]) : Math.min(widest(bounds[i]), end - ends[i - 1]) }));
 }
 
 class HistogramChart {
@@ -36,13 +45,13 @@ class HistogramChart {
     if (!has || now === this.drawn) return;
     this.drawn = now;
     this.unit = unitOf(this.path);
-    const title = labelOf(this.path).replace(/^histograms /, ""), meaning = figures.get(this.path)?.meaning || title;
+    const label = labelOf(this.path), title = label[0].toUpperCase() + label.slice(1), meaning = figures.get(this.path)?.meaning || title;
     this.heading.textContent = title;
     this.heading.title = meaning;
     this.card.setAttribute("aria-label", title);
     this.table.setAttribute("aria-label", title + ", table");
     const sum = histogram.count.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0);
-    const terms = [["median", bucketText(histogram.p50, this.unit)], ["p99", bucketText(histogram.p99, this.unit)], ["values", number(sum)]];
+    const terms = [["median", bucketText(histogram.p50, this.unit)], ["99th percentile", bucketText(histogram.p99, this.unit)], ["values", number(sum)]];
     this.legend.replaceChildren(...terms.map(([name, text]) => element("span", {}, name + " ", element("b", {}, text))));
     this.bars.setAttribute("aria-label", `${meaning}: ${terms.map((term) => term.join(" ")).join(", ")}`);
     this.fill(histogram.le, histogram.count, sum);
@@ -50,18 +59,15 @@ class HistogramChart {
 
   /** @param {(number|null)[]} bounds null: infinite @param {number[]} counts @param {number} sum */
   fill(bounds, counts, sum) {
-    // A bucket is as wide as its place on a logarithmic axis; the first one has all from 0, the last one what is above all bounds.
-    const finite = bounds.filter((bound) => bound !== null && bound > 0).map((bound) => Math.log(Number(bound)) / Math.log(kBucketGrowth));
-    const first = Math.round(finite[0] ?? 0), last = Math.round(finite[finite.length - 1] ?? 0);
-    const places = bounds.map((bound) => bound === null ? last + 1 : bound > 0 ? Math.round(Math.log(bound) / Math.log(kBucketGrowth)) : first - 1);
-    const from = Math.min(...places), slots = Math.max(...places) - from + 1, most = Math.max(...counts);
-    const name = (/** @type {number|null} */ bound) => bound === null ? "more" : "to " + bucketText(bound, this.unit);
+    const places = bucketPlaces(bounds), from = places[0].end - places[0].width, most = Math.max(...counts);
+    const range = places[places.length - 1].end - from;
+    const name = (/** @type {number|null} */ bound) => bound === null ? "more" : "up to " + bucketText(bound, this.unit);
     this.bars.replaceChildren(...counts.map((count, i) => element("i", {
-      style: `left: ${100 * (places[i] - from) / slots}%; width: ${100 / slots}%; height: ${100 * count / most}%`, title: `${name(bounds[i])}: ${number(count)}`,
+      style: `left: ${100 * (places[i].end - places[i].width - from) / range}%; width: ${100 * places[i].width / range}%; height: ${100 * count / most}%`, title: `${name(bounds[i])}: ${counted(count, "values")}`,
     })));
-    this.ends.replaceChildren(...[bounds[0], bounds[bounds.length - 1]].map((bound) => element("span", {}, name(bound))));
+    this.ends.replaceChildren(...[...new Set([bounds[0], bounds[bounds.length - 1]])].map((bound) => element("span", {}, name(bound))));
     const rows = counts.map((count, i) => [name(bounds[i]), number(count), formatted(count / sum, "0 to 1")]);
-    this.table.replaceChildren(table(["value", "count", "share"], rows, 1));
+    this.table.replaceChildren(table(["value", "number of values", "share"], rows, 1));
   }
 }
 

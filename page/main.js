@@ -17,10 +17,10 @@ let live = "connecting";
 
 /** The figures of the header. @param {any} s @returns {[string, string][]} */
 const headFigures = (s) => [
-  ...["env_steps", "env_steps_per_second", "updates", "updates_per_second", "episodes.return_mean"].map((path) => figureRow(s, path)),
-  ["evaluation", evaluationText(s)],
-  ["lag p95, cap", valueText(s, "lag.p95") + ", " + valueText(s, "lag.cap")],
-  figureRow(s, "workers.up"),
+  ...["env_steps", "env_steps_per_second", "updates", "updates_per_second", "episodes.return_mean"].map((path) => figureTerm(s, path)),
+  [labelOf("eval.return_mean"), evaluationText(s)],
+  ["policy lag, 95th percentile", valueText(s, "lag.p95") + " of at most " + counted(at(s, "lag.cap"), "updates")],
+  figureTerm(s, "workers.up"),
 ];
 
 function showState() {
@@ -84,6 +84,21 @@ function showAlarms(s) {
     element("li", level === 2 ? { class: "error" } : {}, element("b", {}, (level === 2 ? "Error: " : "Warning: ") + name), " " + (texts[name] || ""))));
 }
 
+/** Those of the run that is shown. */
+let wordsOfRun = kControlWords;
+/** Those that the charts were begun with. */
+let chartWords = words;
+/** Has the view that is shown speak of its runs. @param {boolean=} begins whether charts begin anew with the same words too */
+function chooseWords(begins) {
+  const ofRun = !list || runViews.some((view) => !view.panel.hidden);
+  const wanted = ofRun ? wordsOfRun : wordsOf(list.compared.length > 0 ? list.compared : list.runs);
+  words = wanted;
+  if (words === chartWords && !begins) return;
+  chartWords = words;
+  /** @type {any} */ (byId("axis")).options[0].textContent = words.steps;
+  beginCharts();
+}
+
 let asked = false;
 /** Draws at the next frame, once, however much has arrived. */
 function showAll() {
@@ -91,13 +106,16 @@ function showAll() {
   asked = true;
   requestAnimationFrame(() => {
     asked = false;
+    words = wordsOfRun;
     showHeader();
+    chooseWords();
     for (const view of views) if (!view.panel.hidden && (newest || !runViews.includes(/** @type {any} */ (view)))) view.show(newest);
   });
 }
 
 /** @param {any} message */
 function received(message) {
+  words = wordsOfRun;
   if (message.type === "hello") {
     const run = JSON.stringify([message.run, ...["seed", "env.id", "task.name"].map((path) => at(message.config, path))]);
     if (shown !== null && run !== shown) {
@@ -111,9 +129,9 @@ function received(message) {
     byId("run").textContent = message.run || "troupe";
     document.title = (message.run || "run") + " \u00b7 troupe";
     config.begin(message.config, message.defaults);
-    words = isTokenRun(message.config) ? kTokenWords : kControlWords;
-    /** @type {any} */ (byId("axis")).options[0].textContent = words.steps;
-    beginCharts();
+    wordsOfRun = isTokenRun(message.config) ? kTokenWords : kControlWords;
+    isDeterministic = Boolean(message.config && message.config.deterministic);
+    chooseWords(true);
     past = [];
     later = [];
     loading = true;

@@ -107,7 +107,8 @@ class RunsView {
     const running = this.runs.filter((run) => run.state === "running" && !run.deleted).length;
     this.count.textContent = `${formatted(shown.length)} of ${counted(this.runs.length, "runs")} shown, ${formatted(running)} running, ${formatted(this.chosen.size)} chosen of at most ${kMostChosen}`;
     const focused = document.activeElement && /** @type {HTMLElement} */ (document.activeElement).dataset.key;
-    const head = ["compare", "run", "config", "state", "steps", "score", "best", "steps/s", "differs"];
+    const told = wordsOf(this.runs);
+    const head = ["compare", "run", "config", "state", told.steps, "score", "best score", told.speed, "differs in"];
     this.table.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name, i) => element("th", { scope: "col", ...(i >= 4 && i <= 7 ? { class: "number" } : {}) }, name)))),
                                        element("tbody", {}, ...shown.map((run) => this.row(run)))));
     if (focused) /** @type {HTMLElement|null} */ (this.table.querySelector(`[data-key="${CSS.escape(focused)}"]`))?.focus();

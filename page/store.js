@@ -66,6 +66,8 @@ class Store {
     const axis = "env_steps" in own ? "env_steps" : "updates", at = this.column(axis);
     let row = this.rows - 1;
     while (row > 0 && Number(at[row - 1]) >= own[axis]) --row;
+    // Of rows with the same steps, the one at that update.
+    while (at[row] === own[axis] && at[row + 1] === own[axis] && Number(this.column("updates")[row]) < updates) ++row;
     if (at[row] !== own[axis]) {
       // Between two rows; before the first one the run was at 0.
       const before = row > 0 ? Number(at[row - 1]) : 0;

@@ -36,7 +36,7 @@ class MachinesView {
       ...(at(s, "actors") ? [element("h2", {}, "Actors of the trainer's process"),
                              table(["actor", labelOf("actors.busy"), labelOf("actors.oldest_seconds")], mapRows(s, ["actors.busy", "actors.oldest_seconds"]), 1)] : []),
       element("h2", {}, "Inference actors"),
-      names.length > 0 ? table(["actor", labelOf("rows_served"), labelOf("weights_behind")], names.map((name) => [name, formatted(served[name]), formatted(behind[name])]), 1)
+      names.length > 0 ? table(["actor", labelOf("rows_served"), "weights: " + labelOf("weights_behind")], names.map((name) => [name, formatted(served[name]), formatted(behind[name])]), 1)
                        : element("p", { class: "faint" }, "None has served a row yet."),
       ...(at(s, "verifier") ? [element("h2", {}, "Verifiers"),
                                rows(["verifier.calls", "verifier.failed_calls", "verifier.restarts", "verifier.scored", "verifier.replied", "verifier.failed_replies", "verifier.seconds", "verifier.wait_seconds"])] : []),

@@ -19,28 +19,28 @@ constexpr std::array kHistogramFields = {
     SnapshotField{kGroup, "histograms.inference_seconds", "inference_latency_seconds{le=*}", "s",
                   "after the first forward pass, not in deterministic runs",
                   "times from the oldest request of a batch to its replies, of all inference actors",
-                  of_histogram<&RunHistograms::inference_seconds>},
+                  of_histogram<&RunHistograms::inference_seconds>, shown("request to inference", "step of generation")},
     SnapshotField{
         kGroup, "histograms.batch_rows", "batch_rows{le=*}", "rows", "after the first forward pass",
         "batch sizes of the forward passes of all inference actors; in token runs, answers in progress in a step of "
         "generation",
-        of_histogram<&RunHistograms::batch_rows, Values::whole>},
+        of_histogram<&RunHistograms::batch_rows, Values::whole>, shown("rows in a batch", "answers in a batch")},
     SnapshotField{kGroup, "histograms.lag", "sample_lag_updates{le=*}", "updates", "after the first update",
                   "policy lags of the samples that updates have trained, as in `lag.p50`",
-                  of_histogram<&RunHistograms::lag, Values::whole>},
+                  of_histogram<&RunHistograms::lag, Values::whole>, shown("policy lag of the trained samples")},
     SnapshotField{kGroup, "histograms.update_seconds", "update_seconds{le=*}", "s",
                   "after the first update, not in deterministic runs",
                   "times of the updates, with the snapshot of the new weights",
-                  of_histogram<&RunHistograms::update_seconds>},
+                  of_histogram<&RunHistograms::update_seconds>, shown("time of an update")},
     SnapshotField{kGroup, "histograms.step_seconds", "env_step_seconds{le=*}", "s",
                   "not in token runs; after the first reports of the workers, not in deterministic runs",
                   "times of the steps of an environment: each is the time of a step of a group, divided by its rows",
-                  of_histogram<&RunHistograms::step_seconds>},
+                  of_histogram<&RunHistograms::step_seconds>, shown("time of an environment step")},
     SnapshotField{kGroup, "histograms.answer_seconds", "answer_seconds{le=*}", "s",
                   "token runs, after the first answers, not in deterministic runs",
                   "times from a worker's request for the answers to a prompt, or for their next turn, to the reply "
                   "with them",
-                  of_histogram<&RunHistograms::answer_seconds>},
+                  of_histogram<&RunHistograms::answer_seconds>, shown("time of the answers to a prompt")},
 };
 
 }  // namespace

@@ -69,6 +69,17 @@ class Drawing(OpenedPage):
         values = self.browser.value("smoothed([1, null, 3, undefined, 3], 0.5).map((value) => value === undefined ? 'none' : value)")
         self.assertEqual(values, [1, None, (3 + 0.5) / 1.5, "none", (3 + 1.5 + 0.25) / 1.75])
 
+    def test_a_value_between_gaps_has_a_marker(self):
+        self.open()
+        cases = [[1], [None, 1, None], [1, 2], [None, None], [1, None, 2, 3, None, 4]]
+        self.assertEqual(self.browser.value(f"{json.dumps(cases)}.map(alone)"), [[0], [1], None, None, [0, 5]])
+        # The rows of other curves are undefined and no gaps.
+        self.assertEqual(self.browser.value("[alone([undefined, 5, undefined]), alone([1, undefined, 2])]"), [[1], None])
+        self.server.publish(*[snapshot(n, learner={"entropy": 0.5 if n == 2 else None}) for n in range(1, 4)])
+        self.open_at("learning", 3)
+        self.browser.wait(f"{chart('Entropy')}.plot.series[1].points._paths !== undefined")
+        self.assertEqual(self.browser.value(f"{chart('Entropy')}.plot.series[1].points.filter({chart('Entropy')}.plot, 1, false)"), [1])
+
     def test_evaluations_are_not_smoothed(self):
         self.server.publish(*[snapshot(n, evaluation(10 * n, 1000 * n)) for n in range(1, 6)])
         self.open_at("learning&smoothing=0.9", 5)

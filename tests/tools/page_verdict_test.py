@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The verdict, the histograms and the ranges of the dashboard in a real browser: page_verdict_test.py BUILD_DIR."""
 
+import json
 import pathlib
 import sys
 
@@ -43,23 +44,43 @@ class Verdict(OpenedPage):
         cards = "[...document.querySelectorAll('.bars')].map((bars) => bars.closest('.card')).filter((card) => !card.hidden)"
         self.browser.wait(f"{cards}.length === 2")
         legends = self.browser.value(f"{cards}.map((card) => card.querySelector('.legend').textContent)")
-        self.assertEqual(legends, ["median 2 updatesp99 4 updatesvalues 100", "median 840 \u00b5sp99 1 msvalues 3"])
+        self.assertEqual(legends, ["median 2 updates99th percentile 4 updatesvalues 100", "median 840 \u00b5s99th percentile 1 msvalues 3"])
         bars = self.browser.value(f"[...{cards}[0].querySelectorAll('.bars i')].map((bar) => bar.style.height)")
         heights = [float(height.rstrip("%")) for height in bars]
         for height, count in zip(heights, lag["count"], strict=True):
             self.assertAlmostEqual(height, 100 * count / 60, places=2)
         lefts = self.browser.value(f"[...{cards}[0].querySelectorAll('.bars i')].map((bar) => parseFloat(bar.style.left))")
-        for left, slot in zip(lefts, (0, 4, 8, 9), strict=True):  # four buckets for each power of 2
-            self.assertAlmostEqual(left, 100 * slot / 10, places=2)
+        for left, octave in zip(lefts, (0, 1, 2, 3), strict=True):
+            self.assertAlmostEqual(left, 100 * octave / 4, places=2)
         self.browser.value(f"({cards}[0].querySelector('details').open = true)")
         self.server.publish(snapshot(2, histograms={"lag": {**lag, "count": [10, 60, 20, 110]}, "update_seconds": times}))
         rows = f"[...{cards}[0].querySelectorAll('tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))"
         self.browser.wait(f"{rows}[3][1] === '110'")
-        expected = [["to 2 updates", "60", "30 %"], ["to 4 updates", "20", "10 %"], ["more", "110", "55 %"]]
+        expected = [["up to 2 updates", "60", "30 %"], ["up to 4 updates", "20", "10 %"], ["more", "110", "55 %"]]
         self.assertEqual(self.browser.value(rows)[1:], expected)
         self.assertTrue(self.browser.value(f"{cards}[0].querySelector('details').open"))
         self.assertEqual(self.browser.value(f"{cards}[0].querySelector('.scroll').tabIndex"), 0)
-        self.assertIn("median 2 updates, p99 4 updates", self.browser.value(f"{cards}[0].querySelector('.bars').ariaLabel"))
+        self.assertIn("median 2 updates, 99th percentile 4 updates", self.browser.value(f"{cards}[0].querySelector('.bars').ariaLabel"))
+
+    def test_buckets_are_as_wide_as_their_bounds_tell(self):
+        self.open()
+
+        def edges(bounds):
+            return self.browser.value(f"bucketPlaces({json.dumps(bounds)}).map(({{end, width}}) => [2 ** (end - width), 2 ** end])")
+
+        cases = [
+            # 5 may be a bucket without values: that of 6 is as wide as the narrowest one, the factor from 3 to 4.
+            ([1, 2, 3, 4, 6, 8], [(0.5, 1), (1, 2), (2, 3), (3, 4), (4.5, 6), (6, 8)]),
+            ([0.5, 1.5, 2], [(0.375, 0.5), (1.125, 1.5), (1.5, 2)]),
+            ([0, 1, 2], [(0.25, 0.5), (0.5, 1), (1, 2)]),
+            ([16], [(8, 16)]),
+        ]
+        for bounds, expected in cases:
+            with self.subTest(bounds=bounds):
+                for got, wanted in zip(edges(bounds), expected, strict=True):
+                    self.assertAlmostEqual(got[0], wanted[0])
+                    self.assertAlmostEqual(got[1], wanted[1])
+        self.assertEqual(self.browser.value("bucketText(1, 'updates') + ', ' + bucketText(12, 'rows')"), "1 update, 12 rows")
 
     def test_a_peak_among_points_that_the_run_has_left_out_is_in_the_band(self):
         peak = snapshot(5, lag={"p50": 1, "p95": 99, "max": 99, "cap": 99})

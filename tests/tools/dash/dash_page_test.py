@@ -202,6 +202,33 @@ class Dash(unittest.TestCase):
             self.assertAlmostEqual(mean, 2 * x / 1000, places=6)  # the interquartile mean of three values is their mean
         self.assertIn("group=%3Dtrainer.policy_lr", self.browser.value("location.hash"))
 
+    def test_an_evaluation_that_ended_late_leaves_the_curves_in_order(self):
+        a = self.folders.add("a")
+        late = {**self.folders.records(8, 8)[0], "eval": evaluation(80, 8000)}
+        with open(pathlib.Path(a) / "metrics.jsonl", "a") as file:
+            file.write(json.dumps(late, separators=(",", ":")) + "\n")
+        self.serve()
+        self.open("learning&open=" + a)
+        self.browser.wait("store.rows >= 21 && newest !== null && learning.charts[0].plot !== null")
+        for axis in ("env_steps", "updates", "elapsed_seconds"):
+            values = self.browser.value(f"[...store.column('{axis}')]")
+            self.assertEqual(values, sorted(values))
+        dots = self.browser.value("store.column('eval.return_mean').flatMap((y, row) => typeof y === 'number' ? [[store.column('env_steps')[row], y]] : [])")
+        self.assertIn([8000, 1080], dots)
+        self.assertEqual(self.browser.value("newest.env_steps"), 20_000)
+
+    def test_the_words_are_those_of_the_runs_that_are_shown(self):
+        kinds = "[[], [{tokens: true}], [{tokens: false}], [{tokens: true}, {tokens: false}]].map((runs) => wordsOf(runs).steps)"
+        self.folders.add("a")
+        self.serve()
+        self.open()
+        self.assertEqual(self.browser.value(kinds), ["env steps", "answers", "env steps", "env steps or answers"])
+        heads = "[...document.querySelectorAll('.runs th')].map((head) => head.textContent)"
+        self.assertEqual([self.browser.value(heads)[i] for i in (4, 7)], ["env steps", "env steps/s"])
+        self.browser.value("(list.runs = list.runs.map((run) => ({...run, tokens: true})), list.fill(), showAll(), true)")
+        self.assertEqual([self.browser.value(heads)[i] for i in (4, 7)], ["answers", "answers/s"])
+        self.browser.wait("byId('axis').options[0].textContent === 'answers'")
+
     def test_one_run_is_opened_with_its_curves_config_and_log(self):
         a = self.folders.add("a", seed=5)
         self.serve()
