@@ -62,8 +62,8 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(
       c.lr_warmup, "lr_warmup", between(0, kMostCount),
       "updates over which the learning rate rises: the k-th has k / lr_warmup of it, and for the policy the k-th after "
-      "trainer.value_only_updates; 0 = no warm-up. lr_schedule falls during it too, and multiplies it, so that a long "
-      "warm-up never reaches the peak",
+      "trainer.value_only_updates; 0 = no warm-up. The schedule falls during it too, and both are multiplied: "
+      "with linear or cosine and a warm-up of several updates, none has the whole rate",
       {.change = Change::before_first_update});
   s.add(c.adam_beta1, "adam_beta1", between(0, kLargestDecay), "decay of Adam's first moment");
   s.add(c.adam_beta2, "adam_beta2", between(0, kLargestDecay), "decay of Adam's second moment");

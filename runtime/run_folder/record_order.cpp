@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-RecordPlace place_of(double env_steps, double updates, const RecordPlace& other) {
+RecordPlace record_place(double env_steps, double updates, const RecordPlace& other) {
   return {std::isfinite(env_steps) ? env_steps : other.env_steps, std::isfinite(updates) ? updates : other.updates};
 }
 

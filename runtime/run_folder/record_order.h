@@ -17,7 +17,7 @@ struct RecordPlace {
 };
 
 // Of a record with these numbers. One that is not finite is taken from `other`.
-RecordPlace place_of(double env_steps, double updates, const RecordPlace& other);
+RecordPlace record_place(double env_steps, double updates, const RecordPlace& other);
 
 // How many of the records before it in the file, whose places are in order, come before a record: those at its own
 // place too.

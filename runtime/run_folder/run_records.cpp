@@ -31,7 +31,7 @@ RecordPlace place_in(const Record& record) {
     const auto found = record.find(path);
     return found == record.end() ? kMissing : found->second;
   };
-  return place_of(number("env_steps"), number("updates"), {});
+  return record_place(number("env_steps"), number("updates"), {});
 }
 
 // Puts the values of a column, in the order of the file, into the order of the records.
@@ -87,7 +87,7 @@ FigureColumns read_figures(const Disk& disk, const std::string& folder, std::spa
       ++result.skipped;
       return;
     }
-    places.push_back(place_of(env_steps, updates, places.empty() ? RecordPlace{} : places.back()));
+    places.push_back(record_place(env_steps, updates, places.empty() ? RecordPlace{} : places.back()));
     for (size_t i = 0; i < row.size(); ++i) result.values[i].push_back(row[i]);
   });
   const std::vector<size_t> order = in_order(places);

@@ -20,11 +20,11 @@ constexpr std::array kHistogramFields = {
                   "after the first forward pass, not in deterministic runs",
                   "times from the oldest request of a batch to its replies, of all inference actors",
                   of_histogram<&RunHistograms::inference_seconds>, shown("request to inference", "step of generation")},
-    SnapshotField{
-        kGroup, "histograms.batch_rows", "batch_rows{le=*}", "rows", "after the first forward pass",
-        "batch sizes of the forward passes of all inference actors; in token runs, answers in progress in a step of "
-        "generation",
-        of_histogram<&RunHistograms::batch_rows, Values::whole>, shown("rows in a batch", "answers in a batch")},
+    SnapshotField{kGroup, "histograms.batch_rows", "batch_rows{le=*}", "rows", "after the first forward pass",
+                  "batch sizes of the forward passes of all inference actors; in token runs, tokens that "
+                  "a step of generation reads",
+                  of_histogram<&RunHistograms::batch_rows, Values::whole>,
+                  shown("rows in a batch", "tokens in a step of generation")},
     SnapshotField{kGroup, "histograms.lag", "sample_lag_updates{le=*}", "updates", "after the first update",
                   "policy lags of the samples that updates have trained, as in `lag.p50`",
                   of_histogram<&RunHistograms::lag, Values::whole>, shown("policy lag of the trained samples")},

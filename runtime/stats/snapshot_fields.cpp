@@ -203,10 +203,11 @@ constexpr std::array kFields = {
         "token runs with `replay.late` `mask`: tokens of answers that updates trained on without these tokens, "
         "which exceeded the lag cap, over the same time",
         of<&S::masked_tokens>, shown("tokens masked as too old", Better::down)},
-    SnapshotField{
-        kInference, "batch.size_p50", "batch_size_p50_rows", "rows", kServed,
-        "median batch size of the latest forward passes; in token runs, answers in progress in a step of generation",
-        of<&S::batch_size_p50>, shown("rows in a batch", "answers in a batch")},
+    SnapshotField{kInference, "batch.size_p50", "batch_size_p50_rows", "rows", kServed,
+                  "median batch size of the latest forward passes; in token runs, tokens that a step of generation "
+                  "reads: one of each answer in progress, and "
+                  "those of new prompts",
+                  of<&S::batch_size_p50>, shown("rows in a batch", "tokens in a step of generation")},
     SnapshotField{kInference, "batch.full", "batches_total{reason=full}", "forward passes", kNoTokens,
                   "started because the batch was full", of_batches<&S::batches_full>, shown("batches started full")},
     SnapshotField{kInference, "batch.timeout", "batches_total{reason=timeout}", "forward passes", kNoTokens,

@@ -61,10 +61,12 @@ constexpr std::array kWorkerFields = {
     SnapshotField{kWorkers, "workers.starting", "workers_starting", "workers", kAlways,
                   "started by the run, or connected from another process, that still start their environments",
                   of<&S::workers_starting>, shown("workers starting")},
-    SnapshotField{kWorkers, "rows_served", "rows_served_total{inference=*}", "rows, by inference actor", kAlways,
-                  "rows that each inference actor has served; of the actors that are gone, the newest 100 have "
-                  "entries, and `earlier inference actors` is the sum of the others",
-                  of<&S::rows_served>, shown("rows served", "answers served")},
+    SnapshotField{
+        kWorkers, "rows_served", "rows_served_total{inference=*}", "rows, by inference actor", kAlways,
+        "rows that each inference actor has served, in token runs tokens that its steps of generation have read; "
+        "of the actors that are gone, the newest 100 have "
+        "entries, and `earlier inference actors` is the sum of the others",
+        of<&S::rows_served>, shown("rows served", "tokens read")},
     SnapshotField{kWorkers, "weights_behind", "weights_behind_versions{inference=*}", "versions, by inference actor",
                   kAlways,
                   "versions of the weights that were published and that the inference actor has not applied yet",

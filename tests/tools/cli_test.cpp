@@ -254,7 +254,7 @@ TEST_CASE("troupe: wrong numbers give a one-line error") {
       {{"bench", "samplng"}, "bench: \"samplng\" is unknown, did you mean sampling?"},
       {{"bench", "x"},
        "bench: \"x\" is unknown, expected one of: sampling, inference, trainer, weights, replay, gae, vtrace, balance, "
-       "surrogate, logprob, bridge, mujoco, gemm, generate, lm_train, micro_batches, lag_figures, verdicts"},
+       "surrogate, logprob, bridge, mujoco, gemm, generate, lm_train, micro_batches, lag_figures, verdicts, stats"},
       {{"bench", "weights", "--plot", "x.svg"},
        "bench: --plot: weights cannot be drawn, only gae, vtrace, surrogate, logprob, balance"},
       {{"simulate"}, "simulate: expected exactly one of --seeds A..B and --seed N"},

@@ -134,6 +134,8 @@ TEST_CASE("verdict_times: a line names the two verdicts that were told for longe
   add(18, Resource::env_stepping);
   add(20, Resource::lag_cap);
   CHECK(times.text() == "env stepping 40 % of the time, trainer 30 %");
+  add(60, Resource::none);
+  CHECK(times.text() == "env stepping 13 % of the time, trainer 10 %");
 }
 
 TEST_CASE("verdict_times: a report without times, of the warm-up or after training counts for no verdict") {

@@ -18,6 +18,9 @@ struct BenchReport {
 // predicts, and the gain of the change that it advises. At least 3 minutes; more repeats with more seconds. Failed if
 // more than one verdict is wrong.
 BenchReport bench_verdicts(double seconds);
+// What the figures of a run cost: the events that each environment step records, next to the processor time of a step
+// in a run on CartPole, and the time of the actors that make them. Failed if the events take more than 0.5 %.
+BenchReport bench_stats(double seconds);
 // Rows per second through worker, inference actor and replay buffer, compared with the policy alone: in this process,
 // and with the worker in a second process over loopback. Starts `troupe worker` from this program's folder.
 BenchReport bench_sampling(double seconds);

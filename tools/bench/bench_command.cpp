@@ -58,6 +58,7 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "micro_batches") return bench_micro_batches(seconds);
   if (what == "lag_figures") return bench_lag_figures(seconds);
   if (what == "verdicts") return bench_verdicts(seconds);
+  if (what == "stats") return bench_stats(seconds);
   if (what == "weights") return report_weights(seconds);
   throw InvariantError("no such benchmark: " + what);
 }

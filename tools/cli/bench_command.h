@@ -21,8 +21,9 @@ struct BenchOptions {
 
 // The names that the command accepts, and those of them whose result tools/plot_bench.py can draw.
 inline const std::vector<std::string> kBenchmarks = {
-    "sampling", "inference", "trainer", "weights", "replay",   "gae",      "vtrace",        "balance",     "surrogate",
-    "logprob",  "bridge",    "mujoco",  "gemm",    "generate", "lm_train", "micro_batches", "lag_figures", "verdicts"};
+    "sampling", "inference",     "trainer",     "weights",  "replay", "gae",  "vtrace",
+    "balance",  "surrogate",     "logprob",     "bridge",   "mujoco", "gemm", "generate",
+    "lm_train", "micro_batches", "lag_figures", "verdicts", "stats"};
 inline const std::vector<std::string> kDrawableBenchmarks = {"gae", "vtrace", "surrogate", "logprob", "balance"};
 
 inline std::string joined(const std::vector<std::string>& names) {
@@ -59,19 +60,19 @@ inline BenchOptions read_bench(Flags& flags) {
 inline void check_bench(const BenchOptions&) {}
 
 inline Command bench_command() {
-  return {
-      .name = "bench",
-      .summary = "measure the speed of one part on this machine",
-      .examples =
-          "  troupe bench sampling\n"
-          "  troupe bench inference --seconds 10 --json\n",
-      .exit_codes =
-          {{0, "the result was printed"},
-           {1, "the measurement failed or, of verdicts, more than one is wrong; or the result could not be written"},
-           {2, "a mistake in the command"},
-           {130, "stopped by a signal"}},
-      .parse = read_then_run<read_bench, check_bench>,
-      .done_by = kBenchProgram};
+  return {.name = "bench",
+          .summary = "measure the speed of one part on this machine",
+          .examples =
+              "  troupe bench sampling\n"
+              "  troupe bench inference --seconds 10 --json\n",
+          .exit_codes = {{0, "the result was printed"},
+                         {1,
+                          "the measurement failed or, of verdicts, more than one is wrong, or, of stats, events cost "
+                          "more than 0.5 %; or the result could not be written"},
+                         {2, "a mistake in the command"},
+                         {130, "stopped by a signal"}},
+          .parse = read_then_run<read_bench, check_bench>,
+          .done_by = kBenchProgram};
 }
 
 }  // namespace troupe

@@ -91,7 +91,7 @@ void add_records(const Disk& disk, const CsvRun& run, const ColumnOf& column_of,
     cells.resize(columns);
     env_steps = updates = kMissing;
     if (!scan_json(line, on_scalar)) return;
-    places.push_back(place_of(env_steps, updates, places.empty() ? RecordPlace{} : places.back()));
+    places.push_back(record_place(env_steps, updates, places.empty() ? RecordPlace{} : places.back()));
     add_line(cells, lines.emplace_back());
   });
   for (const size_t i : in_order(places)) csv += lines[i];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,14 @@
 #include "runtime/stats/verdict.h"
 
 namespace troupe {
+
+namespace {
+
+bool names_nothing(std::string_view name) {
+  return name == name_of(Resource::unknown) || name == name_of(Resource::none);
+}
+
+}  // namespace
 
 void VerdictTimes::add(const StatsSnapshot& report) {
   const double before = std::exchange(reported_, report.elapsed_seconds);
@@ -31,7 +40,7 @@ std::string VerdictTimes::text() const {
   constexpr size_t kNamed = 2;
   std::vector<std::pair<double, std::string>> named;
   for (const auto& [name, share] : shares())
-    if (share >= kLeast && name != name_of(Resource::unknown)) named.emplace_back(share, name);
+    if (share >= kLeast && !names_nothing(name)) named.emplace_back(share, name);
   std::ranges::sort(named, std::greater());
   std::string text;
   for (size_t i = 0; i < std::min(named.size(), kNamed); ++i) {

@@ -103,7 +103,7 @@ void CurveFile::add_line(std::string_view line) {
     return;
   }
   ++records_;
-  const size_t at = point_for(place_of(row_[kEnvSteps], row_[kUpdates], newest_));
+  const size_t at = point_for(record_place(row_[kEnvSteps], row_[kUpdates], newest_));
   for (size_t i = 0; i < row_.size(); ++i) {
     const double value = row_[i];
     if (!std::isfinite(value)) continue;

@@ -45,9 +45,9 @@ TEST_CASE("record_order: a record comes after all others at its place") {
 }
 
 TEST_CASE("record_order: a number that is missing is that of the other record") {
-  CHECK(place_of(NAN, NAN, {10, 2}) == RecordPlace{10, 2});
-  CHECK(place_of(20, NAN, {10, 2}) == RecordPlace{20, 2});
-  CHECK(place_of(20, 3, {10, 2}) == RecordPlace{20, 3});
+  CHECK(record_place(NAN, NAN, {10, 2}) == RecordPlace{10, 2});
+  CHECK(record_place(20, NAN, {10, 2}) == RecordPlace{20, 2});
+  CHECK(record_place(20, 3, {10, 2}) == RecordPlace{20, 3});
 }
 
 TEST_CASE("read_figures: the record of an evaluation is at the update that was evaluated") {
