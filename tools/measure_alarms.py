@@ -165,7 +165,8 @@ def make_ill(illness, program, folder, seed):
         return run, 0
     if illness in MADE_ILL:
         file = folder / "ill"
-        run = Run(program, folder / "run", seed, [f"env.id=py:{pathlib.Path(__file__).resolve()}:IllCartPole", f'env.params={{"illness": "{illness}"}}'])
+        environment = f"env.id=py:{pathlib.Path(__file__).resolve()}:IllCartPole"
+        run = Run(program, folder / "run", seed, [environment, f'env.params={{"illness": "{illness}"}}'])
         run.settings += [f"env.python={sys.executable}", "model.normalize_observations=true", "evaluation.episodes=1"]
         run.start(updates=10**6, environment={ILL: str(file)})
         try:
@@ -239,8 +240,9 @@ def main():
         false_errors += bool(errors)
         if errors:
             print(f"healthy, seed {seed}: {', '.join(errors)}", flush=True)
-    print(f"{noticed} of {made} illnesses were noticed within {WITHIN} updates; {false_errors} of {options.healthy} healthy runs raised an error")
-    sys.exit(noticed < made or false_errors > max(options.healthy / 100, 0))
+    print(f"{noticed} of {made} illnesses were noticed within {WITHIN} updates")
+    print(f"{false_errors} of {options.healthy} healthy runs raised an error")
+    sys.exit(noticed < made or 100 * false_errors > options.healthy)
 
 
 if __name__ == "__main__":

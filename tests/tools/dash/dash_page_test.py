@@ -213,7 +213,8 @@ class Dash(unittest.TestCase):
         for axis in ("env_steps", "updates", "elapsed_seconds"):
             values = self.browser.value(f"[...store.column('{axis}')]")
             self.assertEqual(values, sorted(values))
-        dots = self.browser.value("store.column('eval.return_mean').flatMap((y, row) => typeof y === 'number' ? [[store.column('env_steps')[row], y]] : [])")
+        evaluated = "store.column('eval.return_mean')", "store.column('env_steps')[row]"
+        dots = self.browser.value(f"{evaluated[0]}.flatMap((y, row) => typeof y === 'number' ? [[{evaluated[1]}, y]] : [])")
         self.assertIn([8000, 1080], dots)
         self.assertEqual(self.browser.value("newest.env_steps"), 20_000)
 
