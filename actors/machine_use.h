@@ -35,8 +35,9 @@ class MachineUse {
     const auto now = std::chrono::steady_clock::now();
     if (most_ > 0 && now - counted_ < std::chrono::milliseconds(200)) return;
     counted_ = now;
-    most_ = std::max(most_, run_ticks());  // the time of processes may be lost with the one that has started them
-    most_waited_ = std::max(most_waited_, run_wait_ticks());
+    const RunTicks ticks = run_ticks();
+    most_ = std::max(most_, ticks.used);  // the time of processes may be lost with the one that has started them
+    most_waited_ = std::max(most_waited_, ticks.waited);
   }
 
   Rate busy_, total_, run_, waited_;

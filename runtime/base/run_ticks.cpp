@@ -53,16 +53,15 @@ std::vector<pid_t> processes_of_run() {
 
 }  // namespace
 
-uint64_t run_ticks() {
-  uint64_t sum = 0;
-  for (const pid_t id : processes_of_run()) sum += ticks_of(id);
-  return sum;
-}
-
-uint64_t run_wait_ticks() {
-  double seconds = 0;
-  for (const pid_t id : processes_of_run()) seconds += wait_seconds_of(id);
-  return static_cast<uint64_t>(seconds * static_cast<double>(sysconf(_SC_CLK_TCK)));
+RunTicks run_ticks() {
+  RunTicks ticks;
+  double waited = 0;  // seconds
+  for (const pid_t id : processes_of_run()) {
+    ticks.used += ticks_of(id);
+    waited += wait_seconds_of(id);
+  }
+  ticks.waited = static_cast<uint64_t>(waited * static_cast<double>(sysconf(_SC_CLK_TCK)));
+  return ticks;
 }
 
 }  // namespace troupe

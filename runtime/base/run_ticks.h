@@ -5,13 +5,14 @@
 
 namespace troupe {
 
-// In the ticks of machine_ticks(), since this process started; 0 if the system does not report it. Processes count that
-// descend from this one and still run, and those that were waited for. The time of others may be missing, so that the
-// sum may fall.
-uint64_t run_ticks();
+// In the ticks of machine_ticks(), of this process and those that descend from it and still run. 0 if the system does
+// not report it. Both may fall.
+struct RunTicks {
+  uint64_t used = 0;  // since this process started, with those of processes that were waited for; others may be missing
+  uint64_t waited =
+      0;  // that threads which still exist could have run in, but waited for a processor, summed over them
+};
 
-// In the same ticks: for how long threads of the same processes could have run and waited for a processor, summed over
-// the threads that still exist; 0 if the system does not report it. The sum may fall.
-uint64_t run_wait_ticks();
+RunTicks run_ticks();
 
 }  // namespace troupe

@@ -9,7 +9,6 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/stats/histogram_json.h"
-#include "runtime/stats/snapshot_fields.h"
 
 namespace troupe {
 namespace {
@@ -143,14 +142,6 @@ ExportedMetric exported_metric(std::string_view path, std::string_view name, std
   const auto* const shared = std::ranges::find(kSharedHelp, metric.name, &SharedHelp::name);
   if (shared != kSharedHelp.end()) metric.help = shared->help;
   return metric;
-}
-
-std::vector<ExportedMetric> exported_snapshot_fields() {
-  std::vector<ExportedMetric> result;
-  for (const SnapshotField& field : snapshot_fields())
-    if (!field.prometheus.empty())
-      result.push_back(exported_metric(field.path, field.prometheus, field.unit, field.meaning));
-  return result;
 }
 
 std::string prometheus_text(const json& snapshot, std::span<const ExportedMetric> metrics, bool open_metrics) {

@@ -27,9 +27,6 @@ struct ExportedMetric {
 ExportedMetric exported_metric(std::string_view path, std::string_view name, std::string_view unit,
                                std::string_view help);
 
-// The metrics of the table of snapshots.
-std::vector<ExportedMetric> exported_snapshot_fields();
-
 // Figures that are null or absent are left out. `metrics` with the same name follow each other.
 std::string prometheus_text(const nlohmann::json& snapshot, std::span<const ExportedMetric> metrics, bool open_metrics);
 

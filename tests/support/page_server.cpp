@@ -12,6 +12,7 @@
 #include "runtime/base/file.h"
 #include "runtime/stats/prometheus.h"
 #include "runtime/stats/socket.h"
+#include "tests/support/exported_fields.h"
 
 namespace {
 
@@ -19,7 +20,7 @@ void serve(const std::string& page, uint16_t port, const std::string& run) {
   troupe::StatsSocketOptions options{.port = port, .run = run, .page_gz = page};
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   options.started = std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-  options.metrics = troupe::exported_snapshot_fields();
+  options.metrics = troupe::test::exported_snapshot_fields();
   options.figures = troupe::figures_json(troupe::run_figures());
   options.log = [] { return std::string("began\nthe newest line\n"); };
   troupe::StatsSocket server(std::move(options));

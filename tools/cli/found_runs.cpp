@@ -104,10 +104,13 @@ void print_problems(const Words& problems) {
   for (const std::string& problem : problems) print_error("troupe: " + problem);
 }
 
+std::string_view steps_word(bool environments, bool answers) {
+  if (!answers) return "env steps";
+  return environments ? "env steps or answers" : "answers";
+}
+
 std::string_view steps_word(std::span<const RunOverview> runs) {
-  const auto of_answers = std::ranges::count(runs, true, &RunOverview::tokens);
-  if (of_answers == 0) return "env steps";
-  return static_cast<size_t>(of_answers) == runs.size() ? "answers" : "env steps or answers";
+  return steps_word(!std::ranges::all_of(runs, &RunOverview::tokens), std::ranges::any_of(runs, &RunOverview::tokens));
 }
 
 std::string_view speed_word(bool environments, bool answers) {

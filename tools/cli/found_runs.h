@@ -24,7 +24,8 @@ FoundRuns find_runs(const Words& folders);
 // Prints the problems on stderr.
 void print_problems(const Words& problems);
 
-// What `env_steps` counts in these runs: "env steps", "answers", or both words.
+// What `env_steps` counts in runs on environments, on answers, or on both: "env steps", "answers", or both words.
+std::string_view steps_word(bool environments, bool answers);
 std::string_view steps_word(std::span<const RunOverview> runs);
 
 // The unit of the speed of runs on environments, on answers, or on both.

@@ -142,10 +142,7 @@ void print_table(const std::vector<ListedRun>& runs) {
                                       {"name", false, 8},
                                       {"config", false, 8, 3},
                                       {"state"},
-                                      {answers ? "answers"
-                                       : steps ? "env steps"
-                                               : "env steps or answers",
-                                       true},
+                                      {std::string(steps_word(!answers, !steps)), true},
                                       {"score"},
                                       {"best", true, 0, 5},
                                       {std::string(speed_word(!answers, !steps)), true, 0, 6},

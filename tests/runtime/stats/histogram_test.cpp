@@ -11,6 +11,7 @@
 #include "runtime/stats/histogram_json.h"
 #include "runtime/stats/prometheus.h"
 #include "runtime/stats/snapshot.h"
+#include "tests/support/exported_fields.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -181,7 +182,7 @@ TEST_CASE("histogram: Prometheus gets cumulative buckets at powers of 2") {
 }
 
 TEST_CASE("histogram: all those of a run are fewer than 250 series, the same ones whatever the values") {
-  const std::vector<ExportedMetric> metrics = exported_snapshot_fields();
+  const std::vector<ExportedMetric> metrics = test::exported_snapshot_fields();
   std::vector<size_t> series;
   for (const double value : {1e-12, 0.003, 1e9}) {
     StatsSnapshot s;

@@ -7,6 +7,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/stats/snapshot.h"
 #include "runtime/stats/snapshot_fields.h"
+#include "tests/support/exported_fields.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -42,7 +43,7 @@ TEST_CASE("prometheus: counters, gauges, labels and units") {
 TEST_CASE("prometheus: every number of a snapshot is there once") {
   StatsSnapshot snapshot;
   snapshot.evaluation = EvaluationResult{.updates = 1, .episodes = 2};
-  const std::vector<ExportedMetric> metrics = exported_snapshot_fields();
+  const std::vector<ExportedMetric> metrics = test::exported_snapshot_fields();
   const std::string text = prometheus_text(json::parse(to_json(snapshot)), metrics, false);
   std::set<std::string> names, samples;
   for (const SnapshotField& field : snapshot_fields())
