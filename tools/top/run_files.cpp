@@ -4,6 +4,9 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +15,7 @@
 #include "runtime/base/strict_json.h"
 #include "runtime/base/tcp_probe.h"
 #include "runtime/run_folder/line_file.h"
+#include "runtime/run_folder/record_order.h"
 
 namespace troupe {
 
@@ -73,18 +77,26 @@ void read_record(TopModel& model, const std::string& folder) {
   const std::string name = text_in(config, "name");
   const std::filesystem::path path = std::filesystem::path(folder) / "";
   model.describe(name.empty() ? path.parent_path().filename().string() : name, config.dump());
-  uint64_t number = 0;
-  std::optional<StatsSnapshot> last;
+  std::vector<StatsSnapshot> snapshots;
+  std::vector<RecordPlace> places;
+  std::optional<EvaluationResult> evaluation;
   for (const std::string& line : last_lines(folder + "/metrics.jsonl", kMostRecord)) {
     try {
-      StatsSnapshot snapshot = snapshot_of(line, *model.words);
-      if (!snapshot.warmup) model.history.add(++number, snapshot);
-      last = std::move(snapshot);
+      const StatsSnapshot& s = snapshots.emplace_back(snapshot_of(line, *model.words));
+      places.push_back({static_cast<double>(s.env_steps), static_cast<double>(s.updates)});
+      if (s.evaluation) evaluation = s.evaluation;
     } catch (const ConfigError&) {  // not a line of ours: the others count
       continue;
     }
   }
-  if (last) model.show(std::move(*last), "");
+  if (snapshots.empty()) return;
+  uint64_t number = 0;
+  const std::vector<size_t> order = in_order(places);
+  for (const size_t i : order)
+    if (!snapshots[i].warmup) model.history.add(++number, snapshots[i]);
+  StatsSnapshot last = std::move(snapshots[order.back()]);
+  if (!last.evaluation) last.evaluation = evaluation;
+  model.show(std::move(last), "");
 }
 
 std::string end_reason(const std::string& folder) {

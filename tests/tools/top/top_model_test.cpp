@@ -3,13 +3,16 @@
 
 #include <array>
 #include <cmath>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/text_format.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 #include "tools/top/figures.h"
+#include "tools/top/run_files.h"
 
 using namespace troupe;
 using nlohmann::json;
@@ -190,4 +193,27 @@ TEST_CASE("top: every path that has a curve is in the tables of figures") {
   CHECK(figure_text(7343.6, "env steps/s") == "7,344");
   CHECK(figure_text(-1234.5, "rewards") == "-1,235");
   CHECK(figure_text(0.25, "env steps/s") == "0.2500");
+}
+
+TEST_CASE("top: of a run that has ended, the newest record is shown, and the evaluation that ended after it") {
+  const test::TempFolder folder;
+  const auto line = [](uint64_t env_steps, uint64_t updates) {
+    StatsSnapshot s;
+    s.env_steps = env_steps;
+    s.updates = updates;
+    return s;
+  };
+  StatsSnapshot evaluated = line(200, 2);
+  evaluated.evaluation = EvaluationResult{.updates = 2, .episodes = 4, .return_mean = 7};
+  std::ofstream(folder / "metrics.jsonl") << to_json(line(100, 1)) << '\n'
+                                          << to_json(line(400, 4)) << '\n'
+                                          << "damaged\n"
+                                          << to_json(evaluated) << '\n';
+  TopModel model;
+  read_record(model, folder.path());
+  REQUIRE(model.newest);
+  CHECK(model.newest->env_steps == 400);
+  REQUIRE(model.newest->evaluation);
+  CHECK(model.newest->evaluation->return_mean == 7);
+  CHECK(model.history.size() == 3);
 }
