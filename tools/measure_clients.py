@@ -112,13 +112,14 @@ def main():
                 time.sleep(0.1)
             address = json.loads(endpoints.read_text())["stats"]
             ratios, read = [], 0
-            for _ in range(options.pairs):
-                alone = time_of_step(process.pid, address, options.seconds)
-                watchers = Watchers(address, options.clients)
-                watched = time_of_step(process.pid, address, options.seconds)
-                watchers.close()
-                read += watchers.bytes
-                ratios.append(watched / alone)
+            for pair in range(options.pairs):
+                times = {}
+                for watched in (False, True) if pair % 2 == 0 else (True, False):
+                    watchers = Watchers(address, options.clients if watched else 0)
+                    times[watched] = time_of_step(process.pid, address, options.seconds)
+                    watchers.close()
+                    read += watchers.bytes
+                ratios.append(times[True] / times[False])
         finally:
             process.terminate()
             process.wait()

@@ -164,6 +164,16 @@ TEST_CASE("bench replay: the time of draws over the stored samples, and of credi
   for (const json& credit : result.at("credit")) check_between(credit.at("us_per_credit"), 0, 1e6);
 }
 
+TEST_CASE("bench stats: what a step records costs less than half a percent of it") {
+  const json result = bench("stats");
+  check_between(result.at("histogram_ns"), 0.1, 1e4);
+  check_between(result.at("handler_ns"), 0.1, 1e5);
+  check_between(result.at("step_us"), 0.01, 1e4);
+  check_between(result.at("share_of_events"), 1e-7, 0.005);
+  check_between(result.at("share_of_stats_actors"), 1e-6, 0.5);
+  check_between(result.at("snapshot_json_us"), 1, 1e6);
+}
+
 TEST_CASE("bench micro_batches: three ways to cut the same answers, of which padding computes more tokens") {
   const json result = bench("micro_batches");
   CHECK(result.at("answers") == 128);
