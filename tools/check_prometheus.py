@@ -71,7 +71,8 @@ class Prometheus:
         jobs = [{"job_name": name, "static_configs": [{"targets": [run.address]}]} for name, run in runs.items()]
         config = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": jobs}
         (folder / "prometheus.yml").write_text(json.dumps(config))
-        words = [program, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={self.address}"]
+        words = [program, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+        words.append(f"--web.listen-address={self.address}")
         with open(folder / "prometheus.log", "w") as log:
             self.process = subprocess.Popen(words, stdout=log, stderr=log)
         wait_until("Prometheus", self.ready)
