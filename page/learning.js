@@ -10,6 +10,8 @@ const kCharts = [
   { title: "Episode length", paths: ["episodes.length_mean", "eval.length_mean"] },
   { title: "Tokens of an answer, by its end", paths: ["answers.produced_length", "answers.trained_length", "answers.dropped_length"] },
   { title: "Tokens of an answer, percentiles", paths: ["answers.length_p50", "answers.length_p95", "answers.length_max", "answers.length_min"] },
+  { title: "Answers cut off", paths: ["answers.cut_fraction", "eval.cut_fraction"] },
+  { title: "Tokens of an update", paths: ["learner.answer_tokens", "learner.computed_tokens"] },
   { title: "Turns of an answer", paths: ["answers.turns_mean", "answers.turns_max"] },
   { title: "Groups with equal rewards", paths: ["answers.groups_alike"] },
   { title: "Speed, env steps per second", paths: ["env_steps_per_second", "env_steps_per_second_60s"] },
