@@ -250,11 +250,6 @@ void on_stop(EvaluatorSelf self, const Stop& stop) {
 
 }  // namespace
 
-uint64_t most_open_evaluations(size_t snapshot_bytes) {
-  constexpr uint64_t kBytes = uint64_t{256} << 20;
-  return std::clamp<uint64_t>(kBytes / std::max<size_t>(snapshot_bytes, 1), 2, 32);
-}
-
 std::string policies_text(const std::vector<uint64_t>& updates) {
   constexpr size_t kNamed = 8;
   std::string text = updates.size() == 1 ? "the policy after update " : "the policies after updates ";

@@ -11,13 +11,10 @@
 
 #include "actors/experience/common/grader.h"
 #include "actors/messages.h"
+#include "actors/open_evaluations.h"
 #include "actors/run_context.h"
 
 namespace troupe {
-
-// How many evaluations may be under way or wait. Each holds a snapshot of this many bytes, and a run does not end
-// before all are made.
-uint64_t most_open_evaluations(size_t snapshot_bytes);
 
 // "the policies after updates 20, 40 and 60".
 std::string policies_text(const std::vector<uint64_t>& updates);

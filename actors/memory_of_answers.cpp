@@ -9,6 +9,7 @@
 #include "actors/config/replay_capacity.h"
 #include "actors/experience/answers/reward_model_check.h"
 #include "actors/memory_bytes.h"
+#include "actors/open_evaluations.h"
 #include "actors/token_sizes.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/decoder/activation_bytes.h"
@@ -200,6 +201,11 @@ std::vector<MemoryNeed> memory_of_answers(const RunConfig& config) {
 std::vector<MemoryNeed> possible_memory_of_answers(const RunConfig& config) {
   const TokenSizes s = token_sizes(config);
   std::vector<MemoryNeed> needs = {memory_of_replay(config, answer_bytes(s))};
+  if (!config.deterministic && evaluates_during_training(config)) {
+    const uint64_t waiting = most_open_evaluations(static_cast<size_t>(s.policy)) - 1;
+    needs.push_back({"evaluation.every_updates", setting_text(config.evaluation.every_updates),
+                     "weights of evaluations that wait for the one before", static_cast<double>(waiting) * s.policy});
+  }
   // As checkpoint_due() says.
   const CheckpointConfig& c = config.checkpoint;
   const bool regular = c.every_updates > 0, evaluated = c.keep_best > 0 && evaluates_during_training(config);

@@ -66,6 +66,18 @@ TEST_CASE("memory: a critic that shares the policy's layers makes snapshots copi
   CHECK(bytes_of(config, kLearner) == 10 * weights(config));
 }
 
+TEST_CASE("memory: evaluations during training that wait may hold weights, and no others") {
+  RunConfig config = tiny_run();
+  const std::string waiting = "weights of evaluations that wait";
+  config.evaluation.every_updates = 0;
+  config.checkpoint.keep_best = 0;
+  CHECK(possible(config, waiting).bytes == 0);
+  config.evaluation.every_updates = 1;
+  CHECK(possible(config, waiting).bytes == 31 * weights(config));  // 32 may be open, so small are they
+  config.deterministic = true;
+  CHECK(possible(config, waiting).bytes == 0);
+}
+
 TEST_CASE("memory: each version of the weights that can be in use at the same time is packed once") {
   RunConfig config = tiny_run();
   // The output layer is padded to 16 tokens.
