@@ -15,8 +15,10 @@ from tests.support import browser
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.path.abspath(sys.argv[1])
 SKIPPED = 77
+COUNTS = ("updates", "env_steps", "episodes", "failed_episodes")
 LEARNER = "kl rollout_kl kl_penalty clip_fraction dead_gradient_fraction outside_fraction entropy ess rollout_ess policy_loss value_loss"
-LEARNER += " explained_variance grad_norm policy_lr value_lr " + " ".join(f"dead_gradient_fraction_lag_{lag}" for lag in (0, 1, 2, 4, 8))
+LEARNER += " explained_variance grad_norm policy_lr value_lr answer_tokens computed_tokens "
+LEARNER += " ".join(f"dead_gradient_fraction_lag_{lag}" for lag in (0, 1, 2, 4, 8))
 
 
 def snapshot(n, evaluation=None, **more):
@@ -33,7 +35,7 @@ def snapshot(n, evaluation=None, **more):
         "answers": {
             **{"produced_length": 40 + n % 9, "trained_length": 38 + n % 7, "dropped_length": 90 + n % 5},
             **{"length_min": 1 + n % 6, "length_p50": 30 + n % 8, "length_p95": 70 + n % 3, "length_max": 100 + n % 4},
-            **{"turns_mean": 1 + (n % 11) / 10, "turns_max": 3 + n % 2, "groups_alike": (n % 13) / 13},
+            **{"turns_mean": 1 + (n % 11) / 10, "turns_max": 3 + n % 2, "groups_alike": (n % 13) / 13, "cut_fraction": (n % 17) / 17},
         },
         "lag": {"p50": n % 3, "p95": 2 + n % 5, "max": 4 + n % 7, "cap": 16},
         "episodes": {"count": n, "return_mean": 3.0 * n, "return_std": 1 + n % 4, "length_mean": 20 + n, "success_rate": (n % 50) / 50},
@@ -41,7 +43,7 @@ def snapshot(n, evaluation=None, **more):
         "learner": {name: (i + 1) / (n + 10 + i) for i, name in enumerate(LEARNER.split())},
         "eval": {
             name: (evaluation or {}).get(name)
-            for name in ("updates", "env_steps", "episodes", "failed_episodes", "return_mean", "return_std", "length_mean", "success_rate")
+            for name in (*COUNTS, "return_mean", "return_std", "length_mean", "success_rate", "cut_fraction")
         },
         "alarms": {},
         "alarm_texts": {},
@@ -55,7 +57,7 @@ def snapshot(n, evaluation=None, **more):
 def evaluation(updates, env_steps):
     returns = {"return_mean": 1000 + updates, "return_std": 3}
     counts = {"updates": updates, "env_steps": env_steps, "episodes": 10, "failed_episodes": 0}
-    return {**counts, **returns, "length_mean": 7 + updates, "success_rate": 0.25}
+    return {**counts, **returns, "length_mean": 7 + updates, "success_rate": 0.25, "cut_fraction": 0.125}
 
 
 def at(value, path):
