@@ -8,9 +8,10 @@ namespace troupe {
 // In the ticks of machine_ticks(), of this process and those that descend from it and still run. 0 if the system does
 // not report it. Both may fall.
 struct RunTicks {
-  uint64_t used = 0;  // since this process started, with those of processes that were waited for; others may be missing
-  uint64_t waited =
-      0;  // that threads which still exist could have run in, but waited for a processor, summed over them
+  // Since this process started, with those of processes that were waited for. The time of others may be missing.
+  uint64_t used = 0;
+  // In which threads that still exist could have run but waited for a processor, summed over them.
+  uint64_t waited = 0;
 };
 
 RunTicks run_ticks();

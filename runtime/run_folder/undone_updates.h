@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// 0 if there is no such file, or it cannot be read.
+// The sum so far; 0 if the file is missing or cannot be read.
 uint64_t read_undone_updates(const Disk& disk, const std::string& folder);
 // Adds some, and returns the sum. A disk that refuses is logged, and does not hold the run.
 uint64_t add_undone_updates(Disk& disk, const std::string& folder, uint64_t updates);

@@ -146,7 +146,7 @@ TEST_CASE("cut_window: the share is that of the newest answers, at least as many
   CHECK(window.share() == 0);
 }
 
-TEST_CASE("cut_window: after saving and loading it goes on where it was") {
+TEST_CASE("cut_window: a window that was saved and loaded gives the same shares as the original") {
   CutWindow window(3), restored(3);
   window.note(2, 1);
   window.note(5, 2);
