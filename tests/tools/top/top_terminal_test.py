@@ -123,9 +123,9 @@ class Terminal:
         """Whether the shell is back, in its own screen, and the terminal shows what is typed."""
         if self.draws():
             return False
-        self.tmux("send-keys", "-l", "clear; stty -a")
+        self.tmux("send-keys", "-l", "clear; stty -a; printf 'STTY=%s' $?")
         self.keys("Enter")
-        self.shows("speed")
+        self.shows("STTY=0")  # stty writes line by line: its last line stands before this
         words = self.text().replace(";", " ").split()
         return "echo" in words and "icanon" in words
 
