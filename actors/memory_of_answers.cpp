@@ -43,12 +43,12 @@ MemoryNeed of_learner(const TokenSizes& s) {
 }
 
 // So many forms of weights that the trainer has in full: that of the inference actors, of which the first has the next
-// version while others have the one before, that of an evaluation during training, and that of the reference. Between
+// version while others have the one before, that of an evaluation during training, and that of the scorers. Between
 // two updates the first needs no other memory than the weights of the second step of an update, if these are gone.
 double packed_versions(const TokenSizes& s) {
   const bool second_step = takes_several_steps(s.config) && !block_is_kept(s.model);
   return 1 + (s.config.inference.count > 1 && !second_step ? 1 : 0) + (evaluates_during_training(s.config) ? 1 : 0) +
-         (s.config.reference.used() ? 1 : 0);
+         (s.config.reference.by_scorers() ? 1 : 0);
 }
 
 // Of a model with adapters the base alone, and the adapters of the trainer and of each replica with their packed form.
@@ -105,31 +105,55 @@ MemoryNeed of_start(const TokenSizes& s) {
           needs.any() ? pass_bytes(s.shape, tokens) : 0};
 }
 
-// Every inference actor and one evaluation.
-MemoryNeed of_slots(const TokenSizes& s) {
+struct Slots {
+  const char* setting = "";  // of the larger part
+  int64_t count = 0;
+  double bytes = 0;  // keys and values
+};
+
+// Of one generator.
+Slots slots_of(const TokenSizes& s) {
   const GenerationConfig& g = s.config.generation;
-  const EvaluationConfig& e = s.config.evaluation;
   const int64_t prompts = g.prompt_slots * s.run->prompt_tokens,
-                answers = g.answer_slots * s.run->conversation_tokens(), actors = s.config.inference.count,
-                asked = actors == 0 ? 0 : (s.prompts_asked + actors - 1) / actors;
-  const double kept = to_double(actors + 1) * to_double(prompts + answers) * to_double(kv_bytes(s.shape));
-  const double steps = to_double(actors) * generation_step_bytes(s, asked, asked * answers_asked(s.config)) +
-                       generation_step_bytes(s, e.episodes, e.episodes * e.answers);
-  const bool larger = answers >= prompts;
-  return {larger ? "generation.answer_slots" : "generation.prompt_slots",
-          setting_text(larger ? g.answer_slots : g.prompt_slots), "keys and values of prompts and answers in progress",
-          kept + steps};
+                answers = g.answer_slots * s.run->conversation_tokens();
+  const double bytes = to_double(prompts + answers) * to_double(kv_bytes(s.shape));
+  if (answers >= prompts) return {"generation.answer_slots", g.answer_slots, bytes};
+  return {"generation.prompt_slots", g.prompt_slots, bytes};
 }
 
-// Passes of each scorer that computes with the reference, and those of evaluations.
+// Of every inference actor.
+MemoryNeed of_slots(const TokenSizes& s) {
+  const int64_t actors = s.config.inference.count, asked = actors == 0 ? 0 : (s.prompts_asked + actors - 1) / actors;
+  const Slots slots = slots_of(s);
+  return {slots.setting, setting_text(slots.count), "keys and values of prompts and answers in progress",
+          to_double(actors) * (slots.bytes + generation_step_bytes(s, asked, asked * answers_asked(s.config)))};
+}
+
+// A pass of the reference over answers.
+double reference_pass(const TokenSizes& s) {
+  const int64_t tokens = std::min(std::max(s.config.scorers.batch_tokens, s.longest), s.prompts_asked * s.group);
+  return pass_bytes(s.shape, tokens) + logit_bytes(s, kLogitRowsAtOnce);
+}
+
+// One evaluation. That after training can have the memory of activations, where this is not kept; that of gradients may
+// be needed for a packed form, while an inference actor still has the version before.
+MemoryNeed of_evaluation(const TokenSizes& s) {
+  const EvaluationConfig& e = s.config.evaluation;
+  const ReferenceConfig& reference = s.config.reference;
+  const Slots slots = slots_of(s);
+  double bytes = slots.bytes + generation_step_bytes(s, e.episodes, e.episodes * e.answers);
+  if (reference.used()) bytes += reference_pass(s);
+  if (reference.used() && !reference.by_scorers() && !s.lora.used()) bytes += to_double(packed_bytes(s.shape));
+  const bool after = !evaluates_during_training(s.config) && !block_is_kept(s.trained);
+  return {slots.setting, setting_text(slots.count), "an evaluation",
+          after ? std::max(0.0, bytes - of_activations(s).bytes) : bytes};
+}
+
+// Passes of each scorer that computes with the reference.
 MemoryNeed of_scorers(const TokenSizes& s) {
   const ScorersConfig& scorers = s.config.scorers;
-  const bool used = s.config.reference.by_scorers();
-  const int64_t tokens = std::min(std::max(scorers.batch_tokens, s.longest), s.prompts_asked * s.group);
-  const double one = pass_bytes(s.shape, tokens) + logit_bytes(s, kLogitRowsAtOnce);
-  return {used ? "scorers.count" : "scorers.batch_tokens", setting_text(used ? scorers.count : scorers.batch_tokens),
-          "passes of the reference over answers",
-          s.config.reference.used() ? one * ((used ? to_double(scorers.count) : 0) + 1) : 0};
+  return {"scorers.count", setting_text(scorers.count), "passes of the reference over answers",
+          s.config.reference.by_scorers() ? to_double(scorers.count) * reference_pass(s) : 0};
 }
 
 // The packed form, the weights as they were read if their memory stays, and the passes.
@@ -183,7 +207,7 @@ MemoryNeed of_tokenizer(const TokenSizes& s) {
 
 std::vector<MemoryNeed> memory_of_answers(const RunConfig& config) {
   const TokenSizes s = token_sizes(config);
-  std::vector<MemoryNeed> needs = {of_activations(s), of_start(s),   of_slots(s),
+  std::vector<MemoryNeed> needs = {of_activations(s), of_start(s),   of_slots(s),    of_evaluation(s),
                                    of_scorers(s),     of_answers(s), of_reference(s)};
   double later = 0;
   const auto add = [&](std::vector<MemoryNeed> more) {

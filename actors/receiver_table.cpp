@@ -24,6 +24,7 @@ ReceiverTable::Receiver* ReceiverTable::find(InferenceIndex inference_index) {
 void ReceiverTable::add(const InferenceReport& report) {
   Receiver* receiver = find(report.inference_index);
   if (receiver == nullptr) return;
+  heard_ = true;
   busy_us_ += busy_between(receiver->report, report);
   receiver->report = counts_alone(report);
 }

@@ -32,6 +32,8 @@ class ReceiverTable {
 
   // Microseconds in handlers of all receivers since the table exists.
   uint64_t busy_us() const { return busy_us_; }
+  // Whether any has reported.
+  bool heard() const { return heard_; }
   // Batches, rows and weights of all receivers.
   void fill(StatsSnapshot& snapshot, PolicyVersion published) const;
   // Call once an interval. Returns one line for each receiver that falls behind: for kLooks checks in a row it was
@@ -57,6 +59,7 @@ class ReceiverTable {
 
   bool deterministic_;
   uint64_t busy_us_ = 0;
+  bool heard_ = false;
   std::map<InferenceIndex, Receiver> receivers_;
   // The sums of those without an entry, with the highest of their indices.
   std::optional<InferenceReport> earlier_;

@@ -1,5 +1,7 @@
 #include "actors/run_actors.h"
 
+#include <utility>
+
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -68,10 +70,10 @@ void spawn_evaluator(SupervisorSelf self) {
 
 void spawn_trainer(SupervisorSelf self) {
   auto& st = self->state;
-  st.trainer =
-      spawn_on(self->system(), st.context->threads, trainer, st.context, st.dependencies.learner, st.dependencies.start,
-               TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats,
-                            SupervisorActor(self), st.reference_publisher});
+  st.trainer = spawn_on(self->system(), st.context->threads, trainer, st.context, std::move(st.dependencies.learner),
+                        st.dependencies.start,
+                        TrainerPeers{st.prefetcher, st.replay, st.publisher, st.recorder, st.evaluator, st.stats,
+                                     SupervisorActor(self), st.reference_publisher});
 }
 
 template <auto State::* member>

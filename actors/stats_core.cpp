@@ -105,9 +105,9 @@ void StatsCore::recall(const StatsTotals& totals) {
 
 void StatsCore::begin_training(Clock::time_point now) {
   training_started_ = now;
-  for (Rate* rate : {&env_rate_, &update_rate_, &tokens_rate_, &trained_tokens_rate_, &workers_busy_, &stepping_busy_,
-                     &inference_busy_, &scorers_busy_, &replay_busy_, &prefetcher_busy_, &trainer_busy_, &credit_wait_,
-                     &action_wait_})
+  for (Rate* rate : {&env_rate_, &update_rate_, &tokens_rate_, &trained_tokens_rate_, &workers_covered_, &workers_busy_,
+                     &stepping_busy_, &inference_busy_, &scorers_busy_, &replay_busy_, &prefetcher_busy_,
+                     &trainer_busy_, &credit_wait_, &action_wait_})
     *rate = {};
   machine_ = {};
   verdicts_ = VerdictHold(now);
@@ -308,18 +308,25 @@ void StatsCore::fill_tokens(StatsSnapshot& s, Clock::time_point now) {
 }
 
 void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
+  const auto bounded = [](double share) { return std::isfinite(share) ? std::min(share, 1.0) : kUnknown; };
   // Updates are counted when they end, so within 10 s more of their time may be counted than has passed.
   const auto share = [&](Rate& rate, uint64_t busy_us, uint64_t actors) {
     rate.add(now, busy_us);
-    const double result = rate.over(now, kShort) / 1e6 / static_cast<double>(actors);
-    return std::isfinite(result) ? std::min(result, 1.0) : kUnknown;
+    return bounded(rate.over(now, kShort) / 1e6 / static_cast<double>(actors));
   };
+  // Of the time that the reports of workers are about, so that it does not matter when they come.
   const WorkerTable::Times& workers = workers_.times();
-  s.busy.workers = share(workers_busy_, workers.busy, s.workers_up);
-  s.busy.stepping = share(stepping_busy_, workers.step, s.workers_up);
-  s.busy.credit_wait = share(credit_wait_, workers.credit_wait, s.workers_up);
-  s.busy.action_wait = share(action_wait_, workers.action_wait, s.workers_up);
-  s.busy.inference = share(inference_busy_, receivers_.busy_us(), s.inference_up);
+  workers_covered_.add(now, workers.covered);
+  const double covered = workers_covered_.over(now, kShort);
+  const auto of_workers = [&](Rate& rate, uint64_t busy_us) {
+    rate.add(now, busy_us);
+    return bounded(rate.over(now, kShort) / covered);
+  };
+  s.busy.workers = of_workers(workers_busy_, workers.busy);
+  s.busy.stepping = of_workers(stepping_busy_, workers.step);
+  s.busy.credit_wait = of_workers(credit_wait_, workers.credit_wait);
+  s.busy.action_wait = of_workers(action_wait_, workers.action_wait);
+  if (receivers_.heard()) s.busy.inference = share(inference_busy_, receivers_.busy_us(), s.inference_up);
   s.busy.scorers = share(scorers_busy_, scorers_.busy_us(), s.scorers_up);
   s.busy.replay = share(replay_busy_, busy_.replay, 1);
   s.busy.prefetcher = share(prefetcher_busy_, busy_.prefetcher, 1);

@@ -145,7 +145,8 @@ class StatsCore {
   AnswerSummary answers_;
   Rate env_rate_, update_rate_, tokens_rate_, trained_tokens_rate_;
   BusyTimes busy_;
-  Rate workers_busy_, stepping_busy_, inference_busy_, scorers_busy_, replay_busy_, prefetcher_busy_, trainer_busy_;
+  Rate workers_covered_, workers_busy_, stepping_busy_, inference_busy_, scorers_busy_, replay_busy_, prefetcher_busy_,
+      trainer_busy_;
   Rate credit_wait_, action_wait_;
   MachineUse machine_;
   VerdictHold verdicts_;

@@ -37,7 +37,7 @@ struct RunOutcome {
 
 // What a run needs besides its context.
 struct RunDependencies {
-  std::shared_ptr<Learner> learner;
+  std::shared_ptr<Learner> learner;  // the trainer takes it
   ReplayStart start;
   std::shared_ptr<RunSink> sink;
   // The supervisor calls this once: when every child has stopped or was left behind, or, after an exception in the

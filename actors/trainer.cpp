@@ -114,7 +114,9 @@ void end(TrainerSelf self, const std::string& reason, const std::string& error =
   if (st.ended) return;
   st.ended = true;
   checkpoint(self, /*last=*/true);
-  self->send(st.peers.supervisor, TrainingEnded{st.version, reason, error, current_weights(self), st.reference});
+  const TrainingEnded ended{st.version, reason, error, current_weights(self), st.reference};
+  st.learner.reset();  // first, so that the last evaluation can have the memory of gradients and activations
+  self->send(st.peers.supervisor, ended);
 }
 
 // Ends now or, in a deterministic run, when all actors are idle.

@@ -31,9 +31,9 @@ struct TrainerState {
   using Clock = std::chrono::steady_clock;
 
   RunContextPtr context;
-  std::shared_ptr<Learner> learner;
-  WeightsPtr reference;  // since training began, of a run with one
-  WeightsPtr published;  // the last; null before training
+  std::shared_ptr<Learner> learner;  // null once training has ended
+  WeightsPtr reference;              // since training began, of a run with one
+  WeightsPtr published;              // the last; null before training
   TrainerPeers peers;
   PolicyVersion version;
   uint64_t env_steps = 0;

@@ -29,6 +29,7 @@ Bottleneck VerdictHold::shown(const StatsSnapshot& snapshot, Clock::time_point n
 }
 
 bool VerdictHold::may_change(Clock::time_point now) const {
+  if (now - started_ < kHold) return true;
   const bool starts = now - started_ < kApart;
   return now - next_since_ >= kHold && (starts || now - changed_ >= kApart);
 }

@@ -13,7 +13,8 @@ namespace troupe {
 class VerdictHold {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kHold{10};   // a verdict must hold for so long before it replaces another
+  // A verdict must hold for so long before it replaces another, once the run has trained for as long.
+  static constexpr std::chrono::seconds kHold{10};
   static constexpr std::chrono::seconds kApart{60};  // between two changes, once the run has trained for as long
 
   VerdictHold() = default;

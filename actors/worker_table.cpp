@@ -70,6 +70,7 @@ void WorkerTable::add_times(const WorkerReport& report, Seen& seen, Clock::time_
     return total > earlier ? std::min(total - earlier, static_cast<uint64_t>(passed)) : 0;
   };
   const uint64_t busy = added(&WorkerReport::busy_us), credit_wait = added(&WorkerReport::credit_wait_us);
+  times_.covered += static_cast<uint64_t>(std::max<int64_t>(passed, 0));
   times_.busy += busy;
   times_.step += added(&WorkerReport::step_us);
   times_.credit_wait += credit_wait;

@@ -38,9 +38,10 @@ class WorkerTable {
     uint64_t workers = 0, environments = 0, verifiers = 0;
   };
   Memory memory(Clock::time_point now) const;
-  // Microseconds of all workers since the table exists, as in WorkerReport.
+  // Microseconds of all workers since the table exists, as in WorkerReport. `covered` is the time between the reports
+  // of each worker: all that its other times are a part of.
   struct Times {
-    uint64_t busy = 0, step = 0, credit_wait = 0, action_wait = 0;
+    uint64_t covered = 0, busy = 0, step = 0, credit_wait = 0, action_wait = 0;
   };
   const Times& times() const { return times_; }
   // Fills the figures that compare workers. A worker counts while it reports.

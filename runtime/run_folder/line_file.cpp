@@ -38,6 +38,20 @@ std::optional<uint64_t> begin_of_line(const ReadFile& file, uint64_t end, uint64
   return end == 0 ? std::optional<uint64_t>(0) : std::nullopt;
 }
 
+std::optional<uint64_t> position_before(const ReadFile& file, uint64_t end, std::string_view text,
+                                        uint64_t most_bytes) {
+  constexpr uint64_t kSearched = 1 << 20;  // at once
+  const uint64_t least = end - std::min(end, most_bytes), overlap = text.size() - 1;
+  while (end > least) {
+    const uint64_t begin = end - std::min(end - least, kSearched);
+    const size_t found = file.read(begin, end - begin).rfind(text);
+    if (found != std::string::npos) return begin + found;
+    if (begin == least) break;
+    end = begin + overlap;
+  }
+  return std::nullopt;
+}
+
 uint64_t updates_in(std::string_view line) {
   const nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
   const bool has = value.is_object() && value.contains("updates") && value["updates"].is_number_unsigned();

@@ -26,6 +26,9 @@ uint64_t begin_of_line(const ReadFile& file, uint64_t end);
 // The same; nothing if the line has more than `most_bytes` before `end`.
 std::optional<uint64_t> begin_of_line(const ReadFile& file, uint64_t end, uint64_t most_bytes);
 
+// The position of the last occurrence of `text` that ends at `end` or before, within `most_bytes` before that.
+std::optional<uint64_t> position_before(const ReadFile& file, uint64_t end, std::string_view text, uint64_t most_bytes);
+
 // The number of updates in a line; 0 if it has none.
 uint64_t updates_in(std::string_view line);
 

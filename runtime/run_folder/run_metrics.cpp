@@ -10,6 +10,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/run_folder/line_file.h"
+#include "runtime/run_folder/undone_updates.h"
 
 namespace troupe {
 
@@ -145,6 +146,8 @@ void RunMetrics::rewind(const std::optional<ResumePoint>& resume) {
   lines_ = kept.count;
   if (file && kept.bytes < file->size()) {
     cut_updates_ = cut.lost_updates;
+    if (cut_updates_ > resume->updates)
+      add_undone_updates(*disk_, folder_, cut_updates_ - resume->updates, last_line(*file, kept.bytes));
     if (cut.later.empty()) {
       disk_->truncate(path, kept.bytes);
     } else {  // at once, so that no line is lost if this is interrupted

@@ -69,15 +69,15 @@ std::optional<RunScore> score_in(const Record& record, const std::string& group)
 // What the summary says of a run that has ended, what the records say of others.
 void add_figures(const Disk& disk, const Json& summary, RunOverview& run) {
   const bool ended = summary.is_object() && run.state != RunState::running && !has_open_start(disk, run.folder);
+  if (ended) run.score = score_in(summary.value("eval", Json()));
   LastRecords records;
-  if (disk.exists(metrics_file(run.folder))) records = read_last_records(disk, run.folder, !ended);
+  if (disk.exists(metrics_file(run.folder))) records = read_last_records(disk, run.folder, !run.score);
   run.last = records.last;
   run.env_steps = ended ? json_number(summary, "env_steps") : figure_at(run.last, "env_steps");
   run.updates = ended ? json_number(summary, "updates") : figure_at(run.last, "updates");
   run.seconds = ended ? json_number(summary, "wall_seconds") : figure_at(run.last, "elapsed_seconds");
   run.env_steps_per_second =
       ended ? json_number(summary, "env_steps_per_second") : figure_at(run.last, "env_steps_per_second_60s");
-  if (ended) run.score = score_in(summary.value("eval", Json()));
   if (!run.score) run.score = score_in(records.evaluated, "eval");
   run.trained = score_in(run.last, "episodes");
   if (!run.score) run.score = run.trained;

@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint64_t kReadBytes = 1 << 20;
 constexpr uint64_t kMostRecordBytes = 32 << 20;
+constexpr uint64_t kSearchedBytes = 8 << 20;  // for an evaluation
+constexpr std::string_view kEvaluation = "\"eval\":{";
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 Record record_of(std::string_view line) {
@@ -40,6 +42,29 @@ void reorder(std::vector<double>& column, std::span<const size_t> order) {
   ordered.reserve(order.size());
   for (const size_t i : order) ordered.push_back(column[i]);
   column = std::move(ordered);
+}
+
+// The line with the byte before `end`, and where it begins; an empty one if it is too long for a record. A last line
+// without a line break is torn, or just being written.
+std::pair<std::string, uint64_t> line_before(const ReadFile& file, uint64_t end) {
+  const std::optional<uint64_t> begin = begin_of_line(file, end - 1, kMostRecordBytes);
+  if (!begin) return {};
+  return {file.read(*begin, end - *begin), *begin};
+}
+
+// The line of the last evaluation before `end`, where a line begins.
+std::string last_evaluation(const ReadFile& file, uint64_t end) {
+  const uint64_t from = end - std::min(end, kSearchedBytes);
+  while (const std::optional<uint64_t> found = position_before(file, end, kEvaluation, end - from)) {
+    const std::optional<uint64_t> begin = begin_of_line(file, *found, kMostRecordBytes);
+    if (!begin) break;
+    const std::string rest = file.read(*begin, std::min(end - *begin, kReadBytes));
+    std::string line = rest.substr(0, rest.find('\n'));
+    if (!record_of(line).empty()) return line;
+    end = *begin;
+    if (end <= from) break;
+  }
+  return {};
 }
 
 }  // namespace
@@ -101,25 +126,22 @@ LastLines read_last_lines(const Disk& disk, const std::string& folder, bool with
   const uint64_t from = file->size() - std::min(file->size(), kReadBytes);
   RecordPlace place_of_last;
   bool last_is_known = false;  // records without an evaluation are in order in the file
-  for (uint64_t end = file->size();
-       end > from && !(last_is_known && (!with_evaluation || !result.evaluated.empty()));) {
-    // A last line without a line break is torn, or just being written.
-    const std::optional<uint64_t> begin = begin_of_line(*file, end - 1, kMostRecordBytes);
-    if (!begin) break;  // not a record
-    const std::string line = file->read(*begin, end - *begin);
-    end = *begin;
-    const bool evaluated = line.find("\"eval\":{") != line.npos;
-    if (last_is_known && !evaluated) continue;
+  uint64_t end = file->size();
+  while (end > from && !last_is_known) {
+    const auto [line, begin] = line_before(*file, end);
+    if (line.empty()) break;
+    end = begin;
     const Record record = record_of(line);
     if (record.empty()) continue;
+    const bool evaluated = line.find(kEvaluation) != line.npos;
     if (evaluated && with_evaluation && result.evaluated.empty()) result.evaluated = line;
-    if (last_is_known) continue;
     if (result.last.empty() || place_of_last < place_in(record)) {
       result.last = line;
       place_of_last = place_in(record);
     }
     last_is_known = !evaluated;
   }
+  if (with_evaluation && result.evaluated.empty()) result.evaluated = last_evaluation(*file, end);
   return result;
 }
 

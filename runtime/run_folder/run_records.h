@@ -29,8 +29,8 @@ struct FigureColumns {
 // `figures` are paths like "lag.p95".
 FigureColumns read_figures(const Disk& disk, const std::string& folder, std::span<const std::string> figures);
 
-// The lines of the last record, in the order of records, and of the last evaluation in the file, if it is asked for and
-// the last MiB of the file has one. Empty where there are none.
+// The lines of the last record, in the order of records, and of the last evaluation in the file, if it is asked for.
+// Empty where the last MiB has no record, or the last 8 MiB no evaluation.
 struct LastLines {
   std::string last, evaluated;
 };

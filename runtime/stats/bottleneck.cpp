@@ -33,12 +33,13 @@ Bottleneck with(Bottleneck verdict, Resource resource, double share = kUnknown, 
 }
 
 // What would make sampling faster, by the reason for which most batches of the last minute started.
-std::string sampling_advice(const RecentFigures& r) {
+std::string sampling_advice(const StatsSnapshot& s) {
+  const RecentFigures& r = s.recent;
   const uint64_t batches = r.batches_full + r.batches_timeout + r.batches_all_waiting;
   if (batches == 0) return "";
   if (2 * r.batches_timeout > batches) return "batches start at the timeout: more workers, or a smaller batch_size";
   if (2 * r.batches_full > batches) return "batches start full: more inference actors, or a larger batch_size";
-  return "workers wait for their actions: more workers or groups";
+  return std::string("workers wait for their actions: ") + s.words->more;
 }
 
 // Whether no samples have come in the last 10 s, or none since the run began. An unknown rate does not count as 0.
@@ -200,9 +201,9 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
                  "a smaller batch_size or timeout_us, or more workers"},
                 Resource::deadline, b.action_wait, kWorkersWait);
   if (b.action_wait > kMuchWaiting)
-    return with({"few environments", "groups wait " + format_percent(b.action_wait) + " of the time for actions",
-                 "more workers or groups"},
-                Resource::workers, b.action_wait, kTrainerWaits);
+    return with(
+        {s.words->few, "groups wait " + format_percent(b.action_wait) + " of the time for actions", s.words->more},
+        Resource::workers, b.action_wait, kTrainerWaits);
   return with({"none", "no part is busy all the time"}, Resource::none);
 }
 
@@ -258,7 +259,7 @@ Bottleneck before_shares(const StatsSnapshot& s) {
   const double wait = s.recent.trainer_wait;
   const std::string waits = "the trainer waits " + format_percent(wait) + " of the time";
   if (wait > kHungryTrainer)
-    return with({"sampling", waits, sampling_advice(s.recent)}, Resource::unknown, wait, kTrainerWaits);
+    return with({"sampling", waits, sampling_advice(s)}, Resource::unknown, wait, kTrainerWaits);
   if (wait < kBusyTrainer)
     return with({"training", "the trainer is busy " + format_percent(1 - wait) + " of the time"}, Resource::trainer,
                 1 - wait);
@@ -314,7 +315,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //     lag cap, credits      workers wait for credits: because of max_policy_lag, or for another reason
 //     environment steps, workers, inference, scorers, processors   one of these is always busy
 //     batch timeout         most batches start only after inference.timeout_us
-//     few environments      requests are too few to fill the time
+//     few environments      requests are too few to fill the time; in a token run: few prompts
 //     none                  nothing is always busy
 //   sampling, training, none   by the trainer's wait fraction, before the shares are known
 Bottleneck find_bottleneck(const StatsSnapshot& s) {

@@ -24,6 +24,8 @@ struct ExperienceWords {
   const char* work = "environment steps";  // of workers
   const char* in_work = "steps";
   const char* trains_faster = "a faster device";
+  const char* few = "few environments";  // ask for actions
+  const char* more = "a larger env.rows, more groups or workers";
   // Samples are made of tokens, which are counted too.
   bool tokens = false;
   // An evaluation is told by its success rate alone, which summary.json has by this name too; null: it has a return.

@@ -1,5 +1,7 @@
 #include "actors/memory_of_answers.h"
 
+#include <algorithm>
+
 #include "actors/experience/answers/shared_token_run.h"
 #include "actors/token_sizes.h"
 #include "models/decoder/activation_bytes.h"
@@ -13,7 +15,7 @@ namespace {
 
 const std::string kLearner = "weights, gradients and moments", kPacked = "packed weights",
                   kSlots = "keys and values of prompts", kAnswers = "answers in replay", kReplay = "samples in replay",
-                  kCheckpoint = "a checkpoint";
+                  kCheckpoint = "a checkpoint", kEvaluation = "an evaluation", kActivations = "activations";
 
 // One layer of 16 numbers with two heads of 8, one key head, and 32 numbers inside the MLP.
 RunConfig tiny_run() {
@@ -90,7 +92,13 @@ TEST_CASE("memory: each version of the weights that can be in use at the same ti
   config.stop.updates = 10;  // the last evaluation is made when training is over
   CHECK(bytes_of(config, kPacked) == one + packed);
   config.reference.model = "start";
+  config.reference.computed_by = "scorers";
   CHECK(bytes_of(config, kPacked) == one + 2 * packed);
+  config.reference.computed_by = "trainer";  // which reads the weights of the reference, but an evaluation packs them
+  CHECK(bytes_of(config, kPacked) == one + packed);
+  const double with = bytes_of(config, kEvaluation);
+  config.reference.computed_by = "scorers";
+  CHECK(with - bytes_of(config, kEvaluation) == packed);
 }
 
 TEST_CASE("memory: each inference actor and an evaluation have the keys and values of all slots") {
@@ -100,10 +108,23 @@ TEST_CASE("memory: each inference actor and an evaluation have the keys and valu
   for (const int64_t actors : {1, 4}) {
     config.inference.count = actors;
     config.generation.answer_slots = 1000;
-    const double few = bytes_of(config, kSlots);
+    const double few = bytes_of(config, kSlots), evaluation = bytes_of(config, kEvaluation);
     config.generation.answer_slots = 2000;
-    CHECK(bytes_of(config, kSlots) - few == (static_cast<double>(actors) + 1) * 1000 * slot);
+    CHECK(bytes_of(config, kSlots) - few == static_cast<double>(actors) * 1000 * slot);
+    CHECK(bytes_of(config, kEvaluation) - evaluation == 1000 * slot);
   }
+}
+
+TEST_CASE("memory: an evaluation after training can have the memory of the activations of a large model") {
+  RunConfig config = tiny_run();
+  config.model.decoder = R"({"hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16,
+                             "num_key_value_heads": 4, "intermediate_size": 4096})";
+  config.evaluation.every_updates = 1;
+  config.stop.updates = 0;
+  const double during = bytes_of(config, kEvaluation), activations = bytes_of(config, kActivations);
+  CHECK(activations > 0);
+  config.evaluation.every_updates = 0;
+  CHECK(bytes_of(config, kEvaluation) == std::max(0.0, during - activations));
 }
 
 TEST_CASE("memory: a step of a generator has as many tokens and logits as workers ask for at the same time") {

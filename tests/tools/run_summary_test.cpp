@@ -49,6 +49,9 @@ TEST_CASE("run_report: without a last evaluation the summary has the newest one,
   interrupted.evaluation = Evaluation{.version = {0, 70}, .episodes = 3, .return_mean = 1, .last = true};
   f.report->finish(interrupted, 1);
   CHECK(f.summary()["eval"]["updates"] == 70);
+  interrupted.evaluation = Evaluation{.version = {0, 80}, .last = true, .error = "the environment failed"};
+  f.report->finish(interrupted, 1);
+  CHECK(f.summary()["eval"]["updates"] == 40);  // one that failed hides no score
   ReportedRun none;
   none.finish();
   CHECK(none.summary()["eval"].is_null());
@@ -123,7 +126,7 @@ TEST_CASE("verdict_times: a line names the two verdicts that were told for longe
   const auto add = [&](double seconds, Resource resource) {
     StatsSnapshot s;
     s.elapsed_seconds = seconds;
-    s.told_bottleneck = Bottleneck{.what = "x", .resource = resource};
+    s.told_bottleneck = Bottleneck{.what = "the " + std::string(name_of(resource)), .resource = resource};
     times.add(s);
   };
   add(0, Resource::trainer);
@@ -133,9 +136,9 @@ TEST_CASE("verdict_times: a line names the two verdicts that were told for longe
   add(10, Resource::trainer);
   add(18, Resource::env_stepping);
   add(20, Resource::lag_cap);
-  CHECK(times.text() == "env stepping 40 % of the time, trainer 30 %");
+  CHECK(times.text() == "the env_stepping 40 % of the time, the trainer 30 %");
   add(60, Resource::none);
-  CHECK(times.text() == "env stepping 13 % of the time, trainer 10 %");
+  CHECK(times.text() == "the env_stepping 13 % of the time, the trainer 10 %");
 }
 
 TEST_CASE("verdict_times: a report without times, of the warm-up or after training counts for no verdict") {

@@ -255,7 +255,9 @@ void RunReport::close_with(const std::string& line) {
 
 std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds, double after_training) const {
   RunFacts facts{.config = config_, .start = start_, .last = last_, .outcome = outcome, .warmup = warmup_};
-  facts.evaluation = outcome.evaluation ? outcome.evaluation : newest_;
+  // One that failed hides no score of an earlier one.
+  const bool scored = outcome.evaluation && outcome.evaluation->error.empty();
+  facts.evaluation = scored || (!newest_ && start_.totals.evaluation.empty()) ? outcome.evaluation : newest_;
   facts.trained_seconds = wall_seconds - after_training;
   facts.after_training = after_training;
   facts.warmup_seconds = std::chrono::duration<double>(warmed_up_ - begun_).count();

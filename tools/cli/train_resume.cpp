@@ -19,7 +19,6 @@
 #include "runtime/base/output.h"
 #include "runtime/base/text_format.h"
 #include "runtime/config/fixed_settings.h"
-#include "runtime/run_folder/undone_updates.h"
 #include "tools/cli/finished_run.h"
 #include "tools/cli/made_of.h"
 #include "tools/cli/run_report.h"
@@ -149,12 +148,11 @@ void tell_missing_checkpoint(const RunFolder& folder, uint64_t updates) {
   if (const std::string line = missing_checkpoint_line(folder, updates); !line.empty()) log_warn("train", line);
 }
 
-// Prints and counts which updates a run lost that resumes from `updates`. There can be more than metrics.jsonl has: its
+// Prints which updates a run lost that resumes from `updates`. There can be more than metrics.jsonl has: its
 // last lines are missing when the disk was full.
 void tell_lost(const RunFolder& folder, uint64_t updates) {
   const uint64_t lost = folder.cut_updates();
   if (lost <= updates) return;
-  add_undone_updates(posix_disk(), folder.path(), lost - updates);
   const std::string line = "lost: all updates after update " + std::to_string(updates) +
                            ", the newest with a checkpoint; metrics.jsonl had lines up to update " +
                            std::to_string(lost) + ", which are removed";

@@ -23,8 +23,10 @@ void VerdictTimes::add(const StatsSnapshot& report) {
   const double before = std::exchange(reported_, report.elapsed_seconds);
   const double seconds = report.elapsed_seconds - before;
   if (report.training_ended || report.warmup || !(seconds > 0)) return;
-  const Resource resource = report.told_bottleneck ? report.told_bottleneck->resource : Resource::unknown;
-  seconds_[std::string(name_of(resource))] += seconds;
+  const Bottleneck verdict = report.told_bottleneck.value_or(Bottleneck{});
+  const std::string name(name_of(verdict.resource));
+  seconds_[name] += seconds;
+  told_[name] = verdict.what;
 }
 
 std::map<std::string, double> VerdictTimes::shares() const {
@@ -43,11 +45,9 @@ std::string VerdictTimes::text() const {
     if (share >= kLeast && !names_nothing(name)) named.emplace_back(share, name);
   std::ranges::sort(named, std::greater());
   std::string text;
-  for (size_t i = 0; i < std::min(named.size(), kNamed); ++i) {
-    std::string name = named[i].second;
-    std::ranges::replace(name, '_', ' ');
-    text += (i == 0 ? "" : ", ") + name + ' ' + format_percent(named[i].first) + (i == 0 ? " of the time" : "");
-  }
+  for (size_t i = 0; i < std::min(named.size(), kNamed); ++i)
+    text += (i == 0 ? "" : ", ") + told_.at(named[i].second) + ' ' + format_percent(named[i].first) +
+            (i == 0 ? " of the time" : "");
   return text;
 }
 

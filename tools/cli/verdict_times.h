@@ -15,13 +15,14 @@ class VerdictTimes {
   // Of the time of training, the share of each verdict, by the name of its resource: "trainer", "none", "unknown".
   // Empty without times.
   std::map<std::string, double> shares() const;
-  // "trainer 71 % of the time, workers 20 %": the two that were told for longest, of those that name something and have
-  // 5 % at least. Empty without any.
+  // "training 71 % of the time, few environments 20 %": the two that were told for longest, as they were told last, of
+  // those that name something and have 5 % at least. Empty without any.
   std::string text() const;
 
  private:
   double reported_ = kUnknown;  // seconds of the last report
   std::map<std::string, double> seconds_;
+  std::map<std::string, std::string> told_;  // Bottleneck::what
 };
 
 }  // namespace troupe

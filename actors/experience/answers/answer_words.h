@@ -27,6 +27,8 @@ inline constexpr ExperienceWords kAnswerWords{.step = "answer",
                                               .work = "scoring answers",
                                               .in_work = "scores",
                                               .trains_faster = "more processors",
+                                              .few = "few prompts",
+                                              .more = "more groups or workers",
                                               .tokens = true,
                                               .success_key = "pass_at_1"};
 

@@ -1,10 +1,12 @@
 // The numbers by which the starts of a run, and runs, are told apart: take_epoch() and run_identity().
 
+#include <limits>
 #include <string>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/memory_disk.h"
 #include "runtime/run_folder/run_folder.h"
+#include "runtime/run_folder/run_metrics.h"
 #include "runtime/run_folder/undone_updates.h"
 #include "tests/support/config_error.h"
 #include "tests/support/test.h"
@@ -73,21 +75,51 @@ TEST_CASE_FIXTURE(Fixture, "take_epoch: an epoch file with other contents is ref
 
 TEST_CASE_FIXTURE(Fixture, "undone_updates: they add up over the starts, and nothing is kept where there are none") {
   CHECK(read_undone_updates(disk, "run") == 0);
-  CHECK(add_undone_updates(disk, "run", 0) == 0);
+  CHECK(add_undone_updates(disk, "run", 0, "line") == 0);
   CHECK_FALSE(disk.exists("run/undone_updates"));
-  CHECK(add_undone_updates(disk, "run", 5) == 5);
-  CHECK(add_undone_updates(disk, "run", 3) == 8);
+  CHECK(add_undone_updates(disk, "run", 5, "line 1") == 5);
+  CHECK(add_undone_updates(disk, "run", 3, "line 2") == 8);
   CHECK(read_undone_updates(disk, "run") == 8);
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  CHECK(add_undone_updates(disk, "run", kMost, "line 3") == kMost);
+  disk.write_atomic("run/undone_updates", std::string("7\n"));  // of a version without hashes
+  CHECK(add_undone_updates(disk, "run", 3, "line 3") == 10);
+}
+
+TEST_CASE_FIXTURE(Fixture, "undone_updates: a start that is killed before it removes the records counts them once") {
+  CHECK(add_undone_updates(disk, "run", 5, "line 1") == 5);
+  CHECK(add_undone_updates(disk, "run", 5, "line 1") == 5);
+  CHECK(add_undone_updates(disk, "run", 5, "line 2") == 10);
+}
+
+TEST_CASE_FIXTURE(Fixture, "undone_updates: they are counted before the records are removed") {
+  disk.write_atomic("run/metrics.jsonl",
+                    std::string("{\"updates\":4,\"env_steps\":4}\n{\"updates\":9,\"env_steps\":9}\n"));
+  RunMetrics metrics(disk, "run");
+  const auto begin = [&] { metrics.begin(0, true, RunMetrics::ResumePoint{.updates = 4, .env_steps = 4}); };
+  uint64_t killed = 0;
+  for (uint64_t at = 0; disk.read("run/metrics.jsonl", 100).find("\"updates\":9") != std::string::npos; ++at) {
+    disk.set_fault({DiskFault::Kind::crash, disk.operations() + at, 1});
+    try {
+      begin();
+    } catch (const IoError&) {
+      ++killed;
+    }
+    disk.clear_fault();
+  }
+  CHECK(killed > 1);
+  CHECK(read_undone_updates(disk, "run") == 5);
 }
 
 TEST_CASE_FIXTURE(Fixture, "undone_updates: a damaged file counts as none, and a disk that refuses holds no start") {
-  for (const char* damaged : {"", "x", "-1\n", "5", "5\n\n", "99999999999999999999999\n"}) {
+  for (const char* damaged :
+       {"", "x", "-1\n", "5", "5\n\n", "5 \n", "5 0123456789abcde\n", "99999999999999999999999\n"}) {
     disk.write_atomic("run/undone_updates", damaged);
     CHECK(read_undone_updates(disk, "run") == 0);
   }
-  CHECK(add_undone_updates(disk, "run", 2) == 2);
+  CHECK(add_undone_updates(disk, "run", 2, "line") == 2);
   disk.set_fault({DiskFault::Kind::refuse, disk.operations(), 1000});
-  add_undone_updates(disk, "run", 1);
+  add_undone_updates(disk, "run", 1, "another line");
   disk.clear_fault();
   CHECK(read_undone_updates(disk, "run") == 2);
 }

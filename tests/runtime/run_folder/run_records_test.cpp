@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/memory_disk.h"
+#include "runtime/run_folder/line_file.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -69,4 +70,36 @@ TEST_CASE("read_last_records: the last whole record, and the last one with an ev
   CHECK(records.evaluated.at("eval.return_mean") == 7);
   CHECK(read_last_records(disk, "run", false).evaluated.empty());
   CHECK(read_last_records(disk_with("damaged\n"), "run", true).last.empty());
+}
+
+TEST_CASE("read_last_records: the last evaluation is found behind any number of records without one") {
+  std::string lines = kLines;
+  const std::string padding(4000, 'x');
+  for (int i = 0; i < 600; ++i)  // 2.4 MB
+    lines += "{\"env_steps\":" + std::to_string(30 + i) + ",\"eval\":null,\"text\":\"" + padding + "\"}\n";
+  LastRecords records = read_last_records(disk_with(lines), "run", true);
+  CHECK(records.last.at("env_steps") == 629);
+  CHECK(records.evaluated.at("env_steps") == 10);
+  // What looks like one in a damaged line is none.
+  records = read_last_records(disk_with(lines + "\"eval\":{ damaged\n" + lines.substr(kLines.size())), "run", true);
+  CHECK(records.evaluated.at("env_steps") == 10);
+  CHECK(read_last_records(disk_with(lines.substr(kLines.size())), "run", true).evaluated.empty());
+}
+
+TEST_CASE("position_before: finds a text across the blocks that are read, and none before the limit") {
+  MemoryDisk disk;
+  const uint64_t size = (uint64_t{3} << 20) + 5;
+  std::string text(size, '.');
+  const std::vector<uint64_t> places = {0, (2 << 20) + 2, (2 << 20) + 5, size - 4};
+  for (const uint64_t at : places) {
+    CAPTURE(at);
+    std::string with = text;
+    with.replace(at, 4, "eval");
+    disk.write_atomic("file", with);
+    const auto file = disk.open_read("file");
+    CHECK(position_before(*file, size, "eval", size) == at);
+    CHECK(position_before(*file, at + 3, "eval", size) == std::nullopt);
+    CHECK(position_before(*file, size, "eval", size - at) == at);
+    CHECK(position_before(*file, size, "eval", size - at - 1) == std::nullopt);
+  }
 }
