@@ -20,14 +20,19 @@ std::vector<std::string> split(const std::string& line) {
   return cells;
 }
 
-std::vector<std::string> lines_of_csv(const std::string& metrics) {
-  MemoryDisk disk;
-  disk.write_atomic("run/metrics.jsonl", metrics);
+std::vector<std::string> lines_in(const std::string& csv) {
   std::vector<std::string> lines;
-  const std::string csv = metrics_csv(disk, {}, {{"run", {}}});
   for (size_t begin = 0, end; (end = csv.find("\r\n", begin)) != csv.npos; begin = end + 2)
     lines.push_back(csv.substr(begin, end - begin));
   return lines;
+}
+
+std::vector<std::string> lines_of_csv(const std::string& metrics) {
+  MemoryDisk disk;
+  disk.write_atomic("run/metrics.jsonl", metrics);
+  std::string csv;
+  metrics_csv(disk, {}, {{"run", {}}}, [&](std::string_view part) { csv += part; });
+  return lines_in(csv);
 }
 
 std::string cell(const std::vector<std::string>& lines, size_t line, const std::string& column) {
@@ -89,6 +94,85 @@ TEST_CASE("metrics_csv: texts with commas, quotes and line breaks are quoted") {
   CHECK(lines.at(1).find(R"("no ""env"", sorry")") != std::string::npos);
 }
 
+TEST_CASE(
+    "metrics_csv: records that are not in order come in the order of records, those at one place as in the file") {
+  std::string metrics;
+  int number = 0;
+  for (const int steps : {10, 30, 10, 20, 40, 35, 40})
+    metrics += "{\"env_steps\":" + std::to_string(steps) + ",\"number\":" + std::to_string(number++) + "}\n";
+  const auto lines = lines_of_csv(metrics);
+  REQUIRE(lines.size() == 8);
+  std::vector<std::string> numbers;
+  for (size_t i = 1; i < lines.size(); ++i) numbers.push_back(cell(lines, i, "number"));
+  CHECK(numbers == std::vector<std::string>{"0", "2", "3", "1", "5", "4", "6"});
+}
+
+TEST_CASE("metrics_csv: a text that a spreadsheet would compute has a quote before it, a number has none") {
+  const auto lines = lines_of_csv(R"({"env_steps":-5,"last_error":"=1+1","note":"-1","plain":"a-b","=x":1})");
+  CHECK(cell(lines, 1, "env_steps") == "-5");
+  CHECK(cell(lines, 1, "last_error") == "'=1+1");
+  CHECK(cell(lines, 1, "note") == "'-1");
+  CHECK(cell(lines, 1, "plain") == "a-b");
+  CHECK(cell(lines, 1, "'=x") == "1");
+}
+
+TEST_CASE("metrics_csv: of a key that a record has twice, the last value counts") {
+  CHECK(cell(lines_of_csv(R"({"env_steps":1,"env_steps":2})"), 1, "env_steps") == "2");
+}
+
+TEST_CASE("metrics_csv: the text comes in parts, which are no larger for more records") {
+  MemoryDisk disk;
+  std::string record = "{\"env_steps\":1,\"last_error\":\"" + std::string(100'000, 'x') + "\"}\n", metrics;
+  for (int i = 0; i < 50; ++i) metrics += record;
+  disk.write_atomic("run/metrics.jsonl", metrics);
+  size_t parts = 0, largest = 0, lines = 0;
+  metrics_csv(disk, {}, {{"run", {}}}, [&](std::string_view part) {
+    ++parts;
+    largest = std::max(largest, part.size());
+    lines += static_cast<size_t>(std::ranges::count(part, '\n'));
+    CHECK(part.ends_with("\r\n"));
+  });
+  CHECK(lines == 51);
+  CHECK(parts > 4);
+  CHECK(largest < 2'000'000);
+}
+
+TEST_CASE("metrics_csv: a new key in every record is a column each, and lines are not held") {
+  constexpr int kRecords = 3000;
+  std::string metrics;
+  for (int i = 0; i < kRecords; ++i)
+    metrics += "{\"env_steps\":" + std::to_string(i) + ",\"env_failures\":{\"env" + std::to_string(i) + "\":7}}\n";
+  MemoryDisk disk;
+  disk.write_atomic("run/metrics.jsonl", metrics);
+  size_t bytes = 0, largest = 0;
+  std::string end;
+  metrics_csv(disk, {}, {{"run", {}}}, [&](std::string_view part) {
+    bytes += part.size();
+    largest = std::max(largest, part.size());
+    end = part.substr(part.size() - std::min<size_t>(part.size(), kRecords));
+  });
+  CHECK(bytes > 9'000'000);
+  CHECK(largest < 2'000'000);
+  CHECK(end.find(",7,") != end.npos);
+}
+
+TEST_CASE("runs_csv: the values of settings that a spreadsheet would compute have a quote before them") {
+  MemoryDisk disk;
+  std::vector<RunOverview> runs(2);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].folder = i == 0 ? "=a" : "b";
+    runs[i].config = std::string(R"({"format": 2, "x": )") + (i == 0 ? R"("@sum")" : "-1") + "}";
+    runs[i].settings = settings_in(runs[i].config, "config");
+    disk.write_atomic(runs[i].folder + "/metrics.jsonl", "{\"env_steps\":10}\n");
+  }
+  std::string csv;
+  runs_csv(disk, runs, [&](std::string_view part) { csv += part; });
+  const std::vector<std::string> lines = lines_in(csv);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[1].starts_with("'=a,'@sum,"));
+  CHECK(lines[2].starts_with("b,-1,"));
+}
+
 TEST_CASE("runs_csv: one table of all runs, with the run and the settings that differ before the figures") {
   MemoryDisk disk;
   std::vector<RunOverview> runs(2);
@@ -100,10 +184,9 @@ TEST_CASE("runs_csv: one table of all runs, with the run and the settings that d
   }
   disk.write_atomic("a/metrics.jsonl", "{\"env_steps\":10}\n{\"env_steps\":20}\n");
   disk.write_atomic("b/metrics.jsonl", "{\"env_steps\":30,\"other\":1}\n");
-  const std::string csv = runs_csv(disk, runs);
-  std::vector<std::string> lines;
-  for (size_t begin = 0, end; (end = csv.find("\r\n", begin)) != csv.npos; begin = end + 2)
-    lines.push_back(csv.substr(begin, end - begin));
+  std::string csv;
+  runs_csv(disk, runs, [&](std::string_view part) { csv += part; });
+  const std::vector<std::string> lines = lines_in(csv);
   REQUIRE(lines.size() == 4);
   CHECK(lines.front().starts_with("run,config.seed," + figure_names().front()));
   CHECK(cell(lines, 2, "run") == "a");

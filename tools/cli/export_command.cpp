@@ -1,5 +1,8 @@
 // `troupe export`: writes the language model of a run as files that transformers and PEFT load.
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -172,11 +175,11 @@ void export_merged_run(const ExportOptions& options, const RunConfig& config) {
 }
 
 // The table of one run, or of those in several folders.
-std::string csv_of(const ExportOptions& options) {
+void write_csv(const ExportOptions& options, const TextSink& sink) {
   try {
     if (options.runs.size() == 1 && posix_disk().exists(options.run_dir + "/config.json")) {
       require_run_folder(options.run_dir);
-      return metrics_csv(posix_disk(), {}, {{options.run_dir, {}}});
+      return metrics_csv(posix_disk(), {}, {{options.run_dir, {}}}, sink);
     }
     FoundRuns found = find_runs(options.runs);
     std::erase_if(found.runs, [&](const RunOverview& run) {
@@ -186,21 +189,35 @@ std::string csv_of(const ExportOptions& options) {
     });
     if (found.runs.empty()) throw ConfigError(found.problems.front());
     print_problems(found.problems);
-    return runs_csv(posix_disk(), found.runs);
+    runs_csv(posix_disk(), found.runs, sink);
   } catch (const IoError& refused) {
     throw ConfigError(refused.what());
   }
 }
 
-void export_csv(const ExportOptions& options) {
-  const bool to_stdout = options.csv == "-";
-  if (!to_stdout) require_replaceable("--csv", options.csv, csv_output());
-  const std::string csv = csv_of(options);
-  if (to_stdout) {
-    std::cout << csv;
-    return;
+// Lines without the control characters of their texts, which a terminal would interpret.
+void print_safely(std::string_view lines) {
+  for (size_t begin = 0; begin < lines.size();) {
+    const size_t end = std::min(lines.find('\n', begin), lines.size());
+    std::string_view line = lines.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    std::cout << fitted(line, SIZE_MAX) << '\n';
+    begin = end + 1;
   }
-  write_output("--csv", options.csv, csv);
+}
+
+void export_csv(const ExportOptions& options) {
+  if (options.csv == "-") {
+    const bool terminal = isatty(STDOUT_FILENO) != 0;
+    return write_csv(options, [&](std::string_view lines) {
+      if (terminal)
+        print_safely(lines);
+      else
+        std::cout << lines;
+    });
+  }
+  require_replaceable("--csv", options.csv, csv_output());
+  write_output_in_parts("--csv", options.csv, [&](const TextSink& sink) { write_csv(options, sink); });
   print_line(options.csv + ": the curves of " + printable(options.run_dir, 200) +
              (options.runs.size() > 1 ? " and others" : ""));
 }

@@ -1,8 +1,12 @@
 #include "tools/cli/metrics_csv.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "runtime/config/fixed_settings.h"
@@ -19,6 +23,33 @@ namespace {
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kLineEnd = "\r\n", kRunColumn = "run";
 
+// Where a record is in its file, and in the order of records.
+struct RecordAt {
+  uint64_t offset = 0, size = 0;
+  RecordPlace place;
+};
+
+constexpr RecordPlace kBeforeAll{-std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+
+// Calls `on_record` with each record whose line begins before `end`, in the order of the file.
+using OnRecord = std::function<void(std::string_view line, const RecordAt& at)>;
+void for_each_record(const Disk& disk, const std::string& file, uint64_t end, const OnRecord& on_record) {
+  double env_steps = 0, updates = 0;
+  const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
+    if (path == "env_steps") env_steps = scalar_number(text).value_or(kMissing);
+    if (path == "updates") updates = scalar_number(text).value_or(kMissing);
+  };
+  uint64_t offset = 0;
+  RecordPlace place;
+  for_each_line(disk, file, [&](std::string_view line) {
+    const uint64_t begin = std::exchange(offset, offset + line.size() + 1);
+    env_steps = updates = kMissing;
+    if (begin >= end || !scan_json(line, on_scalar)) return;
+    place = record_place(env_steps, updates, place);
+    on_record(line, {begin, line.size(), place});
+  });
+}
+
 // The paths in the records, in the order in which they come up.
 struct SeenPaths {
   std::vector<std::string> order;
@@ -31,11 +62,60 @@ struct SeenPaths {
   }
 };
 
-void add_paths(const Disk& disk, const std::string& file, SeenPaths& seen) {
-  const OnScalar on_scalar = [&](std::string_view path, std::string_view text) { seen.add(path, text); };
-  for_each_line(disk, file, [&](std::string_view line) {
-    if (scan_json(line, [](std::string_view, std::string_view) {})) scan_json(line, on_scalar);
+// A file as it is when its paths are read.
+struct RecordFile {
+  std::string path;
+  uint64_t end = 0;            // no line that begins there or later is read
+  std::vector<RecordAt> late;  // records that come after one of a later place, in their order
+};
+
+RecordFile read_paths(const Disk& disk, const std::string& path, SeenPaths& seen) {
+  RecordFile file{path, 0, {}};
+  RecordPlace newest = kBeforeAll;
+  const OnScalar on_scalar = [&](std::string_view name, std::string_view text) { seen.add(name, text); };
+  for_each_record(disk, path, UINT64_MAX, [&](std::string_view line, const RecordAt& at) {
+    scan_json(line, on_scalar);
+    file.end = at.offset + 1;
+    if (at.place < newest)
+      file.late.push_back(at);
+    else
+      newest = at.place;
   });
+  std::ranges::stable_sort(file.late, {}, &RecordAt::place);
+  return file;
+}
+
+// Calls `on_line` with each record of the file, in the order of records: a late one comes after all of its place that
+// are not late, because these are before it in the file.
+void for_each_in_order(const Disk& disk, const RecordFile& file,
+                       const std::function<void(std::string_view line)>& on_line) {
+  std::unique_ptr<ReadFile> again;
+  size_t next = 0;
+  const auto late_ones_before = [&](const RecordPlace* place) {
+    for (; next < file.late.size() && (place == nullptr || file.late[next].place < *place); ++next) {
+      if (!again) again = disk.open_read(file.path);
+      on_line(again->read(file.late[next].offset, file.late[next].size));
+    }
+  };
+  RecordPlace newest = kBeforeAll;
+  for_each_record(disk, file.path, file.end, [&](std::string_view line, const RecordAt& at) {
+    if (at.place < newest) return;
+    newest = at.place;
+    late_ones_before(&at.place);
+    on_line(line);
+  });
+  late_ones_before(nullptr);
+}
+
+// The paths that are entries of each figure: "env_failures.CartPole-v1" of "env_failures".
+std::unordered_map<std::string, std::vector<std::string>> entries_of(const std::vector<std::string>& figures,
+                                                                     const SeenPaths& seen) {
+  std::unordered_map<std::string, std::vector<std::string>> entries;
+  for (const std::string& figure : figures) entries.try_emplace(figure);
+  for (const std::string& path : seen.order)
+    for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1))
+      if (const auto found = entries.find(path.substr(0, dot)); found != entries.end()) found->second.push_back(path);
+  return entries;
 }
 
 std::vector<std::string> columns_of(const SeenPaths& seen) {
@@ -44,15 +124,30 @@ std::vector<std::string> columns_of(const SeenPaths& seen) {
   const auto take = [&](const std::string& path) {
     if (taken.insert(path).second) columns.push_back(path);
   };
-  for (const std::string& figure : figure_names()) {
+  const std::vector<std::string> figures = figure_names();
+  const auto entries = entries_of(figures, seen);
+  for (const std::string& figure : figures) {
     const size_t before = columns.size();
-    for (const std::string& path : seen.order)
-      if (path.starts_with(figure + '.')) take(path);
+    for (const std::string& path : entries.at(figure)) take(path);
     if (columns.size() == before || seen.has_value.contains(figure)) take(figure);
   }
   for (const std::string& path : seen.order)
     if (seen.has_value.at(path)) take(path);
   return columns;
+}
+
+// With a single quote where a spreadsheet would take the text for a formula
+// (https://owasp.org/www-community/attacks/CSV_Injection), also one that begins with a wide form of the characters.
+std::string text_cell(std::string text) {
+  constexpr std::string_view kFormula[] = {"=",  "+",      "-",      "@",      "\t",    "\r",
+                                           "\n", "\uFF1D", "\uFF0B", "\uFF0D", "\uFF20"};
+  const bool formula = std::ranges::any_of(kFormula, [&](std::string_view begin) { return text.starts_with(begin); });
+  return formula ? '\'' + std::move(text) : std::move(text);
+}
+
+// The cell of a JSON value: only strings are texts.
+std::string cell_of(std::string_view json) {
+  return json.starts_with('"') ? text_cell(scalar_text(json)) : scalar_text(json);
 }
 
 void add_cell(const std::string& text, std::string& csv) {
@@ -65,55 +160,78 @@ void add_cell(const std::string& text, std::string& csv) {
   csv += '"';
 }
 
-void add_line(const std::vector<std::string>& cells, std::string& csv) {
+// The cells of a line that are not empty, by their columns.
+using LineCells = std::vector<std::pair<size_t, std::string>>;
+
+// Of cells in the same column, the last one counts.
+void add_line(LineCells& cells, size_t columns, std::string& csv) {
+  std::ranges::stable_sort(cells, {}, &LineCells::value_type::first);
+  size_t at = 0;
   for (size_t i = 0; i < cells.size(); ++i) {
-    if (i > 0) csv += ',';
-    add_cell(cells[i], csv);
+    if (i + 1 < cells.size() && cells[i + 1].first == cells[i].first) continue;
+    csv.append(cells[i].first - at, ',');
+    at = cells[i].first;
+    add_cell(cells[i].second, csv);
   }
+  csv.append(columns - 1 - at, ',');
   csv += kLineEnd;
+}
+
+LineCells cells_of(const std::vector<std::string>& texts) {
+  LineCells cells;
+  for (size_t i = 0; i < texts.size(); ++i) cells.emplace_back(i, text_cell(texts[i]));
+  return cells;
 }
 
 using ColumnOf = std::unordered_map<std::string, size_t>;
 
-// A line for each record of a run, in the order of records.
-void add_records(const Disk& disk, const CsvRun& run, const ColumnOf& column_of, size_t columns, std::string& csv) {
-  std::vector<std::string> cells, lines;
-  std::vector<RecordPlace> places;
-  double env_steps = 0, updates = 0;
+// A line for each record of a run, in the order of records. `first` are the cells that all of them begin with.
+void write_records(const Disk& disk, const RecordFile& file, const LineCells& first, const ColumnOf& column_of,
+                   size_t columns, const TextSink& sink) {
+  constexpr size_t kPartBytes = 1 << 20;
+  LineCells cells;
+  std::string csv;
   const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
-    if (path == "env_steps") env_steps = scalar_number(text).value_or(kMissing);
-    if (path == "updates") updates = scalar_number(text).value_or(kMissing);
+    if (text == "null") return;
     if (const auto found = column_of.find(std::string(path)); found != column_of.end())
-      cells[found->second] = scalar_text(text);
+      cells.emplace_back(found->second, cell_of(text));
   };
-  for_each_line(disk, metrics_file(run.folder), [&](std::string_view line) {
-    cells = run.cells;
-    cells.resize(columns);
-    env_steps = updates = kMissing;
-    if (!scan_json(line, on_scalar)) return;
-    places.push_back(record_place(env_steps, updates, places.empty() ? RecordPlace{} : places.back()));
-    add_line(cells, lines.emplace_back());
+  for_each_in_order(disk, file, [&](std::string_view line) {
+    cells = first;
+    if (!scan_json(line, on_scalar)) return;  // the file has been replaced meanwhile
+    add_line(cells, columns, csv);
+    if (csv.size() < kPartBytes) return;
+    sink(csv);
+    csv.clear();
   });
-  for (const size_t i : in_order(places)) csv += lines[i];
+  if (!csv.empty()) sink(csv);
 }
 
 }  // namespace
 
-std::string metrics_csv(const Disk& disk, const std::vector<std::string>& names, const std::vector<CsvRun>& runs) {
+void metrics_csv(const Disk& disk, const std::vector<std::string>& names, const std::vector<CsvRun>& runs,
+                 const TextSink& sink) {
   SeenPaths seen;
-  for (const CsvRun& run : runs) add_paths(disk, metrics_file(run.folder), seen);
-  const std::vector<std::string> columns = columns_of(seen);
+  std::vector<RecordFile> files;
+  for (const CsvRun& run : runs) files.push_back(read_paths(disk, metrics_file(run.folder), seen));
+  std::vector<std::string> titles = names;
   ColumnOf column_of;
-  for (size_t i = 0; i < columns.size(); ++i) column_of.emplace(columns[i], names.size() + i);
-  std::vector<std::string> cells = names;
-  cells.insert(cells.end(), columns.begin(), columns.end());
+  for (const std::string& column : columns_of(seen)) {
+    column_of.emplace(column, titles.size());
+    titles.push_back(column);
+  }
   std::string csv;
-  add_line(cells, csv);
-  for (const CsvRun& run : runs) add_records(disk, run, column_of, cells.size(), csv);
-  return csv;
+  LineCells cells = cells_of(titles);
+  add_line(cells, titles.size(), csv);
+  sink(csv);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    LineCells first;
+    for (size_t k = 0; k < runs[i].cells.size(); ++k) first.emplace_back(k, runs[i].cells[k]);
+    write_records(disk, files[i], first, column_of, titles.size(), sink);
+  }
 }
 
-std::string runs_csv(const Disk& disk, const std::vector<RunOverview>& runs) {
+void runs_csv(const Disk& disk, const std::vector<RunOverview>& runs, const TextSink& sink) {
   std::vector<RunOverview> nameless = runs;  // settings are compared within runs of one name
   for (RunOverview& run : nameless) run.name.clear();
   const std::vector<SettingValues> differs = differences(nameless);
@@ -121,11 +239,11 @@ std::string runs_csv(const Disk& disk, const std::vector<RunOverview>& runs) {
   for (const auto& [path, value] : differs.front()) names.push_back("config." + path);
   std::vector<CsvRun> rows;
   for (size_t i = 0; i < runs.size(); ++i) {
-    CsvRun row{runs[i].folder, {runs[i].folder}};
-    for (const auto& [path, value] : differs[i]) row.cells.push_back(value == kNotSet ? "" : scalar_text(value));
+    CsvRun row{runs[i].folder, {text_cell(runs[i].folder)}};
+    for (const auto& [path, value] : differs[i]) row.cells.push_back(value == kNotSet ? "" : cell_of(value));
     rows.push_back(std::move(row));
   }
-  return metrics_csv(disk, names, rows);
+  metrics_csv(disk, names, rows, sink);
 }
 
 OutputKind csv_output() {

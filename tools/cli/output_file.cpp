@@ -49,6 +49,16 @@ std::string run_around(const fs::path& file) {
   return "";
 }
 
+// The error of a file that cannot be written. What it names is renamed once it is complete, and the user has not given
+// that name.
+ConfigError cannot_write(const std::string& flag, const std::string& file, const IoError& refused) {
+  const int number = refused.error_number();
+  return ConfigError(flag + ": " +
+                     (number == 0
+                          ? refused.what()
+                          : printable(file, 200) + ": cannot be written: " + std::generic_category().message(number)));
+}
+
 }  // namespace
 
 void require_replaceable(const std::string& flag, const std::string& file, const OutputKind& kind) {
@@ -79,12 +89,30 @@ void write_output(const std::string& flag, const std::string& file, std::string_
   try {
     posix_disk().write_atomic(file, bytes);
   } catch (const IoError& refused) {
-    // The error names the file that is renamed once it is complete, which the user has not given.
-    const int number = refused.error_number();
-    throw ConfigError(flag + ": " +
-                      (number == 0
-                           ? refused.what()
-                           : printable(file, 200) + ": cannot be written: " + std::generic_category().message(number)));
+    throw cannot_write(flag, file, refused);
+  }
+}
+
+void write_output_in_parts(const std::string& flag, const std::string& file,
+                           const std::function<void(const TextSink&)>& write) {
+  Disk& disk = posix_disk();
+  const std::string temporary = free_temporary_name(disk, file);
+  const auto or_refuse = [&](const auto& action) {
+    try {
+      action();
+    } catch (const IoError& refused) {
+      throw cannot_write(flag, file, refused);
+    }
+  };
+  try {
+    std::unique_ptr<AppendFile> parts;
+    or_refuse([&] { parts = disk.open_append(temporary); });
+    write([&](std::string_view part) { or_refuse([&] { parts->append(part); }); });
+    or_refuse([&] { disk.rename(temporary, file); });
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
   }
 }
 

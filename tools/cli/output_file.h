@@ -20,6 +20,13 @@ void require_replaceable(const std::string& flag, const std::string& file, const
 // Writes the file, or leaves the old one. Throws ConfigError, beginning with the flag, that names the file.
 void write_output(const std::string& flag, const std::string& file, std::string_view bytes);
 
+// Takes the next part of a text.
+using TextSink = std::function<void(std::string_view)>;
+// The same for a text that `write` makes in parts: they go into a file of another name, which replaces the old one when
+// `write` returns. If it throws, the old one stays.
+void write_output_in_parts(const std::string& flag, const std::string& file,
+                           const std::function<void(const TextSink&)>& write);
+
 // The lines of `troupe eval --answers-file`, which are those of answers.jsonl; the pictures of `troupe bench --plot`.
 OutputKind answers_output();
 OutputKind picture_output();
