@@ -42,6 +42,7 @@ struct RunOverview {
   RunState state = RunState::crashed;
   std::string reason;  // of its end, or of what is known about it
   double env_steps = kNone, updates = kNone, seconds = kNone, env_steps_per_second = kNone;
+  double mean_speed = kNone;  // filled in by find_runs() (tools/cli/found_runs.h)
   std::optional<RunScore> score, best;
   std::optional<RunScore> trained;  // the newest training episodes
   Record last;                      // the numbers of the last record

@@ -100,6 +100,8 @@ TEST_CASE("runs: lists every run with the figures of its summary, and what is wr
   CHECK(run.at("score").at("of") == "evaluation");
   CHECK(run.at("score").at("return_mean") == summary.at("eval").at("return_mean"));
   CHECK(run.at("differs") == json{{"seed", 2}});
+  CHECK(run.at("mean_env_steps_per_second").get<double>() > 0);
+  CHECK(run.at("alarms").at("errors").is_number_unsigned());
 }
 
 TEST_CASE("runs: a run that was killed has crashed, with the figures of its last whole record") {
@@ -129,6 +131,9 @@ TEST_CASE("runs: are sorted by a figure, the largest first, or in reverse") {
   const std::vector<double> up = order(runs().listed({"--sort", "env_steps", "--reverse"}));
   CHECK(std::ranges::is_sorted(up));
   CHECK(runs().listed({"--sort", "episodes.return_mean"}).at("runs").size() == 3);
+  const json by_kl = runs().listed({"--sort", "learner.kl"}).at("runs")[0];
+  CHECK(by_kl.at("sorted_by").at("figure") == "learner.kl");
+  CHECK(by_kl.at("sorted_by").at("value").is_number());
 }
 
 TEST_CASE("runs and plot: refuse mistakes with one line") {
@@ -145,6 +150,8 @@ TEST_CASE("runs and plot: refuse mistakes with one line") {
   CHECK(error_of({"runs", empty + "/no"}).starts_with("troupe: " + empty + "/no: no such run folder"));
   CHECK(error_of({"runs", runs().path, "--sort", "lag.p96"}) ==
         "troupe: --sort: lag.p96 is no figure of a run, did you mean lag.p95?\n");
+  CHECK(error_of({"runs", runs().path, "--sort", "learner.kl.any"})
+            .starts_with("troupe: --sort: learner.kl.any is no figure of a run, "));
   CHECK(error_of({"plot", runs().path, "--y", "learner.kll"}) ==
         "troupe: --y: learner.kll is no figure of a run, did you mean learner.kl?\n");
   CHECK(error_of({"plot", runs().path, "--x", "steps"}) ==

@@ -35,7 +35,7 @@ void add_runs(std::vector<RunOverview>& runs, const std::string& rate, const std
     run.state = RunState::finished;
     run.score = evaluated(mean);
     run.trained = RunScore{mean / 2, 0, false, 1};
-    run.env_steps_per_second = 1000;
+    run.mean_speed = 1000;
     runs.push_back(run);
   }
 }

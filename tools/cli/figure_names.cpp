@@ -8,6 +8,14 @@
 
 namespace troupe {
 
+namespace {
+
+bool has_entries(const Figure& figure) {
+  return figure.type == FigureType::map || figure.type == FigureType::histogram;
+}
+
+}  // namespace
+
 std::vector<std::string> figure_names() {
   std::vector<std::string> names;
   for (const Figure& figure : run_figures()) names.push_back(figure.path);
@@ -15,10 +23,11 @@ std::vector<std::string> figure_names() {
 }
 
 std::string parse_figure(std::string_view flag, const std::string& text, const std::vector<std::string>& others) {
-  std::vector<std::string> names = figure_names();
-  const bool known =
-      std::ranges::any_of(names, [&](const std::string& name) { return text == name || text.starts_with(name + '.'); });
+  const bool known = std::ranges::any_of(run_figures(), [&](const Figure& figure) {
+    return text == figure.path || (has_entries(figure) && text.starts_with(figure.path + '.'));
+  });
   if (known) return text;
+  std::vector<std::string> names = figure_names();
   names.insert(names.begin(), others.begin(), others.end());
   const std::string near = did_you_mean(text, names);
   refuse_flag(flag,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "actors/config/config.h"
 #include "runtime/base/errors.h"
@@ -9,6 +10,7 @@
 #include "runtime/base/suggest.h"
 #include "runtime/run_folder/json_scan.h"
 #include "tools/cli/config_lookup.h"
+#include "tools/cli/run_details.h"
 
 namespace troupe {
 
@@ -33,7 +35,9 @@ bool has_config(const std::string& folder) { return posix_disk().exists(folder +
 
 void add_run(const std::string& folder, const HeldLocks& held, FoundRuns& found) {
   try {
-    found.runs.push_back(read_overview(posix_disk(), folder, held));
+    RunOverview run = read_overview(posix_disk(), folder, held);
+    run.mean_speed = mean_speed(posix_disk(), run);
+    found.runs.push_back(std::move(run));
   } catch (const ConfigError& error) {
     found.problems.emplace_back(error.what());
   } catch (const IoError& error) {
@@ -114,8 +118,8 @@ std::string_view steps_word(std::span<const RunOverview> runs) {
 }
 
 std::string_view speed_word(bool environments, bool answers) {
-  if (!answers) return "steps/s";
-  return environments ? "a second" : "answers/s";
+  if (!answers) return "mean steps/s";
+  return environments ? "mean per second" : "mean answers/s";
 }
 
 std::vector<SettingValues> differences(const std::vector<RunOverview>& runs) {

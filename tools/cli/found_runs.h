@@ -17,8 +17,8 @@ struct FoundRuns {
 };
 
 // The runs in these folders, in their order: a folder of a run is that run, another one stands for the runs in it and
-// in its folders. Folders without runs are left out, with one problem for all in one argument. Throws ConfigError when
-// a folder is missing, or when no folder has a run.
+// in its folders. Their overviews have the mean speed. Folders without runs are left out, with one problem for all in
+// one argument. Throws ConfigError when a folder is missing, or when no folder has a run.
 FoundRuns find_runs(const Words& folders);
 
 // Prints the problems on stderr.
@@ -28,7 +28,7 @@ void print_problems(const Words& problems);
 std::string_view steps_word(bool environments, bool answers);
 std::string_view steps_word(std::span<const RunOverview> runs);
 
-// The unit of the speed of runs on environments, on answers, or on both.
+// The name of RunOverview::mean_speed of runs on environments, on answers, or on both.
 std::string_view speed_word(bool environments, bool answers);
 
 // The settings in which each of the runs differs from the others of its name.

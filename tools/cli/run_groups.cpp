@@ -102,7 +102,7 @@ RankedGroup ranked(const std::vector<RunOverview>& runs, const RunGroup& group) 
     result.finished += run.state == RunState::finished;
     evaluations.push_back(run.score && run.score->evaluation ? run.score->mean : RunOverview::kNone);
     returns.push_back(run.trained ? run.trained->mean : RunOverview::kNone);
-    speeds.push_back(run.env_steps_per_second);
+    speeds.push_back(run.mean_speed);
   }
   const std::vector<size_t> tasks(group.runs.size(), 0);
   result.evaluation = group_figure(evaluations, tasks);

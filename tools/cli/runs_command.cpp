@@ -3,24 +3,24 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
-#include <optional>
 #include <set>
+#include <utility>
 #include <variant>
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
-#include "runtime/base/text_format.h"
 #include "tools/cli/command.h"
-#include "tools/cli/figure_names.h"
 #include "tools/cli/flag_values.h"
 #include "tools/cli/found_runs.h"
 #include "tools/cli/group_report.h"
+#include "tools/cli/run_details.h"
 #include "tools/cli/run_json.h"
+#include "tools/cli/run_order.h"
+#include "tools/cli/run_table.h"
 #include "tools/cli/terminal.h"
-#include "tools/cli/text_table.h"
 
 namespace troupe {
 namespace {
@@ -36,54 +36,21 @@ struct RunsOptions {
   bool reverse = false, json = false;
 };
 
-// A run, with the settings in which it differs from the others.
-struct ListedRun {
-  RunOverview run;
-  SettingValues differs;
-};
-
-// What runs are sorted by: the smallest text first, the largest number first; what is unknown comes last.
-using SortKey = std::variant<double, std::string>;
-
-struct SortName {
-  const char* name;
-  SortKey (*key)(const RunOverview&);
-};
-
-SortKey score_key(const RunOverview& run) { return run.score ? run.score->mean : RunOverview::kNone; }
-
-constexpr SortName kSortNames[] = {
-    {"run", [](const RunOverview& run) { return SortKey(run.folder); }},
-    {"config", [](const RunOverview& run) { return SortKey(run.name); }},
-    {"state", [](const RunOverview& run) { return SortKey(std::string(text_of(run.state))); }},
-    {"score", score_key},
-    {"seconds", [](const RunOverview& run) { return SortKey(run.seconds); }},
-    {"changed", [](const RunOverview& run) { return SortKey(static_cast<double>(run.changed)); }},
-    {"env_steps", [](const RunOverview& run) { return SortKey(run.env_steps); }},
-    {"updates", [](const RunOverview& run) { return SortKey(run.updates); }},
-    {"env_steps_per_second", [](const RunOverview& run) { return SortKey(run.env_steps_per_second); }},
-};
-
-std::string parse_sort(std::string_view flag, const std::string& text) {
-  const bool ours = std::ranges::any_of(kSortNames, [&](const SortName& each) { return text == each.name; });
-  Words names;
-  for (const SortName& each : kSortNames) names.emplace_back(each.name);
-  return ours ? text : parse_figure(flag, text, names);
-}
-
 RunsOptions read_runs(Flags& flags) {
   RunsOptions options;
   flags.arguments("DIR...", options.folders, "folders of runs, or folders that hold such folders (default: runs)");
   flags.option("--sort", "FIGURE", options.sort, parse_sort,
-               "run, config, state, score, seconds, changed (the time of the newest record), or a figure that `troupe "
-               "metrics` lists: the largest value of the newest records first (default: the order of the folders)");
+               "run, config, state, score, speed, seconds, changed (the time of the newest record), or a figure that "
+               "`troupe metrics` lists, by its value in the newest record, one of eval.* in the newest evaluation; the "
+               "largest first, runs without it last (default: the order of the folders)");
   flags.repeatable("--group", "SETTING", options.group,
                    "rank the values of this setting instead: a line for all runs with the same value, the best first, "
                    "with the interquartile mean of their scores and its 95 % bootstrap interval; repeatable, for "
                    "combinations of values");
   flags.repeatable("--tag", "TAG", options.tags,
                    "list only runs with this tag of `troupe train --tag`; repeatable: with all");
-  flags.toggle("--reverse", options.reverse, "list them in reverse order");
+  flags.toggle("--reverse", options.reverse,
+               "list them in reverse order; runs without the figure of --sort still come last");
   flags.toggle("--json", options.json, "print JSON");
   flags.read();
   if (!options.group.empty() && (!options.sort.empty() || options.reverse))
@@ -94,84 +61,39 @@ RunsOptions read_runs(Flags& flags) {
   return options;
 }
 
-SortKey key_of(const RunOverview& run, const std::string& figure) {
-  for (const SortName& each : kSortNames)
-    if (figure == each.name) return each.key(run);
-  const auto found = run.last.find(figure);
-  return found == run.last.end() ? RunOverview::kNone : found->second;
-}
-
-bool comes_before(const SortKey& a, const SortKey& b) {
-  if (const auto* text = std::get_if<std::string>(&a)) return *text < std::get<std::string>(b);
-  const double x = std::get<double>(a), y = std::get<double>(b);
-  return std::isnan(y) ? !std::isnan(x) : x > y;
-}
-
-void sort_runs(std::vector<ListedRun>& runs, const RunsOptions& options) {
-  if (!options.sort.empty())
-    std::ranges::stable_sort(runs, comes_before, [&](const ListedRun& each) { return key_of(each.run, options.sort); });
-  if (options.reverse) std::ranges::reverse(runs);
-}
-
-std::string count_text(double value) {
-  return value >= 0 && value < 0x1p63 ? format_short(static_cast<uint64_t>(std::llround(value))) : "-";
-}
-
-std::string score_text(const std::optional<RunScore>& score) {
-  if (!score) return "-";
-  return (score->evaluation ? "eval " : "train ") + format_figure(score->mean, 2) +
-         (std::isnan(score->spread) ? "" : " +- " + format_figure(score->spread, 2));
-}
-
-std::string tags_text(const RunAbout& about) {
-  std::string text;
-  for (const std::string& tag : about.tags) text += (text.empty() ? "" : ",") + printable(tag, 200);
-  return text;
-}
-
 size_t columns_of_output() { return isatty(STDOUT_FILENO) != 0 ? terminal_size().columns : line_columns(); }
-
-void print_table(const std::vector<ListedRun>& runs) {
-  const bool answers = std::ranges::all_of(runs, &RunOverview::tokens, &ListedRun::run) && !runs.empty();
-  const bool steps = std::ranges::none_of(runs, &RunOverview::tokens, &ListedRun::run);
-  const auto any = [&](const auto& has) { return std::ranges::any_of(runs, has, &ListedRun::run); };
-  const bool ranked = any([](const RunOverview& run) { return run.best.has_value(); });
-  const bool named = any([](const RunOverview& run) { return !run.about.name.empty(); });
-  const bool tagged = any([](const RunOverview& run) { return !run.about.tags.empty(); });
-  std::vector<TableColumn> columns = {{"run", false, 16},
-                                      {"name", false, 8},
-                                      {"config", false, 8, 3},
-                                      {"state"},
-                                      {std::string(steps_word(!answers, !steps)), true},
-                                      {"score"},
-                                      {"best", true, 0, 5},
-                                      {std::string(speed_word(!answers, !steps)), true, 0, 6},
-                                      {"differs", false, 16, 2},
-                                      {"tags", false, 8, 4},
-                                      {"reason", false, 12, 1}};
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& [run, differs] : runs)
-    rows.push_back({printable(run.folder, SIZE_MAX), printable(run.about.name, 200), printable(run.name, SIZE_MAX),
-                    std::string(text_of(run.state)), count_text(run.env_steps), score_text(run.score),
-                    run.best ? format_figure(run.best->mean, 2) : "-", count_text(run.env_steps_per_second),
-                    settings_text(differs), tags_text(run.about), printable(run.reason, 200)});
-  constexpr std::ptrdiff_t kName = 1, kBest = 6, kTags = 9;
-  for (const auto& [column, used] : {std::pair{kTags, tagged}, {kBest, ranked}, {kName, named}}) {
-    if (used) continue;
-    columns.erase(columns.begin() + column);
-    for (auto& row : rows) row.erase(row.begin() + column);
-  }
-  std::cout << text_table(std::move(columns), std::move(rows), columns_of_output());
-}
 
 // In ASCII: a terminal would interpret control characters of names, and of those JSON escapes only some.
 void print_json(const OrderedJson& json) {
   std::cout << json.dump(2, ' ', /*ensure_ascii=*/true, OrderedJson::error_handler_t::replace) << '\n';
 }
 
-OrderedJson json_of(const std::vector<ListedRun>& runs, const Words& problems) {
+// Without --sort, --reverse turns the order of the folders around.
+void sort_runs(std::vector<ListedRun>& runs, const RunsOptions& options, Words& problems) {
+  if (options.sort.empty()) {
+    if (options.reverse) std::ranges::reverse(runs);
+    return;
+  }
+  const std::string missing = set_keys(posix_disk(), options.sort, runs);
+  if (!missing.empty()) problems.push_back(missing);
+  sort_by_key(runs, options.reverse);
+}
+
+OrderedJson json_of(const ListedRun& each, const std::string& sort) {
+  OrderedJson result = run_json(each.run, each.differs);
+  const AlarmCounts alarms = alarms_of(each.run.last);
+  result["mean_env_steps_per_second"] = each.run.mean_speed;
+  result["bottleneck"] = each.bottleneck;
+  result["alarms"] = {{"errors", alarms.errors}, {"warnings", alarms.warnings}};
+  if (sort.empty()) return result;
+  result["sorted_by"] = {{"figure", sort}};
+  std::visit([&](const auto& value) { result["sorted_by"]["value"] = value; }, each.key);
+  return result;
+}
+
+OrderedJson json_of(const std::vector<ListedRun>& runs, const std::string& sort, const Words& problems) {
   OrderedJson result{{"runs", OrderedJson::array()}, {"problems", problems}};
-  for (const ListedRun& each : runs) result["runs"].push_back(run_json(each.run, each.differs));
+  for (const ListedRun& each : runs) result["runs"].push_back(json_of(each, sort));
   return result;
 }
 
@@ -205,11 +127,13 @@ void list_runs(const RunsOptions& options) {
   if (!options.group.empty()) return rank(found, options);
   std::vector<SettingValues> differs = differences(found.runs);
   std::vector<ListedRun> runs;
-  for (size_t i = 0; i < found.runs.size(); ++i) runs.push_back({std::move(found.runs[i]), std::move(differs[i])});
-  sort_runs(runs, options);
-  if (options.json) return print_json(json_of(runs, found.problems));
-  print_table(runs);
-  std::cout << std::flush;
+  for (size_t i = 0; i < found.runs.size(); ++i) {
+    std::string bottleneck = bottleneck_of_run(posix_disk(), found.runs[i]);
+    runs.push_back({std::move(found.runs[i]), std::move(differs[i]), std::move(bottleneck)});
+  }
+  sort_runs(runs, options, found.problems);
+  if (options.json) return print_json(json_of(runs, options.sort, found.problems));
+  std::cout << run_table(runs, options.sort, columns_of_output()) << std::flush;
   print_problems(found.problems);
 }
 

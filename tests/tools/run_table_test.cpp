@@ -1,0 +1,142 @@
+// What the list of runs shows and sorts by.
+#include "tools/cli/run_table.h"
+
+#include <cmath>
+
+#include "runtime/base/errors.h"
+#include "runtime/base/memory_disk.h"
+#include "tests/support/test.h"
+#include "tests/tools/troupe_program.h"
+#include "tools/cli/run_details.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+ListedRun listed(const std::string& folder, Record last = {}) {
+  ListedRun each;
+  each.run.folder = folder;
+  each.run.name = "cartpole";
+  each.run.last = std::move(last);
+  return each;
+}
+
+std::vector<std::string> folders_of(const std::vector<ListedRun>& runs) {
+  std::vector<std::string> folders;
+  for (const ListedRun& each : runs) folders.push_back(each.run.folder);
+  return folders;
+}
+
+// Three runs, of which the second has no KL.
+std::vector<ListedRun> three() {
+  return {listed("a", {{"learner.kl", 0.00002}}), listed("b"), listed("c", {{"learner.kl", 0.5}})};
+}
+
+RunOverview run_with(const Disk& disk, RunState state) {
+  RunOverview run;
+  run.folder = "run";
+  run.state = state;
+  run.env_steps_per_second = 5;
+  run.last = read_last_records(disk, "run", false).last;
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("sort_by_key: the largest first or last, runs without a value at the end both times") {
+  const MemoryDisk disk;
+  std::vector<ListedRun> runs = three();
+  CHECK(set_keys(disk, "learner.kl", runs) == "");
+  sort_by_key(runs, false);
+  CHECK(folders_of(runs) == std::vector<std::string>{"c", "a", "b"});
+  sort_by_key(runs, true);
+  CHECK(folders_of(runs) == std::vector<std::string>{"a", "c", "b"});
+  set_keys(disk, "run", runs);
+  sort_by_key(runs, false);
+  CHECK(folders_of(runs) == std::vector<std::string>{"a", "b", "c"});
+  sort_by_key(runs, true);
+  CHECK(folders_of(runs) == std::vector<std::string>{"c", "b", "a"});
+}
+
+TEST_CASE("set_keys: a figure that no run has is named, and an entry that no run has is refused with near names") {
+  const MemoryDisk disk;
+  std::vector<ListedRun> runs = {listed("a", {{"env_failures.CartPole-v1", 3}})};
+  CHECK(set_keys(disk, "learner.kl", runs) == "--sort: learner.kl: no run has a value of it");
+  CHECK_THROWS_WITH_AS(
+      set_keys(disk, "env_failures.CartPole-v0", runs),
+      "--sort: env_failures.CartPole-v0: no run has this entry, did you mean env_failures.CartPole-v1?", ConfigError);
+}
+
+TEST_CASE("set_keys: a figure of evaluations is that of the newest evaluation") {
+  MemoryDisk disk;
+  disk.write_atomic("run/metrics.jsonl",
+                    "{\"env_steps\":10,\"eval\":{\"return_mean\":7}}\n{\"env_steps\":20,\"eval\":null}\n");
+  std::vector<ListedRun> runs = {listed("run", read_last_records(disk, "run", false).last)};
+  CHECK(set_keys(disk, "eval.return_mean", runs) == "");
+  CHECK(std::get<double>(runs[0].key) == 7);
+}
+
+TEST_CASE("parse_sort: refuses entries of a figure that has none") {
+  CHECK(parse_sort("--sort", "speed") == "speed");
+  CHECK(parse_sort("--sort", "env_failures.any") == "env_failures.any");
+  CHECK_THROWS_AS(parse_sort("--sort", "learner.kl.any"), ConfigError);
+}
+
+TEST_CASE("run_table: shows the figure that runs are sorted by") {
+  const MemoryDisk disk;
+  std::vector<ListedRun> runs = three();
+  set_keys(disk, "learner.kl", runs);
+  const std::vector<std::string> lines = lines_of(run_table(runs, "learner.kl", SIZE_MAX));
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0].find("learner.kl") != std::string::npos);
+  CHECK(lines[1].find("2.0e-05") != std::string::npos);
+  CHECK(lines[3].find("0.5000") != std::string::npos);
+  CHECK(run_table(runs, "score", SIZE_MAX) == run_table(runs, "", SIZE_MAX));
+}
+
+TEST_CASE("run_table: bottleneck and alarms are columns if a run has them, and the speed is called a mean") {
+  std::vector<ListedRun> runs = three();
+  CHECK(run_table(runs, "", SIZE_MAX).find("bottleneck") == std::string::npos);
+  CHECK(run_table(runs, "", SIZE_MAX).find("alarms") == std::string::npos);
+  CHECK(run_table(runs, "", SIZE_MAX).find("mean steps/s") != std::string::npos);
+  runs[0].bottleneck = "trainer 71 %";
+  runs[2].run.last["alarms.stalled"] = 2;
+  runs[2].run.last["alarms.lag"] = runs[2].run.last["alarms.disk"] = 1;
+  const std::vector<std::string> lines = lines_of(run_table(runs, "", SIZE_MAX));
+  CHECK(lines[1].find("trainer 71 %") != std::string::npos);
+  CHECK(lines[3].find("1 error, 2 warnings") != std::string::npos);
+}
+
+TEST_CASE("mean_speed: from the first record with experience to the newest, whatever the start-up took") {
+  MemoryDisk disk;
+  disk.write_atomic("run/metrics.jsonl",
+                    "{\"elapsed_seconds\":50,\"env_steps\":0}\n{\"elapsed_seconds\":60,\"env_steps\":1000}\n"
+                    "{\"elapsed_seconds\":61,\"env_steps\":2000}\n{\"elapsed_seconds\":70,\"env_steps\":11000}\n");
+  CHECK(mean_speed(disk, run_with(disk, RunState::finished)) == 1000);
+}
+
+TEST_CASE("mean_speed: without times, or with one record, it is the speed that the folder names") {
+  MemoryDisk disk;
+  disk.write_atomic("run/metrics.jsonl",
+                    "{\"elapsed_seconds\":null,\"env_steps\":1}\n{\"elapsed_seconds\":null,\"env_steps\":2}\n");
+  CHECK(mean_speed(disk, run_with(disk, RunState::finished)) == 5);
+  disk.write_atomic("run/metrics.jsonl", "{\"elapsed_seconds\":1,\"env_steps\":1}\n");
+  CHECK(mean_speed(disk, run_with(disk, RunState::running)) == 5);
+  disk.write_atomic("run/metrics.jsonl", "");
+  CHECK(mean_speed(disk, run_with(disk, RunState::running)) == 5);
+}
+
+TEST_CASE("bottleneck_of_run: the longest verdict of a run that has ended, that of the newest record of another") {
+  MemoryDisk disk;
+  disk.write_atomic("run/metrics.jsonl",
+                    "{\"env_steps\":1,\"updates\":1,\"bottleneck\":{\"what\":\"x\",\"resource\":\"workers\"}}\n");
+  disk.write_atomic("run/summary.json",
+                    R"({"last_start": {"verdicts": {"none": 0.5, "policy_server": 0.3, "workers": 0.2}}})");
+  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::finished)) == "policy server 30 %");
+  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::running)) == "workers");
+  disk.write_atomic("run/summary.json", R"({"last_start": {"verdicts": {"none": 0.9, "workers": 0.04}}})");
+  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::finished)) == "");
+  disk.write_atomic("run/summary.json", "{}");
+  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::stopped)) == "");
+}

@@ -1,0 +1,118 @@
+#include "tools/cli/run_details.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/text_format.h"
+#include "runtime/run_folder/json_scan.h"
+#include "runtime/run_folder/line_file.h"
+#include "runtime/stats/verdict.h"
+
+namespace troupe {
+
+namespace {
+
+// How far a run was, and when.
+struct Progress {
+  double env_steps = RunOverview::kNone, seconds = RunOverview::kNone;
+};
+
+Progress progress_in(std::string_view line) {
+  Progress progress;
+  const bool whole = scan_json(line, [&](std::string_view path, std::string_view text) {
+    if (path == "env_steps") progress.env_steps = scalar_number(text).value_or(RunOverview::kNone);
+    if (path == "elapsed_seconds") progress.seconds = scalar_number(text).value_or(RunOverview::kNone);
+  });
+  return whole ? progress : Progress();
+}
+
+// Of the first record with experience, if the first MiB of the file has one.
+std::optional<Progress> first_experience(const Disk& disk, const std::string& folder) {
+  constexpr uint64_t kMost = 1 << 20;
+  const std::unique_ptr<ReadFile> file = disk.open_read(metrics_file(folder));
+  std::string text;
+  for (size_t begin = 0; begin < kMost;) {
+    const size_t end = text.find('\n', begin);
+    if (end == text.npos) {
+      const std::string block = file->read(text.size(), kBlockBytes);
+      if (block.empty() || text.size() >= kMost) return std::nullopt;
+      text += block;
+      continue;
+    }
+    const Progress progress = progress_in(std::string_view(text).substr(begin, end - begin));
+    if (progress.env_steps > 0 && std::isfinite(progress.seconds)) return progress;
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+double number_at(const Record& record, std::string_view path) {
+  const auto found = record.find(path);
+  return found == record.end() ? RunOverview::kNone : found->second;
+}
+
+bool names_something(std::string_view resource) {
+  return !resource.empty() && resource != name_of(Resource::unknown) && resource != name_of(Resource::none);
+}
+
+std::string with_spaces(std::string name) {
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
+// The one that held for longest, of those that name something.
+std::string longest_verdict(const nlohmann::ordered_json& verdicts) {
+  constexpr double kLeast = 0.05;  // as at the end of `troupe train`
+  std::string longest;
+  double most = 0;
+  for (const auto& [name, share] : verdicts.items()) {
+    if (!share.is_number() || !names_something(name) || share.get<double>() < kLeast) continue;
+    if (share.get<double>() <= most) continue;
+    most = share.get<double>();
+    longest = name;
+  }
+  return longest.empty() ? "" : with_spaces(longest) + ' ' + format_percent(most);
+}
+
+std::string newest_verdict(const Disk& disk, const std::string& folder) {
+  std::string resource;
+  scan_json(read_last_lines(disk, folder, false).last, [&](std::string_view path, std::string_view text) {
+    if (path == "bottleneck.resource") resource = scalar_text(text);
+  });
+  return names_something(resource) ? with_spaces(resource) : "";
+}
+
+}  // namespace
+
+double mean_speed(const Disk& disk, const RunOverview& run) {
+  const double steps = number_at(run.last, "env_steps"), seconds = number_at(run.last, "elapsed_seconds");
+  if (!std::isfinite(steps) || !std::isfinite(seconds)) return run.env_steps_per_second;
+  const std::optional<Progress> first = first_experience(disk, run.folder);
+  if (!first || !(steps > first->env_steps) || !(seconds > first->seconds)) return run.env_steps_per_second;
+  return (steps - first->env_steps) / (seconds - first->seconds);
+}
+
+std::string bottleneck_of_run(const Disk& disk, const RunOverview& run) {
+  if (run.state == RunState::finished || run.state == RunState::stopped) {
+    const auto summary = stored_object(disk, run.folder + "/summary.json");
+    const auto start = summary.is_object() ? summary.find("last_start") : summary.end();
+    if (start == summary.end() || !start->is_object() || !start->contains("verdicts")) return "";
+    return longest_verdict((*start)["verdicts"]);
+  }
+  return disk.exists(metrics_file(run.folder)) ? newest_verdict(disk, run.folder) : "";
+}
+
+AlarmCounts alarms_of(const Record& last) {
+  constexpr std::string_view kAlarms = "alarms.";
+  constexpr double kError = 2;  // the figure `alarms` in docs/metrics.md
+  AlarmCounts counts;
+  for (auto alarm = last.lower_bound(kAlarms); alarm != last.end() && alarm->first.starts_with(kAlarms); ++alarm)
+    ++(alarm->second == kError ? counts.errors : counts.warnings);
+  return counts;
+}
+
+}  // namespace troupe

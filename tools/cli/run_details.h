@@ -1,0 +1,28 @@
+#pragma once
+// What a list of runs shows beside their overviews, from the folder of a run. Plain functions; any thread.
+
+#include <cstddef>
+#include <string>
+
+#include "runtime/base/file.h"
+#include "runtime/run_folder/run_overview.h"
+
+namespace troupe {
+
+// Environment steps, or answers, per second from the first record with experience to the newest record, over all
+// starts; the start-up before the first experience is left out. Where the records do not say it, as those of
+// deterministic runs, env_steps_per_second of the overview.
+double mean_speed(const Disk& disk, const RunOverview& run);
+
+// The resource that limited a run: of one that has ended, the verdict that held for longest in its last start, with its
+// share of the time, "trainer 71 %", as at the end of `troupe train`; of others that of the newest record, "trainer".
+// Empty where none is named.
+std::string bottleneck_of_run(const Disk& disk, const RunOverview& run);
+
+// The alarms that are raised in the newest record.
+struct AlarmCounts {
+  size_t errors = 0, warnings = 0;
+};
+AlarmCounts alarms_of(const Record& last);
+
+}  // namespace troupe
