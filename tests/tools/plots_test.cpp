@@ -169,3 +169,51 @@ TEST_CASE("gnuplot_script: says what the bands are, and that few runs make them 
   panel.curves[0].runs = 1;
   CHECK(script().find("interquartile") == std::string::npos);
 }
+
+TEST_CASE("wrapped: cuts between words, and in a word that has no room") {
+  CHECK(wrapped("", 5) == std::vector<std::string>{""});
+  CHECK(wrapped("one two three", 7) == std::vector<std::string>{"one two", "three"});
+  CHECK(wrapped("one twothree", 5) == std::vector<std::string>{"one", "twoth", "ree"});
+  CHECK(wrapped("one", 0) == std::vector<std::string>{""});
+}
+
+TEST_CASE("gnuplot_script: long names are on several lines, for which the picture is higher") {
+  PlotPanel panel = ::panel();
+  const auto height = [&] {
+    const std::string script = gnuplot_script(std::vector<PlotPanel>{panel}, PictureKind::svg, "out");
+    const size_t at = script.find("svg size 640,") + 13;
+    return std::stoi(script.substr(at, 5));
+  };
+  const int before = height();
+  panel.curves[0].label = "trainer.policy_lr=0.001 trainer.value_lr=0.002 trainer.entropy=0.01 model.kind=mlp";
+  panel.y_label = "some_package/LongEnvironment-v5: episodes.return_mean";
+  panel.note = "runs of one group differ also in trainer.gamma";
+  CHECK(height() == before + 2 * 20);
+  const std::string script = gnuplot_script(std::vector<PlotPanel>{panel}, PictureKind::svg, "out");
+  CHECK(script.find("title 'trainer.policy_lr=0.001 trainer.value_lr=0.002'") != script.npos);
+  CHECK(script.find("title '  trainer.entropy=0.01 model.kind=mlp (3 runs)'") != script.npos);
+  CHECK(script.find(R"(ylabel 'some_package/LongEnvironment-v5:'."\n".'episodes.return_mean')") != script.npos);
+  CHECK(script.find("title 'runs of one group differ also in trainer.gamma'") != script.npos);
+}
+
+TEST_CASE("gnuplot_script: categories whose names have no room beside each other are numbered") {
+  PlotPanel panel = points();
+  panel.curves[0].label = "trainer.policy_lr=0.001 trainer.value_lr=0.002";
+  panel.curves[1].label = "trainer.policy_lr=0.001 trainer.value_lr=0.004";
+  const std::string script = gnuplot_script(std::vector<PlotPanel>{panel}, PictureKind::svg, "out");
+  CHECK(script.find("set xtics norotate ('1' 0, '2' 1)") != script.npos);
+  CHECK(script.find("title '2: trainer.policy_lr=0.001 trainer.value_lr=0.004 (5") != script.npos);
+}
+
+TEST_CASE("character_plot: texts may be wider than the plot, and a note has a line of its own") {
+  PlotPanel wide = ::panel();
+  wide.curves[0].label = std::string(100, 'a');
+  wide.note = "runs of one group differ also in trainer.gamma";
+  CharacterPlot how{80, 24, PlotCharacters::ascii, false};
+  CHECK(lines_of(character_plot(wide, how))[20].size() == 80);
+  CHECK(lines_of(character_plot(wide, how)).size() == 24);
+  how.text_columns = SIZE_MAX;
+  const std::vector<std::string> lines = lines_of(character_plot(wide, how));
+  CHECK(lines[20].ends_with("at the end 500 [499, 501]"));
+  CHECK(lines.back() == wide.note);
+}

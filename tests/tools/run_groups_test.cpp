@@ -85,6 +85,35 @@ TEST_CASE("group_runs: several settings make a group for each combination") {
   CHECK(groups[0].runs == std::vector<size_t>{0, 2});
 }
 
+TEST_CASE("labels_among: names only what differs between these groups") {
+  const std::vector<RunOverview> runs = {cartpole(1, "0.001"), cartpole(2, "0.01"), run_of("b", R"({"name": "b"})")};
+  const std::vector<RunGroup> groups = group_runs(runs, {});
+  const RunGroup* all[] = {&groups[0], &groups[1], &groups[2]};
+  CHECK(labels_among(all)[1] == "cartpole trainer.policy_lr=0.01");
+  const RunGroup* two[] = {&groups[0], &groups[1]};
+  CHECK(labels_among(two) == Words{"trainer.policy_lr=0.001", "trainer.policy_lr=0.01"});
+  const RunGroup* one[] = {&groups[0]};
+  CHECK(labels_among(one) == Words{"cartpole"});
+}
+
+TEST_CASE("labels_among: of several settings of --group, the one that all groups share is left out") {
+  const std::vector<RunOverview> runs = {cartpole(1, "0.1"), cartpole(2, "0.1")};
+  const std::vector<RunGroup> groups = group_runs(runs, {"trainer.policy_lr", "seed"});
+  const RunGroup* both[] = {&groups[0], &groups[1]};
+  CHECK(labels_among(both) == Words{"seed=1", "seed=2"});
+  const RunGroup* one[] = {&groups[0]};
+  CHECK(labels_among(one) == Words{"trainer.policy_lr=0.1 seed=1"});
+}
+
+TEST_CASE(
+    "mixed_settings_text: the settings in which runs of one group differ, but for seed, name and the group's own") {
+  const std::vector<RunOverview> runs = {cartpole(1, "0.1"), cartpole(2, "0.1"), cartpole(2, "0.01")};
+  const std::vector<std::vector<size_t>> same = {{0, 1}, {2}}, mixed = {{0}, {1, 2}};
+  CHECK(mixed_settings_text(runs, same, {}) == "");
+  CHECK(mixed_settings_text(runs, mixed, {"seed"}) == "runs of one group differ also in trainer.policy_lr");
+  CHECK(mixed_settings_text(runs, mixed, {"trainer.policy_lr"}) == "");
+}
+
 TEST_CASE("group_figure: one run has a mean and no interval, and what is not known is left out") {
   const std::vector<double> one = {NAN, 5}, none = {NAN}, two = {4, 6};
   CHECK(group_figure(one, std::vector<size_t>{0, 0}).mean == 5);

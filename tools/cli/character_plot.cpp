@@ -167,11 +167,13 @@ std::string value_text(double value) {
   return text;
 }
 
+size_t text_columns(const CharacterPlot& how) { return how.text_columns == 0 ? how.columns : how.text_columns; }
+
 std::string legend_of(const GroupCurve& curve, size_t index, const CharacterPlot& how) {
   std::string text =
       ' ' + curve.label + ": " + format_counted(curve.runs, "run") + ", at the end " + value_text(curve.mean.back());
   if (curve.runs > 1) text += " [" + value_text(curve.low.back()) + ", " + value_text(curve.high.back()) + ']';
-  return coloured(mark_of(index, how), index, how) + fitted(text, how.columns - 1) + '\n';
+  return coloured(mark_of(index, how), index, how) + fitted(text, text_columns(how) - 1) + '\n';
 }
 
 std::string line_of(const Canvas& canvas, size_t row, const CharacterPlot& how) {
@@ -199,7 +201,7 @@ std::string character_plot(const PlotPanel& panel, const CharacterPlot& how) {
   constexpr size_t kOthers = 3;  // the title, the line of the x axis and its marks
   std::string note;
   for (const std::string& each : interval_notes(panel)) note += (note.empty() ? "" : "; ") + each;
-  const size_t taken = kOthers + panel.curves.size() + (note.empty() ? 0 : 1);
+  const size_t taken = kOthers + panel.curves.size() + (note.empty() ? 0 : 1) + (panel.note.empty() ? 0 : 1);
   const size_t rows = std::max(kLeastRows, how.rows - std::min(how.rows, taken));
   const size_t columns = std::max(kLeastColumns, how.columns - std::min(how.columns, kMargin + 1));
   const PlotRange range = range_of(panel);
@@ -207,7 +209,7 @@ std::string character_plot(const PlotPanel& panel, const CharacterPlot& how) {
   for (size_t i = 0; i < panel.curves.size(); ++i) canvas.draw(panel.curves[i], i);
   const std::vector<std::string> marks = y_marks(range, rows);
   const std::string x_label = panel.categories ? category_axis(panel) : panel.x_label;
-  std::string text = fitted(panel.y_label + " over " + x_label, how.columns) + '\n';
+  std::string text = fitted(panel.y_label + " over " + x_label, text_columns(how)) + '\n';
   const bool ascii = how.characters == PlotCharacters::ascii;
   for (size_t row = 0; row < rows; ++row)
     text += right_of(marks[row], kMargin - 1) + ' ' + (ascii ? "|" : "│") + line_of(canvas, row, how) + '\n';
@@ -215,7 +217,9 @@ std::string character_plot(const PlotPanel& panel, const CharacterPlot& how) {
   for (size_t i = 0; i < columns; ++i) text += ascii ? "-" : "─";
   text += '\n' + (panel.categories ? category_line(panel, columns) : x_axis(range, columns)) + '\n';
   for (size_t i = 0; i < panel.curves.size(); ++i) text += legend_of(panel.curves[i], i, how);
-  return note.empty() ? text : text + fitted(note, how.columns) + '\n';
+  for (const std::string& each : {note, panel.note})
+    if (!each.empty()) text += fitted(each, text_columns(how)) + '\n';
+  return text;
 }
 
 bool takes_utf8() {

@@ -19,6 +19,7 @@ struct CharacterPlot {
   size_t columns = 80, rows = 24;
   PlotCharacters characters = PlotCharacters::ascii;
   bool colours = false;
+  size_t text_columns = 0;  // of the title, the labels of the curves and the notes; 0: as many as `columns`
 };
 
 // Lines that end with a newline, at most `rows` of them unless there are many curves: the curves of the means with

@@ -16,6 +16,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 
 namespace troupe {
 
@@ -30,10 +31,22 @@ constexpr std::array kPoints = {7, 5, 9, 11, 13, 6, 4, 8, 10, 12};
 
 constexpr int kWidth = 640, kPanelHeight = 360, kLegendHeight = 20;
 
+// Characters beside each other at the size of the pictures; a wide font needs 7.5 pixels for one.
+constexpr size_t kTextColumns = 60, kHeightColumns = 36;
+constexpr size_t kShownText = 1000;  // bytes
+
 std::string quoted(const std::string& text) {
   std::string result = "'";
-  for (const char c : printable(text, 200)) result += c == '\'' ? std::string("''") : std::string(1, c);
+  for (const char c : printable(text, kShownText)) result += c == '\'' ? std::string("''") : std::string(1, c);
   return result + '\'';
+}
+
+// In lines of at most `width` characters.
+std::string quoted_lines(const std::string& text, size_t width) {
+  std::string result;
+  for (const std::string& line : wrapped(printable(text, kShownText), width))
+    result += (result.empty() ? "" : R"(."\n".)") + quoted(line);
+  return result;
 }
 
 std::string number(double value) {
@@ -85,16 +98,49 @@ std::string style_of(const GroupCurve& curve, size_t i) {
   return (curve.runs > 1 ? " using 1:2:3:4 with yerrorbars" : " using 1:2 with points") + mark;
 }
 
+// Whether the names of the categories have no room beside each other: then they are numbers, which the legend explains.
+bool are_numbered(const PlotPanel& panel) {
+  size_t longest = 0;
+  for (const std::string& name : category_names(panel)) longest = std::max(longest, display_width(name));
+  return panel.categories && longest * panel.curves.size() > kTextColumns;
+}
+
 std::string category_tics(const PlotPanel& panel) {
-  constexpr size_t kBesideEachOther = 60;  // characters
   std::string text;
-  size_t i = 0, longest = 0;
+  size_t i = 0;
   for (const std::string& name : category_names(panel)) {
-    text += (text.empty() ? "" : ", ") + quoted(name) + ' ' + std::to_string(i++);
-    longest = std::max(longest, name.size());
+    text += (text.empty() ? "" : ", ") + quoted(are_numbered(panel) ? std::to_string(i + 1) : name) + ' ' +
+            std::to_string(i);
+    ++i;
   }
-  return std::string(longest * panel.curves.size() > kBesideEachOther ? "rotate by -20" : "norotate") + " (" + text +
-         ')';
+  return "norotate (" + text + ')';
+}
+
+// The lines of the legend for a curve.
+std::vector<std::string> legend_of(const PlotPanel& panel, size_t i) {
+  const GroupCurve& curve = panel.curves[i];
+  return wrapped((are_numbered(panel) ? std::to_string(i + 1) + ": " : "") + printable(curve.label, kShownText) +
+                     (curve.runs > 1 ? " (" + std::to_string(curve.runs) + " runs)" : ""),
+                 kTextColumns);
+}
+
+// Those below the curves.
+std::vector<std::string> notes_of(const PlotPanel& panel) {
+  std::vector<std::string> notes = interval_notes(panel);
+  if (panel.note.empty()) return notes;
+  for (std::string& line : wrapped(panel.note, kTextColumns)) notes.push_back(std::move(line));
+  return notes;
+}
+
+// An entry of the legend without a curve.
+std::string text_entry(const std::string& text) {
+  return ", NaN with points pt -1 lc rgb '#ffffff' title " + quoted(text);
+}
+
+int lines_of_legend(const PlotPanel& panel) {
+  size_t lines = notes_of(panel).size();
+  for (size_t i = 0; i < panel.curves.size(); ++i) lines += legend_of(panel, i).size();
+  return static_cast<int>(lines);
 }
 
 std::string plot_of(const PlotPanel& panel, size_t index) {
@@ -105,16 +151,17 @@ std::string plot_of(const PlotPanel& panel, size_t index) {
     const std::string colour = std::string(" lc rgb '") + kPictureColours[i % kPictureColours.size()] + '\'';
     if (curve.runs > 1 && curve.x.size() > 1)
       bands += data + " using 1:3:4 with filledcurves" + colour + " fs transparent solid 0.2 noborder notitle, ";
-    lines += (lines.empty() ? "" : ", ") + data + style_of(curve, i) + colour + " lw 2 title " +
-             quoted(curve.label + (curve.runs > 1 ? " (" + std::to_string(curve.runs) + " runs)" : ""));
+    const std::vector<std::string> legend = legend_of(panel, i);
+    lines += (lines.empty() ? "" : ", ") + data + style_of(curve, i) + colour + " lw 2 title " + quoted(legend.front());
+    for (size_t k = 1; k < legend.size(); ++k) lines += text_entry("  " + legend[k]);
   }
-  for (const std::string& note : interval_notes(panel))
-    lines += ", NaN with points pt -1 lc rgb '#ffffff' title " + quoted(note);
+  for (const std::string& note : notes_of(panel)) lines += text_entry(note);
   const PlotRange range = range_of(panel);
-  return "set title " + quoted(panel.title) + "\nset xlabel " +
+  return "set title " + quoted_lines(panel.title, kTextColumns) + "\nset xlabel " +
          // With an empty line, which keeps the label apart from the legend.
-         quoted(panel.categories ? category_axis(panel) : panel.x_label) + R"(."\n ")" + "\nset ylabel " +
-         quoted(panel.y_label) + "\nset xrange [" + number(range.left) + ':' + number(range.right) + "]\nset xtics " +
+         quoted_lines(panel.categories ? category_axis(panel) : panel.x_label, kTextColumns) + R"(."\n ")" +
+         "\nset ylabel " + quoted_lines(panel.y_label, kHeightColumns) + "\nset xrange [" + number(range.left) + ':' +
+         number(range.right) + "]\nset xtics " +
          (panel.categories ? category_tics(panel) : "norotate " + tics(range.left, range.right, 6)) + "\nplot " +
          bands + lines + '\n';
 }
@@ -157,9 +204,9 @@ void remove_date(std::string& pdf) {
 }  // namespace
 
 std::string gnuplot_script(std::span<const PlotPanel> panels, PictureKind kind, const std::string& output) {
-  size_t legend = 0;
-  for (const PlotPanel& panel : panels) legend = std::max(legend, panel.curves.size() + interval_notes(panel).size());
-  const int panel_height = kPanelHeight + kLegendHeight * static_cast<int>(legend + 1);
+  int below = 0;
+  for (const PlotPanel& panel : panels) below = std::max(below, lines_of_legend(panel));
+  const int panel_height = kPanelHeight + kLegendHeight * (below + 1);
   const int height = panel_height * static_cast<int>(panels.size());
   std::string script = "set terminal " + terminal(kind, height) + "\nset output " + quoted(output) + R"(
 set encoding utf8

@@ -103,6 +103,7 @@ std::vector<RunCurve> curves_of(const RunOverview& run, const PlotAxis& axis, co
 // What the panels are drawn from.
 struct PlottedRuns {
   std::vector<RunOverview> runs;
+  Words grouped_by;
   std::vector<RunGroup> groups;
   std::vector<std::vector<RunCurve>> curves;  // [runs, figures]; of a run without records there are none
   PlotAxis axis;
@@ -111,12 +112,13 @@ struct PlottedRuns {
 
 // The runs of a group that have the figure of a panel, with their curves.
 struct DrawnGroup {
-  std::string label;
+  std::string label;  // among those of the panel
   std::vector<size_t> members;
   std::vector<RunCurve> curves;
 };
 
-// Says which runs end so early that the curve of their group is much shorter than those of the others.
+// Names the runs that end before 0.9 of the longest one of their group, because the curve of the group ends with the
+// shortest.
 void report_short(const PlottedRuns& plotted, const DrawnGroup& group, Words& remarks) {
   constexpr double kShort = 0.9;
   double longest = 0;
@@ -132,8 +134,9 @@ void report_short(const PlottedRuns& plotted, const DrawnGroup& group, Words& re
 std::vector<DrawnGroup> drawn_groups(const PlottedRuns& plotted, size_t figure, const std::string& name,
                                      const std::string* task, Words& remarks) {
   std::vector<DrawnGroup> drawn;
+  std::vector<const RunGroup*> groups;
   for (const RunGroup& group : plotted.groups) {
-    DrawnGroup each{group.label, {}, {}};
+    DrawnGroup each;
     for (const size_t run : group.runs) {
       if (task != nullptr && plotted.runs[run].task != *task) continue;
       const std::vector<RunCurve>& of_run = plotted.curves[run];
@@ -146,8 +149,12 @@ std::vector<DrawnGroup> drawn_groups(const PlottedRuns& plotted, size_t figure, 
       each.members.push_back(run);
       each.curves.push_back(of_run[figure]);
     }
-    if (!each.members.empty()) drawn.push_back(std::move(each));
+    if (each.members.empty()) continue;
+    drawn.push_back(std::move(each));
+    groups.push_back(&group);
   }
+  const Words labels = labels_among(groups);
+  for (size_t i = 0; i < drawn.size(); ++i) drawn[i].label = labels[i];
   return drawn;
 }
 
@@ -161,12 +168,21 @@ bool are_points(const std::vector<DrawnGroup>& groups) {
   return runs > 1;
 }
 
+// What --group has joined; empty if it is not given.
+std::string note_on(const PlottedRuns& plotted, const std::vector<DrawnGroup>& groups) {
+  if (plotted.grouped_by.empty()) return "";
+  std::vector<std::vector<size_t>> members;
+  for (const DrawnGroup& group : groups) members.push_back(group.members);
+  return mixed_settings_text(plotted.runs, members, plotted.grouped_by);
+}
+
 // The curves of one figure; none where no run has it.
 PlotPanel panel_of(const PlottedRuns& plotted, size_t figure, const std::string& name, const std::string* task,
                    Words& remarks) {
   PlotPanel panel{std::string(plotted.axis.label), (task == nullptr ? "" : *task + ": ") + name, {}};
   const std::vector<DrawnGroup> groups = drawn_groups(plotted, figure, name, task, remarks);
   panel.categories = are_points(groups);
+  panel.note = note_on(plotted, groups);
   for (const DrawnGroup& group : groups) {
     const std::vector<size_t> tasks = tasks_of(plotted.runs, group.members);
     GroupCurve curve = panel.categories ? group_point(group.curves, tasks, static_cast<double>(panel.curves.size()))
@@ -184,7 +200,8 @@ PlotPanel panel_of(const PlottedRuns& plotted, size_t figure, const std::string&
 PlottedRuns read_runs_to_plot(const PlotOptions& options) {
   FoundRuns found = find_runs(options.runs);
   print_problems(found.problems);
-  PlottedRuns plotted{std::move(found.runs), {}, {}, *std::ranges::find(kAxes, options.x, &PlotAxis::name), {}};
+  PlottedRuns plotted{
+      std::move(found.runs), options.group, {}, {}, *std::ranges::find(kAxes, options.x, &PlotAxis::name), {}};
   if (plotted.axis.figure == "env_steps") plotted.axis.label = steps_word(plotted.runs);
   plotted.groups = group_runs(plotted.runs, options.group);
   for (const RunOverview& run : plotted.runs) {
@@ -238,12 +255,13 @@ void print_plots(const std::vector<PlotPanel>& panels) {
   const char* no_colour = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe): nothing sets it
   const bool colours = terminal && (no_colour == nullptr || *no_colour == '\0');
   const TerminalSize size = terminal ? terminal_size() : TerminalSize{};
+  const size_t text_columns = terminal ? size.columns : line_columns();
   for (const PlotPanel& panel : panels) {
     const bool apart = colours || panel.curves.size() == 1;
     const PlotCharacters characters = !takes_utf8() ? PlotCharacters::ascii
                                       : apart       ? PlotCharacters::braille
                                                     : PlotCharacters::symbols;
-    std::cout << character_plot(panel, {size.columns, size.drawable_rows() + 1, characters, colours});
+    std::cout << character_plot(panel, {size.columns, size.drawable_rows() + 1, characters, colours, text_columns});
   }
 }
 

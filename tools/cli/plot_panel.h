@@ -1,7 +1,9 @@
 #pragma once
 // What a plot shows, whatever draws it, and the ticks of its axes. Pure; any thread.
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/cli/run_curves.h"
@@ -13,7 +15,11 @@ struct PlotPanel {
   std::vector<GroupCurve> curves;  // none is empty
   bool categories = false;         // each curve is one point: the x of the first is 0, that of the next 1, and so on
   std::string title = {};          // above a picture
+  std::string note = {};           // below the curves, after the notes on intervals
 };
+
+// The text in lines of at most `width` columns, cut between words where that is possible; one empty line of no text.
+std::vector<std::string> wrapped(std::string_view text, size_t width);
 
 // How the curves of several runs were computed, in one or two lines; empty if no curve has several runs.
 std::vector<std::string> interval_notes(const PlotPanel& panel);

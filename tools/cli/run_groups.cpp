@@ -6,6 +6,7 @@
 #include <set>
 
 #include "runtime/base/suggest.h"
+#include "runtime/base/text_format.h"
 #include "runtime/config/fixed_settings.h"
 #include "runtime/run_folder/json_scan.h"
 #include "runtime/stats/curve_statistics.h"
@@ -39,11 +40,12 @@ void require_setting(const std::vector<RunOverview>& runs, const std::string& se
 std::vector<RunGroup> groups_by(const std::vector<RunOverview>& runs, const Words& settings) {
   std::vector<RunGroup> groups;
   for (size_t i = 0; i < runs.size(); ++i) {
-    RunGroup group{"", {}, {i}};
+    RunGroup group{"", {}, {i}, {""}};
     for (const std::string& setting : settings) {
       const std::string value = printable(setting_in(runs[i].settings, setting), kShownValue);
       group.label += (group.label.empty() ? "" : " ") + setting + '=' + value;
       group.values.push_back(value);
+      group.parts.push_back(setting + '=' + value);
     }
     groups.push_back(std::move(group));
   }
@@ -58,9 +60,12 @@ std::vector<RunGroup> groups_by_difference(const std::vector<RunOverview>& runs)
   std::vector<RunGroup> groups;
   for (size_t i = 0; i < runs.size(); ++i) {
     const std::string settings = settings_text(differs[i], {"seed"}), name = printable(runs[i].name);
-    RunGroup group{settings.empty() ? name : names.size() == 1 ? settings : name + ' ' + settings, {name}, {i}};
-    for (const auto& [path, value] : differs[i])
-      if (path != "seed") group.values.push_back(scalar_text(value));
+    RunGroup group{settings.empty() ? name : names.size() == 1 ? settings : name + ' ' + settings, {name}, {i}, {name}};
+    for (const auto& [path, value] : differs[i]) {
+      if (path == "seed") continue;
+      group.values.push_back(scalar_text(value));
+      group.parts.push_back(settings_text({{path, value}}));
+    }
     groups.push_back(std::move(group));
   }
   return groups;
@@ -128,6 +133,40 @@ std::vector<RunGroup> group_runs(const std::vector<RunOverview>& runs, const Wor
   return groups;
 }
 
+Words labels_among(std::span<const RunGroup* const> groups) {
+  std::map<std::string, size_t> shared;  // part -> number of groups
+  for (const RunGroup* group : groups)
+    for (const std::string& part : std::set<std::string>(group->parts.begin(), group->parts.end())) ++shared[part];
+  Words labels;
+  for (const RunGroup* group : groups) {
+    std::string label;
+    for (const std::string& part : group->parts)
+      if (!part.empty() && shared.at(part) < groups.size()) label += (label.empty() ? "" : " ") + part;
+    const bool named = !group->parts.empty() && !group->parts.front().empty();
+    labels.push_back(!label.empty() ? label : named ? group->parts.front() : group->label);
+  }
+  return labels;
+}
+
+std::string mixed_settings_text(const std::vector<RunOverview>& runs, std::span<const std::vector<size_t>> groups,
+                                const Words& settings) {
+  constexpr size_t kNamed = 5;
+  Words mixed;
+  for (const std::vector<size_t>& group : groups) {
+    std::vector<RunOverview> members;
+    for (const size_t i : group) members.push_back(runs[i]);
+    for (RunOverview& each : members) each.name.clear();  // settings are compared within runs of one name
+    if (members.size() < 2) continue;
+    for (const auto& [path, value] : differences(members).front())
+      if (path != "seed" && std::ranges::count(settings, path) == 0 && std::ranges::count(mixed, path) == 0)
+        mixed.push_back(path);
+  }
+  if (mixed.empty()) return "";
+  std::string text = "runs of one group differ also in ";
+  for (size_t i = 0; i < std::min(mixed.size(), kNamed); ++i) text += (i == 0 ? "" : ", ") + printable(mixed[i]);
+  return mixed.size() <= kNamed ? text : text + " and " + format_counted(mixed.size() - kNamed, "other");
+}
+
 std::vector<size_t> tasks_of(const std::vector<RunOverview>& runs, const std::vector<size_t>& members) {
   std::map<std::string, size_t> numbers;
   std::vector<size_t> tasks;
@@ -159,7 +198,8 @@ std::vector<RankedGroup> rank_groups(const std::vector<RunOverview>& runs, const
   for (const RunGroup& group : group_runs(runs, settings)) {
     std::map<std::string, RunGroup> by_task;
     for (const size_t i : group.runs) {
-      RunGroup& part = by_task.try_emplace(runs[i].task, RunGroup{group.label, group.values, {}}).first->second;
+      RunGroup& part =
+          by_task.try_emplace(runs[i].task, RunGroup{group.label, group.values, {}, group.parts}).first->second;
       part.runs.push_back(i);
     }
     for (const auto& [task, part] : by_task) groups.push_back(ranked(runs, part));

@@ -16,12 +16,21 @@ struct RunGroup {
   std::string label;
   Words values;              // of the settings that tell it from the others, as text
   std::vector<size_t> runs;  // their indices
+  Words parts = {};          // of the label: "trainer.policy_lr=0.001"; the first is the name of the configs, or empty
 };
 
 // Groups runs with the same config but for `name` and `seed`; with `settings`, those with the same values of these
 // settings. In the order of their values, setting by setting: numbers by size, others by their first runs. Throws
 // ConfigError for a setting that no run has.
 std::vector<RunGroup> group_runs(const std::vector<RunOverview>& runs, const Words& settings);
+
+// The labels of these groups among themselves: without what all of them have in common, but never empty.
+Words labels_among(std::span<const RunGroup* const> groups);
+
+// "runs of one group differ also in trainer.gamma, model.hidden": the settings, without `name`, `seed` and `settings`,
+// in which runs of the same group differ. Empty if there is none. `groups` are indices of runs.
+std::string mixed_settings_text(const std::vector<RunOverview>& runs, std::span<const std::vector<size_t>> groups,
+                                const Words& settings);
 
 // Which task each of the runs has, as a number.
 std::vector<size_t> tasks_of(const std::vector<RunOverview>& runs, const std::vector<size_t>& members);

@@ -99,10 +99,15 @@ OrderedJson json_of(const std::vector<ListedRun>& runs, const std::string& sort,
 
 void rank(const FoundRuns& found, const RunsOptions& options) {
   const std::vector<RankedGroup> groups = rank_groups(found.runs, options.group);
+  std::vector<std::vector<size_t>> members;
+  for (const RankedGroup& each : groups) members.push_back(each.group.runs);
+  Words problems = found.problems;
+  if (const auto mixed = mixed_settings_text(found.runs, members, options.group); !mixed.empty())
+    problems.push_back("--group: " + mixed);
   if (options.json)
-    return print_json({{"groups", groups_json(groups, found.runs, options.group)}, {"problems", found.problems}});
+    return print_json({{"groups", groups_json(groups, found.runs, options.group)}, {"problems", problems}});
   std::cout << group_table(groups, columns_of_output()) << std::flush;
-  print_problems(found.problems);
+  print_problems(problems);
 }
 
 // Leaves only the runs with all of these tags. Throws ConfigError where none has.
