@@ -1,7 +1,6 @@
 #pragma once
 // Which column of a table of figures has the figure at a path of a record. One thread at a time.
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -23,11 +22,11 @@ class ColumnOfPath {
 
   size_t operator()(std::string_view path) {
     if (next_ >= seen_.size() || seen_[next_].path != path) {
-      const auto found = std::ranges::find(seen_, path, &Seen::path);
-      next_ = static_cast<size_t>(found - seen_.begin());
-      if (found == seen_.end()) {
-        const auto column = columns_.find(std::string(path));
-        seen_.push_back({std::string(path), column == columns_.end() ? kNotWanted : column->second});
+      const auto [place, is_new] = places_.try_emplace(std::string(path), seen_.size());
+      next_ = place->second;
+      if (is_new) {
+        const auto column = columns_.find(place->first);
+        seen_.push_back({place->first, column == columns_.end() ? kNotWanted : column->second});
       }
     }
     return seen_[next_++].column;
@@ -41,6 +40,7 @@ class ColumnOfPath {
   };
   std::unordered_map<std::string, size_t> columns_;
   std::vector<Seen> seen_;
+  std::unordered_map<std::string, size_t> places_;  // in seen_
   size_t next_ = 0;
 };
 

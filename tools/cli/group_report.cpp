@@ -125,7 +125,7 @@ OrderedJson groups_json(std::span<const RankedGroup> groups, const std::vector<R
                       {"finished", each.finished},
                       {"evaluation", json_of(each.evaluation)},
                       {"training", json_of(each.training)},
-                      {"env_steps_per_second", json_of(each.speed)}});
+                      {"mean_env_steps_per_second", json_of(each.speed)}});
   }
   return result;
 }
