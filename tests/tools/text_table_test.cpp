@@ -40,3 +40,7 @@ TEST_CASE("text_table: columns are left out when cutting is not enough, and no l
 TEST_CASE("text_table: a table without rows has its titles") {
   CHECK(text_table(kColumns, {}, 80) == "run  steps  reason\n");
 }
+
+TEST_CASE("text_table: control characters do not reach the terminal") {
+  CHECK(text_table({{"run"}}, {{"it is \x1b[2J high\xc2\x9b"}}, SIZE_MAX) == "run\nit is ?[2J high?\n");
+}
