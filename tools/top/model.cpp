@@ -100,9 +100,10 @@ std::string TopReader::on_hello(const Json& message, const std::string& time) {
     model_->history.clear();
     model_->newest.reset();
     model_->tell({EventLevel::warning, "another run is served here"}, time);
-  } else if (known && !started_.empty() && started != started_) {
+  } else if (known && (started_.empty() || started != started_)) {
+    // The first connection to a run whose folder was read: its points are numbered otherwise than the run's.
     model_->history.restart();
-    model_->tell({EventLevel::news, "the run was started again"}, time);
+    model_->tell({EventLevel::news, started_.empty() ? "the run is live" : "the run was started again"}, time);
   }
   started_ = started;
   greeted_ = true;

@@ -103,6 +103,27 @@ TEST_CASE("top: the points that a run had made after the checkpoint of its new s
   CHECK(run.returns(2) == std::vector<double>{1, 7});
 }
 
+TEST_CASE("top: the first points of a run that resumes are kept, after those that were read in its folder") {
+  const test::TempFolder folder;
+  std::ofstream(folder / "config.json") << R"({"name": "a", "seed": 1})";
+  std::ofstream records(folder / "metrics.jsonl");
+  for (const uint64_t env_steps : {10, 20, 30}) {
+    StatsSnapshot s;
+    s.env_steps = env_steps;
+    s.return_mean = static_cast<double>(env_steps);
+    records << to_json(s) << '\n';
+  }
+  records.close();
+  Reading run;
+  read_record(run.model, folder.path());
+  run.reader.begin();
+  run.receive(hello("a", 2));
+  run.receive(history({{1, 40, 4}, {2, 50, 5}}));
+  CHECK(run.model.history.size() == 5);
+  CHECK(run.returns(5) == std::vector<double>{10, 20, 30, 4, 5});
+  CHECK(run.model.events.front().text == "the run is live");
+}
+
 TEST_CASE("top: another run at the same address begins anew") {
   Reading run;
   run.receive(hello("a", 1));
