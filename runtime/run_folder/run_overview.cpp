@@ -45,6 +45,17 @@ double figure_at(const Record& record, std::string_view path) {
   return found == record.end() ? RunOverview::kNone : found->second;
 }
 
+// What is wrong with a file that has to be a JSON object, beginning with its path; empty if nothing is, or without the
+// file.
+std::string damage_of(const Disk& disk, const std::string& path) {
+  try {
+    if (!disk.exists(path)) return "";
+    return parse_stored(disk.read(path), path).is_object() ? "" : path + ": is not a JSON object";
+  } catch (const IoError& error) {
+    return error.what();
+  }
+}
+
 std::optional<int64_t> seconds_of_change(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
@@ -115,6 +126,27 @@ SettingValues upgraded(const RunOverview& run, const Upgrade& upgrade) {
   }
 }
 
+constexpr const char* kSummary = "/summary.json";
+
+// How a run has ended, as far as its folder tells.
+struct Ending {
+  Json summary;  // null if it is missing or damaged
+  StateOfRun state;
+};
+
+Ending read_ending(const Disk& disk, const std::string& folder, const HeldLocks& held, int64_t changed) {
+  Ending ending{stored_object(disk, folder + kSummary), {}};
+  ending.state = state_of(disk, folder, ending.summary, held, changed);
+  const bool ended = ending.state.state != RunState::running && !has_open_start(disk, folder);
+  if (ended && !ending.summary.is_object() && disk.exists(folder + kSummary))
+    ending.state.reason = "summary.json is damaged";
+  return ending;
+}
+
+int64_t time_of_change(const std::string& folder) {
+  return seconds_of_change(metrics_file(folder)).value_or(seconds_of_change(folder + "/config.json").value_or(0));
+}
+
 void add_best(const Disk& disk, RunOverview& run) {
   try {
     const Ranking ranking = read_ranking(disk, run.folder);
@@ -144,15 +176,28 @@ RunOverview read_overview(const Disk& disk, const std::string& folder, const Hel
   run.name = setting_of(run.settings, "name");
   run.tokens = setting_of(run.settings, "model.kind") == "decoder";
   run.task = setting_of(run.settings, run.tokens ? "task.name" : "env.id");
-  run.changed = seconds_of_change(metrics_file(folder)).value_or(seconds_of_change(path).value_or(0));
-  const Json summary = stored_object(disk, folder + "/summary.json");
-  const StateOfRun state = state_of(disk, folder, summary, held, run.changed);
-  run.state = state.state;
-  run.reason = state.reason;
-  add_figures(disk, summary, run);
+  run.changed = time_of_change(folder);
+  const Ending ending = read_ending(disk, folder, held, run.changed);
+  run.state = ending.state.state;
+  run.reason = ending.state.reason;
+  add_figures(disk, ending.summary, run);
   run.about = read_about(disk, folder);
+  run.damaged = damaged_files(disk, folder);
   if (disk.exists(folder + "/best.json")) add_best(disk, run);
   return run;
+}
+
+StateOfRun read_state(const Disk& disk, const std::string& folder, const HeldLocks& held) {
+  return read_ending(disk, folder, held, time_of_change(folder)).state;
+}
+
+std::vector<std::string> damaged_files(const Disk& disk, const std::string& folder) {
+  std::vector<std::string> lines;
+  if (const std::string damage = damage_of(disk, folder + kSummary); !damage.empty())
+    lines.push_back(damage + "; state, score and speed are from the other files of the run");
+  if (const std::string damage = damage_of(disk, folder + "/about.json"); !damage.empty())
+    lines.push_back(damage + "; the name, note and tags of the run are not known");
+  return lines;
 }
 
 std::vector<SettingValues> differing_settings(const std::vector<RunOverview>& runs, const Upgrade& upgrade) {

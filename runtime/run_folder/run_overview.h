@@ -44,13 +44,21 @@ struct RunOverview {
   double env_steps = kNone, updates = kNone, seconds = kNone, env_steps_per_second = kNone;
   double mean_speed = kNone;  // filled in by find_runs() (tools/cli/found_runs.h)
   std::optional<RunScore> score, best;
-  std::optional<RunScore> trained;  // the newest training episodes
-  Record last;                      // the numbers of the last record
-  int64_t changed = 0;              // last change of metrics.jsonl or, without one, of config.json: seconds since 1970
+  std::optional<RunScore> trained;   // the newest training episodes
+  Record last;                       // the numbers of the last record
+  int64_t changed = 0;               // last change of metrics.jsonl or, without one, of config.json: seconds since 1970
+  std::vector<std::string> damaged;  // see damaged_files()
 };
 
 // Throws ConfigError or IoError when the folder is not that of a run, or when its config cannot be read.
 RunOverview read_overview(const Disk& disk, const std::string& folder, const HeldLocks& held);
+
+// Whether the run is under way, and how one that is not has ended, as an overview says it. Throws IoError.
+StateOfRun read_state(const Disk& disk, const std::string& folder, const HeldLocks& held);
+
+// A line for each file that is damaged or cannot be read, and without which a run is shown: its path, what is wrong
+// with it, and what is not known therefore.
+std::vector<std::string> damaged_files(const Disk& disk, const std::string& folder);
 
 // The settings in which the runs differ from the others of the same name, for each run, without `name`. Where a
 // setting is missing in some of the configs, `upgrade` makes those of older versions complete. A setting that a run

@@ -38,6 +38,8 @@ void add_run(const std::string& folder, const HeldLocks& held, FoundRuns& found)
     RunOverview run = read_overview(posix_disk(), folder, held);
     run.mean_speed = mean_speed(posix_disk(), run);
     found.runs.push_back(std::move(run));
+    const Words& damaged = found.runs.back().damaged;
+    found.problems.insert(found.problems.end(), damaged.begin(), damaged.end());
   } catch (const ConfigError& error) {
     found.problems.emplace_back(error.what());
   } catch (const IoError& error) {

@@ -122,6 +122,54 @@ TEST_CASE("read_overview: the newest evaluation in the records counts while ther
   CHECK(run.env_steps == 500);
 }
 
+TEST_CASE("read_overview: a damaged summary is named, and the records tell the rest") {
+  const Folder folder;
+  folder.write("metrics.jsonl", kRecord);
+  for (const char* damaged : {R"({"reason": "stop.up)", "", "[1, 2]"}) {
+    CAPTURE(damaged);
+    folder.write("summary.json", damaged);
+    const RunOverview run = folder.overview();
+    REQUIRE(run.damaged.size() == 1);
+    CHECK(run.damaged[0].starts_with(folder.path + "/summary.json"));
+    CHECK(run.damaged[0].find("state, score and speed are from the other files") != std::string::npos);
+    CHECK(run.state == RunState::crashed);
+    CHECK(run.reason == "summary.json is damaged");
+    CHECK(run.env_steps_per_second == 200);
+    CHECK(run.score->mean == 21);
+  }
+}
+
+TEST_CASE("read_overview: a damaged about.json is named, and everything else is there") {
+  const Folder folder;
+  folder.write("summary.json", summary("stop.env_steps reached"));
+  folder.write("about.json", R"({"name": "bes)");
+  const RunOverview run = folder.overview();
+  REQUIRE(run.damaged.size() == 1);
+  CHECK(run.damaged[0].starts_with(folder.path + "/about.json"));
+  CHECK(run.about.name == "");
+  CHECK(run.state == RunState::finished);
+  CHECK(run.env_steps == 900);
+}
+
+TEST_CASE("read_overview: missing files are not damaged") {
+  const Folder folder;
+  CHECK(folder.overview().damaged.empty());
+  folder.write("summary.json", summary("interrupted"));
+  folder.write("about.json", R"({"name": "best"})");
+  CHECK(folder.overview().damaged.empty());
+}
+
+TEST_CASE("read_state: what an overview says of the end") {
+  const Folder folder;
+  const auto state = [&] { return read_state(posix_disk(), folder.path, {}); };
+  CHECK(state().reason == "ended before it wrote a summary");
+  folder.write("summary.json", summary("interrupted"));
+  CHECK(state().state == RunState::stopped);
+  folder.write("endpoints.json", "{}");
+  CHECK(state().reason == "killed");
+  CHECK(state().reason == folder.overview().reason);
+}
+
 TEST_CASE("read_overview: a folder without a config, and a config that is not JSON, are errors with the path") {
   const Folder folder;
   folder.write("config.json", "{\"name\": ");
