@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/text_format.h"
+#include "runtime/stats/bottleneck.h"
 #include "runtime/stats/console.h"
 #include "tools/top/panels.h"
 
@@ -15,14 +16,40 @@ constexpr size_t kLeastBody = 3;                     // lines; with less room th
 constexpr size_t kWideFrame = 150, kHighFrame = 36;  // room for all panels side by side
 
 Look look_of_state(const TopModel& model) {
-  if (model.link == Link::lost) return Look::warning;
+  if (model.link == Link::lost || model.link == Link::killed) return Look::warning;
   return model.link == Link::live ? Look::good : Look::heading;
 }
 
-Look look_of_alarms(const StatsSnapshot& snapshot) {
+Look look_of_alarms(const std::map<std::string, Alarm>& alarms) {
   const bool error =
-      std::ranges::any_of(snapshot.alarms, [](const auto& alarm) { return alarm.second.level == AlarmLevel::error; });
+      std::ranges::any_of(alarms, [](const auto& alarm) { return alarm.second.level == AlarmLevel::error; });
   return error ? Look::error : Look::warning;
+}
+
+// Of a run that trains no more: the alarms it has had, and the last verdict.
+std::vector<FrameLine> past_lines(const TopModel& model) {
+  std::vector<FrameLine> lines;
+  std::string names;
+  for (const auto& [name, alarm] : model.raised)
+    names += (names.empty() ? "" : ", ") + name + " (" + std::string(text_of(alarm.level)) + ')';
+  if (!names.empty()) lines.push_back({{"  alarms     were " + names, look_of_alarms(model.raised)}});
+  if (model.verdict) {
+    Bottleneck verdict = *model.verdict;
+    verdict.advice.clear();
+    lines.push_back({{"  bottleneck was " + text_of(verdict)}});
+  }
+  return lines;
+}
+
+// What is true now: the alarms, and the verdict.
+std::vector<FrameLine> present_lines(const TopModel& model, const std::vector<ConsoleLine>& console) {
+  std::vector<FrameLine> lines;
+  for (const ConsolePart part : {ConsolePart::alarms, ConsolePart::verdict})
+    for (const ConsoleLine& line : console)
+      if (line.part == part)
+        lines.push_back(
+            {{line.text, part == ConsolePart::alarms ? look_of_alarms(model.newest->alarms) : Look::plain}});
+  return lines;
 }
 
 size_t columns_of(const FrameLine& line) {
@@ -31,7 +58,7 @@ size_t columns_of(const FrameLine& line) {
   return columns;
 }
 
-// Exactly `width` columns.
+// Exactly `width` columns; SIZE_MAX: as many as it has.
 FrameLine fit(const FrameLine& line, size_t width, bool ascii) {
   FrameLine result;
   size_t left = width;
@@ -41,7 +68,7 @@ FrameLine fit(const FrameLine& line, size_t width, bool ascii) {
     result.push_back({in_columns(piece.text, columns, ascii), piece.look});
     left -= columns;
   }
-  if (left > 0) result.push_back({std::string(left, ' ')});
+  if (left > 0 && width != SIZE_MAX) result.push_back({std::string(left, ' ')});
   return result;
 }
 
@@ -49,9 +76,13 @@ FrameLine first_line(const TopModel& model, size_t width) {
   const std::string state = state_text(model);
   const size_t rest = width > state.size() + 2 ? width - state.size() - 2 : 0;
   std::string head = model.run.empty() ? model.source : model.run;
-  if (model.newest) head = console_lines(head, *model.newest, rest)[0].text;
+  if (model.newest) {
+    StatsSnapshot shown = *model.newest;
+    shown.training_ended = model.is_over();  // then there is no time to wait for
+    head = console_lines(head, shown, rest)[0].text;
+  }
   head = fitted(head, rest);
-  const size_t gap = width - std::min(width, display_width(head) + state.size());
+  const size_t gap = width == SIZE_MAX ? 2 : width - std::min(width, display_width(head) + state.size());
   return {{head, Look::heading}, {std::string(gap, ' ')}, {state, look_of_state(model)}};
 }
 
@@ -63,11 +94,10 @@ std::vector<FrameLine> header(const TopModel& model, size_t width, size_t height
     if (model.note.empty()) lines.push_back({{"  waiting for the first report of the run", Look::faint}});
   } else {
     const auto console = console_lines(model.run, *model.newest, width);
+    for (FrameLine& line : model.is_over() ? past_lines(model) : present_lines(model, console))
+      lines.push_back(std::move(line));
     for (const ConsoleLine& line : console)
-      if (line.part == ConsolePart::alarms) lines.push_back({{line.text, look_of_alarms(*model.newest)}});
-    for (const ConsolePart part : {ConsolePart::verdict, ConsolePart::samples})
-      for (const ConsoleLine& line : console)
-        if (line.part == part) lines.push_back({{line.text}});
+      if (line.part == ConsolePart::samples) lines.push_back({{line.text}});
   }
   lines.push_back({{"  " + model.settings + "  " + model.source, Look::faint}});
   if (lines.size() > height) lines.resize(height);
@@ -142,6 +172,8 @@ std::string state_text(const TopModel& model) {
   switch (model.link) {
     case Link::connecting: return "connecting";
     case Link::lost: return ended ? "the run ended" : "connection lost, trying again";
+    case Link::unserved: return ended ? "the run ended" : "running";
+    case Link::killed: return "killed";
     case Link::ended: return "the run ended";
     case Link::live: break;
   }
@@ -166,7 +198,8 @@ std::vector<FrameLine> frame(const TopModel& model, TopView view, const FrameSiz
 
 std::string plain_frame(const TopModel& model, size_t width, bool ascii) {
   constexpr size_t kPlainHeight = 40;  // lines of a panel at most
-  const FrameSize size{.width = width, .height = kPlainHeight, .ascii = ascii};
+  constexpr size_t kPlainWidth = 100;  // that curves and columns are made for, where nothing is cut
+  const FrameSize size{.width = width == SIZE_MAX ? kPlainWidth : width, .height = kPlainHeight, .ascii = ascii};
   std::vector<FrameLine> lines = header(model, width, kPlainHeight);
   for (const TopView view : {TopView::learning, TopView::flow, TopView::machines, TopView::events}) {
     lines.push_back({});

@@ -35,7 +35,7 @@ struct FrameSize {
 std::vector<FrameLine> frame(const TopModel& model, TopView view, const FrameSize& size);
 
 // Everything of the model without looks, for what is no terminal: the overview and then each view, in as many lines as
-// they take.
+// they take. With a width of SIZE_MAX no text is cut.
 std::string plain_frame(const TopModel& model, size_t width, bool ascii);
 
 // "running", "connection lost, trying again", and so on.

@@ -8,6 +8,7 @@
 #include "actors/experience/answers/answer_words.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/strict_json.h"
+#include "runtime/stats/bottleneck.h"
 #include "tools/top/figures.h"
 
 namespace troupe {
@@ -55,7 +56,20 @@ void TopModel::show(StatsSnapshot snapshot, const std::string& time) {
     for (TopEvent& event : events_before(snapshot)) tell(std::move(event), "");
   else
     for (TopEvent& event : events_between(*newest, snapshot)) tell(std::move(event), time);
+  if (const Bottleneck now = find_bottleneck(snapshot); !snapshot.training_ended && !now.what.empty()) verdict = now;
+  for (const auto& [name, alarm] : snapshot.alarms) raised[name] = alarm;
   newest = std::move(snapshot);
+}
+
+void TopModel::forget() {
+  history.clear();
+  newest.reset();
+  verdict.reset();
+  raised.clear();
+}
+
+bool TopModel::is_over() const {
+  return link == Link::ended || link == Link::killed || (newest && newest->training_ended);
 }
 
 void TopModel::describe(const std::string& name, const std::string& config) {
@@ -97,8 +111,7 @@ std::string TopReader::on_hello(const Json& message, const std::string& time) {
   const std::string started = text_at(message, {"started"});
   const bool known = !before.empty();
   if (known && (before != name || settings != model_->settings)) {
-    model_->history.clear();
-    model_->newest.reset();
+    model_->forget();
     model_->tell({EventLevel::warning, "another run is served here"}, time);
   } else if (known && (started_.empty() || started != started_)) {
     // The first connection to a run whose folder was read: its points are numbered otherwise than the run's.

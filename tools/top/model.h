@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,10 @@ namespace troupe {
 enum class Link : uint8_t {
   connecting,
   live,
-  lost,   // and it is tried again
-  ended,  // the run is over, or only its folder is read
+  lost,      // and it is tried again
+  unserved,  // the run is under way, and only its folder is read
+  killed,    // the run was killed, and may be started again
+  ended,     // the run is over, or only its folder is read
 };
 
 struct TopModel {
@@ -36,6 +39,8 @@ struct TopModel {
   double silent_seconds = 0;  // since the last message, while it is live
   double most_silent = 10;    // after which it is told
   std::optional<StatsSnapshot> newest;
+  std::optional<Bottleneck> verdict;    // the last one while the run trained
+  std::map<std::string, Alarm> raised;  // all alarms so far, as they were last
   TopHistory history;
   std::deque<TopEvent> events;   // the newest first
   std::vector<std::string> log;  // the last lines of log.txt, the newest last; empty if the folder is not known
@@ -45,6 +50,10 @@ struct TopModel {
   void show(StatsSnapshot snapshot, const std::string& time);
   // The name and the settings of the run, from its config as JSON.
   void describe(const std::string& name, const std::string& config);
+  // Another run takes the place of this one.
+  void forget();
+  // Whether the run trains no more: what it says of its state is of the past.
+  bool is_over() const;
 };
 
 // Reads the messages of one connection after the other into a model.

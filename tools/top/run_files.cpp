@@ -14,8 +14,10 @@
 #include "runtime/base/file.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/tcp_probe.h"
+#include "runtime/base/text_format.h"
 #include "runtime/run_folder/line_file.h"
 #include "runtime/run_folder/record_order.h"
+#include "runtime/run_folder/run_overview.h"
 
 namespace troupe {
 
@@ -91,18 +93,25 @@ void read_record(TopModel& model, const std::string& folder) {
   }
   if (snapshots.empty()) return;
   uint64_t number = 0;
-  const std::vector<size_t> order = in_order(places);
-  for (const size_t i : order)
+  for (const size_t i : in_order(places)) {
     if (!snapshots[i].warmup) model.history.add(++number, snapshots[i]);
-  StatsSnapshot last = std::move(snapshots[order.back()]);
-  if (!last.evaluation) last.evaluation = evaluation;
-  model.show(std::move(last), "");
+    const std::string time = format_seconds(snapshots[i].elapsed_seconds);
+    model.show(std::move(snapshots[i]), time);
+  }
+  if (!model.newest->evaluation) model.newest->evaluation = evaluation;
 }
 
-std::string end_reason(const std::string& folder) {
-  const Json summary = object_in(folder + "/summary.json");
-  const std::string error = text_in(summary, "error");
-  return error.empty() ? text_in(summary, "reason") : error;
+FolderState folder_state(const std::string& folder) {
+  try {
+    const StateOfRun run = read_state(posix_disk(), folder, held_locks());
+    if (run.state == RunState::running)
+      return {Link::unserved, "the run serves no statistics: this is its last record"};
+    if (has_open_start(posix_disk(), folder)) return {Link::killed, "the run was killed"};
+    const bool told = posix_disk().exists(folder + "/summary.json");
+    return {Link::ended, told ? "the run ended: " + run.reason : "the run " + run.reason};
+  } catch (const IoError& unreadable) {
+    return {Link::lost, unreadable.what()};
+  }
 }
 
 }  // namespace troupe

@@ -15,10 +15,15 @@ std::optional<Address> stats_address(const std::string& folder);
 // The folders below `parent` whose runs can be reached, sorted. Each that was killed costs a moment.
 std::vector<std::string> live_runs(const std::string& parent);
 
-// Puts what the folder has recorded into the model: the name, the points of the curves, and the last snapshot. Throws
-// IoError if it cannot be read.
+// Puts what the folder has recorded into the model: the name, the points of the curves, the last snapshot, and what has
+// changed between two, as events at the time of the run. Throws IoError if it cannot be read.
 void read_record(TopModel& model, const std::string& folder);
-// Why the run ended, from its summary.json: "stop.updates"; empty if it does not say.
-std::string end_reason(const std::string& folder);
+
+// What the folder says of a run that cannot be reached: the state that `troupe runs` shows, and why.
+struct FolderState {
+  Link link = Link::ended;  // `unserved` while a process has the folder
+  std::string note;
+};
+FolderState folder_state(const std::string& folder);
 
 }  // namespace troupe

@@ -52,6 +52,8 @@ void RunWatch::begin(std::vector<int> others, bool history) {
     if (run_.address) throw ConfigError(client_.problem());
     return read_folder();
   }
+  // The port of a run that was killed may be that of another program, which says nothing.
+  if (!reader_.greeted() && !run_.address && Clock::now() >= end) read_folder();
 }
 
 void RunWatch::wait(std::chrono::milliseconds longest, const std::vector<int>& others) {
@@ -102,14 +104,21 @@ void RunWatch::note_link() {
   if (live) {
     model_.link = Link::live;
     model_.note.clear();
-  } else if (!run_.folder.empty() && !where()) {
-    const std::string reason = end_reason(run_.folder);
-    model_.link = Link::ended;
-    model_.note = reason.empty() ? "the run is not running" : "the run ended: " + printable(reason, 200);
+  } else if (!run_.folder.empty()) {
+    note_folder();
   } else if (!client_.problem().empty()) {
     model_.link = Link::lost;
     model_.note = printable(client_.problem(), 200);
   }
+}
+
+void RunWatch::note_folder() {
+  const FolderState folder = folder_state(run_.folder);
+  const bool running = folder.link == Link::unserved, served = where().has_value();
+  if (running && served && client_.problem().empty()) return;  // it is being connected to
+  if (running && !served && opened_ > 0) return;               // it is about to end, or begins again
+  model_.link = running && served ? Link::lost : folder.link;
+  model_.note = printable(running && served ? client_.problem() : folder.note, 200);
 }
 
 bool RunWatch::is_complete(bool history) const {

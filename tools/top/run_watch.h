@@ -46,6 +46,7 @@ class RunWatch {
   void receive();
   void read_folder();
   void note_link();
+  void note_folder();
   bool is_complete(bool history) const;
 
   WatchedRun run_;

@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -14,6 +17,7 @@
 #include "runtime/base/output.h"
 #include "runtime/base/suggest.h"
 #include "runtime/base/text_format.h"
+#include "runtime/run_folder/run_overview.h"
 #include "runtime/stats/console.h"
 #include "tools/cli/command.h"
 #include "tools/cli/config_lookup.h"
@@ -65,13 +69,22 @@ WatchedRun watched_run(const std::string& text) {
   return {.address = std::nullopt, .folder = text};
 }
 
+// Of the terminal, or those that a variable gives; SIZE_MAX where nothing limits them.
+size_t columns_of_output() {
+  if (line_columns() != SIZE_MAX) return line_columns();
+  if (isatty(STDOUT_FILENO) == 1) return terminal_size().columns;
+  const char* text = std::getenv("COLUMNS");  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  size_t columns = 0;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), columns);
+  return columns == 0 ? SIZE_MAX : columns;
+}
+
 int print_once(const WatchedRun& run) {
   const SignalPipe signals;
   RunWatch watch(run);
   watch.begin({signals.descriptor()}, /*history=*/true);
   if (SignalPipe::asked()) return kExitInterrupted;
-  const size_t width = line_columns() == SIZE_MAX ? terminal_size().columns : line_columns();
-  std::cout << plain_frame(watch.model(), width, /*ascii=*/false);
+  std::cout << plain_frame(watch.model(), columns_of_output(), /*ascii=*/false);
   return 0;
 }
 
@@ -91,7 +104,7 @@ int print_lines(const WatchedRun& run) {
     watch.wait(kTick, {signals.descriptor()});
   if (SignalPipe::asked()) return kExitInterrupted;
   const bool ended = model.link == Link::ended || (model.newest && model.newest->training_ended);
-  if (!ended) print_error("troupe: connection lost: " + model.note);
+  if (!ended) print_error("troupe: " + std::string(model.link == Link::lost ? "connection lost: " : "") + model.note);
   if (ended) std::cout << (model.link == Link::ended ? fitted(model.note, SIZE_MAX) : state_text(model)) << std::endl;
   return ended ? 0 : kExitFailure;
 }
@@ -135,6 +148,8 @@ int show_on_screen(const WatchedRun& run) {
 
 int run_top(const TopOptions& options) {
   const WatchedRun run = watched_run(options.run);
+  if (!run.folder.empty())
+    for (const std::string& damaged : damaged_files(posix_disk(), run.folder)) warn(damaged);
   if (options.once) return print_once(run);
   if (isatty(STDOUT_FILENO) != 1) return print_lines(run);
   if (const std::string_view why = no_screen(); !why.empty()) {
@@ -155,7 +170,9 @@ Command top_command() {
               "  troupe top 127.0.0.1:4711\n"
               "  troupe top runs/cartpole --once\n",
           .exit_codes = {{0, "q was pressed, or the run ended where the output is no terminal"},
-                         {1, "the connection was lost where the output is no terminal, or it cannot be written"},
+                         {1,
+                          "the run was killed or the connection lost where the output is no terminal, or it "
+                          "cannot be written"},
                          {2, "a mistake in the command, no run there, or several live runs"},
                          {130, "a signal ended it"}},
           .parse = read_then_run<read_top, run_top>};

@@ -185,6 +185,47 @@ TEST_CASE("top: the state is told in words") {
   CHECK(state_text(model) == "evaluating");
 }
 
+TEST_CASE("top: a run that was killed is called so, without a time that it still needs") {
+  TopModel model = running_model();
+  model.link = Link::killed;
+  CHECK(state_text(model) == "killed");
+  for (const std::string& text :
+       {text_of_lines(frame(model, TopView::overview, {80, 24})), plain_frame(model, SIZE_MAX, false)}) {
+    CHECK_FALSE(has(text, "ETA"));
+    CHECK(has(text, "50 %"));
+    CHECK(has(text, "bottleneck was sampling"));
+  }
+}
+
+TEST_CASE("top: when a run has ended, its last verdict and its alarms are shown as past") {
+  TopModel model = running_model();
+  StatsSnapshot s = snapshot_at(51);
+  s.alarms["kl_high"] = {AlarmLevel::error, 51, "it is high"};
+  model.show(s, "12:00:00");
+  CHECK(has(text_of_lines(frame(model, TopView::overview, {80, 24})), "  alarms     ERROR kl_high"));
+  model.show(snapshot_at(52), "12:00:00");  // the alarm is over
+  CHECK_FALSE(has(text_of_lines(frame(model, TopView::overview, {80, 24})), "  alarms "));
+  s = snapshot_at(53);
+  s.told_bottleneck.reset();
+  s.training_ended = true;
+  model.show(s, "12:00:00");
+  const std::string text = text_of_lines(frame(model, TopView::overview, {80, 24}));
+  CHECK(has(text, "  alarms     were kl_high (error)"));
+  CHECK(has(text, "  bottleneck was sampling: the trainer waits 63 % of the time"));
+  CHECK_FALSE(has(text, "more workers"));
+}
+
+TEST_CASE("top: the plain picture cuts no text where nothing limits its width") {
+  TopModel model = running_model();
+  const std::string why(300, 'y');
+  StatsSnapshot s = snapshot_at(51);
+  s.told_bottleneck = Bottleneck{"sampling", why + '!', "", "workers"};
+  model.show(s, "12:00:00");
+  CHECK(has(plain_frame(model, SIZE_MAX, false), why + "!\n"));
+  CHECK_FALSE(has(plain_frame(model, 80, false), why));
+  CHECK_FALSE(has(plain_frame(model, SIZE_MAX, false), " \n"));
+}
+
 TEST_CASE("top: the plain picture has every view, without spaces at the end of lines") {
   const std::string text = plain_frame(running_model(), 80, false);
   for (const char* part : {"\nLearning\n", "\nFlow\n", "\nMachines\n", "\nEvents\n", "bottleneck sampling"})

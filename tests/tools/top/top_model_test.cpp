@@ -1,13 +1,16 @@
 // What `troupe top` makes of the messages of a run, and its curves.
 #include "tools/top/model.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/errors.h"
+#include "runtime/base/file.h"
 #include "runtime/base/text_format.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
@@ -237,4 +240,48 @@ TEST_CASE("top: of a run that has ended, the newest record is shown, and the eva
   REQUIRE(model.newest->evaluation);
   CHECK(model.newest->evaluation->return_mean == 7);
   CHECK(model.history.size() == 3);
+}
+
+TEST_CASE("top: the records of a run give its last verdict, all its alarms, and its events at the time of the run") {
+  const test::TempFolder folder;
+  StatsSnapshot s;
+  s.elapsed_seconds = 65;
+  s.updates = 1;
+  s.told_bottleneck = Bottleneck{"training", "it is busy", "", ""};
+  s.alarms["kl_high"] = {AlarmLevel::error, 1, "it is high"};
+  std::ofstream records(folder / "metrics.jsonl");
+  records << to_json(s) << '\n';
+  s.updates = 2;
+  s.alarms.clear();
+  s.training_ended = true;
+  s.told_bottleneck = Bottleneck{};
+  records << to_json(s) << '\n';
+  records.close();
+  TopModel model;
+  read_record(model, folder.path());
+  REQUIRE(model.verdict);
+  CHECK(model.verdict->what == "training");
+  CHECK(model.raised.at("kl_high").level == AlarmLevel::error);
+  CHECK(model.events.back().text == "alarm kl_high (error): it is high");
+  CHECK(std::ranges::any_of(model.events, [](const TopEvent& event) { return event.text == "alarm kl_high is over"; }));
+  CHECK(model.events.front().text == "training has ended");
+  CHECK(model.events.front().time == "1:05");
+}
+
+TEST_CASE("top: the folder of a run that cannot be reached says what troupe runs says") {
+  const test::TempFolder folder;
+  const auto write = [&](const char* name, const char* text) { std::ofstream(folder / name) << text; };
+  write("config.json", "{}");
+  const auto state = [&] { return folder_state(folder.path()); };
+  CHECK(state().link == Link::ended);
+  CHECK(state().note == "the run ended before it wrote a summary");
+  write("summary.json", R"({"reason": "stop.updates reached"})");
+  CHECK(state().note == "the run ended: stop.updates reached");
+  write("summary.json", R"({"reason": "failed", "error": "no worker is left"})");
+  CHECK(state().note == "the run ended: no worker is left");
+  write("endpoints.json", R"({"stats": "127.0.0.1:1"})");
+  CHECK(state().link == Link::killed);
+  CHECK(state().note == "the run was killed");
+  const std::unique_ptr<FileLock> lock = posix_disk().lock(folder / "run.lock");
+  CHECK(state().link == Link::unserved);
 }

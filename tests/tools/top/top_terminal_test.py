@@ -266,6 +266,17 @@ class Lines(unittest.TestCase):
             self.assertIn(part, once.stdout)
         self.assertNotIn("\x1b", once.stdout)
 
+    def test_once_cuts_nothing_in_a_pipe_unless_a_variable_gives_the_columns(self):
+        server = Server(self)
+        why = "the trainer waits 63 % of the time, " * 5 + "end"
+        server.publish(snapshot(1, bottleneck={"what": "sampling", "why": why, "advice": "", "limit": "workers"}))
+        environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "TROUPE_COLUMNS")}
+        self.assertIn(why + "\n", self.top(server.address, "--once", env=environment).stdout)
+        for variable in ("COLUMNS", "TROUPE_COLUMNS"):
+            shown = self.top(server.address, "--once", env=environment | {variable: "70"}).stdout
+            self.assertLessEqual(max(len(line) for line in shown.splitlines()), 70)
+            self.assertIn("bottleneck sampling", shown)
+
     def test_what_cannot_be_shown_is_refused_with_one_line(self):
         with tempfile.TemporaryDirectory() as folder:
             for words, problem in {
@@ -323,17 +334,54 @@ class Folders(unittest.TestCase):
         terminal.shows("env steps")
         run.kill()
         run.wait()
-        terminal.shows("connection lost, trying again")
+        terminal.shows("the run was killed")
         self.assertIn("env steps", terminal.text())
+        self.assertNotIn("ETA", terminal.text())
         terminal.keys("q")
         terminal.shows("END=0")
         self.assertTrue(terminal.is_restored())
+
+    def test_a_run_that_was_killed_says_so_as_troupe_runs_does(self):
+        run = self.train("a", "stop.env_steps=0", "stop.updates=1000000")
+        run.kill()
+        run.wait()
+        once = self.once("runs/a").stdout
+        self.assertIn("killed", once.splitlines()[0])
+        self.assertNotIn("ETA", once)
+        runs = subprocess.run([TROUPE, "runs", "runs"], cwd=self.place, capture_output=True, text=True, check=True).stdout
+        self.assertIn("killed", runs)
+        lines = subprocess.run([TROUPE, "top", "runs/a"], cwd=self.place, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual((lines.returncode, lines.stderr), (1, "troupe: the run was killed\n"))
+
+    def test_a_run_that_is_resumed_while_its_folder_is_shown_keeps_its_first_points(self):
+        run = self.train("a", "stop.env_steps=0", "stop.updates=20")
+        self.assertEqual(run.wait(), 0)
+        terminal = Terminal(self)
+        terminal.start(TROUPE, "top", str(self.place / "runs/a"))
+        terminal.shows("the run ended: stop.updates")
+        self.train("a", "stop.env_steps=0", "stop.updates=1000000")
+        terminal.shows("running")
+        terminal.keys("5")
+        terminal.shows("the run is live")
+        terminal.keys("q")
+        terminal.shows("END=0")
+
+    def test_damaged_files_are_named_on_stderr(self):
+        self.assertEqual(self.train("a", "stop.env_steps=0", "stop.updates=20").wait(), 0)
+        (self.place / "runs/a/summary.json").write_text('{"reason": "st')
+        once = self.once("runs/a")
+        self.assertEqual(once.returncode, 0)
+        self.assertEqual(once.stderr.count("\n"), 1, once.stderr)
+        self.assertTrue(once.stderr.startswith("troupe: warning: runs/a/summary.json"), once.stderr)
+        self.assertIn("the run ended: summary.json is damaged", once.stdout)
+        runs = subprocess.run([TROUPE, "runs", "runs"], cwd=self.place, capture_output=True, text=True, check=True)
+        self.assertTrue(runs.stderr.startswith("troupe: runs/a/summary.json"), runs.stderr)
 
     def test_a_run_that_has_ended_shows_its_last_record_and_why(self):
         run = self.train("a", "stop.env_steps=0", "stop.updates=20")
         self.assertEqual(run.wait(), 0)
         shown = self.once("runs/a").stdout
-        for part in ("the run ended: stop.updates", "20 updates", "evaluation at update 20", "the end of the log"):
+        for part in ("the run ended: stop.updates", "20 updates", "evaluation at update 20", "bottleneck was ", "the end of the log"):
             self.assertIn(part, shown)
         terminal = Terminal(self)
         terminal.start(TROUPE, "top", str(self.place / "runs/a"))
