@@ -39,6 +39,13 @@ TEST_CASE("exported metrics: a figure of the updates has its name, and its lags 
   CHECK(helps == std::set<std::string>{"kl of tokens, by their policy lag in updates"});
 }
 
+TEST_CASE("exported metrics: no name ends as those that Prometheus makes of a histogram") {
+  for (const ExportedMetric& metric : exported_metrics())
+    for (const char* ending : {"_count", "_sum", "_bucket"}) CHECK_MESSAGE(!metric.name.ends_with(ending), metric.name);
+  CHECK(exported(exported_metrics(), "learner.balance_max_by_count").name ==
+        "troupe_learner_balance_max_of_equal_counts");
+}
+
 TEST_CASE("exported metrics: figures of the updates with one name follow each other, as the format demands") {
   std::set<std::string> ended;
   std::string name;
