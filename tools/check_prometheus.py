@@ -9,6 +9,7 @@ that of the run. Needs promtool and prometheus (`apt-get install prometheus`), a
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -41,6 +42,16 @@ def wait_until(what, reached):
     return result
 
 
+@contextlib.contextmanager
+def ended_on_error(started):
+    """Ends the process of `started` if what is done with it fails."""
+    try:
+        yield
+    except BaseException:
+        started.end()
+        raise
+
+
 class Run:
     def __init__(self, program, config, folder):
         words = [program, "train", config, "--run", str(folder)]
@@ -48,8 +59,9 @@ class Run:
             words += ["--set", setting]
         self.folder = folder
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.address = wait_until(config, self.find_address)
-        wait_until(f"updates of {config}", lambda: (self.stats() or {}).get("updates", 0) > 2)
+        with ended_on_error(self):
+            self.address = wait_until(config, self.find_address)
+            wait_until(f"updates of {config}", lambda: (self.stats() or {}).get("updates", 0) > 2)
 
     def find_address(self):
         file = self.folder / "endpoints.json"
@@ -75,7 +87,8 @@ class Prometheus:
         words.append(f"--web.listen-address={self.address}")
         with open(folder / "prometheus.log", "w") as log:
             self.process = subprocess.Popen(words, stdout=log, stderr=log)
-        wait_until("Prometheus", self.ready)
+        with ended_on_error(self):
+            wait_until("Prometheus", self.ready)
 
     def ready(self):
         try:

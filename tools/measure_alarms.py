@@ -19,6 +19,7 @@ a built program.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -120,11 +121,14 @@ class Run:
         words = [self.program, "train", "cartpole", "--run", str(self.folder), "--seed", str(self.seed)]
         for setting in [*self.settings, f"stop.updates={updates}", "stop.env_steps=0", *more]:
             words += ["--set", setting]
-        output = open(self.folder.with_suffix(".out"), "a")
-        self.process = subprocess.Popen(words, stdout=output, stderr=output, env={**os.environ, **(environment or {})})
+        with open(self.folder.with_suffix(".out"), "a") as output:
+            self.process = subprocess.Popen(words, stdout=output, stderr=output, env={**os.environ, **(environment or {})})
 
     def end(self):
-        self.process.wait(LIMIT)
+        try:
+            self.process.wait(LIMIT)
+        finally:
+            self.kill()
         if self.process.returncode != 0:
             raise RuntimeError(self.folder.with_suffix(".out").read_text()[-2000:])
 
@@ -144,11 +148,13 @@ class Run:
             return 0
 
     def wait_for(self, updates):
+        """Waits for so many updates. Returns how many there are."""
         deadline = time.monotonic() + LIMIT
-        while self.updates() < updates:
+        while (made := self.updates()) < updates:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise Ended(self.folder.with_suffix(".out").read_text()[-2000:])
             time.sleep(0.05)
+        return made
 
     def alarms(self):
         """Name, level and update of each alarm that the log has."""
@@ -170,12 +176,10 @@ def make_ill(illness, program, folder, seed):
         run.settings += [f"env.python={sys.executable}", "model.normalize_observations=true", "evaluation.episodes=1"]
         run.start(updates=10**6, environment={ILL: str(file)})
         try:
-            run.wait_for(HEALTHY_UPDATES)
+            at = run.wait_for(HEALTHY_UPDATES)
             file.touch()
-            at = run.updates()
-            run.wait_for(at + 2 * WITHIN)
-        except Ended:
-            pass  # as a run does whose updates are not finite
+            with contextlib.suppress(Ended):  # as a run does whose updates are not finite
+                run.wait_for(at + 2 * WITHIN)
         finally:
             run.kill()
         return run, at
@@ -191,9 +195,8 @@ def make_ill(illness, program, folder, seed):
             if time.monotonic() > deadline:
                 raise RuntimeError("the inference process does not serve")
             time.sleep(0.05)
-        run.wait_for(run.updates() + HEALTHY_UPDATES)
+        at = run.wait_for(run.updates() + HEALTHY_UPDATES)
         joined.send_signal(signal.SIGSTOP)
-        at = run.updates()
         run.wait_for(at + 2 * WITHIN)
     finally:
         if joined is not None:
