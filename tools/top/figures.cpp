@@ -31,11 +31,13 @@ const SnapshotField* field_at(std::string_view path) {
   return found == fields.end() ? nullptr : &*found;
 }
 
-std::string json_text(const nlohmann::ordered_json& value, std::string_view unit) {
+std::string json_text(const nlohmann::ordered_json& value, std::string_view unit, std::string_view label) {
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_number()) return "-";
-  return figure_text(value.get<double>(), unit) + (unit == "tokens" ? " tokens" : "");  // labels do not say it
+  const std::string text = figure_text(value.get<double>(), unit);
+  if (unit != "tokens" || label.find(unit) != label.npos) return text;
+  return text + (text == "1" ? " token" : " tokens");
 }
 
 bool is_known(const nlohmann::ordered_json& value) {
@@ -102,9 +104,9 @@ std::vector<FigureText> figures_of_group(const StatsSnapshot& snapshot, std::str
     const std::string label = label_of(field.path, *snapshot.words);
     if (value.is_object())
       for (const auto& [name, entry] : value.items())
-        texts.push_back({label + ", " + name, json_text(entry, field.unit)});
+        texts.push_back({label + ", " + name, json_text(entry, field.unit, label)});
     else if (is_known(value))
-      texts.push_back({label, json_text(value, field.unit)});
+      texts.push_back({label, json_text(value, field.unit, label)});
   }
   return texts;
 }
@@ -113,7 +115,7 @@ std::vector<FigureText> entries_at(const StatsSnapshot& snapshot, std::string_vi
   std::vector<FigureText> texts;
   const nlohmann::ordered_json value = value_at(snapshot, path);
   if (value.is_object())
-    for (const auto& [name, entry] : value.items()) texts.push_back({name, json_text(entry, unit_of(path))});
+    for (const auto& [name, entry] : value.items()) texts.push_back({name, json_text(entry, unit_of(path), name)});
   return texts;
 }
 

@@ -48,11 +48,12 @@ void add_curve(std::vector<FrameLine>& lines, const TopModel& model, const Frame
   const std::vector<double> curve = model.history.curve(path, bins);
   if (curve.empty() && !std::isfinite(value)) return;
   const std::vector<std::string> bars = bars_of(curve, rows, size.ascii);
+  const std::string unit = unit_of(path), text = figure_text(value, unit) + (unit == "ms" ? " ms" : "");
   for (size_t row = 0; row < rows; ++row) {
     FrameLine line = {{std::string(head, ' ')}};
     if (row == 0)
       line = {{"  " + in_columns(label_of(path, *model.words), label_width, size.ascii) + ' '},
-              {right_aligned(figure_text(value, unit_of(path)), kValue) + ' ', Look::heading}};
+              {right_aligned(text, kValue) + ' ', Look::heading}};
     line.push_back({bars[row], Look::curve});
     add(lines, size, std::move(line));
   }
@@ -153,7 +154,7 @@ void add_verdict(std::vector<FrameLine>& lines, const StatsSnapshot& s, const Fr
   if (const double share = figure_of(s, "bottleneck.share"); std::isfinite(share)) text += ' ' + format_percent(share);
   if (!waits.empty()) text += "  " + waits + (waits.ends_with('s') ? " wait" : " waits");
   if (const double gain = figure_of(s, "bottleneck.gain"); std::isfinite(gain))
-    text += "  twice as much: " + format_percent(gain) + " faster";
+    text += "  twice as much: " + (format_percent(gain) == "0 %" ? "no" : format_percent(gain)) + " faster";
   add(lines, size, {{text}});
 }
 

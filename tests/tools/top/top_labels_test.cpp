@@ -95,6 +95,26 @@ TEST_CASE("top: a token run lists the figures of its answers in 80 by 18 charact
   CHECK_FALSE(has(lines, " more"));
 }
 
+TEST_CASE("top: sums of tokens leave room for two columns of answers in 80 characters, and for curves") {
+  StatsSnapshot s = answers_snapshot();
+  s.answers.length_min = 1;
+  s.answers.tokens = 9'876'543;
+  TopModel model = model_with(kAnswerWords, s);
+  const auto lines = texts_of(learning_panel(model, {80, 18}));
+  CHECK(has(lines, "9,876,543 "));
+  CHECK_FALSE(has(lines, "9,876,543 tokens"));  // "tokens of answers" says it
+  CHECK(has(lines, "1 token "));
+  CHECK(std::ranges::any_of(lines, [](const std::string& line) {
+    return line.find("tokens of answers") != line.npos && line.find("median") != line.npos;
+  }));
+}
+
+TEST_CASE("top: a time of a curve has its unit") {
+  StatsSnapshot s;
+  s.inference_p99_ms = 16.5;
+  CHECK(has(texts_of(flow_panel(model_with(kStepWords, s), {80, 18})), "16.5000 ms "));
+}
+
 TEST_CASE("top: before the first answer no figure of answers is listed, and none in a control run") {
   CHECK_FALSE(has(texts_of(learning_panel(model_with(kAnswerWords, {}), {80, 18})), "turns"));
   CHECK_FALSE(has(texts_of(learning_panel(model_with(kStepWords, answers_snapshot()), {80, 18})), "turns"));
@@ -104,6 +124,12 @@ TEST_CASE("top: the verdict says what it rests on") {
   const auto lines = texts_of(
       flow_panel(model_with(kStepWords, snapshot_with(Resource::env_stepping, 0.91, 0.4, "trainer")), {80, 18}));
   CHECK(has(lines, "  resource   env stepping 91 %  trainer waits  twice as much: 40 % faster"));
+}
+
+TEST_CASE("top: a gain of nothing is said in words") {
+  const auto lines =
+      texts_of(flow_panel(model_with(kStepWords, snapshot_with(Resource::trainer, 1, 0, "workers")), {80, 18}));
+  CHECK(has(lines, "twice as much: no faster"));
 }
 
 TEST_CASE("top: without an expected gain, or a part that waits, the verdict does not speak of it") {
