@@ -37,44 +37,32 @@ RolloutPtr repeated(const RolloutPtr& rollout, const std::vector<int64_t>& answe
   const Answers& from = rollout->answers();
   const auto prompts = from.prompts.view<int32_t>();
   const auto prompt_offsets = from.prompt_offsets.view<int64_t>(), at = from.sampled.offsets.view<int64_t>();
-  std::vector<int32_t> ids, tokens, group, messages, lengths;
-  std::vector<int64_t> id_offsets{0}, offsets{0}, version;
-  std::vector<float> log_probs, rewards, reference;
-  std::vector<uint8_t> finish;
+  AnswerLists lists;
+  std::vector<int32_t> messages, lengths;
+  std::vector<float> reference;
   int32_t last = -1;
   for (const int64_t answer : answers) {
     const auto a = static_cast<size_t>(answer);
     if (const int32_t g = from.group.view<int32_t>()[a]; g != last) {
-      ids.insert(ids.end(), prompts.begin() + prompt_offsets[static_cast<size_t>(g)],
-                 prompts.begin() + prompt_offsets[static_cast<size_t>(g) + 1]);
-      id_offsets.push_back(static_cast<int64_t>(ids.size()));
+      lists.prompts.insert(lists.prompts.end(), prompts.begin() + prompt_offsets[static_cast<size_t>(g)],
+                           prompts.begin() + prompt_offsets[static_cast<size_t>(g) + 1]);
+      lists.end_prompt();
       last = g;
     }
     for (auto t = static_cast<size_t>(at[a]); t < static_cast<size_t>(at[a + 1]); ++t) {
-      tokens.push_back(from.sampled.tokens.view<int32_t>()[t]);
-      log_probs.push_back(from.sampled.log_probs.view<float>()[t]);
+      lists.add_token(from.sampled.tokens.view<int32_t>()[t], from.sampled.log_probs.view<float>()[t],
+                      from.sampled.version.view<int64_t>()[t]);
       reference.push_back(from.reference.view<float>()[t]);
-      version.push_back(from.sampled.version.view<int64_t>()[t]);
       lengths.push_back(t == static_cast<size_t>(at[a]) + 1 ? 1 : 0);
-      if (lengths.back() > 0) messages.push_back(tokens.back() / 2);
+      if (lengths.back() > 0) messages.push_back(lists.tokens.back() / 2);
     }
-    offsets.push_back(static_cast<int64_t>(tokens.size()));
-    group.push_back(static_cast<int32_t>(id_offsets.size()) - 2);
-    rewards.push_back(from.rewards.view<float>()[a]);
-    finish.push_back(from.sampled.finish.view<uint8_t>()[a]);
+    const bool finished = from.sampled.finish.view<uint8_t>()[a] != 0;
+    lists.end_answer(from.rewards.view<float>()[a], finished, finished);
   }
-  result->body = Answers{.prompts = array_of(ids),
-                         .prompt_offsets = array_of(id_offsets),
-                         .sampled = {.tokens = array_of(tokens),
-                                     .offsets = array_of(offsets),
-                                     .log_probs = array_of(log_probs),
-                                     .version = array_of(version),
-                                     .finish = array_of(finish)},
-                         .group = array_of(group),
-                         .rewards = array_of(rewards),
-                         .right = array_of(finish),
-                         .reference = array_of(reference),
-                         .messages = {array_of(messages), array_of(lengths)}};
+  Answers body = lists.answers();
+  body.reference = array_of(reference);
+  body.messages = {array_of(messages), array_of(lengths)};
+  result->body = std::move(body);
   return result;
 }
 

@@ -63,37 +63,11 @@ SuperBatch sampled(const RunConfig& config, const EnvSpec& spec) {
 }  // namespace
 
 TEST_CASE("cuda: an update equals that on the CPU, for every kind of actions") {
-  if (!has_gpu()) return;
-  for (const EnvSpec& spec : all_specs()) {
-    RunConfig config = small_config();
-    config.trainer.epochs = 2;
-    config.trainer.minibatches = 3;
-    config.trainer.weight_decay = 0.01;
-    config.model.normalize_observations = config.model.normalize_returns = true;
-    config.algorithm.entropy_coef = 0.02;
-    config.algorithm.kl_coef = 0.1;
-    for (const int64_t micro_batch : {0, 7}) {
-      config.trainer.micro_batch = micro_batch;
-      CAPTURE(spec.action.decisions());
-      CAPTURE(micro_batch);
-      check_update(config, spec, whole_batch(episodes_rollout(config, spec, 1)));
-    }
-  }
+  if (has_gpu()) for_each_kind_of_actions(check_update);
 }
 
 TEST_CASE("cuda: every estimator and every surrogate trains as on the CPU") {
-  if (!has_gpu()) return;
-  for (RunConfig config : algorithm_configs()) {
-    for (const char* ratio : {"joint", "per_dimension"}) {
-      config.algorithm.ratio = ratio;
-      config.trainer.minibatches = 2;
-      CAPTURE(config.algorithm.advantage);
-      CAPTURE(config.algorithm.surrogate);
-      CAPTURE(config.algorithm.rollout_correction);
-      CAPTURE(ratio);
-      check_update(config, token_spec(), whole_batch(episodes_rollout(config, token_spec(), 3)));
-    }
-  }
+  if (has_gpu()) for_each_algorithm(check_update);
 }
 
 TEST_CASE("cuda: several updates on environments stay close to those on the CPU") {

@@ -30,24 +30,14 @@ void check_update(const RunConfig& config, const EnvSpec& spec, const SuperBatch
   check_learners(*device, *host, tolerance);
 }
 
+void check_update_loosely(const RunConfig& config, const EnvSpec& spec, const SuperBatch& batch) {
+  check_update(config, spec, batch, 1e-4);
+}
+
 }  // namespace
 
 TEST_CASE("device form: an update equals that of the host form, for every kind of actions") {
-  for (const EnvSpec& spec : all_specs()) {
-    RunConfig config = small_config();
-    config.trainer.epochs = 2;
-    config.trainer.minibatches = 3;
-    config.trainer.weight_decay = 0.01;
-    config.model.normalize_observations = config.model.normalize_returns = true;
-    config.algorithm.entropy_coef = 0.02;
-    config.algorithm.kl_coef = 0.1;
-    for (const int64_t micro_batch : {0, 7}) {
-      config.trainer.micro_batch = micro_batch;
-      CAPTURE(spec.action.decisions());
-      CAPTURE(micro_batch);
-      check_update(config, spec, whole_batch(episodes_rollout(config, spec, 1)), 1e-4);
-    }
-  }
+  for_each_kind_of_actions(check_update_loosely);
 }
 
 TEST_CASE("device form: an update changes the scheduled log_std as the host form does") {
@@ -58,17 +48,7 @@ TEST_CASE("device form: an update changes the scheduled log_std as the host form
 }
 
 TEST_CASE("device form: every estimator and every surrogate trains as in the host form") {
-  for (RunConfig config : algorithm_configs()) {
-    for (const char* ratio : {"joint", "per_dimension"}) {
-      config.algorithm.ratio = ratio;
-      config.trainer.minibatches = 2;
-      CAPTURE(config.algorithm.advantage);
-      CAPTURE(config.algorithm.surrogate);
-      CAPTURE(config.algorithm.rollout_correction);
-      CAPTURE(ratio);
-      check_update(config, token_spec(), whole_batch(episodes_rollout(config, token_spec(), 3)), 1e-4);
-    }
-  }
+  for_each_algorithm(check_update_loosely);
 }
 
 TEST_CASE("device form: decisions that were not executed are ignored, whatever is stored for them") {

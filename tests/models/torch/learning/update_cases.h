@@ -67,6 +67,42 @@ inline std::vector<RunConfig> algorithm_configs() {
   return configs;
 }
 
+// Calls `check` with a config, its spec and a batch: for each kind of actions, and each size of micro-batches.
+template <class Check>
+void for_each_kind_of_actions(const Check& check) {
+  for (const EnvSpec& spec : all_specs()) {
+    RunConfig config = small_config();
+    config.trainer.epochs = 2;
+    config.trainer.minibatches = 3;
+    config.trainer.weight_decay = 0.01;
+    config.model.normalize_observations = config.model.normalize_returns = true;
+    config.algorithm.entropy_coef = 0.02;
+    config.algorithm.kl_coef = 0.1;
+    for (const int64_t micro_batch : {0, 7}) {
+      config.trainer.micro_batch = micro_batch;
+      CAPTURE(spec.action.decisions());
+      CAPTURE(micro_batch);
+      check(config, spec, whole_batch(episodes_rollout(config, spec, 1)));
+    }
+  }
+}
+
+// The same for each of algorithm_configs(), with both kinds of ratios.
+template <class Check>
+void for_each_algorithm(const Check& check) {
+  for (RunConfig config : algorithm_configs()) {
+    for (const char* ratio : {"joint", "per_dimension"}) {
+      config.algorithm.ratio = ratio;
+      config.trainer.minibatches = 2;
+      CAPTURE(config.algorithm.advantage);
+      CAPTURE(config.algorithm.surrogate);
+      CAPTURE(config.algorithm.rollout_correction);
+      CAPTURE(ratio);
+      check(config, token_spec(), whole_batch(episodes_rollout(config, token_spec(), 3)));
+    }
+  }
+}
+
 // Configs whose environments are stepped, with feed-forward and recurrent networks.
 inline std::vector<RunConfig> environment_configs() {
   const auto grid_world = [] {
