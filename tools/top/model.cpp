@@ -57,7 +57,8 @@ void TopModel::show(StatsSnapshot snapshot, const std::string& time) {
   else
     for (TopEvent& event : events_between(*newest, snapshot)) tell(std::move(event), time);
   if (const Bottleneck now = find_bottleneck(snapshot); !snapshot.training_ended && !now.what.empty()) verdict = now;
-  for (const auto& [name, alarm] : snapshot.alarms) raised[name] = alarm;
+  for (const auto& [name, alarm] : snapshot.alarms)
+    if (raised.size() < kMostAlarms || raised.contains(name)) raised[name] = alarm;
   newest = std::move(snapshot);
 }
 

@@ -29,6 +29,7 @@ enum class Link : uint8_t {
 
 struct TopModel {
   static constexpr size_t kMostEvents = 500;
+  static constexpr size_t kMostAlarms = 100;  // a run has far fewer
 
   std::string run;       // its name
   std::string settings;  // those that tell it from others
