@@ -169,7 +169,7 @@ TEST_CASE("answer_learner: tokens of all turns are trained with a ratio of exact
         family == LmFamily::qwen2 ? lora_model(tiny_shape(family, 3), 4, 8) : LmModel(tiny_shape(family, 3));
     for (const int threads : {1, 2}) {
       const auto learner =
-          make_answer_learner(config_of(), model, {.seed = 2, .answer_tokens = 13, .threads = threads});
+          make_answer_learner(conversation_config(), model, {.seed = 2, .answer_tokens = 13, .threads = threads});
       const auto generator = make_lm_generator(model, slots(1.0, 3 - threads));
       generator->load(*learner->snapshot({1, 0}));
       const auto staged = learner->stager()->stage(whole(sampled_conversations(model.shape, *generator)));
@@ -183,7 +183,7 @@ TEST_CASE("answer_learner: tokens of all turns are trained with a ratio of exact
 
 TEST_CASE("lm_reference: log-probabilities of the tokens of all turns are those of the policy that sampled them") {
   const LmShape shape = tiny_shape(LmFamily::llama, 3);
-  const auto learner = make_answer_learner(config_of(), shape, {.seed = 2, .answer_tokens = 13});
+  const auto learner = make_answer_learner(conversation_config(), shape, {.seed = 2, .answer_tokens = 13});
   const auto generator = make_lm_generator(shape, slots(1.0, 1));
   generator->load(*learner->snapshot({1, 0}));
   const RolloutPtr rollout = sampled_conversations(shape, *generator);

@@ -29,7 +29,7 @@ inline std::shared_ptr<Rollout> with_messages(const std::shared_ptr<Rollout>& ro
 }
 
 // One update of all answers at a time.
-inline LearnerConfig config_of() {
+inline LearnerConfig conversation_config() {
   LearnerConfig config;
   config.seed = 2;
   config.algorithm.advantage = "grpo";

@@ -48,7 +48,7 @@ TEST_CASE("answer_learner: the penalty of a long conversation is that of its lon
   constexpr int64_t kTurn = 4;
   const LmModel model(tiny_shape(LmFamily::llama, 3));
   const auto rollout = with_messages(random_answers(9, model.shape.vocabulary, 3), model.shape.vocabulary, 3);
-  LearnerConfig config = config_of();
+  LearnerConfig config = conversation_config();
   config.algorithm.overlong_penalty = 1.5;
   config.algorithm.overlong_buffer = 2;
   const auto learner =
