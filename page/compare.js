@@ -65,7 +65,7 @@ class CompareView extends LearningView {
     this.groups = new Map();
     this.problem = "";
     this.by = /** @type {HTMLSelectElement} */ (element("select", { id: "group", autocomplete: "off" }));
-    this.by.addEventListener("change", () => { place.set("group", ...(this.by.value === "none" ? [] : [this.by.value])); changed(); });
+    this.by.addEventListener("change", () => { place.set("group", this.by.value); changed(); });
     this.notes = element("ul", { class: "faint", "aria-label": "Notes" });
     this.panel.prepend(element("div", { class: "controls" }, element("label", { for: "group" }, "one curve for"), this.by));
     this.panel.append(element("div", { role: "status" }, this.notes));
@@ -102,13 +102,22 @@ class CompareView extends LearningView {
     return chosen.map((folder) => /** @type {RunCurves} */ (this.curves.get(folder)));
   }
 
+  /** Whether some of the chosen runs differ in nothing but the seed. */
+  haveSeveralSeeds() {
+    const settings = this.list.compared.map(({ config, task, differs }) => {
+      const { seed, ...rest } = differs;
+      return JSON.stringify([config, task, Object.entries(rest).sort()]);
+    });
+    return new Set(settings).size < settings.length;
+  }
+
   /** What the runs can be joined by. */
   fillGroups() {
     const settings = [...new Set(this.list.compared.flatMap((run) => Object.keys(run.differs)))];
     const options = [["none", "each run"], ["config", "each config, seeds joined"], ...settings.map((path) => ["=" + path, "each value of " + path])];
-    const wanted = place.get("group") || "none";
+    const wanted = place.get("group") || (this.haveSeveralSeeds() ? "config" : "none");
     if (wanted.startsWith("=") && !settings.includes(wanted.slice(1))) options.push([wanted, "each value of " + wanted.slice(1)]);
-    const now = JSON.stringify(options);
+    const now = JSON.stringify([options, wanted]);
     if (this.by.dataset.options === now) return;
     this.by.dataset.options = now;
     this.by.replaceChildren(...options.map(([value, label]) => element("option", { value }, label)));
@@ -126,7 +135,7 @@ class CompareView extends LearningView {
       const reply = await fetched("/data/group", query);
       if (this.groups.get(path)?.of === of) this.groups.set(path, { of, groups: reply.groups, notes: reply.notes });
     } catch (error) {
-      this.groups.set(path, { of, groups: [], notes: [/** @type {Error} */ (error).message] });
+      if (this.groups.get(path)?.of === of) this.groups.set(path, { of, groups: [], notes: [/** @type {Error} */ (error).message] });
     }
     this.drawnOf[kCompared.findIndex((figure) => figure.path === path)] = "";
     this.changed();

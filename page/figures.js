@@ -21,8 +21,9 @@ function labelOf(path) {
 /** The unit in this kind of run, of each entry where the figure is a map. @param {string} path */
 function unitOf(path) {
   const [unit, ofAnswers] = (figures.get(path)?.unit || "").split("; ");
-  if (words === kTokenWords && unit === "rows") return words.steps;
-  return (words === kTokenWords && ofAnswers ? ofAnswers.replace(/ in token runs$/, "") : unit).replace(/, by .*/, "") || undefined;
+  const own = (words === kTokenWords && ofAnswers ? ofAnswers.replace(/ in token runs$/, "") : unit).replace(/, by .*/, "");
+  // Without environments, the rows of a batch are the tokens that a step of generation reads.
+  return words === kTokenWords && own === "rows" ? "tokens" : own || undefined;
 }
 
 /** Whether the run that is shown is deterministic: figures that depend on the clock have no values then. */

@@ -84,6 +84,20 @@ function number(value) {
   return value.toExponential(1);
 }
 
+/**
+ * The share of each count in their sum. The texts add to 100 %: what rounding leaves over goes to the largest remainders.
+ * @param {number[]} counts @returns {string[]}
+ */
+function sharesOf(counts) {
+  const sum = counts.reduce((a, b) => a + b, 0), kWhole = 1000;
+  if (sum <= 0) return counts.map(() => kUnknown);
+  const exact = counts.map((count) => kWhole * count / sum), parts = exact.map(Math.floor);
+  const byRemainder = [...exact.keys()].sort((a, b) => (exact[b] - parts[b]) - (exact[a] - parts[a]));
+  const left = kWhole - parts.reduce((a, b) => a + b, 0);
+  for (const i of byRemainder.slice(0, left)) ++parts[i];
+  return parts.map((part) => (part / 10).toFixed(1) + " %");
+}
+
 /** A time of less than a few minutes. @param {number} seconds */
 function shortTime(seconds) {
   const size = Math.abs(seconds);

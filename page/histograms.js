@@ -4,8 +4,11 @@ const kHistograms = [
   "histograms.inference_seconds", "histograms.answer_seconds", "histograms.step_seconds", "histograms.batch_rows", "histograms.lag", "histograms.update_seconds",
 ];
 
+// As `inference.p50_ms` has it, in one unit.
+const kInMilliseconds = ["histograms.inference_seconds"];
+
 /** A bound of a bucket. @param {number} value @param {string=} unit */
-const bucketText = (value, unit) => unit === "s" ? formatted(value, unit) : unit ? counted(value, unit) : number(value);
+const bucketText = (value, unit) => unit === "ms" ? formatted(1000 * value, unit) : unit === "s" ? formatted(value, unit) : unit ? counted(value, unit) : number(value);
 
 /**
  * Where the buckets are on a logarithmic axis: the right edge of each, and its width. Buckets without values are not in
@@ -44,7 +47,7 @@ class HistogramChart {
     const now = JSON.stringify([histogram, figures.size]);
     if (!has || now === this.drawn) return;
     this.drawn = now;
-    this.unit = unitOf(this.path);
+    this.unit = kInMilliseconds.includes(this.path) ? "ms" : unitOf(this.path);
     const label = labelOf(this.path), title = label[0].toUpperCase() + label.slice(1), meaning = figures.get(this.path)?.meaning || title;
     this.heading.textContent = title;
     this.heading.title = meaning;
@@ -54,11 +57,11 @@ class HistogramChart {
     const terms = [["median", bucketText(histogram.p50, this.unit)], ["99th percentile", bucketText(histogram.p99, this.unit)], ["values", number(sum)]];
     this.legend.replaceChildren(...terms.map(([name, text]) => element("span", {}, name + " ", element("b", {}, text))));
     this.bars.setAttribute("aria-label", `${meaning}: ${terms.map((term) => term.join(" ")).join(", ")}`);
-    this.fill(histogram.le, histogram.count, sum);
+    this.fill(histogram.le, histogram.count);
   }
 
-  /** @param {(number|null)[]} bounds null: infinite @param {number[]} counts @param {number} sum */
-  fill(bounds, counts, sum) {
+  /** @param {(number|null)[]} bounds null: infinite @param {number[]} counts */
+  fill(bounds, counts) {
     const places = bucketPlaces(bounds), from = places[0].end - places[0].width, most = Math.max(...counts);
     const range = places[places.length - 1].end - from;
     const name = (/** @type {number|null} */ bound) => bound === null ? "more" : "up to " + bucketText(bound, this.unit);
@@ -66,7 +69,7 @@ class HistogramChart {
       style: `left: ${100 * (places[i].end - places[i].width - from) / range}%; width: ${100 * places[i].width / range}%; height: ${100 * count / most}%`, title: `${name(bounds[i])}: ${counted(count, "values")}`,
     })));
     this.ends.replaceChildren(...[...new Set([bounds[0], bounds[bounds.length - 1]])].map((bound) => element("span", {}, name(bound))));
-    const rows = counts.map((count, i) => [name(bounds[i]), number(count), formatted(count / sum, "0 to 1")]);
+    const shares = sharesOf(counts), rows = counts.map((count, i) => [name(bounds[i]), number(count), shares[i]]);
     this.table.replaceChildren(table(["value", "number of values", "share"], rows, 1));
   }
 }
@@ -74,7 +77,7 @@ class HistogramChart {
 class Histograms {
   constructor() {
     this.charts = kHistograms.map((path) => new HistogramChart(path));
-    this.panel = element("div", {}, element("h2", {}, "Distributions"), element("div", { class: "charts" }, ...this.charts.map((chart) => chart.card)));
+    this.panel = element("div", {}, element("h2", {}, "Distributions"), element("p", { class: "faint" }, "Of all values since this start of the run."), element("div", { class: "charts" }, ...this.charts.map((chart) => chart.card)));
   }
 
   /** @param {any} s */

@@ -51,38 +51,11 @@ function showHeader() {
   byId("progress-text").textContent = parts.join(" \u00b7 ");
   const head = warmingUp(s) ? [] : headFigures(s);  // none has a value before the first answers
   byId("figures").replaceChildren(...head.map(termOf));
-  const what = at(s, "bottleneck.what"), why = at(s, "bottleneck.why"), advice = at(s, "bottleneck.advice");
-  const isNone = (at(s, "bottleneck.resource") || what) === "none";  // records of older versions have no resource
-  byId("verdict").replaceChildren(...(what ? [element("b", isNone ? {} : { class: "limit" }, "Bottleneck: " + what), [why, advice].filter(Boolean).map((text) => "; " + text).join("")] : []));
-  byId("verdict-figures").replaceChildren(...(what ? verdictFigures(s) : []).map(termOf));
+  showVerdict(s);
 }
 
 /** @param {[string, string]} figure its name and its text */
 const termOf = ([name, text]) => element("div", {}, element("dt", {}, name), element("dd", {}, text));
-
-/** What the verdict has beside its sentence; only what it has. @param {any} s @returns {[string, string][]} */
-function verdictFigures(s) {
-  const resource = at(s, "bottleneck.resource"), share = at(s, "bottleneck.share"), waits = at(s, "bottleneck.waits"), gain = at(s, "bottleneck.gain");
-  if (!resource || resource === "none" || resource === "unknown") return [];
-  /** @type {[string, string][]} */
-  const rows = [["too little of", resource.replaceAll("_", " ")]];
-  if (typeof share === "number") rows.push(["busy or waited for", formatted(share, "0 to 1") + " of the time"]);
-  if (waits) rows.push(["what waits for it", waits]);
-  if (typeof gain === "number") rows.push(["with twice as much", formatted(gain, "0 to 1") + " faster"]);
-  return rows;
-}
-
-/** The alarms that are raised, errors first. @param {any} s */
-function showAlarms(s) {
-  const texts = at(s, "alarm_texts") || {};
-  const alarms = Object.entries(at(s, "alarms") || {}).sort((a, b) => Number(b[1]) - Number(a[1]));
-  // A screen reader says what is put into this list, so it is left alone while the same alarms are raised.
-  const now = JSON.stringify(alarms);
-  if (byId("alarms").dataset.shown === now) return;
-  byId("alarms").dataset.shown = now;
-  byId("alarms").replaceChildren(...alarms.map(([name, level]) =>
-    element("li", level === 2 ? { class: "error" } : {}, element("b", {}, (level === 2 ? "Error: " : "Warning: ") + name), " " + (texts[name] || ""))));
-}
 
 /** Those of the run that is shown. */
 let wordsOfRun = kControlWords;
@@ -135,7 +108,11 @@ function received(message) {
     past = [];
     later = [];
     loading = true;
+    askedForVerdict = false;
+    if (!servesFolders) void readPast();
     connection.send({ type: "history", last: kAllHistory, topics: kTopics, ranges: true });
+  } else if (message.type === "history" && message.topic === kVerdictTopic) {
+    events.bottleneck ??= message.points.map((/** @type {any[]} */ [, verdict]) => verdict).filter((/** @type {any} */ verdict) => verdict?.what).pop() ?? null;
   } else if (message.type === "history") {
     remember(message);
   } else if (message.type === "stats" && message.stats) {
@@ -143,10 +120,12 @@ function received(message) {
     events.compare(newest);
     if (!warmingUp(newest)) later.push(message);
     if (!loading) addLater();
+    askForVerdict();
   } else if (message.type === "points") {
     fillStore(message);
   } else if (message.type === "record") {
     if (message.stats) events.compare(newest = message.stats);
+    events.past(message.log);
     events.showLog(message.log);
     byId("reason").textContent = message.reason ? "Ended: " + message.reason : "";
   } else if (message.type === "error") {
@@ -204,7 +183,7 @@ function beginOther(name) {
   restarting = false;
   newest = null;
   store.clear();
-  events.before = events.verdict = null;
+  events.forget();
   events.add(`Another run is served at this address: ${name}. The curves of the one before are gone.`);
 }
 
@@ -230,6 +209,7 @@ function remember(message) {
   past = [];
   loading = false;
   addLater();
+  askForVerdict();
 }
 
 /** Begins with the points of a run that was started again. @param {number} envSteps of its first point */
@@ -337,6 +317,24 @@ function makeDrawingControls() {
   });
 }
 
+/** The end of the log of the run that serves the page; null without an answer. */
+async function logLines() {
+  try {
+    const reply = await fetch("/log");
+    return reply.ok ? (await reply.text()).split("\n").filter(Boolean) : null;
+  } catch {
+    return null;  // the connection is lost, which the page says elsewhere
+  }
+}
+
+/** Takes from the log what was before this page was opened. */
+async function readPast() {
+  const begun = events.begun, lines = await logLines();
+  if (events.begun !== begun) return;  // another run has come
+  events.past(lines || []);
+  showAll();
+}
+
 const kLogMs = 5000;
 /** When the end of the log was asked for. */
 let askedForLog = -Infinity;
@@ -344,10 +342,8 @@ let askedForLog = -Infinity;
 async function readLog() {
   if (servesFolders || events.panel.hidden || performance.now() < askedForLog + kLogMs) return;
   askedForLog = performance.now();
-  try {
-    const reply = await fetch("/log");
-    if (reply.ok) events.showLog((await reply.text()).split("\n").filter(Boolean));
-  } catch { /* the connection is lost, which the page says elsewhere */ }
+  const lines = await logLines();
+  if (lines) events.showLog(lines);
 }
 events.shown = readLog;
 

@@ -22,7 +22,7 @@ class RunsView {
     /** @type {any[]} */
     this.runs = [];
     /** @type {Set<string>} */
-    this.chosen = new Set(place.all("run").slice(0, kMostChosen));
+    this.chosen = new Set(place.all("run"));
     this.received = "";
     this.filter = /** @type {HTMLInputElement} */ (element("input", { type: "search", id: "runs-filter", autocomplete: "off" }));
     this.filter.value = place.get("filter") || "";
@@ -52,6 +52,7 @@ class RunsView {
       if (text === this.received) return;
       this.received = text;
       this.runs = reply.runs;
+      this.dropUnknown();
       this.tell(reply.problems);
       this.fill();
       this.changed();
@@ -59,6 +60,14 @@ class RunsView {
       this.tell(["troupe dash does not answer: " + /** @type {Error} */ (error).message]);
       this.received = "none";
     }
+  }
+
+  /** Forgets chosen runs that are not in the list, as an old address may name them. */
+  dropUnknown() {
+    const there = [...this.chosen].filter((folder) => this.runs.some(({ run }) => run === folder)).slice(0, kMostChosen);
+    if (there.length === this.chosen.size) return;
+    this.chosen = new Set(there);
+    place.set("run", ...there);
   }
 
   /** @param {string[]} problems */

@@ -1,4 +1,4 @@
-// The views of machines, events and settings.
+// The views of machines and settings.
 
 /** @param {string[]} head @param {(string|Node)[][]} rows @param {number} numbers columns from this one on are numbers */
 function table(head, rows, numbers) {
@@ -42,90 +42,6 @@ class MachinesView {
                                rows(["verifier.calls", "verifier.failed_calls", "verifier.restarts", "verifier.scored", "verifier.replied", "verifier.failed_replies", "verifier.seconds", "verifier.wait_seconds"])] : []),
       element("h2", {}, "Failures of environments"),
       failures.length > 0 ? table(["environment", "failures"], failures, 1) : element("p", { class: "faint" }, "None."));
-  }
-}
-
-const kMostEvents = 500;
-
-class EventsView {
-  constructor() {
-    this.title = "Events";
-    /** Called when the events are shown. */
-    this.shown = () => {};
-    this.list = element("ol", { class: "events", "aria-live": "polite" });
-    this.none = element("p", { class: "faint" }, "Nothing has happened since this page was opened.");
-    this.log = element("pre", { class: "log", tabindex: "0", role: "region", "aria-label": "End of log.txt" });
-    this.logTitle = element("h2", { hidden: "" }, "End of log.txt");
-    this.log.hidden = true;
-    this.panel = element("section", {}, this.none, this.list, this.logTitle, this.log);
-    this.before = null;
-    /** The last bottleneck that was told. @type {string | null} */
-    this.verdict = null;
-  }
-
-  /** @param {string} text */
-  add(text) {
-    this.none.hidden = true;
-    const now = new Date();
-    this.list.prepend(element("li", {}, element("time", { datetime: now.toISOString() }, now.toLocaleTimeString()), text));
-    while (this.list.children.length > kMostEvents) /** @type {Element} */ (this.list.lastElementChild).remove();
-  }
-
-  show() { this.shown(); }
-
-  /** @param {string[]} lines the newest last */
-  showLog(lines) {
-    this.log.hidden = this.logTitle.hidden = lines.length === 0;
-    const text = lines.join("\n");
-    if (this.log.textContent === text) return;
-    const atEnd = this.log.scrollTop + this.log.clientHeight >= this.log.scrollHeight - 4;
-    this.log.textContent = text;
-    if (atEnd) this.log.scrollTop = this.log.scrollHeight;
-  }
-
-  /** Another run is shown. */
-  clear() {
-    this.list.replaceChildren();
-    this.none.hidden = false;
-    this.before = this.verdict = null;
-    this.showLog([]);
-  }
-
-  /** What the run says at the first snapshot that this page sees. @param {any} s */
-  first(s) {
-    this.verdict = at(s, "bottleneck.what");
-    for (const [name, level] of Object.entries(at(s, "alarms") || {}))
-      this.add(`Alarm ${name} (${level === 2 ? "error" : "warning"}), raised before this page was opened: ${(at(s, "alarm_texts") || {})[name] || ""}`);
-    if (at(s, "failed_evaluations.error")) this.add("Before this page was opened: " + failedEvaluation(s));
-    if (at(s, "last_error")) this.add("Error, before this page was opened: " + at(s, "last_error"));
-  }
-
-  /** Tells what differs from the snapshot before. @param {any} s */
-  compare(s) {
-    const before = this.before;
-    this.before = s;
-    if (!before) return this.first(s);
-    const changed = (/** @type {string} */ path) => JSON.stringify(at(before, path)) !== JSON.stringify(at(s, path));
-    const text = (/** @type {string} */ path) => formatted(at(s, path));
-    if (changed("workers.up")) this.add(`Workers up: ${formatted(at(before, "workers.up"))} \u2192 ${text("workers.up")}.`);
-    if (changed("inference.up")) this.add(`Inference actors up: ${formatted(at(before, "inference.up"))} \u2192 ${text("inference.up")}.`);
-    if (changed("eval.updates") && at(s, "eval.updates") !== null)
-      this.add(`Evaluation after ${counted(at(s, "eval.updates"), "updates")}: ${words.return} ${text("eval.return_mean")} over ${counted(at(s, "eval.episodes"), words.episodes)}${failedEpisodes(s)}.`);
-    if ((changed("failed_evaluations.count") || changed("failed_evaluations.updates")) && at(s, "failed_evaluations.error")) this.add(failedEvaluation(s));
-    if (changed("skipped_steps")) this.add(`Optimizer steps skipped because they were not finite: ${text("skipped_steps")}.`);
-    if (changed("quarantined")) this.add(`Rows in quarantine after failures: ${text("quarantined")}.`);
-    if (changed("last_error") && at(s, "last_error")) this.add("Error: " + at(s, "last_error"));
-    const verdict = at(s, "bottleneck.what");
-    if (verdict && verdict !== "unknown" && verdict !== this.verdict) {
-      this.verdict = verdict;
-      this.add(`Bottleneck: ${verdict}.`);
-    }
-    const alarms = at(s, "alarms") || {}, alarmsBefore = at(before, "alarms") || {};
-    for (const name of Object.keys(alarms))
-      if (!(name in alarmsBefore)) this.add(`Alarm ${name} (${alarms[name] === 2 ? "error" : "warning"}): ${(at(s, "alarm_texts") || {})[name] || ""}`);
-    for (const name of Object.keys(alarmsBefore)) if (!(name in alarms)) this.add(`Alarm ${name} is over.`);
-    if (changed("warmup.of")) this.add(warmingUp(s) ? "The warm-up has begun." : "The warm-up has ended.");
-    if (changed("training_ended") && at(s, "training_ended")) this.add("Training has ended.");
   }
 }
 

@@ -120,6 +120,7 @@ class OpenedPage(unittest.TestCase):
     def setUp(self):
         self.server = Server()
         self.addCleanup(self.server.close)
+        self.addCleanup(self.browser.open, "about:blank")  # before the server ends, which the page would ask again
         self.browser.errors.clear()
         self.browser.requests.clear()
         self.browser.resize(1280, 900)

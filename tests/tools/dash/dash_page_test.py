@@ -5,107 +5,20 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import unittest
 import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from tests.support import browser  # noqa: E402
-from tests.support.opened_page import BUILD, SKIPPED, at, evaluation, snapshot  # noqa: E402
+from tests.support.dash_page import DashPage  # noqa: E402
+from tests.support.opened_page import BUILD, SKIPPED, at, evaluation  # noqa: E402
 
 
-class Folders:
-    """Folders of runs, as runs leave them."""
-
-    def __init__(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self.temporary.name) / "runs"
-        self.path.mkdir()
-
-    def add(self, name, seed=1, rate=0.001, count=20, factor=1.0, ended=True):
-        folder = self.path / name
-        folder.mkdir()
-        config = {"name": "cartpole", "env": {"id": "cartpole"}, "seed": seed, "trainer": {"policy_lr": rate}}
-        (folder / "config.json").write_text(json.dumps(config))
-        (folder / "log.txt").write_text("began\nthe newest line\n")
-        self.append(name, 1, count, factor)
-        if ended:
-            (folder / "summary.json").write_text(json.dumps({"reason": "stop.updates", "env_steps": 1000 * count, "updates": 10 * count}))
-        return str(folder)
-
-    def records(self, first, last, factor=1.0):
-        records = []
-        for n in range(first, last + 1):
-            record = snapshot(n, evaluation(10 * n, 1000 * n) if n % 10 == 5 else None)
-            if n % 10 != 5:
-                record["eval"] = None
-            record["episodes"] = {**record["episodes"], "return_mean": factor * n}
-            records.append(record)
-        return records
-
-    def append(self, name, first, last, factor=1.0):
-        with open(self.path / name / "metrics.jsonl", "a") as file:
-            file.writelines(json.dumps(record) + "\n" for record in self.records(first, last, factor))
-
-
-class Dash(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.browser = browser.Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-
-    def setUp(self):
-        self.folders = Folders()
-        self.addCleanup(self.folders.temporary.cleanup)
-        self.browser.errors.clear()
-        self.browser.requests.clear()
-
-    def tearDown(self):
-        self.assertEqual(self.browser.errors, [])
-        for url in self.browser.requests:
-            self.assertTrue(url.startswith((self.url, "data:", "about:", "blob:" + self.url)), url)
-
-    def serve(self, *words):
-        self.process = subprocess.Popen(
-            [f"{BUILD}/troupe", "dash", *(words or [str(self.folders.path)])], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.addCleanup(self.end)
-        self.addCleanup(self.browser.open, "about:blank")  # before the server ends, which the page would ask again
-        self.url = self.process.stdout.readline().split()[-1].rstrip("/")
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=browser.PATIENCE)
-        return self.process.returncode
-
-    def open(self, fragment="runs"):
-        self.browser.open("about:blank")
-        self.browser.call("Page.navigate", url=f"{self.url}/#{fragment}")
-        self.browser.wait("list !== null && list.received !== ''")
-
-    def choose(self, *folders):
-        self.browser.value(f"(list.choose({json.dumps(folders)}), chooseTab(views.indexOf(compare), false), true)")
-
-    def curves(self, title="Return"):
-        """What a chart of the comparison has drawn: the points of each curve."""
-        chart = f"compare.charts.find((c) => c.title === {json.dumps(title)})"
-        x, *columns = self.browser.value(f"{chart}.plot ? {chart}.plot.data.map((column) => [...column]) : [[]]")
-        names = self.browser.value(f"({chart}.present || []).map((curve) => curve.label)")
-        return {name: [(a, b) for a, b in zip(x, column) if b is not None] for name, column in zip(names, columns)}
-
-    def wait_for_curves(self, count, points):
-        chart = "compare.charts[0]"
-        self.browser.wait(f"{chart}.plot && {chart}.present.length === {count} && {chart}.plot.data[0].length === {points}")
-
+class Dash(DashPage):
     def test_the_list_has_the_runs_and_what_is_no_run_is_one_line(self):
         self.folders.add("a", seed=1)
         self.folders.add("b", seed=2, ended=False)
@@ -136,7 +49,7 @@ class Dash(unittest.TestCase):
     def test_chosen_runs_are_drawn_over_each_other_with_the_numbers_of_their_files(self):
         a, b = self.folders.add("a"), self.folders.add("b", seed=2, factor=3)
         self.serve()
-        self.open()
+        self.open("runs&group=none")
         self.choose(a, b)
         self.wait_for_curves(2, 20)
         self.assertEqual(self.curves(), {a: [(1000 * n, n) for n in range(1, 21)], b: [(1000 * n, 3 * n) for n in range(1, 21)]})
@@ -156,7 +69,7 @@ class Dash(unittest.TestCase):
     def test_a_run_that_is_deleted_keeps_its_curve_and_is_named(self):
         a, b = self.folders.add("a"), self.folders.add("b", seed=2)
         self.serve()
-        self.open()
+        self.open("runs&group=none")
         self.choose(a, b)
         self.wait_for_curves(2, 20)
         shutil.rmtree(a)
@@ -191,7 +104,7 @@ class Dash(unittest.TestCase):
     def test_groups_join_the_runs_with_the_same_value_of_a_setting(self):
         runs = [self.folders.add(f"r{i}", seed=i, rate=rate, factor=i) for i, rate in ((1, 0.5), (2, 0.5), (3, 0.5), (4, 0.25))]
         self.serve()
-        self.open()
+        self.open("runs&group=none")
         self.choose(*runs)
         self.wait_for_curves(4, 20)
         self.browser.value("(compare.by.value = '=trainer.policy_lr', compare.by.dispatchEvent(new Event('change')), true)")
@@ -251,7 +164,7 @@ class Dash(unittest.TestCase):
         a, b = self.folders.add("a"), self.folders.add("b", seed=2)
         self.folders.add("c", seed=3)
         self.serve()
-        self.open()
+        self.open("runs&group=none")
         self.choose(a, b)
         self.wait_for_curves(2, 20)
         self.browser.value("(compare.zoom([3000, 9000]), true)")

@@ -1,0 +1,58 @@
+// The bottleneck and the alarms in the header.
+
+/** The states of a run in a folder that nobody trains. */
+const kOverStates = ["finished", "stopped", "crashed", "deleted"];
+
+/** Whether the run trains no more, so that what is shown of it is of the past. @param {any} s */
+const isOver = (s) => Boolean(at(s, "training_ended")) || kOverStates.includes(live);
+
+/** The bottleneck; of a run that trains no more the last one. @param {any} s */
+function showVerdict(s) {
+  const over = isOver(s), verdict = at(s, "bottleneck.what") ? s.bottleneck : over ? events.bottleneck : null;
+  const rest = (/** @type {string[]} */ ...texts) => texts.filter(Boolean).map((text) => "; " + text).join("");
+  /** @type {(Node|string)[]} */
+  let line = [];
+  if (verdict) {
+    const isNone = (verdict.resource || verdict.what) === "none";  // records of older versions have no resource
+    line = [element("b", isNone || over ? {} : { class: "limit" }, (over ? "Last bottleneck: " : "Bottleneck: ") + verdict.what), rest(verdict.why, verdict.advice)];
+  } else if (over && events.bottlenecks) {
+    line = [element("b", {}, "Bottlenecks while it trained: "), events.bottlenecks];
+  }
+  byId("verdict").classList.toggle("past", over);
+  byId("verdict").replaceChildren(...line);
+  byId("verdict-figures").replaceChildren(...(verdict ? verdictFigures(verdict) : []).map(termOf));
+}
+
+/** What a bottleneck has beside its sentence; only what it has. @param {any} verdict @returns {[string, string][]} */
+function verdictFigures({ resource, share, waits, gain }) {
+  if (!resource || resource === "none" || resource === "unknown") return [];
+  /** @type {[string, string][]} */
+  const rows = [];
+  if (typeof share === "number") rows.push(["busy or waited for", formatted(share, "0 to 1") + " of the time"]);
+  if (waits) rows.push(["what waits for it", waits]);
+  if (typeof gain === "number") rows.push(["with twice as much", formatted(gain, "0 to 1") + " faster"]);
+  return rows;
+}
+
+/** The alarms that are raised, errors first; of a run that trains no more those that were raised at its end. @param {any} s */
+function showAlarms(s) {
+  const when = isOver(s) ? ", raised when training ended: " : ": ";
+  const texts = at(s, "alarm_texts") || {};
+  const alarms = Object.entries(at(s, "alarms") || {}).sort((a, b) => Number(b[1]) - Number(a[1]));
+  // A screen reader says what is put into this list, so it is left alone while the same alarms are raised.
+  const now = JSON.stringify([alarms, when]);
+  if (byId("alarms").dataset.shown === now) return;
+  byId("alarms").dataset.shown = now;
+  byId("alarms").replaceChildren(...alarms.map(([name, level]) =>
+    element("li", level === 2 ? { class: "error" } : {}, element("b", {}, (level === 2 ? "Error" : "Warning") + when + name), " " + (texts[name] || ""))));
+}
+
+const kVerdictTopic = "bottleneck";
+const kVerdictSnapshots = 200;
+let askedForVerdict = false;
+/** Asks for the last bottleneck of a run whose training ended before this page was opened. */
+function askForVerdict() {
+  if (servesFolders || loading || askedForVerdict || events.bottleneck || !at(newest, "training_ended") || !at(newest, kVerdictTopic)) return;
+  askedForVerdict = true;
+  connection.send({ type: "history", topic: kVerdictTopic, last: kVerdictSnapshots });
+}
