@@ -44,7 +44,7 @@ class HistogramChart {
   show(histogram) {
     const has = histogram !== null && Array.isArray(histogram.le) && histogram.le.length > 0;
     this.card.hidden = !has;
-    const now = JSON.stringify([histogram, figures.size]);
+    const now = JSON.stringify([histogram, figures.size, words.steps]);
     if (!has || now === this.drawn) return;
     this.drawn = now;
     this.unit = kInMilliseconds.includes(this.path) ? "ms" : unitOf(this.path);
