@@ -16,18 +16,23 @@ class ColumnOfPath {
  public:
   static constexpr size_t kNotWanted = std::numeric_limits<size_t>::max();
 
-  explicit ColumnOfPath(std::span<const std::string> wanted) {
+  explicit ColumnOfPath(std::span<const std::string> wanted) { want(wanted); }
+
+  // From now on the columns are those of these figures.
+  void want(std::span<const std::string> wanted) {
+    columns_.clear();
     for (size_t i = 0; i < wanted.size(); ++i) columns_.emplace(wanted[i], i);
+    for (Seen& seen : seen_) seen.column = column_at(seen.path);
   }
+  // Whether a record had this path, and whether one had any.
+  bool has_seen(std::string_view path) const { return places_.contains(std::string(path)); }
+  bool has_seen_any() const { return !seen_.empty(); }
 
   size_t operator()(std::string_view path) {
     if (next_ >= seen_.size() || seen_[next_].path != path) {
       const auto [place, is_new] = places_.try_emplace(std::string(path), seen_.size());
       next_ = place->second;
-      if (is_new) {
-        const auto column = columns_.find(place->first);
-        seen_.push_back({place->first, column == columns_.end() ? kNotWanted : column->second});
-      }
+      if (is_new) seen_.push_back({place->first, column_at(place->first)});
     }
     return seen_[next_++].column;
   }
@@ -38,6 +43,12 @@ class ColumnOfPath {
     std::string path;
     size_t column;
   };
+
+  size_t column_at(const std::string& path) const {
+    const auto found = columns_.find(path);
+    return found == columns_.end() ? kNotWanted : found->second;
+  }
+
   std::unordered_map<std::string, size_t> columns_;
   std::vector<Seen> seen_;
   std::unordered_map<std::string, size_t> places_;  // in seen_

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include "runtime/run_folder/json_scan.h"
 #include "runtime/run_folder/run_records.h"
@@ -18,7 +20,8 @@ constexpr uint64_t kMostLineBytes = 32 << 20;
 constexpr size_t kBytesBefore = 256;
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 // The figures that tell the place of a record, and their columns.
-const std::vector<std::string> kPlace = {"env_steps", "updates"};
+using Names = std::vector<std::string>;
+const Names kPlace = {"env_steps", "updates"};
 constexpr size_t kEnvSteps = 0, kUpdates = 1;
 
 }  // namespace
@@ -31,16 +34,20 @@ CurveFile::CurveFile(const std::string& folder)
       columns_(figures_.size()) {}
 
 void CurveFile::want(std::span<const std::string> figures) {
-  const size_t before = figures_.size();
-  for (const std::string& figure : figures)
-    if (std::ranges::count(figures_, figure) == 0) figures_.push_back(figure);
-  if (figures_.size() == before) return;
-  row_.resize(figures_.size());
-  column_of_ = ColumnOfPath(figures_);
-  forget();
+  // Of a file without a record nothing is known yet: what was wanted before is not kept.
+  Names wanted = column_of_.has_seen_any() ? figures_ : kPlace;
+  for (const std::string& figure : figures) {
+    const bool may_be_there = !column_of_.has_seen_any() || column_of_.has_seen(figure);
+    if (may_be_there && std::ranges::count(wanted, figure) == 0) wanted.push_back(figure);
+  }
+  if (wanted == figures_) return;
+  figures_ = std::move(wanted);
+  column_of_.want(figures_);
+  begin_again();
 }
 
-void CurveFile::forget() {
+void CurveFile::begin_again() {
+  row_.resize(figures_.size());
   columns_.assign(figures_.size(), {});
   places_.clear();
   newest_ = {};
@@ -49,7 +56,39 @@ void CurveFile::forget() {
   offset_ = 0;
   before_.clear();
   records_ = skipped_ = 0;
-  ++version_;
+}
+
+// Figures that were wanted before the first record came, and that no record has.
+void CurveFile::drop_unknown() {
+  size_t kept = 0;
+  for (size_t i = 0; i < figures_.size(); ++i) {
+    if (i >= kPlace.size() && !column_of_.has_seen(figures_[i])) continue;
+    if (kept != i) {
+      figures_[kept] = std::move(figures_[i]);
+      columns_[kept] = std::move(columns_[i]);
+    }
+    ++kept;
+  }
+  if (kept == figures_.size()) return;
+  figures_.resize(kept);
+  columns_.resize(kept);
+  row_.resize(kept);
+  column_of_.want(figures_);
+}
+
+bool CurveFile::has(std::string_view figure) const { return std::ranges::count(figures_, figure) > 0; }
+
+std::string CurveFile::version() const {
+  std::string text;
+  for (const uint64_t part : {file_, offset_, static_cast<uint64_t>(changed_), std::hash<std::string>()(before_)})
+    text += (text.empty() ? "" : "-") + std::to_string(part);
+  return text;
+}
+
+size_t CurveFile::bytes_kept() const {
+  size_t bytes = places_.size() * sizeof(RecordPlace);
+  for (const std::vector<Summary>& column : columns_) bytes += column.size() * sizeof(Summary);
+  return bytes;
 }
 
 // A run that is resumed cuts off lines and writes them again.
@@ -60,10 +99,17 @@ bool CurveFile::is_continued(const ReadFile& file) const {
 uint64_t CurveFile::read(const Disk& disk, uint64_t budget) {
   struct stat status{};
   const bool known = ::stat(path_.c_str(), &status) == 0;
-  if (known && offset_ == size_ && static_cast<uint64_t>(status.st_size) == size_ && status.st_ino == file_) return 0;
+  const int64_t changed = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  if (known && offset_ == size_ && static_cast<uint64_t>(status.st_size) == size_ && status.st_ino == file_ &&
+      changed == changed_)
+    return 0;
   const std::unique_ptr<ReadFile> file = disk.open_read(path_);
-  if (offset_ > 0 && (status.st_ino != file_ || !is_continued(*file))) forget();
+  if (offset_ > 0 && (status.st_ino != file_ || !is_continued(*file))) {
+    column_of_ = ColumnOfPath(figures_);
+    begin_again();
+  }
   file_ = status.st_ino;
+  changed_ = changed;
   size_ = file->size();
   uint64_t read = 0;
   while (read < budget && offset_ < size_) {
@@ -87,7 +133,7 @@ uint64_t CurveFile::read(const Disk& disk, uint64_t budget) {
     read += lines.size();
     before_ = lines.substr(lines.size() - std::min(lines.size(), kBytesBefore));
   }
-  if (read > 0) ++version_;
+  if (read < budget) drop_unknown();  // all records are known
   return read;
 }
 
@@ -107,6 +153,7 @@ void CurveFile::add_line(std::string_view line) {
   for (size_t i = 0; i < row_.size(); ++i) {
     const double value = row_[i];
     if (!std::isfinite(value)) continue;
+    if (columns_[i].empty()) columns_[i].resize(places_.size());
     Summary& point = columns_[i][at];
     point.low = point.count == 0 ? value : std::min(point.low, value);
     point.high = point.count == 0 ? value : std::max(point.high, value);
@@ -132,7 +179,8 @@ size_t CurveFile::point_for(const RecordPlace& place) {
   if (begins) {
     const auto at = static_cast<std::ptrdiff_t>(before);
     places_.insert(places_.begin() + at, place);
-    for (std::vector<Summary>& column : columns_) column.insert(column.begin() + at, Summary{});
+    for (std::vector<Summary>& column : columns_)
+      if (!column.empty()) column.insert(column.begin() + at, Summary{});
   }
   if (!is_late) records_in_last_ = begins ? 1 : records_in_last_ + 1;
   return begins || before == 0 ? before : before - 1;
@@ -157,7 +205,7 @@ std::vector<double> CurveFile::column(std::string_view figure, Value value) cons
   const auto found = std::ranges::find(figures_, figure);
   if (found == figures_.end()) return result;
   const std::vector<Summary>& column = columns_[static_cast<size_t>(found - figures_.begin())];
-  for (size_t i = 0; i < points(); ++i) {
+  for (size_t i = 0; i < column.size(); ++i) {
     const Summary& point = column[i];
     if (point.count == 0) continue;
     result[i] = value == Value::low    ? point.low

@@ -24,7 +24,8 @@ class CurveFile {
   // Of a run folder; nothing is read yet.
   explicit CurveFile(const std::string& folder);
 
-  // From now on these figures are read too; for one that is new the file is read again from its beginning.
+  // From now on these figures are read too. For one that is new the file is read again from its beginning; one that no
+  // record so far has is not kept, so it is to be wanted again before each read().
   void want(std::span<const std::string> figures);
   // Reads at most about `budget` bytes of what is new, and returns how many. A file that was cut or replaced is read
   // again from its beginning. Throws IoError when it cannot be read, and for a line of more than 32 MiB; the points so
@@ -35,7 +36,11 @@ class CurveFile {
   uint64_t bytes() const { return size_; }  // of the file, when it was read last
   uint64_t records() const { return records_; }
   uint64_t skipped() const { return skipped_; }  // lines that are no records
-  uint64_t version() const { return version_; }  // another one after each change of the points
+  // Another one after each change of the points; a property of the file, whoever reads it.
+  std::string version() const;
+  bool has(std::string_view figure) const;            // whether the figure is kept
+  size_t figures() const { return figures_.size(); }  // that are kept
+  size_t bytes_kept() const;                          // in memory
   size_t points() const { return places_.size(); }
 
   // What a point has of the figure at a path: values of records without the figure do not count, and NaN is a point
@@ -49,7 +54,9 @@ class CurveFile {
     uint64_t count = 0;
   };
 
-  void forget();
+  // Forgets the points, to read the file again from its beginning.
+  void begin_again();
+  void drop_unknown();
   bool is_continued(const ReadFile& file) const;
   void add_line(std::string_view line);
   size_t point_for(const RecordPlace& place);
@@ -59,13 +66,14 @@ class CurveFile {
   std::vector<std::string> figures_;
   ColumnOfPath column_of_;
   std::vector<double> row_;
-  std::vector<std::vector<Summary>> columns_;  // [figures][points]
+  std::vector<std::vector<Summary>> columns_;  // [figures][points], or [figures][0] while a figure has no value
   std::vector<RecordPlace> places_;            // of the first record in each point
   RecordPlace newest_;                         // of all records
   uint64_t records_in_point_ = 1, records_in_last_ = 0;
   uint64_t offset_ = 0, size_ = 0, file_ = 0;  // file_: the inode
+  int64_t changed_ = 0;                        // last change of the file: nanoseconds since 1970
   std::string before_;                         // the bytes before the offset, which tell whether it is the same file
-  uint64_t records_ = 0, skipped_ = 0, version_ = 0;
+  uint64_t records_ = 0, skipped_ = 0;
 };
 
 }  // namespace troupe

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
+#include <random>
 #include <stdexcept>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -100,6 +103,14 @@ Json last_record(const std::string& folder) {
   return record;
 }
 
+// Another text when a record has brought one of the figures that none had before: its curve is new.
+std::string known_figures(const CurveFile& file, const Words& figures) {
+  std::string known;
+  for (const std::string& figure : figures)
+    if (file.has(figure)) known += figure + '\n';
+  return std::to_string(std::hash<std::string>()(known));
+}
+
 HttpData data_of(const Json& json) {
   return {.body = json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace)};
 }
@@ -119,11 +130,16 @@ QueryValues query_values(std::string_view query) {
   return values;
 }
 
+DashData::DashData(Words folders, size_t most_kept)
+    : list_(std::move(folders)), most_kept_(most_kept), start_(std::to_string(std::random_device()())) {}
+
 HttpData DashData::answer(std::string_view target) {
   const size_t question = std::min(target.find('?'), target.size());
   const std::string_view path = target.substr(0, question);
   try {
     const QueryValues query = query_values(target.substr(std::min(question + 1, target.size())));
+    ++requests_;
+    drop_old();
     list_.refresh(RunList::Clock::now());
     if (path == "/data/runs") return data_of(runs());
     if (path == "/data/curves") return data_of(curves(query));
@@ -159,33 +175,49 @@ const ServedRun& DashData::named_run(const QueryValues& query) const {
   return *run;
 }
 
-CurveFile& DashData::file_of(const std::string& folder, const Words& figures) {
-  CurveFile& file = files_.try_emplace(folder, folder).first->second;
-  file.want(kAxes);
-  file.want(figures);
+CurveFile& DashData::read_more(const std::string& folder, const Words& figures, uint64_t& budget,
+                               std::string& problem) {
+  ReadCurves& curves = files_.try_emplace(folder, CurveFile(folder)).first->second;
+  curves.asked = requests_;
+  CurveFile& file = curves.file;
+  Words wanted = kAxes;
+  wanted.insert(wanted.end(), figures.begin(), figures.end());
+  const auto missing = [&] { return std::ranges::count_if(wanted, [&](const auto& each) { return !file.has(each); }); };
+  try {
+    file.want(wanted);
+    const auto before = missing();
+    budget -= std::min(budget, file.read(posix_disk(), budget));
+    file.want(wanted);  // some of them may have come with the new records: their columns need the older ones too
+    if (missing() < before) budget -= std::min(budget, file.read(posix_disk(), budget));
+    problem.clear();
+  } catch (const IoError& error) {
+    problem = error.what();
+  }
   return file;
 }
 
-std::string DashData::read_more(CurveFile& file, uint64_t& budget) {
-  try {
-    budget -= std::min(budget, file.read(posix_disk(), budget));
-    return "";
-  } catch (const IoError& error) {
-    return error.what();
+void DashData::drop_old() {
+  size_t kept = 0;
+  for (const auto& [folder, curves] : files_) kept += curves.file.bytes_kept();
+  while (kept > most_kept_) {
+    const auto oldest = std::ranges::min_element(files_, {}, [](const auto& each) { return each.second.asked; });
+    kept -= oldest->second.file.bytes_kept();
+    files_.erase(oldest);
   }
 }
 
 DashData::Json DashData::curves(const QueryValues& query) {
   const ServedRun& run = named_run(query);
   const Words figures = figures_of(query);
-  CurveFile& file = file_of(run.run.folder, figures);
   uint64_t budget = kReadAtOnce;
-  const std::string problem = read_more(file, budget);
+  std::string problem;
+  const CurveFile& file = read_more(run.run.folder, figures, budget, problem);
+  const std::string version = start_ + '-' + file.version() + '-' + known_figures(file, figures);
   Json reply{
-      {"type", "curves"},          {"run", run.run.folder},     {"version", file.version()},
+      {"type", "curves"},          {"run", run.run.folder},     {"version", version},
       {"records", file.records()}, {"skipped", file.skipped()}, {"read_bytes", file.bytes_read()},
       {"bytes", file.bytes()},     {"points", file.points()},   {"problem", problem.empty() ? Json() : Json(problem)}};
-  if (value_of(query, "version") == std::to_string(file.version())) return reply;
+  if (value_of(query, "version") == version) return reply;
   Json x = Json::object(), y = Json::object();
   for (const std::string& axis : kAxes) x[axis] = numbers(file.column(axis, CurveFile::Value::mean));
   const bool joined = file.records() > file.points();
@@ -213,8 +245,8 @@ DashData::Json DashData::group(const QueryValues& query) {
   uint64_t budget = kReadAtOnce, read = 0, bytes = 0;
   for (const std::string& folder : wanted) {
     const ServedRun& run = named_run({{"run", folder}});
-    CurveFile& file = file_of(folder, {figure});
-    const std::string problem = read_more(file, budget);
+    std::string problem;
+    const CurveFile& file = read_more(folder, {figure}, budget, problem);
     read += file.bytes_read();
     bytes += file.bytes();
     RunCurve curve = curve_of(file.column(axis, CurveFile::Value::mean), file.column(figure, CurveFile::Value::mean));

@@ -2,6 +2,7 @@
 // DashData: what `troupe dash` answers to the page, from the folders of runs (docs/protocol.md). It does no more than
 // what a request asks for, and reads at most kReadAtOnce of curves for one. One thread at a time: that of the port.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -24,14 +25,22 @@ QueryValues query_values(std::string_view query);
 class DashData {
  public:
   static constexpr uint64_t kReadAtOnce = 64 << 20;
+  // Of curves in memory. Beyond it the files that were asked for the longest ago are dropped, and read again if
+  // somebody asks for them.
+  static constexpr size_t kMostKept = size_t{1} << 30;
 
-  explicit DashData(Words folders) : list_(std::move(folders)) {}
+  explicit DashData(Words folders, size_t most_kept = kMostKept);
 
   // The answer to a path that begins with "/data/".
   HttpData answer(std::string_view target);
   const RunList& list() const { return list_; }
+  size_t files_kept() const { return files_.size(); }
 
  private:
+  struct ReadCurves {
+    CurveFile file;
+    uint64_t asked = 0;  // number of the newest request for it
+  };
   using Json = nlohmann::ordered_json;
 
   Json runs();
@@ -39,12 +48,15 @@ class DashData {
   Json group(const QueryValues& query);
   Json run(const QueryValues& query);
   const ServedRun& named_run(const QueryValues& query) const;
-  // Reads more of the run's curves; the problem, if there is one.
-  std::string read_more(CurveFile& file, uint64_t& budget);
-  CurveFile& file_of(const std::string& folder, const Words& figures);
+  // The curves of a run, after reading more of them. `problem` is why they could not be read, or empty.
+  CurveFile& read_more(const std::string& folder, const Words& figures, uint64_t& budget, std::string& problem);
+  void drop_old();
 
   RunList list_;
-  std::map<std::string, CurveFile> files_;
+  size_t most_kept_;
+  std::string start_;  // tells the versions of this process from those of others
+  uint64_t requests_ = 0;
+  std::map<std::string, ReadCurves> files_;
 };
 
 }  // namespace troupe

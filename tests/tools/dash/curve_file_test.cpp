@@ -94,7 +94,7 @@ TEST_CASE("curve_file: exactly as many records as points are not joined") {
 
 TEST_CASE("curve_file: what is appended comes as if the file had been read at once") {
   Read read(records(0, 5000));
-  const uint64_t version = read.file.version();
+  const std::string version = read.file.version();
   read.append(records(5000, 9000));
   CHECK(read.file.read(read.disk, kAll) > 0);
   CHECK(read.file.version() != version);
@@ -105,7 +105,7 @@ TEST_CASE("curve_file: what is appended comes as if the file had been read at on
 
 TEST_CASE("curve_file: a file without anything new leaves the points and their version") {
   Read read(records(0, 10));
-  const uint64_t version = read.file.version();
+  const std::string version = read.file.version();
   CHECK(read.file.read(read.disk, kAll) == 0);
   CHECK(read.file.version() == version);
   CHECK(read.file.points() == 10);

@@ -77,7 +77,7 @@ TEST_CASE("dash_data: curves are the numbers of the file, and only asked for aga
   CHECK(reply["y"]["episodes.return_mean"]["mean"][9] == 20);
   CHECK_FALSE(reply["y"]["episodes.return_mean"].contains("low"));
   CHECK(reply["records"] == 10);
-  const json again = body(data.answer(target + "&version=" + reply["version"].dump()));
+  const json again = body(data.answer(target + "&version=" + reply["version"].get<std::string>()));
   CHECK_FALSE(again.contains("x"));
   CHECK(again["version"] == reply["version"]);
 }
