@@ -214,6 +214,11 @@ std::string http_response(std::string_view head, const HttpPages& pages) {
   return not_found();
 }
 
+bool asks_for_data(std::string_view head) {
+  const auto request = parse_request_line(head.substr(0, head.find('\n')));
+  return request && request->target.starts_with("/data/");
+}
+
 bool asks_for_websocket(std::string_view head) { return lists(head, "upgrade", "websocket"); }
 
 std::string refuse_websocket(std::string_view head, const std::vector<std::string>& own_hosts) {

@@ -39,6 +39,8 @@ std::string http_response(std::string_view head, const HttpPages& pages);
 // An answer with a status, such as "431 Request Header Fields Too Large", and perhaps the reason.
 std::string http_error(const std::string& status, const std::string& reason = "");
 
+// Whether a request head asks for a page below "/data/".
+bool asks_for_data(std::string_view head);
 // Whether a request head asks for a WebSocket.
 bool asks_for_websocket(std::string_view head);
 // The complete answer to a request for a WebSocket that is refused; empty if it may be accepted. Refused are other

@@ -50,6 +50,7 @@ StatsSocket::Server::Server(StatsSocketOptions options)
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (options_.data) data_thread_ = std::make_unique<asio::thread_pool>(1);
   thread_ = std::thread([this] { run(); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -141,6 +142,27 @@ void StatsSocket::Server::remove(const std::shared_ptr<Session>& session) {
   if (stopping_ && sessions_.empty()) stop_timer_.cancel();
 }
 
+void StatsSocket::Server::answer_data(std::shared_ptr<Session> session, std::string head) {
+  // Clients that ask and close at once are not counted among the clients.
+  if (data_requests_ >= options_.max_clients)
+    return session->answered(http_error("503 Service Unavailable", "too many requests are waiting for an answer"));
+  ++data_requests_;
+  asio::post(*data_thread_, [this, session = std::move(session), head = std::move(head)]() mutable {
+    std::string answer;
+    try {
+      if (!session->is_closed()) answer = http_response(head, pages_);
+    } catch (const std::exception& error) {
+      log_error(kComponent, std::string("a request failed: ") + error.what());
+      answer = http_error("500 Internal Server Error", error.what());
+    }
+    // The session is handed over with it: only the thread of the port may destroy it.
+    asio::post(context_, [this, session = std::move(session), answer = std::move(answer)] {
+      --data_requests_;
+      session->answered(answer);
+    });
+  });
+}
+
 void StatsSocket::Server::publish(std::string snapshot) {
   const MutexLock guard(pending_mutex_);
   pending_.push_back(std::move(snapshot));
@@ -174,6 +196,9 @@ void StatsSocket::Server::stop() {
   std::call_once(stop_once_, [this] {
     asio::post(context_, [this] { begin_stop(); });
     if (thread_.joinable()) thread_.join();
+    if (!data_thread_) return;
+    data_thread_->stop();
+    data_thread_->join();
   });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The statistics port: any program can watch a run on it (docs/protocol.md). It has a thread of its own; the
+// The statistics port: any program can watch a run on it (docs/protocol.md). It has threads of its own; the
 // functions may be called from any thread and do not wait for clients. It says nothing before a client has sent
 // a line, which tells whether the client speaks HTTP or JSON. Clients are not trusted: what one sends is limited in
 // size, rate and count, and one that reads too slowly is dropped.
@@ -29,8 +29,8 @@ struct StatsSocketOptions {
   std::vector<ExportedMetric> metrics;  // of GET /metrics
   std::string figures = "[]";           // of GET /figures.json: the table of the figures, JSON text
   std::function<std::string()> log;     // of GET /log: the end of the run's log; called on the thread of the port
-  // Pages about the folders of runs, for `troupe dash`, called on the thread of the port. The port then speaks HTTP
-  // alone: it has no snapshots, and refuses lines and WebSockets.
+  // Pages about the folders of runs, for `troupe dash`. They may take long, so they are called on a second thread, one
+  // at a time. The port then speaks HTTP alone: it has no snapshots, and refuses lines and WebSockets.
   HttpDataPages data;
   size_t max_snapshots = 2000;  // kept for clients that ask for history
   size_t max_history_bytes = 16 << 20;

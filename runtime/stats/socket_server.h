@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +66,8 @@ class StatsSocket::Server {
   void take_published();
   void begin_stop();
   void remove(const std::shared_ptr<Session>& session);
+  // Answers a request for data on the thread for these, so that others are answered meanwhile.
+  void answer_data(std::shared_ptr<Session> session, std::string head);
   std::string text_page() const;
 
   const StatsSocketOptions options_;
@@ -79,6 +82,8 @@ class StatsSocket::Server {
   LimitedLog log_{kComponent};
   std::vector<std::shared_ptr<Session>> sessions_;  // in the order in which they came
   bool stopping_ = false;
+  size_t data_requests_ = 0;                               // that are not answered yet
+  std::unique_ptr<boost::asio::thread_pool> data_thread_;  // if there is data
 
   Mutex pending_mutex_;
   std::deque<std::string> pending_ TROUPE_GUARDED_BY(pending_mutex_);
@@ -108,6 +113,10 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
   // Closes after what is queued has been sent. `linger`: wait for the client to close first, so that it gets all.
   void finish(bool linger);
   void close();
+  // Sends the answer to the HTTP request, and closes.
+  void answered(const std::string& answer);
+  // Whether it was closed, so that no answer is needed; any thread.
+  bool is_closed() const { return closed_; }
 
  private:
   enum class Mode : uint8_t { undecided, http, lines, websocket };
@@ -151,7 +160,8 @@ class StatsSocket::Server::Session : public std::enable_shared_from_this<Session
   std::deque<Message> queue_;  // the first is being written
   size_t queued_bytes_ = 0;
   bool closing_ = false;  // nothing more is handled or queued
-  bool closed_ = false;
+  std::atomic<bool> closed_ = false;
+  bool answering_ = false;  // another thread works on the answer; meanwhile what comes is not read on
   bool linger_ = true;
   bool sent_all_ = false;  // closing, and our side is shut down
   std::string topic_;      // subscribed to; empty = whole snapshots

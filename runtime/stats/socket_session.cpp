@@ -41,12 +41,16 @@ void StatsSocket::Server::Session::read() {
     if (!self->socket_.is_open()) return;  // closed since this operation completed
     if (!error) return self->received(bytes);
     if (error != asio::error::eof || self->sent_all_) return self->close();
+    if (self->answering_) {
+      self->linger_ = false;
+      return;
+    }
     self->finish(false);  // it has shut down its side of the connection, and still gets the answers to its requests
   });
 }
 
 void StatsSocket::Server::Session::received(size_t bytes) {
-  if (!closing_) {
+  if (!closing_ && !answering_) {
     received_.append(chunk_.data(), bytes);
     if (mode_ == Mode::undecided) decide();
     if (mode_ == Mode::http) handle_http();
@@ -90,8 +94,16 @@ void StatsSocket::Server::Session::handle_http() {
     send(std::make_shared<const std::string>(refused));
     return finish(true);
   }
-  const std::string answer = end == std::string::npos ? http_error("431 Request Header Fields Too Large")
-                                                      : http_response(head, server_->pages_);
+  if (end == std::string::npos) return answered(http_error("431 Request Header Fields Too Large"));
+  if (!server_->options_.data || !asks_for_data(head)) return answered(http_response(head, server_->pages_));
+  answering_ = true;
+  received_.clear();
+  ++timer_generation_;  // the request came in time
+  server_->answer_data(shared_from_this(), head);
+}
+
+void StatsSocket::Server::Session::answered(const std::string& answer) {
+  if (closing_) return;
   if (!answer.starts_with("HTTP/1.1 200")) ++server_->errors_;
   send(std::make_shared<const std::string>(answer));
   finish(true);
@@ -217,7 +229,7 @@ void StatsSocket::Server::Session::flush() {
 }
 
 void StatsSocket::Server::Session::close() {
-  if (std::exchange(closed_, true)) return;
+  if (closed_.exchange(true)) return;
   error_code ignored;
   ignored = socket_.close(ignored);  // Beast may have closed it already
   timer_.cancel();

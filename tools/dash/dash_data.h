@@ -1,6 +1,7 @@
 #pragma once
 // DashData: what `troupe dash` answers to the page, from the folders of runs (docs/protocol.md). It does no more than
-// what a request asks for, and reads at most kReadAtOnce of curves for one. One thread at a time: that of the port.
+// what a request asks for, and reads at most kReadAtOnce of curves for one. One thread at a time: that of the port
+// for data (StatsSocketOptions::data).
 
 #include <cstddef>
 #include <cstdint>
