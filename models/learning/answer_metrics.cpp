@@ -46,14 +46,16 @@ std::vector<Metric> answer_metrics() {
        "tokens of the answers of the super-batch that have a loss", answers<&BatchAnswers::tokens>,
        shown("tokens of an update")},
       {kOfSuperBatch, "computed_tokens", kAnswerTokens, kAnswerMean, kWithAnswers,
-       "of these, the tokens whose loss was computed in the last epoch. A group whose answers have equal rewards has "
-       "no "
-       "advantages, and is left out where it would add nothing. The figures of losses, of the policy and of "
-       "micro-batches are of these tokens, which are those of one group at least",
+       "the tokens whose loss was computed in the last epoch, without epochs of the value function alone "
+       "(`trainer.value_epochs`) and without skipped optimizer steps; an answer that policy filtration drew several "
+       "times counts as often. A group whose answers have equal rewards has no advantages, and is left out where it "
+       "would add nothing, but one group of a minibatch at least is computed. The figures of losses and of the policy "
+       "are of these tokens",
        computed_tokens, shown("tokens whose loss was computed")},
       {kOfSuperBatch, "answer_length_mean", kAnswerTokens, kAnswerMean, kWithAnswers,
-       "mean length of the answers of the super-batch", of_range<&BatchAnswers::length, &AnswerRange::mean>,
-       shown("answer length of an update")},
+       "mean length of the answers of the super-batch; with several turns (`task.turns`), the tokens of all turns, "
+       "without messages",
+       of_range<&BatchAnswers::length, &AnswerRange::mean>, shown("answer length of an update")},
       {kOfSuperBatch, "answer_length_min", kAnswerTokens, kAnswerLeast, kWithAnswers, "length of the shortest of them",
        of_range<&BatchAnswers::length, &AnswerRange::least>},
       {kOfSuperBatch, "answer_length_max", kAnswerTokens, kAnswerMost, kWithAnswers, "length of the longest of them",
@@ -76,12 +78,14 @@ std::vector<Metric> answer_metrics() {
        "the smallest advantage of a token that has a loss, before whitening", answers<&BatchAnswers::least_advantage>},
       {kOfSuperBatch, "advantage_max", kScaledRewards, kAnswerMost, kWithAnswers, "the largest of these advantages",
        answers<&BatchAnswers::most_advantage>},
-      {kOfSuperBatch, "cut_answers", kAnswerShare, kAnswerMean, kWithAnswers,
-       "share of the answers that were cut at their largest number of tokens", answers<&BatchAnswers::cut>},
-      {kOfSuperBatch, "masked_tokens", kAnswerShare, kAnswerMean, kWithAnswers,
+      {kOfSuperBatch, "cut_fraction", kAnswerShare, kAnswerMean, kWithAnswers,
+       "share of the answers that were cut at `generation.max_tokens`; with several turns, in their last turn",
+       answers<&BatchAnswers::cut>},
+      {kOfSuperBatch, "masked_fraction", kAnswerShare, kAnswerMean, kWithAnswers,
        "share of the tokens without loss, before the rejections of a correction", answers<&BatchAnswers::masked>},
       {kOfSuperBatch, "overlong_penalty", "rewards", kAnswerMean, kWithOverlong,
-       "mean over answers of what is added to their scores for their length, at most 0",
+       "mean over answers of what is added to their scores for their length, at most 0; with several turns, for the "
+       "length of the longest turn",
        [](const Figures& f) { return of_answers(f, [](const BatchAnswers& a) { return a.penalty; }); }},
       {kOfSuperBatch, "drawn_answers", kAnswerShare, kAnswerMean, kWithFiltration,
        "share of the answers that policy filtration drew at least once",

@@ -262,10 +262,12 @@ constexpr std::array kMetrics = {
     Metric{kCorrections, "rollout_rejected_sequences", kFraction, kMean, kCorrected,
            "share of sequences that lost at least one token", correction<&Off::rejected_sequence_fraction>},
 
-    Metric{kBalance, "micro_batches", "micro-batches", kMean, kTokenRuns, "forward and backward passes of an update",
+    Metric{kBalance, "micro_batches", "micro-batches", kMean, kTokenRuns,
+           "forward and backward passes of an update, over all its epochs but those of the value function alone "
+           "(`trainer.value_epochs`)",
            balance<&Balance::count>},
     Metric{kBalance, "balance_mean", kTokens, kMean, kTokenRuns,
-           "mean tokens of a micro-batch; a prompt that several of its answers share counts once",
+           "mean tokens of these micro-batches; a prompt that several answers of one share counts once",
            [](const Figures& f) { return f.balance && f.balance->count > 0 ? Value(f.balance->mean()) : Value(); }},
     Metric{kBalance, "balance_min", kTokens, kSmallest, kTokenRuns, "tokens of the smallest micro-batch",
            balance<&Balance::least>},

@@ -18,7 +18,8 @@ constexpr const char* kGroup = "Histograms";
 constexpr std::array kHistogramFields = {
     SnapshotField{kGroup, "histograms.inference_seconds", "inference_latency_seconds{le=*}", "s",
                   "after the first forward pass, not in deterministic runs",
-                  "times from the oldest request of a batch to its replies, of all inference actors",
+                  "times from the oldest request of a batch to its replies, of all inference actors; in token runs, of "
+                  "the steps of generation",
                   of_histogram<&RunHistograms::inference_seconds>, shown("request to inference", "step of generation")},
     SnapshotField{kGroup, "histograms.batch_rows", "batch_rows{le=*}", "rows", "after the first forward pass",
                   "batch sizes of the forward passes of all inference actors; in token runs, tokens that "

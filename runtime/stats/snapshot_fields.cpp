@@ -101,8 +101,8 @@ constexpr std::array kFields = {
                   "share of the last 10 s in which the next super-batch was prepared", of_busy<&BusyShares::prefetcher>,
                   shown("preparing batches")},
     SnapshotField{kBusyHeading, "busy.trainer", "busy_ratio{actor=trainer}", "0 to 1", kTimed,
-                  "share of the last 10 s that the trainer spent in updates", of_busy<&BusyShares::trainer>,
-                  shown("trainer busy")},
+                  "share of the last 10 s that the trainer spent in updates, or in steps of the warm-up",
+                  of_busy<&BusyShares::trainer>, shown("trainer busy")},
     SnapshotField{kBusyHeading, "busy.machine", "busy_ratio{actor=machine}", "0 to 1", kTimed,
                   "share of the last 10 s in which the processors of the trainer's machine were busy, on average, "
                   "with any program",
@@ -225,7 +225,9 @@ constexpr std::array kFields = {
                   "that serve now, in the trainer's process and in others", of<&S::inference_up>,
                   shown("inference actors")},
     SnapshotField{kInference, "inference.p50_ms", "inference_p50_seconds", "ms", kServedTimed,
-                  "median time from a worker's request for actions to the reply", of<&S::inference_p50_ms>,
+                  "median over the latest forward passes, each of which counts once: time from the arrival of the "
+                  "oldest request of the batch to the replies; in token runs, time of a step of generation",
+                  of<&S::inference_p50_ms>,
                   shown("request to inference, median", "step of generation, median", Better::down)},
     SnapshotField{kInference, "inference.p99_ms", "inference_p99_seconds", "ms", kServedTimed,
                   "99th percentile of the same", of<&S::inference_p99_ms>,
@@ -271,15 +273,20 @@ constexpr std::array kFields = {
     SnapshotField{kEpisodes, "episodes.count", "episodes_total", "episodes; answers in token runs", kAlways,
                   "over all starts: episodes that ended within `env_steps`", of<&S::episodes>,
                   shown("episodes", "answers with a score")},
-    SnapshotField{kEpisodes, "episodes.return_mean", "episode_return_mean", "rewards", kFinished,
-                  "mean return of the last `stats.window` episodes; `env.reward_scale` does not change it",
-                  of<&S::return_mean>, shown("return", "reward", Better::up)},
+    SnapshotField{
+        kEpisodes, "episodes.return_mean", "episode_return_mean", "rewards", kFinished,
+        "mean return of the newest episodes, as many as `stats.window`; in token runs, mean reward of the newest "
+        "answers that have a score, as many as `stats.window`, or as `trainer.super_batch` if that is more; "
+        "`env.reward_scale` does not change it",
+        of<&S::return_mean>, shown("return", "reward", Better::up)},
     SnapshotField{kEpisodes, "episodes.return_std", "episode_return_stddev", "rewards", kFinished,
                   "standard deviation of the same returns", of<&S::return_std>,
                   shown("standard deviation of returns", "standard deviation of rewards")},
     SnapshotField{kEpisodes, "episodes.length_mean", "episode_length_mean_steps", "env steps; tokens in token runs",
-                  kFinished, "mean length of the same episodes", of<&S::length_mean>,
-                  shown("episode length", "answer length")},
+                  kFinished,
+                  "mean length of the same episodes; of answers of several turns, the tokens of all turns without "
+                  "messages",
+                  of<&S::length_mean>, shown("episode length", "answer length")},
     SnapshotField{kEpisodes, "episodes.success_rate", "episode_success_ratio", "0 to 1",
                   "after the first episode, if the environment reports success",
                   "share of the same episodes that the environment calls a success", of<&S::success_rate>,
@@ -287,7 +294,9 @@ constexpr std::array kFields = {
     SnapshotField{
         kEpisodes, "episodes.return_parts", "episode_return_part_mean{part=*}", "rewards, by part", kAlways,
         "token runs: mean of each part of the reward, of those that the verifier names and, with a reward model, "
-        "of `task` and `reward_model`, over the last `stats.window` answers that have it; empty without parts",
+        "of `task` and `reward_model`, over as many of the newest answers that have it as `episodes.return_mean` is "
+        "of; "
+        "empty without parts",
         of<&S::return_parts>, shown("parts of the return", "parts of the reward", Better::up)},
     SnapshotField{kLearner, "learner", "", "an object", kAlways,
                   "the metrics of the updates, each under its name; empty before the first update", of<&S::learner>},

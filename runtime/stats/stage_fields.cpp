@@ -22,41 +22,55 @@ constexpr const char* kActorsTimed = "while the run has actors, not in determini
 
 constexpr std::array kStageFields = {
     SnapshotField{kStages, "stages.draw", "update_stage_seconds{stage=draw}", "s", kTrainedTimed,
-                  "the replay buffer drew the super-batch; while the update before ran",
+                  "mean over the updates that ended in the last 10 s, or of the newest one: the replay buffer drew the "
+                  "super-batch, while the update before ran",
                   of_update<&UpdateStages::draw>},
-    SnapshotField{kStages, "stages.collate", "update_stage_seconds{stage=collate}", "s", kTrainedTimed,
-                  "the prefetcher gathered its samples into contiguous arrays; while the update before ran",
-                  of_update<&UpdateStages::collate>},
+    SnapshotField{
+        kStages, "stages.collate", "update_stage_seconds{stage=collate}", "s", kTrainedTimed,
+        "mean over the same updates: the prefetcher gathered the samples into contiguous arrays, while the update "
+        "before ran",
+        of_update<&UpdateStages::collate>},
     SnapshotField{kStages, "stages.copy", "update_stage_seconds{stage=copy}", "s", kTrainedTimed,
-                  "the prefetcher copied them to the trainer's GPU, or started to; 0 on the CPU",
+                  "mean over the same updates: the prefetcher copied the samples to the trainer's GPU, or started to; "
+                  "0 on the CPU",
                   of_update<&UpdateStages::copy>},
-    SnapshotField{kStages, "stages.prepare", "update_stage_seconds{stage=prepare}", "s", kTrainedTimed,
-                  "the trainer normalised inputs, computed advantages and targets, and drew minibatches",
-                  of_update<&UpdateStages::prepare>},
-    SnapshotField{kStages, "stages.forward", "update_stage_seconds{stage=forward}", "s", kTrainedTimed,
-                  "forward passes and losses of all epochs; on a GPU, until their work was submitted",
-                  of_update<&UpdateStages::forward>},
+    SnapshotField{
+        kStages, "stages.prepare", "update_stage_seconds{stage=prepare}", "s", kTrainedTimed,
+        "mean over the same updates: the trainer normalised inputs, computed advantages and targets, and drew "
+        "minibatches",
+        of_update<&UpdateStages::prepare>},
+    SnapshotField{
+        kStages, "stages.forward", "update_stage_seconds{stage=forward}", "s", kTrainedTimed,
+        "mean over the same updates: forward passes and losses of all epochs; on a GPU, until their work was submitted",
+        of_update<&UpdateStages::forward>},
     SnapshotField{kStages, "stages.backward", "update_stage_seconds{stage=backward}", "s", kTrainedTimed,
-                  "backward passes, with both passes of a separate critic; on a GPU, until their work was submitted",
+                  "mean over the same updates: backward passes, with both passes of a separate critic; on a GPU, until "
+                  "their work "
+                  "was submitted",
                   of_update<&UpdateStages::backward>},
-    SnapshotField{kStages, "stages.optimizer", "update_stage_seconds{stage=optimizer}", "s", kTrainedTimed,
-                  "optimizer steps, with the exchange of gradients; on a GPU, with the wait for the work before",
-                  of_update<&UpdateStages::optimizer>},
+    SnapshotField{
+        kStages, "stages.optimizer", "update_stage_seconds{stage=optimizer}", "s", kTrainedTimed,
+        "mean over the same updates: optimizer steps, with the exchange of gradients; on a GPU, with the wait for the "
+        "work before",
+        of_update<&UpdateStages::optimizer>},
     SnapshotField{kStages, "stages.publish", "update_stage_seconds{stage=publish}", "s", kTrainedTimed,
-                  "the rest of the update: its metrics, and the snapshot of the new weights",
+                  "mean over the same updates: the rest of the update, its metrics and the snapshot of the new weights",
                   of_update<&UpdateStages::publish>},
     SnapshotField{kStages, "stages.transfer", "weights_transfer_mean_seconds", "s",
                   "after the first update whose weights are in use, not in deterministic runs",
-                  "from the end of an update until an inference actor had its weights in use, on average over the "
-                  "actors; versions that an actor leaves out count not at all",
+                  "from the end of an update until an inference actor had its weights in use, mean over all times that "
+                  "an actor did so in the last 10 s, or the newest time; neither versions that an actor leaves out "
+                  "count, nor the first weights of an actor, which may be older than the actor",
                   of_part<&StatsSnapshot::stages, &StageFigures::transfer>},
-    SnapshotField{kStages, "stages.env_step", "env_step_mean_seconds", "s",
-                  "not in token runs; while workers make steps, not in deterministic runs",
-                  "a step of an environment: of all rows of a group, divided by their number",
-                  of_part<&StatsSnapshot::stages, &StageFigures::env_step>},
+    SnapshotField{
+        kStages, "stages.env_step", "env_step_mean_seconds", "s",
+        "not in token runs; while workers make steps, not in deterministic runs",
+        "mean of the last 10 s: a step of an environment, which is that of all rows of a group divided by their number",
+        of_part<&StatsSnapshot::stages, &StageFigures::env_step>},
     SnapshotField{kStages, "stages.answer", "answer_mean_seconds", "s",
                   "token runs, while answers arrive, not in deterministic runs",
-                  "from a worker's request for the answers to a prompt, or for their next turn, to the reply",
+                  "mean of the last 10 s: from a worker's request for the answers to a prompt, or for their next turn, "
+                  "to the reply",
                   of_part<&StatsSnapshot::stages, &StageFigures::answer>},
     SnapshotField{kActors, "actors.busy", "actor_busy_ratio{actor=*}", "0 to 1, by kind of actor", kActorsTimed,
                   "share of the last 10 s that an actor spent in handlers, on average, with the handler that runs now; "

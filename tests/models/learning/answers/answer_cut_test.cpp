@@ -123,8 +123,8 @@ TEST_CASE("answer_cut: a masked answer is in no numerator and no denominator of 
       config.algorithm.mask_cut_answers = true;
       const Updated got = update(config, model, whole(rollout), micro);
       check_equal(got, wanted);
-      CHECK(got.report.metrics.at("cut_answers") > 0.2);
-      CHECK(got.report.metrics.at("masked_tokens") > 0.2);
+      CHECK(got.report.metrics.at("cut_fraction") > 0.2);
+      CHECK(got.report.metrics.at("masked_fraction") > 0.2);
     }
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("answer_cut: an update whose answers were all cut has no step and chan
   const LearnerState before = learner->save();
   const UpdateReport report = learner->update(*learner->stager()->stage(whole(rollout)), 0);
   CHECK(report.empty());
-  CHECK(report.metrics.at("masked_tokens") == 1.0);
+  CHECK(report.metrics.at("masked_fraction") == 1.0);
   CHECK(learner->save().model == before.model);
 }
 
