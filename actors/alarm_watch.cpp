@@ -130,8 +130,9 @@ void AlarmWatch::add(const Update& u) {
         says("learner.explained_variance", explained));
   // Where everything succeeds there is nothing left to learn.
   const bool solved = u.success_rate > 0.95;
-  check("no_signal", figure(u.metrics, "advantage_std") == 0 && !solved, u.number,
-        "all advantages are 0, so that the policy learns nothing",
+  const bool no_token = figure(u.metrics, "masked_fraction") == 1;  // there are no advantages then
+  check("no_signal", (no_token || figure(u.metrics, "advantage_std") == 0) && !solved, u.number,
+        std::string(no_token ? "no token has a loss" : "all advantages are 0") + ", so that the policy learns nothing",
         no_signal_hold(facts_.compared_groups, std::isfinite(u.success_rate)));
   check_returns(u);
 }

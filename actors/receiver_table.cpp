@@ -1,6 +1,7 @@
 #include "actors/receiver_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/inference_counts.h"
 
@@ -29,8 +30,9 @@ void ReceiverTable::add(const InferenceReport& report) {
   receiver->report = counts_alone(report);
 }
 
-void ReceiverTable::add(const Applied& applied) {
-  if (Receiver* receiver = find(applied.inference_index)) receiver->applied = applied.version;
+bool ReceiverTable::add(const Applied& applied) {
+  Receiver* receiver = find(applied.inference_index);
+  return receiver != nullptr && std::exchange(receiver->applied, applied.version).has_value();
 }
 
 void ReceiverTable::add(const ReceiverGone& gone) {

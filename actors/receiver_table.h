@@ -27,7 +27,8 @@ class ReceiverTable {
 
   // Messages of receivers without an entry that were lost long ago, and those beyond kMost receivers, are ignored.
   void add(const InferenceReport& report);
-  void add(const Applied& applied);
+  // Whether the receiver had applied weights before. Its first ones may be older than itself.
+  bool add(const Applied& applied);
   void add(const ReceiverGone& gone);
 
   // Microseconds in handlers of all receivers since the table exists.

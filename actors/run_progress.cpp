@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/stats/unknown.h"
+
 namespace troupe {
 
 double time_progress(const StopConfig& stop, double seconds, const ReplayStart& start) {
@@ -17,6 +19,14 @@ double run_progress(const StopConfig& stop, uint64_t env_steps, uint64_t updates
   if (stop.env_steps > 0) done = std::max(done, static_cast<double>(env_steps) / static_cast<double>(stop.env_steps));
   if (stop.updates > 0) done = std::max(done, static_cast<double>(updates) / static_cast<double>(stop.updates));
   return std::min(done, 1.0);
+}
+
+double progress_at_start(const StopConfig& stop, const ReplayStart& start) {
+  return run_progress(stop, start.env_steps, start.version.number, time_progress(stop, 0, start));
+}
+
+double seconds_left(double progress, double before, double seconds) {
+  return progress > before ? seconds * (1 - progress) / (progress - before) : kUnknown;
 }
 
 bool due(uint64_t updates, int64_t every) {

@@ -17,6 +17,12 @@ double time_progress(const StopConfig& stop, double seconds, const ReplayStart& 
 // Progress of the run, in [0, 1]: the largest over all its limits. `time` is the result of time_progress().
 double run_progress(const StopConfig& stop, uint64_t env_steps, uint64_t updates, double time);
 
+// Progress of the run when the process starts: what `start` begins with.
+double progress_at_start(const StopConfig& stop, const ReplayStart& start);
+// Seconds until the progress is 1, at the pace of `seconds` of training in which it grew from `before`. Unknown (NaN)
+// if it has not grown.
+double seconds_left(double progress, double before, double seconds);
+
 // Whether something that is done every so many updates, 0 = never, is done after these.
 bool due(uint64_t updates, int64_t every);
 // Whether the policy after so many updates is saved: with checkpoint.keep_best every evaluated one is, because it may

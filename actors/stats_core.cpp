@@ -52,6 +52,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       started_(started),
       training_started_(started),
       start_(start),
+      progress_before_(progress_at_start(config.stop, start)),
       points_(config, start.ledger.produced),
       point_env_steps_(start.env_steps),
       episodes_(static_cast<size_t>(window_of(config))),
@@ -76,7 +77,6 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   evaluated_ = start_.totals.open_evaluations;
   if (config.deterministic) now_.failed_evaluations = start_.totals.failed_evaluations;
   now_.failed_evaluations.count = start_.totals.failed_evaluations.count;
-  progress_before_ = progress(0);
   begin_rates(started);
 }
 
@@ -128,8 +128,7 @@ void StatsCore::add(const InferenceReport& report) {
 }
 
 void StatsCore::add(const Applied& applied, Clock::time_point now) {
-  receivers_.add(applied);
-  times_.add(applied, now);
+  if (receivers_.add(applied)) times_.add(applied, now);
 }
 
 void StatsCore::add(const ReceiverGone& gone) {
@@ -187,7 +186,7 @@ void StatsCore::add(const UpdateMessage& update, Clock::time_point now) {
                .return_mean = returns.return_mean,
                .return_std = returns.return_std,
                .newest_return_mean = episodes_.full() ? episodes_.newest_return_mean() : kUnknown,
-               .success_rate = returns.success_rate});
+               .success_rate = reports_success_ ? returns.success_rate : kUnknown});
   keep_for_evaluation(update, now);
 }
 
@@ -290,8 +289,7 @@ void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
   s.elapsed_seconds = start_.totals.elapsed_seconds + seconds(now - started_);
   const double trained = s.warmup ? 0 : seconds(now - training_started_);
   s.progress = progress(trained);
-  if (!s.training_ended && s.progress > progress_before_)
-    s.eta_seconds = trained * (1 - s.progress) / (s.progress - progress_before_);
+  if (!s.training_ended) s.eta_seconds = seconds_left(s.progress, progress_before_, trained);
   s.env_steps_per_second = env_rate_.over(now, kShort);
   s.env_steps_per_second_60s = env_rate_.over(now, kLong);
   s.updates_per_second = update_rate_.over(now, kShort);

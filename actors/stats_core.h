@@ -128,7 +128,7 @@ class StatsCore {
   Clock::time_point started_, training_started_;
   std::optional<Clock::time_point> training_ended_;
   ReplayStart start_;
-  double progress_before_ = 0;
+  double progress_before_;  // when the process started
   StatsSnapshot now_;
   CurvePoints points_;
   uint64_t point_env_steps_;  // of the last point

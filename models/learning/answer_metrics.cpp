@@ -17,7 +17,7 @@ Value of_answers(const Figures& f, Read read) {
 }
 
 // Functions for the table, each of which reads one number.
-template <double BatchAnswers::* member>
+template <auto member>
 Value answers(const Figures& f) {
   return of_answers(f, [](const BatchAnswers& a) { return a.*member; });
 }

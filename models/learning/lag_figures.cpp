@@ -47,18 +47,17 @@ LagFigures lag_figures(std::span<const float> start, std::span<const float> roll
 LagShares lag_shares(std::span<const int64_t> lags, std::span<const uint8_t> mask) {
   TROUPE_CHECK(fits_or_empty(mask, lags.size()), lags.size(), mask.size());
   LagShares result;
-  double tokens = 0;
   for (size_t i = 0; i < lags.size(); ++i) {
     if (!mask.empty() && mask[i] == 0) continue;
     const auto lag = static_cast<double>(lags[i]);
-    tokens += 1;
+    result.tokens += 1;
     result.mean += lag;
     result.max = std::max(result.max, lag);
     result.share[lag_class(lags[i])] += 1;
   }
-  if (tokens == 0) return result;
-  result.mean /= tokens;
-  for (double& share : result.share) share /= tokens;
+  if (result.tokens == 0) return result;
+  result.mean /= result.tokens;
+  for (double& share : result.share) share /= result.tokens;
   return result;
 }
 

@@ -21,6 +21,7 @@ struct PolicyDistance {
 
 // How old some tokens are; all 0 without tokens.
 struct LagShares {
+  double tokens = 0;
   double mean = 0, max = 0;                 // updates
   std::array<double, kLagClasses> share{};  // of the tokens, by their lag
 };

@@ -22,19 +22,15 @@ double mean_of(std::span<const float> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// The result of `read`; nothing if the figures that it reads are missing.
+// The result of `read`; nothing if the figures that it reads are missing, or are of no sample or token at all.
 template <class Read>
 Value of_targets(const Figures& f, Read read) {
-  return f.targets ? Value(read(*f.targets)) : Value();
+  return f.targets && f.targets->advantages.count > 0 ? Value(read(*f.targets)) : Value();
 }
 template <class Read>
 Value of_correction(const Figures& f, Read read) {
-  if (f.lag && f.lag->correction) return read(*f.lag->correction);
-  return f.targets && f.targets->correction ? Value(read(*f.targets->correction)) : Value();
-}
-template <double ReferenceFigures::* member>
-Value reference(const Figures& f) {
-  return f.targets && f.targets->reference ? Value((*f.targets->reference).*member) : Value();
+  if (f.lag && f.lag->correction) return f.lag->all.tokens > 0 ? Value(read(*f.lag->correction)) : Value();
+  return of_targets(f, [&](const TargetFigures& t) { return t.correction ? Value(read(*t.correction)) : Value(); });
 }
 template <class Read>
 Value of_loss(const Figures& f, Read read) {
@@ -48,7 +44,8 @@ Value correction(const Figures& f) {
 }
 template <double SurrogateDiagnostics::* member>
 Value diagnostic(const Figures& f) {
-  return of_loss(f, [](const LossReport& loss) { return loss.diagnostics.*member; });
+  return of_loss(
+      f, [](const LossReport& loss) { return loss.diagnostics.count > 0 ? Value(loss.diagnostics.*member) : Value(); });
 }
 template <double LossReport::* member>
 Value loss(const Figures& f) {
@@ -63,7 +60,21 @@ template <double PolicyDistance::* member>
 Value distance(const Figures& f) {
   return f.lag && f.lag->all.tokens > 0 ? Value(f.lag->all.*member) : Value();
 }
-Value rollout_kl(const Figures& f) { return f.lag ? Value(f.lag->all.kl) : correction<&OffPolicyMetrics::kl>(f); }
+Value rollout_kl(const Figures& f) {
+  return f.lag ? distance<&PolicyDistance::kl>(f) : correction<&OffPolicyMetrics::kl>(f);
+}
+template <double LagShares::* member>
+Value rollout_lag(const Figures& f) {
+  return f.lag && f.lag->of_batch.tokens > 0 ? Value(f.lag->of_batch.*member) : Value();
+}
+
+// The coefficient is in use whether or not there is a token.
+Value reference_coef(const Figures& f) {
+  return f.targets && f.targets->reference ? Value(f.targets->reference->coef) : Value();
+}
+Value reference_kl(const Figures& f) {
+  return of_targets(f, [](const TargetFigures& t) { return t.reference ? Value(t.reference->kl) : Value(); });
+}
 
 Value saturated(const Figures& f) {
   return f.choice.surrogate.entry->name == "sapo" ? diagnostic<&SurrogateDiagnostics::saturated_fraction>(f) : Value();
@@ -119,7 +130,7 @@ constexpr std::array kMetrics = {
            [](const Figures& f) { return f.penalizes_kl ? Value(f.settings.loss.kl_coef) : Value(); },
            shown("weight of the KL penalty")},
     Metric{kSettings, "reference_kl_coef", kNumber, kLast, kReference,
-           "weight of the KL to the reference, in the rewards or in the loss", reference<&ReferenceFigures::coef>,
+           "weight of the KL to the reference, in the rewards or in the loss", reference_coef,
            shown("weight of the reference KL")},
 
     Metric{kTargets, "advantage_mean", kRewards, kMean, kAlways,
@@ -143,7 +154,7 @@ constexpr std::array kMetrics = {
     Metric{kTargets, "reference_kl", kNats, kMean, kReference,
            "KL(policy || reference) of the policy that sampled the answers, per token, as `reference.kl` estimates it "
            "(`full`: as `k1`)",
-           reference<&ReferenceFigures::kl>, shown("reference KL")},
+           reference_kl, shown("reference KL")},
 
     Metric{kLosses, "policy_loss", kNumber, kMean, kAlways,
            "loss of the surrogate, without the KL penalty and the entropy bonus", loss<&LossReport::policy_loss>,
@@ -227,9 +238,9 @@ constexpr std::array kMetrics = {
     Metric{kLags, "rollout_lag_mean", "updates", kMean, kTokenRuns,
            "mean over all tokens of the super-batch that have a loss, whether or not it was computed, of the updates "
            "from the policy that sampled the token to that at the start of the update",
-           [](const Figures& f) { return f.lag ? Value(f.lag->of_batch.mean) : Value(); }},
+           rollout_lag<&LagShares::mean>},
     Metric{kLags, "rollout_lag_max", "updates", kLargest, kTokenRuns, "the largest of these lags",
-           [](const Figures& f) { return f.lag ? Value(f.lag->of_batch.max) : Value(); }},
+           rollout_lag<&LagShares::max>},
 
     Metric{kCorrections, "rollout_kl_k3", kNats, kMean, kCorrected,
            "mean of exp(l) - 1 - l: another estimate of the same, never negative", correction<&Off::k3_kl>},

@@ -45,7 +45,8 @@ struct BatchAnswers {
   double cut = 0.0;                    // share of the answers that were cut at the largest length
   double masked = 0.0;                 // share of the tokens without loss
   std::optional<double> penalty = {};  // mean over answers of what is added to their scores for their length
-  double least_advantage = 0.0, most_advantage = 0.0;  // of the tokens that have a loss, before whitening
+  // Of the tokens that have a loss, before whitening; nothing without such a token.
+  std::optional<double> least_advantage = {}, most_advantage = {};
 };
 
 // Of the advantages and value targets of a super-batch.

@@ -55,7 +55,9 @@ constexpr std::array kRules = {
         "(trainer.value_only_updates)"},
     AlarmRule{
         "no_signal", kWarning, 20,
-        "learner.advantage_std is 0, unless more than 95 % of the episodes succeed: no action is better than others; "
+        "learner.advantage_std is 0, or learner.masked_fraction is 1, unless more than 95 % of the episodes succeed: "
+        "no "
+        "action is better than others, or no token has a loss; "
         "where answers of a group are compared, it is raised after as many updates as have 64 groups, but at least 5, "
         "once `stats.window` answers have ended",
         "look at the rewards: they may always be the same",

@@ -1,8 +1,7 @@
 #pragma once
 // The table of the figures in a StatsSnapshot: where each is in the JSON, its unit, when it has a value, and what it
 // means. to_json() and snapshot_of() use this table, and docs/metrics.md is generated from it. Views read it as part of
-// run_figures() (models/learning/run_figures.h). Plain functions; any
-// thread.
+// run_figures() (models/learning/run_figures.h). Plain functions; any thread.
 
 #include <span>
 #include <string_view>

@@ -69,6 +69,14 @@ TEST_CASE("no_signal: answers that are right at a low rate, from which a run lea
     }
 }
 
+TEST_CASE("no_signal: updates in which no token has a loss raise it too, and say so") {
+  AlarmWatch watch(AlarmWatch::Facts{.token_run = true});
+  const std::map<std::string, double> metrics{{"masked_fraction", 1.0}};
+  for (uint64_t number = 1; number <= 20; ++number) watch.add({.number = number, .metrics = metrics, .progress = 0.3});
+  REQUIRE(watch.raised().contains("no_signal"));
+  CHECK(watch.raised().at("no_signal").text.starts_with("no token has a loss"));
+}
+
 TEST_CASE("no_signal: a run that has solved its task raises no alarm") {
   CHECK(raised_after({.groups = 32, .right = 1, .success_rate = 1}, 100) == 0);
 }

@@ -1,5 +1,8 @@
 #include "actors/run_progress.h"
 
+#include <cmath>
+
+#include "runtime/stats/unknown.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -25,6 +28,28 @@ TEST_CASE("run_progress: the limit that is nearest counts, limits that are not s
   CHECK(run_progress(stop, 300, 4, 0.7) == 1);
   CHECK(run_progress(seconds_only(8), 300, 4, 0.25) == 0.25);
   CHECK(time_progress(stop, 1e6, {}) == 0);
+}
+
+TEST_CASE(
+    "run_progress: what is left takes as long as the pace since the start says, and is unknown without progress") {
+  CHECK(seconds_left(0.25, 0, 10) == 30);
+  CHECK(seconds_left(0.75, 0.5, 10) == 10);
+  CHECK(seconds_left(1, 0.5, 10) == 0);
+  CHECK(std::isnan(seconds_left(0.5, 0.5, 10)));
+  CHECK(std::isnan(seconds_left(0.4, 0.5, 10)));
+  CHECK(std::isnan(seconds_left(kUnknown, 0, 10)));
+}
+
+TEST_CASE("run_progress: a run starts where the start before has ended") {
+  StopConfig stop;
+  stop.env_steps = 100;
+  ReplayStart start;
+  CHECK(progress_at_start(stop, start) == 0);
+  start.env_steps = 40;
+  CHECK(progress_at_start(stop, start) == 0.4);
+  stop.updates = 10;
+  start.version = {0, 5};
+  CHECK(progress_at_start(stop, start) == 0.5);
 }
 
 TEST_CASE("run_progress: in a new run the progress of time goes from 0 to 1 within stop.seconds") {

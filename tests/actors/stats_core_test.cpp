@@ -151,6 +151,22 @@ TEST_CASE("stats: a token run has an alarm about values only with a critic") {
   }
 }
 
+TEST_CASE("stats: where the environment reports no success, nothing counts as solved") {
+  for (const bool reports_success : {false, true}) {
+    RunConfig config = config_of(100);
+    config.stats.window = 2;
+    StatsCore core(config, reports_success, kStart);
+    for (uint64_t number = 1; number <= 20; ++number) {
+      ReplayReport report = after(100 * number);
+      report.episodes = {episodes_with({1, 1})};
+      report.episodes.front().success = Array::of<uint8_t>({2}, {1, 1});
+      report.update = update_with(number, {{"advantage_std", 0.0}});
+      core.add(report, kStart);
+    }
+    CHECK(core.take_view(kStart).alarms.contains("no_signal") == !reports_success);
+  }
+}
+
 TEST_CASE("stats: with stop.seconds progress and remaining time count from the start of training") {
   RunConfig config = config_of(100);
   config.stop.env_steps = 0;

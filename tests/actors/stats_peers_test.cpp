@@ -284,3 +284,16 @@ TEST_CASE("stats: inference_up counts the inference actors that have weights and
   core.add(ReceiverGone{0});
   CHECK(up() == 1);
 }
+
+TEST_CASE("stats: the transfer of weights does not count those that an inference actor begins with") {
+  using std::chrono::seconds;
+  StatsCore core(config_of(100), false, kStart);
+  core.add(Applied{0, {0, 0}}, kStart);
+  core.add(update_with(1, {}), kStart + seconds(1));
+  core.add(Applied{0, {0, 1}}, kStart + seconds(3));
+  core.add(Applied{7, {0, 1}}, kStart + seconds(9));  // it has just joined
+  CHECK(core.take_view(kStart + seconds(9)).stages.transfer == 2);
+  core.add(update_with(2, {}), kStart + seconds(10));
+  core.add(Applied{7, {0, 2}}, kStart + seconds(11));
+  CHECK(core.take_view(kStart + seconds(11)).stages.transfer == 1.5);
+}

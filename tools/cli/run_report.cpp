@@ -238,12 +238,12 @@ StatsSnapshot RunReport::with_times(StatsSnapshot s) {
   const double span = std::chrono::duration<double>(now - std::exchange(reported_, now)).count();
   s.elapsed_seconds = std::chrono::duration<double>(now - begun_).count();
   s.rss_bytes = resident_bytes();
+  const double trained = std::chrono::duration<double>(now - warmed_up_).count();
+  if (!s.training_ended) s.eta_seconds = seconds_left(s.progress, progress_at_start(config_.stop, start_), trained);
   const auto before = std::exchange(shown_, std::pair(s.env_steps, s.updates));
   if (!before || span <= 0) return s;
   s.env_steps_per_second = static_cast<double>(s.env_steps - before->first) / span;
   s.updates_per_second = static_cast<double>(s.updates - before->second) / span;
-  if (s.updates_per_second > 0 && s.progress > 0)
-    s.eta_seconds = static_cast<double>(s.updates) * (1 - s.progress) / s.progress / s.updates_per_second;
   return s;
 }
 

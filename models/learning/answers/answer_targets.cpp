@@ -230,8 +230,8 @@ BatchAnswers figures_of(const AnswerBatch& batch, std::span<const float> advanta
   for (size_t t = 0; t < advantages.size(); ++t) {
     if (!batch.is_kept(t)) continue;
     const double advantage = advantages[t];
-    result.least_advantage = result.tokens == 0 ? advantage : std::min(result.least_advantage, advantage);
-    result.most_advantage = result.tokens == 0 ? advantage : std::max(result.most_advantage, advantage);
+    result.least_advantage = std::min(result.least_advantage.value_or(advantage), advantage);
+    result.most_advantage = std::max(result.most_advantage.value_or(advantage), advantage);
     result.tokens += 1;
   }
   return result;
