@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -74,4 +75,20 @@ TEST_CASE("metrics: every estimator and surrogate reports the same names") {
     CHECK_MESSAGE(reported([&](RunConfig& c) { c.algorithm.advantage = advantage; }) == always, advantage);
   for (const char* surrogate : {"gspo", "cispo", "geo_mean", "kl_cov", "none"})
     CHECK_MESSAGE(reported([&](RunConfig& c) { c.algorithm.surrogate = surrogate; }) == always, surrogate);
+}
+
+TEST_CASE("metrics: without a token that is not rejected there are no ratios, whose means and extremes would be 0") {
+  const AlgorithmChoice choice = choose_algorithm(AlgorithmConfig());
+  const UpdateSettings settings;
+  const std::optional<TargetFigures> targets;
+  EpochReport epoch;
+  epoch.steps = 1;
+  const auto names = [&] {
+    return metrics_of({.choice = choice, .settings = settings, .epoch = epoch, .targets = targets});
+  };
+  for (const char* name : {"kl", "clip_fraction", "ess", "ratio_mean", "ratio_max", "ratio_min"})
+    CHECK_MESSAGE(!names().contains(name), name);
+  CHECK(names().contains("policy_loss"));
+  epoch.loss.diagnostics.count = 1;
+  CHECK(names().contains("ratio_min"));
 }
