@@ -226,7 +226,7 @@ TEST_CASE("answer_figures: an answer that policy filtration draws several times 
   CHECK(updated(config, model, masked(rollout)).at("computed_tokens") == static_cast<double>(computed));
 }
 
-TEST_CASE("answer_figures: an update without a token that has a loss has no figure of tokens") {
+TEST_CASE("answer_figures: an update without a token that has a loss has no advantages, lags or ratios") {
   LmModel model = tiny_shape(LmFamily::llama, 3);
   model.critic = CriticKind::shared;
   const auto rollout = random_answers(4, model.shape.vocabulary, 5);
