@@ -18,7 +18,7 @@ const kBatchStarts = ["batch.full", "batch.timeout", "batch.all_waiting"];
 // Of what a figure is: shares of one card are of different things, and do not add to 100 %.
 const kOf = /** @type {Record<string, string>} */ ({
   "busy.stepping": "part of busy", "busy.action_wait": "of the time of a group", "busy.credit_wait": "of the time of a group",
-  "inference.p50_ms": "newest batches, by their oldest request", "inference.p99_ms": "newest batches, by their oldest request",
+  "inference.p50_ms": "newest batches, by their oldest request", "inference.p99_ms": "of the same",
   "batch.size_p50": "newest batches", "batch.full": "of all batches", "batch.timeout": "of all batches", "batch.all_waiting": "of all batches",
   "trainer_wait_fraction": "since this start", "busy.prefetcher": "beside the updates", "busy.machine": "with all programs",
 });

@@ -250,6 +250,7 @@ function chooseTab(chosen, focus) {
     views[i].panel.hidden = i !== chosen;
   });
   if (focus) tabs[chosen].focus();
+  tabs[chosen].scrollIntoView({ block: "nearest", inline: "center" });  // where they do not fit into one row
   place.view = views[chosen].title.toLowerCase();
   place.write();
   showAll();

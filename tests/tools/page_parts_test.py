@@ -80,6 +80,7 @@ class Parts(OpenedPage):
         self.wait_for(2)
         told = "Evaluation after 50 updates failed, with 3 episodes played (1 failed so far): the environment failed"
         self.browser.wait(f"{figures}.includes('failed after 50 updates')")
+        self.browser.wait("events.list.children.length === 1")
         self.assertEqual(events(), ["Before this page was opened: " + told])
         self.server.publish(snapshot(6, failed_evaluations=first), snapshot(7, failed_evaluations=failed(2, 60, "no time")))
         self.wait_for(4)
@@ -156,7 +157,8 @@ class Parts(OpenedPage):
         self.wait_for(20)
         self.browser.wait("byId('alarms').children.length > 0")  # it is drawn a little later
         events = "byId('panels').querySelector('.events').textContent"
-        self.assertIn("kl_high (warning), raised before this page was opened: the KL", self.browser.value(events))
+        told = "kl_high (warning), raised before this page was opened: the KL"
+        self.browser.wait(f"{events}.includes('{told}')")  # once the log has been asked for what was before
         # A list that a screen reader reads out is left alone while nothing changes.
         self.browser.value("(byId('alarms').firstChild.mark = 1, true)")
         self.server.publish(snapshot(21, **alarms, **constant))
