@@ -87,7 +87,7 @@ std::vector<Metric> answer_metrics() {
        "mean over answers of what is added to their scores for their length, at most 0; with several turns, for the "
        "length of the longest turn",
        [](const Figures& f) { return of_answers(f, [](const BatchAnswers& a) { return a.penalty; }); }},
-      {kOfSuperBatch, "drawn_answers", kAnswerShare, kAnswerMean, kWithFiltration,
+      {kOfSuperBatch, "drawn_fraction", kAnswerShare, kAnswerMean, kWithFiltration,
        "share of the answers that policy filtration drew at least once",
        [](const Figures& f) { return f.targets ? f.targets->drawn : Value(); }},
   };

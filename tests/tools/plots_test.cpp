@@ -25,7 +25,7 @@ GroupCurve line(const std::string& label, double from, double to, size_t runs = 
   return curve;
 }
 
-PlotPanel panel() {
+PlotPanel some_panel() {
   return {"env steps", "episodes.return_mean", {line("rising", 0, 500, 3), line("it's _flat_", 100, 100)}};
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("tick_text: short, and as exact as the distance of the ticks needs") {
 }
 
 TEST_CASE("character_plot: fits into its columns and rows, with marks of ASCII where nothing else is allowed") {
-  const std::string plot = character_plot(panel(), {80, 24, PlotCharacters::ascii, false});
+  const std::string plot = character_plot(some_panel(), {80, 24, PlotCharacters::ascii, false});
   const std::vector<std::string> lines = lines_of(plot);
   CHECK(lines.size() == 24);
   for (const std::string& each : lines) CHECK(each.size() <= 80);
@@ -90,7 +90,7 @@ TEST_CASE("character_plot: a curve with one value and one point is drawn") {
 }
 
 TEST_CASE("gnuplot_script: a band and a line for each curve, names as they are, the same text each time") {
-  const std::vector<PlotPanel> panels = {panel()};
+  const std::vector<PlotPanel> panels = {some_panel()};
   const std::string script = gnuplot_script(panels, PictureKind::svg, "out");
   CHECK(script == gnuplot_script(panels, PictureKind::svg, "out"));
   CHECK(script.find("set output 'out'") != script.npos);
@@ -99,9 +99,8 @@ TEST_CASE("gnuplot_script: a band and a line for each curve, names as they are, 
   CHECK(script.find("$c0_0 using 1:3:4 with filledcurves") != script.npos);
   CHECK(script.find("$c0_1 using 1:3:4") == script.npos);  // one run has no interval
   CHECK(script.find("'100k' 100000") != script.npos);
-  CHECK(
-      gnuplot_script(std::vector<PlotPanel>{panel(), panel()}, PictureKind::pdf, "out").find("multiplot layout 2,1") !=
-      script.npos);
+  CHECK(gnuplot_script(std::vector<PlotPanel>{some_panel(), some_panel()}, PictureKind::pdf, "out")
+            .find("multiplot layout 2,1") != script.npos);
 }
 
 namespace {
@@ -178,7 +177,7 @@ TEST_CASE("wrapped: cuts between words, and in a word that has no room") {
 }
 
 TEST_CASE("gnuplot_script: long names are on several lines, for which the picture is higher") {
-  PlotPanel panel = ::panel();
+  PlotPanel panel = some_panel();
   const auto height = [&] {
     const std::string script = gnuplot_script(std::vector<PlotPanel>{panel}, PictureKind::svg, "out");
     const size_t at = script.find("svg size 640,") + 13;
@@ -206,7 +205,7 @@ TEST_CASE("gnuplot_script: categories whose names have no room beside each other
 }
 
 TEST_CASE("character_plot: texts may be wider than the plot, and a note has a line of its own") {
-  PlotPanel wide = ::panel();
+  PlotPanel wide = some_panel();
   wide.curves[0].label = std::string(100, 'a');
   wide.note = "runs of one group differ also in trainer.gamma";
   CharacterPlot how{80, 24, PlotCharacters::ascii, false};

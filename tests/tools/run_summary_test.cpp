@@ -117,6 +117,7 @@ TEST_CASE("run_report: the summary has the updates that were undone, and the sha
   const json summary = f.summary();
   CHECK(summary["undone_updates"] == 7);
   CHECK(summary["last_start"]["verdicts"] == json::parse(R"({"env_stepping": 0.3, "trainer": 0.5, "unknown": 0.2})"));
+  CHECK(summary["last_start"]["bottleneck"] == json::parse(R"({"what": "x", "share": 0.5})"));
 }
 
 TEST_CASE("verdict_times: a line names the two verdicts that were told for longest") {

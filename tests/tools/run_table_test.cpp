@@ -132,10 +132,10 @@ TEST_CASE("bottleneck_of_run: the longest verdict of a run that has ended, that 
   disk.write_atomic("run/metrics.jsonl",
                     "{\"env_steps\":1,\"updates\":1,\"bottleneck\":{\"what\":\"x\",\"resource\":\"workers\"}}\n");
   disk.write_atomic("run/summary.json",
-                    R"({"last_start": {"verdicts": {"none": 0.5, "policy_server": 0.3, "workers": 0.2}}})");
-  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::finished)) == "policy server 30 %");
-  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::running)) == "workers");
-  disk.write_atomic("run/summary.json", R"({"last_start": {"verdicts": {"none": 0.9, "workers": 0.04}}})");
+                    R"({"last_start": {"bottleneck": {"what": "few environments", "share": 0.3}}})");
+  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::finished)) == "few environments 30 %");
+  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::running)) == "x");
+  disk.write_atomic("run/summary.json", R"({"last_start": {"bottleneck": null}})");
   CHECK(bottleneck_of_run(disk, run_with(disk, RunState::finished)) == "");
   disk.write_atomic("run/summary.json", "{}");
   CHECK(bottleneck_of_run(disk, run_with(disk, RunState::stopped)) == "");

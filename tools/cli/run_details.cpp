@@ -59,31 +59,22 @@ bool names_something(std::string_view resource) {
   return !resource.empty() && resource != name_of(Resource::unknown) && resource != name_of(Resource::none);
 }
 
-std::string with_spaces(std::string name) {
-  std::ranges::replace(name, '_', ' ');
-  return name;
-}
-
-// The one that held for longest, of those that name something.
-std::string longest_verdict(const nlohmann::ordered_json& verdicts) {
-  constexpr double kLeast = 0.05;  // as at the end of `troupe train`
-  std::string longest;
-  double most = 0;
-  for (const auto& [name, share] : verdicts.items()) {
-    if (!share.is_number() || !names_something(name) || share.get<double>() < kLeast) continue;
-    if (share.get<double>() <= most) continue;
-    most = share.get<double>();
-    longest = name;
-  }
-  return longest.empty() ? "" : with_spaces(longest) + ' ' + format_percent(most);
+// "few environments 55 %", of the summary's last start; empty where there is none.
+std::string told_in(const nlohmann::ordered_json& bottleneck) {
+  if (!bottleneck.is_object()) return "";
+  const auto what = bottleneck.find("what"), share = bottleneck.find("share");
+  if (what == bottleneck.end() || !what->is_string()) return "";
+  const bool has_share = share != bottleneck.end() && share->is_number();
+  return what->get<std::string>() + (has_share ? ' ' + format_percent(share->get<double>()) : "");
 }
 
 std::string newest_verdict(const Disk& disk, const std::string& folder) {
-  std::string resource;
+  std::string resource, what;
   scan_json(read_last_lines(disk, folder, false).last, [&](std::string_view path, std::string_view text) {
     if (path == "bottleneck.resource") resource = scalar_text(text);
+    if (path == "bottleneck.what") what = scalar_text(text);
   });
-  return names_something(resource) ? with_spaces(resource) : "";
+  return names_something(resource) ? what : "";
 }
 
 }  // namespace
@@ -100,8 +91,8 @@ std::string bottleneck_of_run(const Disk& disk, const RunOverview& run) {
   if (run.state == RunState::finished || run.state == RunState::stopped) {
     const auto summary = stored_object(disk, run.folder + "/summary.json");
     const auto start = summary.is_object() ? summary.find("last_start") : summary.end();
-    if (start == summary.end() || !start->is_object() || !start->contains("verdicts")) return "";
-    return longest_verdict((*start)["verdicts"]);
+    if (start == summary.end() || !start->is_object() || !start->contains("bottleneck")) return "";
+    return told_in((*start)["bottleneck"]);
   }
   return disk.exists(metrics_file(run.folder)) ? newest_verdict(disk, run.folder) : "";
 }

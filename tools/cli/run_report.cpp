@@ -265,7 +265,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   facts.lost_writes = folder_.lost_writes();
   facts.expected_memory = expected_memory_;
   facts.undone_updates = undone_updates_;
-  facts.verdicts = verdicts_.shares();
+  facts.verdicts = verdicts_;
   return run_summary(facts);
 }
 

@@ -77,7 +77,12 @@ OrderedJson last_start(const RunFacts& f) {
   if (f.last.verifier) put_figures(f.last, kVerifier, result);
   result["peak_rss_bytes"] = peak_resident_bytes();
   if (f.expected_memory > 0) result["estimated_rss_bytes"] = f.expected_memory;
-  if (!f.config.deterministic) result["verdicts"] = f.verdicts;
+  if (!f.config.deterministic) {
+    result["verdicts"] = f.verdicts.shares();
+    result["bottleneck"] = nullptr;
+    if (const auto verdicts = f.verdicts.longest(); !verdicts.empty())
+      result["bottleneck"] = {{"what", verdicts[0].what}, {"share", verdicts[0].share}};
+  }
   return result;
 }
 

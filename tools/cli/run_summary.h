@@ -2,13 +2,13 @@
 // What summary.json says of a run. A plain function; any thread.
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
 #include "actors/supervisor.h"
 #include "runtime/run_folder/best_checkpoints.h"
 #include "runtime/stats/snapshot.h"
+#include "tools/cli/verdict_times.h"
 
 namespace troupe {
 
@@ -26,7 +26,7 @@ struct RunFacts {
   uint64_t lost_writes = 0;
   uint64_t expected_memory = 0;  // 0: not known
   uint64_t undone_updates = 0;
-  std::map<std::string, double> verdicts = {};  // see VerdictTimes::shares()
+  VerdictTimes verdicts = {};
 };
 
 // How a run ended, in one word or the name of a setting.

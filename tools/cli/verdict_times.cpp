@@ -37,16 +37,21 @@ std::map<std::string, double> VerdictTimes::shares() const {
   return result;
 }
 
-std::string VerdictTimes::text() const {
+std::vector<VerdictTimes::Verdict> VerdictTimes::longest() const {
   constexpr double kLeast = 0.05;
-  constexpr size_t kNamed = 2;
-  std::vector<std::pair<double, std::string>> named;
+  std::vector<Verdict> result;
   for (const auto& [name, share] : shares())
-    if (share >= kLeast && !names_nothing(name)) named.emplace_back(share, name);
-  std::ranges::sort(named, std::greater());
+    if (share >= kLeast && !names_nothing(name)) result.push_back({told_.at(name), name, share});
+  std::ranges::stable_sort(result, std::greater(), &Verdict::share);
+  return result;
+}
+
+std::string VerdictTimes::text() const {
+  constexpr size_t kNamed = 2;
+  const std::vector<Verdict> verdicts = longest();
   std::string text;
-  for (size_t i = 0; i < std::min(named.size(), kNamed); ++i)
-    text += (i == 0 ? "" : ", ") + told_.at(named[i].second) + ' ' + format_percent(named[i].first) +
+  for (size_t i = 0; i < std::min(verdicts.size(), kNamed); ++i)
+    text += (i == 0 ? "" : ", ") + verdicts[i].what + ' ' + format_percent(verdicts[i].share) +
             (i == 0 ? " of the time" : "");
   return text;
 }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "runtime/stats/snapshot.h"
 
@@ -15,8 +16,14 @@ class VerdictTimes {
   // Of the time of training, the share of each verdict, by the name of its resource: "trainer", "none", "unknown".
   // Empty without times.
   std::map<std::string, double> shares() const;
-  // "training 71 % of the time, few environments 20 %": the two that were told for longest, as they were told last, of
-  // those that name something and have 5 % at least. Empty without any.
+  struct Verdict {
+    std::string what;  // as it was told last, Bottleneck::what
+    std::string resource;
+    double share = 0;  // of the time of training
+  };
+  // Those that name something and have 5 % at least, the one that was told for longest first.
+  std::vector<Verdict> longest() const;
+  // The first two: "training 71 % of the time, few environments 20 %". Empty without any.
   std::string text() const;
 
  private:

@@ -228,11 +228,11 @@ TEST_CASE("policy_filtration: advantages are compared with those of all answers,
   const UpdateReport got = update(config, model, batch).report;
   const std::vector<int64_t> drawn = drawn_by(config, batch);
   const std::set<int64_t> different(drawn.begin(), drawn.end());
-  CHECK(got.metrics.at("drawn_answers") ==
+  CHECK(got.metrics.at("drawn_fraction") ==
         doctest::Approx(static_cast<double>(different.size()) / static_cast<double>(drawn.size())));
   config.algorithm.policy_filtration = "none";
   const UpdateReport wanted = update(config, model, batch).report;
-  CHECK(!wanted.metrics.contains("drawn_answers"));
+  CHECK(!wanted.metrics.contains("drawn_fraction"));
   for (const char* name : {"advantage_mean", "advantage_std", "return_mean", "explained_variance", "reference_kl"})
     CHECK(got.metrics.at(name) == wanted.metrics.at(name));
 }
