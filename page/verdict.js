@@ -8,23 +8,25 @@ const isOver = (s) => Boolean(at(s, "training_ended")) || kOverStates.includes(l
 
 /** The bottleneck; of a run that trains no more the last one. @param {any} s */
 function showVerdict(s) {
-  const over = isOver(s), verdict = at(s, "bottleneck.what") ? s.bottleneck : over ? events.bottleneck : null;
+  const over = isOver(s), told = at(s, "bottleneck.what") ? s : { bottleneck: over ? events.bottleneck : null };
+  const what = at(told, "bottleneck.what"), why = at(told, "bottleneck.why"), advice = at(told, "bottleneck.advice");
   const rest = (/** @type {string[]} */ ...texts) => texts.filter(Boolean).map((text) => "; " + text).join("");
   /** @type {(Node|string)[]} */
   let line = [];
-  if (verdict) {
-    const isNone = (verdict.resource || verdict.what) === "none";  // records of older versions have no resource
-    line = [element("b", isNone || over ? {} : { class: "limit" }, (over ? "Last bottleneck: " : "Bottleneck: ") + verdict.what), rest(verdict.why, verdict.advice)];
+  if (what) {
+    const isNone = (at(told, "bottleneck.resource") || what) === "none";  // records of older versions have no resource
+    line = [element("b", isNone || over ? {} : { class: "limit" }, (over ? "Last bottleneck: " : "Bottleneck: ") + what), rest(why, advice)];
   } else if (over && events.bottlenecks) {
     line = [element("b", {}, "Bottlenecks while it trained: "), events.bottlenecks];
   }
   byId("verdict").classList.toggle("past", over);
   byId("verdict").replaceChildren(...line);
-  byId("verdict-figures").replaceChildren(...(verdict ? verdictFigures(verdict) : []).map(termOf));
+  byId("verdict-figures").replaceChildren(...(what ? verdictFigures(told) : []).map(termOf));
 }
 
-/** What a bottleneck has beside its sentence; only what it has. @param {any} verdict @returns {[string, string][]} */
-function verdictFigures({ resource, share, waits, gain }) {
+/** What a bottleneck has beside its sentence; only what it has. @param {any} s with the bottleneck @returns {[string, string][]} */
+function verdictFigures(s) {
+  const resource = at(s, "bottleneck.resource"), share = at(s, "bottleneck.share"), waits = at(s, "bottleneck.waits"), gain = at(s, "bottleneck.gain");
   if (!resource || resource === "none" || resource === "unknown") return [];
   /** @type {[string, string][]} */
   const rows = [];
