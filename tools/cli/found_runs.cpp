@@ -31,13 +31,9 @@ Words folders_in(const std::string& folder) {
   return result;
 }
 
-bool has_config(const std::string& folder) { return posix_disk().exists(folder + "/config.json"); }
-
 void add_run(const std::string& folder, const HeldLocks& held, FoundRuns& found) {
   try {
-    RunOverview run = read_overview(posix_disk(), folder, held);
-    run.mean_speed = mean_speed(posix_disk(), run);
-    found.runs.push_back(std::move(run));
+    found.runs.push_back(read_run(folder, held));
     const Words& damaged = found.runs.back().damaged;
     found.problems.insert(found.problems.end(), damaged.begin(), damaged.end());
   } catch (const ConfigError& error) {
@@ -47,40 +43,11 @@ void add_run(const std::string& folder, const HeldLocks& held, FoundRuns& found)
   }
 }
 
-// The folders of runs in `folder` and in its folders, in their order. What has none is counted in `others`.
-Words runs_below(const std::string& folder, Words& others) {
-  Words runs;
-  for (const std::string& each : folders_in(folder)) {
-    if (has_config(each)) {
-      runs.push_back(each);
-      continue;
-    }
-    Words below;
-    try {
-      below = folders_in(each);
-    } catch (const IoError&) {  // not readable: it is named with the others
-    }
-    std::erase_if(below, [](const std::string& inner) { return !has_config(inner); });
-    if (below.empty()) others.push_back(fs::path(each).filename());
-    runs.insert(runs.end(), below.begin(), below.end());
-  }
-  return runs;
-}
-
-// "2 folders have no runs and are left out: notes, plots".
-std::string others_text(const Words& others) {
-  constexpr size_t kNamed = 3;
-  std::string text = others.size() == 1 ? "1 folder has no run and is left out: "
-                                        : std::to_string(others.size()) + " folders have no runs and are left out: ";
-  for (size_t i = 0; i < std::min(others.size(), kNamed); ++i) text += (i == 0 ? "" : ", ") + printable(others[i]);
-  return others.size() > kNamed ? text + ", ..." : text;
-}
-
 void add_runs(const std::string& folder, const HeldLocks& held, FoundRuns& found) {
-  Words others;
   try {
-    for (const std::string& each : runs_below(folder, others)) add_run(each, held, found);
-    if (!others.empty()) found.problems.push_back(printable(folder, kShownPath) + ": " + others_text(others));
+    const RunFolders folders = run_folders(folder);
+    for (const std::string& each : folders.runs) add_run(each, held, found);
+    if (!folders.others.empty()) found.problems.push_back(others_text(folder, folders.others));
   } catch (const IoError& error) {
     found.problems.emplace_back(error.what());
   }
@@ -88,13 +55,49 @@ void add_runs(const std::string& folder, const HeldLocks& held, FoundRuns& found
 
 }  // namespace
 
+RunOverview read_run(const std::string& folder, const HeldLocks& held) {
+  RunOverview run = read_overview(posix_disk(), folder, held);
+  run.mean_speed = mean_speed(posix_disk(), run);
+  return run;
+}
+
+bool is_run_folder(const std::string& folder) { return posix_disk().exists(folder + "/config.json"); }
+
+RunFolders run_folders(const std::string& folder) {
+  RunFolders found;
+  for (const std::string& each : folders_in(folder)) {
+    if (is_run_folder(each)) {
+      found.runs.push_back(each);
+      continue;
+    }
+    Words below;
+    try {
+      below = folders_in(each);
+    } catch (const IoError&) {  // not readable: it is named with the others
+    }
+    std::erase_if(below, [](const std::string& inner) { return !is_run_folder(inner); });
+    if (below.empty()) found.others.push_back(fs::path(each).filename());
+    found.runs.insert(found.runs.end(), below.begin(), below.end());
+  }
+  return found;
+}
+
+std::string others_text(const std::string& folder, const Words& others) {
+  constexpr size_t kNamed = 3;
+  std::string text = printable(folder, kShownPath) + ": ";
+  text += others.size() == 1 ? "1 folder has no run and is left out: "
+                             : std::to_string(others.size()) + " folders have no runs and are left out: ";
+  for (size_t i = 0; i < std::min(others.size(), kNamed); ++i) text += (i == 0 ? "" : ", ") + printable(others[i]);
+  return others.size() > kNamed ? text + ", ..." : text;
+}
+
 FoundRuns find_runs(const Words& folders) {
   FoundRuns found;
   const HeldLocks held = held_locks();
   for (const std::string& folder : folders) {
     std::error_code failed;
     if (!fs::is_directory(folder, failed)) require_run_folder(folder);  // throws, with the nearest name
-    if (has_config(folder))
+    if (is_run_folder(folder))
       add_run(folder, held, found);
     else
       add_runs(folder, held, found);

@@ -21,6 +21,19 @@ struct FoundRuns {
 // one argument. Throws ConfigError when a folder is missing, or when no folder has a run.
 FoundRuns find_runs(const Words& folders);
 
+// The overview of the run in this folder, with its mean speed. Throws ConfigError and IoError as read_overview().
+RunOverview read_run(const std::string& folder, const HeldLocks& held);
+// The folders of runs in a folder that is none itself, and in its folders, in their order; hidden ones are left out.
+struct RunFolders {
+  Words runs;
+  Words others;  // names of its folders that neither are runs nor have any
+};
+// Throws IoError when the folder cannot be read.
+RunFolders run_folders(const std::string& folder);
+bool is_run_folder(const std::string& folder);
+// "runs: 2 folders have no runs and are left out: notes, plots".
+std::string others_text(const std::string& folder, const Words& others);
+
 // Prints the problems on stderr.
 void print_problems(const Words& problems);
 

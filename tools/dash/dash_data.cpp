@@ -111,9 +111,11 @@ std::string known_figures(const CurveFile& file, const Words& figures) {
   return std::to_string(std::hash<std::string>()(known));
 }
 
-HttpData data_of(const Json& json) {
-  return {.body = json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace)};
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
+
+HttpData data_of(const Json& json) { return {.body = dumped(json)}; }
 
 }  // namespace
 
@@ -141,7 +143,7 @@ HttpData DashData::answer(std::string_view target) {
     ++requests_;
     drop_old();
     list_.refresh(RunList::Clock::now());
-    if (path == "/data/runs") return data_of(runs());
+    if (path == "/data/runs") return {.body = runs()};
     if (path == "/data/curves") return data_of(curves(query));
     if (path == "/data/group") return data_of(group(query));
     if (path == "/data/run") return data_of(run(query));
@@ -158,14 +160,19 @@ HttpData DashData::answer(std::string_view target) {
   }
 }
 
-DashData::Json DashData::runs() {
+std::string DashData::runs() {
+  if (std::exchange(listed_changes_, list_.changes()) != list_.changes()) listed_ = dumped(listed_runs());
+  return R"({"type":"runs","runs":)" + listed_ + R"(,"problems":)" + dumped(Json(list_.problems())) + '}';
+}
+
+DashData::Json DashData::listed_runs() const {
   Json list = Json::array();
   for (const ServedRun& each : list_.runs()) {
     Json run = run_json(each.run, each.differs);
     run["deleted"] = each.deleted;
     list.push_back(std::move(run));
   }
-  return {{"type", "runs"}, {"runs", std::move(list)}, {"problems", list_.problems()}};
+  return list;
 }
 
 const ServedRun& DashData::named_run(const QueryValues& query) const {

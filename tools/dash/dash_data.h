@@ -44,7 +44,8 @@ class DashData {
   };
   using Json = nlohmann::ordered_json;
 
-  Json runs();
+  std::string runs();
+  Json listed_runs() const;
   Json curves(const QueryValues& query);
   Json group(const QueryValues& query);
   Json run(const QueryValues& query);
@@ -54,6 +55,8 @@ class DashData {
   void drop_old();
 
   RunList list_;
+  std::string listed_ = "[]";  // listed_runs(), as JSON
+  uint64_t listed_changes_ = 0;
   size_t most_kept_;
   std::string start_;  // tells the versions of this process from those of others
   uint64_t requests_ = 0;

@@ -28,7 +28,8 @@ bool is_folder(const std::string& path) {
 // Another one when a file that an overview is made from has changed.
 std::string signature_of(const std::string& folder) {
   std::string text;
-  for (const char* name : {"config.json", "metrics.jsonl", "summary.json", "best.json", "endpoints.json", "run.lock"}) {
+  for (const char* name :
+       {"config.json", "metrics.jsonl", "summary.json", "best.json", "endpoints.json", "run.lock", "about.json"}) {
     struct stat status{};
     if (::stat((folder + '/' + name).c_str(), &status) == 0)
       text += std::to_string(status.st_ino) + ' ' + std::to_string(status.st_size) + ' ' +
@@ -56,19 +57,15 @@ Words RunList::candidates() {
       problems_.push_back(shown + ": there is no such folder any more");
       continue;
     }
-    if (posix_disk().exists(folder + "/config.json") || known_.contains(folder)) {
+    if (is_run_folder(folder) || known_.contains(folder)) {
       result.push_back(folder);
       continue;
     }
     try {
-      size_t runs = 0;
-      for (const std::string& name : posix_disk().list(folder)) {
-        const std::string path = (fs::path(folder) / name).string();
-        if (name.starts_with('.') || !is_folder(path)) continue;
-        ++runs;
-        result.push_back(path);
-      }
-      if (runs == 0) problems_.push_back(shown + ": holds no runs yet");
+      const RunFolders found = run_folders(folder);
+      result.insert(result.end(), found.runs.begin(), found.runs.end());
+      if (!found.others.empty()) problems_.push_back(others_text(folder, found.others));
+      if (found.runs.empty() && found.others.empty()) problems_.push_back(shown + ": holds no runs yet");
     } catch (const IoError& error) {
       problems_.emplace_back(error.what());
     }
@@ -84,10 +81,12 @@ void RunList::look_at(const std::string& folder, const HeldLocks& held) {
                     found->second.run.state != RunState::running;
   if (same) return;
   try {
-    RunOverview run = read_overview(posix_disk(), folder, held);
+    RunOverview run = read_run(folder, held);
     if (found == known_.end()) order_.push_back(folder);
+    // All else that an overview has is in the files.
+    changed_ |= found == known_.end() || !found->second.there || found->second.signature != signature ||
+                found->second.run.state != run.state || found->second.run.reason != run.reason;
     known_[folder] = {signature, std::move(run), true};
-    changed_ = true;
     return;
   } catch (const ConfigError& error) {
     problems_.emplace_back(error.what());
@@ -103,7 +102,11 @@ void RunList::refresh(Clock::time_point now) {
   problems_.clear();
   const HeldLocks held = held_locks();
   const Words folders = candidates();
-  for (const std::string& folder : folders) look_at(folder, held);
+  for (const std::string& folder : folders) {
+    look_at(folder, held);
+    if (const auto found = known_.find(folder); found != known_.end() && found->second.there)
+      problems_.insert(problems_.end(), found->second.run.damaged.begin(), found->second.run.damaged.end());
+  }
   for (auto& [folder, known] : known_) {
     if (std::ranges::count(folders, folder) > 0) continue;
     changed_ |= std::exchange(known.there, false);
@@ -113,6 +116,7 @@ void RunList::refresh(Clock::time_point now) {
 }
 
 void RunList::collect() {
+  ++changes_;
   std::ranges::sort(order_);
   std::vector<RunOverview> all;
   for (const std::string& folder : order_) all.push_back(known_.at(folder).run);

@@ -22,13 +22,16 @@ class RunList {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A folder of a run is that run, another one stands for the runs in it. Throws ConfigError when one is missing.
+  // A folder of a run is that run, another one stands for the runs in it and in its folders, as for find_runs()
+  // (tools/cli/found_runs.h). Throws ConfigError when one is missing.
   explicit RunList(Words folders);
 
   // Reads what has changed, unless it did that less than a second before `now`.
   void refresh(Clock::time_point now);
   // In the order of their folders.
   const std::vector<ServedRun>& runs() const { return runs_; }
+  // How often the runs have changed.
+  uint64_t changes() const { return changes_; }
   // A line for each folder that cannot be used.
   const Words& problems() const { return problems_; }
   // Null if the list has no run in this folder.
@@ -50,6 +53,7 @@ class RunList {
   std::map<std::string, Known> known_;
   Words order_;  // of the folders in known_
   bool changed_ = false;
+  uint64_t changes_ = 0;
   std::vector<ServedRun> runs_;
   Words problems_;
 };

@@ -33,7 +33,7 @@ class Dash(DashPage):
         self.assertEqual([row[8] for row in rows], ["seed=1", "seed=2"])
         problems = self.browser.value("[...list.problems.children].map((line) => line.textContent)")
         self.assertEqual(len(problems), 1)
-        self.assertIn("other: is not the folder of a run", problems[0])
+        self.assertIn("1 folder has no run and is left out: other", problems[0])
 
     def test_the_list_is_filtered_and_sorted(self):
         for name, seed, count in (("a", 1, 20), ("b", 2, 30), ("c", 12, 10)):
