@@ -306,29 +306,28 @@ void StatsCore::fill_tokens(StatsSnapshot& s, Clock::time_point now) {
 }
 
 void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
-  const auto bounded = [](double share) { return std::isfinite(share) ? std::min(share, 1.0) : kUnknown; };
-  // Updates are counted when they end, so within 10 s more of their time may be counted than has passed.
-  const auto share = [&](Rate& rate, uint64_t busy_us, uint64_t actors) {
+  // Of `whole` microseconds a second. Updates are counted when they end, so within 10 s more of their time may be
+  // counted than has passed.
+  const auto share = [&](Rate& rate, uint64_t busy_us, double whole) {
     rate.add(now, busy_us);
-    return bounded(rate.over(now, kShort) / 1e6 / static_cast<double>(actors));
+    const double result = rate.over(now, kShort) / whole;
+    return std::isfinite(result) ? std::min(result, 1.0) : kUnknown;
   };
+  constexpr double kOne = 1e6;  // an actor
   // Of the time that the reports of workers are about, so that it does not matter when they come.
   const WorkerTable::Times& workers = workers_.times();
   workers_covered_.add(now, workers.covered);
   const double covered = workers_covered_.over(now, kShort);
-  const auto of_workers = [&](Rate& rate, uint64_t busy_us) {
-    rate.add(now, busy_us);
-    return bounded(rate.over(now, kShort) / covered);
-  };
-  s.busy.workers = of_workers(workers_busy_, workers.busy);
-  s.busy.stepping = of_workers(stepping_busy_, workers.step);
-  s.busy.credit_wait = of_workers(credit_wait_, workers.credit_wait);
-  s.busy.action_wait = of_workers(action_wait_, workers.action_wait);
-  if (receivers_.heard()) s.busy.inference = share(inference_busy_, receivers_.busy_us(), s.inference_up);
-  s.busy.scorers = share(scorers_busy_, scorers_.busy_us(), s.scorers_up);
-  s.busy.replay = share(replay_busy_, busy_.replay, 1);
-  s.busy.prefetcher = share(prefetcher_busy_, busy_.prefetcher, 1);
-  s.busy.trainer = share(trainer_busy_, busy_.trainer, 1);
+  s.busy.workers = share(workers_busy_, workers.busy, covered);
+  s.busy.stepping = share(stepping_busy_, workers.step, covered);
+  s.busy.credit_wait = share(credit_wait_, workers.credit_wait, covered);
+  s.busy.action_wait = share(action_wait_, workers.action_wait, covered);
+  const auto inference = static_cast<double>(s.inference_up), scorers = static_cast<double>(s.scorers_up);
+  if (receivers_.heard()) s.busy.inference = share(inference_busy_, receivers_.busy_us(), inference * kOne);
+  s.busy.scorers = share(scorers_busy_, scorers_.busy_us(), scorers * kOne);
+  s.busy.replay = share(replay_busy_, busy_.replay, kOne);
+  s.busy.prefetcher = share(prefetcher_busy_, busy_.prefetcher, kOne);
+  s.busy.trainer = share(trainer_busy_, busy_.trainer, kOne);
   machine_.fill(s.busy, now, kShort);
 }
 

@@ -50,8 +50,6 @@ std::string limit_reached(TrainerSelf self) {
   return {};
 }
 
-bool checkpoint_due(const TrainerState& st) { return checkpoint_due(st.context->config, st.version.number); }
-
 void checkpoint(TrainerSelf self, bool last) {
   auto& st = self->state;
   st.warmup_saves.saving(self->clock().now());
@@ -82,17 +80,12 @@ void count_wait(TrainerSelf self) {
 // if the next is due before.
 void save_if_due(TrainerSelf self) {
   auto& st = self->state;
-  if (!checkpoint_due(st)) return;
+  if (!checkpoint_due(st.context->config, st.version.number)) return;
   if (!st.checkpoint_open) return checkpoint(self, /*last=*/false);
   count_wait(self);
   st.checkpoint_owed = true;
-  if (std::exchange(st.warned_of_disk, true)) return;
-  const CheckpointConfig& config = st.context->config.checkpoint;
-  const bool evaluated = config.keep_best > 0 && !due(st.version.number, config.every_updates);
-  log_warn("trainer", "update " + std::to_string(st.version.number) +
-                          ": training waits until the checkpoint before this one is written; to avoid the wait, use a "
-                          "larger " +
-                          (evaluated ? "evaluation" : "checkpoint") + ".every_updates. Further waits are not reported");
+  if (!std::exchange(st.warned_of_disk, true))
+    log_warn("trainer", slow_disk_warning(st.context->config, st.version.number));
 }
 
 // The current weights: as they were published, if they were, so that whoever has those shares memory.
@@ -287,7 +280,8 @@ void on_idle(TrainerSelf self) {
   const bool last = !st.end_reason.empty();
   // An environment that blocks may hang from now on, so that no later moment is idle: the recorder keeps each state.
   const bool resumed = st.version.number > 0 && st.version.number == st.resumed_at;
-  const bool save = last || (!st.warmup && (checkpoint_due(st) || st.context->spec.blocks) && !resumed);
+  const bool due = checkpoint_due(st.context->config, st.version.number) || st.context->spec.blocks;
+  const bool save = last || (!st.warmup && due && !resumed);
   if (save && !st.saving) {
     st.saving = true;
     self->send(st.peers.recorder,

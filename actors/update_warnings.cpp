@@ -1,6 +1,7 @@
 #include "actors/update_warnings.h"
 
 #include "actors/config/kind_settings.h"
+#include "actors/run_progress.h"
 
 namespace troupe {
 
@@ -25,6 +26,13 @@ std::string empty_warning(const RunConfig& config, uint64_t update, uint64_t sam
                  "its rollout; use a larger rollout.length, or algorithm.incomplete \"bootstrap\""
                : "every sample is in the burn-in of its sequence (model.burn_in)") +
          ". Further updates like this are not reported";
+}
+
+std::string slow_disk_warning(const RunConfig& config, uint64_t update) {
+  const bool evaluated = config.checkpoint.keep_best > 0 && !due(update, config.checkpoint.every_updates);
+  return "update " + std::to_string(update) +
+         ": training waits until the checkpoint before this one is written; to avoid the wait, use a larger " +
+         (evaluated ? "evaluation" : "checkpoint") + ".every_updates. Further waits are not reported";
 }
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
 #pragma once
-// What the trainer says of an update that did less than it should. Pure functions; any thread.
+// What the trainer says of an update that did less than it should, or after which it waits. Pure functions; any thread.
 
 #include <cstdint>
 #include <string>
@@ -13,5 +13,7 @@ namespace troupe {
 std::string skipped_warning(const RunConfig& config, uint64_t update, const UpdateReport& report);
 // Of an update that found nothing to train on.
 std::string empty_warning(const RunConfig& config, uint64_t update, uint64_t samples);
+// Training waits after this update, because the checkpoint before the one that is due is not written yet.
+std::string slow_disk_warning(const RunConfig& config, uint64_t update);
 
 }  // namespace troupe

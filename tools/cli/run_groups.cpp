@@ -157,7 +157,8 @@ std::string mixed_settings_text(const std::vector<RunOverview>& runs, std::span<
     for (const size_t i : group) members.push_back(runs[i]);
     for (RunOverview& each : members) each.name.clear();  // settings are compared within runs of one name
     if (members.size() < 2) continue;
-    for (const auto& [path, value] : differences(members).front())
+    const std::vector<SettingValues> differs = differences(members);
+    for (const auto& [path, value] : differs.front())
       if (path != "seed" && std::ranges::count(settings, path) == 0 && std::ranges::count(mixed, path) == 0)
         mixed.push_back(path);
   }
