@@ -61,12 +61,12 @@ RunOverview read_run(const std::string& folder, const HeldLocks& held) {
   return run;
 }
 
-bool is_run_folder(const std::string& folder) { return posix_disk().exists(folder + "/config.json"); }
+bool has_config(const std::string& folder) { return posix_disk().exists(folder + "/config.json"); }
 
 RunFolders run_folders(const std::string& folder) {
   RunFolders found;
   for (const std::string& each : folders_in(folder)) {
-    if (is_run_folder(each)) {
+    if (has_config(each)) {
       found.runs.push_back(each);
       continue;
     }
@@ -75,7 +75,7 @@ RunFolders run_folders(const std::string& folder) {
       below = folders_in(each);
     } catch (const IoError&) {  // not readable: it is named with the others
     }
-    std::erase_if(below, [](const std::string& inner) { return !is_run_folder(inner); });
+    std::erase_if(below, [](const std::string& inner) { return !has_config(inner); });
     if (below.empty()) found.others.push_back(fs::path(each).filename());
     found.runs.insert(found.runs.end(), below.begin(), below.end());
   }
@@ -97,7 +97,7 @@ FoundRuns find_runs(const Words& folders) {
   for (const std::string& folder : folders) {
     std::error_code failed;
     if (!fs::is_directory(folder, failed)) require_run_folder(folder);  // throws, with the nearest name
-    if (is_run_folder(folder))
+    if (has_config(folder))
       add_run(folder, held, found);
     else
       add_runs(folder, held, found);

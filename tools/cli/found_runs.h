@@ -30,7 +30,8 @@ struct RunFolders {
 };
 // Throws IoError when the folder cannot be read.
 RunFolders run_folders(const std::string& folder);
-bool is_run_folder(const std::string& folder);
+// Whether a folder looks like that of a run.
+bool has_config(const std::string& folder);
 // "runs: 2 folders have no runs and are left out: notes, plots".
 std::string others_text(const std::string& folder, const Words& others);
 

@@ -57,7 +57,7 @@ Words RunList::candidates() {
       problems_.push_back(shown + ": there is no such folder any more");
       continue;
     }
-    if (is_run_folder(folder) || known_.contains(folder)) {
+    if (has_config(folder) || known_.contains(folder)) {
       result.push_back(folder);
       continue;
     }
