@@ -19,7 +19,7 @@ constexpr auto kMeanDiagnostics = std::array{&SurrogateDiagnostics::kl_k1,
                                              &SurrogateDiagnostics::ratio_mean};
 
 // A figure that is in no list would be that of the first part, or of the first step.
-static_assert(sizeof(LossReport) == (1 + LossReport::means().size()) * sizeof(double) + sizeof(SurrogateSums) +
+static_assert(sizeof(LossReport) == (2 + LossReport::means().size()) * sizeof(double) + sizeof(SurrogateSums) +
                                         sizeof(SurrogateDiagnostics) +
                                         kLagClasses * (sizeof(ClassSums) + sizeof(ClassDiagnostics)));
 static_assert(sizeof(SurrogateDiagnostics) == (kMeanDiagnostics.size() + 3) * sizeof(double));
@@ -51,6 +51,7 @@ void LossReport::add_step(const LossReport& step) {
   mine.ratio_max = std::max(mine.ratio_max, theirs.ratio_max);
   mine.ratio_min = n == 0 ? theirs.ratio_min : m == 0 ? mine.ratio_min : std::min(mine.ratio_min, theirs.ratio_min);
   mine.count += m;
+  kl_count = mine.count;
   for (size_t lag = 0; lag < kLagClasses; ++lag) lag_diagnostics[lag].add_step(step.by_lag[lag]);
 }
 

@@ -20,12 +20,13 @@ struct LossReport {
   double kl = 0;        // the aggregate of KL(behaviour || current), an estimate or exact; 0 where it is not penalized
   double kl_exact = 0;  // mean over tokens of the same in closed form; 0 without the behaviour policy's parameters
   double loss = 0;      // the sum of all terms with their coefficients
-  SurrogateSums surrogate;                                    // of one step
-  SurrogateDiagnostics diagnostics;                           // means over steps
-  std::array<ClassSums, kLagClasses> by_lag;                  // of one step: of the tokens with each policy lag
+  SurrogateSums surrogate;                    // of one step
+  SurrogateDiagnostics diagnostics;           // means over steps
+  double kl_count = 0;                        // samples or tokens that diagnostics.kl_k3 is of: those of all ranks
+  std::array<ClassSums, kLagClasses> by_lag;  // of one step: of the tokens with each policy lag
   std::array<ClassDiagnostics, kLagClasses> lag_diagnostics;  // means over steps
 
-  // All numbers but `count`.
+  // All numbers but the two counts.
   static constexpr auto means() {
     return std::array{&LossReport::policy_loss, &LossReport::value_loss, &LossReport::value_clip_fraction,
                       &LossReport::entropy,     &LossReport::kl,         &LossReport::kl_exact,

@@ -47,6 +47,9 @@ Value diagnostic(const Figures& f) {
   return of_loss(
       f, [](const LossReport& loss) { return loss.diagnostics.count > 0 ? Value(loss.diagnostics.*member) : Value(); });
 }
+Value surrogate_kl(const Figures& f) {
+  return of_loss(f, [](const LossReport& loss) { return loss.kl_count > 0 ? Value(loss.diagnostics.kl_k3) : Value(); });
+}
 template <double LossReport::* member>
 Value loss(const Figures& f) {
   return of_loss(f, [](const LossReport& report) { return report.*member; });
@@ -176,7 +179,7 @@ constexpr std::array kMetrics = {
     Metric{kLosses, "kl", kNats, kMean, kAlways,
            "mean of r - 1 - log r: estimate of the divergence of the trained policy from the old one, never negative; "
            "`algorithm.target_kl` is compared with it",
-           diagnostic<&Diagnostics::kl_k3>, shown("KL of an update")},
+           surrogate_kl, shown("KL of an update")},
     Metric{kLosses, "kl_k1", kNats, kMean, kAlways,
            "mean of -log r: another estimate of the same divergence, noisier, may be negative",
            diagnostic<&Diagnostics::kl_k1>},

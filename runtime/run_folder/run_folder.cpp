@@ -331,7 +331,7 @@ void RunFolder::keep_initial_weights(const Safetensors& weights) {
 
 void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>& resume) {
   try {
-    metrics_.begin(wall_time, resuming_, resume);
+    metrics_.begin(wall_time, resuming_, resume, config_);
     answers_.begin(resume ? std::optional(resume->updates) : std::nullopt);
   } catch (const IoError& error) {
     throw ConfigError(error.what());

@@ -9,6 +9,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
+#include "runtime/run_folder/json_scan.h"
 #include "runtime/run_folder/line_file.h"
 #include "runtime/run_folder/undone_updates.h"
 
@@ -105,6 +106,21 @@ std::string last_line(const ReadFile& file, uint64_t begin) {
   return last < begin || end - last > kMaxLineBytes ? std::string() : file.read(last, end - last);
 }
 
+// Settings that are lists have one entry for each element.
+HParams hparams_of(std::string_view config) {
+  HParams result;
+  const bool whole = scan_json(config, [&](std::string_view path, std::string_view text) {
+    HParam& hparam = result[std::string(path)];
+    if (const auto number = scalar_number(text))
+      hparam = *number;
+    else if (text == "true" || text == "false")
+      hparam = text == "true";
+    else
+      hparam = scalar_text(text);
+  });
+  return whole ? result : HParams();
+}
+
 }  // namespace
 
 bool RunMetrics::has_updates() const {
@@ -115,8 +131,10 @@ bool RunMetrics::has_updates() const {
   return cut_at(*file, {.updates = 0, .env_steps = kAny, .warmup_steps = kAny}).bytes < file->size();
 }
 
-void RunMetrics::begin(double wall_time, bool resuming, const std::optional<ResumePoint>& resume) {
+void RunMetrics::begin(double wall_time, bool resuming, const std::optional<ResumePoint>& resume,
+                       std::string_view config) {
   rewind(resume);
+  hparams_ = hparams_of(config);
   events_start_ = wall_time;
   name_events();
   if (!resuming) return;
@@ -258,7 +276,7 @@ void RunMetrics::open_events() {
   if (events_) return;
   auto file = disk_->open_append(events_path_);
   events_bytes_ = 0;
-  events_ = std::make_unique<EventWriter>(std::move(file), events_start_, events_resume_);
+  events_ = std::make_unique<EventWriter>(std::move(file), events_start_, hparams_, events_resume_);
 }
 
 void RunMetrics::write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars) {

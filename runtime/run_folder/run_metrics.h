@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "runtime/base/file.h"
@@ -34,8 +35,9 @@ class RunMetrics {
 
   // Whether metrics.jsonl holds a line after the first update, or anything that cannot be read. Throws IoError.
   bool has_updates() const;
-  // As RunFolder::begin_metrics(); `resuming` is whether a run was here before. Throws IoError.
-  void begin(double wall_time, bool resuming, const std::optional<ResumePoint>& resume);
+  // As RunFolder::begin_metrics(); `resuming` is whether a run was here before, `config` the JSON text of the settings
+  // of this start. Throws IoError.
+  void begin(double wall_time, bool resuming, const std::optional<ResumePoint>& resume, std::string_view config);
   // The new name of the metrics.jsonl that begin() renamed.
   const std::optional<std::string>& former() const { return former_; }
   // The number of updates in the newest line that begin() cut off; 0 where it cut none off that can be read.
@@ -74,6 +76,7 @@ class RunMetrics {
   double events_start_ = 0;
   int events_index_ = 0;  // of the next event file of this start
   std::optional<int64_t> events_resume_;
+  HParams hparams_;  // the settings, for TensorBoard
   std::unique_ptr<EventWriter> events_;
   LostWrites lost_lines_, lost_events_;
   uint64_t lines_ = 0;

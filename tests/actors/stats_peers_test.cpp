@@ -297,3 +297,44 @@ TEST_CASE("stats: the transfer of weights does not count those that an inference
   core.add(Applied{7, {0, 2}}, kStart + seconds(11));
   CHECK(core.take_view(kStart + seconds(11)).stages.transfer == 1.5);
 }
+
+TEST_CASE("stats: the shares of workers are of the time that their reports are about, and unknown before") {
+  StatsCore core(config_of(100), false, kStart);
+  const auto at = [](int ms) { return kStart + std::chrono::milliseconds(ms); };
+  const auto report = [&](uint64_t worker, uint64_t busy_ms, int ms) {
+    WorkerReport message;
+    message.worker = worker;
+    message.busy_us = 1000 * busy_ms;
+    message.action_wait_us = 1000 * busy_ms / 4;
+    core.add(message, at(ms));
+  };
+  core.add(after(100), kStart);
+  CHECK(std::isnan(core.take_view(at(0)).busy.workers));
+  report(1, 500, 1000);  // nothing is known of the time before it
+  CHECK(std::isnan(core.take_view(at(1000)).busy.workers));
+  report(1, 1300, 2000);
+  CHECK(core.take_view(at(2100)).busy.workers == doctest::Approx(0.8));
+  // A report that comes late is about a longer time, and a worker that is silent does not count.
+  report(1, 3300, 4500);
+  const BusyShares busy = core.take_view(at(4600)).busy;
+  CHECK(busy.workers == doctest::Approx(2800.0 / 3500));
+  CHECK(busy.action_wait == doctest::Approx(700.0 / 3500));
+  report(2, 0, 4700);
+  report(2, 0, 6700);
+  CHECK(core.take_view(at(6800)).busy.workers == doctest::Approx(2800.0 / 5500));
+}
+
+TEST_CASE("stats: the share of inference actors is unknown before their first report") {
+  StatsCore core(config_of(100), false, kStart);
+  const auto at = [](int seconds) { return kStart + std::chrono::seconds(seconds); };
+  core.add(Applied{0, {0, 0}}, kStart);
+  core.take_view(at(0));
+  CHECK(std::isnan(core.take_view(at(1)).busy.inference));
+  InferenceReport report;
+  report.busy_us = 900'000;
+  core.add(report);
+  CHECK(std::isnan(core.take_view(at(2)).busy.inference));
+  report.busy_us = 1'400'000;
+  core.add(report);
+  CHECK(core.take_view(at(3)).busy.inference == doctest::Approx(0.5));
+}

@@ -49,10 +49,19 @@ std::vector<Change> changes_of(VerdictHold hold, int from, int to, At at) {
 
 TEST_CASE("verdict_hold: figures about a limit do not change the verdict") {
   // As on a shared machine: all processors are busy, and the share of inference moves about 85 %.
-  const auto changes = changes_of(VerdictHold(Clock::time_point()), 0, 600,
+  const auto changes = changes_of(VerdictHold(Clock::time_point()), 10, 600,
                                   [](int second) { return second % 8 < 4 ? kInference : kProcessors; });
   REQUIRE(changes.size() == 1);
   CHECK(changes[0].what == "inference");
+}
+
+TEST_CASE("verdict_hold: in the first 10 s of a training the newest verdict is shown") {
+  const auto changes = changes_of(VerdictHold(Clock::time_point()), 0, 30, [](int second) {
+    return second < 2 ? kNone : second < 6 ? kInference : kProcessors;
+  });
+  REQUIRE(changes.size() == 3);
+  CHECK(changes[1].second == 2);
+  CHECK(changes[2].second == 6);
 }
 
 TEST_CASE("verdict_hold: another verdict is shown once it has held for 10 s") {

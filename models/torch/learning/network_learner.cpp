@@ -187,6 +187,7 @@ void NetworkObjective::merge_kl_over_ranks(LossReport& epoch) {
   std::array sums = {measured.kl_k3 * measured.count, measured.count, epoch.kl * epoch.count, epoch.count};
   reducer_->sum(sums);
   measured.kl_k3 = sums[1] == 0 ? 0.0 : sums[0] / sums[1];
+  epoch.kl_count = sums[1];
   epoch.kl = sums[3] == 0 ? 0.0 : sums[2] / sums[3];
 }
 

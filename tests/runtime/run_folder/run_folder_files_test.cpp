@@ -220,7 +220,8 @@ TEST_CASE_FIXTURE(
     CHECK(posix_disk().read(metrics_path.string()) == kept + two + '\n' + two + '\n');
     CHECK(run.metrics_lines() == change.lines + 2);
     const std::string scalar = tfrecord(event_scalars(2.0, 2, {{"x", 2}}));
-    CHECK(posix_disk().read(next_events.string()) == tfrecord(event_file_version(1.0)) + scalar + scalar);
+    CHECK(posix_disk().read(next_events.string()) ==
+          tfrecord(event_file_version(1.0)) + tfrecord(event_hparams(1.0, kHParams)) + scalar + scalar);
     CHECK((fs::exists(events) ? posix_disk().read(events.string()) : "") == left);
     CHECK(run.lost_writes() == 0);
     const std::string lines = log().substr(warned), changed = ": was renamed, removed or cut during the run; ";
@@ -355,7 +356,7 @@ TEST_CASE_FIXTURE(RunFolderFixture,
     run.begin_metrics(7.0, resumed ? std::optional<RunFolder::ResumePoint>({1, 2048}) : std::nullopt);
     run.write_scalars(8.0, 4096, {{"x", 1}});
   }
-  const std::string version = tfrecord(event_file_version(7.0)),
+  const std::string version = tfrecord(event_file_version(7.0)) + tfrecord(event_hparams(7.0, kHParams)),
                     scalar = tfrecord(event_scalars(8.0, 4096, {{"x", 1}}));
   CHECK(disk.read("run/" + event_file_name(7.0, 0)) == version + scalar);
   CHECK(disk.read("run/" + event_file_name(7.0, 1)) == version + tfrecord(event_restart(7.0, 2049)) + scalar);

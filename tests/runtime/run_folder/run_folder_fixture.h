@@ -13,6 +13,13 @@ namespace troupe::test {
 inline const std::string kConfig =
     R"({"name": "a", "seed": 1, "trainer": {"epochs": 4, "threads": 1}, "stop": {"env_steps": 10}})";
 
+// The same, as TensorBoard gets them.
+inline const HParams kHParams = {{"name", std::string("a")},
+                                 {"seed", 1.0},
+                                 {"trainer.epochs", 4.0},
+                                 {"trainer.threads", 1.0},
+                                 {"stop.env_steps", 10.0}};
+
 // Settings with three that may change at a resume.
 inline const SettingsOfRun kSettings = {[](std::string_view path) {
                                           const bool may =

@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(Fixture, "undone_updates: they are counted before the records 
   disk.write_atomic("run/metrics.jsonl",
                     std::string("{\"updates\":4,\"env_steps\":4}\n{\"updates\":9,\"env_steps\":9}\n"));
   RunMetrics metrics(disk, "run");
-  const auto begin = [&] { metrics.begin(0, true, RunMetrics::ResumePoint{.updates = 4, .env_steps = 4}); };
+  const auto begin = [&] { metrics.begin(0, true, RunMetrics::ResumePoint{.updates = 4, .env_steps = 4}, "{}"); };
   uint64_t killed = 0;
   for (uint64_t at = 0; disk.read("run/metrics.jsonl", 100).find("\"updates\":9") != std::string::npos; ++at) {
     disk.set_fault({DiskFault::Kind::crash, disk.operations() + at, 1});

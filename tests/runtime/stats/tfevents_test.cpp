@@ -73,7 +73,7 @@ TEST_CASE("tfevents: the reader of TensorBoard reads the scalars, and drops thos
     EventWriter writer(posix_disk().open_append(folder / event_file_name(100, 0)), 100);
     for (int step = 0; step < 5; ++step) writer.add(100 + step, step, {{"loss/value", step * 0.5}, {"kl", NAN}});
   }
-  EventWriter writer(posix_disk().open_append(folder / event_file_name(200, 0)), 200, 3);
+  EventWriter writer(posix_disk().open_append(folder / event_file_name(200, 0)), 200, {}, 3);
   writer.add(200.25, 3, {{"loss/value", -1e10}});
   const auto result = test::run_program(test::test_python() + R"( -c '
 import sys, math
@@ -84,4 +84,43 @@ print([(e.step, e.value, e.wall_time) for e in events.Scalars("loss/value")])
 assert all(math.isnan(e.value) for e in events.Scalars("kl")) and len(events.Scalars("kl")) == 3
 ' )" + folder.path() + " 2>/dev/null");
   CHECK(result.output == "[(0, 0.0, 100.0), (1, 0.5, 101.0), (2, 1.0, 102.0), (3, -10000000000.0, 200.25)]\n");
+}
+
+TEST_CASE("tfevents: the page HParams of TensorBoard has the settings, and shows the scalars beside them") {
+  if (!test::python_has("tensorboard.plugins.hparams.plugin_data_pb2")) {
+    MESSAGE("skipped: ", test::test_python(), " has no package tensorboard");
+    return;
+  }
+  test::TempFolder folder;
+  for (const double seed : {1.0, 2.0}) {
+    const std::string run = folder / "seed" + std::to_string(static_cast<int>(seed));
+    std::filesystem::create_directories(run);
+    EventWriter writer(posix_disk().open_append(run + '/' + event_file_name(100, 0)), 100,
+                       {{"seed", seed}, {"deterministic", false}, {"env.id", std::string("CartPole-v1")}});
+    writer.add(101, 10, {{"episodes/return_mean", 20 * seed}});
+  }
+  // As the page asks its server.
+  const auto result = test::run_program(test::test_python() + R"( -c '
+import sys
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.context import RequestContext
+from tensorboard.plugins.base_plugin import TBContext
+from tensorboard.plugins.hparams import backend_context, metadata
+events = EventMultiplexer().AddRunsFromDirectory(sys.argv[1])
+events.Reload()
+provider = MultiplexerDataProvider(events, sys.argv[1])
+context = backend_context.Context(TBContext(data_provider=provider))
+asked, of = RequestContext(), ""
+experiment = context.experiment_from_metadata(asked, of, True, context.hparams_metadata(asked, of), [], 0)
+print([(info.name, info.differs) for info in sorted(experiment.hparam_infos, key=lambda info: info.name)])
+print([info.name.tag for info in experiment.metric_infos])
+for run, tags in sorted(context.hparams_metadata(asked, of).items()):
+    start = metadata.parse_session_start_info_plugin_data(tags[metadata.SESSION_START_INFO_TAG])
+    values = start.hparams
+    print(run, values["seed"].number_value, values["deterministic"].bool_value, values["env.id"].string_value)
+' )" + folder.path() + " 2>&1 | grep -v Warning");
+  CHECK(result.output ==
+        "[('deterministic', False), ('env.id', False), ('seed', True)]\n['episodes/return_mean']\n"
+        "seed1 1.0 False CartPole-v1\nseed2 2.0 False CartPole-v1\n");
 }
