@@ -56,7 +56,8 @@ def scalars(folder):
                 continue
             for _, entry in fields(event[5]):
                 one = dict(fields(entry))
-                result[one[1].decode(), event.get(2, 0)] = struct.unpack("<f", one[2])[0]
+                if 2 in one:  # the settings of the run have no number
+                    result[one[1].decode(), event.get(2, 0)] = struct.unpack("<f", one[2])[0]
     return result
 
 
