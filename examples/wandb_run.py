@@ -52,6 +52,8 @@ def main():
             run.define_metric("env_steps")
             run.define_metric("*", step_metric="env_steps")
             count = 0
+            if given.follow:
+                print(f"{given.run}: following it to its end", flush=True)
             for record in records(given.run, given.follow):
                 run.log(figures(record))
                 count += 1

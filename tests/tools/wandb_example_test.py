@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 SKIPPED = 77
@@ -89,8 +88,9 @@ class Example(unittest.TestCase):
         (self.run_folder / "endpoints.json").write_text("{}")
         process = self.start("--follow")
 
-        while process.poll() is None and not list(self.folder.rglob("*.wandb")):
-            time.sleep(0.1)
+        for line in process.stdout:
+            if "following" in line:
+                break
         self.write(RECORDS[1:], "a")
         (self.run_folder / "endpoints.json").unlink()
         output, _ = process.communicate(timeout=120)

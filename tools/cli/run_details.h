@@ -14,9 +14,9 @@ namespace troupe {
 // deterministic runs, env_steps_per_second of the overview.
 double mean_speed(const Disk& disk, const RunOverview& run);
 
-// The resource that limited a run: of one that has ended, the verdict that held for longest in its last start, with its
-// share of the time, "trainer 71 %", as at the end of `troupe train`; of others that of the newest record, "trainer".
-// Empty where none is named.
+// What limited a run: of one that has ended, the verdict that held for longest in its last start, with its share of the
+// time, "few environments 71 %", as at the end of `troupe train`; of others that of the newest record, without a share.
+// Empty where none names something.
 std::string bottleneck_of_run(const Disk& disk, const RunOverview& run);
 
 // The alarms that are raised in the newest record.

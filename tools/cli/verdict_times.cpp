@@ -41,7 +41,7 @@ std::vector<VerdictTimes::Verdict> VerdictTimes::longest() const {
   constexpr double kLeast = 0.05;
   std::vector<Verdict> result;
   for (const auto& [name, share] : shares())
-    if (share >= kLeast && !names_nothing(name)) result.push_back({told_.at(name), name, share});
+    if (share >= kLeast && !names_nothing(name)) result.push_back({told_.at(name), share});
   std::ranges::stable_sort(result, std::greater(), &Verdict::share);
   return result;
 }

@@ -18,7 +18,6 @@ class VerdictTimes {
   std::map<std::string, double> shares() const;
   struct Verdict {
     std::string what;  // as it was told last, Bottleneck::what
-    std::string resource;
     double share = 0;  // of the time of training
   };
   // Those that name something and have 5 % at least, the one that was told for longest first.
