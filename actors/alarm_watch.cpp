@@ -10,7 +10,7 @@ namespace troupe {
 
 namespace {
 
-constexpr size_t kKlWindow = 200, kLeastKl = 20;
+constexpr size_t kWindow = 200, kLeastUpdates = 20;  // with which the figures of an update are compared
 // In which values are not expected to be good: while the policy improves fast, they are behind it.
 constexpr uint64_t kFirstUpdates = 30, kFirstUpdatesOfMany = 200;
 constexpr double kFirstPart = 0.25;
@@ -26,11 +26,19 @@ double figure(const std::map<std::string, double>& metrics, const std::string& n
   return found == metrics.end() ? kUnknown : found->second;
 }
 
-double median(std::vector<WireDouble> values) {
+// kUnknown for fewer values than kLeastUpdates.
+double median(const std::vector<WireDouble>& values) {
+  if (values.size() < kLeastUpdates) return kUnknown;
   std::vector<double> sorted(values.begin(), values.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::ranges::nth_element(sorted, middle);
   return *middle;
+}
+
+void remember(double value, std::vector<WireDouble>& values) {
+  if (!std::isfinite(value)) return;
+  values.push_back(value);
+  if (values.size() > kWindow) values.erase(values.begin());
 }
 
 // Many groups of answers that are all alike are no chance, so that few updates are enough. Where it is not known how
@@ -73,11 +81,10 @@ void AlarmWatch::check(std::string_view name, bool holds, uint64_t update, const
 void AlarmWatch::check_policy(const Update& u) {
   const double kl = figure(u.metrics, "kl"), entropy = figure(u.metrics, "entropy");
   const double log_std = figure(u.metrics, "log_std");
-  const double usual = kl_.size() >= kLeastKl ? median(kl_) : 0;
+  const double median_kl = median(kl_), usual = std::isfinite(median_kl) ? median_kl : 0;
   check("kl_high", kl > std::max(0.1, 5 * usual), u.number, says("learner.kl", kl));
   check("kl_extreme", kl > std::max(1.0, 20 * usual), u.number, says("learner.kl", kl));
-  if (std::isfinite(kl)) kl_.push_back(kl);
-  if (kl_.size() > kKlWindow) kl_.erase(kl_.begin());
+  remember(kl, kl_);
 
   const bool discrete = std::isfinite(entropy) && !std::isfinite(log_std);
   if (discrete && !(most_entropy_ >= entropy)) most_entropy_ = entropy;
@@ -91,6 +98,22 @@ void AlarmWatch::check_policy(const Update& u) {
   check("entropy_dead", discrete && entropy < dead, u.number, says("learner.entropy", entropy) + from);
   check("noise_low", log_std < -4, u.number, says("learner.log_std", log_std));
   check("noise_high", log_std > 1.5, u.number, says("learner.log_std", log_std));
+}
+
+void AlarmWatch::check_values(const Update& u) {
+  const double explained = figure(u.metrics, "explained_variance");
+  const double mean = figure(u.metrics, "return_mean"), std = figure(u.metrics, "return_std");
+  const bool early = u.number <= kFirstUpdates ||
+                     (std::isfinite(u.progress) ? u.progress < kFirstPart : u.number <= kFirstUpdatesOfMany);
+  check("value_useless", facts_.uses_values && explained <= 0 && !early && std > 0.02 * std::abs(mean), u.number,
+        says("learner.explained_variance", explained));
+
+  // Values that are behind a policy that improves give advantages above 0, but not suddenly.
+  const double off = figure(u.metrics, "advantage_mean"), spread = figure(u.metrics, "advantage_std");
+  const double usual = median(advantages_);
+  check("values_off", facts_.uses_values && std::abs(off) > 2 * std::max(usual, spread), u.number,
+        says("learner.advantage_mean", off) + ", the advantages are usually about " + format_figure(usual, 4));
+  remember(std::hypot(off, spread), advantages_);
 }
 
 void AlarmWatch::check_returns(const Update& u) {
@@ -121,13 +144,9 @@ void AlarmWatch::add(const Update& u) {
   };
   above("clip_high", "clip_fraction", 0.5);
   above("dead_gradients", "dead_gradient_fraction", 0.5);
-  const double ess = figure(u.metrics, "ess"), explained = figure(u.metrics, "explained_variance");
+  const double ess = figure(u.metrics, "ess");
   check("ess_low", ess < 0.2, u.number, says("learner.ess", ess));
-  const double mean = figure(u.metrics, "return_mean"), std = figure(u.metrics, "return_std");
-  const bool early = u.number <= kFirstUpdates ||
-                     (std::isfinite(u.progress) ? u.progress < kFirstPart : u.number <= kFirstUpdatesOfMany);
-  check("value_useless", facts_.uses_values && explained <= 0 && !early && std > 0.02 * std::abs(mean), u.number,
-        says("learner.explained_variance", explained));
+  check_values(u);
   // Where everything succeeds there is nothing left to learn.
   const bool solved = u.success_rate > 0.95;
   const bool no_token = figure(u.metrics, "masked_fraction") == 1;  // there are no advantages then

@@ -65,7 +65,8 @@ class AlarmWatch {
 
   // All that add() knows, as a state for inspect().
   template <class I> friend typename I::result_type inspect(I& f, AlarmWatch& x) {
-    return f(x.streaks_, x.raised_, x.kl_, x.most_entropy_, x.first_return_, x.best_return_, x.best_std_);
+    return f(x.streaks_, x.raised_, x.kl_, x.advantages_, x.most_entropy_, x.first_return_, x.best_return_,
+             x.best_std_);
   }
 
  private:
@@ -84,6 +85,7 @@ class AlarmWatch {
   // `hold` in place of that of the rule; 0: that one.
   void check(std::string_view name, bool holds, uint64_t update, const std::string& measured, uint32_t hold = 0);
   void check_policy(const Update& update);
+  void check_values(const Update& update);
   void check_returns(const Update& update);
   void check_drops(const StatsSnapshot& snapshot, Clock::time_point now);
   void check_memory(const StatsSnapshot& snapshot, Clock::time_point now);
@@ -95,7 +97,8 @@ class AlarmWatch {
   std::vector<Line> lines_;
   std::vector<RaisedAlarm> new_;
   std::string new_error_;
-  std::vector<WireDouble> kl_;  // of the last kKlWindow updates, the oldest first
+  // Of the last kWindow updates, the oldest first: the KL, and the root mean square of the advantages.
+  std::vector<WireDouble> kl_, advantages_;
   WireDouble most_entropy_ = kUnknown, first_return_ = kUnknown, best_return_ = kUnknown, best_std_ = kUnknown;
   std::deque<Point> samples_;              // of the last minute
   using Memory = std::array<uint64_t, 4>;  // of each kind of process

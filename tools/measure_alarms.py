@@ -41,7 +41,7 @@ JUMPS = {"kl_high", "kl_extreme", "clip_high", "dead_gradients", "ess_low", "ent
 NOTICED_BY = {
     "learning_rate": JUMPS,
     "nan": {"non_finite", "steps_skipped"},
-    "reward": {"return_drop", "return_collapse", "value_useless"},
+    "reward": {"return_drop", "return_collapse", "value_useless", "values_off"},
     "normaliser": JUMPS | {"value_useless"},
     "entropy": {"entropy_low", "entropy_dead"},
     "receiver": {"receiver_behind"},

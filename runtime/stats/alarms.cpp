@@ -54,6 +54,14 @@ constexpr std::array kRules = {
         "the values do not help the advantages: raise trainer.value_lr, or let the critic learn alone first "
         "(trainer.value_only_updates)"},
     AlarmRule{
+        "values_off", kWarning, 3,
+        "advantages from values: learner.advantage_mean is further from 0 than twice learner.advantage_std, and than "
+        "twice the root mean square of the advantages in the median of the last 200 updates",
+        "nearly all samples return much more or less than the values expect: look at what changed in the environment "
+        "or its rewards; if nothing did, lower trainer.value_lr",
+        "nearly all answers return much more or less than the values expect: look at what changed in the scores; if "
+        "nothing did, lower trainer.value_lr"},
+    AlarmRule{
         "no_signal", kWarning, 20,
         "learner.advantage_std is 0, or learner.masked_fraction is 1, unless more than 95 % of the episodes succeed: "
         "no "
