@@ -15,7 +15,8 @@ constexpr size_t kWindow = 200, kLeastUpdates = 20;  // with which the figures o
 constexpr uint64_t kFirstUpdates = 30, kFirstUpdatesOfMany = 200;
 constexpr double kFirstPart = 0.25;
 constexpr uint32_t kMostDoublings = 20;
-constexpr double kErrors = 10;  // standard errors of a mean return that are no chance
+constexpr double kLeastOff = 0.05;  // of the returns: values of a solved task are off by tiny amounts
+constexpr double kErrors = 10;      // standard errors of a mean return that are no chance
 constexpr std::chrono::seconds kMinute{60};
 constexpr size_t kMinutes = 10;
 constexpr double kLeastGrowth = 100e6;
@@ -110,8 +111,9 @@ void AlarmWatch::check_values(const Update& u) {
 
   // Values that are behind a policy that improves give advantages above 0, but not suddenly.
   const double off = figure(u.metrics, "advantage_mean"), spread = figure(u.metrics, "advantage_std");
-  const double usual = median(advantages_);
-  check("values_off", facts_.uses_values && std::abs(off) > 2 * std::max(usual, spread), u.number,
+  const double usual = median(advantages_), matters = kLeastOff * std::max(std::abs(mean), std);
+  const bool is_off = std::abs(off) > 2 * std::max(usual, spread) && std::abs(off) > matters;
+  check("values_off", facts_.uses_values && is_off, u.number,
         says("learner.advantage_mean", off) + ", the advantages are usually about " + format_figure(usual, 4));
   remember(std::hypot(off, spread), advantages_);
 }

@@ -56,7 +56,9 @@ constexpr std::array kRules = {
     AlarmRule{
         "values_off", kWarning, 3,
         "advantages from values: learner.advantage_mean is further from 0 than twice learner.advantage_std, and than "
-        "twice the root mean square of the advantages in the median of the last 200 updates",
+        "twice the root mean square of the advantages in the median of the last 200 updates, and by more than 5 % of "
+        "the "
+        "value targets (learner.return_mean or, if larger, learner.return_std)",
         "nearly all samples return much more or less than the values expect: look at what changed in the environment "
         "or its rewards; if nothing did, lower trainer.value_lr",
         "nearly all answers return much more or less than the values expect: look at what changed in the scores; if "
