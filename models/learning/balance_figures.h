@@ -11,7 +11,7 @@ struct BalanceFigures {
   double count = 0;  // micro-batches
   double sum = 0;    // of their tokens
   double least = 0, most = 0;
-  double least_by_count = 0, most_by_count = 0;
+  double least_by_answers = 0, most_by_answers = 0;
 
   double mean() const { return count > 0 ? sum / count : 0; }
   // Adds those of another minibatch.
@@ -22,8 +22,8 @@ struct BalanceFigures {
     sum += other.sum;
     least = first ? other.least : std::min(least, other.least);
     most = std::max(most, other.most);
-    least_by_count = first ? other.least_by_count : std::min(least_by_count, other.least_by_count);
-    most_by_count = std::max(most_by_count, other.most_by_count);
+    least_by_answers = first ? other.least_by_answers : std::min(least_by_answers, other.least_by_answers);
+    most_by_answers = std::max(most_by_answers, other.most_by_answers);
   }
 };
 

@@ -287,12 +287,12 @@ constexpr std::array kMetrics = {
            balance<&Balance::least>},
     Metric{kBalance, "balance_max", kTokens, kLargest, kTokenRuns,
            "tokens of the largest micro-batch, at most `trainer.micro_batch_tokens`", balance<&Balance::most>},
-    Metric{kBalance, "balance_min_by_count", kTokens, kSmallest, kTokenRuns,
+    Metric{kBalance, "balance_min_by_answers", kTokens, kSmallest, kTokenRuns,
            "the same as `balance_min` if as many micro-batches had been cut with equal numbers of answers",
-           balance<&Balance::least_by_count>},
-    Metric{kBalance, "balance_max_by_count", kTokens, kLargest, kTokenRuns,
+           balance<&Balance::least_by_answers>},
+    Metric{kBalance, "balance_max_by_answers", kTokens, kLargest, kTokenRuns,
            "the same as `balance_max` if as many micro-batches had been cut with equal numbers of answers",
-           balance<&Balance::most_by_count>},
+           balance<&Balance::most_by_answers>},
 };
 
 // The whole table: the figures of answers and, by lag, those of the surrogate have groups of their own; those of the

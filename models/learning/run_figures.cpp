@@ -10,13 +10,12 @@ namespace troupe {
 
 namespace {
 
-constexpr std::string_view kOfLag = "_lag_", kByCount = "_by_count";
+constexpr std::string_view kOfLag = "_lag_";
 
 // The name in Prometheus. "kl_lag_3" as "kl_by_lag{lag=3}": the lags of a figure are one metric with a label.
-// "balance_max_by_count" as "balance_max_of_equal_counts": a name that ends with _count is that of a histogram. Other
+// "balance_max_by_answers" as "balance_max_of_equal_counts": a name that ends with _count is that of a histogram. Other
 // names as they are.
 std::string labelled(const std::string& name) {
-  if (name.ends_with(kByCount)) return name.substr(0, name.size() - kByCount.size()) + "_of_equal_counts";
   const size_t at = name.rfind(kOfLag);
   const bool of_lag = at != std::string::npos && name.find_first_not_of("0123456789", at + kOfLag.size()) == name.npos;
   return of_lag ? name.substr(0, at) + "_by_lag{lag=" + name.substr(at + kOfLag.size()) + '}' : name;

@@ -40,7 +40,7 @@ TEST_CASE("micro_batches: a run divides six answers into two even micro-batches"
   CHECK(learner.at("micro_batches") == 2);
   CHECK(learner.at("balance_min") >= 1496);
   CHECK(learner.at("balance_max") <= 1500);
-  CHECK(learner.at("balance_max_by_count") > 1500);
+  CHECK(learner.at("balance_max_by_answers") > 1500);
 }
 
 TEST_CASE("micro_batches: a limit that the longest answer exceeds is refused before anything is written") {

@@ -96,7 +96,7 @@ TEST_CASE("figures: labels are short, differ within a heading, and are those of 
   CHECK(figure("env_steps").label == "env steps");
   CHECK(figure("env_steps").token_label == "answers");
   CHECK(figure("episodes.return_mean").token_label == "reward");
-  CHECK(figure("learner.balance_max_by_count").label == "balance max by count");
+  CHECK(figure("learner.balance_max_by_answers").label == "balance max by answers");
 }
 
 TEST_CASE("figures: it is known which direction is better") {

@@ -281,7 +281,7 @@ BalanceFigures balance_of(const AnswerBatch& batch, std::span<const int64_t> gro
   const auto parts = static_cast<size_t>(result.count);
   for (size_t i = 0; i < parts; ++i) {
     const size_t begin = all.size() * i / parts, end = all.size() * (i + 1) / parts;
-    add(std::span(all).subspan(begin, end - begin), result.least_by_count, result.most_by_count, i == 0);
+    add(std::span(all).subspan(begin, end - begin), result.least_by_answers, result.most_by_answers, i == 0);
   }
   return result;
 }

@@ -157,8 +157,8 @@ TEST_CASE("answer_parts: six lengths with a limit of 2000 become two even micro-
   CHECK(figures.least == 1500);
   CHECK(figures.most == 1500);
   CHECK(figures.mean() == 1500);
-  CHECK(figures.least_by_count == 1050);
-  CHECK(figures.most_by_count == 1950);
+  CHECK(figures.least_by_answers == 1050);
+  CHECK(figures.most_by_answers == 1950);
 }
 
 TEST_CASE("answer_parts: 3,000 small batches: none above the limit, and at most one micro-batch more than needed") {
