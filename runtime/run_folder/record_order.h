@@ -6,7 +6,10 @@
 #include <compare>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <vector>
+
+#include "runtime/run_folder/json_scan.h"
 
 namespace troupe {
 
@@ -18,6 +21,10 @@ struct RecordPlace {
 
 // Of a record with these numbers. One that is not finite is taken from `other`.
 RecordPlace record_place(double env_steps, double updates, const RecordPlace& other);
+
+// Scans a line as scan_json() does. `place` is that of the record before it in the file and becomes that of this one;
+// it stays as it is if the line is no record.
+bool scan_record(std::string_view line, RecordPlace& place, const OnScalar& on_scalar);
 
 // How many of the records before it in the file, whose places are in order, come before a record: those at its own
 // place too.

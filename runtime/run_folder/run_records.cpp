@@ -20,20 +20,18 @@ constexpr uint64_t kSearchedBytes = 8 << 20;  // for an evaluation
 constexpr std::string_view kEvaluation = "\"eval\":{";
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-Record record_of(std::string_view line) {
+// Of a record; empty for another line. `place` as in scan_record().
+Record record_of(std::string_view line, RecordPlace& place) {
   Record record;
-  const bool whole = scan_json(line, [&](std::string_view path, std::string_view text) {
+  const bool whole = scan_record(line, place, [&](std::string_view path, std::string_view text) {
     if (const auto number = scalar_number(text)) record.emplace(path, *number);
   });
   return whole ? record : Record();
 }
 
-RecordPlace place_in(const Record& record) {
-  const auto number = [&](std::string_view path) {
-    const auto found = record.find(path);
-    return found == record.end() ? kMissing : found->second;
-  };
-  return record_place(number("env_steps"), number("updates"), {});
+Record record_of(std::string_view line) {
+  RecordPlace place;
+  return record_of(line, place);
 }
 
 // Puts the values of a column, in the order of the file, into the order of the records.
@@ -97,22 +95,19 @@ FigureColumns read_figures(const Disk& disk, const std::string& folder, std::spa
   ColumnOfPath column_of(figures);
   std::vector<double> row(figures.size());
   std::vector<RecordPlace> places;
-  double env_steps = 0, updates = 0;
+  RecordPlace place;
   const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
-    if (path == "env_steps") env_steps = scalar_number(text).value_or(kMissing);
-    if (path == "updates") updates = scalar_number(text).value_or(kMissing);
     const size_t column = column_of(path);
     if (column != ColumnOfPath::kNotWanted) row[column] = scalar_number(text).value_or(kMissing);
   };
   for_each_line(disk, metrics_file(folder), [&](std::string_view line) {
     std::ranges::fill(row, kMissing);
-    env_steps = updates = kMissing;
     column_of.begin_record();
-    if (!scan_json(line, on_scalar)) {
+    if (!scan_record(line, place, on_scalar)) {
       ++result.skipped;
       return;
     }
-    places.push_back(record_place(env_steps, updates, places.empty() ? RecordPlace{} : places.back()));
+    places.push_back(place);
     for (size_t i = 0; i < row.size(); ++i) result.values[i].push_back(row[i]);
   });
   const std::vector<size_t> order = in_order(places);
@@ -131,13 +126,13 @@ LastLines read_last_lines(const Disk& disk, const std::string& folder, bool with
     const auto [line, begin] = line_before(*file, end);
     if (line.empty()) break;
     end = begin;
-    const Record record = record_of(line);
-    if (record.empty()) continue;
+    RecordPlace place;
+    if (record_of(line, place).empty()) continue;
     const bool evaluated = line.find(kEvaluation) != line.npos;
     if (evaluated && with_evaluation && result.evaluated.empty()) result.evaluated = line;
-    if (result.last.empty() || place_of_last < place_in(record)) {
+    if (result.last.empty() || place_of_last < place) {
       result.last = line;
-      place_of_last = place_in(record);
+      place_of_last = place;
     }
     last_is_known = !evaluated;
   }

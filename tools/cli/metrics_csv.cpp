@@ -20,7 +20,6 @@ namespace troupe {
 
 namespace {
 
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kLineEnd = "\r\n", kRunColumn = "run";
 
 // Where a record is in its file, and in the order of records.
@@ -34,18 +33,12 @@ constexpr RecordPlace kBeforeAll{-std::numeric_limits<double>::infinity(), -std:
 // Calls `on_record` with each record whose line begins before `end`, in the order of the file.
 using OnRecord = std::function<void(std::string_view line, const RecordAt& at)>;
 void for_each_record(const Disk& disk, const std::string& file, uint64_t end, const OnRecord& on_record) {
-  double env_steps = 0, updates = 0;
-  const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
-    if (path == "env_steps") env_steps = scalar_number(text).value_or(kMissing);
-    if (path == "updates") updates = scalar_number(text).value_or(kMissing);
-  };
+  const OnScalar on_scalar = [](std::string_view, std::string_view) {};
   uint64_t offset = 0;
   RecordPlace place;
   for_each_line(disk, file, [&](std::string_view line) {
     const uint64_t begin = std::exchange(offset, offset + line.size() + 1);
-    env_steps = updates = kMissing;
-    if (begin >= end || !scan_json(line, on_scalar)) return;
-    place = record_place(env_steps, updates, place);
+    if (begin >= end || !scan_record(line, place, on_scalar)) return;
     on_record(line, {begin, line.size(), place});
   });
 }

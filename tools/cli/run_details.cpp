@@ -10,6 +10,7 @@
 #include "runtime/base/text_format.h"
 #include "runtime/run_folder/json_scan.h"
 #include "runtime/run_folder/line_file.h"
+#include "runtime/run_folder/record_order.h"
 #include "runtime/stats/verdict.h"
 
 namespace troupe {
@@ -22,12 +23,12 @@ struct Progress {
 };
 
 Progress progress_in(std::string_view line) {
-  Progress progress;
-  const bool whole = scan_json(line, [&](std::string_view path, std::string_view text) {
-    if (path == "env_steps") progress.env_steps = scalar_number(text).value_or(RunOverview::kNone);
-    if (path == "elapsed_seconds") progress.seconds = scalar_number(text).value_or(RunOverview::kNone);
+  RecordPlace place{RunOverview::kNone, RunOverview::kNone};
+  double seconds = RunOverview::kNone;
+  const bool whole = scan_record(line, place, [&](std::string_view path, std::string_view text) {
+    if (path == "elapsed_seconds") seconds = scalar_number(text).value_or(RunOverview::kNone);
   });
-  return whole ? progress : Progress();
+  return whole ? Progress{place.env_steps, seconds} : Progress();
 }
 
 // Of the first record with experience, if the first MiB of the file has one.

@@ -1,6 +1,9 @@
 #include "runtime/run_folder/record_order.h"
 
 #include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "runtime/base/memory_disk.h"
 #include "runtime/run_folder/run_records.h"
@@ -48,6 +51,23 @@ TEST_CASE("record_order: a number that is missing is that of the other record") 
   CHECK(record_place(NAN, NAN, {10, 2}) == RecordPlace{10, 2});
   CHECK(record_place(20, NAN, {10, 2}) == RecordPlace{20, 2});
   CHECK(record_place(20, 3, {10, 2}) == RecordPlace{20, 3});
+}
+
+TEST_CASE("scan_record: a record has its place, and what it lacks is that of the record before it") {
+  RecordPlace place{10, 2};
+  std::vector<std::string> paths;
+  const OnScalar on_scalar = [&](std::string_view path, std::string_view) { paths.emplace_back(path); };
+  CHECK(scan_record(R"({"env_steps":20,"lag":{"updates":7}})", place, on_scalar));
+  CHECK(place == RecordPlace{20, 2});
+  CHECK(paths == std::vector<std::string>{"env_steps", "lag.updates"});
+  CHECK(scan_record(R"({"env_steps":null,"updates":3})", place, on_scalar));
+  CHECK(place == RecordPlace{20, 3});
+}
+
+TEST_CASE("scan_record: a torn line has no place") {
+  RecordPlace place{10, 2};
+  CHECK(!scan_record(R"({"env_steps":20,"updates":3,"la)", place, [](std::string_view, std::string_view) {}));
+  CHECK(place == RecordPlace{10, 2});
 }
 
 TEST_CASE("read_figures: the record of an evaluation is at the update that was evaluated") {
