@@ -66,6 +66,17 @@ TEST_CASE("metrics_csv: a line for each record, its numbers as the run wrote the
   CHECK(lines.front().find("eval,") == std::string::npos);
 }
 
+TEST_CASE("metrics_csv: what a line that is no record has is not a column") {
+  const auto lines = lines_of_csv(R"({"env_steps":10,"torn":)"
+                                  "\n"
+                                  R"({"torn_later":1,"lag":{"torn_below":2})"
+                                  "\n"
+                                  R"({"env_steps":20,"whole":3})");
+  REQUIRE(lines.size() == 2);
+  CHECK(lines.front().find("torn") == std::string::npos);
+  CHECK(cell(lines, 1, "whole") == "3");
+}
+
 TEST_CASE("metrics_csv: a figure with entries has a column for each, and figures of other versions come last") {
   const auto lines = lines_of_csv(R"({"env_failures":{"CartPole-v1":3},"old_figure":7,"lag":{"older":1}})");
   CHECK(cell(lines, 1, "env_failures.CartPole-v1") == "3");

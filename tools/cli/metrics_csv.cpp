@@ -30,16 +30,18 @@ struct RecordAt {
 
 constexpr RecordPlace kBeforeAll{-std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
 
-// Calls `on_record` with each record whose line begins before `end`, in the order of the file.
-using OnRecord = std::function<void(std::string_view line, const RecordAt& at)>;
-void for_each_record(const Disk& disk, const std::string& file, uint64_t end, const OnRecord& on_record) {
-  const OnScalar on_scalar = [](std::string_view, std::string_view) {};
+// Reads what it needs of a line, and returns as scan_record() whether the line is a record.
+using ReadRecord = std::function<bool(std::string_view line, RecordPlace& place)>;
+
+// Calls `read` with each line that begins before `end`, in the order of the file, and then `on_record` if it is a
+// record.
+void for_each_record(const Disk& disk, const std::string& file, uint64_t end, const ReadRecord& read,
+                     const std::function<void(const RecordAt& at)>& on_record) {
   uint64_t offset = 0;
   RecordPlace place;
   for_each_line(disk, file, [&](std::string_view line) {
     const uint64_t begin = std::exchange(offset, offset + line.size() + 1);
-    if (begin >= end || !scan_record(line, place, on_scalar)) return;
-    on_record(line, {begin, line.size(), place});
+    if (begin < end && read(line, place)) on_record({begin, line.size(), place});
   });
 }
 
@@ -48,10 +50,22 @@ struct SeenPaths {
   std::vector<std::string> order;
   std::unordered_map<std::string, bool> has_value;  // whether one of its values is not null
 
-  void add(std::string_view path, std::string_view text) {
-    const auto [entry, is_new] = has_value.try_emplace(std::string(path), false);
-    if (is_new) order.emplace_back(path);
-    entry->second = entry->second || text != "null";
+  // A ReadRecord. The paths of a line that is no record do not count.
+  bool add(std::string_view line, RecordPlace& place) {
+    std::vector<std::pair<std::string, bool>> news;  // what the line has more than the records before it
+    const bool whole = scan_record(line, place, [&](std::string_view scalar_path, std::string_view text) {
+      std::string path(scalar_path);
+      const auto known = has_value.find(path);
+      if (known == has_value.end() || (!known->second && text != "null"))
+        news.emplace_back(std::move(path), text != "null");
+    });
+    if (!whole) return false;
+    for (const auto& [path, value] : news) {
+      const auto [entry, is_new] = has_value.try_emplace(path, value);
+      if (is_new) order.push_back(path);
+      entry->second = entry->second || value;
+    }
+    return true;
   }
 };
 
@@ -65,9 +79,8 @@ struct RecordFile {
 RecordFile read_paths(const Disk& disk, const std::string& path, SeenPaths& seen) {
   RecordFile file{path, 0, {}};
   RecordPlace newest = kBeforeAll;
-  const OnScalar on_scalar = [&](std::string_view name, std::string_view text) { seen.add(name, text); };
-  for_each_record(disk, path, UINT64_MAX, [&](std::string_view line, const RecordAt& at) {
-    scan_json(line, on_scalar);
+  const ReadRecord read = [&](std::string_view line, RecordPlace& place) { return seen.add(line, place); };
+  for_each_record(disk, path, UINT64_MAX, read, [&](const RecordAt& at) {
     file.end = at.offset + 1;
     if (at.place < newest)
       file.late.push_back(at);
@@ -78,24 +91,31 @@ RecordFile read_paths(const Disk& disk, const std::string& path, SeenPaths& seen
   return file;
 }
 
-// Calls `on_line` with each record of the file, in the order of records: a late one comes after all of its place that
-// are not late, because these are before it in the file.
-void for_each_in_order(const Disk& disk, const RecordFile& file,
-                       const std::function<void(std::string_view line)>& on_line) {
+// The cells of a line that are not empty, by their columns.
+using LineCells = std::vector<std::pair<size_t, std::string>>;
+using ReadCells = std::function<bool(std::string_view line, RecordPlace& place, LineCells& cells)>;
+
+// Calls `on_record` with the cells that `read` has found in each record of the file, in the order of records: a late
+// one comes after all of its place that are not late, because these are before it in the file.
+void for_each_in_order(const Disk& disk, const RecordFile& file, const ReadCells& read,
+                       const std::function<void(LineCells& cells)>& on_record) {
   std::unique_ptr<ReadFile> again;
   size_t next = 0;
+  LineCells late_cells, cells;
   const auto late_ones_before = [&](const RecordPlace* place) {
     for (; next < file.late.size() && (place == nullptr || file.late[next].place < *place); ++next) {
       if (!again) again = disk.open_read(file.path);
-      on_line(again->read(file.late[next].offset, file.late[next].size));
+      RecordPlace unused;
+      if (read(again->read(file.late[next].offset, file.late[next].size), unused, late_cells)) on_record(late_cells);
     }
   };
+  const ReadRecord read_record = [&](std::string_view line, RecordPlace& place) { return read(line, place, cells); };
   RecordPlace newest = kBeforeAll;
-  for_each_record(disk, file.path, file.end, [&](std::string_view line, const RecordAt& at) {
+  for_each_record(disk, file.path, file.end, read_record, [&](const RecordAt& at) {
     if (at.place < newest) return;
     newest = at.place;
     late_ones_before(&at.place);
-    on_line(line);
+    on_record(cells);
   });
   late_ones_before(nullptr);
 }
@@ -153,9 +173,6 @@ void add_cell(const std::string& text, std::string& csv) {
   csv += '"';
 }
 
-// The cells of a line that are not empty, by their columns.
-using LineCells = std::vector<std::pair<size_t, std::string>>;
-
 // Of cells in the same column, the last one counts.
 void add_line(LineCells& cells, size_t columns, std::string& csv) {
   std::ranges::stable_sort(cells, {}, &LineCells::value_type::first);
@@ -182,16 +199,16 @@ using ColumnOf = std::unordered_map<std::string, size_t>;
 void write_records(const Disk& disk, const RecordFile& file, const LineCells& first, const ColumnOf& column_of,
                    size_t columns, const TextSink& sink) {
   constexpr size_t kPartBytes = 1 << 20;
-  LineCells cells;
   std::string csv;
-  const OnScalar on_scalar = [&](std::string_view path, std::string_view text) {
-    if (text == "null") return;
-    if (const auto found = column_of.find(std::string(path)); found != column_of.end())
-      cells.emplace_back(found->second, cell_of(text));
-  };
-  for_each_in_order(disk, file, [&](std::string_view line) {
+  const ReadCells read = [&](std::string_view line, RecordPlace& place, LineCells& cells) {
     cells = first;
-    if (!scan_json(line, on_scalar)) return;  // the file has been replaced meanwhile
+    return scan_record(line, place, [&](std::string_view path, std::string_view text) {
+      if (text == "null") return;
+      if (const auto found = column_of.find(std::string(path)); found != column_of.end())
+        cells.emplace_back(found->second, cell_of(text));
+    });
+  };
+  for_each_in_order(disk, file, read, [&](LineCells& cells) {
     add_line(cells, columns, csv);
     if (csv.size() < kPartBytes) return;
     sink(csv);
