@@ -58,14 +58,18 @@ uint64_t updates_in(std::string_view line) {
   return has ? value["updates"].get<uint64_t>() : 0;
 }
 
-Json stored_object(const Disk& disk, const std::string& path, uint64_t most_bytes) {
+Json stored_object(const Disk& disk, const std::string& path, uint64_t most_bytes, std::string* damage) {
+  std::string wrong;
+  Json json;
   try {
-    Json json = parse_or_null(disk.read(path, most_bytes));
-    return json.is_object() ? json : Json();
+    json = parse_stored(disk.read(path, most_bytes), path);
+    if (!json.is_object()) wrong = path + ": is not a JSON object";
   } catch (const IoError& error) {
     if (error.is_refusal()) throw;
-    return {};
+    if (damage != nullptr && disk.exists(path)) wrong = error.what();
   }
+  if (damage != nullptr) *damage = wrong;
+  return json.is_object() ? json : Json();
 }
 
 void write_if_possible(const std::string& file, LostWrites& lost, const std::function<void()>& write) {

@@ -33,8 +33,10 @@ std::optional<uint64_t> position_before(const ReadFile& file, uint64_t end, std:
 uint64_t updates_in(std::string_view line);
 
 // The JSON object in a file that a run writes whole; null if the file is missing, larger, or damaged by a start that
-// was killed. Throws IoError when the disk refuses to read it.
-nlohmann::ordered_json stored_object(const Disk& disk, const std::string& path, uint64_t most_bytes = kMaxReadBytes);
+// was killed. `damage` becomes what is wrong with it, beginning with its path; empty if nothing is, or without the
+// file. Throws IoError when the disk refuses to read it.
+nlohmann::ordered_json stored_object(const Disk& disk, const std::string& path, uint64_t most_bytes = kMaxReadBytes,
+                                     std::string* damage = nullptr);
 
 // Writes that the disk refused.
 struct LostWrites {

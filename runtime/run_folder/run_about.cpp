@@ -15,8 +15,8 @@ constexpr const char* kAboutFile = "/about.json";
 constexpr const char* kDiffFile = "code.diff";
 
 // The contents of about.json; an object without members where it is missing or damaged.
-Json read_document(const Disk& disk, const std::string& folder) {
-  Json document = stored_object(disk, folder + kAboutFile);
+Json read_document(const Disk& disk, const std::string& folder, std::string* damage = nullptr) {
+  Json document = stored_object(disk, folder + kAboutFile, kMaxReadBytes, damage);
   return document.is_object() ? document : Json::object();
 }
 
@@ -89,10 +89,11 @@ void add_start(Disk& disk, const std::string& folder, const StartFacts& facts, J
 
 }  // namespace
 
-RunAbout read_about(const Disk& disk, const std::string& folder) {
+RunAbout read_about(const Disk& disk, const std::string& folder, std::string* damage) {
   try {
-    return about_in(read_document(disk, folder));
-  } catch (const IoError&) {  // the disk refuses
+    return about_in(read_document(disk, folder, damage));
+  } catch (const IoError& refused) {
+    if (damage != nullptr) *damage = refused.what();
     return {};
   }
 }

@@ -27,8 +27,9 @@ struct StartFacts {
 };
 inline constexpr size_t kMostDiff = 1 << 20;
 
-// Empty where the folder has none, or one that is damaged or cannot be read.
-RunAbout read_about(const Disk& disk, const std::string& folder);
+// Empty where the folder has none, or one that is damaged or cannot be read: `damage` then becomes what is wrong with
+// the file, beginning with its path, and else empty.
+RunAbout read_about(const Disk& disk, const std::string& folder, std::string* damage = nullptr);
 
 // Adds the tags of `given` to those of the run, and replaces its name and its note by those that are not empty. A start
 // that differs in more than its time from the last one is appended, its diff as code.diff or code.diff.2, .3 and so on.

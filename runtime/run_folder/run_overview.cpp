@@ -45,17 +45,6 @@ double figure_at(const Record& record, std::string_view path) {
   return found == record.end() ? RunOverview::kNone : found->second;
 }
 
-// What is wrong with a file that has to be a JSON object, beginning with its path; empty if nothing is, or without the
-// file.
-std::string damage_of(const Disk& disk, const std::string& path) {
-  try {
-    if (!disk.exists(path)) return "";
-    return parse_stored(disk.read(path), path).is_object() ? "" : path + ": is not a JSON object";
-  } catch (const IoError& error) {
-    return error.what();
-  }
-}
-
 std::optional<int64_t> seconds_of_change(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
@@ -77,10 +66,20 @@ std::optional<RunScore> score_in(const Record& record, const std::string& group)
                   updates_from(figure_at(record, "updates"))};
 }
 
+void add_verdict(const Json& summary, RunOverview& run) {
+  const Json start = summary.is_object() ? summary.value("last_start", Json()) : Json();
+  const Json verdict = start.is_object() ? start.value("bottleneck", Json()) : Json();
+  const Json what = verdict.is_object() ? verdict.value("what", Json()) : Json();
+  if (!what.is_string()) return;
+  run.verdict = what.get<std::string>();
+  run.verdict_share = json_number(verdict, "share");
+}
+
 // What the summary says of a run that has ended, what the records say of others.
 void add_figures(const Disk& disk, const Json& summary, RunOverview& run) {
   const bool ended = summary.is_object() && run.state != RunState::running && !has_open_start(disk, run.folder);
   if (ended) run.score = score_in(summary.value("eval", Json()));
+  if (ended) add_verdict(summary, run);
   LastRecords records;
   if (disk.exists(metrics_file(run.folder))) records = read_last_records(disk, run.folder, !run.score);
   run.last = records.last;
@@ -130,17 +129,26 @@ constexpr const char* kSummary = "/summary.json";
 
 // How a run has ended, as far as its folder tells.
 struct Ending {
-  Json summary;  // null if it is missing or damaged
+  Json summary;        // null if it is missing or damaged
+  std::string damage;  // what is wrong with it
   StateOfRun state;
 };
 
 Ending read_ending(const Disk& disk, const std::string& folder, const HeldLocks& held, int64_t changed) {
-  Ending ending{stored_object(disk, folder + kSummary), {}};
+  Ending ending;
+  ending.summary = stored_object(disk, folder + kSummary, kMaxReadBytes, &ending.damage);
   ending.state = state_of(disk, folder, ending.summary, held, changed);
   const bool ended = ending.state.state != RunState::running && !has_open_start(disk, folder);
-  if (ended && !ending.summary.is_object() && disk.exists(folder + kSummary))
-    ending.state.reason = "summary.json is damaged";
+  if (ended && !ending.damage.empty()) ending.state.reason = "summary.json is damaged";
   return ending;
+}
+
+// A line for each of the two files that is damaged; `summary` and `about` are what is wrong with them.
+std::vector<std::string> damage_lines(const std::string& summary, const std::string& about) {
+  std::vector<std::string> lines;
+  if (!summary.empty()) lines.push_back(summary + "; state, score and speed are from the other files of the run");
+  if (!about.empty()) lines.push_back(about + "; the name, note and tags of the run are not known");
+  return lines;
 }
 
 int64_t time_of_change(const std::string& folder) {
@@ -181,8 +189,9 @@ RunOverview read_overview(const Disk& disk, const std::string& folder, const Hel
   run.state = ending.state.state;
   run.reason = ending.state.reason;
   add_figures(disk, ending.summary, run);
-  run.about = read_about(disk, folder);
-  run.damaged = damaged_files(disk, folder);
+  std::string about_damage;
+  run.about = read_about(disk, folder, &about_damage);
+  run.damaged = damage_lines(ending.damage, about_damage);
   if (disk.exists(folder + "/best.json")) add_best(disk, run);
   return run;
 }
@@ -192,12 +201,14 @@ StateOfRun read_state(const Disk& disk, const std::string& folder, const HeldLoc
 }
 
 std::vector<std::string> damaged_files(const Disk& disk, const std::string& folder) {
-  std::vector<std::string> lines;
-  if (const std::string damage = damage_of(disk, folder + kSummary); !damage.empty())
-    lines.push_back(damage + "; state, score and speed are from the other files of the run");
-  if (const std::string damage = damage_of(disk, folder + "/about.json"); !damage.empty())
-    lines.push_back(damage + "; the name, note and tags of the run are not known");
-  return lines;
+  std::string summary, about;
+  try {
+    stored_object(disk, folder + kSummary, kMaxReadBytes, &summary);
+  } catch (const IoError& refused) {
+    summary = refused.what();
+  }
+  read_about(disk, folder, &about);
+  return damage_lines(summary, about);
 }
 
 std::vector<SettingValues> differing_settings(const std::vector<RunOverview>& runs, const Upgrade& upgrade) {

@@ -43,6 +43,9 @@ struct RunOverview {
   std::string reason;  // of its end, or of what is known about it
   double env_steps = kNone, updates = kNone, seconds = kNone, env_steps_per_second = kNone;
   double mean_speed = kNone;  // filled in by find_runs() (tools/cli/found_runs.h)
+  // Of a run that has ended: the verdict that held for longest in its last start, and its share of the time.
+  std::string verdict;
+  double verdict_share = kNone;
   std::optional<RunScore> score, best;
   std::optional<RunScore> trained;   // the newest training episodes
   Record last;                       // the numbers of the last record

@@ -131,12 +131,12 @@ TEST_CASE("bottleneck_of_run: the longest verdict of a run that has ended, that 
   MemoryDisk disk;
   disk.write_atomic("run/metrics.jsonl",
                     "{\"env_steps\":1,\"updates\":1,\"bottleneck\":{\"what\":\"x\",\"resource\":\"workers\"}}\n");
-  disk.write_atomic("run/summary.json",
-                    R"({"last_start": {"bottleneck": {"what": "few environments", "share": 0.3}}})");
-  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::finished)) == "few environments 30 %");
+  RunOverview run = run_with(disk, RunState::finished);
+  run.verdict = "few environments";
+  run.verdict_share = 0.3;
+  CHECK(bottleneck_of_run(disk, run) == "few environments 30 %");
+  run.verdict_share = RunOverview::kNone;
+  CHECK(bottleneck_of_run(disk, run) == "few environments");
   CHECK(bottleneck_of_run(disk, run_with(disk, RunState::running)) == "x");
-  disk.write_atomic("run/summary.json", R"({"last_start": {"bottleneck": null}})");
-  CHECK(bottleneck_of_run(disk, run_with(disk, RunState::finished)) == "");
-  disk.write_atomic("run/summary.json", "{}");
   CHECK(bottleneck_of_run(disk, run_with(disk, RunState::stopped)) == "");
 }

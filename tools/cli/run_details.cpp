@@ -5,8 +5,6 @@
 #include <optional>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 #include "runtime/base/text_format.h"
 #include "runtime/run_folder/json_scan.h"
 #include "runtime/run_folder/line_file.h"
@@ -60,15 +58,6 @@ bool names_something(std::string_view resource) {
   return !resource.empty() && resource != name_of(Resource::unknown) && resource != name_of(Resource::none);
 }
 
-// "few environments 55 %", of the summary's last start; empty where there is none.
-std::string told_in(const nlohmann::ordered_json& bottleneck) {
-  if (!bottleneck.is_object()) return "";
-  const auto what = bottleneck.find("what"), share = bottleneck.find("share");
-  if (what == bottleneck.end() || !what->is_string()) return "";
-  const bool has_share = share != bottleneck.end() && share->is_number();
-  return what->get<std::string>() + (has_share ? ' ' + format_percent(share->get<double>()) : "");
-}
-
 std::string newest_verdict(const Disk& disk, const std::string& folder) {
   std::string resource, what;
   scan_json(read_last_lines(disk, folder, false).last, [&](std::string_view path, std::string_view text) {
@@ -89,12 +78,8 @@ double mean_speed(const Disk& disk, const RunOverview& run) {
 }
 
 std::string bottleneck_of_run(const Disk& disk, const RunOverview& run) {
-  if (run.state == RunState::finished || run.state == RunState::stopped) {
-    const auto summary = stored_object(disk, run.folder + "/summary.json");
-    const auto start = summary.is_object() ? summary.find("last_start") : summary.end();
-    if (start == summary.end() || !start->is_object() || !start->contains("bottleneck")) return "";
-    return told_in((*start)["bottleneck"]);
-  }
+  if (run.state == RunState::finished || run.state == RunState::stopped)
+    return run.verdict + (std::isfinite(run.verdict_share) ? ' ' + format_percent(run.verdict_share) : "");
   return disk.exists(metrics_file(run.folder)) ? newest_verdict(disk, run.folder) : "";
 }
 

@@ -122,6 +122,22 @@ TEST_CASE("read_overview: the newest evaluation in the records counts while ther
   CHECK(run.env_steps == 500);
 }
 
+TEST_CASE("read_overview: the verdict is that of the last start of a run that has ended") {
+  const Folder folder;
+  const auto ended_with = [&](const std::string& last_start) {
+    folder.write("summary.json", summary("interrupted", R"("last_start": )" + last_start + ','));
+    return folder.overview();
+  };
+  const std::string verdict = R"({"bottleneck": {"what": "few environments", "share": 0.3}})";
+  CHECK(ended_with(verdict).verdict == "few environments");
+  CHECK(ended_with(verdict).verdict_share == 0.3);
+  CHECK(std::isnan(ended_with(R"({"bottleneck": {"what": "x", "share": null}})").verdict_share));
+  for (const char* none : {"{}", "null", "[]", R"({"bottleneck": null})", R"({"bottleneck": {"share": 0.3}})"})
+    CHECK(ended_with(none).verdict == "");
+  folder.write("endpoints.json", "{}");
+  CHECK(ended_with(verdict).verdict == "");
+}
+
 TEST_CASE("read_overview: a damaged summary is named, and the records tell the rest") {
   const Folder folder;
   folder.write("metrics.jsonl", kRecord);
