@@ -25,10 +25,11 @@ struct SlowData {
   bool may_end = false;
   OpenSocket socket;
 
-  SlowData() : socket(options()) {}
+  explicit SlowData(size_t max_clients = 64) : socket(options(max_clients)) {}
   ~SlowData() { let_end(); }
-  StatsSocketOptions options() {
+  StatsSocketOptions options(size_t max_clients) {
     StatsSocketOptions options = quick_options();
+    options.max_clients = max_clients;
     options.data = [this](std::string_view target) -> HttpData {
       ++asked;
       if (target == "/data/broken") throw std::runtime_error("out of order");
@@ -43,6 +44,22 @@ struct SlowData {
   void let_end() {
     if (!std::exchange(may_end, true)) ended.set_value();
   }
+  // Asks another page over a new connection. What has come before on other connections has been read at its answer.
+  bool serves() {
+    StatsClient health(socket.server);
+    health.send(get("/health"));
+    return health.line() == "HTTP/1.1 200 OK\r";
+  }
+  // Waits until so many connections are open, of so many that were accepted.
+  bool has_open(uint64_t open, uint64_t accepted) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto are_open = [&] {
+      const StatsSocket::Counters now = socket.server.counters();
+      return now.accepted == accepted && now.open == open;
+    };
+    while (!are_open() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return are_open();
+  }
 };
 
 }  // namespace
@@ -52,9 +69,7 @@ TEST_CASE("stats socket: a request for data that takes long keeps no other page 
   StatsClient slow(data.socket.server);
   slow.send(get("/data/slow"));
   data.begun.get_future().wait();
-  StatsClient health(data.socket.server);
-  health.send(get("/health"));
-  CHECK(health.line() == "HTTP/1.1 200 OK\r");
+  CHECK(data.serves());
   data.let_end();
   CHECK(slow.line() == "HTTP/1.1 200 OK\r");
 }
@@ -65,9 +80,7 @@ TEST_CASE("stats socket: requests for data are answered one after the other") {
   slow.send(get("/data/slow"));
   data.begun.get_future().wait();
   next.send(get("/data/next"));
-  StatsClient health(data.socket.server);
-  health.send(get("/health"));
-  CHECK(health.line() == "HTTP/1.1 200 OK\r");
+  CHECK(data.serves());
   CHECK(data.asked == 1);
   data.let_end();
   CHECK(next.line() == "HTTP/1.1 200 OK\r");
@@ -79,9 +92,7 @@ TEST_CASE("stats socket: a client that has ended its side still gets the data, o
   client.send(get("/data/slow") + get("/data/slow"));  // what comes after a request is left out
   client.end_sending();
   data.begun.get_future().wait();
-  StatsClient health(data.socket.server);  // the end of the other side has been seen before this answer
-  health.send(get("/health"));
-  CHECK(health.line() == "HTTP/1.1 200 OK\r");
+  CHECK(data.serves());  // the end of the other side has been seen before this answer
   data.let_end();
   CHECK(client.line() == "HTTP/1.1 200 OK\r");
   CHECK(data.asked == 1);
@@ -93,22 +104,38 @@ TEST_CASE("stats socket: nothing is read for a client that was reset while it wa
   slow.send(get("/data/slow"));
   data.begun.get_future().wait();
   gone.send(get("/data/gone"));
-  StatsClient health(data.socket.server);
-  health.send(get("/health"));
-  CHECK(health.line() == "HTTP/1.1 200 OK\r");
+  CHECK(data.serves());
   gone.reset();
   StatsClient last(data.socket.server);
   last.send(get("/data/last"));
-  health.close();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  const auto are_two_left = [&] {
-    const StatsSocket::Counters now = data.socket.server.counters();
-    return now.accepted == 4 && now.open == 2;
-  };
-  while (!are_two_left() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-  REQUIRE(are_two_left());
+  REQUIRE(data.has_open(2, 4));
   data.let_end();
   CHECK(last.line() == "HTTP/1.1 200 OK\r");
+  CHECK(data.asked == 2);
+}
+
+TEST_CASE("stats socket: requests that wait are limited, also those of clients that are gone") {
+  SlowData data(3);
+  StatsClient slow(data.socket.server);
+  slow.send(get("/data/slow"));
+  data.begun.get_future().wait();
+  for (const uint64_t accepted : {3, 5}) {
+    StatsClient gone(data.socket.server);
+    gone.send(get("/data/gone"));
+    CHECK(data.serves());
+    gone.reset();
+    REQUIRE(data.has_open(1, accepted));
+  }
+  StatsClient beyond(data.socket.server);
+  beyond.send(get("/data/beyond"));
+  const std::string refused = beyond.rest();
+  CHECK(refused.starts_with("HTTP/1.1 503 Service Unavailable\r"));
+  CHECK(refused.find("too many requests are waiting for an answer") != std::string::npos);
+  data.let_end();
+  CHECK(slow.line() == "HTTP/1.1 200 OK\r");
+  StatsClient next(data.socket.server);
+  next.send(get("/data/next"));
+  CHECK(next.line() == "HTTP/1.1 200 OK\r");
   CHECK(data.asked == 2);
 }
 
@@ -128,9 +155,7 @@ TEST_CASE("stats socket: it stops while a request for data waits for another one
   slow.send(get("/data/slow"));
   data.begun.get_future().wait();
   next.send(get("/data/next"));
-  StatsClient health(data.socket.server);
-  health.send(get("/health"));
-  CHECK(health.line() == "HTTP/1.1 200 OK\r");
+  CHECK(data.serves());
   std::thread ending([&] { data.socket.server.stop(); });
   CHECK(next.line().empty());  // closed, while the other one is worked on
   data.let_end();
