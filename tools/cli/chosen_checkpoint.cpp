@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -105,8 +106,6 @@ Checkpoint load_numbered(const std::string& run, const std::string& which, const
                     (all.empty() ? "nor another one" : "those that it has are after: " + all));
 }
 
-}  // namespace
-
 std::string parse_checkpoint(std::string_view flag, const std::string& text) {
   if (text == kNewest || text == kBest) return text;
   constexpr size_t kMostDigits = 15;
@@ -114,6 +113,13 @@ std::string parse_checkpoint(std::string_view flag, const std::string& text) {
   if (!number)
     refuse_flag(flag, '"' + printable(text) + "\" is not a checkpoint, expected newest, best or a number of updates");
   return text;
+}
+
+}  // namespace
+
+void add_checkpoint_flag(Flags& flags, std::string& into) {
+  flags.option("--checkpoint", "WHICH", into, parse_checkpoint,
+               "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
 }
 
 ChosenCheckpoint load_checkpoint(const std::string& run, const RunConfig& config, const std::string& which,

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "actors/config/run_config.h"
 #include "runtime/run_folder/checkpoint.h"
+#include "tools/cli/flags.h"
 
 namespace troupe {
 
@@ -16,8 +16,8 @@ struct ChosenCheckpoint {
   std::string path;  // its folder
 };
 
-// The reader of --checkpoint: newest, best or a number of updates.
-std::string parse_checkpoint(std::string_view flag, const std::string& text);
+// --checkpoint: newest, best or a number of updates.
+void add_checkpoint_flag(Flags& flags, std::string& into);
 
 // The checkpoint of the run in the folder `run`, whose config is `config`: `which` is newest (the newest that can be
 // used; others are named in the log), best, or a number of updates. `weight_bytes` limits the size of what is read,

@@ -52,8 +52,7 @@ inline EvalOptions read_eval(Flags& flags) {
   flags.option("--answers-file", kFileType, options.answers_file, path_to("the name of a file"),
                "token runs: write every answer to this file, one JSON object per line");
   flags.toggle("--json", options.json, "print one JSON object");
-  flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
-               "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
+  add_checkpoint_flag(flags, options.checkpoint);
   add_moved_files(flags, options.moved);
   add_device_flag(flags, options.device, "evaluation.device");
   flags.read();

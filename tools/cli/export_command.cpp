@@ -63,8 +63,7 @@ ExportOptions read_export(Flags& flags) {
       "several runs, with columns for the run and the settings in which they differ; - is stdout");
   flags.exactly_one_of({"--hf", "--run", "--csv"});
   flags.toggle("--merge", options.merge, "add the adapters of a run with model.lora to the weights they belong to");
-  flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
-               "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
+  add_checkpoint_flag(flags, options.checkpoint);
   add_moved_files(flags, options.moved);
   flags.read();
   for (const std::string& run : options.runs) path_to(kRunFolder)("RUN", run);

@@ -40,8 +40,7 @@ inline PlayOptions read_play(Flags& flags) {
   flags.toggle("--greedy", options.greedy, "with --prompt: print the most likely answer");
   flags.option("--temperature", "T", options.temperature, parse_temperature,
                "with --prompt: sample at this temperature (default: the run's generation.temperature)");
-  flags.option("--checkpoint", "WHICH", options.checkpoint, parse_checkpoint,
-               "newest, best (of a run with checkpoint.keep_best), or a number of updates (default: newest)");
+  add_checkpoint_flag(flags, options.checkpoint);
   add_moved_files(flags, options.moved);
   add_device_flag(flags, options.device, "evaluation.device");
   flags.read();
