@@ -72,6 +72,11 @@ Json stored_object(const Disk& disk, const std::string& path, uint64_t most_byte
   return json.is_object() ? json : Json();
 }
 
+std::string text_member(const Json& object, const char* key) {
+  const auto found = object.find(key);  // of anything but an object it finds nothing
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 void write_if_possible(const std::string& file, LostWrites& lost, const std::function<void()>& write) {
   try {
     write();

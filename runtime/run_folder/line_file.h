@@ -38,6 +38,9 @@ uint64_t updates_in(std::string_view line);
 nlohmann::ordered_json stored_object(const Disk& disk, const std::string& path, uint64_t most_bytes = kMaxReadBytes,
                                      std::string* damage = nullptr);
 
+// The text at a key of such an object; empty where the value is no string, or `object` no object.
+std::string text_member(const nlohmann::ordered_json& object, const char* key);
+
 // Writes that the disk refused.
 struct LostWrites {
   uint64_t total = 0;

@@ -20,13 +20,8 @@ Json read_document(const Disk& disk, const std::string& folder, std::string* dam
   return document.is_object() ? document : Json::object();
 }
 
-std::string member_text(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 RunAbout about_in(const Json& document) {
-  RunAbout about{member_text(document, "name"), member_text(document, "note"), {}};
+  RunAbout about{text_member(document, "name"), text_member(document, "note"), {}};
   if (const auto tags = document.find("tags"); tags != document.end() && tags->is_array())
     for (const Json& tag : *tags)
       if (tag.is_string()) about.tags.push_back(tag.get<std::string>());
@@ -41,7 +36,7 @@ Json starts_in(const Json& document) {
 }
 
 std::string diff_of(const Disk& disk, const std::string& folder, const Json& start) {
-  const std::string name = member_text(start, "diff");
+  const std::string name = text_member(start, "diff");
   try {
     return name.starts_with(kDiffFile) && name.find('/') == name.npos ? disk.read(folder + '/' + name) : "";
   } catch (const IoError&) {  // somebody has removed it
@@ -76,7 +71,7 @@ void add_start(Disk& disk, const std::string& folder, const StartFacts& facts, J
   const Json last = starts.empty() ? Json() : starts.back();
   if (is_same(disk, folder, last, start, facts)) return;
   if (!facts.diff.empty()) {
-    std::string name = member_text(last, "diff");
+    std::string name = text_member(last, "diff");
     if (name.empty() || diff_of(disk, folder, last) != facts.diff) {
       name = starts.empty() ? kDiffFile : kDiffFile + ('.' + std::to_string(starts.size() + 1));
       disk.write_atomic(folder + '/' + name, facts.diff);

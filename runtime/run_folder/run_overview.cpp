@@ -40,11 +40,6 @@ double json_number(const Json& json, const char* key) {
   return json.is_object() && json.contains(key) && json[key].is_number() ? json[key].get<double>() : RunOverview::kNone;
 }
 
-double figure_at(const Record& record, std::string_view path) {
-  const auto found = record.find(path);
-  return found == record.end() ? RunOverview::kNone : found->second;
-}
-
 std::optional<int64_t> seconds_of_change(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
@@ -69,10 +64,8 @@ std::optional<RunScore> score_in(const Record& record, const std::string& group)
 void add_verdict(const Json& summary, RunOverview& run) {
   const Json start = summary.is_object() ? summary.value("last_start", Json()) : Json();
   const Json verdict = start.is_object() ? start.value("bottleneck", Json()) : Json();
-  const Json what = verdict.is_object() ? verdict.value("what", Json()) : Json();
-  if (!what.is_string()) return;
-  run.verdict = what.get<std::string>();
-  run.verdict_share = json_number(verdict, "share");
+  run.verdict = text_member(verdict, "what");
+  if (!run.verdict.empty()) run.verdict_share = json_number(verdict, "share");
 }
 
 // What the summary says of a run that has ended, what the records say of others.

@@ -115,6 +115,11 @@ FigureColumns read_figures(const Disk& disk, const std::string& folder, std::spa
   return result;
 }
 
+double figure_at(const Record& record, std::string_view path) {
+  const auto found = record.find(path);
+  return found == record.end() ? kMissing : found->second;
+}
+
 LastLines read_last_lines(const Disk& disk, const std::string& folder, bool with_evaluation) {
   LastLines result;
   const std::unique_ptr<ReadFile> file = disk.open_read(metrics_file(folder));

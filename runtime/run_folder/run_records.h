@@ -38,6 +38,7 @@ LastLines read_last_lines(const Disk& disk, const std::string& folder, bool with
 
 // The numbers of one record, by path.
 using Record = std::map<std::string, double, std::less<>>;
+double figure_at(const Record& record, std::string_view path);  // NaN where the record does not have it
 // The same records as numbers.
 struct LastRecords {
   Record last, evaluated;

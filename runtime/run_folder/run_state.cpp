@@ -13,6 +13,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/run_folder/line_file.h"
+
 namespace troupe {
 
 namespace {
@@ -43,11 +45,6 @@ bool is_on_network(const std::string& folder) {
 int64_t seconds_since(int64_t moment) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::seconds>(now).count() - moment;
-}
-
-std::string text_at(const nlohmann::ordered_json& summary, const char* key) {
-  const auto found = summary.find(key);
-  return found != summary.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 }  // namespace
@@ -90,7 +87,7 @@ StateOfRun state_of(const Disk& disk, const std::string& folder, const nlohmann:
     return {RunState::crashed, "killed"};
   }
   if (!summary.is_object()) return {RunState::crashed, "ended before it wrote a summary"};
-  const std::string error = text_at(summary, "error"), reason = text_at(summary, "reason");
+  const std::string error = text_member(summary, "error"), reason = text_member(summary, "reason");
   if (!error.empty()) return {RunState::crashed, error};
   if (reason == "interrupted") return {RunState::stopped, reason};
   return {reason.starts_with("stop.") ? RunState::finished : RunState::crashed, reason};

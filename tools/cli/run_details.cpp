@@ -49,11 +49,6 @@ std::optional<Progress> first_experience(const Disk& disk, const std::string& fo
   return std::nullopt;
 }
 
-double number_at(const Record& record, std::string_view path) {
-  const auto found = record.find(path);
-  return found == record.end() ? RunOverview::kNone : found->second;
-}
-
 bool names_something(std::string_view resource) {
   return !resource.empty() && resource != name_of(Resource::unknown) && resource != name_of(Resource::none);
 }
@@ -70,7 +65,7 @@ std::string newest_verdict(const Disk& disk, const std::string& folder) {
 }  // namespace
 
 double mean_speed(const Disk& disk, const RunOverview& run) {
-  const double steps = number_at(run.last, "env_steps"), seconds = number_at(run.last, "elapsed_seconds");
+  const double steps = figure_at(run.last, "env_steps"), seconds = figure_at(run.last, "elapsed_seconds");
   if (!std::isfinite(steps) || !std::isfinite(seconds)) return run.env_steps_per_second;
   const std::optional<Progress> first = first_experience(disk, run.folder);
   if (!first || !(steps > first->env_steps) || !(seconds > first->seconds)) return run.env_steps_per_second;

@@ -89,9 +89,7 @@ std::string set_keys(const Disk& disk, const std::string& sort, std::span<Listed
       each.key = own->key(each.run);
       continue;
     }
-    const Record record = evaluation ? newest_evaluation(disk, each.run.folder) : each.run.last;
-    const auto found = record.find(sort);
-    each.key = found == record.end() ? RunOverview::kNone : found->second;
+    each.key = figure_at(evaluation ? newest_evaluation(disk, each.run.folder) : each.run.last, sort);
   }
   if (own != nullptr || std::ranges::any_of(runs, is_known, &ListedRun::key)) return "";
   return missing_everywhere(sort, runs);

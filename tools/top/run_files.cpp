@@ -35,10 +35,6 @@ Json object_in(const std::string& path, uint64_t most_bytes = kMaxReadBytes) {
   }
 }
 
-std::string text_in(const Json& object, const char* key) {
-  return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
-}
-
 // The complete lines in the last `most_bytes` of a file; none if the file is missing.
 std::vector<std::string> last_lines(const std::string& path, uint64_t most_bytes) {
   const std::unique_ptr<ReadFile> file = open_if_present(posix_disk(), path);
@@ -55,7 +51,7 @@ std::vector<std::string> last_lines(const std::string& path, uint64_t most_bytes
 }  // namespace
 
 std::optional<Address> stats_address(const std::string& folder) {
-  const std::string text = text_in(object_in(folder + "/endpoints.json", kMostEndpoints), "stats");
+  const std::string text = text_member(object_in(folder + "/endpoints.json", kMostEndpoints), "stats");
   try {
     return text.empty() ? std::nullopt : std::optional(parse_address("stats", text));
   } catch (const ConfigError&) {
@@ -76,7 +72,7 @@ std::vector<std::string> live_runs(const std::string& parent) {
 
 void read_record(TopModel& model, const std::string& folder) {
   const Json config = object_in(folder + "/config.json");
-  const std::string name = text_in(config, "name");
+  const std::string name = text_member(config, "name");
   const std::filesystem::path path = std::filesystem::path(folder) / "";
   model.describe(name.empty() ? path.parent_path().filename().string() : name, config.dump());
   std::vector<StatsSnapshot> snapshots;
