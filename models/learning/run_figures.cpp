@@ -13,8 +13,7 @@ namespace {
 constexpr std::string_view kOfLag = "_lag_";
 
 // The name in Prometheus. "kl_lag_3" as "kl_by_lag{lag=3}": the lags of a figure are one metric with a label.
-// "balance_max_by_answers" as "balance_max_of_equal_counts": a name that ends with _count is that of a histogram. Other
-// names as they are.
+// Other names as they are.
 std::string labelled(const std::string& name) {
   const size_t at = name.rfind(kOfLag);
   const bool of_lag = at != std::string::npos && name.find_first_not_of("0123456789", at + kOfLag.size()) == name.npos;
