@@ -36,6 +36,13 @@ function yRange(_, min, max) {
 /** Room for the longest label. @param {any} _ @param {string[] | null} labels */
 const labelWidth = (_, labels) => Math.max(44, 18 + 7 * Math.max(0, ...(labels || []).map((label) => label.length)));
 
+const kLabelPixels = 28;
+/** The labels of a y axis. @param {any} plot @param {number} _ @param {number} min @param {number} max */
+function ySplits(plot, _, min, max) {
+  const most = Math.max(2, Math.floor(plot.bbox.height / (window.devicePixelRatio || 1) / kLabelPixels));
+  return (plot.scales.y.distr === 3 ? logSplits : linearSplits)(min, max, most);
+}
+
 class Chart {
   /** @param {ChartSpec} spec @param {Store} store */
   constructor(spec, store) {
@@ -154,7 +161,8 @@ class Chart {
       series: [{ label: axisName(axis) }, ...this.series()],
       axes: [
         { ...look(), size: 30, label: axisName(axis), labelSize: 16, labelFont: "11px system-ui", ...(time ? { incrs: kTimeSteps, space: 60 } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
-        { ...look(), size: labelWidth, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => v === null ? "" : percent ? short(100 * v) + " %" : short(v)) },
+        // uPlot itself has no labels for numbers below 1e-16. It takes its own increments only to see that there is room.
+        { ...look(), size: labelWidth, splits: ySplits, incrs: [kLargestLog], filter: (/** @type {any} */ _, /** @type {number[]} */ all) => all, values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map((v) => v === null ? "" : percent ? short(100 * v) + " %" : short(v)) },
       ],
       hooks: { draw: [(/** @type {any} */ plot) => this.markRestarts(plot, axis)], setSelect: [zoomed], setCursor: [(/** @type {any} */ plot) => this.point(plot.cursor.idx ?? null, axis)] },
     }, data, this.plotted);

@@ -28,15 +28,40 @@ function alone(values) {
   return found.length > 0 ? found : null;
 }
 
-/** The limits of a logarithmic y axis: numbers of one digit, because the labels are counted from them. @param {any} _ @param {number|null} min @param {number|null} max */
+/** Beyond them, numbers of one digit are not exact, or infinite. */
+const kSmallestLog = 1e-300, kLargestLog = 1e300;
+
+/** The limits of a logarithmic y axis: numbers of one digit. @param {any} _ @param {number|null} min @param {number|null} max */
 function logRange(_, min, max) {
   if (min === null || max === null || !(min > 0)) return [1, 10];
   const digit = (/** @type {number} */ value, /** @type {(x: number) => number} */ round) => {
-    const unit = 10 ** Math.floor(Math.log10(value));
-    return Number((round(value / unit) * unit).toPrecision(1));
+    const known = inRange(value, kSmallestLog, kLargestLog), unit = 10 ** Math.floor(Math.log10(known));
+    return Number((round(known / unit) * unit).toPrecision(1));
   };
   const low = digit(min, Math.floor), high = digit(max, Math.ceil);
   return low < high ? [low, high] : [digit(low / 2, Math.floor), digit(high * 2, Math.ceil)];
+}
+
+/** The whole numbers from one to another. @param {number} from @param {number} to */
+const wholeNumbers = (from, to) => Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => from + i);
+
+/** Where a linear axis has labels, at most about `most`. @param {number} min @param {number} max @param {number} most @returns {number[]} */
+function linearSplits(min, max, most) {
+  const least = (max - min) / most, unit = 10 ** Math.floor(Math.log10(least));
+  if (!(unit > 0) || !Number.isFinite(unit)) return [min, max];
+  const step = unit * ([1, 2, 5].find((factor) => factor * unit >= least) || 10), kRounding = 1e-9;
+  return wholeNumbers(Math.ceil(min / step - kRounding), Math.floor(max / step + kRounding)).map((n) => Number((n * step).toPrecision(12)));
+}
+
+/** Where a logarithmic axis has labels: at powers of ten, at 1, 2 and 5 times such, or as a linear one. @param {number} min @param {number} max @param {number} most @returns {number[]} */
+function logSplits(min, max, most) {
+  const first = Math.floor(Math.log10(min)), last = Math.ceil(Math.log10(max)), step = Math.ceil((last - first) / most), kEnough = 3;
+  const inside = (/** @type {number[]} */ values) => values.filter((value) => value >= min && value <= max);
+  const power = (/** @type {number} */ n) => Number("1e" + n);
+  const powers = inside(wholeNumbers(Math.ceil(first / step), Math.floor(last / step)).map((n) => power(n * step)));
+  if (powers.length >= kEnough) return powers;
+  const between = inside(wholeNumbers(first, last).flatMap((n) => [1, 2, 5].map((factor) => Number(factor + "e" + n))));
+  return between.length >= kEnough ? between : linearSplits(min, max, most);
 }
 
 /** A field of a CSV file, as RFC 4180 has it. @param {any} value */

@@ -110,6 +110,33 @@ class Drawing(OpenedPage):
                 self.assertLess(first, last)
         self.assertEqual(self.browser.value("[logRange(null, null, null), logRange(null, 0, 3)]"), [[1, 10], [1, 10]])
 
+    def test_a_logarithmic_axis_has_labels_and_a_curve_however_small_or_close_its_values_are(self):
+        cases = {"Entropy": ("entropy", (1.7e-25, 1.5e-5)), "Policy loss": ("policy_loss", (0.0021, 0.0027))}
+        cases |= {"Value loss": ("value_loss", (4e-300, 1e-290)), "Gradient norm": ("grad_norm", (3.0, 3.0))}
+        learner = [{name: ends[n % 2] for name, ends in cases.values()} for n in range(1, 4)]
+        self.server.publish(*[snapshot(n, learner=one) for n, one in enumerate(learner, 1)])
+        for fragment in ("learning&y=log", "learning"):
+            self.open_at(fragment, 3)
+            for title, (_, ends) in cases.items():
+                with self.subTest(fragment=fragment, title=title):
+                    self.assertEqual(self.data(title)[1], [ends[1], ends[0], ends[1]])
+                    labels = self.browser.value(f"{chart(title)}.plot.axes[1]._values")
+                    self.assertGreaterEqual(len([label for label in labels if label]), 2, labels)
+                    self.assertLessEqual(len(labels), 10)
+
+    def test_the_labels_of_an_axis_are_round_numbers_within_its_ends(self):
+        self.open()
+        linear = [[0, 540, 6], [-0.7, 2.1, 5], [0, 1.08e-20, 5], [3.7e18, 4.3e18, 5], [1e-310, 2e-310, 5]]
+        logarithmic = [[1e-25, 2e-5, 6], [1, 1000, 6], [0.002, 0.003, 6], [4e-300, 1e-290, 6], [20, 90, 6], [1e-300, 1e300, 6]]
+        for function, cases in (("linearSplits", linear), ("logSplits", logarithmic)):
+            for (low, high, most), labels in zip(cases, self.browser.value(f"{cases}.map((one) => {function}(...one))"), strict=True):
+                with self.subTest(function=function, low=low, high=high):
+                    self.assertTrue(2 <= len(labels) <= most + 3, labels)
+                    self.assertTrue(all(low <= label <= high for label in labels), labels)
+                    self.assertEqual(labels, sorted(set(labels)))
+        self.assertEqual(self.browser.value("linearSplits(0, 540, 6)"), [0, 100, 200, 300, 400, 500])
+        self.assertEqual(self.browser.value("logSplits(0.5, 2000, 6)"), [1, 10, 100, 1000])
+
     def test_the_address_alone_gives_the_same_view(self):
         self.publish(20)
         self.open_at("learning", 20)
