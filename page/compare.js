@@ -1,7 +1,7 @@
 // The view that draws the chosen runs over each other.
 
 /** The figures that are drawn, one chart for each, with whether its title tells which; those that no run has are left out. */
-const kCompared = kCharts.flatMap(({ title, paths }) => paths.filter((path, i) => i === 0 || isEvaluation(path)).map((path) => ({ title, path, isAlone: paths.filter((other) => isEvaluation(other) === isEvaluation(path)).length === 1 && !isEvaluation(path) })));
+const kCompared = kCharts.flatMap(({ title, paths, isEachCompared }) => paths.filter((path, i) => i === 0 || isEachCompared || isEvaluation(path)).map((path) => ({ title, path, isAlone: paths.filter((other) => isEvaluation(other) === isEvaluation(path)).length === 1 && !isEvaluation(path) })));
 
 /** Curves with x axes of their own, with what a chart asks of a Store. */
 class JoinedCurves {

@@ -54,7 +54,7 @@ class FlowView {
 
   /** @param {any} s the newest snapshot */
   show(s) {
-    const limit = isOver(s) ? "" : at(s, "bottleneck.limit");
+    const limit = isPast(s) ? "" : at(s, "bottleneck.limit");
     const value = (/** @type {string} */ path) => valueText(s, path);
     /** @param {string} path @returns {[string, string, string|Node]} */
     const row = (path) => [path, ...figureRow(s, path)];

@@ -89,7 +89,7 @@ class FolderConnection {
     if (this.curves !== curves || !run) return;
     if (metrics) {
       this.told = curves.folder;
-      this.listener.on({ type: "hello", run: curves.folder, started: null, config: run.config || {}, defaults: run.defaults });
+      this.listener.on({ type: "hello", run: curves.folder, name: run.name, tags: run.tags, note: run.note, started: null, config: run.config || {}, defaults: run.defaults });
       this.listener.on(metrics);
     }
     this.listener.state(run.deleted ? "deleted" : run.state === "running" ? "live" : run.state);

@@ -1,16 +1,16 @@
 // Numbers and elements. Every script of the page shares one scope; main.js comes last.
 
 // What things are called: a run on environments, or on answers of a language model.
-const kControlWords = { steps: "env steps", speed: "env steps/s", samples: "samples", return: "return", episodes: "episodes", titles: /** @type {Record<string, string>} */ ({}) };
+const kControlWords = { steps: "env steps", meanSpeed: "mean steps/s", samples: "samples", return: "return", episodes: "episodes", titles: /** @type {Record<string, string>} */ ({}) };
 const kTokenWords = {
-  steps: "answers", speed: "answers/s", samples: "answers", return: "reward", episodes: "prompts",
+  steps: "answers", meanSpeed: "mean answers/s", samples: "answers", return: "reward", episodes: "prompts",
   titles: /** @type {Record<string, string>} */ ({
     "Return": "Reward of an answer", "Success rate": "Right answers, pass@1", "Episode length": "Tokens of an answer", "Speed, env steps per second": "Speed, answers per second",
   }),
 };
 // Of several runs that are of both kinds.
 const kBothWords = {
-  steps: "env steps or answers", speed: "a second", samples: "samples", return: "return or reward", episodes: "episodes or prompts",
+  steps: "env steps or answers", meanSpeed: "mean per second", samples: "samples", return: "return or reward", episodes: "episodes or prompts",
   titles: /** @type {Record<string, string>} */ ({ "Return": "Return or reward", "Episode length": "Episode length, or tokens of an answer", "Speed, env steps per second": "Speed, env steps or answers per second" }),
 };
 let words = kControlWords;

@@ -1,8 +1,9 @@
 // The view of the curves.
 
 /**
- * The charts by their titles. Labels and units are those of the table of figures (figures.js).
- * @type {{title: string, paths: string[], spread?: [string, string]}[]}
+ * The charts by their titles. Labels and units are those of the table of figures (figures.js). Of several runs the first
+ * figure is compared, and each of an evaluation, or all.
+ * @type {{title: string, paths: string[], spread?: [string, string], isEachCompared?: boolean}[]}
  */
 const kCharts = [
   { title: "Return", paths: ["episodes.return_mean", "eval.return_mean"], spread: ["episodes.return_mean", "episodes.return_std"] },
@@ -24,7 +25,7 @@ const kCharts = [
   { title: "Policy loss", paths: ["learner.policy_loss"] },
   { title: "Value loss", paths: ["learner.value_loss"] },
   { title: "Explained variance", paths: ["learner.explained_variance"] },
-  { title: "Busy shares of time", paths: ["busy.workers", "busy.inference", "busy.trainer", "busy.machine"] },
+  { title: "Busy shares of time", paths: ["busy.workers", "busy.inference", "busy.trainer", "busy.run", "busy.machine"], isEachCompared: true },
   { title: "Gradient norm", paths: ["learner.grad_norm"] },
   { title: "Learning rates", paths: ["learner.policy_lr", "learner.value_lr"] },
 ];

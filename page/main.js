@@ -1,4 +1,4 @@
-// The page: header, tabs, and what arrives from the run.
+// The page: tabs, and what arrives from the run.
 
 const store = new Store(kCharts.flatMap((chart) => [...chart.paths, ...(chart.spread || [])]));
 const learning = new LearningView(store);
@@ -14,48 +14,6 @@ const views = [...(list && compare ? [list, compare, new DifferencesView(list)] 
 /** @type {any} */
 let newest = null;
 let live = "connecting";
-
-/** The figures of the header. @param {any} s @returns {[string, string][]} */
-const headFigures = (s) => [
-  ...["env_steps", "env_steps_per_second", "updates", "updates_per_second", "episodes.return_mean"].map((path) => figureTerm(s, path)),
-  [labelOf("eval.return_mean"), evaluationText(s)],
-  ["policy lag, 95th percentile", valueText(s, "lag.p95") + " of at most " + counted(at(s, "lag.cap"), "updates")],
-  figureTerm(s, "workers.up"),
-];
-
-function showState() {
-  const ended = newest && at(newest, "training_ended"), plays = newest && evaluating(newest) !== "";
-  const warms = live === "live" && newest && warmingUp(newest) !== "";
-  const state = warms ? "warm-up" : live === "live" && ended ? (plays ? "evaluating" : "ended") : live === "lost" && ended ? "ended" : live;
-  byId("state").dataset.state = state;
-  byId("state").textContent = opened === "" ? "" : { live: "running", ended: "ended", lost: "connection lost, trying again", connecting: "connecting" }[state] || state;
-}
-
-function showHeader() {
-  showState();
-  const s = newest;
-  const progress = at(s, "progress");
-  byId("progress").setAttribute("value", String(progress || 0));
-  showAlarms(s);
-  if (!s) {
-    byId("progress-text").textContent = "waiting for the first snapshot";
-    byId("figures").replaceChildren();
-    byId("verdict").replaceChildren();
-    byId("verdict-figures").replaceChildren();
-    return;
-  }
-  const parts = [formatted(progress, "0 to 1"), duration(Number(at(s, "elapsed_seconds") || 0)) + " elapsed"];
-  if (at(s, "eta_seconds") !== null && !at(s, "training_ended")) parts.push(duration(at(s, "eta_seconds")) + " left");
-  if (evaluating(s)) parts.push(evaluating(s));
-  if (warmingUp(s)) parts.unshift(warmingUp(s));
-  byId("progress-text").textContent = parts.join(" \u00b7 ");
-  const head = warmingUp(s) ? [] : headFigures(s);  // none has a value before the first answers
-  byId("figures").replaceChildren(...head.map(termOf));
-  showVerdict(s);
-}
-
-/** @param {[string, string]} figure its name and its text */
-const termOf = ([name, text]) => element("div", {}, element("dt", {}, name), element("dd", {}, text));
 
 /** Those of the run that is shown. */
 let wordsOfRun = kControlWords;
@@ -99,8 +57,10 @@ function received(message) {
     }
     shown = run;
     started = message.started ?? null;
-    byId("run").textContent = message.run || "troupe";
-    document.title = (message.run || "run") + " \u00b7 troupe";
+    const name = message.name || message.run || "";
+    byId("run").textContent = name || "troupe";
+    document.title = (name || "run") + " \u00b7 troupe";
+    byId("about").textContent = aboutText(message);
     config.begin(message.config, message.defaults);
     wordsOfRun = isTokenRun(message.config) ? kTokenWords : kControlWords;
     isDeterministic = Boolean(message.config && message.config.deterministic);
@@ -223,13 +183,14 @@ function restarted(envSteps) {
 const listener = {
   on: (message) => void tableLoaded.then(() => received(message)),
   state: (text) => {
+    noteConnection(text === "lost");
     if (text === "lost" && live === "live") {
       events.add("The connection to the run was lost.");
       if (!servesFolders) store.gap();
     }
     if (text === "live" && live === "lost") events.add("The connection to the run is back.");
     live = text;
-    showState();
+    showAll();
   },
 };
 const connection = servesFolders ? new FolderConnection(listener, kTopics.filter((path) => !kAxes.includes(path))) : new Connection(listener);

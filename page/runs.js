@@ -2,16 +2,48 @@
 
 /** Curves that are drawn in one chart at most. */
 const kMostChosen = 20;
+/** Of so many runs, all are chosen at first. */
+const kMostAtFirst = 12;
 const kListPollMs = 2000;
 
 /** What the runs can be sorted by: the value of a run; numbers with the largest first. */
 const kSorts = /** @type {[string, string, (run: any) => any][]} */ ([
   ["run", "name", (run) => run.run], ["changed", "newest first", (run) => run.changed], ["score", "score", (run) => at(run, "score.return_mean")],
-  ["steps", "steps", (run) => run.env_steps], ["speed", "speed", (run) => run.env_steps_per_second], ["state", "state", (run) => run.state],
+  ["steps", "steps", (run) => run.env_steps], ["speed", "speed", (run) => run.mean_env_steps_per_second], ["state", "state", (run) => run.state],
+  ["alarms", "alarms", (run) => raisedIn(run).reduce((sum, [, level]) => sum + (level === 2 ? 100 : 1), 0)],
 ]);
 
 /** A setting and its value, as in a command. @param {any} run */
 const differences = (run) => Object.entries(run.differs).map(([path, value]) => path + "=" + (typeof value === "string" ? value : JSON.stringify(value))).join(" ");
+
+/** Names of the alarms of the newest record, errors first. @param {any} run @returns {[string, number][]} */
+const raisedIn = (run) => /** @type {[string, number][]} */ (Object.entries(run.raised || {})).sort((a, b) => b[1] - a[1]);
+
+/** @param {any} of */
+const scoreText = (of) => of ? formatted(of.return_mean) + (of.of === "training" ? " (training)" : "") : kUnknown;
+
+/**
+ * A column of the list. It is left out where `has` is true of no run.
+ * @typedef {{name: string, cell: (run: any) => string|Node, kind?: "number"|"long", has?: (run: any) => boolean}} RunColumn
+ */
+
+/** What the list has of each run beside its name, the most urgent first. @param {{steps: string, meanSpeed: string}} told @returns {RunColumn[]} */
+const kRunColumns = (told) => [
+  { name: "state", cell: (run) => run.deleted ? "deleted" : run.state },
+  { name: "alarms", cell: (run) => alarmList(run), has: (run) => raisedIn(run).length > 0 },
+  { name: told.steps, cell: (run) => formatted(run.env_steps), kind: "number" },
+  { name: "score", cell: (run) => scoreText(run.score), kind: "number" },
+  { name: "best score", cell: (run) => scoreText(run.best), kind: "number" },
+  { name: told.meanSpeed, cell: (run) => formatted(run.mean_env_steps_per_second === null ? null : Math.round(run.mean_env_steps_per_second)), kind: "number" },
+  { name: "differs in", cell: differences, kind: "long" },
+  { name: "bottleneck", cell: (run) => run.bottleneck, has: (run) => Boolean(run.bottleneck) },
+  { name: "tags", cell: (run) => run.tags.join(", "), has: (run) => run.tags.length > 0 },
+  { name: "config", cell: (run) => run.config },
+  { name: "reason", cell: (run) => run.reason, has: (run) => Boolean(run.reason) },
+];
+
+/** @param {any} run */
+const alarmList = (run) => element("span", {}, ...raisedIn(run).map(([name, level]) => element("span", { class: level === 2 ? "alarm error" : "alarm" }, `${name} (${level === 2 ? "error" : "warning"})`)));
 
 class RunsView {
   /** @param {(folder: string) => void} open shows one run @param {() => void} changed */
@@ -22,7 +54,9 @@ class RunsView {
     /** @type {any[]} */
     this.runs = [];
     /** @type {Set<string>} */
-    this.chosen = new Set(place.all("run"));
+    this.chosen = new Set(place.all("run").filter(Boolean));
+    /** Whether somebody has chosen; "run=" in the address says that none is. */
+    this.isChosen = place.all("run").length > 0;
     this.received = "";
     this.filter = /** @type {HTMLInputElement} */ (element("input", { type: "search", id: "runs-filter", autocomplete: "off" }));
     this.filter.value = place.get("filter") || "";
@@ -52,7 +86,8 @@ class RunsView {
       if (text === this.received) return;
       this.received = text;
       this.runs = reply.runs;
-      this.dropUnknown();
+      if (this.isChosen) this.dropUnknown();
+      if (!this.isChosen) this.chosen = new Set(this.runs.length > kMostAtFirst ? [] : this.runs.map(({ run }) => run));
       this.tell(reply.problems);
       this.fill();
       this.changed();
@@ -67,6 +102,7 @@ class RunsView {
     const there = [...this.chosen].filter((folder) => this.runs.some(({ run }) => run === folder)).slice(0, kMostChosen);
     if (there.length === this.chosen.size) return;
     this.chosen = new Set(there);
+    this.isChosen = there.length > 0;
     place.set("run", ...there);
   }
 
@@ -79,7 +115,8 @@ class RunsView {
   /** @param {string[]} folders */
   choose(folders) {
     this.chosen = new Set(folders.slice(0, kMostChosen));
-    place.set("run", ...this.chosen);
+    this.isChosen = true;
+    place.set("run", ...(folders.length > 0 ? this.chosen : [""]));
     this.fill();
     this.changed();
   }
@@ -88,7 +125,7 @@ class RunsView {
   shown() {
     const [, , value] = kSorts.find(([name]) => name === this.sort.value) || kSorts[0];
     const wanted = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const text = (/** @type {any} */ run) => [run.run, run.config, run.task, run.state, differences(run)].join(" ").toLowerCase();
+    const text = (/** @type {any} */ run) => [run.run, run.name, ...run.tags, run.note, run.config, run.task, run.state, run.reason, run.bottleneck, ...Object.keys(run.raised), differences(run)].join(" ").toLowerCase();
     const runs = this.runs.filter((run) => wanted.every((word) => text(run).includes(word)));
     return runs.map((run) => ({ run, key: value(run) })).sort((a, b) => {
       if (typeof a.key === "string") return a.key < b.key ? -1 : a.key > b.key ? 1 : 0;
@@ -96,19 +133,20 @@ class RunsView {
     }).map(({ run }) => run);
   }
 
-  /** @param {any} run */
-  row(run) {
+  /** The box that chooses a run. @param {any} run */
+  boxOf(run) {
     const box = /** @type {HTMLInputElement} */ (element("input", { type: "checkbox", "aria-label": "compare " + run.run, "data-key": "box " + run.run }));
     box.checked = this.chosen.has(run.run);
     box.disabled = !box.checked && this.chosen.size >= kMostChosen;
     box.addEventListener("change", () => this.choose(box.checked ? [...this.chosen, run.run] : [...this.chosen].filter((each) => each !== run.run)));
-    const name = element("button", { type: "button", class: "link", "data-key": "open " + run.run }, run.run);
-    name.addEventListener("click", () => this.open(run.run));
-    const score = (/** @type {any} */ of) => of ? formatted(of.return_mean) + (of.of === "training" ? " (training)" : "") : "\u2013";
-    const state = run.deleted ? "deleted" : run.state;
-    const cells = [box, name, run.config, element("span", run.reason ? { title: run.reason } : {}, state), formatted(run.env_steps), score(run.score),
-                   score(run.best), formatted(run.env_steps_per_second === null ? null : Math.round(run.env_steps_per_second)), differences(run)];
-    return element("tr", {}, ...cells.map((cell, i) => element("td", i >= 4 && i <= 7 ? { class: "number" } : {}, cell)));
+    return box;
+  }
+
+  /** Its folder, which opens it, and what its user calls it. @param {any} run */
+  nameOf(run) {
+    const open = element("button", { type: "button", class: "link", "data-key": "open " + run.run }, run.run);
+    open.addEventListener("click", () => this.open(run.run));
+    return element("span", {}, open, ...(run.name ? [element("small", {}, run.name)] : []));
   }
 
   fill() {
@@ -117,9 +155,15 @@ class RunsView {
     this.count.textContent = `${formatted(shown.length)} of ${counted(this.runs.length, "runs")} shown, ${formatted(running)} running, ${formatted(this.chosen.size)} chosen of at most ${kMostChosen}`;
     const focused = document.activeElement && /** @type {HTMLElement} */ (document.activeElement).dataset.key;
     const told = wordsOf(this.runs);
-    const head = ["compare", "run", "config", "state", told.steps, "score", "best score", told.speed, "differs in"];
-    this.table.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name, i) => element("th", { scope: "col", ...(i >= 4 && i <= 7 ? { class: "number" } : {}) }, name)))),
-                                       element("tbody", {}, ...shown.map((run) => this.row(run)))));
+    /** @type {RunColumn[]} */
+    const all = [
+      { name: "compare", cell: (run) => this.boxOf(run) }, { name: "run", cell: (run) => this.nameOf(run), kind: "long" }, ...kRunColumns(told),
+    ];
+    const columns = all.filter(({ has }) => !has || this.runs.some(has));
+    const attributes = (/** @type {RunColumn} */ { kind }) => kind ? { class: kind } : {};
+    const head = columns.map((column) => element("th", { scope: "col", ...attributes(column) }, column.name));
+    const rows = shown.map((run) => element("tr", {}, ...columns.map((column) => element("td", attributes(column), column.cell(run)))));
+    this.table.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
     if (focused) /** @type {HTMLElement|null} */ (this.table.querySelector(`[data-key="${CSS.escape(focused)}"]`))?.focus();
   }
 

@@ -8,7 +8,7 @@ const isOver = (s) => Boolean(at(s, "training_ended")) || kOverStates.includes(l
 
 /** The bottleneck; of a run that trains no more the last one. @param {any} s */
 function showVerdict(s) {
-  const over = isOver(s), told = at(s, "bottleneck.what") ? s : { bottleneck: over ? events.bottleneck : null };
+  const over = isPast(s), told = at(s, "bottleneck.what") ? s : { bottleneck: over ? events.bottleneck : null };
   const what = at(told, "bottleneck.what"), why = at(told, "bottleneck.why"), advice = at(told, "bottleneck.advice");
   const rest = (/** @type {string[]} */ ...texts) => texts.filter(Boolean).map((text) => "; " + text).join("");
   /** @type {(Node|string)[]} */
@@ -19,7 +19,6 @@ function showVerdict(s) {
   } else if (over && events.bottlenecks) {
     line = [element("b", {}, "Bottlenecks while it trained: "), events.bottlenecks];
   }
-  byId("verdict").classList.toggle("past", over);
   byId("verdict").replaceChildren(...line);
   byId("verdict-figures").replaceChildren(...(what ? verdictFigures(told) : []).map(termOf));
 }
@@ -38,7 +37,7 @@ function verdictFigures(s) {
 
 /** The alarms that are raised, errors first; of a run that trains no more those that were raised at its end. @param {any} s */
 function showAlarms(s) {
-  const when = isOver(s) ? ", raised when training ended: " : ": ";
+  const when = isCutOff(s) ? ", raised in the last figures: " : isOver(s) ? ", raised when training ended: " : ": ";
   const texts = at(s, "alarm_texts") || {};
   const alarms = Object.entries(at(s, "alarms") || {}).sort((a, b) => Number(b[1]) - Number(a[1]));
   // A screen reader says what is put into this list, so it is left alone while the same alarms are raised.

@@ -93,14 +93,18 @@ RunAbout read_about(const Disk& disk, const std::string& folder, std::string* da
   }
 }
 
-void keep_about(Disk& disk, const std::string& folder, const RunAbout& given, const std::optional<StartFacts>& start) {
-  const Json before = read_document(disk, folder);
-  RunAbout about = about_in(before);
+RunAbout about_with(RunAbout about, const RunAbout& given) {
   if (!given.name.empty()) about.name = given.name;
   if (!given.note.empty()) about.note = given.note;
   for (const std::string& tag : given.tags)
     if (std::ranges::count(about.tags, tag) == 0) about.tags.push_back(tag);
   std::ranges::sort(about.tags);
+  return about;
+}
+
+void keep_about(Disk& disk, const std::string& folder, const RunAbout& given, const std::optional<StartFacts>& start) {
+  const Json before = read_document(disk, folder);
+  const RunAbout about = about_with(about_in(before), given);
   Json starts = starts_in(before);
   if (start) add_start(disk, folder, *start, starts);
   Json document = {{"name", about.name}, {"tags", about.tags}, {"note", about.note}, {"starts", std::move(starts)}};

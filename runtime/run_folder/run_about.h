@@ -31,6 +31,9 @@ inline constexpr size_t kMostDiff = 1 << 20;
 // the file, beginning with its path, and else empty.
 RunAbout read_about(const Disk& disk, const std::string& folder, std::string* damage = nullptr);
 
+// What keep_about() makes of it: the tags of `given` are added, a name and a note replaced by those that are not empty.
+RunAbout about_with(RunAbout about, const RunAbout& given);
+
 // Adds the tags of `given` to those of the run, and replaces its name and its note by those that are not empty. A start
 // that differs in more than its time from the last one is appended, its diff as code.diff or code.diff.2, .3 and so on.
 // Writes nothing where nothing changes. Throws IoError.

@@ -117,8 +117,9 @@ StatsRequest parse_stats_request(std::string_view line) {
 }
 
 std::string hello_message(const std::string& run, const std::string& config, const std::string& defaults,
-                          const std::string& started) {
+                          const std::string& started, const std::string& name) {
   ordered_json message = {{"type", "hello"}, {"protocol", kStatsProtocolVersion}, {"program", "troupe"}, {"run", run}};
+  if (!name.empty()) message["name"] = name;
   if (!started.empty()) message["started"] = ordered_json::parse(started);
   message["config"] = ordered_json::parse(config);
   message["defaults"] = ordered_json::parse(defaults);

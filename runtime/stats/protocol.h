@@ -40,9 +40,10 @@ struct StatsRequest {
 // Throws RequestError for anything but a request of docs/protocol.md, with all its fields known and in range.
 StatsRequest parse_stats_request(std::string_view line);
 
-// Messages, without the line break. `config` and `defaults` are JSON text; so is `started`, which may be empty.
+// Messages, without the line break. `config` and `defaults` are JSON text; so is `started`, which may be empty, like
+// `name`, what the user calls the run.
 std::string hello_message(const std::string& run, const std::string& config, const std::string& defaults,
-                          const std::string& started = "");
+                          const std::string& started = "", const std::string& name = "");
 std::string metrics_message(std::span<const ExportedMetric> metrics);
 std::string error_message(const std::string& reason);
 std::string subscribed_message(const std::string& topic);

@@ -37,7 +37,8 @@ std::string text_of(const tcp::endpoint& endpoint) {
 StatsSocket::Server::Server(StatsSocketOptions options)
     : options_(std::move(options)),
       history_(options_.max_snapshots, options_.max_history_bytes),
-      hello_(line_of(hello_message(options_.run, options_.config, options_.defaults, options_.started))) {
+      hello_(
+          line_of(hello_message(options_.run, options_.config, options_.defaults, options_.started, options_.name))) {
   listen();
   pages_.text = text_page();
   pages_.html_gz = options_.page_gz;

@@ -21,7 +21,8 @@ namespace troupe {
 struct StatsSocketOptions {
   std::string host = "127.0.0.1";       // address or name of the interface to listen on
   uint16_t port = 0;                    // 0 = any free port
-  std::string run;                      // name of the run, for `hello`
+  std::string run;                      // name of the run's config, for `hello`
+  std::string name;                     // what the user calls the run, for `hello`; may be empty
   std::string started;                  // when this start began, for `hello`: milliseconds since 1970; may be empty
   std::string config = "{}";            // effective config, JSON text, for `hello`
   std::string defaults = "{}";          // the config of a run that changes no setting, JSON text, for `hello`

@@ -32,6 +32,32 @@ class Verdict(OpenedPage):
         for n, name in enumerate(("none", "unknown", None), 1):
             self.assertEqual(self.figures(n, {**VERDICT, "resource": name}), [])
 
+    def test_what_is_shown_of_a_run_that_does_not_answer_is_of_the_past(self):
+        raised = {"alarms": {"kl_high": 1}, "alarm_texts": {"kl_high": "the KL"}}
+        self.server.publish(snapshot(1, eta_seconds=2597, bottleneck=VERDICT, **raised))
+        self.open()
+        progress, verdict, alarms = (f"byId('{name}').textContent" for name in ("progress-text", "verdict", "alarms"))
+        self.browser.wait(f"{progress}.includes('43:17 left')")
+        self.assertTrue(self.browser.value(verdict).startswith("Bottleneck: "))
+        self.server.end()
+        self.browser.wait("byId('state').textContent.startsWith('connection lost at ')")
+        self.browser.wait(f"{verdict}.startsWith('Last bottleneck: ')")
+        self.assertNotIn("left", self.browser.value(progress))
+        self.assertIn("Warning, raised in the last figures: kl_high", self.browser.value(alarms))
+        self.browser.value("(isNoAnswer = true, showState(), true)")  # as after a minute
+        text = self.browser.value("byId('state').textContent")
+        self.assertRegex(text, "^no answer from the run, which may have been killed; the figures are of .*[0-9]")
+
+    def test_the_header_says_what_the_run_trains_on(self):
+        self.open()
+        config = {"env": {"id": "CartPole-v1"}, "seed": 3, "algorithm": {"advantage": "gae", "surrogate": "clip"}, "model": {"kind": "mlp"}}
+        hello = {"run": "cartpole", "name": "slow live", "config": config}
+        self.assertEqual(self.browser.value(f"aboutText({json.dumps(hello)})"), "CartPole-v1 \u00b7 seed 3 \u00b7 gae clip \u00b7 cartpole")
+        hello = {"run": "r", "config": {"task": {"name": "reverse"}, "model": {"kind": "decoder"}}, "tags": ["a", "b"], "note": "why"}
+        self.assertEqual(self.browser.value(f"aboutText({json.dumps(hello)})"), "reverse \u00b7 tags: a, b \u00b7 why")
+        self.browser.value(f"(received({{type: 'hello', ...{json.dumps({**hello, 'name': 'slow live'})}}}), true)")
+        self.assertEqual(self.browser.value("byId('run').textContent"), "slow live")
+
     def test_a_histogram_is_drawn_with_its_table_and_its_table_stays_open(self):
         lag = {"le": [1, 2, 4, None], "count": [10, 60, 20, 10], "sum": 300, "p50": 2, "p99": 4}
         times = {"le": [0.001], "count": [3], "sum": 0.003, "p50": 0.00084, "p99": 0.001}

@@ -74,12 +74,14 @@ std::string end_of_log(const std::string& folder) {
 
 // Where `address` names no port, that of the last start of the run in `folder` is used, so that a page which is open in
 // a browser finds this start. Returns that port if another program has taken it, else 0.
-uint16_t open_stats(std::optional<StatsSocket>& socket, const Address& address, const RunConfig& config,
-                    const std::string& folder) {
+uint16_t open_stats(std::optional<StatsSocket>& socket, const TrainOptions& options, const RunConfig& config) {
+  const Address& address = options.stats;
+  const std::string folder = run_folder_of(options, config);
   const auto open = [&](uint16_t port) {
     socket.emplace(StatsSocketOptions{.host = address.host,
                                       .port = port,
                                       .run = config.name,
+                                      .name = about_with(read_about(posix_disk(), folder), options.about).name,
                                       .started = milliseconds_since_1970(),
                                       .config = to_json(config),
                                       .defaults = to_json(RunConfig{}),
@@ -372,8 +374,7 @@ int run_train(const TrainOptions& options) {
   run.learner = learner_of(*run.context);
   begin_step("training");
   // The ports first: if one is taken, nothing has been written yet.
-  if (!config.deterministic)
-    run.taken_stats_port = open_stats(run.socket, options.stats, config, run_folder_of(options, config));
+  if (!config.deterministic) run.taken_stats_port = open_stats(run.socket, options, config);
   return begin_and_train(run);
 }
 

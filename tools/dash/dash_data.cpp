@@ -18,6 +18,7 @@
 #include "runtime/stats/protocol.h"
 #include "tools/cli/exported_metrics.h"
 #include "tools/cli/run_curves.h"
+#include "tools/cli/run_details.h"
 #include "tools/cli/run_groups.h"
 #include "tools/cli/run_json.h"
 
@@ -103,6 +104,15 @@ Json last_record(const std::string& folder) {
   return record;
 }
 
+// The levels of the alarms of a record by their names.
+Json raised_alarms(const Record& last) {
+  constexpr std::string_view kAlarms = "alarms.";
+  Json raised = Json::object();
+  for (auto alarm = last.lower_bound(kAlarms); alarm != last.end() && alarm->first.starts_with(kAlarms); ++alarm)
+    raised[alarm->first.substr(kAlarms.size())] = alarm->second;
+  return raised;
+}
+
 // Another text when a record has brought one of the figures that none had before: its curve is new.
 std::string known_figures(const CurveFile& file, const Words& figures) {
   std::string known;
@@ -169,6 +179,11 @@ DashData::Json DashData::listed_runs() const {
   Json list = Json::array();
   for (const ServedRun& each : list_.runs()) {
     Json run = run_json(each.run, each.differs);
+    const AlarmCounts alarms = alarms_of(each.run.last);
+    run["mean_env_steps_per_second"] = each.run.mean_speed;
+    run["bottleneck"] = each.bottleneck;
+    run["alarms"] = {{"errors", alarms.errors}, {"warnings", alarms.warnings}};
+    run["raised"] = raised_alarms(each.run.last);
     run["deleted"] = each.deleted;
     list.push_back(std::move(run));
   }
@@ -292,7 +307,9 @@ DashData::Json DashData::run(const QueryValues& query) {
   const RunOverview& run = served.run;
   return {{"type", "run"},
           {"run", run.folder},
-          {"name", run.name},
+          {"name", run.about.name},
+          {"tags", run.about.tags},
+          {"note", run.about.note},
           {"state", text_of(run.state)},
           {"reason", run.reason},
           {"deleted", served.deleted},

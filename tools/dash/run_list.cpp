@@ -10,6 +10,7 @@
 #include "runtime/base/suggest.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/found_runs.h"
+#include "tools/cli/run_details.h"
 
 namespace troupe {
 
@@ -86,7 +87,8 @@ void RunList::look_at(const std::string& folder, const HeldLocks& held) {
     // All else that an overview has is in the files.
     changed_ |= found == known_.end() || !found->second.there || found->second.signature != signature ||
                 found->second.run.state != run.state || found->second.run.reason != run.reason;
-    known_[folder] = {signature, std::move(run), true};
+    std::string bottleneck = bottleneck_of_run(posix_disk(), run);
+    known_[folder] = {signature, std::move(run), std::move(bottleneck), true};
     return;
   } catch (const ConfigError& error) {
     problems_.emplace_back(error.what());
@@ -122,8 +124,10 @@ void RunList::collect() {
   for (const std::string& folder : order_) all.push_back(known_.at(folder).run);
   std::vector<SettingValues> differs = differences(all);
   runs_.clear();
-  for (size_t i = 0; i < all.size(); ++i)
-    runs_.push_back({std::move(all[i]), std::move(differs[i]), !known_.at(order_[i]).there});
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Known& known = known_.at(order_[i]);
+    runs_.push_back({std::move(all[i]), std::move(differs[i]), known.bottleneck, !known.there});
+  }
 }
 
 const ServedRun* RunList::find(const std::string& folder) const {

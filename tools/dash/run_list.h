@@ -14,8 +14,9 @@ namespace troupe {
 
 struct ServedRun {
   RunOverview run;
-  SettingValues differs;  // from the other runs of its name
-  bool deleted = false;   // its folder is gone; the rest is what it was
+  SettingValues differs;   // from the other runs of its name
+  std::string bottleneck;  // as bottleneck_of_run() says (tools/cli/run_details.h)
+  bool deleted = false;    // its folder is gone; the rest is what it was
 };
 
 class RunList {
@@ -41,6 +42,7 @@ class RunList {
   struct Known {
     std::string signature;  // of its files
     RunOverview run;
+    std::string bottleneck;
     bool there = false;
   };
 

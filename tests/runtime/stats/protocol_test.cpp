@@ -81,6 +81,8 @@ TEST_CASE("stats_protocol: messages are valid JSON, whatever text they contain")
   CHECK(hello["protocol"] == 2);
   CHECK(hello["config"]["seed"] == 2);
   CHECK(hello["defaults"]["seed"] == 1);
+  CHECK_FALSE(hello.contains("name"));
+  CHECK(json::parse(hello_message("a", "{}", "{}", "", "slow \"live\""))["name"] == "slow \"live\"");
   const std::vector<ExportedMetric> metrics = {exported_metric("lag.p95", "lag_p95", "updates", "a \"lag\"")};
   CHECK(json::parse(metrics_message(metrics))["metrics"] ==
         json::parse(R"([{"path":"lag.p95","name":"troupe_lag_p95","help":"a \"lag\""}])"));

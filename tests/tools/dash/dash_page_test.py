@@ -28,12 +28,54 @@ class Dash(DashPage):
         table = "[...document.querySelectorAll('.runs tbody tr')]"
         rows = self.browser.value(table + ".map((row) => [...row.children].map((cell) => cell.textContent))")
         self.assertEqual([pathlib.Path(row[1]).name for row in rows], ["a", "b"])
-        self.assertEqual([row[3] for row in rows], ["finished", "crashed"])
-        self.assertEqual([row[4] for row in rows], ["20,000", "20,000"])
-        self.assertEqual([row[8] for row in rows], ["seed=1", "seed=2"])
+        heads = self.browser.value("[...document.querySelectorAll('.runs th')].map((head) => head.textContent)")
+        expected = ["compare", "run", "state", "env steps", "score", "best score", "mean steps/s", "differs in", "config", "reason"]
+        self.assertEqual(heads, expected)
+        self.assertEqual([row[2] for row in rows], ["finished", "crashed"])
+        self.assertEqual([row[3] for row in rows], ["20,000", "20,000"])
+        self.assertEqual([row[6] for row in rows], ["500", "500"])  # 1000 steps in each 2 seconds, whatever the records say
+        self.assertEqual([row[7] for row in rows], ["seed=1", "seed=2"])
         problems = self.browser.value("[...list.problems.children].map((line) => line.textContent)")
         self.assertEqual(len(problems), 1)
         self.assertIn("1 folder has no run and is left out: other", problems[0])
+
+    def test_the_list_says_which_run_is_sick_and_finds_runs_by_their_tags(self):
+        a, b = self.folders.add("a"), self.folders.add("b", seed=2)
+        sick = {**self.folders.records(21, 21)[0], "alarms": {"entropy_low": 1, "return_collapse": 2}}
+        with open(pathlib.Path(b) / "metrics.jsonl", "a") as file:
+            file.write(json.dumps(sick) + "\n")
+        (pathlib.Path(b) / "about.json").write_text(json.dumps({"name": "slow live", "tags": ["slow"], "note": "", "starts": []}))
+        last = {"last_start": {"bottleneck": {"what": "few environments", "share": 0.71}}}
+        (pathlib.Path(b) / "summary.json").write_text(json.dumps({"reason": "stop.updates", **last}))
+        self.serve()
+        self.open("runs&filter=slow")
+        heads = self.browser.value("[...document.querySelectorAll('.runs th')].map((head) => head.textContent)")
+        rows = self.browser.value("[...document.querySelectorAll('.runs tbody tr')].map((row) => [...row.children].map((cell) => cell.innerText))")
+        self.assertEqual(len(rows), 1)
+        shown = dict(zip(heads, rows[0], strict=True))
+        self.assertEqual(shown["run"].split(), [b, "slow", "live"])
+        self.assertEqual(shown["alarms"].split("\n"), ["return_collapse (error)", "entropy_low (warning)"])
+        self.assertEqual([shown[name] for name in ("bottleneck", "tags", "reason")], ["few environments 71 %", "slow", "stop.updates"])
+        self.open("runs&sort=alarms")
+        names = "[...document.querySelectorAll('.runs button.link')].map((button) => button.textContent)"
+        self.assertEqual(self.browser.value(names), [b, a])
+
+    def test_a_comparison_of_few_runs_begins_with_all_of_them_until_somebody_chooses(self):
+        folders = [self.folders.add(f"r{i}", seed=i) for i in range(2)]
+        self.serve()
+        self.open()
+        self.assertEqual(self.browser.value("list.compared.map((run) => run.run)"), folders)
+        folders.append(self.folders.add("r2", seed=2))
+        self.browser.wait("list.compared.length === 3")
+        self.assertNotIn("run=", self.browser.value("location.hash"))
+        self.browser.value("(list.choose([]), true)")
+        self.open(self.browser.value("location.hash").lstrip("#"))
+        self.assertEqual(self.browser.value("list.compared.length"), 0)
+        for i in range(3, 13):
+            self.folders.add(f"r{i}", seed=i)
+        self.open()
+        self.browser.wait("list.runs.length === 13")
+        self.assertEqual(self.browser.value("list.compared.length"), 0)
 
     def test_the_list_is_filtered_and_sorted(self):
         for name, seed, count in (("a", 1, 20), ("b", 2, 30), ("c", 12, 10)):
@@ -138,9 +180,9 @@ class Dash(DashPage):
         self.open()
         self.assertEqual(self.browser.value(kinds), ["env steps", "answers", "env steps", "env steps or answers"])
         heads = "[...document.querySelectorAll('.runs th')].map((head) => head.textContent)"
-        self.assertEqual([self.browser.value(heads)[i] for i in (4, 7)], ["env steps", "env steps/s"])
+        self.assertEqual([self.browser.value(heads)[i] for i in (3, 6)], ["env steps", "mean steps/s"])
         self.browser.value("(list.runs = list.runs.map((run) => ({...run, tokens: true})), list.fill(), showAll(), true)")
-        self.assertEqual([self.browser.value(heads)[i] for i in (4, 7)], ["answers", "answers/s"])
+        self.assertEqual([self.browser.value(heads)[i] for i in (3, 6)], ["answers", "mean answers/s"])
         self.browser.wait("byId('axis').options[0].textContent === 'answers'")
 
     def test_one_run_is_opened_with_its_curves_config_and_log(self):

@@ -47,14 +47,16 @@ class Past(DashPage):
 
     def test_the_verdict_and_the_alarms_of_a_run_that_crashed_are_of_the_past(self):
         verdict = {**NO_VERDICT, "what": "few environments", "why": "groups wait", "resource": "workers", "limit": "workers", "share": 0.5}
-        folder = self.add_ended("", training_ended=False, bottleneck=verdict, alarms={"kl_high": 1}, alarm_texts={"kl_high": "the KL"})
+        raised = {"alarms": {"kl_high": 1}, "alarm_texts": {"kl_high": "the KL"}}
+        folder = self.add_ended("", training_ended=False, bottleneck=verdict, eta_seconds=2597, **raised)
         (pathlib.Path(folder) / "summary.json").unlink()
         self.serve()
         self.open("flow&open=" + folder)
         self.browser.wait("byId('state').textContent === 'crashed' && byId('alarms').children.length === 1 && !asked")
         header = "byId('verdict').textContent + ' ' + byId('verdict-figures').textContent"
         self.assertEqual(self.browser.value(header), "Last bottleneck: few environments; groups wait busy or waited for50 % of the time")
-        self.assertIn("raised when training ended: kl_high", self.browser.value("byId('alarms').textContent"))
+        self.assertIn("raised in the last figures: kl_high", self.browser.value("byId('alarms').textContent"))
+        self.assertNotIn("left", self.browser.value("byId('progress-text').textContent"))
         self.assertEqual(self.browser.value("document.querySelectorAll('.flow .limit').length"), 0)
 
     def test_an_alarm_that_the_log_has_not_any_more_has_no_time(self):
