@@ -22,7 +22,9 @@ const kTimeSteps = [
 ];
 
 /** @param {string} axis */
-const axisName = (axis) => /** @type {Record<string, string>} */ ({ env_steps: words.steps, updates: "updates", elapsed_seconds: "time, minutes:seconds" })[axis];
+const axisName = (axis) => /** @type {Record<string, string>} */ ({ env_steps: words.steps, updates: "updates", elapsed_seconds: "time, minutes:seconds" })[axis] || labelOf(axis);
+/** A place on an x axis. @param {string} axis @param {any} value */
+const whereText = (axis, value) => "at " + (axis === "elapsed_seconds" ? duration(Number(value)) : counted(value, axisName(axis)));
 /** Units that titles of charts do not tell by themselves. */
 const kToldUnits = ["nats", "updates", "env steps"];
 
@@ -91,15 +93,26 @@ class Chart {
     this.plot.setData(data, range === null);
     if (range !== null) this.plot.setScale("x", { min: range[0], max: range[1] });
     if (this.details.hasAttribute("open")) this.fillTable();
-    const newest = present.map((curve) => curve.label + " " + formatted(this.newest(curve.path), this.spec.unit));
+    const newest = present.map((curve) => [curve.label, ...this.newestTexts(curve)].join(" "));
     this.plotted.setAttribute("aria-label", this.title + ", newest values: " + newest.join(", "));
   }
 
-  /** @param {string} path */
+  /** The newest value, and where it is if newer points have none. @param {string} path @returns {{value: number|null, where: string}} */
   newest(path) {
-    const column = this.store.column(path);
-    for (let i = column.length; i-- > 0; ) if (typeof column[i] === "number") return column[i];
-    return null;
+    const column = this.store.column(path), axis = this.store.tableAxes.slice(-1)[0], places = this.store.column(axis);
+    let newer = null;
+    for (let row = column.length; row-- > 0; ) {
+      const value = column[row];
+      if (typeof value === "number") return { value, where: newer !== null && newer !== places[row] ? whereText(axis, places[row]) : "" };
+      if (value === null) newer ??= places[row];
+    }
+    return { value: null, where: "" };
+  }
+
+  /** The newest value as a text, and where it is if that is not the end of the curve. @param {Curve} curve */
+  newestTexts(curve) {
+    const { value, where } = this.newest(curve.path);
+    return [formatted(value, this.spec.unit), where].filter(Boolean);
   }
 
   /** @param {Curve} curve */
@@ -157,7 +170,7 @@ class Chart {
     this.plot = new uPlot({
       width, height: 206, legend: { show: false }, bands,
       scales: { x: { time: false }, y: drawing.log ? { distr: 3, range: logRange } : { range: yRange } },
-      cursor: { sync: { key: "x", setSeries: false }, drag: { x: true, y: false } },
+      cursor: { sync: { key: axis, setSeries: false }, drag: { x: true, y: false } },
       series: [{ label: axisName(axis) }, ...this.series()],
       axes: [
         { ...look(), size: 30, label: axisName(axis), labelSize: 16, labelFont: "11px system-ui", ...(time ? { incrs: kTimeSteps, space: 60 } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ all) => all.map(time ? duration : short) },
@@ -202,16 +215,17 @@ class Chart {
 
   fillLegend() {
     const row = this.pointed !== null && this.pointed < this.store.rows ? this.pointed : null;
-    const value = (/** @type {Curve} */ curve) => row === null ? this.newest(curve.path) : this.isSparse(curve) ? this.store.column(curve.path)[row] : this.before(curve.path, row);
+    const value = (/** @type {Curve} */ curve, /** @type {number} */ at) => this.isSparse(curve) ? this.store.column(curve.path)[at] : this.before(curve.path, at);
     const where = [];
     if (row !== null && this.axis) {
       const x = this.store.column(this.axis)[row];
-      where.push(element("span", { class: "where" }, `at ${this.axis === "elapsed_seconds" ? duration(Number(x)) : formatted(x) + " " + axisName(this.axis)}`));
+      where.push(element("span", { class: "where" }, whereText(this.axis, x)));
     }
     if (this.store.restarts("updates").length > 0) where.push(element("span", { class: "where" }, "\u2506 started again"));
     this.legend.replaceChildren(...(this.present || []).map((curve, i) => {
       const key = element("span", { class: "key", style: `border-color: var(--${colorName(i)}); border-top-style: ${kBorders[dashOf(i)]}` });
-      return element("span", {}, key, curve.label + " ", element("b", {}, formatted(value(curve), this.spec.unit)));
+      const [text, when = ""] = row === null ? this.newestTexts(curve) : [formatted(value(curve, row), this.spec.unit)];
+      return element("span", {}, key, curve.label + " ", element("b", {}, text), when && " " + when);
     }), ...where);
   }
 

@@ -68,11 +68,17 @@ function formatted(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return kUnknown;
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number") return String(value);
-  if (isShare(unit)) return (100 * value).toFixed(Math.abs(value) < 0.1 ? 1 : 0) + " %";
+  if (isShare(unit)) return percent(value) + " %";
   if (unit === "s") return value < 120 ? shortTime(value) : duration(value);
   if (unit === "ms") return number(value) + " ms";
-  if (unit === "bytes") return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
+  if (unit === "bytes") return scaled(value, 1000, ["B", "kB", "MB", "GB", "TB"]);
   return number(value);
+}
+
+/** Only the whole is 100. @param {number} value */
+function percent(value) {
+  const text = (100 * value).toFixed(Math.abs(value) < 0.1 ? 1 : 0);
+  return value < 1 && Number(text) >= 100 ? (Math.floor(1000 * value) / 10).toFixed(1) : text;
 }
 
 /** @param {number} value */

@@ -34,8 +34,9 @@ const kCharts = [
 const specOf = ({ title, paths, spread }) => ({ title, spread, unit: unitOf(paths[0]), curves: paths.map((path) => ({ path, label: labelOf(path) })) });
 
 class LearningView {
-  /** @param {Store} store */
-  constructor(store) {
+  /** @param {Store} store @param {WarmupCurves=} warmup */
+  constructor(store, warmup) {
+    this.warmup = warmup;
     this.title = "Learning";
     this.store = store;
     this.grid = element("div", { class: "charts" });
@@ -43,7 +44,7 @@ class LearningView {
     this.reset = element("button", { type: "button", hidden: "" }, "Show all points");
     this.reset.addEventListener("click", () => this.zoom(null));
     this.tasks = element("div", {});
-    this.panel = element("section", {}, element("h2", { class: "unseen" }, "Curves"), this.reset, this.waiting, this.grid, this.tasks);
+    this.panel = element("section", {}, element("h2", { class: "unseen" }, "Curves"), this.reset, this.waiting, ...(warmup ? [warmup.panel] : []), this.grid, this.tasks);
     /** @type {Chart[]} */
     this.charts = [];
     this.axis = "env_steps";
@@ -54,6 +55,7 @@ class LearningView {
 
   begin() {
     for (const chart of this.charts) if (chart.plot) chart.plot.destroy();
+    this.warmup?.begin();
     this.charts = kCharts.map((chart) => new Chart(specOf(chart), this.store));
     this.grid.replaceChildren(...this.charts.map((chart) => chart.card));
   }
@@ -62,6 +64,7 @@ class LearningView {
   show(s) {
     if (this.panel.hidden) return;
     this.waiting.textContent = warmingUp(s) ? "Curves appear when the warm-up has ended." : "Curves appear with the first figures.";
+    this.warmup?.show();
     for (const chart of this.charts) {
       chart.card.hidden = false;
       chart.draw(this.axis, () => this.selected(chart), this.range);

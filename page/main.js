@@ -1,7 +1,8 @@
 // The page: tabs, and what arrives from the run.
 
 const store = new Store(kCharts.flatMap((chart) => [...chart.paths, ...(chart.spread || [])]));
-const learning = new LearningView(store);
+const warmup = new WarmupCurves();
+const learning = new LearningView(store, warmup);
 const events = new EventsView();
 const config = new ConfigView();
 /** Whether the page is about the runs in folders, of which one can be opened. */
@@ -78,7 +79,8 @@ function received(message) {
   } else if (message.type === "stats" && message.stats) {
     newest = message.stats;
     events.compare(newest);
-    if (!warmingUp(newest)) later.push(message);
+    if (warmingUp(newest)) warmup.add((path) => at(newest, path));
+    else later.push(message);
     if (!loading) addLater();
     askForVerdict();
   } else if (message.type === "points") {
@@ -97,10 +99,11 @@ function received(message) {
 /** The points of a run that was read from its folder. @param {any} curves */
 function fillStore(curves) {
   store.clear();
-  const warmup = curves.y["warmup.of"]?.mean || [];
+  warmup.clear();
   for (let row = 0; row < curves.points; ++row) {
-    if (typeof warmup[row] === "number") continue;
-    store.add(row + 1, (path) => (curves.x[path] || curves.y[path]?.mean || [])[row] ?? null);
+    const value = (/** @type {string} */ path) => (curves.x[path] || curves.y[path]?.mean || [])[row] ?? null;
+    if (value(kWarmupOf) === null) store.add(row + 1, value);
+    else warmup.add(value);
   }
   byId("notes").textContent = curves.notes.join("; ");
 }
@@ -117,6 +120,7 @@ function openRun(folder) {
   shown = null;
   live = "connecting";
   store.clear();
+  warmup.clear();
   events.clear();
   byId("of-run").hidden = false;
   showTabs();
@@ -125,8 +129,9 @@ function openRun(folder) {
 }
 
 const kAllHistory = 100000;
-// The last one tells the points of the warm-up, which have no figures.
-const kTopics = [...store.paths, "warmup.of"];
+/** Only points of the warm-up have it, which have no other figures. */
+const kWarmupOf = "warmup.of";
+const kTopics = [...store.paths, kWarmupOf, kWarmupAxis, ...kWarmupPaths];
 /** The older points come in parts, the newest part first. @type {[number, any[]][]} */
 let past = [];
 /** Snapshots that are not in the store yet. @type {any[]} */
@@ -143,6 +148,7 @@ function beginOther(name) {
   restarting = false;
   newest = null;
   store.clear();
+  warmup.clear();
   events.forget();
   events.add(`Another run is served at this address: ${name}. The curves of the one before are gone.`);
 }
@@ -159,12 +165,12 @@ function remember(message) {
   past = [...message.points, ...past];
   const more = message.points.length > 0 && past.length < message.available;
   if (more) return connection.send({ type: "history", last: kAllHistory, before: past[0][0], topics: kTopics, ranges: true });
-  const places = new Map(store.paths.map((path, i) => [path, i]));
+  const places = new Map(kTopics.map((path, i) => [path, i]));
   const valueOf = (/** @type {any[]} */ values, /** @type {number|undefined} */ place) => values[Number(place)]?.[1] ?? null;
   if (past.length > 0) restarted(Number(valueOf(past[0][1], places.get("env_steps"))));
   for (const [sequence, values] of past) {
-    if (valueOf(values, store.paths.length) !== null) continue;
-    store.add(sequence, (path) => valueOf(values, places.get(path)), rangesOf(store.paths, values));
+    if (valueOf(values, places.get(kWarmupOf)) !== null) warmup.add((path) => valueOf(values, places.get(path)));
+    else store.add(sequence, (path) => valueOf(values, places.get(path)), rangesOf(store.paths, values));
   }
   past = [];
   loading = false;

@@ -80,6 +80,18 @@ class Drawing(OpenedPage):
         self.browser.wait(f"{chart('Entropy')}.plot.series[1].points._paths !== undefined")
         self.assertEqual(self.browser.value(f"{chart('Entropy')}.plot.series[1].points.filter({chart('Entropy')}.plot, 1, false)"), [1])
 
+    def test_a_value_that_newer_points_have_not_says_where_it_is(self):
+        rare = [{"dead_gradient_fraction_lag_0": 0.77 if n == 1 else None, "dead_gradient_fraction_lag_1": n / 10} for n in range(1, 5)]
+        self.server.publish(*[snapshot(n, learner=one) for n, one in enumerate(rare, 1)])
+        self.open_at("learning", 4)
+        legend = chart("Samples without gradient, by policy lag") + ".legend.textContent"
+        self.browser.wait(f"{legend}.includes('77 %')")
+        self.assertEqual(self.browser.value(legend), "lag 0 77 % at 10 updateslag 1 40 %")
+        # Where the page lost the run, the curves end, and no value is older than the others.
+        self.browser.value("(store.gap(), showAll(), true)")
+        self.browser.wait("store.rows === 5 && !asked")
+        self.assertEqual(self.browser.value(legend), "lag 0 77 % at 10 updateslag 1 40 %")
+
     def test_evaluations_are_not_smoothed(self):
         self.server.publish(*[snapshot(n, evaluation(10 * n, 1000 * n)) for n in range(1, 6)])
         self.open_at("learning&smoothing=0.9", 5)

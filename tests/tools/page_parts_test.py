@@ -118,6 +118,9 @@ class Parts(OpenedPage):
             self.assertEqual(self.browser.value(state), "warm-up")
             self.assertEqual(self.browser.value("byId('figures').children.length"), 0)
             self.assertIn("when the warm-up has ended", self.browser.value("learning.panel.textContent"))
+            self.browser.wait("warmup.charts.every((c) => c.plot && !c.card.hidden)")
+            drawn = self.browser.value("warmup.charts.map((c) => [0, 1].map((i) => [...c.plot.data[i]]))")
+            self.assertEqual(drawn, [[[1, 2], [0.75, 0.75]], [[1, 2], [None, 0.25]]])
             self.open()
         published = [{**snapshot(n), "warmup": None} for n in range(1, 5)]
         self.server.publish(*published)
@@ -127,6 +130,7 @@ class Parts(OpenedPage):
             self.assertNotIn("warm-up", self.browser.value(text))
             self.assertEqual(self.browser.value("store.rows"), 4)
             self.check_curves(published)
+            self.browser.wait("!warmup.panel.hidden && warmup.charts[0].plot.data[0].length === 2")
             self.open()
 
     def test_the_flow_marks_the_part_that_limits_the_run(self):
