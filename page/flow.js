@@ -20,7 +20,7 @@ const kOf = /** @type {Record<string, string>} */ ({
   "busy.stepping": "part of busy", "busy.action_wait": "of the time of a group", "busy.credit_wait": "of the time of a group",
   "inference.p50_ms": "newest batches, by their oldest request", "inference.p99_ms": "of the same",
   "batch.size_p50": "newest batches", "batch.full": "of all batches", "batch.timeout": "of all batches", "batch.all_waiting": "of all batches",
-  "trainer_wait_fraction": "since this start", "busy.prefetcher": "beside the updates", "busy.machine": "with all programs",
+  "trainer_wait_fraction": "since this start", "busy.prefetcher": "beside the updates", "busy.machine": "with all programs", "busy.run": "of the same", "busy": "computing, or waiting for a processor",
 });
 
 /** A row of a card. @param {string} path @param {string} label @param {string|Node} value */
@@ -34,7 +34,7 @@ function station(title, busy, lines, limit) {
   if (typeof busy === "number") {
     const text = "busy " + formatted(busy, "0 to 1") + " of the last 10 s";
     card.append(element("div", { class: "busy", role: "img", "aria-label": text, title: text }, element("i", { style: `width: ${100 * busy}%` })));
-    rows.unshift(cardRow("", "busy", formatted(busy, "0 to 1")));
+    rows.unshift(cardRow("busy", "busy", formatted(busy, "0 to 1")));
   }
   card.append(element("table", {}, element("tbody", {}, ...rows)));
   return element("li", {}, card);
@@ -68,7 +68,7 @@ class FlowView {
       station("Workers", at(s, "busy.workers"), [["", "up", up], ...["env_steps_per_second", "busy.stepping", "busy.action_wait", "busy.credit_wait", "quarantined"].map(row)], limit === "workers"),
       station("Inference", at(s, "busy.inference"), [...["inference.up", "inference.p50_ms", "inference.p99_ms", "batch.size_p50"].map(row), ...starts], limit === "inference"),
       station("Replay buffer", at(s, "busy.replay"), [["", words.samples + " waiting", value("ledger.waiting")], ["", words.samples + " dropped", formatted(dropped)], ...notTrained.map(row)], limit === "replay"),
-      station("Trainer", at(s, "busy.trainer"), ["updates_per_second", "trainer_wait_fraction", "reuse", "skipped_steps", "busy.prefetcher", "busy.machine"].map(row), limit === "trainer" || limit === "prefetcher"),
+      station("Trainer", at(s, "busy.trainer"), ["updates_per_second", "trainer_wait_fraction", "reuse", "skipped_steps", "busy.prefetcher", "busy.machine", "busy.run", "busy.waiting"].map(row), limit === "trainer" || limit === "prefetcher"),
       station("Weights", null, [["", "receivers", String(behind.length)], ["", "furthest behind", behind.length > 0 ? counted(Math.max(...behind), "versions") : kUnknown]], false));
     this.showLag(s);
     this.showLedger(s);

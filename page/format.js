@@ -58,8 +58,8 @@ function failedEvaluation(s) {
 /** @param {any} config */
 const isTokenRun = (config) => Boolean(config && config.model && config.model.kind === "decoder");
 
-/** @param {string=} unit "0 to 1", or with what the shares are by */
-const isShare = (unit) => unit !== undefined && unit.startsWith("0 to 1");
+/** Whether values are shown in percent. @param {string=} unit "0 to 1", or with what the shares are by; "0 or more": shares of a sum */
+const isShare = (unit) => unit !== undefined && (unit.startsWith("0 to 1") || unit === "0 or more");
 
 const kUnknown = "\u2013";
 

@@ -29,9 +29,9 @@ function verdictFigures(s) {
   if (!resource || resource === "none" || resource === "unknown") return [];
   /** @type {[string, string][]} */
   const rows = [];
-  if (typeof share === "number") rows.push(["busy or waited for", formatted(share, "0 to 1") + " of the time"]);
+  if (typeof share === "number") rows.push(["it is busy or waited for", formatted(share, "0 to 1") + " of the time"]);
   if (waits) rows.push(["what waits for it", waits]);
-  if (typeof gain === "number") rows.push(["with twice as much", formatted(gain, "0 to 1") + " faster"]);
+  if (typeof gain === "number") rows.push(["with twice as much of it", formatted(gain, "0 to 1") + " faster"]);
   return rows;
 }
 

@@ -32,7 +32,7 @@ class MachinesView {
     const failures = Object.entries(at(s, "env_failures") || {}).map(([id, count]) => [id, formatted(count)]);
     this.panel.replaceChildren(
       element("h2", {}, "Processes"),
-      rows(["workers.up", "workers.total", "inference.up", "request_retries", "rss_bytes", "worker_bytes", "environment_bytes", "verifier_bytes"]),
+      rows(["busy.machine", "busy.run", "busy.waiting", "workers.up", "workers.total", "inference.up", "request_retries", "rss_bytes", "worker_bytes", "environment_bytes", "verifier_bytes"]),
       ...(at(s, "actors") ? [element("h2", {}, "Actors of the trainer's process"),
                              table(["actor", labelOf("actors.busy"), labelOf("actors.oldest_seconds")], mapRows(s, ["actors.busy", "actors.oldest_seconds"]), 1)] : []),
       element("h2", {}, "Inference actors"),

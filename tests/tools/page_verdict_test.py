@@ -21,9 +21,9 @@ class Verdict(OpenedPage):
 
     def test_the_figures_of_the_verdict_are_beside_its_sentence(self):
         self.open()
-        share, waits = ["busy or waited for", "63 % of the time"], ["what waits for it", "trainer"]
+        share, waits = ["it is busy or waited for", "63 % of the time"], ["what waits for it", "trainer"]
         all_known = {**VERDICT, "share": 0.63, "waits": "trainer", "gain": 0.4}
-        self.assertEqual(self.figures(1, all_known), [share, waits, ["with twice as much", "40 % faster"]])
+        self.assertEqual(self.figures(1, all_known), [share, waits, ["with twice as much of it", "40 % faster"]])
         self.assertEqual(self.figures(2, {**all_known, "gain": None}), [share, waits])
         self.assertEqual(self.figures(3, {**VERDICT, "share": None, "waits": "", "gain": None}), [])
 

@@ -113,6 +113,15 @@ Json raised_alarms(const Record& last) {
   return raised;
 }
 
+// "eval.return_mean: 5 of 9 runs have no record with it and env_steps: runs/a, runs/b, runs/c, ...".
+std::string without_text(const Words& without, size_t of, const std::string& figure, const std::string& axis) {
+  constexpr size_t kNamed = 3;
+  std::string text = figure + ": " + std::to_string(without.size()) + " of " + std::to_string(of) +
+                     (of == 1 ? " run has" : " runs have") + " no record with it and " + axis + ": ";
+  for (size_t i = 0; i < std::min(without.size(), kNamed); ++i) text += (i == 0 ? "" : ", ") + without[i];
+  return without.size() > kNamed ? text + ", ..." : text;
+}
+
 // Another text when a record has brought one of the figures that none had before: its curve is new.
 std::string known_figures(const CurveFile& file, const Words& figures) {
   std::string known;
@@ -264,6 +273,7 @@ DashData::Json DashData::group(const QueryValues& query) {
   std::vector<RunOverview> runs;
   std::vector<RunCurve> curves;
   Json notes = Json::array();
+  Words without;  // the runs that have no point
   uint64_t budget = kReadAtOnce, read = 0, bytes = 0;
   for (const std::string& folder : wanted) {
     const ServedRun& run = named_run({{"run", folder}});
@@ -274,12 +284,13 @@ DashData::Json DashData::group(const QueryValues& query) {
     RunCurve curve = curve_of(file.column(axis, CurveFile::Value::mean), file.column(figure, CurveFile::Value::mean));
     if (!problem.empty()) notes.push_back(problem);
     if (curve.x.empty()) {
-      notes.push_back(folder + ": no record has both " + figure + " and " + axis);
+      without.push_back(folder);
       continue;
     }
     runs.push_back(run.run);
     curves.push_back(std::move(curve));
   }
+  if (!without.empty()) notes.push_back(without_text(without, wanted.size(), figure, axis));
   Json groups = Json::array();
   const std::string setting = value_of(query, "group");
   const Words settings = setting.empty() ? Words() : Words{setting};

@@ -98,6 +98,41 @@ TEST_CASE("dash_data: a group is the interquartile mean of its runs, which for t
   CHECK(group["high"].back().get<double>() <= 30);
 }
 
+TEST_CASE("dash_data: a group has one line about all runs without its figure, however many they are") {
+  const Served served;
+  std::string query = "/data/group?x=env_steps&y=learner.kl";
+  for (const char* name : {"a", "b", "c", "d"}) {
+    served.add(name, 1, 1);
+    query += '&' + served.run(name);
+  }
+  DashData data({served.runs});
+  const std::string path = served.runs + '/';
+  CHECK(body(data.answer(query))["notes"] == json({"learner.kl: 4 of 4 runs have no record with it and env_steps: " +
+                                                   path + "a, " + path + "b, " + path + "c, ..."}));
+}
+
+TEST_CASE("dash_data: the list has the speed, the bottleneck, the alarms and the names that users gave") {
+  const Served served;
+  served.add("a", 1, 1, 2);
+  const std::string path = served.runs + "/a";
+  const std::string record = R"({"env_steps":900,"updates":9,"elapsed_seconds":3,"env_steps_per_second":7,)"
+                             R"("alarms":{"kl_high":1,"return_collapse":2}})";
+  posix_disk().write_atomic(path + "/metrics.jsonl", posix_disk().read(path + "/metrics.jsonl") + record + "\n");
+  posix_disk().write_atomic(path + "/about.json", R"({"name":"slow live","tags":["slow"],"note":"why","starts":[]})");
+  posix_disk().write_atomic(path + "/summary.json",
+                            R"({"reason":"stop.updates","last_start":{"bottleneck":{"what":"waste","share":0.5}}})");
+  DashData data({served.runs});
+  const json run = body(data.answer("/data/runs"))["runs"][0];
+  CHECK(run["mean_env_steps_per_second"] == 400);  // from 100 steps at 1 s to 900 at 3 s
+  CHECK(run["bottleneck"] == "waste 50 %");
+  CHECK(run["alarms"] == json({{"errors", 1}, {"warnings", 1}}));
+  CHECK(run["raised"] == json({{"kl_high", 1}, {"return_collapse", 2}}));
+  const json opened = body(data.answer("/data/run?" + served.run("a")));
+  CHECK(opened["name"] == "slow live");
+  CHECK(opened["tags"] == json({"slow"}));
+  CHECK(opened["note"] == "why");
+}
+
 TEST_CASE("dash_data: the page of one run has its config, its newest record and the end of its log") {
   const Served served;
   served.add("a", 7, 1);
