@@ -9,8 +9,8 @@
 namespace troupe {
 
 GraderActor::behavior_type grader_actor(SelfPointer<GraderActor, GraderActorState> self, std::shared_ptr<Grader> grader,
-                                        const WorkerActor& worker) {
-  guard(self);
+                                        const WorkerActor& worker, const RunContextPtr& context) {
+  begin_actor(self, *context);
   self->monitor(worker);
   self->set_down_handler([self](const caf::down_msg&) { self->quit(); });
   return {[self, grader](const ScoreRequests& requests) {

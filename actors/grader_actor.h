@@ -6,6 +6,7 @@
 
 #include "actors/experience/common/grader.h"
 #include "actors/messages.h"
+#include "actors/run_context.h"
 
 namespace troupe {
 
@@ -14,6 +15,6 @@ struct GraderActorState {
 };
 
 GraderActor::behavior_type grader_actor(SelfPointer<GraderActor, GraderActorState> self, std::shared_ptr<Grader> grader,
-                                        const WorkerActor& worker);
+                                        const WorkerActor& worker, const RunContextPtr& context);
 
 }  // namespace troupe

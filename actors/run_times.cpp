@@ -96,11 +96,18 @@ void RunTimes::fill_actors(StatsSnapshot& snapshot, const std::map<std::string, 
                            Clock::time_point now) {
   ActorTimes& times = snapshot.actors.emplace();
   for (const auto& [kind, of_kind] : figures) {
-    Rate& rate = actors_busy_[kind];
-    rate.add(now, of_kind.busy_us);
     times.oldest_seconds[kind] = of_kind.oldest_seconds;
-    const double share = rate.over(now, kRecent) / 1e6 / static_cast<double>(of_kind.actors);
-    if (std::isfinite(share)) times.busy[kind] = std::min(share, 1.0);
+    const auto share = [&](Rate& rate, uint64_t us) {
+      rate.add(now, us);
+      return rate.over(now, kRecent) / 1e6 / static_cast<double>(of_kind.actors);
+    };
+    ActorRates& rates = actors_[kind];
+    const double busy = std::min(share(rates.busy, of_kind.busy_us), 1.0);
+    const double blocked = share(rates.blocked, of_kind.blocked_us);
+    if (!std::isfinite(busy) || !std::isfinite(blocked)) continue;
+    times.busy[kind] = busy;
+    times.blocked[kind] = std::min(blocked, busy);
+    times.waiting[kind] = 1 - busy;
   }
 }
 

@@ -49,7 +49,11 @@ class RunTimes {
   std::map<uint64_t, Clock::time_point> published_;  // when the newest updates ended, by their weights' version
   std::deque<std::pair<Clock::time_point, double>> transfers_;  // seconds, as `updates_`
   Growth env_steps_, answers_;
-  std::map<std::string, Rate> actors_busy_;
+  // Of a kind of actors, in microseconds.
+  struct ActorRates {
+    Rate busy, blocked;
+  };
+  std::map<std::string, ActorRates> actors_;
 };
 
 }  // namespace troupe

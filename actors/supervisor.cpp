@@ -100,6 +100,7 @@ caf::error abandon(SupervisorSelf self, const std::exception_ptr& failure) {
 SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr context, RunDependencies dependencies) {
   drop_strange_messages(self, self->name());
   self->set_exception_handler([self](std::exception_ptr& failure) { return abandon(self, failure); });
+  if (context->board) self->watch(context->board->add(self->state.name));
   self->state.context = context;
   self->state.dependencies = std::move(dependencies);
   self->set_down_handler([self](const caf::down_msg& down) { on_down(self, down); });

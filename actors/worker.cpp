@@ -278,7 +278,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
   st.parts = PartAssembler(most, 2 * most);  // of inference, and of a scorer
   for (const std::shared_ptr<Grader>& grader : graders) {
     if (context->deterministic) break;
-    st.graders.push_back(spawn_on(self->system(), context->threads, grader_actor, grader, WorkerActor(self)));
+    st.graders.push_back(spawn_on(self->system(), context->threads, grader_actor, grader, WorkerActor(self), context));
     self->monitor(st.graders.back());
     st.port->add_idle(st.graders.back());
   }

@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/blocked.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/server_file.h"
@@ -178,7 +179,7 @@ std::vector<ServerRowError> ServerProcess::await_step(const Deadline& deadline) 
   // The usual case first, because it is faster to wait for few descriptors.
   pollfd usual[2] = {{replied_.number(), POLLIN, 0}, {child_.socket(), POLLIN, 0}};
   const auto first = std::min<std::chrono::milliseconds>(kFirstWait, deadline.left());
-  if (poll(usual, 2, static_cast<int>(first.count())) <= 0 || usual[1].revents != 0)
+  if (!poll_blocked(usual, first) || usual[1].revents != 0)
     while (wait_readable(deadline)) read_errors(errors, deadline);
   starting_ = false;
   if (++steps_ % kStepsPerRead == 0) child_.read_output();

@@ -4,6 +4,7 @@
 
 #include "models/devices.h"
 #include "models/torch/compute.h"
+#include "runtime/base/blocked.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -76,7 +77,9 @@ void DeviceWeights::upload(const std::string& name) {
 }
 
 void DeviceWeights::download() {
-  if (!shared_) trained(host_parameters()).copy_(trained(parameters_));
+  if (shared_) return;
+  const Blocked blocked;
+  trained(host_parameters()).copy_(trained(parameters_));
 }
 
 }  // namespace troupe

@@ -54,7 +54,7 @@ class NetworkPolicy final : public Policy {
     const auto greedy = input.deterministic.view<uint8_t>();
     const auto log_probs = result.log_probs.mutable_view<float>();
     const auto draw = [&](const at::Tensor& computed, std::optional<int64_t> decision) {
-      outputs = computed.cpu();
+      outputs = on_host(computed);
       const HeadInput drawn = head_input(rows, outputs, input.action_mask);
       if (decision)
         replica_.head.sample_decision(drawn, *decision, seeds, greedy, actions.discrete, log_probs);
@@ -68,9 +68,9 @@ class NetworkPolicy final : public Policy {
       replica_.head.parameters(head_input(rows, outputs, input.action_mask),
                                result.policy_parameters.mutable_view<float>());
     }
-    result.values = in_reward_units(output.values.cpu());
+    result.values = in_reward_units(on_host(output.values));
     if (state_size_ > 0) {
-      const at::Tensor state = output.state.cpu();
+      const at::Tensor state = on_host(output.state);
       result.state = Array::of<float>({rows, state_size_}, floats_of(state));
     }
     return result;
@@ -81,7 +81,7 @@ class NetworkPolicy final : public Policy {
     require_weights();
     const std::vector<Array> inputs = encode(observations);
     const NetworkInput input = {replica_.tensors_of(inputs), state_of(state, inputs.front().dim(0)), {}, {}};
-    return in_reward_units(replica_.network->values(input).cpu());
+    return in_reward_units(on_host(replica_.network->values(input)));
   }
 
  private:

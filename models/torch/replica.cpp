@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "runtime/base/blocked.h"
+
 namespace troupe {
 
 namespace {
@@ -74,6 +76,12 @@ std::vector<at::Tensor> Replica::tensors_of(const std::vector<Array>& inputs) co
 
 std::span<const float> floats_of(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+}
+
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return tensor;
+  const Blocked blocked;
+  return tensor.cpu();
 }
 
 at::Tensor tensor_view(const Array& array) {

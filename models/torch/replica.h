@@ -59,6 +59,8 @@ struct Replica {
 };
 
 std::span<const float> floats_of(const at::Tensor& tensor);
+// A copy on the CPU, once the device has computed the tensor; on the CPU the tensor itself.
+at::Tensor on_host(const at::Tensor& tensor);
 // Shares the array's memory. The result must not be written to.
 at::Tensor tensor_view(const Array& array);
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <set>
 
+#include "runtime/base/blocked.h"
 #include "runtime/base/close_descriptors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/mutex.h"
@@ -187,7 +188,7 @@ void ChildProcess::wait_for(std::span<pollfd> watched, const Deadline& deadline)
     all.push_back({output_.number(), POLLIN, 0});
   }
   for (auto limit = kFirstWait;; limit = kLongestWait) {
-    const bool any = poll(all.data(), all.size(), static_cast<int>(std::min(deadline.left(), limit).count())) > 0;
+    const bool any = poll_blocked(all, std::min(deadline.left(), limit));
     for (size_t i = 0; i < watched.size(); ++i) watched[i].revents = any ? all[i].revents : short{0};
     if (any) read_outputs_of(std::span(all).subspan(watched.size()));
     const auto ready = [](const pollfd& each) { return each.revents != 0; };

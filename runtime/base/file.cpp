@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/blocked.h"
 #include "runtime/base/descriptor.h"
 #include "runtime/base/suggest.h"
 
@@ -78,6 +79,7 @@ class OpenFile {
   }
 
   void write_all(std::string_view bytes) const {
+    const Blocked blocked;
     while (!bytes.empty()) {
       const ssize_t written = ::write(get(), bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
@@ -87,11 +89,13 @@ class OpenFile {
   }
 
   void sync() const {
+    const Blocked blocked;
     if (::fsync(get()) != 0) throw IoError(path_, "cannot sync", errno);
   }
 
   // Closes now and reports errors that only close() shows, such as a full network file system.
   void close() {
+    const Blocked blocked;
     if (::close(descriptor_.release()) != 0 && errno != EINTR) throw IoError(path_, "cannot close", errno);
   }
 
@@ -104,6 +108,7 @@ class OpenFile {
 // EINVAL.
 void sync_directory(const std::string& directory) {
   const OpenFile open(directory, O_RDONLY | O_DIRECTORY, "cannot open directory");
+  const Blocked blocked;
   if (::fsync(open.get()) != 0 && errno != EINVAL) throw IoError(directory, "cannot sync directory", errno);
 }
 

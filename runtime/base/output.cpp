@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/blocked.h"
 #include "runtime/base/log.h"
 #include "runtime/base/suggest.h"
 
@@ -36,7 +37,7 @@ uint64_t lines_in(std::string_view text) { return static_cast<uint64_t>(std::ran
 // Also true if the descriptor is broken: then the write reports why.
 bool becomes_ready(int descriptor, std::chrono::milliseconds patience) {
   pollfd out{descriptor, POLLOUT, 0};
-  return poll(&out, 1, static_cast<int>(patience.count())) > 0;
+  return poll_blocked({&out, 1}, patience);
 }
 
 void log_trouble(Output& console) {

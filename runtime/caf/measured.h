@@ -16,6 +16,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_actor.hpp>
 
+#include "runtime/base/blocked.h"
 #include "runtime/stats/actor_board.h"
 
 namespace troupe {
@@ -53,7 +54,7 @@ class Measured : public Base {
       }
       entry_->begin_handler(begin);
     }
-    const caf::invoke_message_result result = Base::consume(element);
+    const caf::invoke_message_result result = handle(element);
     const auto end = std::chrono::steady_clock::now();
     busy_ += end - begin;
     if (entry_) entry_->end_handler(begin, end);
@@ -62,6 +63,12 @@ class Measured : public Base {
   using Base::consume;
 
  private:
+  caf::invoke_message_result handle(caf::mailbox_element& element) {
+    if (!entry_) return Base::consume(element);
+    const CountBlocked count(entry_->blocked());
+    return Base::consume(element);
+  }
+
   // It arrives as any message of another actor would.
   void send_probe() {
     constexpr std::chrono::seconds kInterval{1};

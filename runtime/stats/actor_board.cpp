@@ -31,25 +31,32 @@ std::shared_ptr<ActorBoard::Entry> ActorBoard::add(const std::string& kind) {
   return kinds_[kind].entries.emplace_back(std::make_shared<Entry>());
 }
 
-std::map<std::string, ActorBoard::Figures> ActorBoard::figures(Clock::time_point now) {
+// Never falls, though an actor may be read while it moves a time from what goes on to what has ended.
+uint64_t ActorBoard::Time::show(int64_t living) {
   constexpr int64_t kTicksPerMicrosecond =
       std::chrono::duration_cast<Clock::duration>(std::chrono::microseconds(1)).count();
+  return shown_us = std::max(shown_us, static_cast<uint64_t>((ended + living) / kTicksPerMicrosecond));
+}
+
+std::map<std::string, ActorBoard::Figures> ActorBoard::figures(Clock::time_point now) {
   const std::scoped_lock lock(mutex_);
   std::map<std::string, Figures> result;
   for (auto& [name, kind] : kinds_) {
     std::erase_if(kind.entries, [&](const std::shared_ptr<Entry>& entry) {
       if (entry.use_count() > 1) return false;
-      kind.ended += entry->busy_.load(std::memory_order_relaxed);
+      kind.busy.ended += entry->busy_.load(std::memory_order_relaxed);
+      kind.blocked.ended += entry->blocked_.ticks(now);
       return true;
     });
-    int64_t busy = kind.ended, oldest = 0;
+    int64_t busy = 0, blocked = 0, oldest = 0;
     for (const std::shared_ptr<Entry>& entry : kind.entries) {
       busy += entry->busy_.load(std::memory_order_relaxed) + entry->in_handler(now);
+      blocked += entry->blocked_.ticks(now);
       oldest = std::max(oldest, entry->waited(now));
     }
-    kind.shown_us = std::max(kind.shown_us, static_cast<uint64_t>(busy / kTicksPerMicrosecond));
+    const uint64_t busy_us = kind.busy.show(busy), blocked_us = std::min(kind.blocked.show(blocked), busy_us);
     if (!kind.entries.empty())
-      result[name] = {kind.entries.size(), kind.shown_us,
+      result[name] = {kind.entries.size(), busy_us, blocked_us,
                       std::chrono::duration<double>(Clock::duration(oldest)).count()};
   }
   return result;

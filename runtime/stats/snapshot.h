@@ -40,7 +40,9 @@ struct BusyShares {
 
 // Of the actors of the trainer's process, by kind.
 struct ActorTimes {
-  std::map<std::string, double> busy;            // share of the last 10 s in handlers, 0 to 1, on average
+  // Shares of the last 10 s, 0 to 1, on average over actors of a kind: in handlers; of these, that handlers waited and
+  // computed nothing; and waiting for messages.
+  std::map<std::string, double> busy, blocked, waiting;
   std::map<std::string, double> oldest_seconds;  // that a message has waited for one of them
 };
 

@@ -73,9 +73,15 @@ constexpr std::array kStageFields = {
                   "to the reply",
                   of_part<&StatsSnapshot::stages, &StageFigures::answer>},
     SnapshotField{kActors, "actors.busy", "actor_busy_ratio{actor=*}", "0 to 1, by kind of actor", kActorsTimed,
-                  "share of the last 10 s that an actor spent in handlers, on average, with the handler that runs now; "
-                  "the rest it waited for messages",
+                  "share of the last 10 s that an actor spent in handlers, on average, with the handler that runs now",
                   of_optional<&StatsSnapshot::actors, &ActorTimes::busy>, shown("busy")},
+    SnapshotField{kActors, "actors.blocked", "actor_blocked_ratio{actor=*}", "0 to 1, by kind of actor", kActorsTimed,
+                  "part of `actors.busy` in which a handler waited and computed nothing: for another process (an "
+                  "environment or a verifier), a GPU, the other members of a transfer of weights, or the disk",
+                  of_optional<&StatsSnapshot::actors, &ActorTimes::blocked>, shown("blocked")},
+    SnapshotField{kActors, "actors.waiting", "actor_waiting_ratio{actor=*}", "0 to 1, by kind of actor", kActorsTimed,
+                  "the rest of the time: an actor waited for messages, and its handlers did not run",
+                  of_optional<&StatsSnapshot::actors, &ActorTimes::waiting>, shown("waiting")},
     SnapshotField{
         kActors, "actors.oldest_seconds", "actor_oldest_message_seconds{actor=*}", "s, by kind of actor", kActorsTimed,
         "time that a message waits until its turn comes: that of a probe once a second, or of one whose turn "

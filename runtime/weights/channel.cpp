@@ -5,6 +5,8 @@
 #include <deque>
 #include <utility>
 
+#include "runtime/base/blocked.h"
+
 namespace troupe {
 
 namespace {
@@ -76,7 +78,10 @@ uint64_t move_buckets(ProcessGroup& group, std::byte* block, size_t bytes, size_
       in_flight.push_back(group.start_broadcast({block + started, size}, 0));
       started += size;
     }
-    in_flight.front()->wait(deadline.left());
+    {
+      const Blocked blocked;
+      in_flight.front()->wait(deadline.left());
+    }
     in_flight.pop_front();
     const size_t size = std::min(bucket_bytes, bytes - done);
     checksum.update(block + done, size);

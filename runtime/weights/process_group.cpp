@@ -1,11 +1,14 @@
 #include "runtime/weights/process_group.h"
 
+#include "runtime/base/blocked.h"
 #include "runtime/base/deadline.h"
 
 namespace troupe {
 
 void ProcessGroup::broadcast(Buffer buffer, int root, std::chrono::milliseconds timeout) {
-  start_broadcast(buffer, root)->wait(timeout);
+  const std::unique_ptr<Transfer> transfer = start_broadcast(buffer, root);
+  const Blocked blocked;
+  transfer->wait(timeout);
 }
 
 void ProcessGroup::barrier(std::chrono::milliseconds timeout) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/base/blocked.h"
+
 namespace troupe {
 
 using Did = ReceiverStep::Did;
@@ -37,8 +39,10 @@ std::optional<ReceiverStep> WeightReceiver::try_step(std::chrono::milliseconds i
   std::stop_token leave;
   {
     const MutexLock lock(mutex_);
-    if (!group_ && !lost_after_swap_)
+    if (!group_ && !lost_after_swap_) {
+      const Blocked blocked;
       changed_.wait_for(mutex_, idle, [this]() TROUPE_REQUIRES(mutex_) { return invitation_ || stopped_; });
+    }
     if (stopped_) return ReceiverStep{Did::stopped, nullptr, {}};
     invitation = std::exchange(invitation_, std::nullopt);
     if (invitation) leave_ = {};
@@ -62,6 +66,7 @@ std::optional<ReceiverStep> WeightReceiver::try_step(std::chrono::milliseconds i
 
 ReceiverStep WeightReceiver::join(const Rendezvous& invitation, std::stop_token leave) {
   group_.reset();
+  const Blocked blocked;
   group_ = backend_->join(invitation, options_.connect_timeout, std::move(leave));
   return {Did::joined, nullptr, {}};
 }
@@ -89,6 +94,7 @@ ReceiverStep WeightReceiver::receive(std::chrono::milliseconds idle) {
   TransferAnswer answer;
   ReceiverStep result = swap_in(header, std::move(block), checksum == seal.checksum, answer);
   try {
+    const Blocked blocked;
     group_->gather(&answer, nullptr, sizeof answer, 0, deadline.left());
   } catch (const TransferError& error) {
     // The new weights are in the slot, so this step must report them. If the sender misses the answer, it sends them

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/base/blocked.h"
+
 namespace troupe {
 
 using State = ReceiverReport::State;
@@ -125,7 +127,10 @@ SenderStep WeightSender::connect() {
     deliver_(ranks_[i].inference_index, invitation);
   }
   invitation.rank = 0;
-  group_ = backend_->join(invitation, options_.connect_timeout, leave);
+  {
+    const Blocked blocked;
+    group_ = backend_->join(invitation, options_.connect_timeout, leave);
+  }
   const MutexLock lock(mutex_);
   for (const RankHolder& holder : ranks_)
     if (Member* member = member_at(holder)) member->state = State::connected;
@@ -151,7 +156,10 @@ SenderStep WeightSender::send() {
 SenderStep WeightSender::collect() {
   const TransferAnswer mine;
   std::vector<TransferAnswer> answers(ranks_.size() + 1);
-  group_->gather(&mine, answers.data(), sizeof mine, 0, sending_->deadline.left());
+  {
+    const Blocked blocked;
+    group_->gather(&mine, answers.data(), sizeof mine, 0, sending_->deadline.left());
+  }
   SenderStep result{SenderDid::delivered, {}, {}};
   {
     const MutexLock lock(mutex_);

@@ -159,7 +159,7 @@ TEST_CASE("run_times: actors are busy for a share of the last 10 s, on average o
   RunTimes times;
   const auto actors_at = [&](int second, uint64_t busy_us) {
     StatsSnapshot s;
-    times.fill_actors(s, {{"worker", {2, busy_us, 0.5}}}, kStart + std::chrono::seconds(second));
+    times.fill_actors(s, {{"worker", {2, busy_us, 0, 0.5}}}, kStart + std::chrono::seconds(second));
     return s.actors.value();
   };
   CHECK(actors_at(0, 0).busy.empty());  // of no time at all
@@ -167,4 +167,26 @@ TEST_CASE("run_times: actors are busy for a share of the last 10 s, on average o
   CHECK(times_of.busy.at("worker") == 0.25);
   CHECK(times_of.oldest_seconds.at("worker") == 0.5);
   CHECK(actors_at(20, 90'000'000).busy.at("worker") == 1);
+}
+
+TEST_CASE("run_times: actors wait for messages for the rest of the time, and are blocked for a part of the busy one") {
+  RunTimes times;
+  const auto actors_at = [&](int second, uint64_t busy_us, uint64_t blocked_us) {
+    StatsSnapshot s;
+    times.fill_actors(s, {{"grader", {2, busy_us, blocked_us, 0}}}, kStart + std::chrono::seconds(second));
+    return s.actors.value();
+  };
+  const ActorTimes none = actors_at(0, 0, 0);
+  CHECK(none.blocked.empty());  // of no time at all
+  CHECK(none.waiting.empty());
+  ActorTimes times_of = actors_at(10, 15'000'000, 5'000'000);
+  CHECK(times_of.busy.at("grader") == 0.75);
+  CHECK(times_of.blocked.at("grader") == 0.25);
+  CHECK(times_of.waiting.at("grader") == 0.25);
+  times_of = actors_at(20, 90'000'000, 90'000'000);
+  CHECK(times_of.blocked.at("grader") == 1);
+  CHECK(times_of.waiting.at("grader") == 0);
+  times_of = actors_at(30, 90'000'000, 90'000'000);
+  CHECK(times_of.blocked.at("grader") == 0);
+  CHECK(times_of.waiting.at("grader") == 1);
 }

@@ -75,6 +75,7 @@ EventCosts event_costs(double seconds) {
   costs.handler = nanoseconds_of(seconds / 2, [&](size_t) {
     const auto begun = ActorBoard::Clock::now();
     entry->begin_handler(begun);
+    const CountBlocked count(entry->blocked());
     entry->end_handler(begun, ActorBoard::Clock::now());
   });
   if (histogram.count() == 0) give_up("histogram");

@@ -52,11 +52,11 @@ SampleEvaluation DeviceForm::evaluate(std::span<const int64_t> samples, const Ne
   const at::Tensor index = index_tensor(samples, replica_.device.device());
   const auto evaluation = head_.evaluate(head_input(index, said.policy), pick(batch_->device->actions, index));
   const at::Tensor lost = said.policy.isfinite().all(1, /*keepdim=*/true).logical_not();
-  log_probs_ = evaluation.log_probs.masked_fill(lost, kNaN).cpu();
-  values_ = said.values.cpu();
+  log_probs_ = on_host(evaluation.log_probs.masked_fill(lost, kNaN));
+  values_ = on_host(said.values);
   SampleEvaluation result = {floats_of(log_probs_), {}, floats_of(values_)};
   if (!probabilities) return result;
-  squared_ = head_.sum_squared_probabilities(evaluation).masked_fill(lost, kNaN).cpu();
+  squared_ = on_host(head_.sum_squared_probabilities(evaluation).masked_fill(lost, kNaN));
   result.sum_pi_squared = floats_of(squared_);
   return result;
 }
@@ -79,7 +79,7 @@ StepReport DeviceForm::train(const UpdateSettings& settings, const LossTotals& t
   std::vector<at::Tensor> figures;
   for (const DeviceLossResult& part : parts_) figures.push_back(part.figures);
   figures.push_back(optimizer_.norm(settings.loss.train_policy).view({1}));
-  const at::Tensor host = at::cat(figures).cpu();
+  const at::Tensor host = on_host(at::cat(figures));
   const std::span<const double> said(host.const_data_ptr<double>(), static_cast<size_t>(host.numel()));
   StepReport report;
   for (size_t i = 0; i < parts_.size(); ++i)

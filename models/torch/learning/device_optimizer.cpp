@@ -72,10 +72,10 @@ void DeviceOptimizer::apply_group(ParameterGroup& group, double learning_rate, d
 }
 
 void DeviceOptimizer::save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const {
-  const auto on_host = [](const at::Tensor& moments) {
-    return Array::of<float>({moments.numel()}, floats_of(moments.cpu()));
+  const auto array_of = [](const at::Tensor& moments) {
+    return Array::of<float>({moments.numel()}, floats_of(on_host(moments)));
   };
-  save_moments(weights_, groups_, on_host(first_), on_host(second_), tensors, scalars);
+  save_moments(weights_, groups_, array_of(first_), array_of(second_), tensors, scalars);
 }
 
 void DeviceOptimizer::load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) {

@@ -51,7 +51,7 @@ void UpdateForm::use_samples(CurrentNetwork& network) {
   network.bootstrap_values = [this, values = at::Tensor()](int64_t begin, int64_t end) mutable {
     NetworkInput input;
     for (const at::Tensor& all : tensors().bootstrap_inputs) input.observations.push_back(all.slice(0, begin, end));
-    values = replica_.network->values(input).cpu();
+    values = on_host(replica_.network->values(input));
     return floats_of(values);
   };
 }
@@ -73,7 +73,7 @@ void UpdateForm::use_chunks(CurrentNetwork& network) {
     const NetworkOutput of_samples = {said->outputs.index_select(0, index), said->values.index_select(0, index), {}};
     return evaluate(samples, of_samples, probabilities);
   };
-  network.bootstrap_values = [bootstraps = said->bootstraps.cpu()](int64_t begin, int64_t end) {
+  network.bootstrap_values = [bootstraps = on_host(said->bootstraps)](int64_t begin, int64_t end) {
     return floats_of(bootstraps).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
   };
 }

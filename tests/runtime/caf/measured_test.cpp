@@ -1,11 +1,18 @@
 #include "runtime/caf/measured.h"
 
+#include <poll.h>
+#include <unistd.h>
+
+#include <thread>
+
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <caf/scoped_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "runtime/base/blocked.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/caf/system.h"
 #include "tests/support/test.h"
 
@@ -72,6 +79,43 @@ TEST_CASE("measured: its other messages are handled, and their time is counted")
   f.scheduler().run();
   CHECK(f.handled == 1000);
   CHECK(f.board.figures(ActorBoard::Clock::now()).at("counter").busy_us > before);
+  caf::anon_send_exit(counter, caf::exit_reason::user_shutdown);
+  f.scheduler().run();
+}
+
+TEST_CASE("measured: a handler that waits is blocked while it waits, and not after it") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const Descriptor input(ends[0]), output(ends[1]);
+  ActorBoard board;
+  const auto figures = [&] { return board.figures(ActorBoard::Clock::now()).at("reader"); };
+  caf::actor_system_config config;
+  caf::actor_system system(config);
+  const Counter reader =
+      system.spawn<caf::detached>([&](SelfPointer<Counter, CounterState> self) -> Counter::behavior_type {
+        guard(self);
+        self->watch(board.add("reader"));
+        return {[fd = input.number()](int32_t) {
+          pollfd readable{fd, POLLIN, 0};
+          poll_blocked({&readable, 1}, std::chrono::hours(1));
+        }};
+      });
+  caf::scoped_actor test(system);
+  test->send(reader, 0);
+  while (figures().blocked_us < 5000) std::this_thread::yield();  // seen while the handler runs
+  CHECK(figures().busy_us >= 5000);
+  REQUIRE(write(output.number(), "x", 1) == 1);
+  test->send_exit(reader, caf::exit_reason::user_shutdown);
+  test->wait_for(reader);
+}
+
+TEST_CASE("measured: a wait of a thread that runs no watched actor counts nowhere") {
+  Fixture f;
+  Counter counter = f.spawn(true);
+  f.scheduler().run();
+  pollfd nothing{-1, POLLIN, 0};
+  CHECK_FALSE(poll_blocked({&nothing, 1}, std::chrono::milliseconds(2)));
+  CHECK(f.board.figures(ActorBoard::Clock::now()).at("counter").blocked_us == 0);
   caf::anon_send_exit(counter, caf::exit_reason::user_shutdown);
   f.scheduler().run();
 }

@@ -27,6 +27,37 @@ TEST_CASE("actor_board: the time in handlers adds up over the actors of a kind, 
   CHECK(figures.at("worker").busy_us == 6'000'000);
 }
 
+TEST_CASE("actor_board: waits in handlers add up over the actors of a kind, also of those that have ended") {
+  ActorBoard board;
+  const auto now = [] { return ActorBoard::Clock::now(); };
+  auto first = board.add("grader");
+  const auto second = board.add("grader");
+  const auto other = board.add("trainer");
+  for (const auto& actor : {first, second}) {
+    const auto begun = now();
+    const CountBlocked count(actor->blocked());
+    {
+      const Blocked blocked;
+      while (now() - begun < 2ms) continue;
+    }
+    actor->end_handler(begun, now());
+  }
+  CHECK(board.figures(now()).at("trainer").blocked_us == 0);
+  const auto figures = board.figures(now()).at("grader");
+  CHECK(figures.blocked_us >= 3900);
+  CHECK(figures.blocked_us <= figures.busy_us);
+  first.reset();
+  CHECK(board.figures(now()).at("grader").blocked_us == figures.blocked_us);
+}
+
+TEST_CASE("actor_board: no more is blocked than is busy") {
+  ActorBoard board;
+  const auto actor = board.add("recorder");
+  const CountBlocked count(actor->blocked());
+  const Blocked blocked;
+  CHECK(board.figures(ActorBoard::Clock::now() + 1s).at("recorder").blocked_us == 0);  // in no handler
+}
+
 TEST_CASE("actor_board: actors that have ended count no more, but their time does") {
   ActorBoard board;
   auto first = board.add("worker");
