@@ -298,6 +298,7 @@ InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr 
       },
       [self, context](beat_atom) {
         report(self);
+        report_process(self, *context, self->state.peers.stats);
         tell_in_progress(self);
         if (!context->deterministic) forget_silent(self);  // in a deterministic run, all clients are in this process
         beat_after(self, *context, kReportInterval);

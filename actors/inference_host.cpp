@@ -36,6 +36,7 @@ void start_serving(InferenceHostSelf self, const Welcome& welcome) {
   RunContextPtr context;
   try {
     context = st.dependencies.make_context(welcome.config);
+    watch_host(self, *context);
     const Route route = st.dependencies.route_to(st.joining.run.host);
     st.inference_index = welcome.member;
     st.inference = spawn_inference_on(self->system(), context, role, st.inference_index,
@@ -46,10 +47,9 @@ void start_serving(InferenceHostSelf self, const Welcome& welcome) {
       const auto published = std::make_shared<const Signature>(request.signature);
       st.receiver = std::make_shared<WeightReceiver>(context->make_group_backend(route.local), published,
                                                      std::make_shared<WeightSlot>(), channel_options(*context));
-      st.receiver_actor =
-          spawn_on(self->system(), context->threads, weight_receiver_actor, st.receiver, st.inference_index,
-                   WeightReceiverPeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)},
-                   context->threads);
+      st.receiver_actor = spawn_on(
+          self->system(), context->threads, weight_receiver_actor, st.receiver, st.inference_index,
+          WeightReceiverPeers{caf::actor_cast<WeightsHolder>(st.inference), InferenceHostActor(self)}, context);
     }
     request.inference = st.inference;
     request.address = route.remote;

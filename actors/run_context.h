@@ -11,6 +11,7 @@
 
 #include "actors/experience/answers/token_run.h"
 #include "actors/experience/common/run_spec.h"
+#include "actors/joined_actors.h"
 #include "actors/messages.h"
 #include "runtime/caf/system.h"
 #include "runtime/stats/actor_board.h"
@@ -60,6 +61,18 @@ void begin_actor(Self* self, const RunContext& context, const char* kind) {
 template <class Self>
 void begin_actor(Self* self, const RunContext& context) {
   begin_actor(self, context, self->state.name);
+}
+
+// For a host, which learns what the run is only later. Call it as often as it does.
+template <class Self>
+void watch_host(Self* self, const RunContext& context) {
+  if (context.board && !self->is_watched()) self->watch(context.board->add(self->state.name));
+}
+
+// Tells stats how the actors of this process spend their time, unless it is the run's own process.
+template <class Self, class Stats>
+void report_process(Self* self, const RunContext& context, const Stats& stats) {
+  if (context.board && stats && stats.node() != self->node()) self->send(stats, report_of(*context.board));
 }
 
 // Schedules the actor's next heartbeat after `interval`; does nothing in deterministic runs, where turns trigger it.

@@ -78,6 +78,7 @@ void RunTimes::forget_old(Clock::time_point now) {
 
 void RunTimes::fill(StatsSnapshot& snapshot, Clock::time_point now) {
   snapshot.histograms = histograms_;
+  snapshot.joined_actors = joined_.times(now);
   snapshot.stages.env_step = env_steps_.mean(histograms_.step_seconds, now);
   snapshot.stages.answer = answers_.mean(histograms_.answer_seconds, now);
   forget_old(now);

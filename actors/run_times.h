@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "actors/joined_actors.h"
 #include "actors/messages.h"
 #include "actors/rate.h"
 #include "runtime/stats/actor_board.h"
@@ -22,6 +23,10 @@ class RunTimes {
   void add(const InferenceReport& report);
   // Why the times of the report are dropped: no worker can have measured them. Nothing when they count.
   std::optional<std::string> add(const WorkerReport& report);
+  // As JoinedActors has it.
+  std::optional<std::string> add(const std::string& process, const ProcessReport& report, Clock::time_point now) {
+    return joined_.add(process, report, now);
+  }
   void add(const ReplayReport& report);
   void add(const UpdateMessage& update, Clock::time_point now);
   void add(const Applied& applied, Clock::time_point now);
@@ -54,6 +59,7 @@ class RunTimes {
     Rate busy, blocked;
   };
   std::map<std::string, ActorRates> actors_;
+  JoinedActors joined_;
 };
 
 }  // namespace troupe

@@ -59,6 +59,14 @@ void on_report(StatsSelf self, const InferenceReport& report) {
   st.core->add(report);
 }
 
+// Processes are told apart by what sends their messages, not by what these say.
+void on_report(StatsSelf self, const ProcessReport& report) {
+  const caf::strong_actor_ptr& sender = self->current_sender();
+  if (!sender || sender->node() == self->node()) return;  // the actors of this process note their times on the board
+  if (const auto why = self->state.core->add(to_string(sender->node()), report, self->clock().now()))
+    self->state.misfits.warn("a report of a process about its actors is dropped: " + *why, self->clock().now());
+}
+
 // Each alarm that was raised or lowered.
 void log_alarms(StatsCore& core) {
   for (const AlarmWatch::Line& line : core.take_alarm_lines()) {
@@ -118,6 +126,7 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
   return {
       [self](const WorkerReport& report) { on_report(self, report); },
       [self](const InferenceReport& report) { on_report(self, report); },
+      [self](const ProcessReport& report) { on_report(self, report); },
       [self](const Applied& applied) {
         if (is_from(self, self->state.receiver_of, applied.inference_index))
           self->state.core->add(applied, self->clock().now());

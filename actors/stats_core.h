@@ -54,6 +54,10 @@ class StatsCore {
   void receiver_ended(InferenceIndex inference_index) {
     if (!now_.training_ended) scorers_.add(ReceiverGone{inference_index, Role::scoring});
   }
+  // See JoinedActors::add().
+  std::optional<std::string> add(const std::string& process, const ProcessReport& report, Clock::time_point now) {
+    return times_.add(process, report, now);
+  }
   void add(const LaunchedWorkers& workers) { launched_workers_ = workers.count; }
   void add(const ReplayReport& report, Clock::time_point now);
   void add(const UpdateMessage& update, Clock::time_point now);

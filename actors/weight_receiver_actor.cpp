@@ -34,15 +34,15 @@ WeightReceiverState::~WeightReceiverState() {
 
 WeightReceiverActor::behavior_type weight_receiver_actor(ReceiverSelf self, std::shared_ptr<WeightReceiver> receiver,
                                                          InferenceIndex inference_index, WeightReceiverPeers peers,
-                                                         bool threads) {
-  guard(self);
+                                                         const RunContextPtr& context) {
+  begin_actor(self, *context);
   auto& st = self->state;
   st.receiver = std::move(receiver);
   st.inference_index = inference_index;
   st.peers = std::move(peers);
   self->send(self, next_atom_v);
   return {
-      [self, threads](next_atom) {
+      [self, threads = context->threads](next_atom) {
         const ReceiverStep step = self->state.receiver->step(threads ? kForever : std::chrono::milliseconds(0));
         if (step.did == Did::stopped) return self->quit();
         take(self, step);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "actors/messages.h"
+#include "actors/run_context.h"
 #include "runtime/weights/receiver.h"
 
 namespace troupe {
@@ -24,10 +25,10 @@ struct WeightReceiverState {
   bool serving = false;
 };
 
-// With `threads` false the actor never blocks: it polls on a timer.
+// With context->threads false the actor never blocks: it polls on a timer.
 WeightReceiverActor::behavior_type weight_receiver_actor(SelfPointer<WeightReceiverActor, WeightReceiverState> self,
                                                          std::shared_ptr<WeightReceiver> receiver,
                                                          InferenceIndex inference_index, WeightReceiverPeers peers,
-                                                         bool threads);
+                                                         const RunContextPtr& context);
 
 }  // namespace troupe

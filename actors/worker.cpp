@@ -321,6 +321,7 @@ WorkerActor::behavior_type worker_actor(WorkerSelf self, RunContextPtr context, 
       [self, context, worker, name](beat_atom) {
         self->state.sampler->beat();
         report(self);
+        report_process(self, *context, self->state.peers.stats);
         report_failing(self, worker);
         log_failures(self, name);
         log_silence(self, name);

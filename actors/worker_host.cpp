@@ -31,6 +31,7 @@ void start_worker(WorkerHostSelf self, const Welcome& welcome) {
   RunContextPtr context;
   try {
     context = st.make_context(welcome.config);
+    watch_host(self, *context);
     st.worker =
         spawn_worker_on(self->system(), context, welcome.member,
                         WorkerPeers{welcome.inference, welcome.replay, welcome.stats, welcome.epoch, welcome.scorer});

@@ -30,12 +30,15 @@ class MachinesView {
     const names = [...new Set([...Object.keys(served), ...Object.keys(behind)])].sort();
     const rows = (/** @type {string[]} */ paths) => table(["figure", "value"], paths.map((path) => figureRow(s, path)), 1);
     const actorPaths = ["actors.busy", "actors.blocked", "actors.waiting", "actors.oldest_seconds"];
+    const joinedPaths = ["joined_actors.busy", "joined_actors.blocked", "joined_actors.waiting", "joined_actors.oldest_seconds"];
     const failures = Object.entries(at(s, "env_failures") || {}).map(([id, count]) => [id, formatted(count)]);
     this.panel.replaceChildren(
       element("h2", {}, "Processes"),
       rows(["busy.machine", "busy.run", "busy.waiting", "workers.up", "workers.total", "inference.up", "request_retries", "rss_bytes", "worker_bytes", "environment_bytes", "verifier_bytes"]),
       ...(at(s, "actors") ? [element("h2", {}, "Actors of the trainer's process"),
                              table(["actor", ...actorPaths.map(labelOf)], mapRows(s, actorPaths), 1)] : []),
+      ...(at(s, "joined_actors") ? [element("h2", {}, "Actors of processes that have joined"),
+                                    table(["actor", ...joinedPaths.map(labelOf)], mapRows(s, joinedPaths), 1)] : []),
       element("h2", {}, "Inference actors"),
       names.length > 0 ? table(["actor", labelOf("rows_served"), "weights: " + labelOf("weights_behind")], names.map((name) => [name, formatted(served[name]), formatted(behind[name])]), 1)
                        : element("p", { class: "faint" }, "None has served a row yet."),

@@ -10,6 +10,7 @@
 
 #include "actors/messages/experience.h"
 #include "actors/messages/inference.h"
+#include "actors/messages/process_report.h"
 #include "actors/messages/weights.h"
 #include "runtime/caf/inspect.h"
 #include "runtime/weights/inference_index.h"
@@ -18,7 +19,7 @@
 namespace troupe {
 
 // A process with another number is refused when it joins a run or sends a SpawnRequest.
-constexpr uint32_t kProtocolVersion = 14;
+constexpr uint32_t kProtocolVersion = 15;
 
 struct Stop {
   std::string reason;
@@ -36,8 +37,8 @@ using InferenceService =
 using ReplayService =
     caf::typed_actor<caf::reacts_to<WorkerHello>, caf::reacts_to<RolloutMessage>, caf::reacts_to<Part>,
                      caf::reacts_to<WorkerReport>, caf::reacts_to<EnvironmentsFailing>, caf::reacts_to<Applied>>;
-using StatsService =
-    caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<InferenceReport>, caf::reacts_to<Applied>>;
+using StatsService = caf::typed_actor<caf::reacts_to<WorkerReport>, caf::reacts_to<InferenceReport>,
+                                      caf::reacts_to<Applied>, caf::reacts_to<ProcessReport>>;
 // The interface of an inference process for the run.
 using InferenceMember = caf::typed_actor<caf::reacts_to<Invitation>, caf::reacts_to<Expelled>, caf::reacts_to<Stop>>;
 

@@ -37,6 +37,7 @@ class Measured : public Base {
   // Microseconds in handlers since the actor began, without the handler that runs now.
   uint64_t busy_us() const { return static_cast<uint64_t>(busy_.count() / 1000); }
 
+  bool is_watched() const { return entry_ != nullptr; }
   // Notes its times there from now on.
   void watch(std::shared_ptr<ActorBoard::Entry> entry) {
     entry_ = std::move(entry);

@@ -60,6 +60,7 @@ void forget_times(StatsSnapshot& s) {
   s.histograms.forget_times();
   s.stages = {};
   s.actors.reset();
+  s.joined_actors.reset();
   s.evaluating.reset();
   s.verifier.reset();
   if (s.warmup) s.warmup->seconds = 0;

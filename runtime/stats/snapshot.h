@@ -38,7 +38,7 @@ struct BusyShares {
   double waiting = kUnknown;     // of the same, the part that their threads waited for
 };
 
-// Of the actors of the trainer's process, by kind.
+// Of actors, by kind.
 struct ActorTimes {
   // Shares of the last 10 s, 0 to 1, on average over actors of a kind: in handlers; of these, that handlers waited and
   // computed nothing; and waiting for messages.
@@ -158,7 +158,8 @@ struct StatsSnapshot {
   std::optional<PromptSummary> prompts;  // only with task.sampling failure_weighted
   std::optional<WarmupState> warmup;     // while it is under way, and once when it is over
   RunHistograms histograms;
-  std::optional<ActorTimes> actors;
+  std::optional<ActorTimes> actors;         // of the trainer's process
+  std::optional<ActorTimes> joined_actors;  // of the processes that have joined the run
   StageFigures stages;
 };
 

@@ -19,6 +19,7 @@ constexpr FieldAccess of_update{
 constexpr const char* kStages = "Stages";
 constexpr const char* kActors = "Actors";
 constexpr const char* kActorsTimed = "while the run has actors, not in deterministic runs";
+constexpr const char* kJoinedTimed = "while processes that have joined the run report, not in deterministic runs";
 
 constexpr std::array kStageFields = {
     SnapshotField{kStages, "stages.draw", "update_stage_seconds{stage=draw}", "s", kTrainedTimed,
@@ -88,6 +89,21 @@ constexpr std::array kStageFields = {
         "has not come; of several actors of a kind, the longest. No actor is late where this is a few milliseconds, "
         "or no more than one of its turns takes: for the trainer, an update",
         of_optional<&StatsSnapshot::actors, &ActorTimes::oldest_seconds>, shown("oldest message", Better::down)},
+    SnapshotField{
+        kActors, "joined_actors.busy", "joined_actor_busy_ratio{actor=*}", "0 to 1, by kind of actor", kJoinedTimed,
+        "`actors.busy` of the actors in processes that have joined the run, of the time between their reports",
+        of_optional<&StatsSnapshot::joined_actors, &ActorTimes::busy>, shown("busy elsewhere")},
+    SnapshotField{kActors, "joined_actors.blocked", "joined_actor_blocked_ratio{actor=*}", "0 to 1, by kind of actor",
+                  kJoinedTimed, "`actors.blocked` of the same",
+                  of_optional<&StatsSnapshot::joined_actors, &ActorTimes::blocked>, shown("blocked elsewhere")},
+    SnapshotField{kActors, "joined_actors.waiting", "joined_actor_waiting_ratio{actor=*}", "0 to 1, by kind of actor",
+                  kJoinedTimed, "`actors.waiting` of the same",
+                  of_optional<&StatsSnapshot::joined_actors, &ActorTimes::waiting>, shown("waiting elsewhere")},
+    SnapshotField{kActors, "joined_actors.oldest_seconds", "joined_actor_oldest_message_seconds{actor=*}",
+                  "s, by kind of actor", kJoinedTimed,
+                  "`actors.oldest_seconds` of the same, in their newest reports, of all processes the longest",
+                  of_optional<&StatsSnapshot::joined_actors, &ActorTimes::oldest_seconds>,
+                  shown("oldest message elsewhere", Better::down)},
 };
 
 }  // namespace

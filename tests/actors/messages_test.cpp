@@ -232,6 +232,13 @@ TEST_CASE("messages: reports and small messages round-trip") {
   CHECK(worker.times.step_seconds.sum == 1.5);
   CHECK(f.round_trip(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, 10, Array(), odd_floats()}).latency_us ==
         odd_floats());
+  const ProcessReport process = f.round_trip(ProcessReport{{{"worker", 1, 2, 3, 4}, {"grader", 5, 6, 7, 8}}});
+  REQUIRE(process.actors.size() == 2);
+  CHECK(process.actors[0].kind == "worker");
+  CHECK(process.actors[0].actors == 1);
+  CHECK(process.actors[0].busy_us == 2);
+  CHECK(process.actors[1].blocked_us == 7);
+  CHECK(process.actors[1].oldest_us == 8);
   InferenceReport report;
   report.mixed_answers = 11;
   report.recomputed = 12;

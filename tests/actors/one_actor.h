@@ -36,6 +36,7 @@ struct Heard {
   std::vector<uint64_t> evaluated;           // updates of the policies to be evaluated
   std::vector<EvaluationProgress> progress;  // of evaluations
   std::vector<SnapshotMessage> snapshots;
+  std::vector<ProcessReport> processes;
   std::vector<WarmupState> warmup;
   std::vector<uint64_t> warmup_points;  // their steps
   uint64_t weights = 0;                 // snapshots of weights
@@ -64,6 +65,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [](const WorkerHello&) {},
       [](const RolloutMessage&) {},
       [](const InferenceReport&) {},
+      [heard](const ProcessReport& report) { heard->processes.push_back(report); },
       [](const Applied&) {},
       [heard](next_atom) { ++heard->batches_asked; },
       [heard](const WeightsMessage&) { ++heard->weights; },

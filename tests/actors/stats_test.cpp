@@ -66,6 +66,13 @@ TEST_CASE("stats: an actor can report for one worker only, and only one actor fo
   CHECK(f.state().worker_of.size() == 2);
 }
 
+TEST_CASE("stats: an actor of the run's process does not report as a process that has joined") {
+  Fixture f;
+  f.first.tell(f.stats, ProcessReport{{{"worker", 1, 2, 3, 4}}});
+  f.run();
+  CHECK_FALSE(f.view().joined_actors);
+}
+
 TEST_CASE("stats: an actor can report for one receiver only, and only one actor for a receiver") {
   Fixture f;
   f.serves(f.first, 0, 1);

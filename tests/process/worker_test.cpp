@@ -58,6 +58,25 @@ TEST_CASE("worker: a worker process joins a run quickly, needs little memory and
   CHECK(worker->err() == "");
 }
 
+TEST_CASE("worker: the run's statistics say how the actors of a worker process spend their time") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kRemoteOnly);
+  const auto worker = start_worker(run.workers_at(), 2);
+  const auto figure = [&](const char* name, const char* kind) {
+    const Json stats = metrics_of(run.folder());
+    const Json actors = stats.is_null() ? Json() : stats.value("joined_actors", Json());
+    const Json of = actors.is_null() ? Json() : actors.value(name, Json());
+    return of.is_null() ? Json() : of.value(kind, Json());
+  };
+  REQUIRE(eventually([&] { return figure("busy", "worker").is_number(); }));
+  const double busy = figure("busy", "worker").get<double>();
+  CHECK(busy >= 0);
+  CHECK(busy <= 1);
+  for (const char* name : {"busy", "blocked", "waiting", "oldest_seconds"})
+    for (const char* kind : {"worker", "worker host"}) CHECK_MESSAGE(figure(name, kind).is_number(), name, " ", kind);
+  CHECK(run.interrupt().value_or(-1) == 130);
+}
+
 TEST_CASE("worker: 64 worker processes together need less than 2 GB") {
   TempFolder folder;
   TrainProcess run(folder / "run", kRemoteOnly + kRoomForMany + set({"env.rows=1"}));

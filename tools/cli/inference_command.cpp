@@ -39,14 +39,15 @@ std::shared_ptr<RunContext> context_without_policy(const RunConfig& config) {
 }
 
 // Throws ConfigError "RUN: ...".
-RunContextPtr inference_context(const std::string& run, const std::string& device, Role role,
-                                const std::string& config) try {
+RunContextPtr inference_context(const std::string& run, const std::string& device, Role role, const std::string& config,
+                                const std::shared_ptr<ActorBoard>& board) try {
   const RunConfig settings = parse_config(config, "the run's config");
   require_environment_of(run, settings.env.id);
   const auto context =
       needs_weights(settings, role)
           ? learning_context(settings, {.inference = device_elsewhere(device, settings, "inference.device")})
           : context_without_policy(settings);
+  context->board = board;
   if (role == Role::scoring && settings.reward_model.by_scorers()) {
     check_reward_model(settings, *context->tokens);
     add_reward_model(*context);
@@ -66,9 +67,9 @@ int run(Role role, const InferenceOptions& options) {
     shared->signals.end();
   };
   if (!options.device.empty()) require_device("--device", options.device, gpu_count());
-  const auto make_context = [run = options.connect.text(), flag = options.device,
-                             role](const std::string& config) -> RunContextPtr {
-    return inference_context(run, flag, role, config);
+  const auto make_context = [run = options.connect.text(), flag = options.device, role,
+                             board = std::make_shared<ActorBoard>()](const std::string& config) -> RunContextPtr {
+    return inference_context(run, flag, role, config, board);
   };
   bool interrupted = false;
   constexpr size_t kActors = 3;  // host, inference, receiver_actor

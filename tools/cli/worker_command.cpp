@@ -47,9 +47,8 @@ int run_workers(const WorkerOptions& options) {
     if (!error.empty()) shared->report->fail(error);
     if (--shared->left == 0) shared->signals.end();
   };
-  const auto make_context = [run = options.connect.text()](const std::string& config) {
-    return worker_context(run, config);
-  };
+  const auto make_context = [run = options.connect.text(), board = std::make_shared<ActorBoard>()](
+                                const std::string& config) { return worker_context(run, config, board); };
   bool interrupted = false;
   const auto count = static_cast<size_t>(options.count);
   with_network(threads_for(count), /*more=*/count + 1, joining_network(), [&](caf::actor_system& system) {

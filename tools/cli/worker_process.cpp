@@ -24,8 +24,9 @@ std::string about_run(const std::string& run, const std::string& error) {
   return error.starts_with(run + ": ") ? error : run + ": " + error;
 }
 
-RunContextPtr worker_context(const std::string& run, const std::string& config) try {
+RunContextPtr worker_context(const std::string& run, const std::string& config, std::shared_ptr<ActorBoard> board) try {
   auto context = std::make_shared<RunContext>();
+  context->board = std::move(board);
   context->config = parse_config(config, "the run's config");
   if (is_token_run(context->config)) {
     add_tokens(*context);

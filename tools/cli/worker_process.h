@@ -16,7 +16,7 @@
 namespace troupe {
 
 // Environments for the config (JSON) of the run at the address `run`, without policies. Throws ConfigError.
-RunContextPtr worker_context(const std::string& run, const std::string& config);
+RunContextPtr worker_context(const std::string& run, const std::string& config, std::shared_ptr<ActorBoard> board);
 
 // The error of a process that joins the run at address `run`, which it names: "RUN: ERROR".
 std::string about_run(const std::string& run, const std::string& error);

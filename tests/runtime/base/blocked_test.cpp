@@ -10,6 +10,8 @@
 #include "tests/support/test.h"
 
 using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
 using namespace std::chrono_literals;
 
 namespace {
@@ -108,6 +110,6 @@ TEST_CASE("blocked: writing a file to the disk counts") {
   const TempFolder folder;
   BlockedTime time;
   const CountBlocked count(time);
-  posix_disk().write_atomic(folder.path() + "/file", "bytes");
+  posix_disk().write_atomic(folder.path() + "/file", std::string_view("bytes"));
   CHECK(of(time) > 0ns);
 }

@@ -75,6 +75,7 @@ StatsSnapshot complete() {
   s.told_bottleneck = Bottleneck{.what = "inference", .resource = Resource::inference, .share = 0.9, .gain = 0.4};
   s.stages = {.update = UpdateStages{1, 2, 3, 4, 5, 6, 7, 8}, .transfer = 0.5, .env_step = 0.5, .answer = 0.5};
   s.actors.emplace();
+  s.joined_actors.emplace();
   RunHistograms& h = s.histograms;
   for (Histogram* each :
        {&h.inference_seconds, &h.batch_rows, &h.lag, &h.update_seconds, &h.step_seconds, &h.answer_seconds})
