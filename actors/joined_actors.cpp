@@ -49,6 +49,7 @@ std::optional<std::string> JoinedActors::add(const std::string& process, const P
     if (auto why = misfit(actors)) return why;
     if (!reports.emplace(actors.kind, actors).second) return "it has the kind \"" + actors.kind + "\" twice";
   }
+  for (const auto& [kind, actors] : reports) kinds_[kind];  // its shares are of the time from now on
   auto known = processes_.find(process);
   if (known == processes_.end()) {
     forget_silent(now);

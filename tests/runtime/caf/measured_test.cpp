@@ -84,29 +84,34 @@ TEST_CASE("measured: its other messages are handled, and their time is counted")
 }
 
 TEST_CASE("measured: a handler that waits is blocked while it waits, and not after it") {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const Descriptor input(ends[0]), output(ends[1]);
   ActorBoard board;
+  const auto entry = board.add("reader");
   const auto figures = [&] { return board.figures(ActorBoard::Clock::now()).at("reader"); };
   caf::actor_system_config config;
   caf::actor_system system(config);
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const Descriptor input(ends[0]), output(ends[1]);  // whose end ends the wait if a check fails
   const Counter reader =
       system.spawn<caf::detached>([&](SelfPointer<Counter, CounterState> self) -> Counter::behavior_type {
         guard(self);
-        self->watch(board.add("reader"));
+        self->watch(entry);
         return {[fd = input.number()](int32_t) {
           pollfd readable{fd, POLLIN, 0};
           poll_blocked({&readable, 1}, std::chrono::hours(1));
         }};
       });
   caf::scoped_actor test(system);
+  const auto begun = ActorBoard::Clock::now();
   test->send(reader, 0);
   while (figures().blocked_us < 5000) std::this_thread::yield();  // seen while the handler runs
   CHECK(figures().busy_us >= 5000);
   REQUIRE(write(output.number(), "x", 1) == 1);
   test->send_exit(reader, caf::exit_reason::user_shutdown);
   test->wait_for(reader);
+  const uint64_t blocked_us = figures().blocked_us;
+  while (ActorBoard::Clock::now() < begun + std::chrono::milliseconds(20)) std::this_thread::yield();
+  CHECK(figures().blocked_us == blocked_us);
 }
 
 TEST_CASE("measured: a wait of a thread that runs no watched actor counts nowhere") {
