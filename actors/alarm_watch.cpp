@@ -94,7 +94,9 @@ void AlarmWatch::check_policy(const Update& u) {
   const std::string from = " of " + format_figure(most, 4) + (known ? " that are possible" : " at most so far");
   // The policy may have collapsed in the first update, so that the largest value so far is small too.
   const double dead = known ? 1e-3 * most : std::max(1e-3 * most, 1e-3);
-  check("entropy_low", discrete && entropy < 0.02 * most && u.progress < 0.5, u.number,
+  // It is not over because the first half of the run is.
+  const bool counts = u.progress < 0.5 || raised_.contains("entropy_low");
+  check("entropy_low", discrete && entropy < 0.02 * most && counts, u.number,
         says("learner.entropy", entropy) + from);
   check("entropy_dead", discrete && entropy < dead, u.number, says("learner.entropy", entropy) + from);
   check("noise_low", log_std < -4, u.number, says("learner.log_std", log_std));
@@ -222,6 +224,12 @@ void AlarmWatch::look(const StatsSnapshot& s, const std::vector<std::string>& be
   check("no_episode", samples && s.episodes == 0, s.updates,
         "no episode has finished in " + format_counted(s.env_steps, "environment step"));
   check_rate(s, now);
+}
+
+void AlarmWatch::look_at_files(const std::vector<std::string>& refusals, uint64_t update) {
+  std::string text = refusals.empty() ? "" : refusals.front();
+  if (refusals.size() > 1) text += " (and " + format_counted(refusals.size() - 1, "other file") + ")";
+  check("disk_fails", !refusals.empty(), update, text);
 }
 
 }  // namespace troupe

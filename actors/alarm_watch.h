@@ -1,6 +1,6 @@
 #pragma once
 // AlarmWatch: raises and lowers the alarms of runtime/stats/alarms.h from what stats learns of a run. Its memory is
-// bounded. Owned by stats; one thread.
+// bounded. One thread at a time. Stats owns that of the figures, the RunSink that of the files of the run.
 
 #include <array>
 #include <chrono>
@@ -49,6 +49,10 @@ class AlarmWatch {
   // Call with each report. `behind` has one line for each inference actor that falls behind. Times count only if the
   // snapshot has them, so that a deterministic run is not changed by them.
   void look(const StatsSnapshot& snapshot, const std::vector<std::string>& behind, Clock::time_point now);
+
+  // Of the files that a run writes: why they could not be written last, one line for each. Another watch than that of
+  // the figures may look at them.
+  void look_at_files(const std::vector<std::string>& refusals, uint64_t update);
 
   // Those raised now, by name.
   const std::map<std::string, Alarm>& raised() const { return raised_; }

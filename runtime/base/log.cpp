@@ -32,28 +32,52 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 
 std::atomic<uint64_t> lines_on_stderr = 0;
 
-// Writes formatted lines to a Disk file. Lines that cannot be written are counted; the first is reported on stderr.
+// Writes formatted lines to a Disk file. Lines that cannot be written are counted; the first is reported on stderr, and
+// the file gets their number before the next line.
 class FileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   explicit FileSink(std::unique_ptr<AppendFile> file) : file_(std::move(file)) {}
   uint64_t lost() const { return lost_; }
+  // See log_refusal().
+  const std::string& refusal() {
+    if (lost_in_a_row_ > 0) append({});
+    return refusal_;
+  }
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    try {
-      file_->append({line.data(), line.size()});
-    } catch (const IoError& error) {
-      if (lost_++ > 0) return;
-      print_error(std::string("troupe: log lines are lost: ") + error.what());
-    }
+    if (append({line.data(), line.size()})) return;
+    ++lost_in_a_row_;
+    if (lost_++ == 0) print_error("troupe: log lines are lost: " + refusal_);
   }
   void flush_() override {}
 
  private:
+  // Whether the file has taken them, after a line about those that are lost.
+  bool append(std::string_view lines) {
+    spdlog::memory_buf_t all;
+    if (lost_in_a_row_ > 0) {
+      const std::string note = "log: " + format_counted(lost_in_a_row_, "line") + " before this one " +
+                               (lost_in_a_row_ == 1 ? "is" : "are") + " lost: " + refusal_;
+      formatter_->format(spdlog::details::log_msg("", spdlog::level::warn, note), all);
+    }
+    all.append(lines.data(), lines.data() + lines.size());
+    try {
+      file_->append({all.data(), all.size()});
+    } catch (const IoError& error) {
+      refusal_ = error.what();
+      return false;
+    }
+    lost_in_a_row_ = 0;
+    refusal_.clear();
+    return true;
+  }
+
   std::unique_ptr<AppendFile> file_;
-  uint64_t lost_ = 0;
+  uint64_t lost_ = 0, lost_in_a_row_ = 0;
+  std::string refusal_;  // of the last line
 };
 
 // Writes formatted lines to stderr, as long as it is read.
@@ -100,6 +124,11 @@ class Log {
   uint64_t lost() {
     const MutexLock guard(mutex_);
     return file_sink_ ? file_sink_->lost() : 0;
+  }
+
+  std::string refusal() {
+    const MutexLock guard(mutex_);
+    return file_sink_ ? file_sink_->refusal() : "";
   }
 
  private:
@@ -171,6 +200,7 @@ void log_error(std::string_view component, std::string_view text) { write(LogLev
 void open_log(std::unique_ptr<AppendFile> file, LogOptions options) { the_log().use(std::move(file), options); }
 void close_log() { the_log().use(nullptr, {}); }
 uint64_t log_lines_lost() { return the_log().lost(); }
+std::string log_refusal() { return the_log().refusal(); }
 uint64_t stderr_lines() { return lines_on_stderr; }
 void note_stderr_line() { ++lines_on_stderr; }
 

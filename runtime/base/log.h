@@ -39,6 +39,9 @@ void open_log(std::unique_ptr<AppendFile> file, LogOptions options = {});
 void close_log();
 // The number of lines that could not be written to the file since open_log().
 uint64_t log_lines_lost();
+// Why the file did not take the last line, and still does not: a line about those that are lost is tried first. Empty
+// where it takes lines.
+std::string log_refusal();
 
 // The number of lines that this process has written to stderr: by the log, and counted by note_stderr_line(). Code that
 // redraws a part of the terminal must not overwrite them.

@@ -26,7 +26,7 @@ class AnswerFile {
   // Adds the lines of the evaluation after this many updates, unless the file has them: then the evaluation was made
   // again. A write that the disk refuses is lost and counted.
   void write(uint64_t updates, const std::string& lines);
-  uint64_t lost_writes() const { return lost_.total; }
+  const LostWrites& lost() const { return lost_; }
 
  private:
   void append(const std::string& lines);

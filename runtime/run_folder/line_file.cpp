@@ -82,12 +82,14 @@ void write_if_possible(const std::string& file, LostWrites& lost, const std::fun
     write();
   } catch (const IoError& error) {
     ++lost.total;
+    lost.error = error.what();
     if (lost.in_a_row++ == 0) log_error(kLineFile, std::string(error.what()) + "; the run continues without it");
     return;
   }
   if (lost.in_a_row > 0)
     log_warn(kLineFile, file + ": writable again, " + std::to_string(lost.in_a_row) + " writes were lost");
   lost.in_a_row = 0;
+  lost.error.clear();
 }
 
 }  // namespace troupe

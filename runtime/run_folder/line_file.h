@@ -45,6 +45,7 @@ std::string text_member(const nlohmann::ordered_json& object, const char* key);
 struct LostWrites {
   uint64_t total = 0;
   uint64_t in_a_row = 0;
+  std::string error;  // of the last of them, while they are not over
 };
 
 // Calls `write`. When that throws IoError, the write is lost and counted, and the run continues; the first of several

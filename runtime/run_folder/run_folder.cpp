@@ -353,6 +353,13 @@ void RunFolder::write_answers(uint64_t updates, const std::string& lines) {
   answers_.write(updates, lines);
 }
 
+std::vector<std::string> RunFolder::refusals() const {
+  std::vector<std::string> result;
+  for (const LostWrites* lost : {&metrics_.lost_lines(), &metrics_.lost_events(), &answers_.lost()})
+    if (!lost->error.empty()) result.push_back(lost->error);
+  return result;
+}
+
 std::optional<uint16_t> read_stats_port(const Disk& disk, const std::string& folder) {
   try {
     const std::string text = disk.read(folder + kStatsPortFile, kMaxEpochBytes);

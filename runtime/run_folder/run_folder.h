@@ -125,7 +125,11 @@ class RunFolder {
   // Lines of metrics.jsonl now.
   uint64_t metrics_lines() const { return metrics_.lines(); }
   // Writes of those three that were lost.
-  uint64_t lost_writes() const { return metrics_.lost_writes() + answers_.lost_writes(); }
+  uint64_t lost_writes() const {
+    return metrics_.lost_lines().total + metrics_.lost_events().total + answers_.lost().total;
+  }
+  // Why the disk refused the last write, for each of those three whose last write was refused.
+  std::vector<std::string> refusals() const;
 
   // Replaces endpoints.json, which is removed at the end. Part of the start: throws ConfigError.
   void write_endpoints(const std::string& json);

@@ -52,8 +52,9 @@ class RunMetrics {
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
   // Lines of metrics.jsonl now.
   uint64_t lines() const { return lines_; }
-  // Writes of those two that were lost.
-  uint64_t lost_writes() const { return lost_lines_.total + lost_events_.total; }
+  // Of those two, the writes that were lost.
+  const LostWrites& lost_lines() const { return lost_lines_; }
+  const LostWrites& lost_events() const { return lost_events_; }
 
  private:
   void rewind(const std::optional<ResumePoint>& resume);

@@ -113,6 +113,11 @@ constexpr std::array kRules = {
         "the memory of the trainer's process, or of the processes of workers, environments or verifiers, has grown in "
         "each of the last 10 minutes, by 100 MB and 10 % in all",
         "an environment or a callback may leak memory", "a verifier or a callback may leak memory"},
+    AlarmRule{"disk_fails", kError, 1,
+              "the last write of a file of the run was refused: metrics.jsonl, a TensorBoard file, answers.jsonl, "
+              "log.txt or a checkpoint",
+              "free some space, or remove what the error names: until then, points of the curves are lost, and a start "
+              "after a kill resumes from the last checkpoint that could be written"},
 };
 
 }  // namespace

@@ -329,6 +329,7 @@ TEST_CASE("alarm_watch: every rule of the table is checked") {
   Run run;
   run.updates(1, healthy());
   run.watch.look(report(1), {}, {});
+  run.watch.look_at_files({}, 1);
   const std::string state = to_bytes(run.watch);
   for (const AlarmRule& rule : alarm_rules()) CHECK(state.find(std::string(rule.name)) != std::string::npos);
 }

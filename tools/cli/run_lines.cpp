@@ -77,6 +77,13 @@ std::string verifier_text(const StatsSnapshot& last) {
          " failed as a whole";
 }
 
+std::string lost_text(uint64_t writes, uint64_t log_lines) {
+  if (writes + log_lines == 0) return "";
+  const std::string of_log = format_counted(log_lines, "line") + " of log.txt";
+  return "disk: it refused " + (writes > 0 ? format_counted(writes, "write") + " to the run folder" : "") +
+         (writes > 0 && log_lines > 0 ? " and " : "") + (log_lines > 0 ? of_log : "") + ", which are lost";
+}
+
 std::string warmup_text(const WarmupState& warmup) {
   return "warm-up: step " + format_count(warmup.step) + " of at most " + format_count(warmup.of) + ", loss " +
          format_number(warmup.loss, 3) + pass_text(warmup);

@@ -1,6 +1,7 @@
 #pragma once
 // The lines that a run prints of its warm-up, its evaluations and what failed. Pure functions; any thread.
 
+#include <cstdint>
 #include <string>
 
 #include "actors/config/run_config.h"
@@ -21,6 +22,9 @@ std::string failures_text(const StatsSnapshot& last, const ExperienceWords& word
 // How often the verifier failed, on answers and in whole calls, and the function that replies to them; empty if neither
 // did, or the run has none.
 std::string verifier_text(const StatsSnapshot& last);
+
+// How many writes and lines of the log the disk refused; empty if none.
+std::string lost_text(uint64_t writes, uint64_t log_lines);
 
 // Of a warm-up that goes on, and of one that is complete.
 std::string warmup_text(const WarmupState& warmup);

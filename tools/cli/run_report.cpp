@@ -29,6 +29,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
+constexpr const char* kRecorder = "recorder";
+
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -87,8 +89,24 @@ void RunReport::complete(Checkpoint& checkpoint) const {
 }
 
 void RunReport::write(const Checkpoint& checkpoint) {
-  folder_.save_checkpoint(checkpoint, static_cast<uint64_t>(config_.checkpoint.keep),
-                          due(checkpoint.updates, config_.evaluation.every_updates));
+  try {
+    folder_.save_checkpoint(checkpoint, static_cast<uint64_t>(config_.checkpoint.keep),
+                            due(checkpoint.updates, config_.evaluation.every_updates));
+  } catch (const IoError& error) {
+    checkpoint_refusal_ = error.what();
+    note_refusals();
+    throw;
+  }
+  checkpoint_refusal_.clear();
+  note_refusals();
+}
+
+// After each write.
+void RunReport::note_refusals() {
+  std::vector<std::string> refusals = folder_.refusals();
+  if (!checkpoint_refusal_.empty()) refusals.push_back(checkpoint_refusal_);
+  const MutexLock lock(mutex_);
+  refusals_ = std::move(refusals);
 }
 
 void RunReport::save(const Checkpoint& checkpoint) {
@@ -119,7 +137,10 @@ std::optional<uint64_t> RunReport::save_kept() {
 
 void RunReport::evaluated(const Evaluation& evaluation) {
   // Before the line of metrics.jsonl, which says that the evaluation has ended.
-  if (evaluation.answers) folder_.write_answers(evaluation.version.number, *evaluation.answers);
+  if (evaluation.answers) {
+    folder_.write_answers(evaluation.version.number, *evaluation.answers);
+    note_refusals();
+  }
   if (!evaluation.point.empty() && !evaluation.last) write_evaluation(evaluation.point);
   if (evaluation.last) last_evaluation_ = evaluation.point;
   if (evaluation.error.empty()) {
@@ -146,6 +167,7 @@ void RunReport::write_evaluation(const std::string& point) {
   std::erase_if(scalars, [](const auto& scalar) { return !scalar.first.starts_with("eval/"); });
   folder_.write_metrics(point);
   folder_.write_scalars(wall_clock(), static_cast<int64_t>(env_steps_of(point)), scalars);
+  note_refusals();
 }
 
 // Times of the run count until training ends, not to the end of the last evaluation.
@@ -163,7 +185,8 @@ void RunReport::record(const StatsSnapshot& snapshot) {
   }
   if (snapshot.env_steps <= written_) return;
   if (held_ && held_->env_steps < snapshot.env_steps) write_held();
-  held_ = Line{snapshot.env_steps, wall_clock(), to_json(snapshot)};
+  // A line of a deterministic run does not depend on the disk.
+  held_ = Line{snapshot.env_steps, wall_clock(), to_json(config_.deterministic ? snapshot : with_alarms(snapshot))};
   if (snapshot.evaluation) last_evaluation_.clear();  // this line has it
 }
 
@@ -175,10 +198,30 @@ void RunReport::record_warmup(const StatsSnapshot& snapshot) {
   if (warmup.checked == warmup.step && std::isfinite(warmup.pass_at_1)) scalars["warmup/pass_at_1"] = warmup.pass_at_1;
   folder_.write_metrics(to_json(snapshot));
   folder_.write_scalars(wall_clock(), static_cast<int64_t>(warmup.step), scalars);
+  note_refusals();
 }
 
 void RunReport::publish(const StatsSnapshot& snapshot) {
-  if (socket_ != nullptr) socket_->publish(to_json(snapshot));
+  if (socket_ != nullptr) socket_->publish(to_json(with_alarms(snapshot)));
+}
+
+// With those that are about the files of the run.
+StatsSnapshot RunReport::with_alarms(StatsSnapshot snapshot) {
+  const MutexLock lock(mutex_);
+  for (const auto& [name, alarm] : files_.raised()) snapshot.alarms.insert_or_assign(name, alarm);
+  return snapshot;
+}
+
+// Tells of the alarms about the files of the run, and returns those that were raised.
+std::vector<RaisedAlarm> RunReport::look_at_files(uint64_t updates) {
+  const std::string log = log_refusal();
+  const MutexLock lock(mutex_);
+  std::vector<std::string> refusals = refusals_;
+  if (!log.empty()) refusals.push_back(log);
+  files_.look_at_files(refusals, updates);
+  for (const AlarmWatch::Line& line : files_.take_lines())
+    line.warns ? log_warn(kRecorder, line.text) : log_info(kRecorder, line.text);
+  return files_.take_raised();
 }
 
 void RunReport::write_held() {
@@ -187,6 +230,7 @@ void RunReport::write_held() {
   folder_.write_scalars(held_->wall_time, static_cast<int64_t>(held_->env_steps), scalars_of(held_->json));
   written_ = held_->env_steps;
   held_.reset();
+  note_refusals();
 }
 
 void RunReport::show(const StatsSnapshot& snapshot) {
@@ -200,11 +244,13 @@ void RunReport::show(const StatsSnapshot& snapshot) {
       warmed_up_ = std::chrono::steady_clock::now();
     }
   }
+  const std::vector<RaisedAlarm> of_files = look_at_files(snapshot.updates);
   publish(snapshot);
   if (on_alarm_)
-    for (const RaisedAlarm& raised : snapshot.raised) on_alarm_(raised);
+    for (const auto* alarms : {&snapshot.raised, &of_files})
+      for (const RaisedAlarm& raised : *alarms) on_alarm_(raised);
   if (snapshot.warmup) return show_warmup(*snapshot.warmup);
-  const StatsSnapshot shown = config_.deterministic ? with_times(snapshot) : snapshot;
+  const StatsSnapshot shown = with_alarms(config_.deterministic ? with_times(snapshot) : snapshot);
   if (terminal_) {
     // Lines printed since the last draw stay: the block is drawn again below them.
     const uint64_t written = stderr_lines();
@@ -263,6 +309,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   facts.warmup_seconds = std::chrono::duration<double>(warmed_up_ - begun_).count();
   if (!folder_.ranking().empty()) facts.best = folder_.ranking().front();
   facts.lost_writes = folder_.lost_writes();
+  facts.lost_log_lines = log_lines_lost();
   facts.expected_memory = expected_memory_;
   facts.undone_updates = undone_updates_;
   facts.verdicts = verdicts_;
@@ -314,6 +361,7 @@ std::string RunReport::finish(const RunOutcome& given, double wall_seconds) {
                format_number(best.return_mean, 2));
   }
   if (const std::string verdicts = verdicts_.text(); !verdicts.empty()) close_with("bottleneck: " + verdicts);
+  if (const std::string lost = lost_text(folder_.lost_writes(), log_lines_lost()); !lost.empty()) close_with(lost);
   if (const uint64_t peak = peak_resident_bytes(); peak > 0 && expected_memory_ > 0)
     close_with("peak memory " + format_bytes(peak) + ", estimated " + format_bytes(expected_memory_));
   print_line("Run folder: " + folder_.path(), console_);

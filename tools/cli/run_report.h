@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/alarm_watch.h"
 #include "actors/recorder.h"
 #include "actors/supervisor.h"
 #include "runtime/base/mutex.h"
@@ -85,6 +86,9 @@ class RunReport : public RunSink {
     bool written = false;
   };
   void complete(Checkpoint& checkpoint) const;
+  void note_refusals();
+  StatsSnapshot with_alarms(StatsSnapshot snapshot);
+  std::vector<RaisedAlarm> look_at_files(uint64_t updates);
   void write(const Checkpoint& checkpoint);
   void write_held();
   void write_evaluation(const std::string& point);
@@ -107,8 +111,11 @@ class RunReport : public RunSink {
   std::optional<Evaluation> newest_;    // evaluation of this start that did not fail
   uint64_t written_ = 0;                // environment steps of the last line written
   std::vector<uint64_t> warmup_lines_;  // the steps of the lines of the warm-up that this start has written
-  // Of last_ and ended_, which both threads use during the run.
+  std::string checkpoint_refusal_;      // of the last checkpoint
+  // Of what both threads use during the run: last_, ended_, refusals_ and files_.
   Mutex mutex_;
+  std::vector<std::string> refusals_;  // why files could not be written last
+  AlarmWatch files_;
   StatsSnapshot last_;   // shown or recorded
   StatsSnapshot first_;  // before the first of this start
   WarmupState warmup_;   // the newest that was shown

@@ -23,7 +23,7 @@ struct RunFacts {
   double after_training = 0;                  // and from there to its end
   double warmup_seconds = 0;                  // of this start, from its begin to the end of the warm-up
   std::optional<CheckpointScore> best = {};
-  uint64_t lost_writes = 0;
+  uint64_t lost_writes = 0, lost_log_lines = 0;
   uint64_t expected_memory = 0;  // 0: not known
   uint64_t undone_updates = 0;
   VerdictTimes verdicts = {};

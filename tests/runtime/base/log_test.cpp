@@ -121,7 +121,23 @@ TEST_CASE("log: lines that cannot be written are counted, and later ones are wri
   log.disk.set_fault({DiskFault::Kind::refuse, log.disk.operations(), 2});
   for (const char* text : {"one", "two", "three"}) log_info("x", text);
   CHECK(log_lines_lost() == 2);
+  CHECK(lines_in(log.text()) == 2);
+  CHECK(log.text().find(" warning log: 2 lines before this one are lost: log.txt: cannot write: No space left on") !=
+        std::string::npos);
+  CHECK(log.text().ends_with(" info    x: three\n"));
+}
+
+TEST_CASE("log: a file that refused the last line is tried again with a line about those that are lost, once") {
+  LogToMemory log;
+  CHECK(log_refusal() == "");
+  log.disk.set_fault({DiskFault::Kind::refuse, log.disk.operations(), 2});
+  log_info("x", "one");
+  CHECK(log_refusal().starts_with("log.txt: cannot write: No space left on device"));
+  CHECK(log_refusal() == "");
+  CHECK(log_refusal() == "");
+  CHECK(log_lines_lost() == 1);
   CHECK(lines_in(log.text()) == 1);
+  CHECK(log.text().find("log: 1 line before this one is lost: log.txt: ") != std::string::npos);
 }
 
 TEST_CASE("log: only lines that go to stderr count as lines there") {

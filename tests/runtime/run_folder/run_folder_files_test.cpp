@@ -164,9 +164,14 @@ TEST_CASE_FIXTURE(RunFolderFixture,
   disk.set_fault({DiskFault::Kind::refuse, disk.operations(), 5});
   for (int i = 0; i < 4; ++i) run.write_metrics("{\"updates\":2}");
   run.write_scalars(1.0, 2, {{"x", 1}});
+  REQUIRE(run.refusals().size() == 2);
+  CHECK(run.refusals()[0] == "run/metrics.jsonl: cannot write: No space left on device");
+  CHECK(run.refusals()[1].starts_with("run/events.out.tfevents."));
   disk.clear_fault();
   run.write_metrics("{\"updates\":3}");
+  CHECK(run.refusals().size() == 1);
   run.write_scalars(1.0, 3, {{"x", 1}});
+  CHECK(run.refusals().empty());
   CHECK(run.lost_writes() == 5);
   CHECK(metrics() == "{\"updates\":1}\n{\"updates\":3}\n");
   CHECK(log().find("metrics.jsonl: cannot write: No space left on device; the run continues") != std::string::npos);
