@@ -96,8 +96,7 @@ void AlarmWatch::check_policy(const Update& u) {
   const double dead = known ? 1e-3 * most : std::max(1e-3 * most, 1e-3);
   // It is not over because the first half of the run is.
   const bool counts = u.progress < 0.5 || raised_.contains("entropy_low");
-  check("entropy_low", discrete && entropy < 0.02 * most && counts, u.number,
-        says("learner.entropy", entropy) + from);
+  check("entropy_low", discrete && entropy < 0.02 * most && counts, u.number, says("learner.entropy", entropy) + from);
   check("entropy_dead", discrete && entropy < dead, u.number, says("learner.entropy", entropy) + from);
   check("noise_low", log_std < -4, u.number, says("learner.log_std", log_std));
   check("noise_high", log_std > 1.5, u.number, says("learner.log_std", log_std));

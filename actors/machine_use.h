@@ -2,6 +2,8 @@
 // MachineUse: how busy the processors of the trainer's machine are, with whichever program, and with the run. Owned by
 // stats; one thread.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -26,7 +28,9 @@ class MachineUse {
     const double total = total_.over(now, length);
     shares.machine = busy_.over(now, length) / total;
     shares.run = std::min(run_.over(now, length) / total, shares.machine);
-    if (most_waited_ > 0) shares.waiting = waited_.over(now, length) / total;
+    if (most_waited_ == 0) return;
+    shares.waiting = waited_.over(now, length) / total;
+    shares.threads_waiting = waited_.over(now, length) / static_cast<double>(sysconf(_SC_CLK_TCK));
   }
 
  private:

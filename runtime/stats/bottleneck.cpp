@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "runtime/base/text_format.h"
 #include "runtime/stats/expected_gain.h"
@@ -19,6 +20,10 @@ constexpr double kMuchDropped = 0.05;   // of the samples produced
 constexpr double kMuchFiltered = 0.5;   // of the answers produced
 constexpr double kLongSeconds = 3;      // of an update: the share of 10 s does not tell how busy the trainer is
 constexpr double kLongUpdate = 3;       // times the longest of the last updates: the next one may take as long
+
+constexpr double kMostWaiting = 0.8;  // share of time for which groups wait, however slow the processors are
+constexpr double kMostLost = 0.4;     // of a part's time, to other programs, which then limit the run
+constexpr double kLeastLost = 0.05;   // that is worth a remark
 
 constexpr double kIdleOthers = 0.5;  // share of time for which the other workers of a straggler are busy at most
 
@@ -132,20 +137,21 @@ std::string busy_text(const std::string& who, double share) {
   return who + " busy " + format_percent(share) + " of the time";
 }
 
-// The verdict when other programs use much of a machine without a free processor: its parts are slow, however they
-// are set.
+// The verdict when other programs use much of a machine without a free processor.
 Bottleneck other_programs(const BusyShares& b) {
-  if (!many_others(b) || !no_processor_left(b)) return {};
-  return with({"processors",
-               "all busy " + format_percent(b.machine) + " of the time, " + format_percent(used_by_others(b)) +
-                   " by other programs",
-               "fewer other programs on this machine, or more machines"},
+  const double lost = wait_for_processors(b);
+  return with({"processors (other programs)",
+               "all busy " + format_percent(b.machine) + ", " + format_percent(used_by_others(b)) + " by others",
+               std::isfinite(lost)
+                   ? "fewer other programs, which slow it by up to " + format_percent(lost) + ", or more machines"
+                   : "fewer other programs on this machine, or more machines"},
               Resource::oversubscribed, b.machine);
 }
 
 // Nothing when processors are left.
 Bottleneck all_processors(const BusyShares& b) {
   if (!no_processor_left(b)) return {};
+  if (many_others(b)) return other_programs(b);
   return with({"processors", busy_text("all processors are", b.machine),
                "more machines, or fewer workers and threads than processors"},
               Resource::machine, b.machine);
@@ -168,14 +174,14 @@ Bottleneck busy_workers(const StatsSnapshot& s) {
   return with({steps ? s.words->work : "workers",
                busy_text("workers are", b.workers) +
                    (steps ? ", " + format_percent(b.stepping) + " in " + s.words->in_work : ""),
-               no_processor_left(b)  ? "more machines, or fewer threads"
-               : steps && s.verifier ? "a larger task.verifier_processes, or more workers"
-                                     : "more workers"},
+               run_fills_processors(b) ? "more machines, or fewer threads"
+               : steps && s.verifier   ? "a larger task.verifier_processes, or more workers"
+                                       : "more workers"},
               steps ? Resource::env_stepping : Resource::workers, steps ? b.stepping : b.workers, kTrainerWaits);
 }
 
 Bottleneck busy_inference(const StatsSnapshot& s, bool full) {
-  const bool no_processor = no_processor_left(s.busy);
+  const bool no_processor = run_fills_processors(s.busy);
   return with({"inference", busy_text("inference actors are", s.busy.inference),
                no_processor ? "more machines, or a smaller model"
                : full       ? "more inference actors or a larger batch_size"
@@ -193,9 +199,11 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   if (b.scorers >= kBusy)
     return with(
         {"scorers", busy_text("scorers are", b.scorers),
-         no_processor_left(b) ? "more machines for processes of troupe scorer" : "more processes of troupe scorer"},
+         run_fills_processors(b) ? "more machines for processes of troupe scorer" : "more processes of troupe scorer"},
         Resource::scorers, b.scorers, kTrainerWaits);
-  if (Bottleneck full = all_processors(b); !full.what.empty()) return full;
+  // Where nearly all time passes between the steps, there are too few of them at once also for slow processors.
+  const bool too_few = many_others(b) && b.action_wait > kMostWaiting;
+  if (Bottleneck full = all_processors(b); !full.what.empty() && !too_few) return full;
   if (2 * r.batches_timeout > batches)
     return with({"batch timeout", "most batches start only after inference.timeout_us",
                  "a smaller batch_size or timeout_us, or more workers"},
@@ -244,14 +252,54 @@ Bottleneck busy_training(const StatsSnapshot& s) {
   return with({"replay buffer", busy_text("the replay buffer is", replay)}, Resource::replay, replay, waits);
 }
 
-Bottleneck by_shares(const StatsSnapshot& s) {
-  if (Bottleneck others = other_programs(s.busy); !others.what.empty()) return others;
+// How many threads have the part of a verdict.
+double actors_of(const StatsSnapshot& s, Resource resource) {
+  if (resource == Resource::scorers) return static_cast<double>(s.scorers_up);
+  if (resource == Resource::straggler) return 1;
+  const std::string_view part = limit_of(resource);
+  return part == "workers"     ? static_cast<double>(s.workers_up)
+         : part == "inference" ? static_cast<double>(s.inference_up)
+                               : 1;
+}
+
+// Of the time of the part of a verdict, the share that other programs take from it, at most; unknown where nobody
+// knows how long the run waits for processors.
+double lost_to_others(const StatsSnapshot& s, const Bottleneck& verdict) {
+  double lost = wait_for_processors(s.busy);
+  const auto at_most = [&](double share) {
+    if (share < lost) lost = std::max(share, 0.0);
+  };
+  // Not more than the run waits altogether: a part that sleeps does not wait.
+  at_most(s.busy.threads_waiting / (actors_of(s, verdict.resource) * verdict.share));
+  // Steps of which none is much shorter than the others are that long.
+  if (verdict.resource == Resource::env_stepping)
+    at_most(1 - s.histograms.step_seconds.percentile(0.1) / s.stages.env_step);
+  return lost;
+}
+
+// The verdict on a run beside other programs, where the one without them is given: that part limits it as long as it
+// has most of its time for itself, or has too little to do at once.
+Bottleneck beside_others(const StatsSnapshot& s, Bottleneck part) {
+  if (part.resource == Resource::oversubscribed) return part;
+  const bool set_so = part.resource == Resource::batch_size || part.what == s.words->few;
+  const double lost = set_so ? wait_for_processors(s.busy) : lost_to_others(s, part);
+  if (!set_so && !(lost < kMostLost)) return other_programs(s.busy);
+  if (lost > kLeastLost) part.advice += "; other programs slow it by up to " + format_percent(lost);
+  return part;
+}
+
+Bottleneck part_by_shares(const StatsSnapshot& s) {
   if (Bottleneck busy = busy_training(s); !busy.what.empty()) return busy;
   if (Bottleneck slow = one_worker(s); !slow.what.empty()) return slow;
   if (!(s.busy.credit_wait > kMuchWaiting)) return sampling_by_shares(s);
   // A part that shares the processors with others is slow without being busy.
   if (Bottleneck full = all_processors(s.busy); !full.what.empty()) return full;
   return waiting_for_credits(s);
+}
+
+Bottleneck by_shares(const StatsSnapshot& s) {
+  Bottleneck part = part_by_shares(s);
+  return others_slow_it(s.busy) ? beside_others(s, std::move(part)) : part;
 }
 
 // By the trainer's wait alone.
@@ -309,7 +357,6 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   not known yet           the first update is not complete
 //   unknown                 a deterministic run, which reports no times
 //   by the shares of time that each part was busy in the last 10 s:
-//     processors            other programs use them, and the run waits for them
 //     training, batch preparation, replay buffer   the busiest of these, if it is always busy
 //     a slow worker         one worker is always busy, and the others wait for it
 //     lag cap, credits      workers wait for credits: because of max_policy_lag, or for another reason
@@ -317,6 +364,8 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //     batch timeout         most batches start only after inference.timeout_us
 //     few environments      requests are too few to fill the time; in a token run: few prompts
 //     none                  nothing is always busy
+//   Where other programs use the processors for which the run waits, instead: processors (other programs), unless the
+//   busy part has most of its time for itself, batches leave full, or nearly all time passes between the steps.
 //   sampling, training, none   by the trainer's wait fraction, before the shares are known
 Bottleneck find_bottleneck(const StatsSnapshot& s) {
   if (s.told_bottleneck) return *s.told_bottleneck;

@@ -41,6 +41,8 @@ double predicted_gain(const StatsSnapshot& s, const Bottleneck& verdict) {
   if (resource == Resource::unknown || resource == Resource::none || resource == Resource::waste ||
       !std::isfinite(verdict.share))
     return kUnknown;
+  // What the run gets of processors that it shares with other programs is not known beforehand.
+  if (others_slow_it(s.busy) && resource != Resource::oversubscribed) return kUnknown;
   double faster = kTwice;
   // Without the wait, the rest of the time is left.
   const bool waits = resource == Resource::disk || resource == Resource::evaluation;

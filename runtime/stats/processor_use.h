@@ -30,4 +30,14 @@ inline bool no_processor_left(const BusyShares& b) {
   return b.machine > kSaturated && (!many_others(b) || waits_for_processors(b));
 }
 
+// Whether other programs use the processors for which the run waits.
+inline bool others_slow_it(const BusyShares& b) { return many_others(b) && no_processor_left(b); }
+
+// Whether the run keeps all processors busy.
+inline bool run_fills_processors(const BusyShares& b) { return no_processor_left(b) && !many_others(b); }
+
+// Of the time in which threads of the run have something to do, the part that they wait for a processor; unknown where
+// that is not known.
+inline double wait_for_processors(const BusyShares& b) { return b.waiting / (b.run + b.waiting); }
+
 }  // namespace troupe

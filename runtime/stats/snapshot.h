@@ -31,11 +31,12 @@ struct BusyShares {
   double inference = kUnknown;
   double scorers = kUnknown;
   double replay = kUnknown;
-  double prefetcher = kUnknown;  // preparing super-batches
-  double trainer = kUnknown;     // in updates
-  double machine = kUnknown;     // of all processors of the trainer's machine, whoever used them
-  double run = kUnknown;         // of the same, the part that the trainer's process and its children used
-  double waiting = kUnknown;     // of the same, the part that their threads waited for
+  double prefetcher = kUnknown;       // preparing super-batches
+  double trainer = kUnknown;          // in updates
+  double machine = kUnknown;          // of all processors of the trainer's machine, whoever used them
+  double run = kUnknown;              // of the same, the part that the trainer's process and its children used
+  double waiting = kUnknown;          // of the same, the part that their threads waited for
+  double threads_waiting = kUnknown;  // how many threads that is on average; not in the JSON
 };
 
 // Of actors, by kind.

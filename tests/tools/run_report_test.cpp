@@ -345,8 +345,9 @@ TEST_CASE("run_report: a point that the disk refuses raises an alarm with the er
   CHECK(f.told[0].name == "disk_fails");
   CHECK(f.told[0].alarm.level == AlarmLevel::error);
   CHECK(f.told[0].alarm.since_update == 2);
-  CHECK(f.told[0].alarm.text.starts_with("run/metrics.jsonl: cannot write: No space left on device (and 2 other "
-                                         "files): free some space, or"));
+  CHECK(
+      f.told[0].alarm.text.starts_with("run/metrics.jsonl: cannot write: No space left on device (and 2 other "
+                                       "files): free some space, or"));
 }
 
 TEST_CASE("run_report: the alarm about the disk is in the lines that can be written, and over when all can be") {

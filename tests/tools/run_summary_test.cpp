@@ -106,7 +106,7 @@ TEST_CASE("run_report: the summary has the updates that were undone, and the sha
   const auto report = [&](double seconds, std::optional<Resource> resource) {
     StatsSnapshot s = f.at(static_cast<uint64_t>(10 * seconds), 1);
     s.elapsed_seconds = seconds;
-    if (resource) s.told_bottleneck = Bottleneck{.what = "x", .resource = *resource};
+    if (resource) s.told_bottleneck = Bottleneck{.what = "x", .why = "y", .advice = "z", .resource = *resource};
     f.report->show(s);
   };
   report(0, std::nullopt);
@@ -117,7 +117,24 @@ TEST_CASE("run_report: the summary has the updates that were undone, and the sha
   const json summary = f.summary();
   CHECK(summary["undone_updates"] == 7);
   CHECK(summary["last_start"]["verdicts"] == json::parse(R"({"env_stepping": 0.3, "trainer": 0.5, "unknown": 0.2})"));
-  CHECK(summary["last_start"]["bottleneck"] == json::parse(R"({"what": "x", "share": 0.5})"));
+  CHECK(summary["last_start"]["bottleneck"] ==
+        json::parse(R"({"what": "x", "share": 0.5, "resource": "trainer", "why": "y", "advice": "z"})"));
+}
+
+TEST_CASE("run_report: the points of a run too short for two reports tell its verdict") {
+  ReportedRun f;
+  const auto point = [&](double seconds, Resource resource) {
+    StatsSnapshot s = f.at(static_cast<uint64_t>(10 * seconds), 1);
+    s.elapsed_seconds = seconds;
+    s.told_bottleneck = Bottleneck{.what = "x", .resource = resource};
+    return s;
+  };
+  f.report->record(point(0.5, Resource::unknown));
+  f.report->record(point(1, Resource::trainer));
+  f.report->show(point(1.5, Resource::trainer));
+  f.report->record(point(1.2, Resource::lag_cap));  // the disk was slow
+  f.finish();
+  CHECK(f.summary()["last_start"]["verdicts"] == json::parse(R"({"trainer": 1.0})"));
 }
 
 TEST_CASE("verdict_times: a line names the two verdicts that were told for longest") {
@@ -140,6 +157,19 @@ TEST_CASE("verdict_times: a line names the two verdicts that were told for longe
   CHECK(times.text() == "the env_stepping 40 % of the time, the trainer 30 %");
   add(60, Resource::none);
   CHECK(times.text() == "the env_stepping 13 % of the time, the trainer 10 %");
+}
+
+TEST_CASE("verdict_times: the line has the advice of the first verdict, as it was told last") {
+  VerdictTimes times;
+  StatsSnapshot s;
+  for (const double seconds : {1.0, 2.0, 3.0}) {
+    s.elapsed_seconds = seconds;
+    s.told_bottleneck = Bottleneck{.what = "processors (other programs)",
+                                   .advice = "more machines " + std::to_string(static_cast<int>(seconds)),
+                                   .resource = Resource::oversubscribed};
+    times.add(s);
+  }
+  CHECK(times.text() == "processors (other programs) 100 % of the time; more machines 3");
 }
 
 TEST_CASE("verdict_times: a report without times, of the warm-up or after training counts for no verdict") {

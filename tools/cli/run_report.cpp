@@ -182,6 +182,7 @@ void RunReport::record(const StatsSnapshot& snapshot) {
     const MutexLock lock(mutex_);
     note_end(snapshot);
     if (snapshot.env_steps > last_.env_steps) last_ = snapshot;
+    verdicts_.add(snapshot);
   }
   if (snapshot.env_steps <= written_) return;
   if (held_ && held_->env_steps < snapshot.env_steps) write_held();

@@ -81,7 +81,11 @@ OrderedJson last_start(const RunFacts& f) {
     result["verdicts"] = f.verdicts.shares();
     result["bottleneck"] = nullptr;
     if (const auto verdicts = f.verdicts.longest(); !verdicts.empty())
-      result["bottleneck"] = {{"what", verdicts[0].what}, {"share", verdicts[0].share}};
+      result["bottleneck"] = {{"what", verdicts[0].told.what},
+                              {"share", verdicts[0].share},
+                              {"resource", std::string(name_of(verdicts[0].told.resource))},
+                              {"why", verdicts[0].told.why},
+                              {"advice", verdicts[0].told.advice}};
   }
   return result;
 }

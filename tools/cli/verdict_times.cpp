@@ -20,13 +20,13 @@ bool names_nothing(std::string_view name) {
 }  // namespace
 
 void VerdictTimes::add(const StatsSnapshot& report) {
-  const double before = std::exchange(reported_, report.elapsed_seconds);
-  const double seconds = report.elapsed_seconds - before;
+  if (report.elapsed_seconds <= reported_) return;
+  const double seconds = report.elapsed_seconds - std::exchange(reported_, report.elapsed_seconds);
   if (report.training_ended || report.warmup || !(seconds > 0)) return;
   const Bottleneck verdict = report.told_bottleneck.value_or(Bottleneck{});
   const std::string name(name_of(verdict.resource));
   seconds_[name] += seconds;
-  told_[name] = verdict.what;
+  told_[name] = verdict;
 }
 
 std::map<std::string, double> VerdictTimes::shares() const {
@@ -51,9 +51,10 @@ std::string VerdictTimes::text() const {
   const std::vector<Verdict> verdicts = longest();
   std::string text;
   for (size_t i = 0; i < std::min(verdicts.size(), kNamed); ++i)
-    text += (i == 0 ? "" : ", ") + verdicts[i].what + ' ' + format_percent(verdicts[i].share) +
+    text += (i == 0 ? "" : ", ") + verdicts[i].told.what + ' ' + format_percent(verdicts[i].share) +
             (i == 0 ? " of the time" : "");
-  return text;
+  const bool advises = !verdicts.empty() && !verdicts[0].told.advice.empty();
+  return advises ? text + "; " + verdicts[0].told.advice : text;
 }
 
 }  // namespace troupe

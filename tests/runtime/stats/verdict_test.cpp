@@ -123,7 +123,7 @@ TEST_CASE("verdict: other programs that use the processors are named, whichever 
     return verdict_with(
         [&](auto& s) { s.busy.machine = 1, s.busy.run = run, s.busy.inference = inference, s.busy.trainer = 0.5; });
   };
-  CHECK(verdict(0.38, 0.5).why == "all busy 100 % of the time, 62 % by other programs");
+  CHECK(verdict(0.38, 0.5).why == "all busy 100 %, 62 % by others");
   CHECK(verdict(0.38, 0.95).resource == Resource::oversubscribed);
   CHECK(verdict(0.9, 0.5).why == "all processors are busy 100 % of the time");
   CHECK(verdict(0.9, 0.95).resource == Resource::inference);
@@ -144,6 +144,106 @@ TEST_CASE("verdict: other programs are named only while the run waits for proces
   CHECK(resource(0.3, 0.05) == Resource::inference);
   CHECK(resource(0.02, 0.04) == Resource::inference);  // it hardly needs them
   CHECK(resource(0.6, 0.12) == Resource::inference);   // it waits a sixth of the time
+}
+
+namespace {
+
+// Figures of runs on 2 processors beside programs that use all that they get. Steps take `step` seconds on average, and
+// the fastest tenth of them at most `fastest`.
+StatsSnapshot beside_others(const BusyShares& busy, double step, double fastest) {
+  StatsSnapshot s = running();
+  s.busy = busy;
+  s.workers_up = s.workers_total = 2;
+  s.stages.env_step = step;
+  s.histograms.step_seconds.add(fastest, 100);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("verdict: steps that sleep limit a run also beside other programs, with what these cost at most") {
+  const StatsSnapshot s = beside_others({.workers = 0.95,
+                                         .stepping = 0.95,
+                                         .credit_wait = 0.15,
+                                         .action_wait = 0.37,
+                                         .inference = 0.17,
+                                         .trainer = 0.19,
+                                         .machine = 1,
+                                         .run = 0.12,
+                                         .waiting = 0.12,
+                                         .threads_waiting = 0.24},
+                                        0.0205, 0.0201);
+  CHECK(text_of(find_bottleneck(s)) ==
+        "environment steps: workers are busy 95 % of the time, 95 % in steps; more workers");
+  CHECK(std::isnan(find_bottleneck(s).gain));
+  // What the run waits altogether is the most that its workers can.
+  StatsSnapshot unsteady = s;
+  unsteady.stages.env_step = 0.1;
+  CHECK(find_bottleneck(unsteady).advice == "more workers; other programs slow it by up to 13 %");
+  unsteady.busy.threads_waiting = unsteady.busy.waiting = unsteady.busy.run = 1.2;
+  CHECK(find_bottleneck(unsteady).resource == Resource::oversubscribed);
+}
+
+TEST_CASE("verdict: steps that compute are the limit if they take as long as without other programs") {
+  const BusyShares busy{.workers = 1,
+                        .stepping = 0.99,
+                        .credit_wait = 0,
+                        .action_wait = 0.5,
+                        .inference = 0.22,
+                        .trainer = 0.18,
+                        .machine = 1,
+                        .run = 0.68,
+                        .waiting = 0.6,
+                        .threads_waiting = 1.2};
+  const Bottleneck own = find_bottleneck(beside_others(busy, 0.0243, 0.02));
+  CHECK(own.resource == Resource::env_stepping);
+  CHECK(own.advice == "more workers; other programs slow it by up to 9 %");
+  const Bottleneck slowed = find_bottleneck(beside_others(busy, 0.06, 0.02));
+  CHECK(text_of(slowed) ==
+        "processors (other programs): all busy 100 %, 32 % by others; fewer other programs, which slow it by up to 47 "
+        "%, or more machines");
+}
+
+TEST_CASE("verdict: a trainer that waits for processors most of the time is not what limits the run") {
+  const auto verdict = [](double run, double waiting) {
+    return verdict_with([&](auto& s) {
+      s.busy = {.workers = 0.03,
+                .stepping = 0,
+                .credit_wait = 0.4,
+                .action_wait = 0.6,
+                .inference = 0.1,
+                .trainer = 0.95,
+                .machine = 1,
+                .run = run,
+                .waiting = waiting,
+                .threads_waiting = 2 * waiting};
+    });
+  };
+  CHECK(verdict(0.14, 0.73).resource == Resource::oversubscribed);
+  CHECK(verdict(0.5, 0.2).resource == Resource::trainer);
+  CHECK(verdict(0.5, 0.2).advice == "a faster device; other programs slow it by up to 29 %");
+}
+
+TEST_CASE("verdict: too few environments and small batches are named, however many other programs there are") {
+  const auto verdict = [](double action_wait, double inference, uint64_t full) {
+    return verdict_with([&](auto& s) {
+      s.busy = {.workers = 0.16,
+                .stepping = 0.01,
+                .credit_wait = 0,
+                .action_wait = action_wait,
+                .inference = inference,
+                .trainer = 0.13,
+                .machine = 1,
+                .run = 0.42,
+                .waiting = 0.28};
+      s.recent.batches_full = full;
+    });
+  };
+  CHECK(text_of(verdict(0.94, 0.35, 0)) ==
+        "few environments: groups wait 94 % of the time for actions; a larger env.rows, more groups or workers; other "
+        "programs slow it by up to 40 %");
+  CHECK(verdict(0.94, 0.9, 9).resource == Resource::batch_size);
+  CHECK(verdict(0.7, 0.35, 9).resource == Resource::oversubscribed);
 }
 
 TEST_CASE("verdict: processors that the run need not wait for are left for it") {
