@@ -46,8 +46,9 @@ A run watches its own figures and raises an alarm when one of these conditions h
 each update, those from `receiver_behind` on with each report. It is lowered when the condition has not held for as many updates or reports,
 and at least 5; for twice as many each time that the same alarm was raised before, so that a figure at its limit does not fill the log.
 Alarms are in the log, in the console, on the [dashboard](dashboard.md), and in the figures `alarms` and `alarm_texts`. They change nothing
-in the run, unless `stop.on_collapse` is set: then one of level `error` ends it. [reading_a_run.md](reading_a_run.md#alarms-that-act) says
-how to run a command for each. The bottleneck is not an alarm: [reading_a_run.md](reading_a_run.md) explains its verdict.
+in the run, unless `stop.on_collapse` is set: then one of level `error` ends it, but not `disk_fails`, which is checked apart from the
+figures, with each report. [reading_a_run.md](reading_a_run.md#alarms-that-act) says how to run a command for each. The bottleneck is not an
+alarm: [reading_a_run.md](reading_a_run.md) explains its verdict.
 
 | alarm | level | condition | for | what to do |
 | --- | --- | --- | --- | --- |
