@@ -29,6 +29,8 @@ class AlarmWatch {
     double most_entropy = kUnknown;  // the largest that is possible, where that is known and all actions are allowed
     int64_t window = 100;            // episodes in the mean of the returns
     int64_t compared_groups = 0;     // in one update: of answers that are compared with each other; 0 = none
+    uint64_t first_checkpoint = 0;   // the update after which it is written
+    bool keeps_best = true;          // checkpoint.keep_best
   };
   AlarmWatch() = default;
   explicit AlarmWatch(const Facts& facts) : facts_(facts) {}
@@ -88,6 +90,8 @@ class AlarmWatch {
 
   // `hold` in place of that of the rule; 0: that one.
   void check(std::string_view name, bool holds, uint64_t update, const std::string& measured, uint32_t hold = 0);
+  // What to do, in a run that may have no checkpoint from before this update.
+  std::string advice(const AlarmRule& rule, uint64_t update) const;
   void check_policy(const Update& update);
   void check_values(const Update& update);
   void check_returns(const Update& update);

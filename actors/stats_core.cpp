@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actors/config/kind_settings.h"
+#include "actors/alarm_facts.h"
 #include "actors/experience/common/state_bytes.h"
 #include "actors/experience/kinds.h"
 #include "actors/percentiles.h"
@@ -29,20 +29,6 @@ int64_t window_of(const RunConfig& config) {
   return is_token_run(config) ? std::max(config.stats.window, config.trainer.super_batch) : config.stats.window;
 }
 
-AlarmWatch::Facts facts_of(const RunConfig& config, const ActionSpec* action) {
-  const AlgorithmConfig& algorithm = config.algorithm;
-  AlarmWatch::Facts facts{.token_run = is_token_run(config)};
-  facts.uses_values = settings_of_kind(config).has_values(config) && algorithm.value_coef > 0 &&
-                      !find_advantage(algorithm.advantage).run.sequences;
-  facts.window = window_of(config);
-  if (facts.token_run) facts.compared_groups = compared_groups(config);
-  if (action != nullptr && action->kind != ActionKind::continuous && !action->masked) {
-    facts.most_entropy = 0;
-    for (const int32_t bins : action->bins) facts.most_entropy += action->chunk * std::log(bins);
-  }
-  return facts;
-}
-
 }  // namespace
 
 StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_point started, const ReplayStart& start,
@@ -57,7 +43,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       point_env_steps_(start.env_steps),
       episodes_(static_cast<size_t>(window_of(config))),
       recent_(start, started),
-      alarms_(facts_of(config, action)),
+      alarms_(alarm_facts(config, window_of(config), action)),
       answers_(config, static_cast<size_t>(window_of(config))),
       workers_(config, start.totals.env_failures, start.totals.request_retries),
       receivers_(config.deterministic),
