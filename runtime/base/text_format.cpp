@@ -60,6 +60,39 @@ std::string fitted(std::string_view line, size_t width) {
   return result;
 }
 
+std::string fitted_middle(std::string_view line, size_t width) {
+  constexpr std::string_view kCut = "..";
+  if (display_width(line) <= width || width <= kCut.size()) return fitted(line, width);
+  const size_t kept = width - kCut.size(), end = kept / 2;
+  std::vector<Glyph> glyphs;
+  for (std::string_view rest = line; !rest.empty();) glyphs.push_back(take_glyph(rest));
+  std::string tail;
+  size_t columns = 0;
+  for (auto glyph = glyphs.rbegin(); glyph != glyphs.rend() && columns + glyph->columns <= end; ++glyph) {
+    tail.insert(0, glyph->bytes);
+    columns += glyph->columns;
+  }
+  return fitted(line, kept - end) + std::string(kCut) + tail;
+}
+
+std::vector<std::string> wrapped(std::string_view text, size_t width) {
+  std::vector<std::string> lines;
+  do {
+    std::string line = fitted(text, width);
+    size_t taken = line.size();
+    if (taken < text.size() && taken > 0) {
+      const size_t space = text.substr(0, taken + 1).rfind(' ');
+      if (space != text.npos && space > 0) taken = space;
+      line.resize(taken);
+    }
+    if (taken == 0) break;  // not even one character has room
+    lines.push_back(std::move(line));
+    text.remove_prefix(taken);
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  } while (!text.empty());
+  return lines.empty() ? std::vector<std::string>{""} : lines;
+}
+
 std::string format_compact(uint64_t value) {
   if (value < 1000) return std::to_string(value);
   auto scaled = static_cast<double>(value);

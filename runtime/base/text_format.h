@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe {
 
@@ -13,6 +14,10 @@ size_t display_width(std::string_view text);
 // At most `width` columns of `line`, cut between characters. Control characters and bytes that are not UTF-8 become
 // "?".
 std::string fitted(std::string_view line, size_t width);
+// The same with its beginning and its end, and ".." between them: "policy_..seed=1".
+std::string fitted_middle(std::string_view line, size_t width);
+// The text in lines of at most `width` columns, cut between words where that is possible; one empty line of no text.
+std::vector<std::string> wrapped(std::string_view text, size_t width);
 
 // "1,234,567"; "-" for unknown; "1:02:03" or "0:42"; "182 MB".
 std::string format_count(uint64_t value);

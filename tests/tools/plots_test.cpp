@@ -64,6 +64,16 @@ TEST_CASE("character_plot: fits into its columns and rows, with marks of ASCII w
   CHECK(lines[23] == "interquartile mean of runs, 95 % bootstrap interval; rough: fewer than 5 runs");
 }
 
+TEST_CASE("character_plot: a label without room for the last value has lines of its own, and nothing is cut") {
+  PlotPanel panel = some_panel();
+  panel.curves[0].label = "trainer.policy_lr=0.0001 env.rows=16";
+  const std::vector<std::string> lines = lines_of(character_plot(panel, {50, 24, PlotCharacters::ascii, false}));
+  CHECK(lines.size() == 24);
+  CHECK(lines[19] == "* trainer.policy_lr=0.0001 env.rows=16:");
+  CHECK(lines[20] == "  3 runs, at the end 500 [499, 501]");
+  CHECK(lines[21] == "o it's _flat_: 1 run, at the end 100");
+}
+
 TEST_CASE("character_plot: a curve that rises begins at the bottom on the left and ends at the top on the right") {
   const std::vector<std::string> lines =
       lines_of(character_plot({"x", "y", {line("a", 0, 1)}}, {60, 20, PlotCharacters::ascii, false}));
@@ -209,8 +219,10 @@ TEST_CASE("character_plot: texts may be wider than the plot, and a note has a li
   wide.curves[0].label = std::string(100, 'a');
   wide.note = "runs of one group differ also in trainer.gamma";
   CharacterPlot how{80, 24, PlotCharacters::ascii, false};
-  CHECK(lines_of(character_plot(wide, how))[20].size() == 80);
-  CHECK(lines_of(character_plot(wide, how)).size() == 24);
+  const std::vector<std::string> narrow = lines_of(character_plot(wide, how));
+  CHECK(narrow.size() == 24);
+  for (const std::string& each : narrow) CHECK(each.size() <= 80);
+  CHECK(narrow[20] == "  3 runs, at the end 500 [499, 501]");
   how.text_columns = SIZE_MAX;
   const std::vector<std::string> lines = lines_of(character_plot(wide, how));
   CHECK(lines[20].ends_with("at the end 500 [499, 501]"));

@@ -108,6 +108,33 @@ TEST_CASE("run_table: bottleneck and alarms are columns if a run has them, and t
   CHECK(lines[3].find("1 error, 2 warnings") != std::string::npos);
 }
 
+TEST_CASE("run_table: on a narrow terminal runs keep different names, without the folder that all are in") {
+  std::vector<ListedRun> runs;
+  for (const char* rate : {"0.001", "0.0001"})
+    for (const char* seed : {"1", "2", "3"}) {
+      runs.push_back(listed(std::string("runs/exp/policy_lr=") + rate + "_seed=" + seed, {{"alarms.lag", 1}}));
+      runs.back().differs = {{"seed", seed}, {"trainer.policy_lr", rate}};
+      runs.back().bottleneck = "processors 100 %, 58 % by other programs";
+    }
+  const std::vector<std::string> lines = lines_of(run_table(runs, "", 80));
+  CHECK(lines[1].starts_with("policy_lr=0.001_seed=1  "));
+  CHECK(lines[6].starts_with("policy_lr=0.0001_seed=3  "));
+  CHECK(lines[1].find("1 warning") != std::string::npos);
+  CHECK(lines[7].starts_with("no room for: differs, config, bottleneck, reason ("));
+  CHECK(lines.back() == "the runs are in runs/exp/");
+  CHECK(lines_of(run_table(runs, "", SIZE_MAX))[1].starts_with("runs/exp/policy_lr=0.001_seed=1  "));
+}
+
+TEST_CASE("run_table: settings that differ come before figures, unless the names of the runs say them") {
+  std::vector<ListedRun> runs = {listed("runs/a"), listed("runs/b")};
+  runs[0].differs = {{"trainer.policy_lr", "0.001"}};
+  runs[1].differs = {{"trainer.policy_lr", "0.0001"}};
+  for (ListedRun& each : runs) each.bottleneck = "processors 100 %, 58 % by other programs";
+  const std::string table = run_table(runs, "", 60);
+  CHECK(table.find("trainer.policy_lr=0.0001") != std::string::npos);
+  CHECK(table.find("differs") < table.find("state"));
+}
+
 TEST_CASE("mean_speed: from the first record with experience to the newest, whatever the start-up took") {
   MemoryDisk disk;
   disk.write_atomic("run/metrics.jsonl",

@@ -169,11 +169,21 @@ std::string value_text(double value) {
 
 size_t text_columns(const CharacterPlot& how) { return how.text_columns == 0 ? how.columns : how.text_columns; }
 
-std::string legend_of(const GroupCurve& curve, size_t index, const CharacterPlot& how) {
-  std::string text =
-      ' ' + curve.label + ": " + format_counted(curve.runs, "run") + ", at the end " + value_text(curve.mean.back());
-  if (curve.runs > 1) text += " [" + value_text(curve.low.back()) + ", " + value_text(curve.high.back()) + ']';
-  return coloured(mark_of(index, how), index, how) + fitted(text, text_columns(how) - 1) + '\n';
+// The mark and the label, the runs and the last value: in one line or, without room for it, the label in lines of its
+// own, so that nothing is lost.
+std::vector<std::string> legend_of(const GroupCurve& curve, size_t index, const CharacterPlot& how) {
+  const size_t columns = text_columns(how) - std::min<size_t>(text_columns(how), 2);
+  std::string figures = format_counted(curve.runs, "run") + ", at the end " + value_text(curve.mean.back());
+  if (curve.runs > 1) figures += " [" + value_text(curve.low.back()) + ", " + value_text(curve.high.back()) + ']';
+  const std::string whole = curve.label + ": " + figures;
+  std::vector<std::string> lines = {fitted(whole, SIZE_MAX)};
+  if (display_width(whole) > columns) {
+    lines = wrapped(curve.label + ':', columns);
+    for (const std::string& line : wrapped(figures, columns)) lines.push_back(line);
+  }
+  for (std::string& line : lines) line.insert(0, &line == &lines.front() ? " " : "  ");
+  lines.front().insert(0, coloured(mark_of(index, how), index, how));
+  return lines;
 }
 
 std::string line_of(const Canvas& canvas, size_t row, const CharacterPlot& how) {
@@ -201,7 +211,13 @@ std::string character_plot(const PlotPanel& panel, const CharacterPlot& how) {
   constexpr size_t kOthers = 3;  // the title, the line of the x axis and its marks
   std::string note;
   for (const std::string& each : interval_notes(panel)) note += (note.empty() ? "" : "; ") + each;
-  const size_t taken = kOthers + panel.curves.size() + (note.empty() ? 0 : 1) + (panel.note.empty() ? 0 : 1);
+  std::vector<std::string> below;
+  for (size_t i = 0; i < panel.curves.size(); ++i)
+    for (std::string& line : legend_of(panel.curves[i], i, how)) below.push_back(std::move(line));
+  for (const std::string& each : {note, panel.note})
+    if (!each.empty())
+      for (std::string& line : wrapped(each, text_columns(how))) below.push_back(std::move(line));
+  const size_t taken = kOthers + below.size();
   const size_t rows = std::max(kLeastRows, how.rows - std::min(how.rows, taken));
   const size_t columns = std::max(kLeastColumns, how.columns - std::min(how.columns, kMargin + 1));
   const PlotRange range = range_of(panel);
@@ -216,9 +232,7 @@ std::string character_plot(const PlotPanel& panel, const CharacterPlot& how) {
   text += std::string(kMargin, ' ') + (ascii ? "+" : "└");
   for (size_t i = 0; i < columns; ++i) text += ascii ? "-" : "─";
   text += '\n' + (panel.categories ? category_line(panel, columns) : x_axis(range, columns)) + '\n';
-  for (size_t i = 0; i < panel.curves.size(); ++i) text += legend_of(panel.curves[i], i, how);
-  for (const std::string& each : {note, panel.note})
-    if (!each.empty()) text += fitted(each, text_columns(how)) + '\n';
+  for (const std::string& line : below) text += line + '\n';
   return text;
 }
 

@@ -36,7 +36,7 @@ std::string rows_of(std::span<const RankedGroup> groups, bool tasks, size_t widt
   const bool environments = std::ranges::any_of(groups, std::logical_not<>(), &RankedGroup::tokens);
   const bool answers = std::ranges::any_of(groups, &RankedGroup::tokens);
   std::vector<TableColumn> columns = {{"task", false, 8},
-                                      {"group", false, 16},
+                                      {"group", false, 16, 0, true},
                                       {"runs", true},
                                       {"finished", true, 0, 2},
                                       {"evaluation"},

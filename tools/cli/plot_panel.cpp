@@ -27,24 +27,6 @@ std::string common_setting(const PlotPanel& panel) {
 
 }  // namespace
 
-std::vector<std::string> wrapped(std::string_view text, size_t width) {
-  std::vector<std::string> lines;
-  do {
-    std::string line = fitted(text, width);
-    size_t taken = line.size();
-    if (taken < text.size() && taken > 0) {
-      const size_t space = text.substr(0, taken + 1).rfind(' ');
-      if (space != text.npos && space > 0) taken = space;
-      line.resize(taken);
-    }
-    if (taken == 0) break;  // not even one character has room
-    lines.push_back(std::move(line));
-    text.remove_prefix(taken);
-    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  } while (!text.empty());
-  return lines.empty() ? std::vector<std::string>{""} : lines;
-}
-
 std::vector<std::string> interval_notes(const PlotPanel& panel) {
   size_t fewest = SIZE_MAX;
   for (const GroupCurve& curve : panel.curves)

@@ -18,9 +18,6 @@ struct PlotPanel {
   std::string note = {};           // below the curves, after the notes on intervals
 };
 
-// The text in lines of at most `width` columns, cut between words where that is possible; one empty line of no text.
-std::vector<std::string> wrapped(std::string_view text, size_t width);
-
 // How the curves of several runs were computed, in one or two lines; empty if no curve has several runs.
 std::vector<std::string> interval_notes(const PlotPanel& panel);
 

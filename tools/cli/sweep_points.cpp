@@ -134,11 +134,14 @@ std::vector<SweepPoint> random_points(const std::vector<SweptSetting>& swept, si
 std::string run_name_of(const std::vector<SweptSetting>& swept, const SweepPoint& point, uint64_t seed) {
   std::string name;
   for (size_t i = 0; i < swept.size(); ++i) name += short_name(swept, swept[i].path) + '=' + point[i] + '_';
-  name += "seed=" + std::to_string(seed);
-  for (char& c : name)
+  return in_folder_name(name + "seed=" + std::to_string(seed));
+}
+
+std::string in_folder_name(std::string text) {
+  for (char& c : text)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && std::string_view("=_.+-").find(c) == std::string_view::npos)
       c = '-';
-  return name;
+  return text;
 }
 
 }  // namespace troupe

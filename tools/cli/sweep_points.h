@@ -46,5 +46,7 @@ std::vector<SweepPoint> random_points(const std::vector<SweptSetting>& swept, si
 
 // "policy_lr=0.0001_seed=1": the name of the folder of a run, the same whatever else is swept.
 std::string run_name_of(const std::vector<SweptSetting>& swept, const SweepPoint& point, uint64_t seed);
+// The text with "-" in place of what such a name does not have.
+std::string in_folder_name(std::string text);
 
 }  // namespace troupe
