@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 
+#include "runtime/base/errors.h"
 #include "runtime/base/text_format.h"
 #include "runtime/run_folder/json_scan.h"
 #include "runtime/run_folder/line_file.h"
@@ -62,6 +65,40 @@ std::string newest_verdict(const Disk& disk, const std::string& folder) {
   return names_something(resource) ? what : "";
 }
 
+// The figure `alarms` in docs/metrics.md.
+AlarmLevel level_of(double figure) {
+  return figure == static_cast<double>(AlarmLevel::error) ? AlarmLevel::error : AlarmLevel::warning;
+}
+
+// Calls `on_object` with the objects "alarms" of the records that have any, each that is the same as the one before it
+// left out. Whole records are not parsed: in a JSON string the quotes of the key would be escaped.
+void for_each_alarms_object(const Disk& disk, const std::string& folder,
+                            const std::function<void(std::string_view object)>& on_object) {
+  constexpr uint64_t kMost = 16 << 20, kRead = 1 << 20;
+  constexpr std::string_view kKey = "\"alarms\":", kBegin = "\"alarms\":{\"";
+  const std::unique_ptr<ReadFile> file = open_if_present(disk, metrics_file(folder));
+  if (!file) return;
+  std::string text, before;
+  for (uint64_t at = file->size() - std::min(file->size(), kMost); at < file->size();) {
+    const std::string block = file->read(at, kRead);
+    if (block.empty()) return;  // the file has become shorter
+    at += block.size();
+    text += block;
+    size_t done = text.size() - std::min(text.size(), kBegin.size() - 1);
+    for (size_t begin = text.find(kBegin); begin != text.npos; begin = text.find(kBegin, begin + 1)) {
+      const size_t end = text.find('}', begin);
+      if (end == text.npos) {
+        done = begin;
+        break;
+      }
+      std::string object = text.substr(begin + kKey.size(), end + 1 - begin - kKey.size());
+      if (object != before) on_object(before = std::move(object));
+      done = std::max(done, end);
+    }
+    text.erase(0, done);
+  }
+}
+
 }  // namespace
 
 double mean_speed(const Disk& disk, const RunOverview& run) {
@@ -78,13 +115,38 @@ std::string bottleneck_of_run(const Disk& disk, const RunOverview& run) {
   return disk.exists(metrics_file(run.folder)) ? newest_verdict(disk, run.folder) : "";
 }
 
-AlarmCounts alarms_of(const Record& last) {
+AlarmLevels raised_alarms(const Disk& disk, const std::string& folder) {
+  AlarmLevels alarms;
+  try {
+    for_each_alarms_object(disk, folder, [&](std::string_view object) {
+      scan_json(object, [&](std::string_view name, std::string_view level) {
+        AlarmLevel& worst = alarms.try_emplace(std::string(name), AlarmLevel::warning).first->second;
+        worst = std::max(worst, level_of(scalar_number(level).value_or(0)));
+      });
+    });
+  } catch (const IoError&) {  // those that were read count
+  }
+  return alarms;
+}
+
+AlarmLevels standing_alarms(const Record& last) {
   constexpr std::string_view kAlarms = "alarms.";
-  constexpr double kError = 2;  // the figure `alarms` in docs/metrics.md
-  AlarmCounts counts;
+  AlarmLevels alarms;
   for (auto alarm = last.lower_bound(kAlarms); alarm != last.end() && alarm->first.starts_with(kAlarms); ++alarm)
-    ++(alarm->second == kError ? counts.errors : counts.warnings);
+    alarms.emplace(alarm->first.substr(kAlarms.size()), level_of(alarm->second));
+  return alarms;
+}
+
+AlarmCounts count_of(const AlarmLevels& alarms) {
+  AlarmCounts counts;
+  for (const auto& [name, level] : alarms) ++(level == AlarmLevel::error ? counts.errors : counts.warnings);
   return counts;
+}
+
+std::string text_of(const AlarmCounts& counts) {
+  std::string text = counts.errors == 0 ? "" : format_counted(counts.errors, "error");
+  if (counts.warnings > 0) text += (text.empty() ? "" : ", ") + format_counted(counts.warnings, "warning");
+  return text;
 }
 
 }  // namespace troupe

@@ -1,11 +1,14 @@
 #pragma once
 // What a list of runs shows beside their overviews, from the folder of a run. Plain functions; any thread.
 
+#include <compare>
 #include <cstddef>
+#include <map>
 #include <string>
 
 #include "runtime/base/file.h"
 #include "runtime/run_folder/run_overview.h"
+#include "runtime/stats/alarms.h"
 
 namespace troupe {
 
@@ -19,10 +22,20 @@ double mean_speed(const Disk& disk, const RunOverview& run);
 // Empty where none names something.
 std::string bottleneck_of_run(const Disk& disk, const RunOverview& run);
 
-// The alarms that are raised in the newest record.
+// The alarms that records of the run have, all starts included, by name, each with the worst level it had. Those of the
+// last 16 MiB of its records; none if these cannot be read.
+using AlarmLevels = std::map<std::string, AlarmLevel>;
+AlarmLevels raised_alarms(const Disk& disk, const std::string& folder);
+// Those that the newest record has.
+AlarmLevels standing_alarms(const Record& last);
+
+// Errors count more than warnings.
 struct AlarmCounts {
   size_t errors = 0, warnings = 0;
+  auto operator<=>(const AlarmCounts&) const = default;
 };
-AlarmCounts alarms_of(const Record& last);
+AlarmCounts count_of(const AlarmLevels& alarms);
+// "1 error, 3 warnings"; empty without any.
+std::string text_of(const AlarmCounts& counts);
 
 }  // namespace troupe

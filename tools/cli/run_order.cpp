@@ -18,19 +18,22 @@ namespace {
 struct SortName {
   const char* name;
   bool usual_column;
-  SortKey (*key)(const RunOverview&);
+  SortKey (*key)(const ListedRun&);
 };
 
 constexpr SortName kSortNames[] = {
-    {"run", true, [](const RunOverview& run) { return SortKey(run.folder); }},
-    {"config", true, [](const RunOverview& run) { return SortKey(run.name); }},
-    {"state", true, [](const RunOverview& run) { return SortKey(std::string(text_of(run.state))); }},
-    {"score", true, [](const RunOverview& run) { return SortKey(run.score ? run.score->mean : RunOverview::kNone); }},
-    {"speed", true, [](const RunOverview& run) { return SortKey(run.mean_speed); }},
-    {"env_steps", true, [](const RunOverview& run) { return SortKey(run.env_steps); }},
-    {"updates", false, [](const RunOverview& run) { return SortKey(run.updates); }},
-    {"seconds", false, [](const RunOverview& run) { return SortKey(run.seconds); }},
-    {"changed", false, [](const RunOverview& run) { return SortKey(static_cast<double>(run.changed)); }},
+    {"run", true, [](const ListedRun& each) { return SortKey(each.run.folder); }},
+    {"config", true, [](const ListedRun& each) { return SortKey(each.run.name); }},
+    {"state", true, [](const ListedRun& each) { return SortKey(std::string(text_of(each.run.state))); }},
+    {"score", true,
+     [](const ListedRun& each) { return SortKey(each.run.score ? each.run.score->mean : RunOverview::kNone); }},
+    {"speed", true, [](const ListedRun& each) { return SortKey(each.run.mean_speed); }},
+    {"env_steps", true, [](const ListedRun& each) { return SortKey(each.run.env_steps); }},
+    {"alarms", true, [](const ListedRun& each) { return SortKey(count_of(each.alarms)); }},
+    {"bottleneck", true, [](const ListedRun& each) { return SortKey(each.bottleneck); }},
+    {"updates", false, [](const ListedRun& each) { return SortKey(each.run.updates); }},
+    {"seconds", false, [](const ListedRun& each) { return SortKey(each.run.seconds); }},
+    {"changed", false, [](const ListedRun& each) { return SortKey(static_cast<double>(each.run.changed)); }},
 };
 
 const SortName* own_name(std::string_view text) {
@@ -40,6 +43,7 @@ const SortName* own_name(std::string_view text) {
 }
 
 bool is_known(const SortKey& key) {
+  if (const auto* text = std::get_if<std::string>(&key)) return !text->empty();
   const double* number = std::get_if<double>(&key);
   return number == nullptr || !std::isnan(*number);
 }
@@ -47,6 +51,13 @@ bool is_known(const SortKey& key) {
 // Of a run without records there are none.
 Record newest_evaluation(const Disk& disk, const std::string& folder) {
   return disk.exists(metrics_file(folder)) ? read_last_records(disk, folder, true).evaluated : Record();
+}
+
+// The value of a figure.
+double figure_of(const Disk& disk, const ListedRun& each, const std::string& path) {
+  if (path == "bottleneck.share" && !std::isnan(each.run.verdict_share)) return each.run.verdict_share;
+  const bool evaluation = path.starts_with("eval.");
+  return figure_at(evaluation ? newest_evaluation(disk, each.run.folder) : each.run.last, path);
 }
 
 // What no run has: an entry that none ever had, or a figure without a value yet.
@@ -83,14 +94,7 @@ std::string parse_sort(std::string_view flag, const std::string& text) {
 
 std::string set_keys(const Disk& disk, const std::string& sort, std::span<ListedRun> runs) {
   const SortName* own = own_name(sort);
-  const bool evaluation = sort.starts_with("eval.");
-  for (ListedRun& each : runs) {
-    if (own != nullptr) {
-      each.key = own->key(each.run);
-      continue;
-    }
-    each.key = figure_at(evaluation ? newest_evaluation(disk, each.run.folder) : each.run.last, sort);
-  }
+  for (ListedRun& each : runs) each.key = own != nullptr ? own->key(each) : SortKey(figure_of(disk, each, sort));
   if (own != nullptr || std::ranges::any_of(runs, is_known, &ListedRun::key)) return "";
   return missing_everywhere(sort, runs);
 }
@@ -98,12 +102,8 @@ std::string set_keys(const Disk& disk, const std::string& sort, std::span<Listed
 void sort_by_key(std::vector<ListedRun>& runs, bool reverse) {
   std::ranges::stable_sort(runs, [&](const ListedRun& a, const ListedRun& b) {
     if (!is_known(a.key) || !is_known(b.key)) return is_known(a.key) && !is_known(b.key);
-    if (const auto* text = std::get_if<std::string>(&a.key)) {
-      const auto& other = std::get<std::string>(b.key);
-      return reverse ? other < *text : *text < other;
-    }
-    const double x = std::get<double>(a.key), y = std::get<double>(b.key);
-    return reverse ? x < y : x > y;
+    const bool is_text = std::holds_alternative<std::string>(a.key);
+    return is_text == reverse ? b.key < a.key : a.key < b.key;
   });
 }
 
@@ -114,6 +114,7 @@ bool is_usual_column(std::string_view sort) {
 
 std::string key_text(const std::string& sort, const SortKey& key) {
   if (const auto* text = std::get_if<std::string>(&key)) return printable(*text, SIZE_MAX);
+  if (const auto* alarms = std::get_if<AlarmCounts>(&key)) return text_of(*alarms);
   const double value = std::get<double>(key);
   if (std::isnan(value)) return "-";
   if (sort == "changed") return time_text(value);

@@ -9,17 +9,19 @@
 
 #include "runtime/run_folder/run_overview.h"
 #include "tools/cli/flags.h"
+#include "tools/cli/run_details.h"
 
 namespace troupe {
 
-// A text, or a number, which is NaN where it is not known.
-using SortKey = std::variant<double, std::string>;
+// A number, which is NaN where it is not known, a text, or the alarms of a run.
+using SortKey = std::variant<double, std::string, AlarmCounts>;
 
 // A run, with the settings in which it differs from the others, and what the list shows and sorts by.
 struct ListedRun {
   RunOverview run;
   SettingValues differs;
-  std::string bottleneck;  // as bottleneck_of_run() says
+  std::string bottleneck;   // as bottleneck_of_run() says
+  AlarmLevels alarms = {};  // all that were raised
   SortKey key = RunOverview::kNone;
 };
 
@@ -28,11 +30,12 @@ struct ListedRun {
 std::string parse_sort(std::string_view flag, const std::string& text);
 
 // Gives each run its key: of a figure the value in the newest record, of those of evaluations in the newest record with
-// one. Returns a line about a figure that no run has, else an empty one. Throws ConfigError for an entry of a figure
-// that no run has; IoError.
+// one, of bottleneck.share of a run that has ended the share of its verdict. Returns a line about a figure that no run
+// has, else an empty one. Throws ConfigError for an entry of a figure that no run has; IoError.
 std::string set_keys(const Disk& disk, const std::string& sort, std::span<ListedRun> runs);
 
-// By their keys: the smallest text first, the largest number first, or in reverse; runs without a value come last.
+// By their keys: the smallest text first, the largest number or the most alarms first, or in reverse; runs without a
+// value come last.
 void sort_by_key(std::vector<ListedRun>& runs, bool reverse);
 
 // Whether the list shows what runs are sorted by in a column that it always has.

@@ -38,13 +38,7 @@ std::string tags_text(const ListedRun& each) {
   return text;
 }
 
-// "1 error, 2 warnings"; empty without alarms.
-std::string alarms_text(const ListedRun& each) {
-  const AlarmCounts counts = alarms_of(each.run.last);
-  std::string text = counts.errors == 0 ? "" : format_counted(counts.errors, "error");
-  if (counts.warnings > 0) text += (text.empty() ? "" : ", ") + format_counted(counts.warnings, "warning");
-  return text;
-}
+std::string alarms_text(const ListedRun& each) { return text_of(count_of(each.alarms)); }
 
 // A column, and its cell of a run.
 struct RunColumn {
@@ -89,7 +83,11 @@ std::vector<RunColumn> columns_for(std::span<const ListedRun> runs, const std::s
       {{"differs", false, 16, differs, true}, [](const ListedRun& each) { return settings_text(each.differs); }},
       {{"config", false, 8, 2}, text(&RunOverview::name, SIZE_MAX)}};
   for (RunColumn& each : figure_columns(runs)) columns.push_back(std::move(each));
-  if (!sort.empty() && !is_usual_column(sort)) {
+  const auto is_nan = [](const ListedRun& each) {
+    const double* number = std::get_if<double>(&each.key);
+    return number != nullptr && std::isnan(*number);
+  };
+  if (!sort.empty() && !is_usual_column(sort) && !std::ranges::all_of(runs, is_nan)) {
     const auto score = std::ranges::find(columns, "score", [](const RunColumn& each) { return each.column.title; });
     columns.insert(score + 1,
                    {{printable(sort, 200), true}, [&](const ListedRun& each) { return key_text(sort, each.key); }});

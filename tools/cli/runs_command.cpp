@@ -40,7 +40,8 @@ RunsOptions read_runs(Flags& flags) {
   RunsOptions options;
   flags.arguments("DIR...", options.folders, "folders of runs, or folders that hold such folders (default: runs)");
   flags.option("--sort", "FIGURE", options.sort, parse_sort,
-               "run, config, state, score, speed, seconds, changed (the time of the newest record), or a figure that "
+               "run, config, state, score, speed, alarms, bottleneck, seconds, changed (the time of the newest "
+               "record), or a figure that "
                "`troupe metrics` lists, by its value in the newest record, one of eval.* in the newest evaluation; the "
                "largest first, runs without it last (default: the order of the folders)");
   flags.repeatable("--group", "SETTING", options.group,
@@ -79,15 +80,30 @@ void sort_runs(std::vector<ListedRun>& runs, const RunsOptions& options, Words& 
   sort_by_key(runs, options.reverse);
 }
 
+OrderedJson json_of(const AlarmCounts& counts) { return {{"errors", counts.errors}, {"warnings", counts.warnings}}; }
+
+// The level of each alarm.
+OrderedJson json_of(const AlarmLevels& alarms) {
+  OrderedJson result = OrderedJson::object();
+  for (const auto& [name, level] : alarms) result[name] = text_of(level);
+  return result;
+}
+
 OrderedJson json_of(const ListedRun& each, const std::string& sort) {
   OrderedJson result = run_json(each.run, each.differs);
-  const AlarmCounts alarms = alarms_of(each.run.last);
   result["mean_env_steps_per_second"] = each.run.mean_speed;
   result["bottleneck"] = each.bottleneck;
-  result["alarms"] = {{"errors", alarms.errors}, {"warnings", alarms.warnings}};
+  result["alarms"] = json_of(count_of(each.alarms));
+  result["alarms"]["raised"] = json_of(each.alarms);
+  result["alarms"]["standing"] = json_of(standing_alarms(each.run.last));
   if (sort.empty()) return result;
   result["sorted_by"] = {{"figure", sort}};
-  std::visit([&](const auto& value) { result["sorted_by"]["value"] = value; }, each.key);
+  if (const auto* alarms = std::get_if<AlarmCounts>(&each.key))
+    result["sorted_by"]["value"] = json_of(*alarms);
+  else if (const auto* text = std::get_if<std::string>(&each.key))
+    result["sorted_by"]["value"] = *text;
+  else
+    result["sorted_by"]["value"] = std::get<double>(each.key);
   return result;
 }
 
@@ -134,7 +150,8 @@ void list_runs(const RunsOptions& options) {
   std::vector<ListedRun> runs;
   for (size_t i = 0; i < found.runs.size(); ++i) {
     std::string bottleneck = bottleneck_of_run(posix_disk(), found.runs[i]);
-    runs.push_back({std::move(found.runs[i]), std::move(differs[i]), std::move(bottleneck)});
+    AlarmLevels alarms = raised_alarms(posix_disk(), found.runs[i].folder);
+    runs.push_back({std::move(found.runs[i]), std::move(differs[i]), std::move(bottleneck), std::move(alarms)});
   }
   sort_runs(runs, options, found.problems);
   if (options.json) return print_json(json_of(runs, options.sort, found.problems));
