@@ -75,18 +75,18 @@ std::string fitted_middle(std::string_view line, size_t width) {
   return fitted(line, kept - end) + std::string(kCut) + tail;
 }
 
-std::vector<std::string> wrapped(std::string_view text, size_t width) {
+std::vector<std::string> wrapped(std::string_view line, size_t width) {
+  const std::string shown = fitted(line, SIZE_MAX);
+  std::string_view text = shown;
   std::vector<std::string> lines;
   do {
-    std::string line = fitted(text, width);
-    size_t taken = line.size();
+    size_t taken = fitted(text, width).size();
     if (taken < text.size() && taken > 0) {
       const size_t space = text.substr(0, taken + 1).rfind(' ');
       if (space != text.npos && space > 0) taken = space;
-      line.resize(taken);
     }
     if (taken == 0) break;  // not even one character has room
-    lines.push_back(std::move(line));
+    lines.emplace_back(text.substr(0, taken));
     text.remove_prefix(taken);
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   } while (!text.empty());
@@ -174,7 +174,9 @@ std::string format_bytes(uint64_t bytes) {
 
 std::string format_percent(double fraction) {
   if (!std::isfinite(fraction)) return "-";
-  return format_number(100 * std::clamp(fraction, -9.99, 9.99), 0) + " %";
+  constexpr double kExact = 1e-9;  // of sums of shares
+  const double percent = 100 * std::clamp(fraction, -9.99, 9.99);
+  return format_number(fraction < 1 - kExact ? std::min(percent, 99.0) : percent, 0) + " %";
 }
 
 }  // namespace troupe

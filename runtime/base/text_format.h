@@ -16,8 +16,8 @@ size_t display_width(std::string_view text);
 std::string fitted(std::string_view line, size_t width);
 // The same with its beginning and its end, and ".." between them: "policy_..seed=1".
 std::string fitted_middle(std::string_view line, size_t width);
-// The text in lines of at most `width` columns, cut between words where that is possible; one empty line of no text.
-std::vector<std::string> wrapped(std::string_view text, size_t width);
+// The same text in lines of at most `width` columns, cut between words where that is possible; one empty line of none.
+std::vector<std::string> wrapped(std::string_view line, size_t width);
 
 // "1,234,567"; "-" for unknown; "1:02:03" or "0:42"; "182 MB".
 std::string format_count(uint64_t value);
@@ -28,7 +28,7 @@ std::string format_hash(uint64_t hash);
 std::string format_number(double value, int decimals);
 std::string format_seconds(double seconds);
 std::string format_bytes(uint64_t bytes);
-// "63 %", at most 5 characters; "-" for unknown.
+// "63 %", at most 5 characters; "-" for unknown. What is less than the whole is at most "99 %".
 std::string format_percent(double fraction);
 
 // "999", "1.23k", "45.6M", "7G": at most 5 characters.

@@ -7,12 +7,14 @@
 #include "runtime/stats/bottleneck.h"
 #include "runtime/stats/console.h"
 #include "tools/top/panels.h"
+#include "tools/top/texts.h"
 
 namespace troupe {
 
 namespace {
 
 constexpr size_t kLeastBody = 3;                     // lines; with less room there is only the header
+constexpr size_t kRoomForBroken = 20;                // lines; with less room the header has no broken lines
 constexpr size_t kWideFrame = 150, kHighFrame = 36;  // room for all panels side by side
 
 Look look_of_state(const TopModel& model) {
@@ -26,29 +28,37 @@ Look look_of_alarms(const std::map<std::string, Alarm>& alarms) {
   return error ? Look::error : Look::warning;
 }
 
+constexpr size_t kIndent = 13;  // of what the lines of the console say after their names
+
+// A line of the console, broken where the next ones have room.
+void add_text(std::vector<FrameLine>& lines, const std::string& text, Look look, const FrameSize& size) {
+  const size_t head = std::min(text.size(), kIndent);
+  for (FrameLine& line : text_lines(text.substr(0, head), look, text.substr(head), look, size))
+    lines.push_back(std::move(line));
+}
+
 // Of a run that trains no more: the alarms it has had, and the last verdict.
-std::vector<FrameLine> past_lines(const TopModel& model) {
+std::vector<FrameLine> past_lines(const TopModel& model, const FrameSize& size) {
   std::vector<FrameLine> lines;
-  std::string names;
-  for (const auto& [name, alarm] : model.raised)
-    names += (names.empty() ? "" : ", ") + name + " (" + std::string(text_of(alarm.level)) + ')';
-  if (!names.empty()) lines.push_back({{"  alarms     were " + names, look_of_alarms(model.raised)}});
+  if (const std::string alarms = past_alarms(model); !alarms.empty())
+    add_text(lines, "  alarms     " + alarms, look_of_alarms(model.raised), size);
   if (model.verdict) {
     Bottleneck verdict = *model.verdict;
     verdict.advice.clear();
-    lines.push_back({{"  bottleneck was " + text_of(verdict)}});
+    add_text(lines, "  bottleneck was " + text_of(verdict), Look::plain, size);
   }
   return lines;
 }
 
 // What is true now: the alarms, and the verdict.
-std::vector<FrameLine> present_lines(const TopModel& model, const std::vector<ConsoleLine>& console) {
+std::vector<FrameLine> present_lines(const TopModel& model, const std::vector<ConsoleLine>& console,
+                                     const FrameSize& size) {
   std::vector<FrameLine> lines;
   for (const ConsolePart part : {ConsolePart::alarms, ConsolePart::verdict})
     for (const ConsoleLine& line : console)
       if (line.part == part)
-        lines.push_back(
-            {{line.text, part == ConsolePart::alarms ? look_of_alarms(model.newest->alarms) : Look::plain}});
+        add_text(lines, line.text, part == ConsolePart::alarms ? look_of_alarms(model.newest->alarms) : Look::plain,
+                 size);
   return lines;
 }
 
@@ -94,7 +104,8 @@ std::vector<FrameLine> header(const TopModel& model, size_t width, size_t height
     if (model.note.empty()) lines.push_back({{"  waiting for the first report of the run", Look::faint}});
   } else {
     const auto console = console_lines(model.run, *model.newest, width);
-    for (FrameLine& line : model.is_over() ? past_lines(model) : present_lines(model, console))
+    const FrameSize size{.width = width, .height = height, .broken = height >= kRoomForBroken};
+    for (FrameLine& line : model.is_over() ? past_lines(model, size) : present_lines(model, console, size))
       lines.push_back(std::move(line));
     for (const ConsoleLine& line : console)
       if (line.part == ConsolePart::samples) lines.push_back({{line.text}});
@@ -199,7 +210,10 @@ std::vector<FrameLine> frame(const TopModel& model, TopView view, const FrameSiz
 std::string plain_frame(const TopModel& model, size_t width, bool ascii) {
   constexpr size_t kPlainHeight = 40;  // lines of a panel at most
   constexpr size_t kPlainWidth = 100;  // that curves and columns are made for, where nothing is cut
-  const FrameSize size{.width = width == SIZE_MAX ? kPlainWidth : width, .height = kPlainHeight, .ascii = ascii};
+  const FrameSize size{.width = width == SIZE_MAX ? kPlainWidth : width,
+                       .height = kPlainHeight,
+                       .ascii = ascii,
+                       .broken = width != SIZE_MAX};
   std::vector<FrameLine> lines = header(model, width, kPlainHeight);
   for (const TopView view : {TopView::learning, TopView::flow, TopView::machines, TopView::events}) {
     lines.push_back({});

@@ -29,6 +29,7 @@ inline constexpr std::array<std::string_view, 6> kViewNames = {"Overview", "Lear
 struct FrameSize {
   size_t width = 80, height = 24;
   bool ascii = false;  // the terminal does not show other characters
+  bool broken = true;  // long texts take several lines
 };
 
 // At most `height` lines of at most `width` columns. With room for it, the overview has all other views side by side.

@@ -7,6 +7,7 @@
 #include "runtime/stats/bottleneck.h"
 #include "runtime/stats/console.h"
 #include "tools/top/figures.h"
+#include "tools/top/texts.h"
 
 namespace troupe {
 
@@ -261,19 +262,27 @@ std::vector<FrameLine> machines_panel(const TopModel& model, const FrameSize& si
   return lines;
 }
 
-// Half of the room at most is for the log.
+// Half of the room at most is for the log, and half of the rest for the alarms that are raised.
 std::vector<FrameLine> events_panel(const TopModel& model, const FrameSize& size) {
-  std::vector<FrameLine> lines;
-  const size_t log = std::min(model.log.size(), size.height / 2), events = size.height - log - (log > 0 ? 1 : 0);
+  std::vector<FrameLine> log;
+  for (auto line = model.log.rbegin(); line != model.log.rend() && log.size() < size.height / 2; ++line) {
+    std::vector<FrameLine> lines = text_lines("  ", look_of_log(*line), *line, look_of_log(*line), size);
+    log.insert(log.begin(), lines.begin(), lines.end());
+  }
+  if (log.size() > size.height / 2) log.erase(log.begin(), log.end() - static_cast<std::ptrdiff_t>(size.height / 2));
+  const size_t events = size.height - log.size() - (log.empty() ? 0 : 1);
+  std::vector<FrameLine> lines = alarm_lines(model, size);
+  if (lines.size() > events / 2) lines.resize(events / 2);
+  if (!lines.empty()) add(lines, size, {{"  what has happened, the newest first", Look::faint}});
   if (model.events.empty()) add(lines, size, {{"  nothing has happened since top was started", Look::faint}});
   for (const TopEvent& event : model.events) {
     if (lines.size() >= events) break;
-    add(lines, size,
-        {{"  " + in_columns(event.time, 10, size.ascii), Look::faint}, {event.text, look_of(event.level)}});
+    const std::string time = "  " + in_columns(event.time, 10, size.ascii);
+    for (FrameLine& line : text_lines(time, Look::faint, event.text, look_of(event.level), size))
+      if (lines.size() < events) lines.push_back(std::move(line));
   }
-  if (log > 0) add(lines, size, {{"  the end of the log", Look::faint}});
-  for (auto line = model.log.end() - static_cast<std::ptrdiff_t>(log); line != model.log.end(); ++line)
-    add(lines, size, {{"  " + *line, look_of_log(*line)}});
+  if (!log.empty()) add(lines, size, {{"  the end of the log", Look::faint}});
+  for (FrameLine& line : log) add(lines, size, std::move(line));
   return lines;
 }
 

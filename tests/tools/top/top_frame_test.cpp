@@ -210,9 +210,48 @@ TEST_CASE("top: when a run has ended, its last verdict and its alarms are shown 
   s.training_ended = true;
   model.show(s, "12:00:00");
   const std::string text = text_of_lines(frame(model, TopView::overview, {80, 24}));
-  CHECK(has(text, "  alarms     were kl_high (error)"));
+  CHECK(has(text, "  alarms     1 error during the run; over before: kl_high (error)"));
   CHECK(has(text, "  bottleneck was sampling: the trainer waits 63 % of the time"));
   CHECK_FALSE(has(text, "more workers"));
+}
+
+TEST_CASE(
+    "top: of a run that has ended errors come first, those at the end before those that were over, and nothing is "
+    "cut") {
+  TopModel model = running_model();
+  StatsSnapshot s = snapshot_at(51);
+  s.alarms["kl_extreme"] = {AlarmLevel::error, 51, "it is high"};
+  s.alarms["entropy_low"] = {AlarmLevel::warning, 51, "it is low"};
+  model.show(s, "12:00:00");
+  s = snapshot_at(52);
+  s.alarms["entropy_dead"] = {AlarmLevel::warning, 52, "it is nothing"};
+  s.alarms["return_collapse"] = {AlarmLevel::error, 52, "it has collapsed"};
+  s.training_ended = true;
+  model.show(s, "12:00:00");
+  const std::string text = text_of_lines(frame(model, TopView::learning, {80, 24}));
+  CHECK(has(text, "  alarms     2 errors, 2 warnings during the run; raised at the end:\n"));
+  CHECK(has(text, "\n             return_collapse (error), entropy_dead; over before: kl_extreme\n"));
+  CHECK(has(text, "\n             (error), entropy_low\n"));
+}
+
+TEST_CASE("top: the events begin with the alarms that are raised, errors first, and no word of them is cut") {
+  TopModel model = running_model();
+  StatsSnapshot s = snapshot_at(51);
+  std::string words;
+  for (int i = 0; i < 30; ++i) words += "word" + std::to_string(i) + ' ';
+  s.alarms["a_warning"] = {AlarmLevel::warning, 7, "look at it"};
+  s.alarms["kl_high"] = {AlarmLevel::error, 51, words + "the advice"};
+  model.show(s, "12:00:00");
+  for (const size_t width : {size_t{80}, size_t{200}}) {
+    const std::vector<FrameLine> lines = frame(model, TopView::events, {width, 40});
+    check_size(lines, {width, 40});
+    const std::string text = text_of_lines(lines);
+    CHECK(has(text, "  alarms that are raised\n  kl_high (error) since update 51: word0 word1"));
+    for (int i = 0; i < 30; ++i) CHECK(has(text, "word" + std::to_string(i)));
+    CHECK(has(text, "the advice"));
+    CHECK(has(text, "  a_warning (warning) since update 7: look at it\n"));
+    CHECK(text.find("kl_high (error) since") < text.find("a_warning (warning) since"));
+  }
 }
 
 TEST_CASE("top: the plain picture cuts no text where nothing limits its width") {
