@@ -156,6 +156,12 @@ TEST_CASE("runs and plot: refuse mistakes with one line") {
         "troupe: --y: learner.kll is no figure of a run, did you mean learner.kl?\n");
   CHECK(error_of({"plot", runs().path, "--x", "steps"}) ==
         "troupe: --x: \"steps\" is no axis, expected env_steps, updates or seconds\n");
+  CHECK(error_of({"plot", runs().path, "--log", "z"}) == "troupe: --log: \"z\" is no axis, expected x or y\n");
+  CHECK(error_of({"plot", runs().path, "--log", "y", "--y-limits", "0..5"}) ==
+        "troupe: --y-limits: a logarithmic axis begins above 0, not at 0.00\n");
+  CHECK(error_of({"plot", runs().path, "--y-label", "a", "--y-label", "b"}) ==
+        "troupe: --y-label: b is one label too many, there is 1 figure\n");
+  CHECK(error_of({"plot", runs().path, "--y", "lag"}).starts_with("troupe: --y: lag"));
   CHECK(error_of({"plot", runs().path, "-o", "a.gif"}) ==
         "troupe: --output: \"a.gif\": expected a name that ends with .svg, .png or .pdf\n");
   CHECK(error_of({"export", runs().path + "/seed1"}) ==

@@ -1,6 +1,8 @@
 // The ticks of plots, plots of characters, and what gnuplot is told.
 #include <algorithm>
+#include <cmath>
 
+#include "runtime/base/errors.h"
 #include "runtime/base/text_format.h"
 #include "tests/support/test.h"
 #include "tests/tools/troupe_program.h"
@@ -47,7 +49,9 @@ TEST_CASE("tick_text: short, and as exact as the distance of the ticks needs") {
   CHECK(tick_text(-20'000, 10'000) == "-20k");
   CHECK(tick_text(2000, 500) == "2000");
   CHECK(tick_text(5000, 5000) == "5k");
-  CHECK(tick_text(1'005'000, 5000) == "1005000");
+  CHECK(tick_text(1'005'000, 5000) == "1005k");
+  CHECK(tick_text(350'000, 2000) == "350k");
+  CHECK(tick_text(12'345, 5) == "12345");
   CHECK(tick_text(0.15, 0.05) == "0.15");
   CHECK(tick_text(0, 0.05) == "0.00");
 }
@@ -166,17 +170,111 @@ TEST_CASE("gnuplot_script: points have bars for their intervals, names at the ax
   CHECK(script.find("set xlabel 'lr'.") != script.npos);
 }
 
-TEST_CASE("gnuplot_script: says what the bands are, and that few runs make them rough; a title if there is one") {
+TEST_CASE("gnuplot_script: says what the bands are, and not that few runs make them rough; a title if there is one") {
   PlotPanel panel = points();
   const auto script = [&] { return gnuplot_script(std::vector<PlotPanel>{panel}, PictureKind::svg, "out"); };
   CHECK(script().find("title 'interquartile mean of runs, 95 % bootstrap interval'") != std::string::npos);
   panel.curves[0].runs = 4;
   panel.title = "rates";
-  CHECK(script().find("title 'rough: fewer than 5 runs'") != std::string::npos);
+  CHECK(script().find("rough") == std::string::npos);
+  CHECK(rough_note(panel) == "rough: fewer than 5 runs");
   CHECK(script().find("set title 'rates'") != std::string::npos);
   panel.curves.resize(1);
   panel.curves[0].runs = 1;
   CHECK(script().find("interquartile") == std::string::npos);
+}
+
+TEST_CASE(
+    "axis_ticks: powers of 10 on a logarithmic axis, 2 and 5 times these where there are few, else round numbers") {
+  const auto texts = [](double low, double high) {
+    std::vector<std::string> result;
+    for (const AxisTick& tick : axis_ticks(low, high, true, 6)) result.push_back(tick.text);
+    return result;
+  };
+  CHECK(texts(0.5, 20'000) == std::vector<std::string>{"1", "10", "100", "1k", "10k"});
+  CHECK(texts(0.01, 0.5) == std::vector<std::string>{"0.01", "0.02", "0.05", "0.1", "0.2", "0.5"});
+  CHECK(texts(3, 4.5).size() > 2);
+  CHECK(texts(1e-300, 1e300).size() < 20);
+}
+
+TEST_CASE("share_of: the middle of a logarithmic axis is the geometric mean, and nothing is at 0") {
+  CHECK(share_of(10, 1, 100, true) == doctest::Approx(0.5));
+  CHECK(value_at_share(0.5, 1, 100, true) == doctest::Approx(10));
+  CHECK(std::isnan(share_of(0, 1, 100, true)));
+  CHECK(share_of(25, 0, 100, false) == 0.25);
+}
+
+TEST_CASE("parse_limits: two numbers, the smaller first") {
+  CHECK(parse_limits("--x-limits", "-1..2.5e3").low == -1);
+  CHECK(parse_limits("--x-limits", "-1..2.5e3").high == 2500);
+  for (const char* text : {"", "1", "1..", "..2", "2..1", "1..1", "1..nan", "0..inf", "a..b"})
+    CHECK_THROWS_WITH_AS(
+        parse_limits("--x-limits", text),
+        (std::string("--x-limits: \"") + text + "\": expected two numbers, the smaller first, like 0..50000").c_str(),
+        ConfigError);
+}
+
+TEST_CASE("range_of: given limits take the place of those of the curves, and a logarithmic axis begins above 0") {
+  PlotPanel panel = some_panel();
+  panel.x = {false, 0.0, 5e5};
+  panel.y.log = true;
+  const PlotRange range = range_of(panel);
+  CHECK(range.left == 0);
+  CHECK(range.right == 5e5);
+  CHECK(range.bottom == 5);  // the second point of the curve that begins at 0
+  CHECK(range.top == 500);
+}
+
+TEST_CASE("range_of: without a value above 0 a logarithmic axis still has limits") {
+  PlotPanel panel = {"x", "y", {line("a", -3, 0)}};
+  panel.y.log = true;
+  const PlotRange range = range_of(panel);
+  CHECK(range.bottom > 0);
+  CHECK(range.top > range.bottom);
+}
+
+TEST_CASE("character_plot: what is outside of the limits is not drawn, and a logarithmic axis bends lines") {
+  PlotPanel panel = {"x", "y", {line("a", 1, 1000)}};
+  panel.y = {false, 0.0, 10.0};
+  const std::string cut = character_plot(panel, {60, 20, PlotCharacters::braille, false});
+  CHECK(lines_of(cut).size() == 20);
+  panel.y = {true, 1.0, 1000.0};
+  const std::vector<std::string> lines = lines_of(character_plot(panel, {60, 20, PlotCharacters::ascii, false}));
+  CHECK(lines[1].find('*') < 50);  // the last half of the x is in the upper tenth
+  CHECK(lines[1].starts_with("      1k |"));
+}
+
+TEST_CASE("gnuplot_script: a curve of few records has marks at these, and its legend shows them") {
+  PlotPanel panel = some_panel();
+  panel.curves[0].marks = {0, 50'000};
+  const std::string script = gnuplot_script(std::vector<PlotPanel>{panel}, PictureKind::svg, "out");
+  CHECK(script.find("$m0_0 << EOD\n0 0\n50000 250\nEOD\n") != script.npos);
+  CHECK(script.find("$m0_0 using 1:2 with points pt 7") != script.npos);
+  CHECK(script.find("NaN with linespoints dt solid pt 7") != script.npos);
+  CHECK(script.find("$m0_1") == script.npos);
+}
+
+TEST_CASE("gnuplot_script: axes have the same ticks as text on both, limits and scales of their own, and one margin") {
+  PlotPanel panel = some_panel();
+  const auto script = [&] { return gnuplot_script(std::vector<PlotPanel>{panel}, PictureKind::svg, "out"); };
+  CHECK(script().find("set yrange [-100:600]") != std::string::npos);
+  CHECK(script().find("set lmargin 9\n") != std::string::npos);
+  panel.y = {true, 1.0, 1000.0};
+  CHECK(script().find("set logscale y\nset xrange") != std::string::npos);
+  CHECK(script().find("set yrange [1:1000]\nset ytics ('1' 1, '10' 10, '100' 100, '1k' 1000)") != std::string::npos);
+}
+
+TEST_CASE("fitted_middle: keeps both ends, and cuts between characters") {
+  CHECK(fitted_middle("policy_lr=0.001_seed=1", 12) == "polic..eed=1");
+  CHECK(fitted_middle("short", 5) == "short");
+  CHECK(fitted_middle("\u4e2d\u6587\u4e2d\u6587", 6) == "\u4e2d..\u6587");
+  CHECK(fitted_middle("long", 2) == "lo");
+}
+
+TEST_CASE("format_percent: less than the whole is never 100 %") {
+  CHECK(format_percent(0.995) == "99 %");
+  CHECK(format_percent(1) == "100 %");
+  CHECK(format_percent(1.3) == "130 %");
 }
 
 TEST_CASE("wrapped: cuts between words, and in a word that has no room") {

@@ -55,3 +55,15 @@ TEST_CASE("group_curve: gives the same numbers each time, and none where the run
   const std::vector<RunCurve> point = {{{2}, {8}}};
   CHECK(group_curve(point, std::vector<size_t>{0}).mean == Numbers{8});
 }
+
+TEST_CASE("group_curve: has marks at the records of the run with the fewest, and none where a run has many") {
+  const RunCurve three = {{0, 50, 100}, {0, 1, 2}}, two = {{10, 90}, {0, 1}};
+  const std::vector<size_t> tasks = {0, 0};
+  CHECK(group_curve(std::vector<RunCurve>{three, two}, tasks).marks == Numbers{10, 90});
+  RunCurve many;
+  for (size_t i = 0; i <= kMostMarks; ++i) {
+    many.x.push_back(static_cast<double>(i));
+    many.y.push_back(0);
+  }
+  CHECK(group_curve(std::vector<RunCurve>{three, many}, tasks).marks.empty());
+}

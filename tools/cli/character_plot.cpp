@@ -31,6 +31,7 @@ class Canvas {
   }
 
   static constexpr size_t kNobody = SIZE_MAX;
+  static constexpr double kEdge = 1e-9;  // beside the picture, from rounding
   size_t columns() const { return columns_; }
   size_t rows() const { return rows_; }
   size_t owner(size_t column, size_t row) const { return owner_[row * columns_ + column]; }
@@ -44,10 +45,13 @@ class Canvas {
     const size_t across = columns_ * (braille_ ? 2 : 1), down = rows_ * (braille_ ? 4 : 1);
     std::ptrdiff_t before = -1;
     for (size_t i = 0; i < across; ++i) {
-      const double x =
-          range_.left + (range_.right - range_.left) * static_cast<double>(i) / static_cast<double>(across - 1);
-      if (x < curve.x.front() || x > curve.x.back()) continue;
-      const double share = (value_at(line, x) - range_.bottom) / (range_.top - range_.bottom);
+      const double along = static_cast<double>(i) / static_cast<double>(across - 1);
+      const double x = value_at_share(along, range_.left, range_.right, range_.log_x);
+      const double share = share_of(value_at(line, x), range_.bottom, range_.top, range_.log_y);
+      if (x < curve.x.front() || x > curve.x.back() || !(share >= -kEdge && share <= 1 + kEdge)) {
+        before = -1;  // not on the picture
+        continue;
+      }
       const auto row = static_cast<std::ptrdiff_t>(std::lround((1 - share) * static_cast<double>(down - 1)));
       const std::ptrdiff_t from = !braille_ || before < 0 ? row : std::min(row, before + (before < row ? 1 : 0));
       const std::ptrdiff_t to = !braille_ || before < 0 ? row : std::max(row, before - (before > row ? 1 : 0));
@@ -59,10 +63,13 @@ class Canvas {
  private:
   // A point, with its interval as a vertical bar.
   void draw_point(const GroupCurve& curve, size_t index) {
-    const double share = (curve.x.front() - range_.left) / (range_.right - range_.left);
-    const auto across = static_cast<size_t>(std::lround(share * static_cast<double>(columns_ - 1)));
+    const double along = share_of(curve.x.front(), range_.left, range_.right, range_.log_x);
+    const double up = share_of(curve.mean.front(), range_.bottom, range_.top, range_.log_y);
+    if (!(along >= 0 && along <= 1 && up >= -kEdge && up <= 1 + kEdge)) return;  // not on the picture
+    const auto across = static_cast<size_t>(std::lround(along * static_cast<double>(columns_ - 1)));
     const auto row_of = [&](double y) {
-      const double down = (range_.top - y) / (range_.top - range_.bottom);
+      const double share = share_of(y, range_.bottom, range_.top, range_.log_y);
+      const double down = std::isnan(share) ? 1 : std::clamp(1 - share, 0.0, 1.0);
       return static_cast<size_t>(std::lround(down * static_cast<double>(rows_ - 1)));
     };
     const size_t scale_x = braille_ ? 2 : 1, scale_y = braille_ ? 4 : 1;
@@ -117,12 +124,10 @@ std::string right_of(const std::string& text, size_t width) {
 // The marks of the y axis by row; empty where there is none.
 std::vector<std::string> y_marks(const PlotRange& range, size_t rows) {
   std::vector<std::string> marks(rows);
-  const std::vector<double> ticks = ticks_between(range.bottom, range.top, static_cast<int>(rows / 4 + 1));
-  const double distance = ticks.size() > 1 ? ticks[1] - ticks[0] : range.top - range.bottom;
-  for (const double tick : ticks) {
-    const double share = (tick - range.bottom) / (range.top - range.bottom);
+  for (const AxisTick& tick : axis_ticks(range.bottom, range.top, range.log_y, static_cast<int>(rows / 4 + 1))) {
+    const double share = std::clamp(share_of(tick.value, range.bottom, range.top, range.log_y), 0.0, 1.0);
     const auto row = static_cast<size_t>(std::lround((1 - share) * static_cast<double>(rows - 1)));
-    marks[std::min(row, rows - 1)] = tick_text(tick, distance);
+    marks[std::min(row, rows - 1)] = tick.text;
   }
   return marks;
 }
@@ -142,13 +147,11 @@ std::string category_line(const PlotPanel& panel, size_t columns) {
 }
 
 std::string x_axis(const PlotRange& range, size_t columns) {
-  const std::vector<double> ticks = ticks_between(range.left, range.right, static_cast<int>(columns / 14 + 1));
-  const double distance = ticks.size() > 1 ? ticks[1] - ticks[0] : range.right - range.left;
   std::string line(kMargin + 1 + columns, ' ');
   size_t free = 0;
-  for (const double tick : ticks) {
-    const std::string text = tick_text(tick, distance);
-    const double share = (tick - range.left) / (range.right - range.left);
+  for (const auto& [tick, text] :
+       axis_ticks(range.left, range.right, range.log_x, static_cast<int>(columns / 14 + 1))) {
+    const double share = std::clamp(share_of(tick, range.left, range.right, range.log_x), 0.0, 1.0);
     const auto at = kMargin + 1 + static_cast<size_t>(std::lround(share * static_cast<double>(columns - 1)));
     const size_t begin = std::min(at - std::min(at, text.size() / 2), line.size() - std::min(line.size(), text.size()));
     if (begin < free) continue;
@@ -210,7 +213,8 @@ std::string line_of(const Canvas& canvas, size_t row, const CharacterPlot& how) 
 std::string character_plot(const PlotPanel& panel, const CharacterPlot& how) {
   constexpr size_t kOthers = 3;  // the title, the line of the x axis and its marks
   std::string note;
-  for (const std::string& each : interval_notes(panel)) note += (note.empty() ? "" : "; ") + each;
+  for (const std::string& each : {interval_note(panel), rough_note(panel)})
+    if (!each.empty()) note += (note.empty() ? "" : "; ") + each;
   std::vector<std::string> below;
   for (size_t i = 0; i < panel.curves.size(); ++i)
     for (std::string& line : legend_of(panel.curves[i], i, how)) below.push_back(std::move(line));

@@ -3,10 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
@@ -19,6 +20,7 @@
 #include "tools/cli/flag_values.h"
 #include "tools/cli/gnuplot_picture.h"
 #include "tools/cli/output_file.h"
+#include "tools/cli/plot_options.h"
 #include "tools/cli/run_curves.h"
 #include "tools/cli/run_groups.h"
 #include "tools/cli/terminal.h"
@@ -26,77 +28,26 @@
 namespace troupe {
 namespace {
 
-// An axis that --x names.
-struct PlotAxis {
-  std::string_view name, figure, label;
-};
-
-constexpr std::array kAxes = {PlotAxis{"env_steps", "env_steps", "env steps"},
-                              PlotAxis{"updates", "updates", "updates"},
-                              PlotAxis{"seconds", "elapsed_seconds", "seconds"}};
-
-struct PictureEnding {
-  std::string_view ending;
-  PictureKind kind;
-  std::string_view begins;  // such a file
-};
-
-constexpr std::array kEndings = {PictureEnding{".svg", PictureKind::svg, "<?xml"},
-                                 PictureEnding{".png", PictureKind::png, "\x89PNG"},
-                                 PictureEnding{".pdf", PictureKind::pdf, "%PDF"}};
-
-struct PlotOptions {
-  Words runs;
-  std::string output, x = "env_steps", title;
-  Words y, group;
-};
-
-std::string parse_axis(std::string_view flag, const std::string& text) {
-  if (std::ranges::count(kAxes, text, &PlotAxis::name) > 0) return text;
-  refuse_flag(flag, '"' + printable(text) + "\" is no axis, expected env_steps, updates or seconds");
-}
-
-const PictureEnding* ending_of(const std::string& file) {
-  const auto found = std::ranges::find_if(kEndings, [&](const auto& each) { return file.ends_with(each.ending); });
-  return found == kEndings.end() ? nullptr : &*found;
-}
-
-std::string parse_picture(std::string_view, const std::string& text) {
-  if (ending_of(text) == nullptr)
-    refuse_flag("--output", "\"" + printable(text, 200) + "\": expected a name that ends with .svg, .png or .pdf");
-  return text;
-}
-
-PlotOptions read_plot(Flags& flags) {
-  PlotOptions options;
-  flags.required_arguments("RUN...", options.runs, "folders of runs, or folders that hold such folders");
-  flags.option(
-      "-o,--output", kFileType, options.output, parse_picture,
-      "write a picture instead of a plot of characters: a file that ends with .svg, .png or .pdf; needs gnuplot");
-  flags.option("--x", "AXIS", options.x, parse_axis, "env_steps, updates or seconds (default: env_steps)");
-  flags.repeatable("--y", "FIGURE", options.y,
-                   "a figure that `troupe metrics` lists; repeatable, one panel for each, and for each environment or "
-                   "task (default: episodes.return_mean)");
-  flags.repeatable("--group", "SETTING", options.group,
-                   "join the runs with the same value of this setting into one curve; repeatable, for combinations of "
-                   "values (default: those whose configs differ in the seed alone)");
-  flags.option("--title", "TEXT", options.title, any_text, "line above the picture");
-  flags.read();
-  for (const std::string& folder : options.runs) path_to(kRunFolder)("RUN", folder);
-  for (const std::string& figure : options.y) parse_figure("--y", figure);
-  if (options.y.empty()) options.y = {"episodes.return_mean"};
-  if (!options.title.empty() && options.output.empty())
-    flags.refuse("--title: has no effect without --output, which writes a picture; leave it out");
-  return options;
+// A remark if all records with the figure have one x, so that the curve is one point; empty otherwise.
+std::string one_place(const RunOverview& run, const PlotAxis& axis, const std::string& figure,
+                      std::span<const double> values, const RunCurve& curve) {
+  const auto records = std::ranges::count_if(values, [](double value) { return std::isfinite(value); });
+  if (curve.x.size() != 1 || records < 2) return "";
+  return run.folder + ": all " + std::to_string(records) + " records with " + figure + " have the same " +
+         std::string(axis.figure) + (axis.name == "seconds" ? "" : "; --x seconds shows them beside each other");
 }
 
 // The curves of one run, one for each figure.
-std::vector<RunCurve> curves_of(const RunOverview& run, const PlotAxis& axis, const Words& figures) {
+std::vector<RunCurve> curves_of(const RunOverview& run, const PlotAxis& axis, const Words& figures, Words& remarks) {
   Words wanted = figures;
   wanted.emplace_back(axis.figure);
   const FigureColumns columns = read_figures(posix_disk(), run.folder, wanted);
   std::vector<RunCurve> curves;
-  for (size_t i = 0; i < figures.size(); ++i) curves.push_back(curve_of(columns.values.back(), columns.values[i]));
+  for (size_t i = 0; i < figures.size(); ++i) {
+    curves.push_back(curve_of(columns.values.back(), columns.values[i]));
+    const std::string remark = one_place(run, axis, figures[i], columns.values[i], curves.back());
+    if (!remark.empty()) remarks.push_back(remark);
+  }
   return curves;
 }
 
@@ -130,6 +81,19 @@ void report_short(const PlottedRuns& plotted, const DrawnGroup& group, Words& re
                         ", and with it the curve of " + group.label);
 }
 
+// The names that `troupe train --name` gave the runs, if those of each group have one, and each group another one.
+Words names_of(const PlottedRuns& plotted, const std::vector<DrawnGroup>& groups) {
+  Words names;
+  for (const DrawnGroup& group : groups) {
+    const std::string& name = plotted.runs[group.members.front()].about.name;
+    const auto has_it = [&](size_t run) { return plotted.runs[run].about.name == name; };
+    if (name.empty() || !std::ranges::all_of(group.members, has_it)) return {};
+    if (std::ranges::count(names, printable(name, 200)) > 0) return {};
+    names.push_back(printable(name, 200));
+  }
+  return names;
+}
+
 // Those groups that have runs with the figure: of a task or, without one, of all.
 std::vector<DrawnGroup> drawn_groups(const PlottedRuns& plotted, size_t figure, const std::string& name,
                                      const std::string* task, Words& remarks) {
@@ -153,7 +117,8 @@ std::vector<DrawnGroup> drawn_groups(const PlottedRuns& plotted, size_t figure, 
     drawn.push_back(std::move(each));
     groups.push_back(&group);
   }
-  const Words labels = labels_among(groups);
+  Words labels = plotted.grouped_by.empty() ? names_of(plotted, drawn) : Words();
+  if (labels.empty()) labels = labels_among(groups);
   for (size_t i = 0; i < drawn.size(); ++i) drawn[i].label = labels[i];
   return drawn;
 }
@@ -200,13 +165,12 @@ PlotPanel panel_of(const PlottedRuns& plotted, size_t figure, const std::string&
 PlottedRuns read_runs_to_plot(const PlotOptions& options) {
   FoundRuns found = find_runs(options.runs);
   print_problems(found.problems);
-  PlottedRuns plotted{
-      std::move(found.runs), options.group, {}, {}, *std::ranges::find(kAxes, options.x, &PlotAxis::name), {}};
+  PlottedRuns plotted{std::move(found.runs), options.group, {}, {}, axis_of(options), {}};
   if (plotted.axis.figure == "env_steps") plotted.axis.label = steps_word(plotted.runs);
   plotted.groups = group_runs(plotted.runs, options.group);
   for (const RunOverview& run : plotted.runs) {
     try {
-      plotted.curves.push_back(curves_of(run, plotted.axis, options.y));
+      plotted.curves.push_back(curves_of(run, plotted.axis, options.y, plotted.remarks));
     } catch (const IoError& error) {
       plotted.remarks.emplace_back(error.what());
       plotted.curves.emplace_back();
@@ -215,31 +179,78 @@ PlottedRuns read_runs_to_plot(const PlotOptions& options) {
   return plotted;
 }
 
+// Panels of one task have the same x axis, so that those below each other can be compared. It begins at 0.
+void align(std::span<PlotPanel* const> panels) {
+  double begin = INFINITY, end = -INFINITY;
+  for (const PlotPanel* panel : panels) {
+    begin = std::min(begin, range_of(*panel).left);
+    end = std::max(end, range_of(*panel).right);
+  }
+  for (PlotPanel* panel : panels) {
+    if (panel->x.low) continue;  // given
+    panel->x.low = panel->x.log ? begin : std::min(begin, 0.0);
+    panel->x.high = end;
+  }
+}
+
 // The last remark, and the number of others: "runs/a: no record has both eval.return_mean and env_steps, and 2 more".
 std::string why_nothing(const Words& remarks) {
   if (remarks.empty()) return "there is no run";
   return remarks.back() + (remarks.size() == 1 ? "" : ", and " + std::to_string(remarks.size() - 1) + " more");
 }
 
+// "eval.pass_at.1, eval.pass_at.4": the entries that records of the runs have of a figure.
+std::string entries_of(const std::vector<RunOverview>& runs, const std::string& figure) {
+  std::set<std::string> entries;
+  for (const RunOverview& run : runs) {
+    if (!posix_disk().exists(metrics_file(run.folder))) continue;
+    const LastRecords records = read_last_records(posix_disk(), run.folder, true);
+    for (const Record* record : {&records.last, &records.evaluated})
+      for (const auto& [path, value] : *record)
+        if (path.starts_with(figure + '.')) entries.insert(path);
+  }
+  std::string names;
+  for (const std::string& entry : entries) names += (names.empty() ? "" : ", ") + printable(entry, 200);
+  return names;
+}
+
+[[noreturn]] void refuse_figure(const PlottedRuns& plotted, const std::string& figure, const Words& remarks) {
+  if (const std::string entries = entries_of(plotted.runs, figure); !entries.empty())
+    refuse_flag("--y", figure + ": has several entries, name one: " + entries);
+  refuse_flag("--y", figure + ": no curve, " + why_nothing(remarks));
+}
+
 // Returns of different tasks cannot be compared: each task has panels of its own, unless --group joins them.
 std::vector<PlotPanel> panels_of(const PlotOptions& options) {
   const PlottedRuns plotted = read_runs_to_plot(options);
-  Words tasks;
+  Words tasks, of_panel;
   for (const RunOverview& run : plotted.runs)
     if (std::ranges::count(tasks, run.task) == 0) tasks.push_back(run.task);
   const bool apart = tasks.size() > 1 && options.group.empty();
+  if (!apart) tasks = {""};
   std::vector<PlotPanel> panels;
   Words remarks = plotted.remarks;
   for (size_t i = 0; i < options.y.size(); ++i) {
     const size_t before = panels.size();
-    for (size_t task = 0; task < (apart ? tasks.size() : 1); ++task) {
-      PlotPanel panel = panel_of(plotted, i, options.y[i], apart ? &tasks[task] : nullptr, remarks);
-      if (!panel.curves.empty()) panels.push_back(std::move(panel));
+    for (const std::string& task : tasks) {
+      PlotPanel panel = panel_of(plotted, i, options.y[i], apart ? &task : nullptr, remarks);
+      if (panel.curves.empty()) continue;
+      panel.x = scale_of(options, "x");
+      panel.y = scale_of(options, "y");
+      if (i < options.y_labels.size()) panel.y_label = (apart ? task + ": " : "") + options.y_labels[i];
+      panels.push_back(std::move(panel));
+      of_panel.push_back(task);
     }
-    if (panels.size() == before) throw ConfigError("--y: " + options.y[i] + ": no curve, " + why_nothing(remarks));
+    if (panels.size() == before) refuse_figure(plotted, options.y[i], remarks);
+  }
+  for (const std::string& task : tasks) {
+    std::vector<PlotPanel*> same;
+    for (size_t i = 0; i < panels.size(); ++i)
+      if (of_panel[i] == task && !panels[i].categories) same.push_back(&panels[i]);
+    align(same);
   }
   print_problems(remarks);
-  if (!panels.empty()) panels.front().title = options.title;
+  panels.front().title = options.title;
   return panels;
 }
 
@@ -247,6 +258,9 @@ void write_picture(const std::vector<PlotPanel>& panels, const std::string& file
   const PictureEnding& ending = *ending_of(file);
   const std::string picture = gnuplot_picture(panels, ending.kind);
   write_output("--output", file, picture);
+  for (const PlotPanel& panel : panels)
+    if (const std::string rough = rough_note(panel); !rough.empty())
+      print_error("troupe: " + printable(panel.y_label, 200) + ": the intervals are " + rough);
   print_line(file + ": " + format_counted(panels.size(), "panel"));
 }
 

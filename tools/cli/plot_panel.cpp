@@ -25,16 +25,25 @@ std::string common_setting(const PlotPanel& panel) {
   return common;
 }
 
+// The limits that are given in place of those of the curves. Then they differ, and are numbers.
+void fix(const AxisScale& scale, double& low, double& high) {
+  low = scale.low.value_or(std::isfinite(low) ? low : 1);
+  high = scale.high.value_or(std::isfinite(high) ? high : 1);
+  if (!(low < high)) (scale.high && !scale.low ? low : high) = scale.high && !scale.low ? high - 1 : low + 1;
+  if (scale.log && low <= 0) low = high / 10;
+}
+
 }  // namespace
 
-std::vector<std::string> interval_notes(const PlotPanel& panel) {
-  size_t fewest = SIZE_MAX;
-  for (const GroupCurve& curve : panel.curves)
-    if (curve.runs > 1) fewest = std::min(fewest, curve.runs);
-  if (fewest == SIZE_MAX) return {};
-  std::vector<std::string> notes = {"interquartile mean of runs, 95 % bootstrap interval"};
-  if (fewest < kFirmRuns) notes.emplace_back("rough: fewer than 5 runs");
-  return notes;
+std::string interval_note(const PlotPanel& panel) {
+  const bool joined = std::ranges::any_of(panel.curves, [](const GroupCurve& curve) { return curve.runs > 1; });
+  return joined ? "interquartile mean of runs, 95 % bootstrap interval" : "";
+}
+
+std::string rough_note(const PlotPanel& panel) {
+  const bool rough = std::ranges::any_of(
+      panel.curves, [](const GroupCurve& curve) { return curve.runs > 1 && curve.runs < kFirmRuns; });
+  return rough ? "rough: fewer than 5 runs" : "";
 }
 
 std::vector<std::string> category_names(const PlotPanel& panel) {
@@ -51,53 +60,27 @@ std::string category_axis(const PlotPanel& panel) {
 }
 
 PlotRange range_of(const PlotPanel& panel) {
-  PlotRange range{INFINITY, -INFINITY, INFINITY, -INFINITY};
+  PlotRange range{INFINITY, -INFINITY, INFINITY, -INFINITY, panel.x.log, panel.y.log};
+  const auto widen = [](double& low, double& high, double value, bool log) {
+    if (log && value <= 0) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  };
   for (const GroupCurve& curve : panel.curves) {
-    range.left = std::min(range.left, curve.x.front());
-    range.right = std::max(range.right, curve.x.back());
-    range.bottom = std::min(range.bottom, std::ranges::min(curve.mean));
-    range.top = std::max(range.top, std::ranges::max(curve.mean));
+    for (const double x : curve.x) widen(range.left, range.right, x, range.log_x);
+    for (const double mean : curve.mean) widen(range.bottom, range.top, mean, range.log_y);
     if (curve.x.size() > 1) continue;
-    range.bottom = std::min(range.bottom, curve.low.front());
-    range.top = std::max(range.top, curve.high.front());
+    widen(range.bottom, range.top, curve.low.front(), range.log_y);
+    widen(range.bottom, range.top, curve.high.front(), range.log_y);
   }
   if (panel.categories) {
     range.left = -0.5;
     range.right = static_cast<double>(panel.curves.size()) - 0.5;
+  } else {
+    fix(panel.x, range.left, range.right);
   }
-  if (range.left == range.right) range.right += 1;
-  if (range.bottom == range.top) range.top += 1;
+  fix(panel.y, range.bottom, range.top);
   return range;
-}
-
-std::vector<double> ticks_between(double low, double high, int count) {
-  const double raw = (high - low) / count, size = std::pow(10.0, std::floor(std::log10(raw)));
-  double distance = 10 * size;
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (factor * size >= raw * (1 - 1e-9)) {
-      distance = factor * size;
-      break;
-    }
-  constexpr double kExact = 0x1p53;
-  if (!(std::abs(low / distance) < kExact && std::abs(high / distance) < kExact)) return {};
-  const auto first = static_cast<int64_t>(std::ceil(low / distance - 1e-9));
-  const auto last = static_cast<int64_t>(std::floor(high / distance + 1e-9));
-  std::vector<double> ticks;
-  for (int64_t i = first; i <= last; ++i) ticks.push_back(static_cast<double>(i) * distance);
-  return ticks;
-}
-
-std::string tick_text(double tick, double distance) {
-  constexpr double kExact = 0x1p53;
-  const bool small = std::abs(tick) < (distance >= 1000 ? 1000 : 10'000);
-  if (distance >= 1 && (small || std::abs(tick) >= 100 * distance)) return format_number(tick, 0);
-  if (distance >= 1 && std::abs(tick) < kExact)
-    return (tick < 0 ? "-" : "") + format_compact(static_cast<uint64_t>(std::llround(std::abs(tick))));
-  if (distance >= 1e-6 && std::abs(tick) < kExact)
-    return format_number(tick, static_cast<int>(std::ceil(-std::log10(distance) - 1e-9)));
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", tick);
-  return text;
 }
 
 }  // namespace troupe

@@ -32,6 +32,22 @@ double value_at(const RunCurve& curve, double x) {
   return curve.y[above - 1] + share * (curve.y[above] - curve.y[above - 1]);
 }
 
+namespace {
+
+std::vector<double> marks_of(std::span<const RunCurve> curves, double first, double last) {
+  const RunCurve* fewest = &curves.front();
+  for (const RunCurve& curve : curves) {
+    if (curve.x.size() > kMostMarks) return {};
+    if (curve.x.size() < fewest->x.size()) fewest = &curve;
+  }
+  std::vector<double> marks;
+  for (const double x : fewest->x)
+    if (x >= first && x <= last) marks.push_back(x);
+  return marks;
+}
+
+}  // namespace
+
 GroupCurve group_curve(std::span<const RunCurve> curves, std::span<const size_t> task_of) {
   GroupCurve group;
   group.runs = curves.size();
@@ -43,6 +59,7 @@ GroupCurve group_curve(std::span<const RunCurve> curves, std::span<const size_t>
   if (curves.empty() || last < first) return group;
   const Resamples resamples(task_of, curves.size() > 1 ? kResamples : 1, kResampleSeed);
   const size_t points = last > first ? kCurvePoints : 1;
+  if (points > 1) group.marks = marks_of(curves, first, last);
   std::vector<double> values(curves.size());
   for (size_t i = 0; i < points; ++i) {
     const double share = points == 1 ? 0 : static_cast<double>(i) / static_cast<double>(points - 1);

@@ -24,11 +24,13 @@ struct GroupCurve {
   std::string label;
   size_t runs = 0;
   std::vector<double> x, mean, low, high;
+  std::vector<double> marks = {};  // x of the records, where these are so few that each is a point
 };
 
+// The marks are those of the run with the fewest records, if all have kMostMarks at most.
 // At kCurvePoints equally spaced x, from the first that all curves have reached to the last that all of them reach;
 // empty where there is none. Resamples are drawn within runs of the same task, `task_of` of each.
-inline constexpr size_t kCurvePoints = 201;
+inline constexpr size_t kCurvePoints = 201, kMostMarks = 30;
 GroupCurve group_curve(std::span<const RunCurve> curves, std::span<const size_t> task_of);
 
 // The same of curves with one point each, at `x` whatever their own x are.
