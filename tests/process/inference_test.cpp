@@ -185,6 +185,23 @@ TEST_CASE("inference: when an inference process is killed, the inference actor o
   check_end(run);
 }
 
+TEST_CASE(
+    "inference: the run's statistics say that the receiver of weights in an inference process is mostly blocked") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kUntilStopped);
+  const auto inference = start_inference(run.workers_at());
+  const auto blocked = [&](const char* kind) {
+    const Json stats = metrics_of(run.folder());
+    const Json actors = stats.is_null() ? Json() : stats.value("joined_actors", Json());
+    const Json shares = actors.is_null() ? Json() : actors.value("blocked", Json());
+    return shares.is_null() ? 0.0 : shares.value(kind, 0.0);
+  };
+  REQUIRE(serves(run, 1));
+  CHECK(eventually([&] { return blocked("weight receiver") > 0.5; }));
+  CHECK(blocked("inference") < 0.5);  // it computes on the CPU
+  check_end(run);
+}
+
 TEST_CASE("inference: after the last inference process is killed the run prints that it waits for one") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped + set({"inference.count=0"}));
