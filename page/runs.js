@@ -16,7 +16,7 @@ const kSorts = /** @type {[string, string, (run: any) => any][]} */ ([
 /** A setting and its value, as in a command. @param {any} run */
 const differences = (run) => Object.entries(run.differs).map(([path, value]) => path + "=" + (typeof value === "string" ? value : JSON.stringify(value))).join(" ");
 
-/** Names of the alarms of the newest record, errors first. @param {any} run @returns {[string, number][]} */
+/** Names of the alarms that the run had, errors first. @param {any} run @returns {[string, number][]} */
 const raisedIn = (run) => /** @type {[string, number][]} */ (Object.entries(run.raised || {})).sort((a, b) => b[1] - a[1]);
 
 /** @param {any} of */

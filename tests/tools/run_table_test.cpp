@@ -162,10 +162,12 @@ TEST_CASE("raised_alarms: all that records have, each with its worst level, also
   disk.write_atomic("run/metrics.jsonl",
                     "{\"env_steps\":1,\"alarms\":{\"kl\":1},\"last_error\":\"\\\"alarms\\\":{\\\"no\\\":2}\"}\n"
                     "{\"env_steps\":2,\"alarms\":{\"kl\":2,\"lag\":1}}\n{\"env_steps\":3,\"alarms\":{\"kl\":1}}\n"
-                    "{\"env_steps\":4,\"alarms\":{}}\n{\"env_steps\":5,\"alarms\":{\"torn\":");
+                    "{\"env_steps\": 4, \"alarms\": {\"spaced\": "
+                    "1}}\n{\"env_steps\":4,\"alarms\":{}}\n{\"env_steps\":5,\"alarms\":{\"torn\":");
   const AlarmLevels alarms = raised_alarms(disk, "run");
-  CHECK(alarms == AlarmLevels{{"kl", AlarmLevel::error}, {"lag", AlarmLevel::warning}});
-  CHECK(text_of(count_of(alarms)) == "1 error, 1 warning");
+  CHECK(alarms ==
+        AlarmLevels{{"kl", AlarmLevel::error}, {"lag", AlarmLevel::warning}, {"spaced", AlarmLevel::warning}});
+  CHECK(text_of(count_of(alarms)) == "1 error, 2 warnings");
 }
 
 TEST_CASE("raised_alarms: objects at the ends of the blocks that are read are found") {

@@ -75,7 +75,7 @@ AlarmLevel level_of(double figure) {
 void for_each_alarms_object(const Disk& disk, const std::string& folder,
                             const std::function<void(std::string_view object)>& on_object) {
   constexpr uint64_t kMost = 16 << 20, kRead = 1 << 20;
-  constexpr std::string_view kKey = "\"alarms\":", kBegin = "\"alarms\":{\"";
+  constexpr std::string_view kKey = "\"alarms\":";
   const std::unique_ptr<ReadFile> file = open_if_present(disk, metrics_file(folder));
   if (!file) return;
   std::string text, before;
@@ -84,14 +84,15 @@ void for_each_alarms_object(const Disk& disk, const std::string& folder,
     if (block.empty()) return;  // the file has become shorter
     at += block.size();
     text += block;
-    size_t done = text.size() - std::min(text.size(), kBegin.size() - 1);
-    for (size_t begin = text.find(kBegin); begin != text.npos; begin = text.find(kBegin, begin + 1)) {
-      const size_t end = text.find('}', begin);
-      if (end == text.npos) {
-        done = begin;
+    size_t done = text.size() - std::min(text.size(), kKey.size() - 1);
+    for (size_t key = text.find(kKey); key != text.npos; key = text.find(kKey, key + 1)) {
+      const size_t begin = text.find_first_not_of(' ', key + kKey.size()), end = text.find('}', key);
+      if (begin == text.npos || (text[begin] == '{' && end == text.npos)) {
+        done = key;  // the rest is in the next block
         break;
       }
-      std::string object = text.substr(begin + kKey.size(), end + 1 - begin - kKey.size());
+      if (text[begin] != '{') continue;
+      std::string object = text.substr(begin, end + 1 - begin);
       if (object != before) on_object(before = std::move(object));
       done = std::max(done, end);
     }

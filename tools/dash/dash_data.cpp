@@ -104,13 +104,11 @@ Json last_record(const std::string& folder) {
   return record;
 }
 
-// The levels of the alarms of a record by their names.
-Json raised_alarms(const Record& last) {
-  constexpr std::string_view kAlarms = "alarms.";
-  Json raised = Json::object();
-  for (auto alarm = last.lower_bound(kAlarms); alarm != last.end() && alarm->first.starts_with(kAlarms); ++alarm)
-    raised[alarm->first.substr(kAlarms.size())] = alarm->second;
-  return raised;
+// The figure `alarms` in docs/metrics.md.
+Json json_of(const AlarmLevels& alarms) {
+  Json levels = Json::object();
+  for (const auto& [name, level] : alarms) levels[name] = static_cast<int>(level);
+  return levels;
 }
 
 // "eval.return_mean: 5 of 9 runs have no record with it and env_steps: runs/a, runs/b, runs/c, ...".
@@ -188,11 +186,11 @@ DashData::Json DashData::listed_runs() const {
   Json list = Json::array();
   for (const ServedRun& each : list_.runs()) {
     Json run = run_json(each.run, each.differs);
-    const AlarmCounts alarms = alarms_of(each.run.last);
+    const AlarmCounts alarms = count_of(each.alarms);
     run["mean_env_steps_per_second"] = each.run.mean_speed;
     run["bottleneck"] = each.bottleneck;
     run["alarms"] = {{"errors", alarms.errors}, {"warnings", alarms.warnings}};
-    run["raised"] = raised_alarms(each.run.last);
+    run["raised"] = json_of(each.alarms);
     run["deleted"] = each.deleted;
     list.push_back(std::move(run));
   }

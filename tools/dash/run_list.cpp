@@ -10,7 +10,6 @@
 #include "runtime/base/suggest.h"
 #include "tools/cli/config_lookup.h"
 #include "tools/cli/found_runs.h"
-#include "tools/cli/run_details.h"
 
 namespace troupe {
 
@@ -88,7 +87,8 @@ void RunList::look_at(const std::string& folder, const HeldLocks& held) {
     changed_ |= found == known_.end() || !found->second.there || found->second.signature != signature ||
                 found->second.run.state != run.state || found->second.run.reason != run.reason;
     std::string bottleneck = bottleneck_of_run(posix_disk(), run);
-    known_[folder] = {signature, std::move(run), std::move(bottleneck), true};
+    AlarmLevels alarms = raised_alarms(posix_disk(), folder);
+    known_[folder] = {signature, std::move(run), std::move(bottleneck), std::move(alarms), true};
     return;
   } catch (const ConfigError& error) {
     problems_.emplace_back(error.what());
@@ -126,7 +126,7 @@ void RunList::collect() {
   runs_.clear();
   for (size_t i = 0; i < all.size(); ++i) {
     const Known& known = known_.at(order_[i]);
-    runs_.push_back({std::move(all[i]), std::move(differs[i]), known.bottleneck, !known.there});
+    runs_.push_back({std::move(all[i]), std::move(differs[i]), known.bottleneck, known.alarms, !known.there});
   }
 }
 

@@ -9,13 +9,15 @@
 
 #include "runtime/run_folder/run_overview.h"
 #include "tools/cli/flags.h"
+#include "tools/cli/run_details.h"
 
 namespace troupe {
 
 struct ServedRun {
   RunOverview run;
   SettingValues differs;   // from the other runs of its name
-  std::string bottleneck;  // as bottleneck_of_run() says (tools/cli/run_details.h)
+  std::string bottleneck;  // as bottleneck_of_run() says
+  AlarmLevels alarms;      // all that were raised
   bool deleted = false;    // its folder is gone; the rest is what it was
 };
 
@@ -43,6 +45,7 @@ class RunList {
     std::string signature;  // of its files
     RunOverview run;
     std::string bottleneck;
+    AlarmLevels alarms;
     bool there = false;
   };
 
