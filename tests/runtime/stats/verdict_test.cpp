@@ -180,7 +180,9 @@ TEST_CASE("verdict: steps that sleep limit a run also beside other programs, wit
   StatsSnapshot unsteady = s;
   unsteady.stages.env_step = 0.1;
   CHECK(find_bottleneck(unsteady).advice == "more workers; other programs slow it by up to 13 %");
-  unsteady.busy.threads_waiting = unsteady.busy.waiting = unsteady.busy.run = 1.2;
+  unsteady.busy.threads_waiting = 1.2;
+  unsteady.busy.waiting = 0.6;
+  unsteady.busy.run = 0.3;
   CHECK(find_bottleneck(unsteady).resource == Resource::oversubscribed);
 }
 
