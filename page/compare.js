@@ -148,7 +148,7 @@ class CompareView extends LearningView {
         const y = newest && newest.y && newest.y[path];
         if (!y) return [];
         const x = newest.x[this.axis], kept = (/** @type {Values} */ values) => isEvaluation(path) ? values.filter((_, i) => y.mean[i] !== null) : values;
-        return [{ key: folder, label: folder, x: kept(x), y: kept(y.mean), ...(y.low ? { low: kept(y.low), high: kept(y.high) } : {}) }];
+        return [{ key: folder, label: this.list.shortName(folder), x: kept(x), y: kept(y.mean), ...(y.low ? { low: kept(y.low), high: kept(y.high) } : {}) }];
       });
     this.readGroups(path, of);
     return this.groups.get(path)?.groups.map(({ label, runs, x, mean, low, high }) => ({ key: label, label: `${label} (${counted(runs, "runs")})`, x, y: mean, low, high })) || [];

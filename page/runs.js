@@ -13,8 +13,8 @@ const kSorts = /** @type {[string, string, (run: any) => any][]} */ ([
   ["alarms", "alarms", (run) => raisedIn(run).reduce((sum, [, level]) => sum + (level === 2 ? 100 : 1), 0)],
 ]);
 
-/** A setting and its value, as in a command. @param {any} run */
-const differences = (run) => Object.entries(run.differs).map(([path, value]) => path + "=" + (typeof value === "string" ? value : JSON.stringify(value))).join(" ");
+/** Settings and their values, as in a command. @param {any} run @returns {string[]} */
+const differences = (run) => Object.entries(run.differs).map(([path, value]) => path + "=" + (typeof value === "string" ? value : JSON.stringify(value)));
 
 /** Names of the alarms that the run had, errors first. @param {any} run @returns {[string, number][]} */
 const raisedIn = (run) => /** @type {[string, number][]} */ (Object.entries(run.raised || {})).sort((a, b) => b[1] - a[1]);
@@ -35,7 +35,7 @@ const kRunColumns = (told) => [
   { name: "score", cell: (run) => scoreText(run.score), kind: "number" },
   { name: "best score", cell: (run) => scoreText(run.best), kind: "number" },
   { name: told.meanSpeed, cell: (run) => formatted(run.mean_env_steps_per_second === null ? null : Math.round(run.mean_env_steps_per_second)), kind: "number" },
-  { name: "differs in", cell: differences, kind: "long" },
+  { name: "differs in", cell: (run) => element("span", {}, ...differences(run).map((text) => element("span", { class: "setting" }, text))), kind: "long" },
   { name: "bottleneck", cell: (run) => run.bottleneck, has: (run) => Boolean(run.bottleneck) },
   { name: "tags", cell: (run) => run.tags.join(", "), has: (run) => run.tags.length > 0 },
   { name: "config", cell: (run) => run.config },
@@ -45,6 +45,13 @@ const kRunColumns = (told) => [
 /** @param {any} run */
 const alarmList = (run) => element("span", {}, ...raisedIn(run).map(([name, level]) => element("span", { class: level === 2 ? "alarm error" : "alarm" }, `${name} (${level === 2 ? "error" : "warning"})`)));
 
+/** The folders that all of them are in, with a "/" at its end; empty without any. @param {string[]} folders */
+function commonFolder(folders) {
+  let common = folders[0] || "";
+  for (const folder of folders) while (!folder.startsWith(common) || common === folder) common = common.slice(0, Math.max(0, common.lastIndexOf("/", common.length - 2) + 1));
+  return common;
+}
+
 class RunsView {
   /** @param {(folder: string) => void} open shows one run @param {() => void} changed */
   constructor(open, changed) {
@@ -53,6 +60,8 @@ class RunsView {
     this.changed = changed;
     /** @type {any[]} */
     this.runs = [];
+    /** What the folders of all runs begin with. */
+    this.common = "";
     /** @type {Set<string>} */
     this.chosen = new Set(place.all("run").filter(Boolean));
     /** Whether somebody has chosen; "run=" in the address says that none is. */
@@ -86,6 +95,7 @@ class RunsView {
       if (text === this.received) return;
       this.received = text;
       this.runs = reply.runs;
+      this.common = commonFolder(this.runs.map(({ run }) => run));
       if (this.isChosen) this.dropUnknown();
       if (!this.isChosen) this.chosen = new Set(this.runs.length > kMostAtFirst ? [] : this.runs.map(({ run }) => run));
       this.tell(reply.problems);
@@ -125,13 +135,16 @@ class RunsView {
   shown() {
     const [, , value] = kSorts.find(([name]) => name === this.sort.value) || kSorts[0];
     const wanted = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const text = (/** @type {any} */ run) => [run.run, run.name, ...run.tags, run.note, run.config, run.task, run.state, run.reason, run.bottleneck, ...Object.keys(run.raised), differences(run)].join(" ").toLowerCase();
+    const text = (/** @type {any} */ run) => [run.run, run.name, ...run.tags, run.note, run.config, run.task, run.state, run.reason, run.bottleneck, ...Object.keys(run.raised), ...differences(run)].join(" ").toLowerCase();
     const runs = this.runs.filter((run) => wanted.every((word) => text(run).includes(word)));
     return runs.map((run) => ({ run, key: value(run) })).sort((a, b) => {
       if (typeof a.key === "string") return a.key < b.key ? -1 : a.key > b.key ? 1 : 0;
       return (b.key ?? -Infinity) - (a.key ?? -Infinity) || 0;
     }).map(({ run }) => run);
   }
+
+  /** The folder of a run without what those of all runs begin with. @param {string} folder */
+  shortName(folder) { return folder.slice(this.common.length); }
 
   /** The box that chooses a run. @param {any} run */
   boxOf(run) {
@@ -144,7 +157,7 @@ class RunsView {
 
   /** Its folder, which opens it, and what its user calls it. @param {any} run */
   nameOf(run) {
-    const open = element("button", { type: "button", class: "link", "data-key": "open " + run.run }, run.run);
+    const open = element("button", { type: "button", class: "link", "data-key": "open " + run.run, title: run.run }, this.shortName(run.run));
     open.addEventListener("click", () => this.open(run.run));
     return element("span", {}, open, ...(run.name ? [element("small", {}, run.name)] : []));
   }
@@ -152,7 +165,8 @@ class RunsView {
   fill() {
     const shown = this.shown();
     const running = this.runs.filter((run) => run.state === "running" && !run.deleted).length;
-    this.count.textContent = `${formatted(shown.length)} of ${counted(this.runs.length, "runs")} shown, ${formatted(running)} running, ${formatted(this.chosen.size)} chosen of at most ${kMostChosen}`;
+    const where = this.common ? `; their folders are in ${this.common}` : "";
+    this.count.textContent = `${formatted(shown.length)} of ${counted(this.runs.length, "runs")} shown, ${formatted(running)} running, ${formatted(this.chosen.size)} chosen of at most ${kMostChosen}${where}`;
     const focused = document.activeElement && /** @type {HTMLElement} */ (document.activeElement).dataset.key;
     const told = wordsOf(this.runs);
     /** @type {RunColumn[]} */
@@ -187,7 +201,7 @@ class DifferencesView {
     const which = this.list.compared.length > 0 ? "the chosen runs" : `the first ${runs.length} of ${this.list.runs.length} runs`;
     const note = element("p", { class: "faint" }, `Settings in which ${which} differ from runs of the same name.`);
     if (differing.length === 0) return this.panel.replaceChildren(note, element("p", {}, "None."));
-    const region = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Differences" }, table(["run", ...differing], runs.map((run) => [run.run, ...differing.map((path) => value(run, path))]), runs.length + 2));
+    const region = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Differences" }, table(["run", ...differing], runs.map((run) => [this.list.shortName(run.run), ...differing.map((path) => value(run, path))]), runs.length + 2));
     this.panel.replaceChildren(note, region);
   }
 }

@@ -93,7 +93,7 @@ class DashPage(unittest.TestCase):
         """What a chart of the comparison has drawn: the points of each curve."""
         chart = f"compare.charts.find((c) => c.title === {json.dumps(title)})"
         x, *columns = self.browser.value(f"{chart}.plot ? {chart}.plot.data.map((column) => [...column]) : [[]]")
-        names = self.browser.value(f"({chart}.present || []).map((curve) => curve.label)")
+        names = self.browser.value(f"({chart}.present || []).map((curve) => compare.by.value === 'none' ? curve.path : curve.label)")
         return {name: [(a, b) for a, b in zip(x, column) if b is not None] for name, column in zip(names, columns)}
 
     def wait_for_curves(self, count, points):

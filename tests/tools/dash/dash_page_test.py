@@ -53,12 +53,19 @@ class Dash(DashPage):
         rows = self.browser.value("[...document.querySelectorAll('.runs tbody tr')].map((row) => [...row.children].map((cell) => cell.innerText))")
         self.assertEqual(len(rows), 1)
         shown = dict(zip(heads, rows[0], strict=True))
-        self.assertEqual(shown["run"].split(), [b, "slow", "live"])
+        self.assertEqual(shown["run"].split(), ["b", "slow", "live"])
         self.assertEqual(shown["alarms"].split("\n"), ["return_collapse (error)", "entropy_low (warning)"])
         self.assertEqual([shown[name] for name in ("bottleneck", "tags", "reason")], ["few environments 71 %", "slow", "stop.updates"])
         self.open("runs&sort=alarms")
-        names = "[...document.querySelectorAll('.runs button.link')].map((button) => button.textContent)"
+        names = "[...document.querySelectorAll('.runs button.link')].map((button) => button.title)"
         self.assertEqual(self.browser.value(names), [b, a])
+
+    def test_names_are_without_the_folder_that_all_runs_are_in(self):
+        self.folders.add("a")
+        self.serve()
+        self.open()
+        cases = [["r/x/a", "r/x/b"], ["r/a", "r/a/b"], ["a", "b"], ["/r/ab", "/r/ac"], ["r/a"], []]
+        self.assertEqual(self.browser.value(f"{json.dumps(cases)}.map(commonFolder)"), ["r/x/", "r/", "", "/r/", "r/", ""])
 
     def test_a_comparison_of_few_runs_begins_with_all_of_them_until_somebody_chooses(self):
         folders = [self.folders.add(f"r{i}", seed=i) for i in range(2)]
