@@ -60,6 +60,7 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
+  const Disk& disk() const { return *disk_; }
   // Whether a run was here before; it continues from checkpoints().recover(), or begins
   // anew when that gives nothing.
   bool resuming() const { return resuming_; }

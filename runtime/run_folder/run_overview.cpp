@@ -61,6 +61,12 @@ std::optional<RunScore> score_in(const Record& record, const std::string& group)
                   updates_from(figure_at(record, "updates"))};
 }
 
+// Summaries of older versions have it under another name.
+double speed_in(const Json& summary) {
+  const double mean = json_number(summary, "mean_env_steps_per_second");
+  return std::isnan(mean) ? json_number(summary, "env_steps_per_second") : mean;
+}
+
 void add_verdict(const Json& summary, RunOverview& run) {
   const Json start = summary.is_object() ? summary.value("last_start", Json()) : Json();
   const Json verdict = start.is_object() ? start.value("bottleneck", Json()) : Json();
@@ -79,8 +85,7 @@ void add_figures(const Disk& disk, const Json& summary, RunOverview& run) {
   run.env_steps = ended ? json_number(summary, "env_steps") : figure_at(run.last, "env_steps");
   run.updates = ended ? json_number(summary, "updates") : figure_at(run.last, "updates");
   run.seconds = ended ? json_number(summary, "wall_seconds") : figure_at(run.last, "elapsed_seconds");
-  run.env_steps_per_second =
-      ended ? json_number(summary, "env_steps_per_second") : figure_at(run.last, "env_steps_per_second_60s");
+  run.env_steps_per_second = ended ? speed_in(summary) : figure_at(run.last, "env_steps_per_second_60s");
   if (!run.score) run.score = score_in(records.evaluated, "eval");
   run.trained = score_in(run.last, "episodes");
   if (!run.score) run.score = run.trained;

@@ -97,7 +97,7 @@ Json check_learns(const Bar& bar) {
     check_few_dropped(summary);
     const double score = summary.at("eval").at(bar.score), seconds = summary.at("wall_seconds");
     MESSAGE(bar.config << ", seed " << seed << ": " << bar.score << " " << score << " (bar " << bar.least << ") in "
-                       << seconds << " s, " << summary.at("env_steps_per_second").get<double>() << " env steps/s");
+                       << seconds << " s, " << summary.at("mean_env_steps_per_second").get<double>() << " env steps/s");
     sum += score;
     if (bar.mean_of == 0) CHECK(score >= bar.least);
     check_ledger(summary);

@@ -172,7 +172,7 @@ TEST_CASE("run_report: the speed of a deterministic run does not contain the tim
     if (warms_up) f.report->show(s);
     f.report->show(f.at(100, 1));
     f.finish(/*wall_seconds=*/1000);
-    return f.summary()["env_steps_per_second"].get<double>();
+    return f.summary()["mean_env_steps_per_second"].get<double>();
   };
   CHECK(speed(false) == 0.1);
   CHECK(speed(true) > 0.1);

@@ -93,11 +93,23 @@ TEST_CASE("run_report: the summary has totals over all starts, and the figures o
   CHECK(summary["env_steps"] == 160);
   CHECK(summary["updates"] == 10);
   CHECK(summary["starts"] == 2);
-  CHECK(summary["env_steps_per_second"] == 160.0 / 52);
+  CHECK(summary["mean_env_steps_per_second"] == 160.0 / 52);
   CHECK(summary["last_start"]["wall_seconds"] == 10.0);
   CHECK(summary["last_start"]["env_steps"] == 60);
   CHECK(summary["last_start"]["updates"] == 2);
-  CHECK(summary["last_start"]["env_steps_per_second"] == 5);
+  CHECK(summary["last_start"]["env_steps_per_wall_second"] == 5);
+}
+
+TEST_CASE("run_summary: the mean speed is that of `troupe runs`, from the first record with experience on") {
+  ReportedRun f;
+  for (const auto& [steps, seconds] : {std::pair{0, 1.0}, {100, 5.0}, {300, 9.0}}) {
+    StatsSnapshot s = f.at(static_cast<uint64_t>(steps), 1);
+    s.elapsed_seconds = seconds;
+    f.report->record(s);
+    f.report->show(s);
+  }
+  f.finish();
+  CHECK(f.summary()["mean_env_steps_per_second"] == 50);  // 200 steps in 4 s
 }
 
 TEST_CASE("run_report: the summary has the updates that were undone, and the shares of the verdicts") {
@@ -250,7 +262,7 @@ TEST_CASE("run_report: the seconds of the summary end with the training, not wit
     CHECK(after <= seconds_between(before, Clock::now()));
     CHECK(wall + after == doctest::Approx(60));
     CHECK(summary["last_start"]["wall_seconds"] == wall);
-    CHECK(summary["env_steps_per_second"] == doctest::Approx(deterministic ? 300 / wall : 100));
+    CHECK(summary["mean_env_steps_per_second"] == doctest::Approx(deterministic ? 300 / wall : 100));
   }
 }
 

@@ -102,12 +102,17 @@ void for_each_alarms_object(const Disk& disk, const std::string& folder,
 
 }  // namespace
 
-double mean_speed(const Disk& disk, const RunOverview& run) {
-  const double steps = figure_at(run.last, "env_steps"), seconds = figure_at(run.last, "elapsed_seconds");
-  if (!std::isfinite(steps) || !std::isfinite(seconds)) return run.env_steps_per_second;
-  const std::optional<Progress> first = first_experience(disk, run.folder);
-  if (!first || !(steps > first->env_steps) || !(seconds > first->seconds)) return run.env_steps_per_second;
+double recorded_speed(const Disk& disk, const std::string& folder, const Record& last) {
+  const double steps = figure_at(last, "env_steps"), seconds = figure_at(last, "elapsed_seconds");
+  if (!std::isfinite(steps) || !std::isfinite(seconds)) return RunOverview::kNone;
+  const std::optional<Progress> first = first_experience(disk, folder);
+  if (!first || !(steps > first->env_steps) || !(seconds > first->seconds)) return RunOverview::kNone;
   return (steps - first->env_steps) / (seconds - first->seconds);
+}
+
+double mean_speed(const Disk& disk, const RunOverview& run) {
+  const double recorded = recorded_speed(disk, run.folder, run.last);
+  return std::isnan(recorded) ? run.env_steps_per_second : recorded;
 }
 
 std::string bottleneck_of_run(const Disk& disk, const RunOverview& run) {

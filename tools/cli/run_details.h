@@ -12,9 +12,11 @@
 
 namespace troupe {
 
-// Environment steps, or answers, per second from the first record with experience to the newest record, over all
-// starts; the start-up before the first experience is left out. Where the records do not say it, as those of
-// deterministic runs, env_steps_per_second of the overview.
+// Environment steps, or answers, per second from the first record with experience to `last`, the newest record, over
+// all starts; the start-up before the first experience is left out. NaN where the records do not say it, as those of
+// deterministic runs. Throws IoError.
+double recorded_speed(const Disk& disk, const std::string& folder, const Record& last);
+// The same of a run, or what its overview has where the records do not say it.
 double mean_speed(const Disk& disk, const RunOverview& run);
 
 // What limited a run: of one that has ended, the verdict that held for longest in its last start, with its share of the

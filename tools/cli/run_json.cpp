@@ -44,7 +44,7 @@ OrderedJson run_json(const RunOverview& run, const SettingValues& differs) {
           {"env_steps", count_json(run.env_steps)},
           {"updates", count_json(run.updates)},
           {"seconds", run.seconds},
-          {"env_steps_per_second", run.env_steps_per_second},
+          {"mean_env_steps_per_second", run.mean_speed},
           {"score", json_of(run.score)},
           {"best", json_of(run.best)},
           {"differs", settings},

@@ -19,6 +19,7 @@
 #include "runtime/stats/bottleneck.h"
 #include "runtime/stats/console.h"
 #include "runtime/stats/snapshot_fields.h"
+#include "tools/cli/run_details.h"
 #include "tools/cli/run_lines.h"
 #include "tools/cli/run_summary.h"
 #include "tools/cli/terminal.h"
@@ -300,6 +301,17 @@ void RunReport::close_with(const std::string& line) {
   log_info("train", line);
 }
 
+// By the records that are written.
+double RunReport::mean_speed_so_far() const {
+  try {
+    if (!folder_.disk().exists(metrics_file(folder_.path()))) return kUnknown;
+    const Record last = read_last_records(folder_.disk(), folder_.path(), false).last;
+    return recorded_speed(folder_.disk(), folder_.path(), last);
+  } catch (const IoError&) {
+    return kUnknown;
+  }
+}
+
 std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds, double after_training) const {
   RunFacts facts{.config = config_, .start = start_, .last = last_, .outcome = outcome, .warmup = warmup_};
   // One that failed hides no score of an earlier one.
@@ -314,6 +326,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   facts.expected_memory = expected_memory_;
   facts.undone_updates = undone_updates_;
   facts.verdicts = verdicts_;
+  facts.mean_speed = mean_speed_so_far();
   return run_summary(facts);
 }
 

@@ -96,6 +96,7 @@ class RunReport : public RunSink {
   // The text of summary.json. `wall_seconds` is the time of this start, of which `after_training` came after the end of
   // training.
   std::string summary_of(const RunOutcome& outcome, double wall_seconds, double after_training) const;
+  double mean_speed_so_far() const;
   void note_end(const StatsSnapshot& snapshot);
   void close_with(const std::string& line);
   StatsSnapshot with_times(StatsSnapshot snapshot);

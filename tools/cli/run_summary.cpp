@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -58,8 +59,10 @@ double speed_of_start(const RunFacts& f) {
   return static_cast<double>(new_steps(f)) / seconds;
 }
 
-// Of all starts, without the warm-up. A deterministic run does not know the times of earlier ones.
+// Of all starts, from the first experience on; where the records do not say it, without the warm-up. A deterministic
+// run does not know the times of earlier starts.
 double speed_of_run(const RunFacts& f) {
+  if (std::isfinite(f.mean_speed)) return f.mean_speed;
   if (f.config.deterministic) return speed_of_start(f);
   return static_cast<double>(f.last.env_steps) / (f.last.elapsed_seconds - f.warmup.seconds);
 }
@@ -68,7 +71,7 @@ OrderedJson last_start(const RunFacts& f) {
   OrderedJson result{{"wall_seconds", f.trained_seconds},
                      {"env_steps", new_steps(f)},
                      {"updates", f.outcome.version.number - f.start.version.number},
-                     {"env_steps_per_second", speed_of_start(f)}};
+                     {"env_steps_per_wall_second", speed_of_start(f)}};
   put_figures(f.last, kOfStart, result);
   if (kind_of(f.config).words->tokens) {
     put_figures(f.last, kTokensOfStart, result);
@@ -101,7 +104,7 @@ std::string run_summary(const RunFacts& f) {
   summary["wall_seconds"] = f.start.totals.elapsed_seconds + f.trained_seconds;
   summary["seconds_after_training"] = f.after_training;
   summary["env_steps"] = f.last.env_steps;
-  summary["env_steps_per_second"] = speed_of_run(f);
+  summary["mean_env_steps_per_second"] = speed_of_run(f);
   summary["updates"] = f.outcome.version.number;
   if (!f.config.deterministic) summary["undone_updates"] = f.undone_updates;
   const std::string& before = f.start.totals.evaluation;  // of an earlier start

@@ -22,6 +22,7 @@ struct RunFacts {
   double trained_seconds = 0;                 // of this start, to the end of training
   double after_training = 0;                  // and from there to its end
   double warmup_seconds = 0;                  // of this start, from its begin to the end of the warm-up
+  double mean_speed = kUnknown;               // as recorded_speed() says
   std::optional<CheckpointScore> best = {};
   uint64_t lost_writes = 0, lost_log_lines = 0;
   uint64_t expected_memory = 0;  // 0: not known

@@ -62,14 +62,14 @@ std::vector<RunColumn> figure_columns(std::span<const ListedRun> runs) {
   const bool answers = std::ranges::any_of(runs, tokens);
   const bool environments = runs.empty() || !std::ranges::all_of(runs, tokens);
   return {{{"state"}, [](const ListedRun& each) { return std::string(text_of(each.run.state)); }},
+          {{"alarms", false, 0, 9}, alarms_text, true},
           {{std::string(steps_word(environments, answers)), true, 0, 8},
            [](const ListedRun& each) { return count_text(each.run.env_steps); }},
           {{"score"}, [](const ListedRun& each) { return score_text(each.run.score); }},
           {{"best", true, 0, 5}, best_text, true},
           {{std::string(speed_word(environments, answers)), true, 0, 7},
            [](const ListedRun& each) { return count_text(each.run.mean_speed); }},
-          {{"bottleneck", false, 14, 6}, [](const ListedRun& each) { return printable(each.bottleneck, 200); }, true},
-          {{"alarms", false, 9, 9}, alarms_text, true}};
+          {{"bottleneck", false, 24, 6}, [](const ListedRun& each) { return printable(each.bottleneck, 200); }, true}};
 }
 
 std::vector<RunColumn> columns_for(std::span<const ListedRun> runs, const std::string& sort) {

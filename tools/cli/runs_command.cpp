@@ -91,7 +91,6 @@ OrderedJson json_of(const AlarmLevels& alarms) {
 
 OrderedJson json_of(const ListedRun& each, const std::string& sort) {
   OrderedJson result = run_json(each.run, each.differs);
-  result["mean_env_steps_per_second"] = each.run.mean_speed;
   result["bottleneck"] = each.bottleneck;
   result["alarms"] = json_of(count_of(each.alarms));
   result["alarms"]["raised"] = json_of(each.alarms);

@@ -187,7 +187,6 @@ DashData::Json DashData::listed_runs() const {
   for (const ServedRun& each : list_.runs()) {
     Json run = run_json(each.run, each.differs);
     const AlarmCounts alarms = count_of(each.alarms);
-    run["mean_env_steps_per_second"] = each.run.mean_speed;
     run["bottleneck"] = each.bottleneck;
     run["alarms"] = {{"errors", alarms.errors}, {"warnings", alarms.warnings}};
     run["raised"] = json_of(each.alarms);

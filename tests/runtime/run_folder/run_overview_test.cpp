@@ -69,6 +69,15 @@ TEST_CASE("read_overview: a run that reached its limit is finished, with the fig
   CHECK(run.last.at("env_steps") == 500);
 }
 
+TEST_CASE("read_overview: the speed of a summary is its mean, which older versions call env_steps_per_second") {
+  const Folder folder;
+  folder.write("metrics.jsonl", kRecord);
+  folder.write("summary.json", summary("stop.env_steps reached", R"("mean_env_steps_per_second": 250.0,)"));
+  CHECK(folder.overview().env_steps_per_second == 250);
+  folder.write("summary.json", summary("stop.env_steps reached"));
+  CHECK(folder.overview().env_steps_per_second == 300);
+}
+
 TEST_CASE("read_overview: a signal has stopped a run, an error is a crash") {
   const Folder folder;
   folder.write("summary.json", summary("interrupted"));
