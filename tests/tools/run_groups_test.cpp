@@ -178,6 +178,18 @@ TEST_CASE("group_table: names the best group in one line, and says what the inte
                       "than 5 runs\n"));
 }
 
+TEST_CASE("group_table: groups with the same score are equal, and none of them is the best") {
+  std::vector<RunOverview> runs;
+  add_runs(runs, "0.1", {500, 500});
+  add_runs(runs, "0.01", {500, 500});
+  add_runs(runs, "0.001", {100, 120});
+  const std::string table = group_table(rank_groups(runs, {"trainer.policy_lr"}), SIZE_MAX);
+  CHECK(table.find("best are equal: trainer.policy_lr=0.01, trainer.policy_lr=0.1, evaluation 500.00; next: "
+                   "trainer.policy_lr=0.001, evaluation 110.00") != table.npos);
+  runs.resize(4);
+  CHECK(group_table(rank_groups(runs, {"trainer.policy_lr"}), SIZE_MAX).find("evaluation 500.00\n") != table.npos);
+}
+
 TEST_CASE("group_table: overlapping intervals and single runs leave the order open") {
   std::vector<RunOverview> runs;
   add_runs(runs, "0.1", {10, 200});

@@ -1,10 +1,12 @@
 #include "tools/cli/sweep_points.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "runtime/base/errors.h"
 #include "tests/support/test.h"
+#include "tools/cli/sweep_progress.h"
 
 using namespace troupe;
 
@@ -81,4 +83,21 @@ TEST_CASE("run_name_of: the last parts of the paths, unless two are the same, wi
   CHECK(run_name_of({{"trainer.policy_lr", {}, {}}}, {"0.0001"}, 3) == "policy_lr=0.0001_seed=3");
   CHECK(run_name_of({{"a.lr", {}, {}}, {"b.lr", {}, {}}}, {"1", "2"}, 0) == "a.lr=1_b.lr=2_seed=0");
   CHECK(run_name_of({{"env.id", {}, {}}}, {"my env/../x"}, 1) == "id=my-env-..-x_seed=1");
+}
+
+TEST_CASE("sweep_progress_text: what has ended, what trains, and the time for the rest as that of the runs before") {
+  const std::vector<SweptRunProgress> running = {{"lr=0.1_seed=3", 4, 0.5}};
+  CHECK(sweep_progress_text({.ended = 2, .runs = 6, .jobs = 1, .running = running, .mean_seconds = 10}) ==
+        "2 of 6 ended, trains lr=0.1_seed=3 (50 %), ETA 0:35");  // 5 s of this one, and 3 times 10 s
+}
+
+TEST_CASE("seconds_left: by the progress of the first run, divided by the jobs, and not known before there is any") {
+  std::vector<SweptRunProgress> running = {{"a", 10, 0.5}, {"b", 10, NAN}};
+  // 20 s a run: 10 s for each of the two, 20 s for each of the two that wait.
+  CHECK(seconds_left({.ended = 0, .runs = 4, .jobs = 2, .running = running}) == 30);
+  CHECK(seconds_left({.ended = 2, .runs = 4, .jobs = 2, .running = running}) == 10);
+  running[0].progress = 0;
+  CHECK(std::isnan(seconds_left({.ended = 0, .runs = 4, .jobs = 2, .running = running})));
+  CHECK(sweep_progress_text({.ended = 0, .runs = 4, .jobs = 2, .running = running}) ==
+        "0 of 4 ended, trains a (0 %), b");
 }

@@ -69,6 +69,22 @@ std::string doubt(const GroupFigure& best, const GroupFigure& next) {
                               : "the intervals overlap: more seeds may change the order";
 }
 
+// "a, b and 2 more".
+std::string names_of(std::span<const RankedGroup> groups) {
+  constexpr size_t kNamed = 3;
+  std::string names;
+  for (size_t i = 0; i < std::min(groups.size(), kNamed); ++i) names += (i == 0 ? "" : ", ") + groups[i].group.label;
+  return groups.size() <= kNamed ? names : names + " and " + std::to_string(groups.size() - kNamed) + " more";
+}
+
+// How many groups have the score of the first one.
+size_t best_alike(std::span<const RankedGroup> groups, bool evaluated) {
+  const double best = groups.front().score(evaluated).mean;
+  size_t alike = 1;
+  while (alike < groups.size() && groups[alike].score(evaluated).mean == best) ++alike;
+  return alike;
+}
+
 // The line about the groups of one task, the best first; empty where none has a score.
 std::string best_line(std::span<const RankedGroup> groups, bool tasks) {
   const bool evaluated = is_evaluated(groups, groups.front().task);
@@ -76,6 +92,12 @@ std::string best_line(std::span<const RankedGroup> groups, bool tasks) {
   if (best.runs == 0) return "";
   std::string line = "best";
   if (tasks) line += " of " + printable(groups.front().task, 200);
+  if (const size_t alike = best_alike(groups, evaluated); alike > 1) {
+    line += " are equal: " + names_of(groups.first(alike)) + ", " + (evaluated ? "evaluation " : "training return ") +
+            format_figure(best.mean, 2);
+    const bool more = alike < groups.size() && groups[alike].score(evaluated).runs > 0;
+    return line + (more ? "; next: " + described(groups[alike], evaluated) : "") + '\n';
+  }
   line += ": " + described(groups.front(), evaluated);
   if (groups.size() == 1 || groups[1].score(evaluated).runs == 0) return line + '\n';
   return line + "; next: " + described(groups[1], evaluated) + "; " + doubt(best, groups[1].score(evaluated)) + '\n';

@@ -217,6 +217,13 @@ void write_records(const Disk& disk, const RecordFile& file, const LineCells& fi
   if (!csv.empty()) sink(csv);
 }
 
+// "paper,slow".
+std::string tags_of(const RunOverview& run) {
+  std::string text;
+  for (const std::string& tag : run.about.tags) text += (text.empty() ? "" : ",") + tag;
+  return text;
+}
+
 }  // namespace
 
 void metrics_csv(const Disk& disk, const std::vector<std::string>& names, const std::vector<CsvRun>& runs,
@@ -245,11 +252,13 @@ void runs_csv(const Disk& disk, const std::vector<RunOverview>& runs, const Text
   std::vector<RunOverview> nameless = runs;  // settings are compared within runs of one name
   for (RunOverview& run : nameless) run.name.clear();
   const std::vector<SettingValues> differs = differences(nameless);
-  std::vector<std::string> names = {std::string(kRunColumn)};
+  std::vector<std::string> names = {std::string(kRunColumn), "name", "tags", "state"};
   for (const auto& [path, value] : differs.front()) names.push_back("config." + path);
   std::vector<CsvRun> rows;
   for (size_t i = 0; i < runs.size(); ++i) {
-    CsvRun row{runs[i].folder, {text_cell(runs[i].folder)}};
+    CsvRun row{runs[i].folder,
+               {text_cell(runs[i].folder), text_cell(runs[i].about.name), text_cell(tags_of(runs[i])),
+                std::string(text_of(runs[i].state))}};
     for (const auto& [path, value] : differs[i]) row.cells.push_back(value == kNotSet ? "" : cell_of(value));
     rows.push_back(std::move(row));
   }

@@ -28,8 +28,8 @@ struct CsvRun {
 void metrics_csv(const Disk& disk, const std::vector<std::string>& names, const std::vector<CsvRun>& runs,
                  const TextSink& sink);
 
-// The table of several runs, which begins with the columns "run" and, as "config.PATH", the settings in which they
-// differ.
+// The table of several runs, which begins with the columns "run", "name", "tags", "state" and, as "config.PATH", the
+// settings in which they differ.
 void runs_csv(const Disk& disk, const std::vector<RunOverview>& runs, const TextSink& sink);
 
 // How such a file is recognized.

@@ -159,7 +159,7 @@ int sweep(const SweepOptions& options) {
     return "stopping at " + signal_name(signal) + ": the runs write their checkpoints\n";
   });
   print_line("sweep      " + folder + ": " + format_counted(runs.size(), "run") + ", " +
-             format_count(static_cast<uint64_t>(options.jobs)) + " at a time");
+             format_count(static_cast<uint64_t>(options.jobs)) + " at a time; to watch them: troupe dash " + folder);
   const SweepOutcome outcome = run_sweep(runs, static_cast<size_t>(options.jobs), stop);
   signals.end();
   print_ranking(runs, swept);

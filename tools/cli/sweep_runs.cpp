@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <list>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/child_process.h"
 #include "runtime/base/errors.h"
@@ -15,7 +18,10 @@
 #include "runtime/base/text_format.h"
 #include "runtime/config/fixed_settings.h"
 #include "runtime/run_folder/run_overview.h"
+#include "runtime/stats/console.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/sweep_progress.h"
+#include "tools/cli/terminal.h"
 
 namespace troupe {
 
@@ -46,6 +52,16 @@ std::string score_of(const std::string& folder) {
   }
 }
 
+// Of the newest record; NaN without one.
+double progress_of(const std::string& folder) {
+  try {
+    if (!posix_disk().exists(metrics_file(folder))) return NAN;
+    return figure_at(read_last_records(posix_disk(), folder, false).last, "progress");
+  } catch (const IoError&) {
+    return NAN;
+  }
+}
+
 class Sweep {
  public:
   Sweep(const std::vector<SweepRun>& runs, size_t jobs, const Descriptor& stop)
@@ -56,6 +72,7 @@ class Sweep {
       while (!outcome_.stopped && running_.size() < jobs_ && next_ < runs_.size()) begin(runs_[next_++]);
       if (running_.empty()) return outcome_;
       wait();
+      tell_progress();
       for (auto each = running_.begin(); each != running_.end();) {
         const bool ended = each->child->wait(std::chrono::milliseconds(0));
         if (ended) tell_end(*each);
@@ -103,6 +120,8 @@ class Sweep {
     const double seconds = Seconds(std::chrono::steady_clock::now() - ended.begun).count();
     if (ended.child->exit_code() == 0) {
       ++outcome_.finished;
+      trained_seconds_ += seconds;
+      ++trained_;
       return tell(*ended.run, "finished in " + format_number(seconds, 1) + " s" + score_of(ended.run->folder));
     }
     if (outcome_.stopped && ended.child->exit_code() == kExitInterrupted) return tell(*ended.run, "stopped");
@@ -115,7 +134,25 @@ class Sweep {
     tell(run, "failed: " + why);
   }
 
+  // In place on a terminal, elsewhere a line each half minute.
+  void tell_progress() {
+    const bool terminal = isatty(STDOUT_FILENO) != 0;
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_progress_) return;
+    next_progress_ = now + (terminal ? std::chrono::seconds(1) : std::chrono::seconds(30));
+    std::vector<SweptRunProgress> running;
+    for (const Running& each : running_)
+      running.push_back(
+          {each.run->name, std::chrono::duration<double>(now - each.begun).count(), progress_of(each.run->folder)});
+    const double mean = trained_ == 0 ? NAN : trained_seconds_ / static_cast<double>(trained_);
+    const std::string text = sweep_progress_text(
+        {.ended = ended_, .runs = runs_.size(), .jobs = jobs_, .running = running, .mean_seconds = mean});
+    if (!terminal) return print_line(text);
+    if (draw(console_redraw({fitted(text, terminal_size().columns)}, drawn_))) drawn_ = 1;
+  }
+
   void tell(const SweepRun& run, const std::string& what) {
+    if (drawn_ > 0) draw(console_redraw({}, std::exchange(drawn_, 0)));
     print_line(std::to_string(++ended_) + '/' + std::to_string(runs_.size()) + ' ' + run.name + ": " + what);
   }
 
@@ -123,6 +160,11 @@ class Sweep {
   const size_t jobs_;
   const Descriptor& stop_;
   size_t next_ = 0, ended_ = 0;
+  size_t trained_ = 0;  // that finished now
+  double trained_seconds_ = 0;
+  size_t drawn_ = 0;  // lines of the progress on the terminal
+  // Later than the first look, so that short runs are only told at their ends.
+  std::chrono::steady_clock::time_point next_progress_ = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   std::list<Running> running_;
   SweepOutcome outcome_;
 };
