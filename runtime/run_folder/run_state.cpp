@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -42,6 +43,13 @@ bool is_on_network(const std::string& folder) {
          std::ranges::count(kNetwork, static_cast<uint32_t>(status.f_type)) > 0;
 }
 
+// Whether its file system has no free block for this user. What the run says of that then is not in the folder.
+bool is_on_full_disk(const std::string& folder) {
+  struct statfs status{};
+  if (::statfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return false;
+  return (geteuid() == 0 ? status.f_bfree : status.f_bavail) == 0;
+}
+
 int64_t seconds_since(int64_t moment) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::seconds>(now).count() - moment;
@@ -80,7 +88,8 @@ bool has_open_start(const Disk& disk, const std::string& folder) { return disk.e
 StateOfRun state_of(const Disk& disk, const std::string& folder, const nlohmann::ordered_json& summary,
                     const HeldLocks& held, int64_t changed) {
   constexpr int64_t kSilence = 60;  // a run writes more often
-  if (is_held(disk, folder, held)) return {RunState::running, ""};
+  if (is_held(disk, folder, held))
+    return {RunState::running, is_on_full_disk(folder) ? "its disk is full, so that these figures may be old" : ""};
   if (has_open_start(disk, folder)) {
     if (is_on_network(folder) && seconds_since(changed) < kSilence)
       return {RunState::running, "on another machine: it wrote in the last minute"};
