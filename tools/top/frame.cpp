@@ -42,7 +42,9 @@ std::vector<FrameLine> past_lines(const TopModel& model, const FrameSize& size) 
   std::vector<FrameLine> lines;
   if (const std::string alarms = past_alarms(model); !alarms.empty())
     add_text(lines, "  alarms     " + alarms, look_of_alarms(model.raised), size);
-  if (model.verdict) {
+  if (!model.longest.empty()) {
+    add_text(lines, "  bottleneck was " + model.longest, Look::plain, size);
+  } else if (model.verdict) {
     Bottleneck verdict = *model.verdict;
     verdict.advice.clear();
     add_text(lines, "  bottleneck was " + text_of(verdict), Look::plain, size);

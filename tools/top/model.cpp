@@ -66,6 +66,7 @@ void TopModel::forget() {
   history.clear();
   newest.reset();
   verdict.reset();
+  longest.clear();
   raised.clear();
 }
 

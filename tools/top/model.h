@@ -41,6 +41,7 @@ struct TopModel {
   double most_silent = 10;    // after which it is told
   std::optional<StatsSnapshot> newest;
   std::optional<Bottleneck> verdict;    // the last one while the run trained
+  std::string longest;                  // that of a run folder that held for longest, with advice; may be empty
   std::map<std::string, Alarm> raised;  // all alarms so far, as they were last
   TopHistory history;
   std::deque<TopEvent> events;   // the newest first

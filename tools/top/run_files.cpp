@@ -48,6 +48,24 @@ std::vector<std::string> last_lines(const std::string& path, uint64_t most_bytes
   return lines;
 }
 
+// What the summary of a run that has ended says, as `troupe runs`; empty for others.
+std::string longest_verdict(const std::string& folder) {
+  try {
+    if (has_open_start(posix_disk(), folder)) return "";
+  } catch (const IoError&) {
+    return "";
+  }
+  const Json summary = object_in(folder + "/summary.json");
+  const Json start = summary.is_object() ? summary.value("last_start", Json()) : Json();
+  const Json verdict = start.is_object() ? start.value("bottleneck", Json()) : Json();
+  const std::string what = text_member(verdict, "what");
+  const Json share = verdict.is_object() ? verdict.value("share", Json()) : Json();
+  if (what.empty() || !share.is_number()) return "";
+  const std::string why = text_member(verdict, "why"), advice = text_member(verdict, "advice");
+  return what + ' ' + format_percent(share.get<double>()) + " of the time" + (why.empty() ? "" : ": " + why) +
+         (advice.empty() ? "" : "; " + advice);
+}
+
 }  // namespace
 
 std::optional<Address> stats_address(const std::string& folder) {
@@ -87,6 +105,7 @@ void read_record(TopModel& model, const std::string& folder) {
       continue;
     }
   }
+  model.longest = longest_verdict(folder);
   if (snapshots.empty()) return;
   uint64_t number = 0;
   for (const size_t i : in_order(places)) {

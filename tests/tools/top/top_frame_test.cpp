@@ -254,6 +254,15 @@ TEST_CASE("top: the events begin with the alarms that are raised, errors first, 
   }
 }
 
+TEST_CASE("top: of a run that has ended the verdict that held for longest is shown, as by troupe runs") {
+  TopModel model = running_model();
+  model.link = Link::ended;
+  model.longest = "processors 85 % of the time";
+  const std::string text = text_of_lines(frame(model, TopView::learning, {80, 24}));
+  CHECK(has(text, "  bottleneck was processors 85 % of the time\n"));
+  CHECK_FALSE(has(text, "was sampling"));
+}
+
 TEST_CASE("top: the plain picture cuts no text where nothing limits its width") {
   TopModel model = running_model();
   const std::string why(300, 'y');

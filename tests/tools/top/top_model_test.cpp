@@ -266,6 +266,14 @@ TEST_CASE("top: the records of a run give its last verdict, all its alarms, and 
   CHECK(std::ranges::any_of(model.events, [](const TopEvent& event) { return event.text == "alarm kl_high is over"; }));
   CHECK(model.events.front().text == "training has ended");
   CHECK(model.events.front().time == "1:05");
+  CHECK(model.longest.empty());
+  std::ofstream(folder / "summary.json") << R"({"last_start":{"bottleneck":{"what":"waste","share":0.85}}})";
+  read_record(model, folder.path());
+  CHECK(model.longest == "waste 85 % of the time");
+  std::ofstream(folder / "summary.json")
+      << R"({"last_start":{"bottleneck":{"what":"waste","share":0.85,"why":"some is","advice":"less"}}})";
+  read_record(model, folder.path());
+  CHECK(model.longest == "waste 85 % of the time: some is; less");
 }
 
 TEST_CASE("top: the folder of a run that cannot be reached says what troupe runs says") {
