@@ -96,7 +96,7 @@ class FolderConnection {
     const changed = await curves.read();
     if (this.curves !== curves) return;
     if (changed && curves.newest) this.listener.on({ ...curves.newest, type: "points", notes: curves.notes });
-    this.listener.on({ type: "record", stats: run.stats, log: run.log, reason: run.reason });
+    this.listener.on({ type: "record", stats: run.stats, log: run.log, reason: run.reason, alarms: run.alarms });
   }
 
   /** Null where there is no answer. @param {string} path @param {[string, string][]} query */

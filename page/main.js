@@ -90,6 +90,7 @@ function received(message) {
     events.past(message.log);
     events.showLog(message.log);
     byId("reason").textContent = message.reason ? "Ended: " + message.reason : "";
+    byId("over").textContent = overText(message.alarms);
   } else if (message.type === "error") {
     events.add("The run refused a request of this page: " + message.reason);
   }
@@ -123,6 +124,7 @@ function openRun(folder) {
   warmup.clear();
   events.clear();
   byId("of-run").hidden = false;
+  byId("over").textContent = "";
   showTabs();
   chooseTab(views.indexOf(learning), true);
   connection.open(folder);

@@ -10,14 +10,18 @@ const kListPollMs = 2000;
 const kSorts = /** @type {[string, string, (run: any) => any][]} */ ([
   ["run", "name", (run) => run.run], ["changed", "newest first", (run) => run.changed], ["score", "score", (run) => at(run, "score.return_mean")],
   ["steps", "steps", (run) => run.env_steps], ["speed", "speed", (run) => run.mean_env_steps_per_second], ["state", "state", (run) => run.state],
-  ["alarms", "alarms", (run) => raisedIn(run).reduce((sum, [, level]) => sum + (level === 2 ? 100 : 1), 0)],
+  ["alarms", "alarms", (run) => 100 * run.alarms.errors + run.alarms.warnings],
 ]);
 
 /** Settings and their values, as in a command. @param {any} run @returns {string[]} */
 const differences = (run) => Object.entries(run.differs).map(([path, value]) => path + "=" + (typeof value === "string" ? value : JSON.stringify(value)));
 
-/** Names of the alarms that the run had, errors first. @param {any} run @returns {[string, number][]} */
-const raisedIn = (run) => /** @type {[string, number][]} */ (Object.entries(run.raised || {})).sort((a, b) => b[1] - a[1]);
+/** The alarms that a run had and their levels: those of its newest record first, errors before warnings. @param {any} alarms @returns {{name: string, level: string, isOver: boolean}[]} */
+function raisedIn({ raised, standing }) {
+  const all = Object.entries(raised).map(([name, level]) => ({ name, level, isOver: !(name in standing) }));
+  const rank = (/** @type {{level: string, isOver: boolean}} */ { level, isOver }) => (isOver ? 2 : 0) + (level === "error" ? 0 : 1);
+  return all.sort((a, b) => rank(a) - rank(b));
+}
 
 /** @param {any} of */
 const scoreText = (of) => of ? formatted(of.return_mean) + (of.of === "training" ? " (training)" : "") : kUnknown;
@@ -30,7 +34,7 @@ const scoreText = (of) => of ? formatted(of.return_mean) + (of.of === "training"
 /** What the list has of each run beside its name, the most urgent first. @param {{steps: string, meanSpeed: string}} told @returns {RunColumn[]} */
 const kRunColumns = (told) => [
   { name: "state", cell: (run) => run.deleted ? "deleted" : run.state },
-  { name: "alarms", cell: (run) => alarmList(run), has: (run) => raisedIn(run).length > 0 },
+  { name: "alarms", cell: (run) => alarmList(run), has: (run) => Object.keys(run.alarms.raised).length > 0 },
   { name: told.steps, cell: (run) => formatted(run.env_steps), kind: "number" },
   { name: "score", cell: (run) => scoreText(run.score), kind: "number" },
   { name: "best score", cell: (run) => scoreText(run.best), kind: "number" },
@@ -43,7 +47,7 @@ const kRunColumns = (told) => [
 ];
 
 /** @param {any} run */
-const alarmList = (run) => element("span", {}, ...raisedIn(run).map(([name, level]) => element("span", { class: level === 2 ? "alarm error" : "alarm" }, `${name} (${level === 2 ? "error" : "warning"})`)));
+const alarmList = (run) => element("span", {}, ...raisedIn(run.alarms).map(({ name, level, isOver }) => element("span", { class: isOver ? "alarm over" : `alarm ${level}` }, `${name} (${level}${isOver ? ", over" : ""})`)));
 
 /** The folders that all of them are in, with a "/" at its end; empty without any. @param {string[]} folders */
 function commonFolder(folders) {
@@ -135,7 +139,7 @@ class RunsView {
   shown() {
     const [, , value] = kSorts.find(([name]) => name === this.sort.value) || kSorts[0];
     const wanted = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const text = (/** @type {any} */ run) => [run.run, run.name, ...run.tags, run.note, run.config, run.task, run.state, run.reason, run.bottleneck, ...Object.keys(run.raised), ...differences(run)].join(" ").toLowerCase();
+    const text = (/** @type {any} */ run) => [run.run, run.name, ...run.tags, run.note, run.config, run.task, run.state, run.reason, run.bottleneck, ...Object.keys(run.alarms.raised), ...differences(run)].join(" ").toLowerCase();
     const runs = this.runs.filter((run) => wanted.every((word) => text(run).includes(word)));
     return runs.map((run) => ({ run, key: value(run) })).sort((a, b) => {
       if (typeof a.key === "string") return a.key < b.key ? -1 : a.key > b.key ? 1 : 0;

@@ -48,6 +48,12 @@ function showAlarms(s) {
     element("li", level === 2 ? { class: "error" } : {}, element("b", {}, (level === 2 ? "Error" : "Warning") + when + name), " " + (texts[name] || ""))));
 }
 
+/** The alarms that the run had and that are over: often the cause of those that are raised. @param {any} alarms of its folder */
+function overText(alarms) {
+  const over = raisedIn(alarms).filter(({ isOver }) => isOver).map(({ name, level }) => `${name} (${level})`);
+  return over.length > 0 ? "Alarms that are over: " + over.join(", ") : "";
+}
+
 const kVerdictTopic = "bottleneck";
 const kVerdictSnapshots = 200;
 let askedForVerdict = false;

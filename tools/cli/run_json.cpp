@@ -26,9 +26,28 @@ OrderedJson count_json(double value) {
   return value >= 0 && value < 0x1p53 ? OrderedJson(static_cast<uint64_t>(value)) : OrderedJson();
 }
 
+// The level of each alarm.
+OrderedJson json_of(const AlarmLevels& alarms) {
+  OrderedJson result = OrderedJson::object();
+  for (const auto& [name, level] : alarms) result[name] = text_of(level);
+  return result;
+}
+
 }  // namespace
 
-OrderedJson run_json(const RunOverview& run, const SettingValues& differs) {
+OrderedJson counts_json(const AlarmCounts& counts) {
+  return {{"errors", counts.errors}, {"warnings", counts.warnings}};
+}
+
+OrderedJson alarms_json(const RunOverview& run, const AlarmLevels& alarms) {
+  OrderedJson result = counts_json(count_of(alarms));
+  result["raised"] = json_of(alarms);
+  result["standing"] = json_of(standing_alarms(run.last));
+  return result;
+}
+
+OrderedJson run_json(const RunOverview& run, const SettingValues& differs, const std::string& bottleneck,
+                     const AlarmLevels& alarms) {
   OrderedJson settings = OrderedJson::object();
   for (const auto& [path, value] : differs)
     settings[path] = value == kNotSet ? OrderedJson() : OrderedJson::parse(value, nullptr, false);
@@ -48,7 +67,10 @@ OrderedJson run_json(const RunOverview& run, const SettingValues& differs) {
           {"score", json_of(run.score)},
           {"best", json_of(run.best)},
           {"differs", settings},
-          {"changed", run.changed}};
+          {"changed", run.changed},
+          {"mean_env_steps_per_second", run.mean_speed},
+          {"bottleneck", bottleneck},
+          {"alarms", alarms_json(run, alarms)}};
 }
 
 }  // namespace troupe

@@ -80,25 +80,12 @@ void sort_runs(std::vector<ListedRun>& runs, const RunsOptions& options, Words& 
   sort_by_key(runs, options.reverse);
 }
 
-OrderedJson json_of(const AlarmCounts& counts) { return {{"errors", counts.errors}, {"warnings", counts.warnings}}; }
-
-// The level of each alarm.
-OrderedJson json_of(const AlarmLevels& alarms) {
-  OrderedJson result = OrderedJson::object();
-  for (const auto& [name, level] : alarms) result[name] = text_of(level);
-  return result;
-}
-
 OrderedJson json_of(const ListedRun& each, const std::string& sort) {
-  OrderedJson result = run_json(each.run, each.differs);
-  result["bottleneck"] = each.bottleneck;
-  result["alarms"] = json_of(count_of(each.alarms));
-  result["alarms"]["raised"] = json_of(each.alarms);
-  result["alarms"]["standing"] = json_of(standing_alarms(each.run.last));
+  OrderedJson result = run_json(each.run, each.differs, each.bottleneck, each.alarms);
   if (sort.empty()) return result;
   result["sorted_by"] = {{"figure", sort}};
   if (const auto* alarms = std::get_if<AlarmCounts>(&each.key))
-    result["sorted_by"]["value"] = json_of(*alarms);
+    result["sorted_by"]["value"] = counts_json(*alarms);
   else if (const auto* text = std::get_if<std::string>(&each.key))
     result["sorted_by"]["value"] = *text;
   else

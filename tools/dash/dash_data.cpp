@@ -18,7 +18,6 @@
 #include "runtime/stats/protocol.h"
 #include "tools/cli/exported_metrics.h"
 #include "tools/cli/run_curves.h"
-#include "tools/cli/run_details.h"
 #include "tools/cli/run_groups.h"
 #include "tools/cli/run_json.h"
 
@@ -104,13 +103,6 @@ Json last_record(const std::string& folder) {
   return record;
 }
 
-// The figure `alarms` in docs/metrics.md.
-Json json_of(const AlarmLevels& alarms) {
-  Json levels = Json::object();
-  for (const auto& [name, level] : alarms) levels[name] = static_cast<int>(level);
-  return levels;
-}
-
 // "eval.return_mean: 5 of 9 runs have no record with it and env_steps: runs/a, runs/b, runs/c, ...".
 std::string without_text(const Words& without, size_t of, const std::string& figure, const std::string& axis) {
   constexpr size_t kNamed = 3;
@@ -185,11 +177,7 @@ std::string DashData::runs() {
 DashData::Json DashData::listed_runs() const {
   Json list = Json::array();
   for (const ServedRun& each : list_.runs()) {
-    Json run = run_json(each.run, each.differs);
-    const AlarmCounts alarms = count_of(each.alarms);
-    run["bottleneck"] = each.bottleneck;
-    run["alarms"] = {{"errors", alarms.errors}, {"warnings", alarms.warnings}};
-    run["raised"] = json_of(each.alarms);
+    Json run = run_json(each.run, each.differs, each.bottleneck, each.alarms);
     run["deleted"] = each.deleted;
     list.push_back(std::move(run));
   }
@@ -318,6 +306,7 @@ DashData::Json DashData::run(const QueryValues& query) {
           {"name", run.about.name},
           {"tags", run.about.tags},
           {"note", run.about.note},
+          {"alarms", alarms_json(run, served.alarms)},
           {"state", text_of(run.state)},
           {"reason", run.reason},
           {"deleted", served.deleted},

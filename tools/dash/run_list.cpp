@@ -39,6 +39,16 @@ std::string signature_of(const std::string& folder) {
   return text;
 }
 
+// The alarms of a run that goes on, whose records are not all read again for each new one: those that were known, and
+// those of the newest record.
+AlarmLevels with_newest(AlarmLevels known, const Record& last) {
+  for (const auto& [name, level] : standing_alarms(last)) {
+    AlarmLevel& worst = known.try_emplace(name, level).first->second;
+    worst = std::max(worst, level);
+  }
+  return known;
+}
+
 }  // namespace
 
 RunList::RunList(Words folders) : folders_(std::move(folders)) {
@@ -87,7 +97,9 @@ void RunList::look_at(const std::string& folder, const HeldLocks& held) {
     changed_ |= found == known_.end() || !found->second.there || found->second.signature != signature ||
                 found->second.run.state != run.state || found->second.run.reason != run.reason;
     std::string bottleneck = bottleneck_of_run(posix_disk(), run);
-    AlarmLevels alarms = raised_alarms(posix_disk(), folder);
+    AlarmLevels alarms = found == known_.end() || run.state != RunState::running
+                             ? raised_alarms(posix_disk(), folder)
+                             : with_newest(std::move(found->second.alarms), run.last);
     known_[folder] = {signature, std::move(run), std::move(bottleneck), std::move(alarms), true};
     return;
   } catch (const ConfigError& error) {

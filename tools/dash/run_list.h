@@ -16,9 +16,9 @@ namespace troupe {
 struct ServedRun {
   RunOverview run;
   SettingValues differs;   // from the other runs of its name
-  std::string bottleneck;  // as bottleneck_of_run() says
-  AlarmLevels alarms;      // all that were raised
-  bool deleted = false;    // its folder is gone; the rest is what it was
+  std::string bottleneck;  // this and `alarms` as bottleneck_of_run() and raised_alarms() have them
+  AlarmLevels alarms;
+  bool deleted = false;  // its folder is gone; the rest is what it was
 };
 
 class RunList {

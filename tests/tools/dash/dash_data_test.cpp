@@ -125,12 +125,13 @@ TEST_CASE("dash_data: the list has the speed, the bottleneck, the alarms and the
   const json run = body(data.answer("/data/runs"))["runs"][0];
   CHECK(run["mean_env_steps_per_second"] == 400);  // from 100 steps at 1 s to 900 at 3 s
   CHECK(run["bottleneck"] == "waste 50 %");
-  CHECK(run["alarms"] == json({{"errors", 1}, {"warnings", 1}}));
-  CHECK(run["raised"] == json({{"kl_high", 1}, {"return_collapse", 2}}));
+  const json standing = {{"kl_high", "warning"}, {"return_collapse", "error"}};
+  CHECK(run["alarms"] == json({{"errors", 1}, {"warnings", 1}, {"raised", standing}, {"standing", standing}}));
   const json opened = body(data.answer("/data/run?" + served.run("a")));
   CHECK(opened["name"] == "slow live");
   CHECK(opened["tags"] == json({"slow"}));
   CHECK(opened["note"] == "why");
+  CHECK(opened["alarms"] == run["alarms"]);
 }
 
 TEST_CASE("dash_data: the page of one run has its config, its newest record and the end of its log") {

@@ -41,9 +41,10 @@ class Dash(DashPage):
 
     def test_the_list_says_which_run_is_sick_and_finds_runs_by_their_tags(self):
         a, b = self.folders.add("a"), self.folders.add("b", seed=2)
-        sick = {**self.folders.records(21, 21)[0], "alarms": {"entropy_low": 1, "return_collapse": 2}}
+        alarms = ({"kl_extreme": 2, "entropy_low": 1}, {"entropy_low": 1, "return_collapse": 2})
         with open(pathlib.Path(b) / "metrics.jsonl", "a") as file:
-            file.write(json.dumps(sick) + "\n")
+            for n, raised in enumerate(alarms, 21):
+                file.write(json.dumps({**self.folders.records(n, n)[0], "alarms": raised}, separators=(",", ":")) + "\n")
         (pathlib.Path(b) / "about.json").write_text(json.dumps({"name": "slow live", "tags": ["slow"], "note": "", "starts": []}))
         last = {"last_start": {"bottleneck": {"what": "few environments", "share": 0.71}}}
         (pathlib.Path(b) / "summary.json").write_text(json.dumps({"reason": "stop.updates", **last}))
@@ -54,8 +55,11 @@ class Dash(DashPage):
         self.assertEqual(len(rows), 1)
         shown = dict(zip(heads, rows[0], strict=True))
         self.assertEqual(shown["run"].split(), ["b", "slow", "live"])
-        self.assertEqual(shown["alarms"].split("\n"), ["return_collapse (error)", "entropy_low (warning)"])
+        expected = ["return_collapse (error)", "entropy_low (warning)", "kl_extreme (error, over)"]
+        self.assertEqual(shown["alarms"].split("\n"), expected)
         self.assertEqual([shown[name] for name in ("bottleneck", "tags", "reason")], ["few environments 71 %", "slow", "stop.updates"])
+        self.browser.value("(document.querySelector('.runs button.link').click(), true)")
+        self.browser.wait("byId('over').textContent === 'Alarms that are over: kl_extreme (error)'")
         self.open("runs&sort=alarms")
         names = "[...document.querySelectorAll('.runs button.link')].map((button) => button.title)"
         self.assertEqual(self.browser.value(names), [b, a])
