@@ -1,6 +1,7 @@
 #include "actors/prefetcher.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -20,13 +21,12 @@ using StagedHolder = caf::typed_actor<caf::reacts_to<StagedMessage>>;
 // the trainer waits for, so that none is in transit when all actors are idle.
 void pump(PrefetcherSelf self) {
   auto& st = self->state;
-  if (st.staged && st.trainer) {
+  if (!st.staged.empty() && st.trainer) {
     self->send(caf::actor_cast<StagedHolder>(st.trainer),
-               StagedMessage{std::move(st.staged), st.env_steps, st.stage_seconds});
-    st.staged = nullptr;
+               StagedMessage{std::exchange(st.staged, {}), st.env_steps, st.stage_seconds});
     st.trainer = nullptr;
   }
-  if (!st.staged && !st.asked && (st.trainer || !st.deterministic)) {
+  if (st.staged.empty() && !st.asked && (st.trainer || !st.deterministic)) {
     st.asked = true;
     self->send(st.replay, next_atom_v);
   }
@@ -51,12 +51,17 @@ PrefetcherActor::behavior_type prefetcher(PrefetcherSelf self, RunContextPtr con
         st.threads_set = true;
         st.asked = false;
         const auto begin = self->clock().now();
-        st.staged = st.stager->stage(*message.batch);
+        double copied = 0;
+        for (const auto& shard : message.shards) {
+          st.staged.push_back(st.stager->stage(*shard));
+          copied += st.staged.back()->stages.copy;
+        }
         st.stage_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
-        UpdateStages& stages = st.staged->stages;
-        stages.draw = message.batch->draw_seconds;
-        stages.collate = std::max(st.stage_seconds - stages.copy, 0.0);
-        st.env_steps = message.batch->env_steps;
+        UpdateStages& stages = st.staged.front()->stages;  // of all shards
+        stages.copy = copied;
+        stages.draw = message.draw_seconds;
+        stages.collate = std::max(st.stage_seconds - copied, 0.0);
+        st.env_steps = message.shards.front()->env_steps;
         pump(self);
       },
       [self](const Stop&) { self->quit(); },

@@ -14,11 +14,12 @@ struct PrefetcherState {
   static inline const char* name = "prefetcher";
   std::shared_ptr<const Stager> stager;
   ReplayActor replay;
-  caf::strong_actor_ptr trainer;        // waits for a batch; null if it does not
-  std::shared_ptr<StagedBatch> staged;  // ready for it
-  uint64_t env_steps = 0;               // of the staged batch
-  double stage_seconds = 0;             // that its preparation took
-  bool asked = false;                   // a batch was requested from replay
+  caf::strong_actor_ptr trainer;  // waits for a batch; null if it does not
+  // Of the super-batch that is ready for it: of each shard; none if it is not ready.
+  std::vector<std::shared_ptr<StagedBatch>> staged;
+  uint64_t env_steps = 0;    // of the staged batch
+  double stage_seconds = 0;  // that its preparation took
+  bool asked = false;        // a batch was requested from replay
   bool threads_set = false;
   bool deterministic = false;
 };

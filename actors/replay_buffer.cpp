@@ -34,11 +34,13 @@ void serve(ReplaySelf self) {
   auto& st = self->state;
   if (st.prefetcher) {
     const auto begin = self->clock().now();
-    if (std::optional<SuperBatch> batch = st.store->sample(begin.time_since_epoch())) {
-      batch->draw_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
+    if (std::optional<std::vector<SuperBatch>> shards = st.store->sample(begin.time_since_epoch())) {
+      BatchMessage message;
+      for (SuperBatch& shard : *shards) message.shards.push_back(std::make_shared<const SuperBatch>(std::move(shard)));
+      message.draw_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
       auto to = caf::actor_cast<PrefetcherActor>(st.prefetcher);
       st.prefetcher = nullptr;
-      self->send(to, BatchMessage{std::make_shared<const SuperBatch>(std::move(*batch))});
+      self->send(to, std::move(message));
     }
   }
   grant(self);
@@ -288,7 +290,8 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
   begin_actor(self, *context);
   auto& st = self->state;
   const RunConfig& config = context->config;
-  st.store.emplace(replay_rules(config), start.version, config.seed, start.ledger, start.env_steps, start.uncounted);
+  st.store.emplace(replay_rules(config), static_cast<size_t>(config.trainer.shards), start.version, config.seed,
+                   start.ledger, start.env_steps, start.uncounted);
   const bool greedy = needs_greedy_answer(config);  // with each rollout
   if (greedy) st.store->expect_baselines();
   // Not in a deterministic run: if its stop.env_steps is raised at a resume, it must have granted the same credits as a

@@ -13,7 +13,7 @@
 #include "actors/messages.h"
 #include "actors/parts.h"
 #include "actors/peer_checks.h"
-#include "actors/replay_store.h"
+#include "actors/replay_shards.h"
 #include "actors/run_context.h"
 #include "actors/sampling_watch.h"
 #include "actors/spec_fields.h"
@@ -24,7 +24,7 @@ namespace troupe {
 struct ReplayState {
   static inline const char* name = "replay";
   RunContextPtr context;
-  std::optional<ReplayStore> store;
+  std::optional<ReplayShards> store;
   StatsActor stats;
   std::map<uint64_t, CreditHolder> workers;  // by worker id
   std::set<uint64_t> seen;                   // every worker id so far

@@ -16,7 +16,7 @@ namespace {
 constexpr std::chrono::milliseconds kCheckpointWaits{300};
 constexpr uint64_t kMostRecounted = 20'000;  // units
 
-Ledger balanced_ledger(const ReplayStore& store) {
+Ledger balanced_ledger(const ReplayShards& store) {
   const Ledger ledger = store.ledger();
   TROUPE_CHECK(ledger.balances(), ledger.text());
   return ledger;
@@ -24,7 +24,7 @@ Ledger balanced_ledger(const ReplayStore& store) {
 
 // As balanced_ledger(), but also counts the stored samples and compares. That takes longer the more there are, so it is
 // not done with many of them.
-Ledger recounted_ledger(const ReplayStore& store) {
+Ledger recounted_ledger(const ReplayShards& store) {
   const Ledger ledger = balanced_ledger(store);
   if (store.stored_units() > kMostRecounted) return ledger;
   TROUPE_CHECK(ledger.waiting == store.count_waiting(), ledger.text(), store.count_waiting());
@@ -33,7 +33,7 @@ Ledger recounted_ledger(const ReplayStore& store) {
 
 }  // namespace
 
-void recount(const ReplayStore& store) { recounted_ledger(store); }
+void recount(const ReplayShards& store) { recounted_ledger(store); }
 
 void report(ReplaySelf self, std::optional<UpdateMessage> update) {
   auto& st = self->state;

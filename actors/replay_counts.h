@@ -11,7 +11,7 @@ namespace troupe {
 using ReplaySelf = SelfPointer<ReplayActor, ReplayState>;
 
 // Ends the run if the ledger does not balance or, with few stored samples, does not match them.
-void recount(const ReplayStore& store);
+void recount(const ReplayShards& store);
 void report(ReplaySelf self, std::optional<UpdateMessage> update = std::nullopt);
 // Adds the current counts to a checkpoint and passes it on.
 void send_checkpoint(ReplaySelf self, CheckpointMessage message);

@@ -98,7 +98,8 @@ bool ReplayStore::may_grant(uint64_t samples) const {
   if (!served || last_batch_out_) return false;
   const uint64_t promised = promised_;
   const uint64_t queued = units_.samples() + promised;
-  if (queued >= rules_.super_batch && env_steps_ + promised * steps_per_sample_ >= last_env_step_) return false;
+  const uint64_t last_step = env_steps_ + others_.env_steps + (promised + others_.promised) * steps_per_sample_;
+  if (queued >= rules_.super_batch && last_step >= last_env_step_) return false;
   const bool fits = queued + samples <= room();
   if (rules_.reuse) return fits || queued < rules_.super_batch || renewal_uses_ >= samples * planned_uses();
   const auto bound = rules_.max_policy_lag;
@@ -176,6 +177,11 @@ uint32_t ReplayStore::revoke(uint64_t id) {
 uint32_t ReplayStore::credits_of(uint64_t id) const {
   const auto it = workers_.find(id);
   return it == workers_.end() ? 0 : it->second.credits;
+}
+
+bool ReplayStore::holds_credits(uint64_t id) const {
+  const auto it = workers_.find(id);
+  return it != workers_.end() && it->second.credits + it->second.revoked > 0;
 }
 
 }  // namespace troupe

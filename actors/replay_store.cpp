@@ -172,9 +172,9 @@ std::vector<UnitPlace> ReplayStore::draw_uniform() {
 SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
   SuperBatch batch;
   batch.index = version_.number;
-  batch.env_steps = env_steps_;
+  batch.env_steps = env_steps_ + others_.env_steps;
   batch.least_version = rules_.least_version(batch.index);
-  last_batch_out_ = env_steps_ >= last_env_step_;
+  last_batch_out_ = batch.env_steps >= last_env_step_;
   for (const UnitPlace& place : units) {
     StoredUnit& unit = place.get();
     StoredRollout& stored = *place.stored;
@@ -195,15 +195,19 @@ SuperBatch ReplayStore::hand_out(std::vector<UnitPlace> units) {
   return batch;
 }
 
-std::optional<SuperBatch> ReplayStore::sample(std::chrono::nanoseconds now) {
+bool ReplayStore::ready(std::chrono::nanoseconds now) {
   drop_stale();
-  if (units_.samples() < rules_.super_batch) return std::nullopt;
+  if (units_.samples() < rules_.super_batch) return false;
   if (must_wait()) {
     if (!waits_since_) waits_since_ = now;
-    return std::nullopt;
+    return false;
   }
   if (waits_since_) late_wait_seconds_ += std::chrono::duration<double>(now - *waits_since_).count();
   waits_since_.reset();
+  return true;
+}
+
+SuperBatch ReplayStore::draw() {
   if (!rules_.reuse) return hand_out(draw_oldest());
   SuperBatch batch = hand_out(draw_uniform());
   for (const UnitPlace& unit : handed_.at(batch.index))
@@ -260,11 +264,6 @@ uint64_t ReplayStore::count_waiting() const {
       if (!unit.get().stored && !unit.get().trained && handed_only.insert(&unit.get()).second)
         total += unit.get().samples;
   return total;
-}
-
-double ReplayStore::mean_reuse() const {
-  const uint64_t trained = ledger_.trained - trained_before_;
-  return trained == 0 ? kUnknown : static_cast<double>(uses_total_) / static_cast<double>(trained);
 }
 
 }  // namespace troupe

@@ -45,6 +45,7 @@
 #include "models/experience/rollout_units.h"
 #include "runtime/base/rng.h"
 #include "runtime/stats/ledger.h"
+#include "runtime/stats/unknown.h"
 #include "runtime/weights/inference_index.h"
 
 namespace troupe {
@@ -54,8 +55,27 @@ struct CreditGrant {
   uint32_t count = 0;
 };
 
+// Uses of samples by updates, and the samples that have any.
+struct SampleUses {
+  uint64_t uses = 0, samples = 0;
+
+  SampleUses& operator+=(const SampleUses& other) {
+    uses += other.uses;
+    samples += other.samples;
+    return *this;
+  }
+  // Updates that trained on a sample; unknown without one.
+  double mean() const { return samples == 0 ? kUnknown : static_cast<double>(uses) / static_cast<double>(samples); }
+};
+
 class ReplayStore {
  public:
+  // What the other shards of the run have counted.
+  struct Others {
+    uint64_t env_steps = 0;
+    uint64_t promised = 0;  // samples
+  };
+
   // `first` is the policy version training starts from, `ledger` and `env_steps` what happened before (after a resume,
   // the restored ones).
   ReplayStore(const ReplayRules& rules, PolicyVersion first, uint64_t seed, Ledger ledger = {}, uint64_t env_steps = 0,
@@ -64,6 +84,7 @@ class ReplayStore {
   // Admits no rollout that would pass this many environment steps, except for what a super-batch still lacks, and none
   // at all after the first batch that was handed out behind them. A sample takes `steps_per_sample` of them at most.
   void stop_at(uint64_t env_steps, uint64_t steps_per_sample);
+  void set_others(const Others& others) { others_ = others; }
   // A rollout may have a greedy answer besides its samples, which is counted in Ledger::baselines.
   void expect_baselines() { baselines_per_rollout_ = 1; }
 
@@ -85,6 +106,8 @@ class ReplayStore {
   // further credits until it has used these. Returns their number.
   uint32_t revoke(uint64_t worker);
   uint32_t credits_of(uint64_t worker) const;
+  // Also revoked ones that it may still use.
+  bool holds_credits(uint64_t worker) const;
   // Credits to hand out now, already booked. Call after every change.
   std::vector<CreditGrant> grant();
 
@@ -92,9 +115,15 @@ class ReplayStore {
   // Takes a rollout against one of its worker's credits. False when it is refused: its samples are booked as
   // dropped_full, or, of a worker that is not known (it left, or was cut off), were booked as lost when it left.
   bool push(RolloutPtr rollout);
-  // The next super-batch, when there are enough samples that are fresh enough for the update that would use it, and it
-  // need not wait for late answers. `now` measures this wait.
-  std::optional<SuperBatch> sample(std::chrono::nanoseconds now = {});
+  // Whether there are enough samples for the next super-batch that are fresh enough for the update that would use it,
+  // and it need not wait for late answers. `now` measures this wait.
+  bool ready(std::chrono::nanoseconds now = {});
+  // The next super-batch, for which the store must be ready().
+  SuperBatch draw();
+  // The same where there is one.
+  std::optional<SuperBatch> sample(std::chrono::nanoseconds now = {}) {
+    return ready(now) ? std::optional(draw()) : std::nullopt;
+  }
   // The update with that index used its batch, or lost it (every optimizer step was skipped).
   void trained(uint64_t index);
   void failed(uint64_t index);
@@ -136,8 +165,8 @@ class ReplayStore {
     const std::chrono::duration<double> waiting = waits_since_ ? now - *waits_since_ : std::chrono::nanoseconds(0);
     return late_wait_seconds_ + waiting.count();
   }
-  // Updates that trained on a sample, averaged over the samples that any has; unknown before the first.
-  double mean_reuse() const;
+  SampleUses uses() const { return {uses_total_, ledger_.trained - trained_before_}; }
+  double mean_reuse() const { return uses().mean(); }
   // That the next super-batch is for; no weights are newer.
   PolicyVersion version() const { return version_; }
 
@@ -187,6 +216,7 @@ class ReplayStore {
   std::vector<std::pair<uint64_t, uint32_t>> last_lags_;
   Ledger ledger_;
   uint64_t env_steps_ = 0;
+  Others others_;
   std::vector<Episodes> episodes_;
   uint64_t uncounted_ = 0;
   uint64_t uses_total_ = 0;      // samples of all updates since trained_before_ was counted, each time they were used

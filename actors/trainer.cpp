@@ -312,20 +312,20 @@ void update(TrainerSelf self, const StagedMessage& message) {
   if (st.ended) return;
   st.waiting = false;
   const auto begun = self->clock().now();
-  TROUPE_CHECK(message.batch->index == st.version.number, message.batch->index, st.version.number);
+  TROUPE_CHECK(message.index() == st.version.number, message.index(), st.version.number);
   st.env_steps = message.env_steps;
-  auto report = std::make_shared<const UpdateReport>(st.learner->update(*message.batch, progress(self)));
+  auto report = std::make_shared<const UpdateReport>(st.learner->update(message.batches(), progress(self)));
   ++st.version.number;
   const WeightsPtr weights = publish(self);
 
-  warn_of(self, *report, message.batch->samples);
+  warn_of(self, *report, message.samples());
   if (report->steps > 0) st.skipped_in_a_row = 0;
   if (report->failed()) ++st.skipped_in_a_row;
   const auto ended = self->clock().now();
   const UpdateMessage done{st.version,
-                           message.batch->index,
+                           message.index(),
                            report->failed(),
-                           message.batch->samples,
+                           message.samples(),
                            seconds_of(ended - begun),
                            seconds_of(begun - st.updated),
                            seconds_of(st.held_for),

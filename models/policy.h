@@ -2,9 +2,11 @@
 // The two interfaces between actors and learning code. They use arrays, never tensors, so that there can be
 // implementations without LibTorch. Objects are used by one thread at a time, unless a function says otherwise.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -108,19 +110,21 @@ class Learner {
   // One update: normaliser statistics, advantages, all epochs and minibatches. It is computed in pieces, so that a
   // caller can do something else between them: begin(), advance() until it returns false, and finish(). Until then
   // nothing else of the learner may be called but its signatures and stager(); after an exception of any of the three,
-  // nothing at all. `progress` in [0, 1] drives the schedules. `batch` must live until finish(). With several ranks
-  // begin() and advance() may wait for the others, and the number of calls of advance() depends on a rank's own
-  // samples.
-  virtual void begin(StagedBatch& batch, double progress) = 0;
+  // nothing at all. `shards` has the staged batch of each shard of the super-batch (trainer.shards), in order; they
+  // must live until finish(). `progress` in [0, 1] drives the schedules.
+  virtual void begin(std::span<StagedBatch* const> shards, double progress) = 0;
+  // Of a learner with one shard.
+  void begin(StagedBatch& batch, double progress) { begin(std::array{&batch}, progress); }
   virtual bool advance() = 0;
   virtual UpdateReport finish() = 0;
   // The whole update.
-  UpdateReport update(StagedBatch& batch, double progress) {
-    begin(batch, progress);
+  UpdateReport update(std::span<StagedBatch* const> shards, double progress) {
+    begin(shards, progress);
     while (advance()) {
     }
     return finish();
   }
+  UpdateReport update(StagedBatch& batch, double progress) { return update(std::array{&batch}, progress); }
   // A warm-up step, before the first update: one optimizer step on demonstrations, which lowers their negative
   // log-likelihood with this learning rate. It is no update: schedules do not move. Returns the mean over tokens before
   // the step. Throws NotFinite when it or its gradient is not finite, and then changes nothing; InvariantError when the

@@ -17,7 +17,10 @@ import pathlib
 HERE = pathlib.Path(__file__).resolve().parent
 STYLES = ["vendor/uPlot.min.css", "page.css"]
 # They share one scope, in this order.
-NAMES = "format figures place connection curves store charts learning histograms flow views events header verdict folders runs compare warmup main"
+NAMES = (
+    "format figures place connection curves store charts learning histograms flow views events header verdict folders runs compare "
+    "warmup main"
+)
 SCRIPTS = ["vendor/uPlot.iife.min.js"] + [name + ".js" for name in NAMES.split()]
 # What serves each page, which the script reads: one run, or the runs in folders.
 PAGES = {"dashboard_page": "run", "dash_page": "runs"}

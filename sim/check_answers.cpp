@@ -248,7 +248,8 @@ void check_answer_use(World& world, const SuperBatch& batch) {
       if (++record->uses > limit) world.violate("an answer is used by more than " + std::to_string(limit) + " updates");
     }
   }
-  const auto super_batch = static_cast<uint64_t>(world.scenario.config.trainer.super_batch);
+  const TrainerConfig& trainer = world.scenario.config.trainer;
+  const auto super_batch = static_cast<uint64_t>(trainer.super_batch / trainer.shards);
   // Groups without all of their answers may not fill a batch exactly.
   const auto most =
       super_batch +

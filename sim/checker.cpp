@@ -264,9 +264,11 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
   if (known.kind == "publisher") publisher_takes(*element);
   if (known.kind == "prefetcher")
     if (const auto* batch = content_of<BatchMessage>(*element)) {
-      if (batch->batch->index != replay_.next_batch++)
-        world_.violate("batch " + std::to_string(batch->batch->index) + " is out of order");
-      replay_.batches[batch->batch->index] = batch->batch->samples;
+      const uint64_t index = replay_.next_batch++;
+      for (const auto& shard : batch->shards) {
+        if (shard->index != index) world_.violate("batch " + std::to_string(shard->index) + " is out of order");
+        replay_.batches[shard->index] += shard->samples;
+      }
     }
 }
 

@@ -59,8 +59,10 @@ void Checker::check_replay(const ReplayState& state) {
   if (state.store->credits_outstanding() > most)
     world_.violate(std::to_string(state.store->credits_outstanding()) + " credits are outstanding, but at most " +
                    std::to_string(most) + " are allowed");
-  const uint64_t rollout = samples_per_rollout(config);
-  const auto batch = static_cast<uint64_t>(config.trainer.super_batch + config.rollout.length);
+  const auto shards = static_cast<uint64_t>(config.trainer.shards);
+  const uint64_t rollout = shards * samples_per_rollout(config);
+  const uint64_t batch =
+      static_cast<uint64_t>(config.trainer.super_batch) + shards * static_cast<uint64_t>(config.rollout.length);
   if (ledger.waiting > std::max(state.store->capacity(), batch + rollout) + 3 * batch)
     world_.violate("replay holds " + std::to_string(ledger.waiting) + " samples, but its capacity is " +
                    std::to_string(state.store->capacity()));
@@ -71,8 +73,8 @@ void Checker::check_groups(const Ledger& ledger) {
   const RunConfig& config = world_.scenario.config;
   const uint64_t filtered = ledger.filtered - replay_.base.filtered;
   const uint64_t most = config.replay.filter_groups ? replay_.without_spread : 0;
-  // After 10 super-batches in a row, groups without spread are trained.
-  const bool all = most <= 10 * static_cast<uint64_t>(config.trainer.super_batch);
+  // After 10 super-batches in a row, groups without spread are trained; of each shard by itself.
+  const bool all = most <= 10 * static_cast<uint64_t>(config.trainer.super_batch / config.trainer.shards);
   if (filtered > most || (all && filtered < most))
     world_.violate(std::to_string(filtered) + " answers are filtered, but " + std::to_string(most) +
                    " belong to groups without spread");
@@ -202,7 +204,7 @@ std::string Checker::dump() {
     if (const auto* s = trainer_of(pointer->get()))
       text += " version " + s->version.text() + (s->ended ? ", ended" : "");
     if (const auto* s = prefetcher_of(pointer->get()))
-      text += std::string(s->trainer ? " the trainer waits" : "") + (s->staged ? ", a batch is ready" : "") +
+      text += std::string(s->trainer ? " the trainer waits" : "") + (s->staged.empty() ? "" : ", a batch is ready") +
               (s->asked ? ", waits for replay" : "");
     if (const auto* s = replay_of(pointer->get())) {
       const auto served = s->store->applied_number();

@@ -278,24 +278,32 @@ WeightsPtr FakeLearner::reference(PolicyVersion version) const {
 
 std::shared_ptr<const Stager> FakeLearner::stager() const { return std::make_shared<const FakeStager>(world_); }
 
-UpdateReport FakeLearner::update_with(StagedBatch& staged, double) {
+UpdateReport FakeLearner::update_with(const std::vector<StagedBatch*>& shards, double) {
   if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");
-  const SuperBatch& batch = static_cast<FakeStaged&>(staged).batch;
   if (world_.scenario.config.warmup.steps > 0 && !warmed_up_) world_.violate("an update before the end of the warm-up");
-  if (batch.index != updates_)
-    world_.violate("update " + std::to_string(updates_) + " uses batch " + std::to_string(batch.index));
+  if (static_cast<int64_t>(shards.size()) != world_.scenario.config.trainer.shards)
+    world_.violate("update " + std::to_string(updates_) + " has the samples of " + std::to_string(shards.size()) +
+                   " shards");
   world_.epoch = epoch_;
   const SimulatedKind& kind = simulated_kind(world_);
-  kind.check_use(world_, batch);
+  for (StagedBatch* shard : shards) {
+    const SuperBatch& batch = static_cast<FakeStaged&>(*shard).batch;
+    if (batch.index != updates_)
+      world_.violate("update " + std::to_string(updates_) + " uses batch " + std::to_string(batch.index));
+    kind.check_use(world_, batch);
+  }
   UpdateReport report;
   const bool skipped = world_.fault(world_.scenario.update_skipped);
   const bool empty = !skipped && updates_ % 5 == 3;  // nothing to train on
   if (!empty) (skipped ? report.skipped : report.steps) = 1;
   ++updates_;
   uint64_t first_time = 0;
-  for (const RolloutUnits& part : batch.parts)
-    for (bool* trained : kind.trained(world_, part, batch.index))
-      if (!skipped && !std::exchange(*trained, true)) ++first_time;
+  for (StagedBatch* shard : shards) {
+    const SuperBatch& batch = static_cast<FakeStaged&>(*shard).batch;
+    for (const RolloutUnits& part : batch.parts)
+      for (bool* trained : kind.trained(world_, part, batch.index))
+        if (!skipped && !std::exchange(*trained, true)) ++first_time;
+  }
   world_.update_samples_trained.push_back(first_time);
   return report;
 }

@@ -124,13 +124,13 @@ std::unique_ptr<Policy> fake_policy(World& world);
 // A learner whose update is one piece. Its functions must be called in their order.
 class WholeUpdateLearner : public Learner {
  public:
-  void begin(StagedBatch& batch, double progress) final {
-    TROUPE_CHECK(batch_ == nullptr && !report_, progress);
-    batch_ = &batch;
+  void begin(std::span<StagedBatch* const> shards, double progress) final {
+    TROUPE_CHECK(shards_.empty() && !report_ && !shards.empty(), progress, shards.size());
+    shards_.assign(shards.begin(), shards.end());
     progress_ = progress;
   }
   bool advance() final {
-    if (batch_ != nullptr) report_ = update_with(*std::exchange(batch_, nullptr), progress_);
+    if (!shards_.empty()) report_ = update_with(std::exchange(shards_, {}), progress_);
     return false;
   }
   UpdateReport finish() final {
@@ -139,10 +139,10 @@ class WholeUpdateLearner : public Learner {
   }
 
  protected:
-  virtual UpdateReport update_with(StagedBatch& batch, double progress) = 0;
+  virtual UpdateReport update_with(const std::vector<StagedBatch*>& shards, double progress) = 0;
 
  private:
-  StagedBatch* batch_ = nullptr;
+  std::vector<StagedBatch*> shards_;
   double progress_ = 0;
   std::optional<UpdateReport> report_;
 };
@@ -155,7 +155,7 @@ class FakeLearner final : public WholeUpdateLearner {
   WeightsPtr snapshot(PolicyVersion version) const override;
   WeightsPtr reference(PolicyVersion version) const override;
   std::shared_ptr<const Stager> stager() const override;
-  UpdateReport update_with(StagedBatch& batch, double progress) override;
+  UpdateReport update_with(const std::vector<StagedBatch*>& shards, double progress) override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
   void end_warmup() override;
   LearnerState save() const override;

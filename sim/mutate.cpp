@@ -323,15 +323,18 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
   }
   if (kind == "prefetcher")
     if (auto* message = mutable_content<BatchMessage>(element)) {
+      auto& batch = message->shards.front();
       if (m == Mutation::batch_again && run.last_batch) {
         auto changed = std::make_shared<SuperBatch>(*run.last_batch);
-        changed->index = message->batch->index;
-        message->batch = changed;
+        changed->index = batch->index;
+        batch = changed;
       }
-      if (m == Mutation::late_trained) message->batch = with_late_group(run, *message->batch);
-      if (m == Mutation::mask_lost) message->batch = without_masks(*message->batch);
-      if (m == Mutation::reward_changed) message->batch = with_other_rewards(*message->batch);
-      run.last_batch = message->batch;
+      if (m == Mutation::late_trained) batch = with_late_group(run, *batch);
+      if (m == Mutation::mask_lost) batch = without_masks(*batch);
+      if (m == Mutation::reward_changed) batch = with_other_rewards(*batch);
+      run.last_batch = batch;
+      if (m == Mutation::shard_missing) message->shards.pop_back();
+      if (m == Mutation::shard_repeated) message->shards.back() = batch;
     }
   if (kind == "evaluator")
     if (auto* job = mutable_content<EvaluateMessage>(element);

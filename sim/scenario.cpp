@@ -47,6 +47,8 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::warm_start_counted, "warm_start_counted",
      "a run that is given weights keeps the counts of the run that they come from"},
     {Mutation::best_removed, "best_removed", "the checkpoint with the best evaluation is deleted"},
+    {Mutation::shard_missing, "shard_missing", "replay hands out a super-batch before its last shard has samples"},
+    {Mutation::shard_repeated, "shard_repeated", "the last shard of a super-batch has the samples of the first one"},
     {Mutation::token_restamped, "token_restamped", "all tokens of an answer get the version of its end", true},
     {Mutation::token_stamped_late, "token_stamped_late",
      "the first token of new weights gets the version of the token before it", true},
@@ -296,6 +298,18 @@ void give_scorers(RunConfig& c, uint64_t seed) {
   c.scorers.batch_tokens = int64_t{8} << (seed / 6 % 5);
 }
 
+// Several shards, with a worker each. Not drawn, so that older seeds stay what they were.
+void give_shards(Scenario& s) {
+  const bool planted = s.mutation == Mutation::shard_missing || s.mutation == Mutation::shard_repeated;
+  if (s.seed % 5 != 2 && !planted) return;
+  RunConfig& c = s.config;
+  c.trainer.shards = 2 + static_cast<int64_t>(s.seed / 5 % 2);
+  c.trainer.super_batch *= c.trainer.shards;
+  c.replay.capacity *= c.trainer.shards;
+  c.workers.count = std::max(c.workers.count, c.trainer.shards);
+  s.clock = std::min(s.clock, 0.05);  // all these actors report between two ticks
+}
+
 // What only token runs have.
 void draw_tokens(Scenario& s) {
   const auto planted = [&](std::initializer_list<Mutation> any) {
@@ -344,9 +358,10 @@ std::string Scenario::text() const {
          "+" + std::to_string(nodes) + " groups " + std::to_string(c.workers.groups) + " inference " +
          std::to_string(c.inference.count) + " " + c.replay.mode + " lag " + std::to_string(c.replay.max_policy_lag) +
          " reuse " + std::to_string(c.replay.max_reuse) + " capacity " + std::to_string(c.replay.capacity) +
-         " super_batch " + std::to_string(c.trainer.super_batch) + " " + c.algorithm.advantage + " updates " +
-         std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) + " quarantine " +
-         std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +
+         " super_batch " + std::to_string(c.trainer.super_batch) +
+         (c.trainer.shards > 1 ? " shards " + std::to_string(c.trainer.shards) : "") + " " + c.algorithm.advantage +
+         " updates " + std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) +
+         " quarantine " + std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +
          (c.checkpoint.keep_best > 0 ? " best " + std::to_string(c.checkpoint.keep_best) : "") +
          (given_weights > 0 ? " given weights" : "") + (row_broken > 0 ? " broken rows" : "") +
          (recurrence.state_size > 0 ? " recurrent, states every " + std::to_string(recurrence.sequence) : "");
@@ -365,6 +380,7 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation, RunKind kind) {
     s.schedule = static_cast<Schedule>(draw.between(0, 2));
     draw_faults(draw, s);
     tokens ? draw_tokens(s) : draw_control(s);
+    give_shards(s);
     Draw weights(seed, "weights");
     draw_weights(weights, s);
     if (s.config.workers.count + s.nodes == 0) continue;

@@ -47,6 +47,8 @@ enum class Mutation : uint8_t {
   warm_start_lost,
   warm_start_counted,
   best_removed,
+  shard_missing,
+  shard_repeated,
   // Of token runs.
   token_restamped,
   token_stamped_late,

@@ -67,9 +67,9 @@ void World::check_use(const SuperBatch& batch) {
   }
   if (samples != batch.samples)
     violate("a batch of " + std::to_string(samples) + " samples claims to have " + std::to_string(batch.samples));
-  if (samples < static_cast<uint64_t>(scenario.config.trainer.super_batch))
-    violate("a batch of " + std::to_string(samples) + " samples is smaller than super_batch");
-  if (kind == UnitKind::sample && samples > static_cast<uint64_t>(scenario.config.trainer.super_batch))
+  const auto wanted = static_cast<uint64_t>(scenario.config.trainer.super_batch / scenario.config.trainer.shards);
+  if (samples < wanted) violate("a batch of " + std::to_string(samples) + " samples is smaller than super_batch");
+  if (kind == UnitKind::sample && samples > wanted)
     violate("a batch of " + std::to_string(samples) + " single samples is larger than super_batch");
 }
 

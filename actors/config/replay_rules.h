@@ -25,6 +25,7 @@ struct ReplayRules {
   uint64_t least_version(uint64_t index) const { return masks_late ? index - std::min(index, max_policy_lag) : 0; }
 };
 
+// Of each shard (trainer.shards).
 ReplayRules replay_rules(const RunConfig& config);
 
 }  // namespace troupe

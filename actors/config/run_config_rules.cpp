@@ -10,6 +10,7 @@
 #include "actors/config/kind_settings.h"
 #include "actors/config/replay_capacity.h"
 #include "actors/config/run_config.h"
+#include "actors/config/shard_rules.h"
 #include "algorithms/choice/algorithm_choice.h"
 #include "runtime/base/text_format.h"
 #include "runtime/config/effects.h"
@@ -216,11 +217,27 @@ void check_network(const NetworkConfig& n) {
                ", one late heartbeat would disconnect a peer; use at least " + text(2 * n.heartbeat));
 }
 
+// What holds of super-batches must hold of the part of each shard.
+void check_one_shard(const RunConfig& config) {
+  const RunConfig one = config_of_shard(config);
+  const KindSettings& kind = settings_of_kind(one);
+  try {
+    kind.check(one);
+    check_batches(one);
+    kind.check_sizes(one);
+    check_replay(one);
+  } catch (const ConfigError& error) {
+    throw ConfigError("trainer.shards: " + text(config.trainer.shards) + " leave each with trainer.super_batch " +
+                      text(one.trainer.super_batch) + ", and then " + error.what());
+  }
+}
+
 }  // namespace
 
 void validate(const RunConfig& config) {
   const KindSettings& kind = settings_of_kind(config);
   check_effects(config);
+  check_shards(config);
   kind.check(config);
   check_batches(config);
   kind.check_sizes(config);
@@ -232,6 +249,7 @@ void validate(const RunConfig& config) {
   if (config.model.kind == kTokenTransformerKind)
     require_cpu(config, "cannot go with model.kind \"token_transformer\", which computes on the CPU only");
   check_network(config.network);
+  if (config.trainer.shards > 1) check_one_shard(config);
 }
 
 }  // namespace troupe

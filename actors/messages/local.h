@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/messages/batches.h"
 #include "actors/messages/control.h"
 #include "actors/messages/stats_totals.h"
 #include "models/experience/rollout.h"
@@ -60,16 +61,6 @@ struct LaunchedWorkers {
   uint64_t count = 0;
 };
 
-struct BatchMessage {
-  std::shared_ptr<const SuperBatch> batch;
-};
-
-struct StagedMessage {
-  std::shared_ptr<StagedBatch> batch;
-  uint64_t env_steps = 0;    // as in SuperBatch
-  double stage_seconds = 0;  // that the preparation took
-};
-
 struct UpdateMessage {
   PolicyVersion version;  // after the update
   uint64_t index = 0;
@@ -93,6 +84,16 @@ struct TokenFigures {
   uint64_t masked = 0;   // tokens of `trained` that were too old
   uint64_t groups = 0;   // produced with at least two samples that have a score,
   uint64_t alike = 0;    // of these, whose rewards are all equal
+
+  TokenFigures& operator+=(const TokenFigures& other) {
+    produced += other.produced;
+    trained += other.trained;
+    dropped += other.dropped;
+    masked += other.masked;
+    groups += other.groups;
+    alike += other.alike;
+    return *this;
+  }
 
   template <class I> friend typename I::result_type inspect(I& f, TokenFigures& x) {
     return f(x.produced.samples, x.produced.tokens, x.produced.cut, x.trained.samples, x.trained.tokens,

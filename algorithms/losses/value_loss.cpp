@@ -111,18 +111,26 @@ double value_loss(std::span<const float> values, std::span<const float> old_valu
   return live == 0 ? 0.0 : static_cast<double>(clipped) / static_cast<double>(live);
 }
 
-double explained_variance(std::span<const float> values, std::span<const float> returns,
-                          std::span<const uint8_t> mask) {
+ValueFit value_fit(std::span<const float> values, std::span<const float> returns, std::span<const uint8_t> mask) {
   const std::size_t n = values.size();
   TROUPE_CHECK(returns.size() == n && fits_or_empty(mask, n), "values", n, "returns", returns.size(), "mask",
                mask.size());
-  Moments error, target;
+  ValueFit fit;
   for (std::size_t i = 0; i < n; ++i) {
     if (!mask.empty() && mask[i] == 0) continue;
-    error.add(double{returns[i]} - double{values[i]});
-    target.add(returns[i]);
+    fit.error.add(double{returns[i]} - double{values[i]});
+    fit.target.add(returns[i]);
   }
-  return target.variance() < 1e-12 ? 0.0 : 1.0 - error.variance() / target.variance();
+  return fit;
+}
+
+double explained_variance(std::span<const float> values, std::span<const float> returns,
+                          std::span<const uint8_t> mask) {
+  return explained_variance(value_fit(values, returns, mask));
+}
+
+double explained_variance(const ValueFit& fit) {
+  return fit.target.variance() < 1e-12 ? 0.0 : 1.0 - fit.error.variance() / fit.target.variance();
 }
 
 }  // namespace troupe

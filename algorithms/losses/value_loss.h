@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "algorithms/common/moments.h"
+
 namespace troupe {
 
 enum class ValueLossKind : uint8_t { l2 = 0, huber = 1 };
@@ -26,8 +28,20 @@ double value_loss(std::span<const float> values, std::span<const float> old_valu
                   std::span<const uint8_t> mask, const ValueLossParams& params, std::span<float> loss,
                   std::span<float> grad);
 
+// What the explained variance is computed from. A plain value.
+struct ValueFit {
+  Moments error;   // returns - values
+  Moments target;  // returns
+
+  // Adds other elements.
+  void merge(const ValueFit& other) { error.merge(other.error), target.merge(other.target); }
+};
+// Of the unmasked elements. mask: [n], or empty = all.
+ValueFit value_fit(std::span<const float> values, std::span<const float> returns, std::span<const uint8_t> mask);
+
 // 1 - Var(returns - values) / Var(returns) over the unmasked elements: 1 = perfect, 0 = no better than a constant,
 // negative = worse. 0 when the returns do not vary (variance below 1e-12). mask: [n], or empty = all.
 double explained_variance(std::span<const float> values, std::span<const float> returns, std::span<const uint8_t> mask);
+double explained_variance(const ValueFit& fit);
 
 }  // namespace troupe

@@ -106,7 +106,6 @@ struct SuperBatch {
   // Tokens of answers by versions with a smaller number are masked: the update does not train on them.
   uint64_t least_version = 0;
   std::vector<RolloutUnits> parts;
-  double draw_seconds = 0;  // that it took to draw them
 };
 
 }  // namespace troupe

@@ -55,4 +55,10 @@ void LossReport::add_step(const LossReport& step) {
   for (size_t lag = 0; lag < kLagClasses; ++lag) lag_diagnostics[lag].add_step(step.by_lag[lag]);
 }
 
+LossReport merged(std::span<const LossReport> shards) {
+  LossReport result = shards.front();
+  for (const LossReport& other : shards.subspan(1)) result.merge(other);
+  return result;
+}
+
 }  // namespace troupe

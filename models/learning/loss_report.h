@@ -3,6 +3,7 @@
 // one. Plain data.
 
 #include <array>
+#include <span>
 
 #include "algorithms/losses/surrogate.h"
 #include "models/learning/lag_classes.h"
@@ -22,7 +23,7 @@ struct LossReport {
   double loss = 0;      // the sum of all terms with their coefficients
   SurrogateSums surrogate;                    // of one step
   SurrogateDiagnostics diagnostics;           // means over steps
-  double kl_count = 0;                        // samples or tokens that diagnostics.kl_k3 is of: those of all ranks
+  double kl_count = 0;                        // samples or tokens that diagnostics.kl_k3 is of: of a whole epoch
   std::array<ClassSums, kLagClasses> by_lag;  // of one step: of the tokens with each policy lag
   std::array<ClassDiagnostics, kLagClasses> lag_diagnostics;  // means over steps
 
@@ -42,5 +43,8 @@ struct LossReport {
  private:
   void add_means(const LossReport& other);
 };
+
+// Of a step to which each shard, at least one, has added samples.
+LossReport merged(std::span<const LossReport> shards);
 
 }  // namespace troupe

@@ -34,18 +34,21 @@ void absorb_observations(const RunningNormalizer& statistics, WeightBlock& weigh
   write_normalizer(normalizer, kObservationNormalizer, weights);
 }
 
-void absorb_returns(const StagedSamples& batch, const LinearTensors& value_head, WeightBlock& weights,
-                    GradientReducer& reducer) {
-  if (!has_normalizer(weights, kReturnNormalizer)) return;
-  const ValueUnits before = value_units(weights);
-  RunningNormalizer normalizer = read_normalizer(weights, kReturnNormalizer);
+RunningNormalizer return_statistics(const StagedSamples& batch) {
   const auto returns = batch.returns.view<float>();
   std::vector<float> finite;
   for (int64_t sample : batch.trained)
     if (std::isfinite(returns[sample])) finite.push_back(returns[sample]);
-  RunningNormalizer statistics(1);
-  statistics.update(finite);
-  normalizer.merge(merged_over_ranks(reducer, statistics));
+  RunningNormalizer result(1);
+  result.update(finite);
+  return result;
+}
+
+void absorb_returns(const RunningNormalizer& statistics, const LinearTensors& value_head, WeightBlock& weights) {
+  if (!has_normalizer(weights, kReturnNormalizer)) return;
+  const ValueUnits before = value_units(weights);
+  RunningNormalizer normalizer = read_normalizer(weights, kReturnNormalizer);
+  normalizer.merge(statistics);
   write_normalizer(normalizer, kReturnNormalizer, weights);
   const ValueUnits after = value_units(weights);
   for (float& weight : weights.floats(value_head.weight)) weight *= before.scale / after.scale;

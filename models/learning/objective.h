@@ -30,7 +30,7 @@ struct StepReport {
 
 // What the epochs of an update train on.
 struct EpochInput {
-  double samples = 0;  // in an epoch, of all ranks; 0: there is nothing to train on
+  double samples = 0;  // in an epoch, of all shards; 0: there is nothing to train on
   std::optional<TargetFigures> figures = {};
 };
 
@@ -68,20 +68,17 @@ class Objective {
   virtual std::function<void()> read(std::map<std::string, Array>& state) = 0;
 
   // -- an update: begin(), the epochs if there is something to train on, end()
-  // Computes targets. `batch` must live until end().
-  virtual EpochInput begin(StagedBatch& batch) = 0;
+  // Computes targets. `shards` has the batch of each shard; they must live until end().
+  virtual EpochInput begin(std::span<StagedBatch* const> shards) = 0;
   // Draws the minibatches of an epoch from the stream `key`; returns their number.
   virtual size_t begin_epoch(uint64_t key) = 0;
-  // Begins the optimizer step of a minibatch. Returns the number of parts that backward() computes one after the other:
-  // 0 on a rank whose own minibatch is empty; nothing, and then there is no step, when it is empty on all ranks.
-  // `settings` must live until apply().
+  // Begins the optimizer step of a minibatch, to which each shard adds its own samples. Returns the number of parts
+  // that backward() computes one after the other; nothing, and then there is no step, when all shards add none.
   virtual std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) = 0;
   // Adds the gradients of a part. Marks UpdateStages::forward after the forward pass and the loss.
   virtual void backward(size_t part, StageClock& clock) = 0;
   // Trains with the gradients, unless they or the loss are not finite.
   virtual StepReport apply() = 0;
-  // Makes the measured KL, which decides about early stop and KL control, the same on all ranks.
-  virtual void merge_kl_over_ranks(LossReport& epoch) = 0;
   virtual void end(double progress) = 0;
   // Of the micro-batches of the update that has ended; nothing where they are not cut by tokens.
   virtual std::optional<BalanceFigures> balance() const { return std::nullopt; }

@@ -1,6 +1,7 @@
 #include "models/learning/rollout_weights.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "runtime/base/errors.h"
@@ -43,6 +44,40 @@ RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedSa
     std::copy_n(weights.begin() + from, count, result.weights.begin() + to);
     std::copy_n(kept.begin() + from, count, result.kept.begin() + to);
   }
+  return result;
+}
+
+OffPolicyMetrics mean_of(std::span<const OffPolicyMetrics> batches) {
+  using M = OffPolicyMetrics;
+  constexpr std::array kMeans = {&M::kl,
+                                 &M::k3_kl,
+                                 &M::training_log_ppl,
+                                 &M::rollout_log_ppl,
+                                 &M::training_ppl,
+                                 &M::rollout_ppl,
+                                 &M::log_ppl_diff,
+                                 &M::log_ppl_abs_diff,
+                                 &M::ppl_ratio,
+                                 &M::chi2_token,
+                                 &M::chi2_seq,
+                                 &M::weight_mean,
+                                 &M::weight_std,
+                                 &M::weight_high_fraction,
+                                 &M::weight_low_fraction,
+                                 &M::ess,
+                                 &M::rejected_token_fraction,
+                                 &M::rejected_sequence_fraction};
+  constexpr std::array kLargest = {&M::log_ppl_diff_max, &M::weight_max};
+  constexpr std::array kSmallest = {&M::log_ppl_diff_min, &M::weight_min};
+  static_assert(sizeof(M) == (kMeans.size() + kLargest.size() + kSmallest.size()) * sizeof(double));
+  OffPolicyMetrics result = batches.front();
+  for (const OffPolicyMetrics& each : batches.subspan(1)) {
+    for (auto member : kMeans) result.*member += each.*member;
+    for (auto member : kLargest) result.*member = std::max(result.*member, each.*member);
+    for (auto member : kSmallest) result.*member = std::min(result.*member, each.*member);
+  }
+  if (batches.size() > 1)
+    for (auto member : kMeans) result.*member /= static_cast<double>(batches.size());
   return result;
 }
 

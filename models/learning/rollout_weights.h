@@ -24,4 +24,7 @@ RolloutWeights weigh_rollout(const RolloutCorrection& correction, const StagedSa
                              const Sequences& sequences, std::span<const float> log_probs,
                              std::span<const float> advantages, bool per_decision);
 
+// Of several batches, at least one: means over them, and the largest and smallest of those figures that are such.
+OffPolicyMetrics mean_of(std::span<const OffPolicyMetrics> batches);
+
 }  // namespace troupe

@@ -1,7 +1,6 @@
 #include "models/learning/targets.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <span>
 #include <utility>
@@ -109,37 +108,45 @@ Prepared prepare(const AlgorithmChoice& choice, const AlgorithmConfig& config, c
   return result;
 }
 
-Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, Prepared& prepared, ValueUnits units,
-                     TargetFigures& figures, GradientReducer& reducer) {
+TrainedColumns trained_columns(const StagedSamples& batch, const Prepared& prepared) {
   const auto values = batch.values.view<float>(), returns = batch.returns.view<float>();
   const int64_t width = prepared.advantages.per_sample;
-  std::vector<float> sampled_advantages, sampled_values, sampled_returns;
-  std::vector<uint8_t> counted;  // which advantages belong to executed decisions; empty = all
+  TrainedColumns result;
   for (int64_t sample : batch.trained) {
     if (width > 1 && !batch.executed.empty())
-      for (int64_t c = 0; c < width; ++c) counted.push_back(c < batch.decisions_of(sample));
+      for (int64_t c = 0; c < width; ++c) result.counted.push_back(c < batch.decisions_of(sample));
     const auto advantages = prepared.advantages.values.begin() + sample * width;
-    sampled_advantages.insert(sampled_advantages.end(), advantages, advantages + width);
-    sampled_values.push_back(values[sample]);
-    sampled_returns.push_back(returns[sample]);
+    result.advantages.insert(result.advantages.end(), advantages, advantages + width);
+    result.values.push_back(values[sample]);
+    result.returns.push_back(returns[sample]);
   }
-  std::array moments = {masked_moments(sampled_advantages, counted), masked_moments(sampled_returns, {})};
-  merge_over_ranks(reducer, moments);
-  figures = {.advantages = moments[0],
-             .returns = moments[1],
-             .explained_variance = explained_variance(sampled_values, sampled_returns, {}),
-             .correction = {}};
-  if (choice.whitening) whiten(sampled_advantages, counted, moments[0], *choice.whitening);
-  if (choice.correction) figures.correction = prepared.correction.metrics;
+  return result;
+}
 
+void TargetMoments::merge(const TargetMoments& other) {
+  advantages.merge(other.advantages);
+  returns.merge(other.returns);
+  fit.merge(other.fit);
+}
+
+TargetMoments target_moments(const TrainedColumns& columns) {
+  return {.advantages = masked_moments(columns.advantages, columns.counted),
+          .returns = masked_moments(columns.returns, {}),
+          .fit = value_fit(columns.values, columns.returns, {})};
+}
+
+Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, Prepared& prepared,
+                     TrainedColumns& columns, ValueUnits units, const Moments& advantages) {
+  const int64_t width = prepared.advantages.per_sample;
+  if (choice.whitening) whiten(columns.advantages, columns.counted, advantages, *choice.whitening);
   Targets result;
   result.advantages.resize(batch.count * width);
   for (auto* column : {&result.values, &result.returns}) column->resize(batch.count);
   for (size_t i = 0; i < batch.trained.size(); ++i) {
     const int64_t sample = batch.trained[i];
-    std::copy_n(sampled_advantages.begin() + i * width, width, result.advantages.begin() + sample * width);
-    result.values[sample] = (sampled_values[i] - units.shift) / units.scale;
-    result.returns[sample] = (sampled_returns[i] - units.shift) / units.scale;
+    std::copy_n(columns.advantages.begin() + i * width, width, result.advantages.begin() + sample * width);
+    result.values[sample] = (columns.values[i] - units.shift) / units.scale;
+    result.returns[sample] = (columns.returns[i] - units.shift) / units.scale;
   }
   if (choice.correction) {
     result.old_log_probs = std::move(prepared.start.policy.log_probs);

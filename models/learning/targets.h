@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "algorithms/choice/algorithm_choice.h"
+#include "algorithms/common/moments.h"
+#include "algorithms/losses/value_loss.h"
 #include "models/heads/heads.h"
-#include "models/learning/gradient_reducer.h"
 #include "models/learning/metrics.h"
 #include "models/learning/rollout_weights.h"
 #include "models/learning/sequence_advantages.h"
@@ -41,8 +42,29 @@ struct Targets {
   std::vector<uint8_t> kept;           // [B, C] 0 = rejected, or a decision that was not executed; or empty = all
 };
 
-// Moves what it needs out of `prepared`, and fills in `figures`. Advantages are whitened with the moments of all ranks.
-Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, Prepared& prepared, ValueUnits units,
-                     TargetFigures& figures, GradientReducer& reducer);
+// The samples to train on of one shard, N of them: what their targets are made from.
+struct TrainedColumns {
+  std::vector<float> advantages;  // [N] or [N, D]
+  std::vector<uint8_t> counted;   // [N, D] which advantages belong to executed decisions; empty = all
+  std::vector<float> values;      // [N] in reward units
+  std::vector<float> returns;     // [N] likewise
+};
+TrainedColumns trained_columns(const StagedSamples& batch, const Prepared& prepared);
+
+// Of the samples of some shards.
+struct TargetMoments {
+  Moments advantages;  // of executed decisions, before whitening
+  Moments returns;
+  ValueFit fit;
+
+  // Adds those of other shards.
+  void merge(const TargetMoments& other);
+};
+TargetMoments target_moments(const TrainedColumns& columns);
+
+// Moves what it needs out of `prepared` and `columns`. Advantages are whitened with `advantages`, the moments of those
+// of all shards.
+Targets make_targets(const AlgorithmChoice& choice, const StagedSamples& batch, Prepared& prepared,
+                     TrainedColumns& columns, ValueUnits units, const Moments& advantages);
 
 }  // namespace troupe

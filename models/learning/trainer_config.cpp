@@ -19,6 +19,10 @@ void describe(TrainerConfig& c, Fields& fields) {
         "fewest samples (token runs: answers) of one update; with replay.draw column an update takes whole columns of "
         "rollouts and so may use up to rollout.length - 1 more",
         {.elsewhere = kWords<"train_batch_size">, .change = Change::before_first_update});
+  s.add(c.shards, "shards", between(1, kMostShards),
+        "parts of equal size that an update consists of: each has its own workers, stored samples and order of "
+        "minibatches. Statistics, whitening and gradients are of all shards; gradients are added up in a fixed order",
+        {.change = Change::before_first_update});
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
         {.elsewhere = kWords<"num_minibatches">, .change = Change::before_first_update});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),

@@ -46,7 +46,7 @@ class UpdateLearner final : public Learner {
   }
   WeightsPtr reference(PolicyVersion version) const override { return objective_->reference(version); }
   std::shared_ptr<const Stager> stager() const override { return objective_->stager(); }
-  void begin(StagedBatch& batch, double progress) override;
+  void begin(std::span<StagedBatch* const> shards, double progress) override;
   bool advance() override;
   UpdateReport finish() override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
@@ -75,15 +75,16 @@ class UpdateLearner final : public Learner {
   std::optional<Update> update_;
 };
 
-void UpdateLearner::begin(StagedBatch& batch, double progress) {
+void UpdateLearner::begin(std::span<StagedBatch* const> shards, double progress) {
   between_updates();
+  TROUPE_CHECK(static_cast<int64_t>(shards.size()) == config_.trainer.shards, shards.size(), config_.trainer.shards);
   Update& update = update_.emplace();
-  update.clock = StageClock(batch.stages);
+  update.clock = StageClock(shards.front()->stages);
   update.clock.begin();
   update.progress = progress;
   update.settings = update_settings(config_, updates_, kl_coef_, progress);
   update.of_step = update.settings;
-  update.input = objective_->begin(batch);
+  update.input = objective_->begin(shards);
   if (update.input.samples == 0)
     update.phase = Update::Phase::trained;
   else
@@ -146,7 +147,6 @@ void UpdateLearner::apply() {
 // Begins the next epoch, unless this one was the last.
 void UpdateLearner::end_epoch() {
   Update& update = *update_;
-  objective_->merge_kl_over_ranks(update.epoch.loss);
   update.report.steps += update.epoch.steps;
   update.report.skipped += update.epoch.skipped;
   ++update.report.epochs;

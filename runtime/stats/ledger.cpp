@@ -11,4 +11,13 @@ std::string Ledger::text() const {
          std::to_string(waiting);
 }
 
+Ledger& Ledger::operator+=(const Ledger& other) {
+  for (uint64_t Ledger::* count : {&Ledger::produced, &Ledger::trained, &Ledger::dropped_stale, &Ledger::dropped_full,
+                                   &Ledger::lost_in_crash, &Ledger::left_over, &Ledger::filtered, &Ledger::unscored,
+                                   &Ledger::verifier_failed, &Ledger::baselines, &Ledger::waiting})
+    this->*count += other.*count;
+  return *this;
+}
+static_assert(sizeof(Ledger) == 11 * sizeof(uint64_t));  // a new count belongs into the sum
+
 }  // namespace troupe

@@ -24,6 +24,7 @@ struct Ledger {
                            verifier_failed + baselines + waiting;
   }
   std::string text() const;
+  Ledger& operator+=(const Ledger& other);
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
 

@@ -19,7 +19,7 @@ class RecordingLearner final : public sim::WholeUpdateLearner {
   std::shared_ptr<const Signature> published_signature() const override { return fake_.published_signature(); }
   WeightsPtr snapshot(PolicyVersion version) const override { return fake_.snapshot(version); }
   std::shared_ptr<const Stager> stager() const override { return fake_.stager(); }
-  UpdateReport update_with(StagedBatch&, double progress) override {
+  UpdateReport update_with(const std::vector<StagedBatch*>&, double progress) override {
     seen.push_back(progress);
     return report;
   }
@@ -65,7 +65,7 @@ struct OneTrainer : OneActor {
   }
   void update() {
     StagedMessage staged;
-    staged.batch = learner->stager()->stage(SuperBatch{.index = learner->seen.size()});
+    staged.shards.push_back(learner->stager()->stage(SuperBatch{.index = learner->seen.size()}));
     peer.tell(trainer, std::move(staged));
     run();
   }

@@ -172,6 +172,8 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"parameters_shifted", "policy_parameters are not those of version"},
       {"warm_start_lost", "do not come from the weights given to the run"},
       {"warm_start_counted", "starts with the counts of another one"},
+      {"shard_missing", "has the samples of"},
+      {"shard_repeated", "is used by more than"},
       {"best_removed", "one of the best evaluations is gone"},
       {"state_shifted", "has the state after"},
       {"state_kept", "has the state after"},

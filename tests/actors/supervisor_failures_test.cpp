@@ -29,7 +29,7 @@ class BrokenLearner final : public sim::WholeUpdateLearner {
   std::shared_ptr<const Signature> published_signature() const override { throw std::runtime_error("broken learner"); }
   WeightsPtr snapshot(PolicyVersion) const override { return nullptr; }
   std::shared_ptr<const Stager> stager() const override { return nullptr; }
-  UpdateReport update_with(StagedBatch&, double) override { return {}; }
+  UpdateReport update_with(const std::vector<StagedBatch*>&, double) override { return {}; }
   double imitate(StagedBatch&, double) override { return 0; }
   LearnerState save() const override { return {}; }
   void begin_from(const std::map<std::string, Array>&) override {}

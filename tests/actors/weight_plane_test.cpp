@@ -72,7 +72,7 @@ class StillLearner final : public Learner {
   std::shared_ptr<const Signature> published_signature() const override { return signature_; }
   WeightsPtr snapshot(PolicyVersion version) const override { return weights_of(signature_, version); }
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const StillStager>(); }
-  void begin(StagedBatch&, double) override {}
+  void begin(std::span<StagedBatch* const>, double) override {}
   bool advance() override { return false; }
   UpdateReport finish() override { return {.steps = 1, .skipped = 0, .epochs = 1, .metrics = {}}; }
   double imitate(StagedBatch&, double) override { return 0; }

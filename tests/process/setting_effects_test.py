@@ -66,6 +66,7 @@ MORE_RUNS = {
         ["algorithm.vtrace_adv", "algorithm.pg_rho_bar"],
     ),
     "scheduled": ("pendulum", [*STEPS, "model.log_std=scheduled", "algorithm.entropy_coef=0"], ["model.log_std_end"]),
+    "shards": ("cartpole", [*STEPS, "workers.count=2"], ["trainer.shards"]),
     "stable": ("cartpole", [*STEPS, "trainer.lr_schedule=wsd"], ["trainer.lr_stable_ratio"]),
     "length": ("cartpole", [*STEPS, "algorithm.aggregation=seq-mean-token-sum-norm"], ["algorithm.aggregation_length"]),
     "components": (
@@ -183,6 +184,7 @@ VALUES = {
     "algorithm.overlong_penalty": 0.5,
     "algorithm.overlong_buffer": 3,
     "trainer.super_batch": 256,
+    "trainer.shards": 2,
     "trainer.minibatches": 4,
     "trainer.epochs": 3,
     "trainer.value_epochs": 3,

@@ -148,7 +148,7 @@ class Pipeline {
   uint64_t take() {
     uint64_t rows = 0;
     self_->send(replay_, next_atom_v);
-    self_->receive([&](const BatchMessage& message) { rows = message.batch->samples; },
+    self_->receive([&](const BatchMessage& message) { rows = message.shards.front()->samples; },
                    caf::after(kBenchPatience) >> [] { give_up("batch of the worker's samples"); });
     UpdateMessage done;
     done.index = version_.number++;

@@ -93,9 +93,9 @@ class SlowLearner final : public Learner {
   std::shared_ptr<const Stager> stager() const override {
     return learns_ ? inner_->stager() : std::make_shared<const EmptyStager>();
   }
-  void begin(StagedBatch& batch, double progress) override {
+  void begin(std::span<StagedBatch* const> shards, double progress) override {
     pass_time(update_, /*busy=*/false);
-    if (learns_) inner_->begin(batch, progress);
+    if (learns_) inner_->begin(shards, progress);
   }
   bool advance() override { return learns_ && inner_->advance(); }
   UpdateReport finish() override { return learns_ ? inner_->finish() : UpdateReport{.steps = 1, .epochs = 1}; }

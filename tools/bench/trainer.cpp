@@ -108,7 +108,7 @@ class Training {
   void feed() {
     const SuperBatch batch = batch_of(rollouts_[fed_ % rollouts_.size()], fed_);
     self_->send(caf::actor_cast<PrefetcherActor>(std::exchange(asker_, nullptr)),
-                BatchMessage{std::make_shared<const SuperBatch>(batch)});
+                BatchMessage{{std::make_shared<const SuperBatch>(batch)}});
     ++fed_;
   }
 

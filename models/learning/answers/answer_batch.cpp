@@ -1,6 +1,7 @@
 #include "models/learning/answers/answer_batch.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "runtime/base/errors.h"
@@ -105,6 +106,63 @@ std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch) {
   mask_older(*result, batch.least_version);
   if (!result->turn_rewards.empty()) result->turn_rewards.resize(result->tokens.size());
   result->samples = static_cast<uint64_t>(result->answers());
+  return result;
+}
+
+namespace {
+
+template <class T>
+void append_all(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+// Offsets that begin with 0, after those that are there.
+void append_offsets(std::vector<int64_t>& to, const std::vector<int64_t>& from) {
+  const int64_t before = to.back();
+  std::transform(from.begin() + 1, from.end(), std::back_inserter(to), [&](int64_t at) { return before + at; });
+}
+
+// A column that batches without it have too, as `usual`. `before` entries of other batches are there already.
+template <class T>
+void append_optional(std::vector<T>& to, const std::vector<T>& from, size_t before, size_t more, T usual) {
+  if (to.empty() && from.empty()) return;
+  to.resize(before, usual);
+  append_all(to, from);
+  to.resize(before + more, usual);
+}
+
+void append_batch(AnswerBatch& to, const AnswerBatch& from) {
+  const size_t tokens = to.tokens.size(), more = from.tokens.size();
+  append_optional(to.kept, from.kept, tokens, more, uint8_t{1});
+  append_optional(to.turn_rewards, from.turn_rewards, tokens, more, 0.0f);
+  if (!to.message_offsets.empty() || !from.message_offsets.empty()) {
+    to.message_offsets.resize(tokens + 1, static_cast<int64_t>(to.messages.size()));
+    if (!from.message_offsets.empty()) append_offsets(to.message_offsets, from.message_offsets);
+    append_all(to.messages, from.messages);
+    to.message_offsets.resize(tokens + more + 1, static_cast<int64_t>(to.messages.size()));
+  }
+  append_all(to.prompts, from.prompts);
+  append_offsets(to.prompt_offsets, from.prompt_offsets);
+  append_offsets(to.group_offsets, from.group_offsets);
+  append_offsets(to.offsets, from.offsets);
+  append_all(to.tokens, from.tokens);
+  append_all(to.log_probs, from.log_probs);
+  append_all(to.versions, from.versions);
+  append_all(to.rewards, from.rewards);
+  append_all(to.baselines, from.baselines);
+  append_all(to.reference, from.reference);
+  append_all(to.cut, from.cut);
+  to.samples += from.samples;
+}
+
+}  // namespace
+
+AnswerBatch joined_answers(std::span<const AnswerBatch* const> batches) {
+  AnswerBatch result;
+  result.index = batches.front()->index;
+  result.stages = batches.front()->stages;
+  result.prompt_offsets = result.group_offsets = result.offsets = {0};
+  for (const AnswerBatch* batch : batches) append_batch(result, *batch);
   return result;
 }
 

@@ -63,6 +63,9 @@ struct AnswerBatch final : StagedBatch {
 // The units of a super-batch must be groups, with a token each that is not masked.
 std::unique_ptr<AnswerBatch> gather_answers(const SuperBatch& batch);
 
+// The answers of several batches, at least one, in their order.
+AnswerBatch joined_answers(std::span<const AnswerBatch* const> batches);
+
 // The tokens of answers that were cut at the largest length have no loss.
 void mask_cut_answers(AnswerBatch& batch);
 

@@ -12,6 +12,7 @@
 #include "models/learning/answers/answer_targets.h"
 #include "models/learning/answers/policy_filtration.h"
 #include "models/learning/objective.h"
+#include "models/learning/shard_sum.h"
 #include "models/learning/update_learner.h"
 #include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
@@ -70,12 +71,11 @@ class AnswerObjective final : public Objective {
   void save(std::map<std::string, Array>& state) const override;
   std::function<void()> read(std::map<std::string, Array>& state) override;
 
-  EpochInput begin(StagedBatch& staged) override;
+  EpochInput begin(std::span<StagedBatch* const> shards) override;
   size_t begin_epoch(uint64_t key) override;
   std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part, StageClock& clock) override { trainer_.backward(part, &clock); }
   StepReport apply() override { return trainer_.apply(); }
-  void merge_kl_over_ranks(LossReport& /*epoch*/) override {}  // there is one
   std::optional<BalanceFigures> balance() const override { return trainer_.balance(); }
   std::optional<LagFigures> lag_figures() const override { return trainer_.lag_figures(); }
   void end(double progress) override;
@@ -88,6 +88,7 @@ class AnswerObjective final : public Objective {
     return options;
   }
 
+  AnswerBatch& join(std::span<StagedBatch* const> shards);
   void filter_answers();
 
   AlgorithmConfig algorithm_;
@@ -100,6 +101,8 @@ class AnswerObjective final : public Objective {
   int64_t turn_tokens_;       // the largest number of a turn
   AnswerTrainer trainer_;
   // Of the update under way.
+  std::optional<AnswerBatch> joined_;   // of all shards, if there are several
+  std::vector<int64_t> shard_groups_;   // [S + 1] where the groups of each begin
   const AnswerBatch* batch_ = nullptr;  // that the epochs train on
   std::optional<AnswerBatch> drawn_;    // it, with policy filtration
   int64_t answers_ = 0;                 // of the super-batch
@@ -108,8 +111,8 @@ class AnswerObjective final : public Objective {
   std::vector<std::vector<int64_t>> of_minibatches_;  // groups
 };
 
-EpochInput AnswerObjective::begin(StagedBatch& staged) {
-  auto& batch = dynamic_cast<AnswerBatch&>(staged);
+EpochInput AnswerObjective::begin(std::span<StagedBatch* const> shards) {
+  AnswerBatch& batch = join(shards);
   batch_ = &batch;
   if (algorithm_.mask_cut_answers) mask_cut_answers(batch);
   const bool reference = reference_.used() && !reference_.by_scorers();
@@ -126,6 +129,17 @@ EpochInput AnswerObjective::begin(StagedBatch& staged) {
   return {nothing ? 0.0 : static_cast<double>(answers_), targets_.figures};
 }
 
+AnswerBatch& AnswerObjective::join(std::span<StagedBatch* const> shards) {
+  std::vector<const AnswerBatch*> batches;
+  shard_groups_ = {0};
+  for (StagedBatch* shard : shards) {
+    batches.push_back(&dynamic_cast<AnswerBatch&>(*shard));
+    shard_groups_.push_back(shard_groups_.back() + batches.back()->groups());
+  }
+  if (shards.size() == 1) return dynamic_cast<AnswerBatch&>(*shards.front());
+  return joined_.emplace(joined_answers(batches));
+}
+
 void AnswerObjective::filter_answers() {
   const std::vector<int64_t> answers = draw_answers(*batch_, targets_.scores, *filtration_, seed_);
   targets_ = targets_of(targets_, *batch_, answers);
@@ -134,12 +148,14 @@ void AnswerObjective::filter_answers() {
   targets_.figures.drawn = static_cast<double>(different.size()) / static_cast<double>(answers_);
   drawn_ = batch_of(*batch_, answers);
   batch_ = &*drawn_;
+  shard_groups_ = {0, batch_->groups()};  // there is one
 }
 
 // The new coefficient counts from the next update on.
 void AnswerObjective::end(double /*progress*/) {
   batch_ = nullptr;
   drawn_.reset();
+  joined_.reset();
   if (!reference_.used() || reference_.kl_controller != "adaptive" || !trains_policy_) return;
   const double kl = targets_.figures.reference->kl;
   if (!std::isfinite(kl)) return;  // an update without a step
@@ -177,7 +193,13 @@ std::function<void()> AnswerObjective::read(std::map<std::string, Array>& state)
 }
 
 size_t AnswerObjective::begin_epoch(uint64_t key) {
-  of_minibatches_ = answer_minibatches(*batch_, minibatches_, key);
+  of_minibatches_.assign(static_cast<size_t>(minibatches_), {});
+  for (size_t shard = 0; shard + 1 < shard_groups_.size(); ++shard) {
+    const auto groups = std::pair(shard_groups_[shard], shard_groups_[shard + 1]);
+    const auto parts = answer_minibatches(*batch_, groups, minibatches_, shard_key(key, shard));
+    for (size_t i = 0; i < parts.size(); ++i)
+      of_minibatches_[i].insert(of_minibatches_[i].end(), parts[i].begin(), parts[i].end());
+  }
   return of_minibatches_.size();
 }
 

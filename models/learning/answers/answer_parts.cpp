@@ -98,7 +98,8 @@ std::vector<MicroBatch> cut_between_groups(const AnswerBatch& batch, std::span<c
     costs.push_back(piece.cost);
   }
   const std::vector<int64_t> whole = whole_numbers(costs);
-  return joined(pieces, micro_batches(tokens, {.max_tokens = cut.most_tokens, .divided_by = cut.ranks, .work = whole}));
+  return joined(pieces,
+                micro_batches(tokens, {.max_tokens = cut.most_tokens, .divided_by = cut.shards, .work = whole}));
 }
 
 // Puts each answer where its prompt is already, else where there is most room, else into a new micro-batch. The largest
@@ -137,12 +138,12 @@ std::vector<MicroBatch> fill(const AnswerBatch& batch, std::span<const int64_t> 
 // Divides groups freely. As few micro-batches as fill() finds, and then with a limit as small as these allow, so that
 // they are even.
 std::vector<MicroBatch> cut_inside_groups(const AnswerBatch& batch, std::span<const int64_t> groups,
-                                          int64_t most_tokens, int64_t longest, int64_t ranks) {
+                                          int64_t most_tokens, int64_t longest, int64_t shards) {
   std::vector<int64_t> order(groups.begin(), groups.end());
   std::ranges::stable_sort(order, std::greater<>(), [&](int64_t g) { return group_tokens(batch, g); });
   std::vector<MicroBatch> parts = fill(batch, order, most_tokens);
   const size_t count =
-      (parts.size() + static_cast<size_t>(ranks) - 1) / static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
+      (parts.size() + static_cast<size_t>(shards) - 1) / static_cast<size_t>(shards) * static_cast<size_t>(shards);
   for (int64_t low = longest, high = most_tokens; low < high;) {
     const int64_t middle = low + (high - low) / 2;
     std::vector<MicroBatch> even = fill(batch, order, middle);
@@ -204,8 +205,9 @@ AnswerCost answer_cost(const LmShape& s) {
           .pair = layers * 2 * static_cast<double>(s.query_width())};
 }
 
-std::vector<std::vector<int64_t>> answer_minibatches(const AnswerBatch& batch, int64_t parts, uint64_t key) {
-  const std::vector<int64_t> all = numbers(0, batch.groups());
+std::vector<std::vector<int64_t>> answer_minibatches(const AnswerBatch& batch, std::pair<int64_t, int64_t> groups,
+                                                     int64_t parts, uint64_t key) {
+  const std::vector<int64_t> all = numbers(groups.first, groups.second - groups.first);
   EpochOrder order{.indices = {}, .offsets = {0}};  // of answers, each by its group
   for (const int64_t g : shuffled(all, key).indices) {
     order.indices.insert(order.indices.end(), static_cast<size_t>(batch.answers_of(g)), g);
@@ -218,6 +220,10 @@ std::vector<std::vector<int64_t>> answer_minibatches(const AnswerBatch& batch, i
   return result;
 }
 
+std::vector<std::vector<int64_t>> answer_minibatches(const AnswerBatch& batch, int64_t parts, uint64_t key) {
+  return answer_minibatches(batch, {0, batch.groups()}, parts, key);
+}
+
 int64_t tokens_of(const AnswerBatch& batch, std::span<const int64_t> answers) {
   return sum_over(
       batch, answers, [](int64_t prompt) { return prompt; }, [](int64_t tokens, int64_t) { return tokens; });
@@ -225,7 +231,7 @@ int64_t tokens_of(const AnswerBatch& batch, std::span<const int64_t> answers) {
 
 std::vector<std::vector<MicroBatch>> cut_answers(const AnswerBatch& batch, std::span<const int64_t> groups,
                                                  const AnswerCut& cut) {
-  if (groups.empty()) return std::vector<std::vector<MicroBatch>>(static_cast<size_t>(cut.ranks));
+  if (groups.empty()) return std::vector<std::vector<MicroBatch>>(static_cast<size_t>(cut.shards));
   int64_t longest = 0, all = 0;
   for (const int64_t g : groups) {
     for (const int64_t a : answers_to(batch, g))
@@ -235,22 +241,22 @@ std::vector<std::vector<MicroBatch>> cut_answers(const AnswerBatch& batch, std::
   AnswerCut with_limit = cut;
   with_limit.most_tokens = std::max(longest, cut.most_tokens > 0 ? cut.most_tokens : all);
   std::vector<MicroBatch> parts = cut_between_groups(batch, groups, with_limit);
-  if (std::ssize(parts) > fewest(batch, groups, with_limit.most_tokens) + cut.ranks) {
-    std::vector<MicroBatch> divided = cut_inside_groups(batch, groups, with_limit.most_tokens, longest, cut.ranks);
+  if (std::ssize(parts) > fewest(batch, groups, with_limit.most_tokens) + cut.shards) {
+    std::vector<MicroBatch> divided = cut_inside_groups(batch, groups, with_limit.most_tokens, longest, cut.shards);
     if (divided.size() < parts.size()) parts = std::move(divided);
   }
   std::vector<double> costs;
   for (const MicroBatch& part : parts) costs.push_back(cost_of(batch, cut.cost, part));
-  Partition of_ranks = cut.ranks == 1 ? Partition{numbers(0, std::ssize(parts))}
-                                      : karmarkar_karp(whole_numbers(costs), cut.ranks, /*equal_size=*/true);
+  Partition of_shards = cut.shards == 1 ? Partition{numbers(0, std::ssize(parts))}
+                                        : karmarkar_karp(whole_numbers(costs), cut.shards, /*equal_size=*/true);
   std::vector<std::vector<MicroBatch>> result;
-  for (std::vector<int64_t>& of_rank : of_ranks) {
-    std::ranges::sort(of_rank, [&](int64_t a, int64_t b) {
+  for (std::vector<int64_t>& of_shard : of_shards) {
+    std::ranges::sort(of_shard, [&](int64_t a, int64_t b) {
       const auto i = static_cast<size_t>(a), j = static_cast<size_t>(b);
       return std::pair(-costs[i], parts[i]) < std::pair(-costs[j], parts[j]);
     });
     std::vector<MicroBatch>& to = result.emplace_back();
-    for (const int64_t i : of_rank) to.push_back(std::move(parts[static_cast<size_t>(i)]));
+    for (const int64_t i : of_shard) to.push_back(std::move(parts[static_cast<size_t>(i)]));
   }
   return result;
 }

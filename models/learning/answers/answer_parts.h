@@ -14,7 +14,10 @@
 namespace troupe {
 
 // Groups of a batch in an order drawn from the stream `key`, in `parts` parts whose numbers of answers are as equal as
-// whole groups allow. Some may be empty.
+// whole groups allow. Some may be empty. `groups`: of those from the first to before the last number.
+std::vector<std::vector<int64_t>> answer_minibatches(const AnswerBatch& batch, std::pair<int64_t, int64_t> groups,
+                                                     int64_t parts, uint64_t key);
+// Of all groups.
 std::vector<std::vector<int64_t>> answer_minibatches(const AnswerBatch& batch, int64_t parts, uint64_t key);
 
 // Multiplications that the forward pass of a decoder needs.
@@ -33,16 +36,16 @@ using MicroBatch = std::vector<int64_t>;
 
 struct AnswerCut {
   int64_t most_tokens = 0;  // of a micro-batch, each prompt counted once; 0 = no limit
-  int64_t ranks = 1;        // that compute at the same time, each with the same number of micro-batches
+  int64_t shards = 1;       // each with the same number of micro-batches
   AnswerCost cost = {};
 };
 
-// The micro-batches of each rank, the most costly one first. None has more than most_tokens, unless it is a single
-// answer. A group is only divided where it is too large, or where that saves micro-batches. With several ranks the last
-// ones of each may be empty. Without groups there are none.
+// The micro-batches of each shard, the most costly one first. None has more than most_tokens, unless it is a single
+// answer. A group is only divided where it is too large, or where that saves micro-batches. With several shards the
+// last ones of each may be empty. Without groups there are none.
 std::vector<std::vector<MicroBatch>> cut_answers(const AnswerBatch& batch, std::span<const int64_t> groups,
                                                  const AnswerCut& cut);
-// The same for all answers and one rank.
+// The same for all answers and one shard.
 std::vector<MicroBatch> cut_answers(const AnswerBatch& batch, int64_t most_tokens, const AnswerCost& cost);
 
 // Tokens of some answers with their prompts, each prompt counted once.

@@ -31,6 +31,8 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       weights_(lm_signature(model)),
       optimizer_(trainer, weights_, model.critic == CriticKind::separate ? ClipNorm::by_group : ClipNorm::joint),
       gradients_(weights_),
+      shards_(trainer.shards),
+      sum_(static_cast<size_t>(trainer.shards)),
       parallel_(options.threads),
       decoder_(model.shape, parallel_),
       critic_(model_, weights_, parallel_),
@@ -130,25 +132,43 @@ size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& 
   gradients_.clear();
   const std::vector<int64_t> used =
       groups_with_gradient(batch, targets, std::move(with_tokens), settings.loss, choice_.surrogate.entry->needs);
-  step_.parts = cut_answers(batch, used, {.most_tokens = options_.micro_batch_tokens, .cost = cost_}).front();
+  cut_step(used);
   if (settings.loss.policy_figures) balance_.merge(balance_of(batch, used, step_.parts));
   return step_.parts.size();
 }
 
+// Into the micro-batches of all shards, in the order of the leaves of their sum.
+void AnswerTrainer::cut_step(std::span<const int64_t> groups) {
+  std::vector<std::vector<MicroBatch>> of_shards =
+      cut_answers(*step_.batch, groups, {.most_tokens = options_.micro_batch_tokens, .shards = shards_, .cost = cost_});
+  std::vector<size_t> counts;
+  for (std::vector<MicroBatch>& parts : of_shards) {
+    std::erase_if(parts, [](const MicroBatch& part) { return part.empty(); });
+    counts.push_back(parts.size());
+  }
+  step_.losses.assign(of_shards.size(), {});
+  step_.leaves = sum_.begin(counts);
+  for (const size_t leaf : step_.leaves)
+    step_.parts.push_back(std::move(of_shards[leaf % of_shards.size()][leaf / of_shards.size()]));
+}
+
 void AnswerTrainer::backward(size_t part, StageClock* clock) {
   step_.clock = clock;
-  step_.loss.merge(accumulate(step_.parts[part]));
+  sum_.go_to(step_.leaves[part], gradients_.floats());
+  step_.losses[sum_.shard()].merge(accumulate(step_.parts[part]));
 }
 
 StepReport AnswerTrainer::apply() {
   start_tokens_.close();
+  sum_.finish(gradients_.floats());
+  LossReport loss = merged(step_.losses);
   // A loss that is not finite must not change the weights, even if all gradients are.
-  if (!std::isfinite(step_.loss.loss)) gradients_.floats().front() = std::numeric_limits<float>::quiet_NaN();
-  const double used = step_.loss.count / step_.tokens;  // below 1 only if the surrogate is the whole loss
-  step_.loss.policy_loss *= used;
-  step_.loss.loss *= used;
-  const StepReport report = {step_.loss, optimizer_.step_exchanging(gradients_.memory(), step_.settings->rates,
-                                                                    step_.settings->loss.train_policy)};
+  if (!std::isfinite(loss.loss)) gradients_.floats().front() = std::numeric_limits<float>::quiet_NaN();
+  const double used = loss.count / step_.tokens;  // below 1 only if the surrogate is the whole loss
+  loss.policy_loss *= used;
+  loss.loss *= used;
+  const StepReport report = {
+      loss, optimizer_.step_exchanging(gradients_.memory(), step_.settings->rates, step_.settings->loss.train_policy)};
   if (report.applied()) use_weights();
   return report;
 }
@@ -177,7 +197,8 @@ StepReport AnswerTrainer::finish_step() {
 
 LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   const AnswerTargets& targets = *step_.targets;
-  const LossSettings& settings = step_.settings->loss;
+  LossSettings settings = step_.settings->loss;
+  settings.key = shard_key(settings.key, sum_.shard());
   const PackedAnswers packed = pack_answers(*step_.batch, answers);
   const double tokens = gather_kept(packed);
   if (tokens == 0) return {};  // all of its answers are masked

@@ -2,6 +2,7 @@
 // AnswerTrainer: the weights of a decoder on the CPU and of its critic, their optimizer, and one optimizer step on some
 // answers. Owned by a learner; one thread at a time, which computes on the threads of its own ParallelFor.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "models/learning/answers/answer_parts.h"
 #include "models/learning/answers/answer_pass.h"
 #include "models/learning/answers/answer_targets.h"
+#include "models/learning/answers/shard_gradients.h"
 #include "models/learning/answers/start_tokens.h"
 #include "models/learning/objective.h"
 #include "models/learning/optimizer.h"
@@ -78,8 +80,11 @@ class AnswerTrainer {
                     const UpdateSettings& settings);
   void backward(size_t part, StageClock* clock = nullptr);
   StepReport apply();
-  // Instead of those that begin_step() has cut. They must have the same answers.
-  void use_parts(std::vector<MicroBatch> parts) { step_.parts = std::move(parts); }
+  // Instead of those that begin_step() has cut, with one shard. They must have the same answers.
+  void use_parts(std::vector<MicroBatch> parts) {
+    step_.leaves = sum_.begin(std::array{parts.size()});
+    step_.parts = std::move(parts);
+  }
   // All of it.
   StepReport step(const AnswerBatch& batch, const AnswerTargets& targets, std::span<const int64_t> groups,
                   const UpdateSettings& settings);
@@ -96,9 +101,10 @@ class AnswerTrainer {
     double tokens = 0;        // of the answers, that the batch keeps
     TokenCounts totals = {};  // of those that the loss of the policy keeps
     std::vector<MicroBatch> parts = {};
-    TokenLoss* of = nullptr;  // computes the loss
+    std::vector<size_t> leaves = {};  // of the parts
+    TokenLoss* of = nullptr;          // computes the loss
     StageClock* clock = nullptr;
-    LossReport loss = {};
+    std::vector<LossReport> losses = {};  // by shard
   };
   // Of the tokens of one part.
   struct PartBuffers {
@@ -112,6 +118,7 @@ class AnswerTrainer {
   };
 
   StepReport finish_step();
+  void cut_step(std::span<const int64_t> groups);
   LossReport accumulate(const MicroBatch& answers);
   double gather_kept(const PackedAnswers& packed);
   void gather_part(const PackedAnswers& packed);
@@ -137,6 +144,8 @@ class AnswerTrainer {
   FloatBuffer reference_hidden_;          // likewise: [T, hidden] of the batch that start() was given
   Optimizer optimizer_;
   GradientBlock gradients_;
+  int64_t shards_;
+  ShardGradients sum_;
   ParallelFor parallel_;
   Decoder decoder_;
   AnswerCritic critic_;

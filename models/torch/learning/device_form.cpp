@@ -19,28 +19,26 @@ at::Tensor pick(const at::Tensor& samples, const at::Tensor& index) {
 
 }  // namespace
 
-DeviceForm::DeviceForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice,
-                       GradientReducer& reducer)
-    : UpdateForm(replica, choice, reducer),
+DeviceForm::DeviceForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice)
+    : UpdateForm(replica, choice, static_cast<size_t>(config.trainer.shards)),
       head_(replica.head, replica.device.device()),
       loss_(choice, config.algorithm.value_coef, longest_sequence(config, choice, replica.head), head_),
-      optimizer_(config.trainer, replica.weights, replica.device) {}
+      optimizer_(config.trainer, replica.weights, replica.device),
+      targets_(shards()) {}
 
-void DeviceForm::begin(StagedUpdate& batch, const SampleScalings& scalings) {
+void DeviceForm::begin_batch(const SampleScalings& scalings) {
   const at::NoGradGuard guard;
-  batch_ = &batch;
   changed_ = false;
-  scale_on_device(replica_.encoder, scalings, scalings.of_samples, batch.device->network.inputs);
-  scale_on_device(replica_.encoder, scalings, scalings.of_bootstraps, batch.device->network.bootstrap_inputs);
+  scale_on_device(replica_.encoder, scalings, scalings.of_samples, batch().device->network.inputs);
+  scale_on_device(replica_.encoder, scalings, scalings.of_bootstraps, batch().device->network.bootstrap_inputs);
   if (!replica_.head.continuous()) return;
   log_std_ = replica_.device.has(kLogStd) ? replica_.device.parameter(kLogStd)
                                           : upload(replica_.log_std(), replica_.device.device());
 }
 
-void DeviceForm::begin_steps(const Training& training) {
+void DeviceForm::place_training() {
   const at::NoGradGuard guard;
-  UpdateForm::begin_steps(training);
-  targets_ = place_targets(training.targets, batch_->staged.count, replica_.device.device());
+  targets_[shard()] = place_targets(training().targets, batch().staged.count, replica_.device.device());
   if (!replica_.config.normalize_returns) return;
   const LinearTensors& head = replica_.layout.value_head;  // which has been rescaled
   for (const std::string& name : {head.weight, head.bias}) replica_.device.upload(name);
@@ -50,7 +48,7 @@ SampleEvaluation DeviceForm::evaluate(std::span<const int64_t> samples, const Ne
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   const at::NoGradGuard guard;
   const at::Tensor index = index_tensor(samples, replica_.device.device());
-  const auto evaluation = head_.evaluate(head_input(index, said.policy), pick(batch_->device->actions, index));
+  const auto evaluation = head_.evaluate(head_input(index, said.policy), pick(batch().device->actions, index));
   const at::Tensor lost = said.policy.isfinite().all(1, /*keepdim=*/true).logical_not();
   log_probs_ = on_host(evaluation.log_probs.masked_fill(lost, kNaN));
   values_ = on_host(said.values);
@@ -65,26 +63,23 @@ std::optional<DeviceForm::OutputGradients> DeviceForm::add_loss(const UpdateSett
                                                                 const LossTotals& totals, const at::Tensor& outputs,
                                                                 const at::Tensor& values) {
   DeviceLossResult& result =
-      parts_.emplace_back(loss_.compute(loss_input(range, outputs, values), totals, settings.loss));
+      parts_.emplace_back(Part{shard(), loss_.compute(loss_input(range, outputs, values), totals, settings.loss)}).loss;
   if (result.log_std.defined() && replica_.device.has(kLogStd)) replica_.device.gradient(kLogStd).add_(result.log_std);
   return OutputGradients{std::exchange(result.outputs, {}), std::exchange(result.values, {}).unsqueeze(1)};
 }
 
-void DeviceForm::spoil_gradients() {
-  for (const DeviceLossResult& part : parts_)
-    replica_.device.gradients().add_(DevicePolicyLoss::finite_or_nan(part.figures));
-}
-
 StepReport DeviceForm::train(const UpdateSettings& settings, const LossTotals& totals) {
   std::vector<at::Tensor> figures;
-  for (const DeviceLossResult& part : parts_) figures.push_back(part.figures);
+  for (const Part& part : parts_) figures.push_back(part.loss.figures);
   figures.push_back(optimizer_.norm(settings.loss.train_policy).view({1}));
   const at::Tensor host = on_host(at::cat(figures));
   const std::span<const double> said(host.const_data_ptr<double>(), static_cast<size_t>(host.numel()));
-  StepReport report;
+  std::vector<LossReport> losses(shards());
   for (size_t i = 0; i < parts_.size(); ++i)
-    report.loss.merge(loss_.report(parts_[i], said.subspan(i * DevicePolicyLoss::kFigures, DevicePolicyLoss::kFigures),
-                                   totals, settings.loss));
+    losses[parts_[i].shard].merge(loss_.report(parts_[i].loss,
+                                               said.subspan(i * DevicePolicyLoss::kFigures, DevicePolicyLoss::kFigures),
+                                               totals, settings.loss));
+  StepReport report = {merged(losses), 0.0};
   report.grad_norm = std::isfinite(report.loss.loss) ? said.back() : std::numeric_limits<double>::quiet_NaN();
   optimizer_.apply(report.grad_norm, settings.rates, settings.loss.train_policy);
   changed_ = changed_ || std::isfinite(report.grad_norm);
@@ -96,28 +91,29 @@ void DeviceForm::end() {
 }
 
 DeviceHeadInput DeviceForm::head_input(const at::Tensor& index, const at::Tensor& outputs) const {
-  const DeviceSamples& samples = *batch_->device;
+  const DeviceSamples& samples = *batch().device;
   return {outputs, log_std_, pick(samples.action_mask, index), pick(samples.executed, index)};
 }
 
 DeviceLossInput DeviceForm::loss_input(SampleRange range, const at::Tensor& outputs, const at::Tensor& values) {
   const at::Tensor index = index_tensor(range.indices, replica_.device.device());
-  const DeviceSamples& all = *batch_->device;
+  const DeviceSamples& all = *batch().device;
+  const DeviceTargets& targets = targets_[shard()];
   DeviceLossInput result;
   result.head = head_input(index, outputs);
   result.actions = pick(all.actions, index);
   result.behaviour_log_probs = pick(all.log_probs, index);
   result.old_log_probs =
-      targets_.old_log_probs.defined() ? pick(targets_.old_log_probs, index) : result.behaviour_log_probs;
-  result.advantages = pick(targets_.advantages, index);
+      targets.old_log_probs.defined() ? pick(targets.old_log_probs, index) : result.behaviour_log_probs;
+  result.advantages = pick(targets.advantages, index);
   result.values = values.reshape({-1});
-  result.old_values = pick(targets_.values, index);
-  result.returns = pick(targets_.returns, index);
-  result.rollout_weights = pick(targets_.rollout_weights, index);
-  result.kept = pick(targets_.kept, index);
-  result.host_kept = minibatch_.kept(batch_->staged, training_->targets, range.indices);
+  result.old_values = pick(targets.values, index);
+  result.returns = pick(targets.returns, index);
+  result.rollout_weights = pick(targets.rollout_weights, index);
+  result.kept = pick(targets.kept, index);
+  result.host_kept = minibatch_.kept(batch().staged, training().targets, range.indices);
   result.offsets = range.offsets;
-  result.lags = minibatch_.lags(batch_->staged, range.indices);
+  result.lags = minibatch_.lags(batch().staged, range.indices);
   return result;
 }
 

@@ -17,20 +17,19 @@ namespace troupe {
 class DeviceForm final : public UpdateForm {
  public:
   // `replica` has weights of its own on the device. Throws ConfigError naming a setting that only HostForm supports.
-  DeviceForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer);
+  DeviceForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice);
 
-  void begin(StagedUpdate& batch, const SampleScalings& scalings) override;
-  void begin_steps(const Training& training) override;
   void end() override;
   OptimizerState& optimizer() override { return optimizer_; }
 
  protected:
+  void begin_batch(const SampleScalings& scalings) override;
+  void place_training() override;
   SampleEvaluation evaluate(std::span<const int64_t> samples, const NetworkOutput& said, bool probabilities) override;
-  const BatchTensors& tensors() const override { return batch_->device->network; }
+  const BatchTensors& tensors() const override { return batch().device->network; }
   void begin_losses() override { parts_.clear(); }
   std::optional<OutputGradients> add_loss(const UpdateSettings& settings, SampleRange range, const LossTotals& totals,
                                           const at::Tensor& outputs, const at::Tensor& values) override;
-  void spoil_gradients() override;
   StepReport train(const UpdateSettings& settings, const LossTotals& totals) override;
 
  private:
@@ -40,10 +39,14 @@ class DeviceForm final : public UpdateForm {
   DeviceHead head_;
   DevicePolicyLoss loss_;
   DeviceOptimizer optimizer_;
-  DeviceTargets targets_;
-  at::Tensor log_std_;                       // [D]; undefined unless continuous
-  bool changed_ = false;                     // weights, since begin()
-  std::vector<DeviceLossResult> parts_;      // of a step
+  std::vector<DeviceTargets> targets_;  // by shard
+  at::Tensor log_std_;                  // [D]; undefined unless continuous
+  bool changed_ = false;                // weights, since begin()
+  struct Part {
+    size_t shard;
+    DeviceLossResult loss;
+  };
+  std::vector<Part> parts_;                  // of a step
   at::Tensor log_probs_, squared_, values_;  // behind the last evaluate()
 };
 

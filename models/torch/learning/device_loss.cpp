@@ -178,10 +178,6 @@ DeviceLossResult DevicePolicyLoss::compute(const DeviceLossInput& input, const L
   return result;
 }
 
-at::Tensor DevicePolicyLoss::finite_or_nan(const at::Tensor& figures) {
-  return zero_or_nan(figures.slice(0, kOutputs, kValueClipped));
-}
-
 LossReport DevicePolicyLoss::report(const DeviceLossResult& result, std::span<const double> figures,
                                     const LossTotals& totals, const LossSettings& settings) const {
   TROUPE_CHECK(static_cast<int64_t>(figures.size()) == kFigures, figures.size());

@@ -50,8 +50,6 @@ class DevicePolicyLoss {
   DevicePolicyLoss(const AlgorithmChoice& choice, double value_coef, double length, const DeviceHead& head);
 
   DeviceLossResult compute(const DeviceLossInput& input, const LossTotals& totals, const LossSettings& settings) const;
-  // A scalar on the device: 0, or NaN when the outputs or one of the terms of the loss are not finite.
-  static at::Tensor finite_or_nan(const at::Tensor& figures);
 
   // `figures` of a result in host memory. Its `loss` is not finite when the outputs were not. Throws InvariantError
   // when the log_std was not finite.

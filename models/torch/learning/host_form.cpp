@@ -18,41 +18,41 @@ at::Tensor matrix_of(std::span<float> values, int64_t columns) {
 
 }  // namespace
 
-HostForm::HostForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice,
-                   GradientReducer& reducer)
-    : UpdateForm(replica, choice, reducer),
+HostForm::HostForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice)
+    : UpdateForm(replica, choice, static_cast<size_t>(config.trainer.shards)),
       loss_(choice, config.algorithm.value_coef, longest_sequence(config, choice, replica.head), replica.head),
       optimizer_(config.trainer, replica.weights),
-      evaluation_(replica.head) {}
+      evaluation_(replica.head),
+      tensors_(shards()) {}
 
-void HostForm::begin(StagedUpdate& batch, const SampleScalings& scalings) {
-  batch_ = &batch;
-  StagedSamples& samples = batch.staged;
+void HostForm::begin_batch(const SampleScalings& scalings) {
+  StagedSamples& samples = batch().staged;
+  BatchTensors& tensors = tensors_[shard()];
   scale_samples(replica_.encoder, scalings, scalings.of_samples, samples.inputs);
   scale_samples(replica_.encoder, scalings, scalings.of_bootstraps, samples.bootstrap_inputs);
-  tensors_ = {replica_.tensors_of(samples.inputs), replica_.tensors_of(samples.bootstrap_inputs), {}, {}, {}};
-  if (replica_.layout.autoregressive) tensors_.actions = tensor_view(samples.actions).flatten(1);
-  if (batch.chunks.steps == 0) return;
-  tensors_.states = tensor_view(batch.chunks.states);
-  tensors_.starts = tensor_view(batch.chunks.starts);
+  tensors = {replica_.tensors_of(samples.inputs), replica_.tensors_of(samples.bootstrap_inputs), {}, {}, {}};
+  if (replica_.layout.autoregressive) tensors.actions = tensor_view(samples.actions).flatten(1);
+  if (batch().chunks.steps == 0) return;
+  tensors.states = tensor_view(batch().chunks.states);
+  tensors.starts = tensor_view(batch().chunks.starts);
 }
 
 SampleEvaluation HostForm::evaluate(std::span<const int64_t> samples, const NetworkOutput& said, bool probabilities) {
   evaluated_outputs_ = said.policy;
   evaluated_values_ = said.values;
-  return evaluation_.evaluate(batch_->staged, samples, {floats_of(evaluated_outputs_), floats_of(evaluated_values_)},
+  return evaluation_.evaluate(batch().staged, samples, {floats_of(evaluated_outputs_), floats_of(evaluated_values_)},
                               replica_.log_std(), probabilities);
 }
 
 void HostForm::begin_losses() {
-  step_loss_ = {};
+  losses_.assign(shards(), {});
   finite_outputs_ = true;
 }
 
 std::optional<HostForm::OutputGradients> HostForm::add_loss(const UpdateSettings& settings, SampleRange range,
                                                             const LossTotals& totals, const at::Tensor& outputs,
                                                             const at::Tensor& values) {
-  LossInput input = minibatch_.loss_input(batch_->staged, training_->targets, range);
+  LossInput input = minibatch_.loss_input(batch().staged, training().targets, range);
   input.head.outputs = floats_of(outputs);
   input.head.log_std = replica_.log_std();
   input.values = floats_of(values);
@@ -60,7 +60,7 @@ std::optional<HostForm::OutputGradients> HostForm::add_loss(const UpdateSettings
   if (!finite_outputs_) return {};
   output_gradients_.resize(input.head.outputs.size());
   value_gradients_.resize(static_cast<size_t>(range.size()));
-  step_loss_.merge(
+  losses_[shard()].merge(
       loss_.compute(input, totals, settings.loss, {output_gradients_, value_gradients_, log_std_gradients()}));
   return OutputGradients{matrix_of(output_gradients_, replica_.head.outputs()), matrix_of(value_gradients_, 1)};
 }
@@ -78,15 +78,9 @@ std::span<float> HostForm::log_std_gradients() {
   return {gradient.mutable_data_ptr<float>(), size};
 }
 
-bool HostForm::usable() const { return finite_outputs_ && std::isfinite(step_loss_.loss); }
-
-void HostForm::spoil_gradients() {
-  if (!usable()) replica_.device.gradients().fill_(std::numeric_limits<float>::quiet_NaN());
-}
-
 StepReport HostForm::train(const UpdateSettings& settings, const LossTotals& /*totals*/) {
-  StepReport report = {step_loss_, std::numeric_limits<double>::quiet_NaN()};
-  if (usable())
+  StepReport report = {merged(losses_), std::numeric_limits<double>::quiet_NaN()};
+  if (finite_outputs_ && std::isfinite(report.loss.loss))
     report.grad_norm =
         optimizer_.step(floats_of(replica_.device.gradients()), settings.rates, settings.loss.train_policy);
   return report;

@@ -14,31 +14,29 @@ namespace troupe {
 class HostForm final : public UpdateForm {
  public:
   // `replica` is on the CPU.
-  HostForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer);
+  HostForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice);
 
-  void begin(StagedUpdate& batch, const SampleScalings& scalings) override;
   void end() override {}
   OptimizerState& optimizer() override { return optimizer_; }
 
  protected:
+  void begin_batch(const SampleScalings& scalings) override;
   SampleEvaluation evaluate(std::span<const int64_t> samples, const NetworkOutput& said, bool probabilities) override;
-  const BatchTensors& tensors() const override { return tensors_; }
+  const BatchTensors& tensors() const override { return tensors_[shard()]; }
   void begin_losses() override;
   std::optional<OutputGradients> add_loss(const UpdateSettings& settings, SampleRange range, const LossTotals& totals,
                                           const at::Tensor& outputs, const at::Tensor& values) override;
-  void spoil_gradients() override;
   StepReport train(const UpdateSettings& settings, const LossTotals& totals) override;
 
  private:
   std::span<float> log_std_gradients();
-  bool usable() const;
 
   PolicyLoss loss_;
   Optimizer optimizer_;
   HostEvaluation evaluation_;
-  BatchTensors tensors_;                             // the memory of the batch's arrays
+  std::vector<BatchTensors> tensors_;                // by shard: the memory of the batch's arrays
   at::Tensor evaluated_outputs_, evaluated_values_;  // behind the last evaluate()
-  LossReport step_loss_;                             // of the parts of a step
+  std::vector<LossReport> losses_;                   // by shard: of the parts of a step
   bool finite_outputs_ = true;                       // of all parts of a step
   std::vector<float> output_gradients_, value_gradients_;
   std::vector<float> unused_log_std_gradients_;  // of a log_std that is no parameter

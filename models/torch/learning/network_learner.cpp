@@ -9,6 +9,7 @@
 
 #include "algorithms/common/schedule.h"
 #include "models/learning/normalizers.h"
+#include "models/learning/shard_sum.h"
 #include "models/learning/update_learner.h"
 #include "models/torch/learning/device_form.h"
 #include "models/torch/learning/host_form.h"
@@ -36,37 +37,42 @@ class NetworkObjective final : public Objective {
   void save(std::map<std::string, Array>& state) const override { scalings_.save(state); }
   std::function<void()> read(std::map<std::string, Array>& state) override;
 
-  EpochInput begin(StagedBatch& staged) override;
+  EpochInput begin(std::span<StagedBatch* const> shards) override;
   size_t begin_epoch(uint64_t key) override;
   std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part, StageClock& clock) override { form_->backward(part, clock); }
   StepReport apply() override { return form_->apply(); }
-  void merge_kl_over_ranks(LossReport& epoch) override;
   void end(double progress) override;
 
  private:
-  // The batch under way. The targets and all that refers to them are empty without samples to train on.
-  struct Batch {
+  // A shard of the batch under way. The targets and all that refers to them are empty without samples to train on.
+  struct Shard {
     StagedUpdate& staged;
     Prepared prepared = {};
     std::vector<uint8_t> is_trained = {};
     std::optional<Targets> targets = {};
     std::optional<Training> training = {};
     EpochOrder order = {};  // of the epoch
-    std::vector<SampleRange> minibatches = {};
-    std::vector<StepTotals> totals = {};  // by minibatch
+
+    bool empty() const { return staged.staged.trained.empty(); }
+  };
+  struct Batch {
+    std::vector<Shard> shards = {};
+    std::optional<RunningNormalizer> observations = {};      // of all shards, where they are normalised
+    std::vector<std::vector<SampleRange>> minibatches = {};  // of the epoch: by minibatch, then by shard
+    std::vector<LossTotals> totals = {};                     // by minibatch, of all shards
   };
 
-  SampleScalings scalings_of(const StagedUpdate& batch);
-  EpochInput begin_training(Batch& batch);
-  Prepared prepare_targets(StagedSamples& samples);
-  EpochOrder epoch_order(uint64_t key) const;
-  std::vector<StepTotals> count_over_ranks(std::span<const SampleRange> minibatches);
+  void begin_batches(std::vector<Shard>& shards);
+  void prepare_targets(size_t number, Shard& shard);
+  double trained_samples(const std::vector<Shard>& shards) const;
+  void absorb_shard_returns(const std::vector<Shard>& shards);
+  TargetFigures begin_steps(std::vector<Shard>& shards);
+  EpochOrder epoch_order(const Shard& shard, uint64_t key) const;
   void schedule_log_std(double progress);
 
   LearnerConfig config_;
   AlgorithmChoice choice_;
-  std::shared_ptr<GradientReducer> reducer_;
   Replica replica_;
   std::unique_ptr<UpdateForm> form_;
   std::shared_ptr<const Stager> stager_;
@@ -84,71 +90,121 @@ std::vector<uint8_t> trained_mask(const StagedSamples& batch) {
 bool is_on_device(const Replica& replica, bool device_form) { return !replica.device.device().is_cpu() || device_form; }
 
 std::unique_ptr<UpdateForm> make_form(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice,
-                                      GradientReducer& reducer, bool device_form) {
-  if (is_on_device(replica, device_form)) return std::make_unique<DeviceForm>(config, replica, choice, reducer);
-  return std::make_unique<HostForm>(config, replica, choice, reducer);
+                                      bool device_form) {
+  if (is_on_device(replica, device_form)) return std::make_unique<DeviceForm>(config, replica, choice);
+  return std::make_unique<HostForm>(config, replica, choice);
 }
 
 NetworkObjective::NetworkObjective(const LearnerConfig& config, const EnvSpec& env, const LearnerOptions& options)
     : config_(config),
       choice_(choose_algorithm(config.algorithm)),
-      reducer_(options.reducer ? options.reducer : single_rank()),
       replica_(config, env, options.network ? *options.network : define_network(config.model, env),
                find_device(config.trainer.device, "trainer.device"), /*with_gradients=*/true,
                /*own_memory=*/options.device_form),
-      form_(make_form(config, replica_, choice_, *reducer_, options.device_form)),
+      form_(make_form(config, replica_, choice_, options.device_form)),
       stager_(make_policy_stager(config, env, replica_, is_on_device(replica_, options.device_form))),
       scalings_(config.max_policy_lag) {}
 
-// How the samples of a batch were normalised when the policy acted. The weights are those of version `batch.index`.
-SampleScalings NetworkObjective::scalings_of(const StagedUpdate& batch) {
-  FeatureScaling newest = replica_.scaling();
-  if (newest.mean.empty()) return {};
-  scalings_.set(batch.index, std::move(newest));
-  return scalings_.of(batch.staged.versions, batch.staged.bootstrap_samples);
-}
-
-EpochInput NetworkObjective::begin(StagedBatch& staged) {
-  batch_.emplace(Batch{dynamic_cast<StagedUpdate&>(staged)});
-  return begin_training(*batch_);
-}
-
-EpochInput NetworkObjective::begin_training(Batch& batch) {
-  StagedUpdate& staged = batch.staged;
-  StagedSamples& samples = staged.staged;
-  const SampleScalings scalings = scalings_of(staged);
-  if (sum_over_ranks(*reducer_, static_cast<double>(samples.trained.size())) == 0) return {};
-  if (staged.observations) staged.observations = merged_over_ranks(*reducer_, *staged.observations);
-  form_->begin(staged, scalings);
-  if (!samples.trained.empty()) batch.prepared = prepare_targets(samples);
-  batch.is_trained = trained_mask(samples);
-  EpochInput result;
-  result.samples = sum_over_ranks(*reducer_, static_cast<double>(count_trained(staged.chunks, batch.is_trained)));
+EpochInput NetworkObjective::begin(std::span<StagedBatch* const> shards) {
+  batch_.emplace();
+  for (StagedBatch* shard : shards) batch_->shards.push_back(Shard{dynamic_cast<StagedUpdate&>(*shard)});
+  if (FeatureScaling newest = replica_.scaling(); !newest.mean.empty())
+    scalings_.set(shards.front()->index, std::move(newest));
+  if (std::ranges::all_of(batch_->shards, &Shard::empty)) return {};
+  begin_batches(batch_->shards);
+  EpochInput result = {.samples = trained_samples(batch_->shards)};
   if (result.samples == 0) return {};
-  absorb_returns(samples, replica_.layout.value_head, replica_.weights, *reducer_);
-  batch.targets = make_targets(choice_, samples, batch.prepared, value_units(replica_.weights),
-                               result.figures.emplace(), *reducer_);
-  batch.training.emplace(Training{*batch.targets, batch.is_trained});
-  form_->begin_steps(*batch.training);
+  absorb_shard_returns(batch_->shards);
+  result.figures = begin_steps(batch_->shards);
+  return result;
+}
+
+// Samples are normalised as they were when the policy acted.
+void NetworkObjective::begin_batches(std::vector<Shard>& shards) {
+  const bool normalizes = !replica_.scaling().mean.empty();
+  for (size_t number = 0; number < shards.size(); ++number) {
+    StagedUpdate& staged = shards[number].staged;
+    SampleScalings scalings;
+    if (normalizes) scalings = scalings_.of(staged.staged.versions, staged.staged.bootstrap_samples);
+    form_->begin(number, staged, scalings);
+    if (!shards[number].empty()) prepare_targets(number, shards[number]);
+    shards[number].is_trained = trained_mask(staged.staged);
+    if (!staged.observations) continue;
+    if (batch_->observations)
+      batch_->observations->merge(*staged.observations);
+    else
+      batch_->observations = staged.observations;
+  }
+}
+
+// Samples of an epoch, without the burn-in and incomplete sequences.
+double NetworkObjective::trained_samples(const std::vector<Shard>& shards) const {
+  double result = 0;
+  for (const Shard& shard : shards) result += static_cast<double>(count_trained(shard.staged.chunks, shard.is_trained));
+  return result;
+}
+
+void NetworkObjective::absorb_shard_returns(const std::vector<Shard>& shards) {
+  if (!config_.model.normalize_returns) return;
+  RunningNormalizer statistics = return_statistics(shards.front().staged.staged);
+  for (const Shard& shard : std::span(shards).subspan(1)) statistics.merge(return_statistics(shard.staged.staged));
+  absorb_returns(statistics, replica_.layout.value_head, replica_.weights);
+}
+
+// Makes the targets with what the samples of all shards have in common.
+TargetFigures NetworkObjective::begin_steps(std::vector<Shard>& shards) {
+  std::vector<TrainedColumns> columns;
+  std::vector<OffPolicyMetrics> corrections;
+  for (const Shard& shard : shards) {
+    columns.push_back(trained_columns(shard.staged.staged, shard.prepared));
+    if (!shard.empty()) corrections.push_back(shard.prepared.correction.metrics);
+  }
+  TargetMoments moments = target_moments(columns.front());
+  for (const TrainedColumns& each : std::span(columns).subspan(1)) moments.merge(target_moments(each));
+  for (size_t number = 0; number < shards.size(); ++number) {
+    Shard& shard = shards[number];
+    shard.targets = make_targets(choice_, shard.staged.staged, shard.prepared, columns[number],
+                                 value_units(replica_.weights), moments.advantages);
+    shard.training.emplace(Training{*shard.targets, shard.is_trained});
+    form_->begin_steps(number, *shard.training);
+  }
+  TargetFigures result = {.advantages = moments.advantages,
+                          .returns = moments.returns,
+                          .explained_variance = explained_variance(moments.fit),
+                          .correction = {}};
+  if (choice_.correction) result.correction = mean_of(corrections);
   return result;
 }
 
 size_t NetworkObjective::begin_epoch(uint64_t key) {
-  batch_->order = epoch_order(key);
-  batch_->minibatches = minibatches(batch_->order, config_.trainer.minibatches);
-  batch_->totals = count_over_ranks(batch_->minibatches);
-  return batch_->minibatches.size();
+  const auto count = static_cast<size_t>(config_.trainer.minibatches);
+  batch_->minibatches.assign(count, {});
+  batch_->totals.assign(count, {});
+  for (size_t number = 0; number < batch_->shards.size(); ++number) {
+    Shard& shard = batch_->shards[number];
+    shard.order = epoch_order(shard, shard_key(key, number));
+    const std::vector<SampleRange> ranges = minibatches(shard.order, config_.trainer.minibatches);
+    for (size_t i = 0; i < count; ++i) {
+      batch_->minibatches[i].push_back(ranges[i]);
+      const LossTotals own = form_->count(number, ranges[i]);
+      LossTotals& all = batch_->totals[i];
+      all.samples += own.samples;
+      all.counts.tokens += own.counts.tokens;
+      all.counts.sequences += own.counts.sequences;
+    }
+  }
+  return count;
 }
 
 std::optional<size_t> NetworkObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
-  const StepTotals& totals = batch_->totals[minibatch];
-  if (totals.all.samples == 0) return std::nullopt;
+  const LossTotals& totals = batch_->totals[minibatch];
+  if (totals.samples == 0) return std::nullopt;
   return form_->begin_step(settings, batch_->minibatches[minibatch], totals, config_.trainer.micro_batch);
 }
 
 void NetworkObjective::end(double progress) {
-  if (batch_->training) form_->end();
-  if (batch_->staged.observations) absorb_observations(*batch_->staged.observations, replica_.weights);
+  if (batch_->shards.front().training) form_->end();
+  if (batch_->observations) absorb_observations(*batch_->observations, replica_.weights);
   schedule_log_std(progress);
   batch_.reset();
 }
@@ -159,44 +215,23 @@ void NetworkObjective::schedule_log_std(double progress) {
   std::ranges::fill(replica_.weights.floats(kLogStd), static_cast<float>(value));
 }
 
-Prepared NetworkObjective::prepare_targets(StagedSamples& samples) {
-  if (!choice_.start) return prepare(choice_, config_.algorithm, replica_.head, {}, {}, samples);
-  const CurrentNetwork network = form_->current_network();
-  Start start = evaluate_start(samples, network, replica_.head.decisions(), needs_probabilities(choice_));
-  return prepare(choice_, config_.algorithm, replica_.head, network, std::move(start), samples);
-}
-
-std::vector<StepTotals> NetworkObjective::count_over_ranks(std::span<const SampleRange> minibatches) {
-  std::vector<StepTotals> result;
-  std::vector<double> sums;
-  for (const SampleRange& minibatch : minibatches) {
-    const LossTotals own = form_->count(minibatch);
-    result.push_back({.own = own, .all = {}});
-    sums.insert(sums.end(), {static_cast<double>(own.samples), own.counts.tokens, own.counts.sequences});
+void NetworkObjective::prepare_targets(size_t number, Shard& shard) {
+  StagedSamples& samples = shard.staged.staged;
+  CurrentNetwork network;
+  Start start;
+  if (choice_.start) {
+    network = form_->current_network(number);
+    start = evaluate_start(samples, network, replica_.head.decisions(), needs_probabilities(choice_));
   }
-  reducer_->sum(sums);
-  for (size_t i = 0; i < result.size(); ++i)
-    result[i].all = {.samples = static_cast<int64_t>(sums[3 * i]),
-                     .counts = {.tokens = sums[3 * i + 1], .sequences = sums[3 * i + 2]}};
-  return result;
-}
-
-void NetworkObjective::merge_kl_over_ranks(LossReport& epoch) {
-  if (reducer_->ranks() == 1) return;
-  SurrogateDiagnostics& measured = epoch.diagnostics;
-  std::array sums = {measured.kl_k3 * measured.count, measured.count, epoch.kl * epoch.count, epoch.count};
-  reducer_->sum(sums);
-  measured.kl_k3 = sums[1] == 0 ? 0.0 : sums[0] / sums[1];
-  epoch.kl_count = sums[1];
-  epoch.kl = sums[3] == 0 ? 0.0 : sums[2] / sums[3];
+  shard.prepared = prepare(choice_, config_.algorithm, replica_.head, network, std::move(start), samples);
 }
 
 // The order of samples, of whole sequences, or of chunks by their indices.
-EpochOrder NetworkObjective::epoch_order(uint64_t key) const {
-  const StagedUpdate& staged = batch_->staged;
-  if (staged.staged.trained.empty()) return {};
-  if (staged.chunks.steps > 0) return shuffled(trained_chunks(staged.chunks, batch_->is_trained), key);
-  return choice_.whole_sequences ? shuffled(batch_->prepared.sequences, key) : shuffled(staged.staged.trained, key);
+EpochOrder NetworkObjective::epoch_order(const Shard& shard, uint64_t key) const {
+  if (shard.empty()) return {};
+  const StagedUpdate& staged = shard.staged;
+  if (staged.chunks.steps > 0) return shuffled(trained_chunks(staged.chunks, shard.is_trained), key);
+  return choice_.whole_sequences ? shuffled(shard.prepared.sequences, key) : shuffled(staged.staged.trained, key);
 }
 
 std::function<void()> NetworkObjective::read(std::map<std::string, Array>& state) {

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "envs/env.h"
-#include "models/learning/gradient_reducer.h"
 #include "models/learning/learner_config.h"
 #include "models/policy.h"
 
@@ -14,7 +13,6 @@ namespace troupe {
 struct NetworkDefinition;  // models/torch/network.h
 
 struct LearnerOptions {
-  std::shared_ptr<GradientReducer> reducer = {};  // of the ranks that train together; none = this learner alone
   // In place of the network of model.kind.
   std::shared_ptr<const NetworkDefinition> network = {};
   // The form of updates that other devices have (models/torch/learning/update_form.h), on the CPU as well. For tests.

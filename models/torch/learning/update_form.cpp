@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/learning/sample_passes.h"
+#include "models/learning/shard_sum.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -23,20 +24,29 @@ at::Tensor spread(const at::Tensor& samples, const at::Tensor& positions, const 
 
 }  // namespace
 
-UpdateForm::UpdateForm(Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer)
+UpdateForm::UpdateForm(Replica& replica, const AlgorithmChoice& choice, size_t shards)
     : replica_(replica),
-      reducer_(reducer),
       gather_(replica.device.device()),
       action_gather_(replica.device.device()),
       chunk_forward_(replica, gather_),
       minibatch_(replica.head),
-      ratios_per_sample_(choice.per_decision ? replica.head.decisions() : 1) {}
+      ratios_per_sample_(choice.per_decision ? replica.head.decisions() : 1),
+      shards_(shards),
+      leaves_(shards),
+      sums_(leaves_.places()) {}
 
-CurrentNetwork UpdateForm::current_network() {
+void UpdateForm::begin(size_t shard, StagedUpdate& batch, const SampleScalings& scalings) {
+  shard_ = shard;
+  shards_[shard].batch = &batch;
+  begin_batch(scalings);
+}
+
+CurrentNetwork UpdateForm::current_network(size_t shard) {
+  shard_ = shard;
   CurrentNetwork result;
   result.units = value_units(replica_.weights);
   result.samples_per_pass = samples_per_pass(replica_.encoder);
-  if (batch_->chunks.steps > 0)
+  if (batch().chunks.steps > 0)
     use_chunks(result);
   else
     use_samples(result);
@@ -67,7 +77,7 @@ NetworkInput UpdateForm::input_of(std::span<const int64_t> samples) {
 // All samples are computed in one pass over the chunks, because a sample's state depends on the samples before it.
 void UpdateForm::use_chunks(CurrentNetwork& network) {
   const auto said = std::make_shared<const BatchOutputs>(
-      run_batch(chunk_forward_, replica_, batch_->staged, batch_->chunks, tensors(), network.samples_per_pass));
+      run_batch(chunk_forward_, replica_, batch().staged, batch().chunks, tensors(), network.samples_per_pass));
   network.evaluate = [this, said](std::span<const int64_t> samples, bool probabilities) {
     const at::Tensor index = index_tensor(samples, replica_.device.device());
     const NetworkOutput of_samples = {said->outputs.index_select(0, index), said->values.index_select(0, index), {}};
@@ -78,49 +88,75 @@ void UpdateForm::use_chunks(CurrentNetwork& network) {
   };
 }
 
-void UpdateForm::begin_steps(const Training& training) { training_ = &training; }
+void UpdateForm::begin_steps(size_t shard, const Training& training) {
+  shard_ = shard;
+  shards_[shard].training = &training;
+  place_training();
+}
 
-size_t UpdateForm::begin_step(const UpdateSettings& settings, SampleRange minibatch, const StepTotals& totals,
-                              int64_t micro_batch) {
+size_t UpdateForm::begin_step(const UpdateSettings& settings, std::span<const SampleRange> minibatches,
+                              const LossTotals& totals, int64_t micro_batch) {
   const at::NoGradGuard guard;
   settings_ = &settings;
   totals_ = &totals;
   lost_ = false;
-  parts_of_step_ = micro_batches(minibatch, chunks_of(micro_batch, batch_->chunks.steps));
+  std::vector<size_t> counts;
+  for (size_t shard = 0; shard < shards(); ++shard) {
+    Shard& of = shards_[shard];
+    of.settings = settings;
+    of.settings.loss.key = shard_key(settings.loss.key, shard);
+    of.parts = micro_batches(minibatches[shard], chunks_of(micro_batch, of.batch->chunks.steps));
+    counts.push_back(of.parts.size());
+  }
+  leaf_of_part_ = leaves_.begin(counts);
   replica_.device.zero_gradients();
   begin_losses();
-  return parts_of_step_.size();
+  return leaf_of_part_.size();
 }
 
 void UpdateForm::backward(size_t part, StageClock& clock) {
   const at::NoGradGuard guard;
   clock_ = &clock;
-  if (!lost_) lost_ = !accumulate(*settings_, parts_of_step_[part], totals_->all);
+  go_to_leaf(leaf_of_part_[part]);
+  shard_ = leaves_.shard();
+  const Shard& of = shards_[shard_];
+  if (!lost_) lost_ = !accumulate(of.settings, of.parts[leaves_.micro_batch()], *totals_);
+}
+
+void UpdateForm::go_to_leaf(size_t leaf) {
+  at::Tensor& gradients = replica_.device.gradients();
+  leaves_.go_to(
+      leaf, [&](size_t place) { gradients.add_(sums_[place]); },
+      [&](size_t place) {
+        if (!sums_[place].defined()) sums_[place] = at::empty_like(gradients);
+        sums_[place].copy_(gradients);
+        replica_.device.zero_gradients();
+      });
 }
 
 StepReport UpdateForm::apply() {
   const at::NoGradGuard guard;
-  if (reducer_.ranks() > 1) spoil_gradients();
-  reducer_.reduce(replica_.device.gradients(), totals_->own.samples);
-  const StepReport report = train(*settings_, totals_->all);
+  go_to_leaf(leaves_.end());
+  const StepReport report = train(*settings_, *totals_);
   replica_.network->weights_changed();
   return report;
 }
 
-LossTotals UpdateForm::count(SampleRange minibatch) {
+LossTotals UpdateForm::count(size_t shard, SampleRange minibatch) {
+  shard_ = shard;
   if (minibatch.size() == 0) return {};
   TrainedSamples trained;
-  if (batch_->chunks.steps > 0) {
-    trained = trained_samples(batch_->chunks, minibatch.indices, training_->is_trained);
+  if (batch().chunks.steps > 0) {
+    trained = trained_samples(batch().chunks, minibatch.indices, training().is_trained);
     minibatch = {trained.samples, {}};
   }
   return count_loss(minibatch.size(), minibatch.offsets, ratios_per_sample_,
-                    minibatch_.kept(batch_->staged, training_->targets, minibatch.indices));
+                    minibatch_.kept(batch().staged, training().targets, minibatch.indices));
 }
 
 // Forward and backward of some samples of a minibatch; false when the network's outputs are not finite.
 bool UpdateForm::accumulate(const UpdateSettings& settings, SampleRange part, const LossTotals& totals) {
-  if (batch_->chunks.steps > 0) return accumulate_chunks(settings, part.indices, totals);
+  if (batch().chunks.steps > 0) return accumulate_chunks(settings, part.indices, totals);
   const NetworkOutput output = replica_.network->forward(input_of(part.indices), true);
   const std::optional<OutputGradients> gradients = add_loss(settings, part, totals, output.policy, output.values);
   if (gradients) backward_outputs(settings, gradients->policy, gradients->values);
@@ -129,9 +165,9 @@ bool UpdateForm::accumulate(const UpdateSettings& settings, SampleRange part, co
 
 bool UpdateForm::accumulate_chunks(const UpdateSettings& settings, std::span<const int64_t> chunks,
                                    const LossTotals& totals) {
-  const TrainedSamples trained = trained_samples(batch_->chunks, chunks, training_->is_trained);
+  const TrainedSamples trained = trained_samples(batch().chunks, chunks, training().is_trained);
   const at::Tensor positions = index_tensor(trained.positions, replica_.device.device());
-  const NetworkOutput output = chunk_forward_.run_trained(tensors(), batch_->chunks, chunks);
+  const NetworkOutput output = chunk_forward_.run_trained(tensors(), batch().chunks, chunks);
   const std::optional<OutputGradients> gradients =
       add_loss(settings, {trained.samples, {}}, totals, pick_positions(output.policy, positions),
                pick_positions(output.values, positions));

@@ -3,6 +3,8 @@
 // arrays around the network's tensor operations, DeviceForm with tensor operations alone. Both compute the same up to
 // rounding, and their saved states are the same. Includes LibTorch: for the sources of models/ only.
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,10 +12,10 @@
 
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/learning/adam.h"
-#include "models/learning/gradient_reducer.h"
 #include "models/learning/minibatch.h"
 #include "models/learning/objective.h"
 #include "models/learning/scaling_history.h"
+#include "models/learning/shard_sum.h"
 #include "models/learning/start.h"
 #include "models/learning/targets.h"
 #include "models/learning/update_settings.h"
@@ -23,12 +25,7 @@
 
 namespace troupe {
 
-// What a minibatch has on this rank, and what its loss is divided by: what it has on all of them.
-struct StepTotals {
-  LossTotals own, all;
-};
-
-// The training targets of a batch.
+// The training targets of the batch of a shard.
 struct Training {
   const Targets& targets;
   std::span<const uint8_t> is_trained;  // [B]; looked at only with chunks
@@ -36,28 +33,30 @@ struct Training {
 
 class UpdateForm {
  public:
-  // Both references must outlive this.
-  UpdateForm(Replica& replica, const AlgorithmChoice& choice, GradientReducer& reducer);
+  // Both references must outlive this. `shards`: their number, each with a batch of its own.
+  UpdateForm(Replica& replica, const AlgorithmChoice& choice, size_t shards);
   virtual ~UpdateForm() = default;
   // Its functions refer to it.
   UpdateForm(const UpdateForm&) = delete;
   UpdateForm& operator=(const UpdateForm&) = delete;
 
-  // An update calls begin(), begin_steps(), a step for every minibatch and end(), or begin() alone when nothing is left
-  // to train on. begin() normalises the inputs of the batch. `batch` must outlive the update.
-  virtual void begin(StagedUpdate& batch, const SampleScalings& scalings) = 0;
-  // The network with its current weights, for the batch of begin(). Neither may change while the result is used.
-  CurrentNetwork current_network();
+  // An update calls begin() and begin_steps() for each shard, a step for every minibatch and end(), or begin() alone
+  // when nothing is left to train on. begin() normalises the inputs of the batch. `batch` must outlive the update.
+  void begin(size_t shard, StagedUpdate& batch, const SampleScalings& scalings);
+  // The network with its current weights, for the batch of that shard. Neither may change while the result is used,
+  // nor may other functions of this be called.
+  CurrentNetwork current_network(size_t shard);
   // From here on the update uses the host weights that changed since begin(). `training` must outlive the steps.
-  virtual void begin_steps(const Training& training);
-  // What a minibatch adds to the totals that the means of its loss divide by.
-  LossTotals count(SampleRange minibatch);
-  // The optimizer step of one minibatch, in parts of at most `micro_batch` samples (0 = whole), or one longer sequence:
-  // begin_step(), which returns their number, backward() for each of them, and apply(). A rank whose minibatch is empty
-  // takes part with gradients of 0. `clock` is marked as Objective::backward() says. With chunks, `minibatch` is the
-  // indices of some, each of which has something to train on, and a part is whole chunks. `settings` and `totals` must
-  // outlive the step.
-  size_t begin_step(const UpdateSettings& settings, SampleRange minibatch, const StepTotals& totals,
+  void begin_steps(size_t shard, const Training& training);
+  // What a minibatch of that shard adds to the totals that the means of its loss divide by.
+  LossTotals count(size_t shard, SampleRange minibatch);
+  // The optimizer step of one minibatch, to which each shard adds one of its own, in parts of at most `micro_batch`
+  // samples (0 = whole), or one longer sequence: begin_step(), which returns their number, backward() for each of them,
+  // and apply(). The gradients of the shards are added up as shard_sum() says, each micro-batch by itself. `clock` is
+  // marked as Objective::backward() says. With chunks, `minibatches` are the indices of some, each of which has
+  // something to train on, and a part is whole chunks. `settings` and `totals`, those of all shards, must outlive the
+  // step.
+  size_t begin_step(const UpdateSettings& settings, std::span<const SampleRange> minibatches, const LossTotals& totals,
                     int64_t micro_batch);
   void backward(size_t part, StageClock& clock);
   StepReport apply();
@@ -73,12 +72,15 @@ class UpdateForm {
     at::Tensor values;  // [B, 1]
   };
 
+  // Of the shard that is under way: its batch is batch(), its targets are training().
+  virtual void begin_batch(const SampleScalings& scalings) = 0;
+  virtual void place_training() {}
   // What the policy computes for the stored actions of some samples of the batch from the network's outputs for them.
   virtual SampleEvaluation evaluate(std::span<const int64_t> samples, const NetworkOutput& said,
                                     bool probabilities) = 0;
   virtual const BatchTensors& tensors() const = 0;  // of the batch
 
-  // A step: begin_losses(), add_loss() for every part of the minibatch, train().
+  // A step: begin_losses(), for each shard add_loss() for every part of its minibatch, train().
   virtual void begin_losses() = 0;
   // Adds the loss of some samples of the minibatch, for which the network gave these outputs, and its gradients with
   // respect to other parameters than the network's. Nothing when the outputs are not finite: the step is lost then. The
@@ -86,20 +88,28 @@ class UpdateForm {
   virtual std::optional<OutputGradients> add_loss(const UpdateSettings& settings, SampleRange range,
                                                   const LossTotals& totals, const at::Tensor& outputs,
                                                   const at::Tensor& values) = 0;
-  // Makes the gradients NaN when the loss is not finite.
-  virtual void spoil_gradients() = 0;
   // Trains with the gradients, unless they or the loss are not finite.
   virtual StepReport train(const UpdateSettings& settings, const LossTotals& totals) = 0;
 
+  size_t shards() const { return shards_.size(); }
+  size_t shard() const { return shard_; }  // that is under way
+  StagedUpdate& batch() const { return *shards_[shard_].batch; }
+  const Training& training() const { return *shards_[shard_].training; }
+
   Replica& replica_;
-  GradientReducer& reducer_;
   SampleGather gather_, action_gather_;
   ChunkForward chunk_forward_;
   Minibatch minibatch_;
-  StagedUpdate* batch_ = nullptr;
-  const Training* training_ = nullptr;
 
  private:
+  struct Shard {
+    StagedUpdate* batch = nullptr;
+    const Training* training = nullptr;
+    UpdateSettings settings;         // of the step under way, with its own stream of random numbers
+    std::vector<SampleRange> parts;  // of the step under way
+  };
+
+  void go_to_leaf(size_t leaf);
   void use_samples(CurrentNetwork& network);
   NetworkInput input_of(std::span<const int64_t> samples);
   void use_chunks(CurrentNetwork& network);
@@ -108,11 +118,15 @@ class UpdateForm {
   void backward_outputs(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values);
 
   int64_t ratios_per_sample_;
+  std::vector<Shard> shards_;
+  size_t shard_ = 0;
+  ShardLeaves leaves_;
+  std::vector<at::Tensor> sums_;  // of gradients, by place
   // Of the step under way.
   const UpdateSettings* settings_ = nullptr;
-  const StepTotals* totals_ = nullptr;
+  const LossTotals* totals_ = nullptr;
   StageClock* clock_ = nullptr;  // of the part under way
-  std::vector<SampleRange> parts_of_step_;
+  std::vector<size_t> leaf_of_part_;
   bool lost_ = false;  // outputs were not finite: the rest of the step is not computed
 };
 

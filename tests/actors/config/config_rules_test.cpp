@@ -172,6 +172,22 @@ TEST_CASE("validate: algorithm settings that contradict each other are refused")
   });
 }
 
+TEST_CASE("validate: every shard needs a worker and a whole part of each update that could be one by itself") {
+  check_all({
+      {{"trainer.shards=3", "workers.count=3"},
+       "trainer.super_batch: 2048 cannot be divided among trainer.shards 3; use a multiple, like 2049"},
+      {{"trainer.shards=4", "workers.count=4", "replay.capacity=6146"},
+       "replay.capacity: 6146 cannot be divided among trainer.shards 4; use a multiple, like 6148"},
+      {{"trainer.shards=4", "workers.count=3"},
+       "trainer.shards: 4 need a worker each, and workers.count is 3; use at most that, or more workers"},
+      {{"trainer.shards=4", "workers.count=4", "trainer.minibatches=1024"},
+       "trainer.shards: 4 leave each with trainer.super_batch 512, and then trainer.minibatches: 1024 is more than the "
+       "samples of trainer.super_batch 512; use at most 512"},
+  });
+  CHECK(error_with({"trainer.shards=4", "workers.count=4"}) == "");
+  CHECK(error_with({"trainer.shards=4", "workers.count=0"}) == "");
+}
+
 TEST_CASE("validate: reward scales and clips that remove the signal are refused, their limits are accepted") {
   const std::string rewards = " to learn from; use 1e-06 to 1000000, like 1";
   check_all({

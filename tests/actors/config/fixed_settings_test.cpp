@@ -36,7 +36,8 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                   "trainer.super_batch",  "trainer.minibatches",        "trainer.epochs",
                                   "trainer.value_epochs", "trainer.policy_lr",          "trainer.value_lr",
                                   "trainer.lr_schedule",  "trainer.lr_min_ratio",       "trainer.lr_stable_ratio",
-                                  "trainer.lr_warmup",    "trainer.value_only_updates", "generation.answers"};
+                                  "trainer.lr_warmup",    "trainer.value_only_updates", "generation.answers",
+                                  "trainer.shards"};
   for (const SettingInfo& info : describe_fields()) {
     CAPTURE(info.path);
     const std::string section = info.path.substr(0, info.path.find('.'));

@@ -6,7 +6,7 @@
 #include "models/torch/learning/chunk_forward.h"
 #include "tests/models/learning/batches.h"
 #include "tests/models/learning/loop.h"
-#include "tests/models/torch/learning/ranks.h"
+#include "tests/models/torch/learning/shards.h"
 #include "tests/models/torch/nets.h"
 
 namespace troupe::test {

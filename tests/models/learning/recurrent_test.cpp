@@ -8,7 +8,7 @@
 #include "tests/models/learning/batches.h"
 #include "tests/models/learning/loop.h"
 #include "tests/models/learning/recurrent_oracle.h"
-#include "tests/models/torch/learning/ranks.h"
+#include "tests/models/torch/learning/forms.h"
 #include "tests/models/torch/nets.h"
 #include "tests/support/torch_test.h"
 

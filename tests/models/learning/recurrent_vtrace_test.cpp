@@ -9,7 +9,7 @@
 #include "tests/models/learning/batches.h"
 #include "tests/models/learning/loop.h"
 #include "tests/models/learning/recurrent_oracle.h"
-#include "tests/models/torch/learning/ranks.h"
+#include "tests/models/torch/learning/shards.h"
 #include "tests/models/torch/nets.h"
 #include "tests/support/torch_test.h"
 
@@ -133,17 +133,16 @@ TEST_CASE("recurrent: V-trace targets and log-probabilities equal those of a net
       const auto [targets, advantages] = vtrace_targets(config.algorithm, *rollout, unrolled);
 
       const AlgorithmChoice choice = choose_algorithm(config.algorithm);
-      const auto reducer = single_rank();
       std::unique_ptr<UpdateForm> form;
       if (device_form)
-        form = std::make_unique<DeviceForm>(config, replica, choice, *reducer);
+        form = std::make_unique<DeviceForm>(config, replica, choice);
       else
-        form = std::make_unique<HostForm>(config, replica, choice, *reducer);
+        form = std::make_unique<HostForm>(config, replica, choice);
       const auto staged = make_policy_stager(config, spec, replica, device_form)->stage(whole(rollout));
       auto& update = dynamic_cast<StagedUpdate&>(*staged);
       StagedSamples& batch = update.staged;
-      form->begin(update, {});
-      CurrentNetwork network = form->current_network();
+      form->begin(0, update, {});
+      CurrentNetwork network = form->current_network(0);
       network.samples_per_pass = 4;  // so that there are several passes
       Start start = evaluate_start(batch, network, replica.head.decisions(), /*probabilities=*/false);
       const Prepared prepared = prepare(choice, config.algorithm, replica.head, network, std::move(start), batch);
@@ -188,7 +187,7 @@ TEST_CASE("recurrent: an update with V-trace or a rollout correction has finite 
   }
 }
 
-TEST_CASE("recurrent: two ranks with different chunks train like one learner with the chunks of both") {
+TEST_CASE("recurrent: two shards with different chunks train like one with the chunks of both") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
     RunConfig config = recurrent_config("lstm", 8, 4, 1);
@@ -204,7 +203,7 @@ TEST_CASE("recurrent: two ranks with different chunks train like one learner wit
     for (const SuperBatch& other : {whole_batch(fewer), whole_batch(only_burn_in), SuperBatch{}}) {
       Trainers trainers(config, discrete_spec(), device_form);
       trainers.update({whole_batch(some), other});
-      CHECK(trainers.reports[0].steps == 2);
+      CHECK(trainers.of_sharded.steps == 2);
       trainers.check_joined();
     }
   }

@@ -62,7 +62,7 @@ TEST_CASE("replica: a learner starts with the weights of its seed, whether it fi
   const EnvSpec spec = discrete_spec();
   const auto weights = initial_weights(config.model, spec, config.seed).save();
   for (const bool device_form : {false, true}) {
-    const LearnerOptions options = {.reducer = {}, .device_form = device_form};
+    const LearnerOptions options = {.device_form = device_form};
     const auto saved = make_network_learner(config, spec, options);
     CHECK((saved->save().model == weights));
     const auto published = make_network_learner(config, spec, options);

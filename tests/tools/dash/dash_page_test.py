@@ -51,7 +51,9 @@ class Dash(DashPage):
         self.serve()
         self.open("runs&filter=slow")
         heads = self.browser.value("[...document.querySelectorAll('.runs th')].map((head) => head.textContent)")
-        rows = self.browser.value("[...document.querySelectorAll('.runs tbody tr')].map((row) => [...row.children].map((cell) => cell.innerText))")
+        rows = self.browser.value(
+            "[...document.querySelectorAll('.runs tbody tr')].map((row) => [...row.children].map((cell) => cell.innerText))"
+        )
         self.assertEqual(len(rows), 1)
         shown = dict(zip(heads, rows[0], strict=True))
         self.assertEqual(shown["run"].split(), ["b", "slow", "live"])

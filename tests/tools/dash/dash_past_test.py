@@ -54,7 +54,8 @@ class Past(DashPage):
         self.open("flow&open=" + folder)
         self.browser.wait("byId('state').textContent === 'crashed' && byId('alarms').children.length === 1 && !asked")
         header = "byId('verdict').textContent + ' ' + byId('verdict-figures').textContent"
-        self.assertEqual(self.browser.value(header), "Last bottleneck: few environments; groups wait it is busy or waited for50 % of the time")
+        told = "Last bottleneck: few environments; groups wait it is busy or waited for50 % of the time"
+        self.assertEqual(self.browser.value(header), told)
         self.assertIn("raised in the last figures: kl_high", self.browser.value("byId('alarms').textContent"))
         self.assertNotIn("left", self.browser.value("byId('progress-text').textContent"))
         self.assertEqual(self.browser.value("document.querySelectorAll('.flow .limit').length"), 0)

@@ -222,16 +222,17 @@ TEST_CASE("answer_parts: the costs of the micro-batches are even, attention incl
   CHECK(first / last < 1.02);
 }
 
-TEST_CASE("answer_parts: ranks get the same number of micro-batches, whose costs together are even") {
+TEST_CASE("answer_parts: shards get the same number of micro-batches, whose costs together are even") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Rng rng(derive_key(seed, "ranks"));
     const AnswerBatch batch = batch_of(random_lengths(rng, 30, 8, 6, 40));
-    for (const int64_t ranks : {1, 2, 3}) {
-      const auto of_ranks = cut_answers(batch, all_groups(batch), {.most_tokens = 200, .ranks = ranks, .cost = kCost});
-      REQUIRE(std::ssize(of_ranks) == ranks);
+    for (const int64_t shards : {1, 2, 3}) {
+      const auto of_shards =
+          cut_answers(batch, all_groups(batch), {.most_tokens = 200, .shards = shards, .cost = kCost});
+      REQUIRE(std::ssize(of_shards) == shards);
       std::vector<MicroBatch> all;
-      for (const auto& parts : of_ranks) {
-        CHECK(parts.size() == of_ranks.front().size());
+      for (const auto& parts : of_shards) {
+        CHECK(parts.size() == of_shards.front().size());
         for (const MicroBatch& part : parts)
           if (!part.empty()) all.push_back(part);
       }

@@ -232,7 +232,6 @@ TEST_CASE("device loss: a non-finite output or return makes the loss non-finite,
     const DevicePolicyLoss loss(c.choice, 0.5, 20, head);
     const auto loss_of = [&](const DeviceLossInput& in) {
       const DeviceLossResult result = loss.compute(in, c.totals, c.settings);
-      CHECK(std::isnan(DevicePolicyLoss::finite_or_nan(result.figures).item<double>()));
       return loss
           .report(result, {result.figures.const_data_ptr<double>(), static_cast<size_t>(result.figures.numel())},
                   c.totals, c.settings)

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "models/torch/learning/network_learner.h"
 #include "models/weights/weight_block.h"
@@ -15,9 +14,8 @@
 
 namespace troupe::test {
 
-inline std::unique_ptr<Learner> learner_of(const RunConfig& config, const EnvSpec& spec, bool device_form,
-                                           std::shared_ptr<GradientReducer> reducer = {}) {
-  return make_network_learner(config, spec, {.reducer = std::move(reducer), .device_form = device_form});
+inline std::unique_ptr<Learner> learner_of(const RunConfig& config, const EnvSpec& spec, bool device_form) {
+  return make_network_learner(config, spec, {.device_form = device_form});
 }
 
 // The largest difference divided by the largest number, over all tensors.

@@ -38,8 +38,7 @@ TEST_CASE("value head: the names of its tensors do not affect training") {
     for (const bool device_form : {false, true}) {
       CAPTURE(device_form);
       const auto usual = learner_of(config, spec, device_form);
-      const LearnerOptions options = {
-          .reducer = {}, .network = linear_network(config.model, spec), .device_form = device_form};
+      const LearnerOptions options = {.network = linear_network(config.model, spec), .device_form = device_form};
       const auto other = make_network_learner(config, spec, options);
       other->begin_from(renamed(usual->save().model));
       const auto policy = make_policy(config, spec);
@@ -71,7 +70,7 @@ TEST_CASE("value head: new statistics of returns do not change its values in rew
   const InputEncoder encoder(spec.observations, definition->layout.inputs);
   const StagedSamples staged =
       stage_samples(whole_batch(random_rollout(spec, *policy, 6, 4, 1)), spec, encoder, /*whole_columns=*/false);
-  absorb_returns(staged, definition->layout.value_head, weights, *single_rank());
+  absorb_returns(return_statistics(staged), definition->layout.value_head, weights);
   CHECK(value_units(weights).scale != 1.0f);
   CHECK(value_of(features.view<float>()) == doctest::Approx(before).epsilon(1e-5));
 }

@@ -1,24 +1,22 @@
-// Data-parallel training: several learners train the same weights, each with different samples.
+// Updates that consist of several shards: they train as one with the samples of all.
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/support/torch_test.h"
 
-#include "tests/models/torch/learning/ranks.h"
+#include "tests/models/torch/learning/shards.h"
 
 using namespace troupe;
 using namespace troupe::test;
 
 namespace {
 
-// Settings in which every kind of sum over ranks occurs.
-RunConfig rank_config() {
+// Settings in which every kind of sum over shards occurs.
+RunConfig shard_config() {
   RunConfig config = small_config();
   config.algorithm.normalize_advantages = true;
   config.algorithm.entropy_coef = 0.02;
@@ -56,41 +54,39 @@ std::shared_ptr<Rollout> with_cut_chunks(std::shared_ptr<Rollout> rollout, const
 
 }  // namespace
 
-TEST_CASE("ranks: two ranks with half of a batch each train like one learner with the whole batch") {
+TEST_CASE("shards: two with half of a batch each train like one with the whole batch") {
   for (const bool device_form : {false, true}) {
     for (const EnvSpec& spec : {continuous_spec(), discrete_spec()}) {
       CAPTURE(device_form);
-      const RunConfig config = rank_config();
+      const RunConfig config = shard_config();
       Trainers trainers(config, spec, device_form);
       for (uint64_t update = 0; update < 3; ++update) {
         CAPTURE(update);
         trainers.update({whole_batch(rollout_of(config, spec, 6, 4, 2 * update)),
                          whole_batch(rollout_of(config, spec, 6, 4, 2 * update + 1))});
-        CHECK(trainers.whole.steps == 3);
+        CHECK(trainers.of_whole.steps == 3);
         trainers.check_joined();
       }
     }
   }
 }
 
-TEST_CASE("ranks: the result does not depend on how the valid samples of a batch are divided among the ranks") {
+TEST_CASE("shards: the result does not depend on how the valid samples of a batch are divided among them") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
-    const RunConfig config = rank_config();
+    const RunConfig config = shard_config();
     const EnvSpec spec = continuous_spec();
     Trainers trainers(config, spec, device_form);
     trainers.update({whole_batch(rollout_of(config, spec, 6, 4, 1)),
                      whole_batch(with_masked_steps(rollout_of(config, spec, 4, 2, 2)))});
-    CHECK(trainers.ranks.samples[0] == std::vector<int64_t>{24, 24, 24});
-    CHECK(trainers.ranks.samples[1] == std::vector<int64_t>{5, 5, 5});
     trainers.check_joined();
   }
 }
 
-TEST_CASE("ranks: with a ratio per dimension, means are over the decisions of all ranks") {
+TEST_CASE("shards: with a ratio per dimension, means are over the decisions of all of them") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
-    RunConfig config = rank_config();
+    RunConfig config = shard_config();
     config.algorithm.ratio = "per_dimension";
     const EnvSpec spec = token_spec();
     Trainers trainers(config, spec, device_form);
@@ -100,10 +96,10 @@ TEST_CASE("ranks: with a ratio per dimension, means are over the decisions of al
   }
 }
 
-TEST_CASE("ranks: the KL of all samples ends the epochs, on both ranks in the same epoch") {
+TEST_CASE("shards: the KL of all samples ends the epochs") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
-    RunConfig config = rank_config();
+    RunConfig config = shard_config();
     config.trainer.epochs = 4;
     const EnvSpec spec = discrete_spec();
     const SuperBatch calm = whole_batch(rollout_of(config, spec, 6, 4, 1, 0.01f));
@@ -113,34 +109,34 @@ TEST_CASE("ranks: the KL of all samples ends the epochs, on both ranks in the sa
     };
     const double low = kl_of(calm), high = kl_of(wild);
     REQUIRE(low < 0.1 * high);
-    for (const double share : {0.1, 0.9}) {  // position of the target between the KL of the two ranks
+    for (const double share : {0.1, 0.9}) {  // position of the target between the KL of the two shards
       config.algorithm.target_kl = low + share * (high - low);
       Trainers trainers(config, spec, device_form);
       trainers.update({calm, wild});
-      CHECK(trainers.whole.epochs == (share < 0.5 ? 1 : 4));
+      CHECK(trainers.of_whole.epochs == (share < 0.5 ? 1 : 4));
       trainers.check_joined();
     }
   }
 }
 
-TEST_CASE("ranks: the adaptive KL penalty follows the KL of all samples") {
+TEST_CASE("shards: the adaptive KL penalty follows the KL of all samples") {
   for (const bool device_form : {false, true}) {
-    RunConfig config = rank_config();
+    RunConfig config = shard_config();
     config.algorithm.kl_controller = "adaptive";
     const EnvSpec spec = discrete_spec();
     Trainers trainers(config, spec, device_form);
     for (uint64_t update = 0; update < 2; ++update)
       trainers.update({whole_batch(rollout_of(config, spec, 6, 4, 1 + update, 0.01f)),
                        whole_batch(rollout_of(config, spec, 6, 2, 7 + update, 1.0f))});
-    CHECK(trainers.one->save().scalars.at("kl_coef") != config.algorithm.kl_coef);
+    CHECK(trainers.whole->save().scalars.at("kl_coef") != config.algorithm.kl_coef);
     trainers.check_joined();
   }
 }
 
-TEST_CASE("ranks: a rank with nothing to train on takes part in every step") {
+TEST_CASE("shards: one with nothing to train on adds nothing") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
-    const RunConfig config = rank_config();
+    const RunConfig config = shard_config();
     const EnvSpec spec = continuous_spec();
     const SuperBatch some = whole_batch(rollout_of(config, spec, 6, 4, 1));
     auto no_decision = rollout_of(config, spec, 2, 2, 2);
@@ -148,59 +144,41 @@ TEST_CASE("ranks: a rank with nothing to train on takes part in every step") {
     for (const SuperBatch& none : {SuperBatch{}, whole_batch(no_decision)}) {
       for (const bool first : {false, true}) {
         Trainers trainers(config, spec, device_form);
-        trainers.update(first ? std::array{none, some} : std::array{some, none});
-        CHECK(trainers.ranks.samples[first ? 0 : 1] == std::vector<int64_t>{0, 0, 0});
+        if (first)
+          trainers.update({none, some});
+        else
+          trainers.update({some, none});
         trainers.check_joined();
       }
     }
   }
 }
 
-TEST_CASE("ranks: if no rank has anything to train on, the update ends after the first sum") {
+TEST_CASE("shards: if none has anything to train on, the update makes no step") {
   for (const bool device_form : {false, true}) {
-    Trainers trainers(rank_config(), discrete_spec(), device_form);
+    Trainers trainers(shard_config(), discrete_spec(), device_form);
     trainers.update({SuperBatch{}, SuperBatch{}});
-    CHECK(trainers.ranks.calls[0] == std::vector<std::string>{"sum 1"});
-    CHECK(trainers.reports[0].empty());
+    CHECK(trainers.of_sharded.empty());
   }
 }
 
-TEST_CASE("ranks: a rank with fewer samples than minibatches makes as many steps as the other") {
+TEST_CASE("shards: one with fewer samples than minibatches makes as many steps as the others") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
-    RunConfig config = rank_config();
+    RunConfig config = shard_config();
     config.trainer.minibatches = 5;
     config.trainer.epochs = 2;
     const EnvSpec spec = discrete_spec();
     Trainers trainers(config, spec, device_form);
     trainers.update({whole_batch(rollout_of(config, spec, 6, 4, 1)), whole_batch(rollout_of(config, spec, 2, 1, 2))});
-    CHECK(trainers.reports[0].steps == 10);
-    CHECK(std::ranges::count(trainers.ranks.samples[1], 0) == 6);
+    CHECK(trainers.of_sharded.steps == 10);
   }
 }
 
-TEST_CASE("ranks: both make the calls that GradientReducer documents") {
-  for (const bool device_form : {false, true}) {
-    RunConfig config = rank_config();
-    config.trainer.minibatches = 2;
-    config.trainer.epochs = 2;
-    const EnvSpec spec = discrete_spec();
-    Trainers trainers(config, spec, device_form);
-    trainers.update({whole_batch(rollout_of(config, spec, 6, 4, 1)), whole_batch(rollout_of(config, spec, 6, 4, 2))});
-    std::vector<std::string> calls = trainers.ranks.calls[0];
-    for (std::string& call : calls)
-      if (call.starts_with("reduce")) call = "reduce";
-    const std::vector<std::string> epoch = {"sum 6", "reduce", "reduce", "sum 4"};
-    std::vector<std::string> wanted = {"sum 1", "sum 10", "sum 5", "sum 1", "sum 2", "sum 1", "sum 4", "sum 2"};
-    for (int i = 0; i < 2; ++i) wanted.insert(wanted.end(), epoch.begin(), epoch.end());
-    CHECK(calls == wanted);
-  }
-}
-
-TEST_CASE("ranks: a rank that drops incomplete sequences makes as many steps as the other") {
+TEST_CASE("shards: one whose incomplete sequences are all dropped adds nothing") {
   for (const bool device_form : {false, true}) {
     CAPTURE(device_form);
-    RunConfig config = rank_config();
+    RunConfig config = shard_config();
     config.algorithm.advantage = "grpo";
     config.algorithm.incomplete = "drop";
     const EnvSpec spec = discrete_spec();
@@ -209,59 +187,74 @@ TEST_CASE("ranks: a rank that drops incomplete sequences makes as many steps as 
     const SuperBatch some = whole_batch(complete), none = whole_batch(rollout_of(config, spec, 4, 3, 2));
     Trainers trainers(config, spec, device_form);
     trainers.update({some, none});
-    CHECK(trainers.reports[1].steps == 3);
+    CHECK(trainers.of_sharded.steps == 3);
+    trainers.check_joined();
     trainers.update({none, none});
-    CHECK(trainers.reports[0].empty());
+    CHECK(trainers.of_sharded.empty());
   }
 }
 
-TEST_CASE("ranks: a step with NaN on one rank is skipped by both") {
+TEST_CASE("shards: a step with NaN in one is skipped") {
   for (const bool device_form : {false, true}) {
-    RunConfig config = rank_config();
+    RunConfig config = shard_config();
     config.model.normalize_returns = false;
     config.replay.max_policy_lag = 0;  // else the state also holds how this version normalised
     const EnvSpec spec = discrete_spec();
     const auto bad = rollout_of(config, spec, 2, 4, 1);
     bad->grid().returns.mutable_view<float>()[0] = std::numeric_limits<float>::quiet_NaN();
-    Trainers trainers(config, spec, device_form);
-    const LearnerState before = trainers.learners[0]->save();
-    trainers.update({whole_batch(rollout_of(config, spec, 2, 4, 2)), whole_batch(bad)});
-    CHECK(trainers.reports[0].skipped == 3);
-    CHECK(trainers.reports[0].failed());
-    for (const auto& [name, array] : before.model)
-      if (!name.starts_with(kObservationNormalizer)) CHECK((trainers.learners[0]->save().model.at(name) == array));
-    CHECK((trainers.learners[1]->save().optimizer == before.optimizer));
+    const SuperBatch good = whole_batch(rollout_of(config, spec, 2, 4, 2));
+    for (const std::vector<SuperBatch>& shards : {std::vector{good, whole_batch(bad)}, {whole_batch(bad), good}}) {
+      const auto learner = learner_of(with_shards(config, 2), spec, device_form);
+      const LearnerState before = learner->save();
+      const UpdateReport report = update_with(*learner, shards);
+      CHECK(report.skipped == 3);
+      CHECK(report.failed());
+      for (const auto& [name, array] : before.model)
+        if (!name.starts_with(kObservationNormalizer)) CHECK((learner->save().model.at(name) == array));
+      CHECK((learner->save().optimizer == before.optimizer));
+    }
   }
 }
 
-TEST_CASE("ranks: the merged moments of the ranks equal those of all their numbers") {
-  TwoRanks ranks;
-  const std::vector<float> numbers = {1e6f, 1e6f + 1, 1e6f + 5, 1e6f - 3, 1e6f + 2};
-  const auto moments_of = [&](size_t begin, size_t end) {
-    return masked_moments(std::span(numbers).subspan(begin, end - begin), {});
+TEST_CASE("shards: any number of them, and micro-batches, train like one with the whole batch") {
+  for (const bool device_form : {false, true}) {
+    for (const size_t count : {2, 3, 4, 5, 8}) {
+      for (const int64_t micro_batch : {0, 7}) {
+        CAPTURE(device_form);
+        CAPTURE(count);
+        CAPTURE(micro_batch);
+        RunConfig config = shard_config();
+        config.trainer.micro_batch = micro_batch;
+        const EnvSpec spec = continuous_spec();
+        Trainers trainers(config, spec, device_form, count);
+        std::vector<SuperBatch> shards;
+        for (size_t shard = 0; shard < count; ++shard)  // of different sizes, so that some have fewer micro-batches
+          shards.push_back(whole_batch(rollout_of(config, spec, 3 + static_cast<int64_t>(shard % 3), 4, shard)));
+        trainers.update(shards);
+        trainers.check_joined();
+      }
+    }
+  }
+}
+
+TEST_CASE("shards: they draw minibatches from streams of their own") {
+  RunConfig config = shard_config();
+  config.trainer.minibatches = 3;
+  const EnvSpec spec = discrete_spec();
+  const SuperBatch one = whole_batch(rollout_of(config, spec, 6, 4, 1)),
+                   two = whole_batch(rollout_of(config, spec, 6, 4, 2));
+  const auto trained = [&](const std::vector<SuperBatch>& shards) {
+    const auto learner = learner_of(with_shards(config, 2), spec, /*device_form=*/false);
+    update_with(*learner, shards);
+    return learner->save().model;
   };
-  std::array<Moments, 2> mine = {moments_of(0, 2), moments_of(0, 0)}, theirs = {moments_of(2, 5), moments_of(0, 0)};
-  std::thread other([&] { merge_over_ranks(*ranks.rank(1), theirs); });
-  merge_over_ranks(*ranks.rank(0), mine);
-  other.join();
-  const Moments wanted = moments_of(0, 5);
-  for (const Moments& each : {mine[0], theirs[0]}) {
-    CHECK(each.count == 5);
-    CHECK(each.mean == doctest::Approx(wanted.mean).epsilon(1e-12));
-    CHECK(each.m2 == doctest::Approx(wanted.m2).epsilon(1e-6));
-  }
-  CHECK(mine[1].count == 0);
-  CHECK(mine[1].mean == 0);
+  CHECK((trained({one, two}) == trained({one, two})));
+  CHECK_FALSE((trained({one, two}) == trained({two, one})));
 }
 
-TEST_CASE("ranks: with a single rank the sums change nothing") {
-  const auto reducer = single_rank();
-  std::array moments = {Moments{3, 0.1, 0.7}};
-  merge_over_ranks(*reducer, moments);
-  CHECK(moments[0].mean == 0.1);
-  CHECK(moments[0].m2 == 0.7);
-  CHECK(sum_over_ranks(*reducer, 0.3) == 0.3);
-  at::Tensor gradients = at::ones({4});
-  reducer->reduce(gradients, 2);
-  CHECK(gradients.equal(at::ones({4})));
+TEST_CASE("shards: a batch for each shard is needed") {
+  const RunConfig config = shard_config();
+  const EnvSpec spec = discrete_spec();
+  const auto learner = learner_of(with_shards(config, 2), spec, /*device_form=*/false);
+  CHECK_THROWS_AS(update_with(*learner, std::vector{whole_batch(rollout_of(config, spec, 6, 4, 1))}), InvariantError);
 }
