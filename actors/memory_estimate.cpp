@@ -11,6 +11,7 @@
 #include "models/decoder/lora.h"
 #include "models/experience/rollout.h"
 #include "models/learning/recurrence.h"
+#include "models/learning/shard_sum.h"
 #include "models/networks/inputs.h"
 #include "models/networks/token_transformer_layout.h"
 #include "models/weights/model_weights.h"
@@ -62,8 +63,8 @@ double staged_bytes(const EnvSpec& env) { return decision_bytes(env) + 9 * kFloa
 // One row of an EnvStep: current and final observations.
 double step_bytes(const EnvSpec& env) { return 2 * observation_bytes(env); }
 
-// Weights, gradients and two moments of the learner, the published snapshot and the next one, a state that is saved,
-// and the replicas of the evaluator and of each inference actor.
+// Weights, gradients with their sums over shards, and two moments of the learner, the published snapshot and the next
+// one, a state that is saved, and the replicas of the evaluator and of each inference actor.
 MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
   const Signature signature = model_signature(config.model, env);
   double bytes = 0;
@@ -79,7 +80,7 @@ MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
     base = to_double(lm_parameter_count(token_transformer_shape(model, env))) * kFloat *
            (2 + to_double(config.inference.count));
   return {setting, value, "weights, gradients, moments and copies of the model",
-          bytes * (8 + to_double(config.inference.count)) + base};
+          bytes * (8 + gradient_sums(config.trainer.shards) + to_double(config.inference.count)) + base};
 }
 
 // What a forward pass on the CPU computes for one sample.

@@ -14,6 +14,7 @@
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/decoder/activation_bytes.h"
 #include "models/learning/answers/answer_targets.h"
+#include "models/learning/shard_sum.h"
 #include "models/lm/reward_model.h"
 #include "runtime/base/file.h"
 #include "runtime/base/large_blocks.h"
@@ -35,11 +36,13 @@ MemoryNeed need_of_model(const TokenSizes& s, double bytes, const std::string& w
                         : MemoryNeed{"model.path", m.path, what, bytes};
 }
 
-// Weights, gradients and two moments. Other weights than the published ones exist from the second step of an update on;
-// snapshots are copies where not all weights are published, and exist twice while the next one is published.
+// Weights, gradients with their sums over shards, and two moments. Other weights than the published ones exist from the
+// second step of an update on; snapshots are copies where not all weights are published, and exist twice while the next
+// one is published.
 MemoryNeed of_learner(const TokenSizes& s) {
   const double snapshots = s.critic != CriticKind::none ? 2 : takes_several_steps(s.config) ? 1 : 0;
-  return need_of_model(s, 4 * s.trained + snapshots * s.policy, "weights, gradients and moments of the trainer");
+  const double blocks = 4 + gradient_sums(s.config.trainer.shards);
+  return need_of_model(s, blocks * s.trained + snapshots * s.policy, "weights, gradients and moments of the trainer");
 }
 
 // So many forms of weights that the trainer has in full: that of the inference actors, of which the first has the next

@@ -62,6 +62,11 @@ class ShardLeaves {
   size_t leaf_ = 0;
 };
 
+// Blocks of gradients that wait in them at most.
+inline double gradient_sums(int64_t shards) {
+  return static_cast<double>(ShardLeaves(static_cast<size_t>(shards)).places());
+}
+
 // The stream of random numbers of a shard: that of the whole for shard 0.
 uint64_t shard_key(uint64_t key, size_t shard);
 

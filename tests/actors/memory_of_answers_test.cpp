@@ -57,6 +57,8 @@ TEST_CASE("memory: the trainer has the weights four times, and once more if an u
   CHECK(bytes_of(config, kLearner) == 4 * weights(config));
   config.trainer.epochs = 2;
   CHECK(bytes_of(config, kLearner) == 5 * weights(config));
+  config.trainer.shards = 4;  // two sums of shards, and one of micro-batches
+  CHECK(bytes_of(config, kLearner) == 8 * weights(config));
 }
 
 TEST_CASE("memory: a critic that shares the policy's layers makes snapshots copies, a separate one has four more") {
