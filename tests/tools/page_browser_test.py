@@ -22,7 +22,7 @@ class Curves(OpenedPage):
             self.browser.wait(
                 "learning.charts.filter((c) => c.plot).every((c) => c.plot.data.every((column) => column.length === store.rows) && "
                 "c.present.every((curve, i) => c.legend.children[i].querySelector('b').textContent === "
-                "formatted(c.newest(curve.path), c.spec.unit)))"
+                "formatted(c.newest(curve.path).value, c.spec.unit)))"
             )
             self.check_curves(published)
             self.check_table("Return", published)
