@@ -133,7 +133,7 @@ TEST_CASE("export --csv: several runs are one table with their settings, and an 
   REQUIRE(swept().first.exit_code == 0);
   const CommandResult table = run_troupe({"export", swept().path, "--csv", "-"});
   CHECK(table.exit_code == 0);
-  CHECK(table.out.starts_with("run,config."));
+  CHECK(table.out.starts_with("run,name,tags,state,config."));
   CHECK(table.out.substr(0, table.out.find("\r\n")).find("config.trainer.policy_lr") != std::string::npos);
   const std::string file = swept().folder / "plain";
   std::ofstream(file) << "no folder";
