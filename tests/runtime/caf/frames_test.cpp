@@ -105,6 +105,7 @@ std::vector<caf::message> examples() {
       caf::make_message(EnvironmentsFailing{1, "broken"}),
       caf::make_message(Applied{1, {2, 3}}),
       caf::make_message(InferenceReport{1, {2, 3}, 4, 5, 6, 7, 8, 9, 10, numbers, numbers}),
+      caf::make_message(ProcessReport{{{"worker", 1, 2, 3, 4}, {"grader", 5, 6, 7, 8}}}),
       caf::make_message(InferenceRequest{1, 2, 3, StepRequest{4, named, numbers, numbers, named}}),
       caf::make_message(InferenceRequest{1, 2, 3, AnswerRequest{numbers, numbers, numbers, numbers, numbers}}),
       caf::make_message(
@@ -210,7 +211,7 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a message of every accepted type is acce
 
 TEST_CASE_FIXTURE(
     Fixture, "caf_frames: a run accepts the messages of its interfaces, a node accepts requests for workers only") {
-  CHECK(messages_to_run().types.size() == 13);
+  CHECK(messages_to_run().types.size() == 14);
   REQUIRE(messages_to_node().types.size() == 1);
   CHECK(messages_to_node().types[0].name == caf::type_name<SpawnRequest>::value);
   CHECK(send_direct(direct(caf::make_message(begin_atom_v))) ==
