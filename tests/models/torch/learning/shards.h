@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/torch_test.h"
+
 #include "models/weights/model_weights.h"
 #include "tests/models/torch/learning/forms.h"
-#include "tests/support/torch_test.h"
 
 namespace troupe::test {
 
