@@ -119,21 +119,19 @@ std::optional<size_t> ReplayShards::shard_of(uint64_t worker) const {
   return member == members_.end() ? std::nullopt : std::optional(member->second.shard);
 }
 
-// A limit on the environment steps of the run counts those of all shards.
-void ReplayShards::tell_of_others() {
-  if (stores_.size() == 1) return;
-  const uint64_t steps = env_steps(), promised = sum([](const ReplayStore& store) { return store.samples_promised(); });
-  for (ReplayStore& store : stores_)
-    store.set_others({.env_steps = steps - store.env_steps(), .promised = promised - store.samples_promised()});
-}
-
+// A limit on the environment steps of the run counts those of all shards, and what the shards before have just
+// promised.
 std::vector<CreditGrant> ReplayShards::grant() {
   move_workers();
+  const uint64_t steps = env_steps();
+  uint64_t promised = sum([](const ReplayStore& store) { return store.samples_promised(); });
   std::vector<CreditGrant> result;
   for (ReplayStore& store : stores_) {
-    tell_of_others();
+    promised -= store.samples_promised();
+    store.set_others({.env_steps = steps - store.env_steps(), .promised = promised});
     const std::vector<CreditGrant> granted = store.grant();
     result.insert(result.end(), granted.begin(), granted.end());
+    promised += store.samples_promised();
   }
   return result;
 }
@@ -149,9 +147,12 @@ std::optional<std::vector<SuperBatch>> ReplayShards::sample(std::chrono::nanosec
   bool ready = true;
   for (ReplayStore& store : stores_) ready &= store.ready(now);  // also notes since when one waits
   if (!ready) return std::nullopt;
-  tell_of_others();
+  const uint64_t steps = env_steps();
   std::vector<SuperBatch> result;
-  for (ReplayStore& store : stores_) result.push_back(store.draw());
+  for (ReplayStore& store : stores_) {
+    store.set_others({.env_steps = steps - store.env_steps()});
+    result.push_back(store.draw());
+  }
   return result;
 }
 

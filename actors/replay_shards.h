@@ -88,7 +88,6 @@ class ReplayShards {
   std::vector<size_t> workers_of_shards(bool that_sample) const;
   void fill_empty_shards();
   void move_workers();
-  void tell_of_others();
 
   std::vector<ReplayStore> stores_;  // by shard
   std::map<uint64_t, Member> members_;

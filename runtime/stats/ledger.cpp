@@ -18,6 +18,6 @@ Ledger& Ledger::operator+=(const Ledger& other) {
     this->*count += other.*count;
   return *this;
 }
-static_assert(sizeof(Ledger) == 11 * sizeof(uint64_t));  // a new count belongs into the sum
+static_assert(sizeof(Ledger) == 11 * sizeof(uint64_t));  // add a new count to the sum above
 
 }  // namespace troupe
