@@ -11,9 +11,9 @@
 #include "models/decoder/lora.h"
 #include "models/experience/rollout.h"
 #include "models/learning/recurrence.h"
-#include "models/learning/shard_sum.h"
 #include "models/networks/inputs.h"
 #include "models/networks/token_transformer_layout.h"
+#include "models/shards/shard_sum.h"
 #include "models/weights/model_weights.h"
 #include "runtime/config/setting_rules.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "actors/experience/common/state_bytes.h"
-#include "models/learning/shard_sum.h"
+#include "models/shards/shard_sum.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "models/experience/rollout.h"
+#include "models/shards/rank_round.h"
 #include "runtime/base/array.h"
 #include "runtime/stats/stage_seconds.h"
 #include "runtime/weights/weights.h"
@@ -93,6 +94,9 @@ class Stager {
   virtual std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const = 0;
 };
 
+// What an update has after a piece of it: more pieces, what the other ranks say is needed first, or no more pieces.
+enum class Advance : uint8_t { more = 0, waits = 1, done = 2 };
+
 // A trainable policy with its optimizer.
 class Learner {
  public:
@@ -108,19 +112,25 @@ class Learner {
   // Of the batches that update() takes. It may outlive the learner.
   virtual std::shared_ptr<const Stager> stager() const = 0;
   // One update: normaliser statistics, advantages, all epochs and minibatches. It is computed in pieces, so that a
-  // caller can do something else between them: begin(), advance() until it returns false, and finish(). Until then
-  // nothing else of the learner may be called but its signatures and stager(); after an exception of any of the three,
-  // nothing at all. `shards` has the staged batch of each shard of the super-batch (trainer.shards), in order; they
-  // must live until finish(). `progress` in [0, 1] drives the schedules.
+  // caller can do something else between them: begin(), advance() until it is done, and finish(). Until then nothing
+  // else of the learner may be called but its signatures and stager(); after an exception of any of them, nothing at
+  // all. `shards` has the staged batch of each shard of the super-batch (trainer.shards) that is computed here, in
+  // order; they must live until finish(). `progress` in [0, 1] drives the schedules.
   virtual void begin(std::span<StagedBatch* const> shards, double progress) = 0;
   // Of a learner with one shard.
   void begin(StagedBatch& batch, double progress) { begin(std::array{&batch}, progress); }
-  virtual bool advance() = 0;
+  virtual Advance advance() = 0;
   virtual UpdateReport finish() = 0;
-  // The whole update.
+  // Of a learner that computes some shards of each update, those of its rank; at first all. Not during an update.
+  virtual void hold_shards(ShardRange /*shards*/) { throw InvariantError("this learner has one rank"); }
+  // After advance() has said that it waits: what this rank says, once; then deliver() with what all say, and on with
+  // advance().
+  virtual RankPart say() { throw InvariantError("this learner has one rank"); }
+  virtual void deliver(RoundResult /*all*/) { throw InvariantError("this learner has one rank"); }
+  // The whole update, of a learner that computes all shards.
   UpdateReport update(std::span<StagedBatch* const> shards, double progress) {
     begin(shards, progress);
-    while (advance()) {
+    while (advance() == Advance::more) {
     }
     return finish();
   }

@@ -129,9 +129,9 @@ class WholeUpdateLearner : public Learner {
     shards_.assign(shards.begin(), shards.end());
     progress_ = progress;
   }
-  bool advance() final {
+  Advance advance() final {
     if (!shards_.empty()) report_ = update_with(std::exchange(shards_, {}), progress_);
-    return false;
+    return Advance::done;
   }
   UpdateReport finish() final {
     TROUPE_CHECK(report_.has_value(), progress_);

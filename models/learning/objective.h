@@ -10,12 +10,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "algorithms/choice/algorithm_choice.h"
 #include "models/learning/adam.h"
 #include "models/learning/metrics.h"
 #include "models/learning/update_settings.h"
 #include "models/policy.h"
+#include "models/shards/rank_round.h"
 #include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
 #include "runtime/stats/stage_seconds.h"
@@ -67,18 +69,30 @@ class Objective {
   // Takes it out of what was saved; the result puts it in place. Throws ConfigError when it does not fit.
   virtual std::function<void()> read(std::map<std::string, Array>& state) = 0;
 
-  // -- an update: begin(), the epochs if there is something to train on, end()
-  // Computes targets. `shards` has the batch of each shard; they must live until end().
-  virtual EpochInput begin(std::span<StagedBatch* const> shards) = 0;
-  // Draws the minibatches of an epoch from the stream `key`; returns their number.
-  virtual size_t begin_epoch(uint64_t key) = 0;
-  // Begins the optimizer step of a minibatch, to which each shard adds its own samples. Returns the number of parts
-  // that backward() computes one after the other; nothing, and then there is no step, when all shards add none.
-  virtual std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) = 0;
-  // Adds the gradients of a part. Marks UpdateStages::forward after the forward pass and the loss.
+  // -- an update: begin(), make_targets(), the epochs if there is something to train on, end()
+  // What these functions return as numbers is of the shards that are computed here; what they take is of all shards.
+  // Of the shards that are computed here from the next update on; at first all.
+  virtual void hold_shards(ShardRange shards) = 0;
+  // `shards` has the batch of each shard that is computed here; they must live until end().
+  virtual std::vector<ShardNumbers> begin(std::span<StagedBatch* const> shards) = 0;
+  virtual EpochInput make_targets(std::span<const ShardNumbers> all) = 0;
+  // Draws the minibatches of an epoch from the stream `key`; use_epoch() returns their number.
+  virtual std::vector<ShardNumbers> begin_epoch(uint64_t key) = 0;
+  virtual size_t use_epoch(std::span<const ShardNumbers> all) = 0;
+  // Begins the optimizer step of a minibatch, to which each shard adds its own samples. Returns the number of parts of
+  // each micro-batch, which backward() computes one after the other; nothing, and then there is no step, when all
+  // shards add none. After the parts of a micro-batch: say_gradients() and end_micro_batch().
+  virtual std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) = 0;
+  // Adds the gradients of a part, by its number in the step. Marks UpdateStages::forward after the forward pass and the
+  // loss.
   virtual void backward(size_t part, StageClock& clock) = 0;
-  // Trains with the gradients, unless they or the loss are not finite.
-  virtual StepReport apply() = 0;
+  // Not called where all shards are computed here. `last`: of the step; then with numbers.
+  virtual RankPart say_gradients(bool last) = 0;
+  // `all` is empty where all shards are computed here.
+  virtual void end_micro_batch(const RoundResult& all) = 0;
+  // Trains with the gradients, unless they or the loss are not finite. `all`: of the last micro-batch, or empty where
+  // all shards are computed here.
+  virtual StepReport apply(std::span<const ShardNumbers> all) = 0;
   virtual void end(double progress) = 0;
   // Of the micro-batches of the update that has ended; nothing where they are not cut by tokens.
   virtual std::optional<BalanceFigures> balance() const { return std::nullopt; }

@@ -15,28 +15,38 @@ namespace {
 
 // The update under way.
 struct Update {
-  enum class Phase : uint8_t { all, value_alone, trained };  // trained: advance() has returned false
+  enum class Phase : uint8_t { all, value_alone, trained };  // trained: advance() has said that it is done
+  // What advance() does next.
+  enum class Next : uint8_t { targets, epoch, step, backward, gradients };
 
   double progress = 0;
   UpdateSettings settings, of_step;
   UpdateReport report;
   EpochInput input;
-  EpochReport epoch;       // the one under way
-  EpochReport reported;    // the last of the phase `all`
-  uint64_t key = 0;        // of its minibatches
-  size_t minibatches = 0;  // of it
-  size_t minibatch = 0;    // the next one, or the one under way
-  bool stepping = false;   // a step is under way
-  size_t parts = 0;        // of it
-  size_t part = 0;         // the next one
+  EpochReport epoch;               // the one under way
+  EpochReport reported;            // the last of the phase `all`
+  uint64_t key = 0;                // of its minibatches
+  size_t minibatches = 0;          // of it
+  size_t minibatch = 0;            // the next one, or the one under way
+  std::vector<size_t> parts = {};  // of each micro-batch of the step under way
+  size_t micro_batch = 0;          // the one under way
+  size_t part = 0;                 // the next one, of the step
+  size_t left = 0;                 // parts of the micro-batch
   Phase phase = Phase::all;
+  Next next = Next::targets;
+  std::optional<RankPart> said = {};  // what this rank says, until it is asked for
+  bool waits = false;                 // for what all ranks say
+  RoundResult heard = {};             // what they said
   StageClock clock;
 };
 
 class UpdateLearner final : public Learner {
  public:
   UpdateLearner(const LearnerConfig& config, std::unique_ptr<Objective> objective)
-      : config_(config), objective_(std::move(objective)), kl_coef_(config.algorithm.kl_coef) {}
+      : config_(config),
+        objective_(std::move(objective)),
+        kl_coef_(config.algorithm.kl_coef),
+        mine_{0, static_cast<size_t>(config.trainer.shards)} {}
 
   std::shared_ptr<const Signature> saved_signature() const override { return objective_->weights().signature(); }
   std::shared_ptr<const Signature> published_signature() const override { return objective_->weights().published(); }
@@ -47,8 +57,11 @@ class UpdateLearner final : public Learner {
   WeightsPtr reference(PolicyVersion version) const override { return objective_->reference(version); }
   std::shared_ptr<const Stager> stager() const override { return objective_->stager(); }
   void begin(std::span<StagedBatch* const> shards, double progress) override;
-  bool advance() override;
+  Advance advance() override;
   UpdateReport finish() override;
+  void hold_shards(ShardRange shards) override;
+  RankPart say() override;
+  void deliver(RoundResult all) override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
   void end_warmup() override;
   LearnerState save() const override;
@@ -62,8 +75,14 @@ class UpdateLearner final : public Learner {
     objective_->require_weights();
   }
 
+  bool holds_all() const { return static_cast<int64_t>(mine_.count) == config_.trainer.shards; }
+  void say_and_wait(RankPart part, Update::Next next);
+  void make_targets();
   void begin_epoch();
   void begin_step();
+  void backward();
+  void begin_micro_batch(size_t micro_batch);
+  void end_micro_batch();
   void apply();
   void end_epoch();
   void adapt_kl(const Update& update);
@@ -71,69 +90,144 @@ class UpdateLearner final : public Learner {
   LearnerConfig config_;
   std::unique_ptr<Objective> objective_;
   double kl_coef_;
+  ShardRange mine_;
   uint64_t updates_ = 0;
   std::optional<Update> update_;
 };
 
 void UpdateLearner::begin(std::span<StagedBatch* const> shards, double progress) {
   between_updates();
-  TROUPE_CHECK(static_cast<int64_t>(shards.size()) == config_.trainer.shards, shards.size(), config_.trainer.shards);
+  TROUPE_CHECK(shards.size() == mine_.count, shards.size(), mine_.count);
   Update& update = update_.emplace();
   update.clock = StageClock(shards.front()->stages);
   update.clock.begin();
   update.progress = progress;
   update.settings = update_settings(config_, updates_, kl_coef_, progress);
   update.of_step = update.settings;
-  update.input = objective_->begin(shards);
+  say_and_wait({mine_, objective_->begin(shards), {}}, Update::Next::targets);
+  update.clock.mark(&UpdateStages::prepare);
+}
+
+Advance UpdateLearner::advance() {
+  TROUPE_CHECK(update_.has_value(), updates_);
+  Update& update = *update_;
+  if (update.phase == Update::Phase::trained) return Advance::done;
+  if (update.waits) return Advance::waits;
+  update.clock.begin();
+  double UpdateStages::* stage = &UpdateStages::prepare;
+  switch (update.next) {
+    case Update::Next::targets: make_targets(); break;
+    case Update::Next::epoch:
+      update.minibatches = objective_->use_epoch(update.heard.numbers);
+      update.next = Update::Next::step;
+      break;
+    case Update::Next::step: update.minibatch < update.minibatches ? begin_step() : end_epoch(); break;
+    case Update::Next::backward:
+      backward();
+      stage = &UpdateStages::backward;
+      break;
+    case Update::Next::gradients:
+      end_micro_batch();
+      stage = &UpdateStages::optimizer;
+      break;
+  }
+  update.clock.mark(stage);
+  if (update.phase == Update::Phase::trained) return Advance::done;
+  return update.waits ? Advance::waits : Advance::more;
+}
+
+void UpdateLearner::hold_shards(ShardRange shards) {
+  TROUPE_CHECK(!update_, updates_);
+  objective_->hold_shards(shards);
+  mine_ = shards;
+}
+
+// With several ranks, `next` comes after what all of them say.
+void UpdateLearner::say_and_wait(RankPart part, Update::Next next) {
+  Update& update = *update_;
+  update.next = next;
+  if (holds_all()) {
+    update.heard = {std::move(part.numbers), {}};
+    return;
+  }
+  update.said = std::move(part);
+  update.waits = true;
+}
+
+RankPart UpdateLearner::say() {
+  TROUPE_CHECK(update_ && update_->said, updates_);
+  return *std::exchange(update_->said, std::nullopt);
+}
+
+void UpdateLearner::deliver(RoundResult all) {
+  TROUPE_CHECK(update_ && update_->waits && !update_->said, updates_);
+  update_->heard = std::move(all);
+  update_->waits = false;
+}
+
+void UpdateLearner::make_targets() {
+  Update& update = *update_;
+  update.input = objective_->make_targets(update.heard.numbers);
   if (update.input.samples == 0)
     update.phase = Update::Phase::trained;
   else
     begin_epoch();
-  update.clock.mark(&UpdateStages::prepare);
-}
-
-bool UpdateLearner::advance() {
-  TROUPE_CHECK(update_.has_value(), updates_);
-  Update& update = *update_;
-  if (update.phase == Update::Phase::trained) return false;
-  update.clock.begin();
-  if (update.part < update.parts) {
-    objective_->backward(update.part, update.clock);
-    ++update.part;
-    update.clock.mark(&UpdateStages::backward);
-  } else if (update.stepping) {
-    apply();
-    update.clock.mark(&UpdateStages::optimizer);
-  } else {
-    update.minibatch < update.minibatches ? begin_step() : end_epoch();
-    update.clock.mark(&UpdateStages::prepare);
-  }
-  return update.phase != Update::Phase::trained;
 }
 
 void UpdateLearner::begin_epoch() {
   Update& update = *update_;
   update.key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, update.report.epochs);
   update.epoch = {};
-  update.minibatches = objective_->begin_epoch(update.key);
   update.minibatch = 0;
+  say_and_wait({mine_, objective_->begin_epoch(update.key), {}}, Update::Next::epoch);
 }
 
 void UpdateLearner::begin_step() {
   Update& update = *update_;
   update.of_step.loss.key = derive_key(update.key, "minibatch", update.minibatch);
-  const std::optional<size_t> parts = objective_->begin_step(update.minibatch, update.of_step);
-  update.stepping = parts.has_value();
-  update.parts = parts.value_or(0);
+  std::optional<std::vector<size_t>> parts = objective_->begin_step(update.minibatch, update.of_step);
+  if (!parts) {
+    ++update.minibatch;
+    return;
+  }
+  update.parts = *std::move(parts);
   update.part = 0;
-  if (!update.stepping) ++update.minibatch;
+  begin_micro_batch(0);
+}
+
+void UpdateLearner::begin_micro_batch(size_t micro_batch) {
+  Update& update = *update_;
+  update.micro_batch = micro_batch;
+  update.left = update.parts[micro_batch];
+  update.next = Update::Next::backward;
+}
+
+// The next part of a micro-batch, if there is one, and then what this rank has of its gradients.
+void UpdateLearner::backward() {
+  Update& update = *update_;
+  if (update.left > 0) {
+    objective_->backward(update.part++, update.clock);
+    --update.left;
+  }
+  if (update.left > 0) return;
+  RankPart part;
+  if (!holds_all()) part = objective_->say_gradients(update.micro_batch + 1 == update.parts.size());
+  say_and_wait(std::move(part), Update::Next::gradients);
+}
+
+void UpdateLearner::end_micro_batch() {
+  Update& update = *update_;
+  objective_->end_micro_batch(update.heard);
+  if (update.micro_batch + 1 < update.parts.size())
+    begin_micro_batch(update.micro_batch + 1);
+  else
+    apply();
 }
 
 void UpdateLearner::apply() {
   Update& update = *update_;
-  const StepReport step = objective_->apply();
-  update.stepping = false;
-  update.parts = update.part = 0;
+  const StepReport step = objective_->apply(update.heard.numbers);
+  update.next = Update::Next::step;
   ++update.minibatch;
   if (!step.applied()) {
     ++update.epoch.skipped;

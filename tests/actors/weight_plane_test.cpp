@@ -73,7 +73,7 @@ class StillLearner final : public Learner {
   WeightsPtr snapshot(PolicyVersion version) const override { return weights_of(signature_, version); }
   std::shared_ptr<const Stager> stager() const override { return std::make_shared<const StillStager>(); }
   void begin(std::span<StagedBatch* const>, double) override {}
-  bool advance() override { return false; }
+  Advance advance() override { return Advance::done; }
   UpdateReport finish() override { return {.steps = 1, .skipped = 0, .epochs = 1, .metrics = {}}; }
   double imitate(StagedBatch&, double) override { return 0; }
   LearnerState save() const override { return {}; }

@@ -118,12 +118,15 @@ class CutStep {
   }
 
   void run() {
-    micro_batches_ = trainer_.begin_step(cut_.batch, targets_, groups_, settings_);
+    micro_batches_ = trainer_.begin_step(cut_.batch, targets_, groups_, settings_).size();
     if (!cut_.parts.empty()) {
       trainer_.use_parts(cut_.parts);
       micro_batches_ = cut_.parts.size();
     }
-    for (size_t part = 0; part < micro_batches_; ++part) trainer_.backward(part);
+    for (size_t part = 0; part < micro_batches_; ++part) {
+      trainer_.backward(part);
+      trainer_.end_micro_batch();
+    }
     trainer_.apply();
   }
 

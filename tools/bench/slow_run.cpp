@@ -97,7 +97,7 @@ class SlowLearner final : public Learner {
     pass_time(update_, /*busy=*/false);
     if (learns_) inner_->begin(shards, progress);
   }
-  bool advance() override { return learns_ && inner_->advance(); }
+  Advance advance() override { return learns_ ? inner_->advance() : Advance::done; }
   UpdateReport finish() override { return learns_ ? inner_->finish() : UpdateReport{.steps = 1, .epochs = 1}; }
   double imitate(StagedBatch& demonstrations, double learning_rate) override {
     return inner_->imitate(demonstrations, learning_rate);

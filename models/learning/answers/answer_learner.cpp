@@ -12,8 +12,8 @@
 #include "models/learning/answers/answer_targets.h"
 #include "models/learning/answers/policy_filtration.h"
 #include "models/learning/objective.h"
-#include "models/learning/shard_sum.h"
 #include "models/learning/update_learner.h"
+#include "models/shards/shard_sum.h"
 #include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/config/setting.h"
@@ -38,6 +38,7 @@ class AnswerObjective final : public Objective {
         choice_(choose_algorithm(config.algorithm)),
         filtration_(policy_filtration(config.algorithm)),
         seed_(config.seed),
+        mine_{0, static_cast<size_t>(config.trainer.shards)},
         reference_(config.reference),
         penalty_{reference_kl(reference_), reference_.kl_coef, reference_.in_reward()},
         turn_tokens_(options.turn_tokens),
@@ -71,11 +72,16 @@ class AnswerObjective final : public Objective {
   void save(std::map<std::string, Array>& state) const override;
   std::function<void()> read(std::map<std::string, Array>& state) override;
 
-  EpochInput begin(std::span<StagedBatch* const> shards) override;
-  size_t begin_epoch(uint64_t key) override;
-  std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) override;
+  void hold_shards(ShardRange shards) override { TROUPE_CHECK(shards == mine_, shards.first, shards.count); }
+  std::vector<ShardNumbers> begin(std::span<StagedBatch* const> shards) override;
+  EpochInput make_targets(std::span<const ShardNumbers> /*all*/) override { return input_; }
+  std::vector<ShardNumbers> begin_epoch(uint64_t key) override;
+  size_t use_epoch(std::span<const ShardNumbers> /*all*/) override { return of_minibatches_.size(); }
+  std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part, StageClock& clock) override { trainer_.backward(part, &clock); }
-  StepReport apply() override { return trainer_.apply(); }
+  RankPart say_gradients(bool /*last*/) override { throw InvariantError("all shards are computed here"); }
+  void end_micro_batch(const RoundResult& /*all*/) override { trainer_.end_micro_batch(); }
+  StepReport apply(std::span<const ShardNumbers> /*all*/) override { return trainer_.apply(); }
   std::optional<BalanceFigures> balance() const override { return trainer_.balance(); }
   std::optional<LagFigures> lag_figures() const override { return trainer_.lag_figures(); }
   void end(double progress) override;
@@ -96,11 +102,13 @@ class AnswerObjective final : public Objective {
   AlgorithmChoice choice_;
   std::optional<PolicyFiltration> filtration_;
   uint64_t seed_;
+  ShardRange mine_;  // all
   ReferenceConfig reference_;
   ReferencePenalty penalty_;  // with the coefficient in use
   int64_t turn_tokens_;       // the largest number of a turn
   AnswerTrainer trainer_;
   // Of the update under way.
+  EpochInput input_;
   std::optional<AnswerBatch> joined_;   // of all shards, if there are several
   std::vector<int64_t> shard_groups_;   // [S + 1] where the groups of each begin
   const AnswerBatch* batch_ = nullptr;  // that the epochs train on
@@ -111,7 +119,7 @@ class AnswerObjective final : public Objective {
   std::vector<std::vector<int64_t>> of_minibatches_;  // groups
 };
 
-EpochInput AnswerObjective::begin(std::span<StagedBatch* const> shards) {
+std::vector<ShardNumbers> AnswerObjective::begin(std::span<StagedBatch* const> shards) {
   AnswerBatch& batch = join(shards);
   batch_ = &batch;
   if (algorithm_.mask_cut_answers) mask_cut_answers(batch);
@@ -126,7 +134,8 @@ EpochInput AnswerObjective::begin(std::span<StagedBatch* const> shards) {
   answers_ = batch.answers();
   const bool nothing = !batch.kept.empty() && std::ranges::none_of(batch.kept, [](uint8_t flag) { return flag != 0; });
   if (filtration_ && !nothing) filter_answers();
-  return {nothing ? 0.0 : static_cast<double>(answers_), targets_.figures};
+  input_ = {nothing ? 0.0 : static_cast<double>(answers_), targets_.figures};
+  return std::vector<ShardNumbers>(shards.size());
 }
 
 AnswerBatch& AnswerObjective::join(std::span<StagedBatch* const> shards) {
@@ -192,7 +201,7 @@ std::function<void()> AnswerObjective::read(std::map<std::string, Array>& state)
   };
 }
 
-size_t AnswerObjective::begin_epoch(uint64_t key) {
+std::vector<ShardNumbers> AnswerObjective::begin_epoch(uint64_t key) {
   of_minibatches_.assign(static_cast<size_t>(minibatches_), {});
   for (size_t shard = 0; shard + 1 < shard_groups_.size(); ++shard) {
     const auto groups = std::pair(shard_groups_[shard], shard_groups_[shard + 1]);
@@ -200,10 +209,10 @@ size_t AnswerObjective::begin_epoch(uint64_t key) {
     for (size_t i = 0; i < parts.size(); ++i)
       of_minibatches_[i].insert(of_minibatches_[i].end(), parts[i].begin(), parts[i].end());
   }
-  return of_minibatches_.size();
+  return std::vector<ShardNumbers>(mine_.count);
 }
 
-std::optional<size_t> AnswerObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
+std::optional<std::vector<size_t>> AnswerObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
   const auto tokens = [&](int64_t g) { return counts_of(*batch_, batch_->kept, g).tokens; };
   if (std::ranges::none_of(of_minibatches_[minibatch], tokens)) return std::nullopt;
   trains_policy_ |= settings.loss.train_policy;

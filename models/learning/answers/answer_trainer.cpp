@@ -119,8 +119,8 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const Answer
 
 }  // namespace
 
-size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& targets,
-                                 std::span<const int64_t> groups, const UpdateSettings& settings) {
+std::vector<size_t> AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& targets,
+                                              std::span<const int64_t> groups, const UpdateSettings& settings) {
   step_ = {.batch = &batch, .targets = &targets, .settings = &settings, .of = &loss_};
   std::vector<int64_t> with_tokens;
   for (const int64_t g : groups) {
@@ -134,7 +134,7 @@ size_t AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& 
       groups_with_gradient(batch, targets, std::move(with_tokens), settings.loss, choice_.surrogate.entry->needs);
   cut_step(used);
   if (settings.loss.policy_figures) balance_.merge(balance_of(batch, used, step_.parts));
-  return step_.parts.size();
+  return step_.leaves.of_micro_batches;
 }
 
 // Into the micro-batches of all shards, in the order of the leaves of their sum.
@@ -148,19 +148,18 @@ void AnswerTrainer::cut_step(std::span<const int64_t> groups) {
   }
   step_.losses.assign(of_shards.size(), {});
   step_.leaves = sum_.begin(counts);
-  for (const size_t leaf : step_.leaves)
+  for (const size_t leaf : step_.leaves.leaves)
     step_.parts.push_back(std::move(of_shards[leaf % of_shards.size()][leaf / of_shards.size()]));
 }
 
 void AnswerTrainer::backward(size_t part, StageClock* clock) {
   step_.clock = clock;
-  sum_.go_to(step_.leaves[part], gradients_.floats());
-  step_.losses[sum_.shard()].merge(accumulate(step_.parts[part]));
+  sum_.go_to(step_.leaves.leaves[part], gradients_.floats());
+  step_.losses[sum_.held()].merge(accumulate(step_.parts[part]));
 }
 
 StepReport AnswerTrainer::apply() {
   start_tokens_.close();
-  sum_.finish(gradients_.floats());
   LossReport loss = merged(step_.losses);
   // A loss that is not finite must not change the weights, even if all gradients are.
   if (!std::isfinite(loss.loss)) gradients_.floats().front() = std::numeric_limits<float>::quiet_NaN();
@@ -191,14 +190,18 @@ StepReport AnswerTrainer::step(const AnswerBatch& batch, const AnswerTargets& ta
 }
 
 StepReport AnswerTrainer::finish_step() {
-  for (size_t part = 0; part < step_.parts.size(); ++part) backward(part);
+  size_t part = 0;
+  for (const size_t parts : step_.leaves.of_micro_batches) {
+    for (size_t i = 0; i < parts; ++i) backward(part++);
+    end_micro_batch();
+  }
   return apply();
 }
 
 LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   const AnswerTargets& targets = *step_.targets;
   LossSettings settings = step_.settings->loss;
-  settings.key = shard_key(settings.key, sum_.shard());
+  settings.key = shard_key(settings.key, sum_.held());
   const PackedAnswers packed = pack_answers(*step_.batch, answers);
   const double tokens = gather_kept(packed);
   if (tokens == 0) return {};  // all of its answers are masked

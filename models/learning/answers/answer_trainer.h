@@ -72,13 +72,14 @@ class AnswerTrainer {
   // Of the micro-batches since start().
   const BalanceFigures& balance() const { return balance_; }
 
-  // One optimizer step with the loss of these groups, in parts of micro_batch_tokens: begin_step(), which returns their
-  // number, backward() for each of them, and apply(), whose losses are means over tokens. Targets of the batch without
-  // values train the policy alone. Batch, targets and settings must outlive the step. `clock`, if there is one, is
-  // marked as Objective::backward() says.
-  size_t begin_step(const AnswerBatch& batch, const AnswerTargets& targets, std::span<const int64_t> groups,
-                    const UpdateSettings& settings);
+  // One optimizer step with the loss of these groups, in parts of micro_batch_tokens: begin_step(), which returns the
+  // number of parts of each micro-batch, backward() for each of them, then end_micro_batch(), and at last apply(),
+  // whose losses are means over tokens. Targets of the batch without values train the policy alone. Batch, targets and
+  // settings must outlive the step. `clock`, if there is one, is marked as Objective::backward() says.
+  std::vector<size_t> begin_step(const AnswerBatch& batch, const AnswerTargets& targets,
+                                 std::span<const int64_t> groups, const UpdateSettings& settings);
   void backward(size_t part, StageClock* clock = nullptr);
+  void end_micro_batch() { sum_.end_micro_batch(gradients_.floats()); }
   StepReport apply();
   // Instead of those that begin_step() has cut, with one shard. They must have the same answers.
   void use_parts(std::vector<MicroBatch> parts) {
@@ -101,8 +102,8 @@ class AnswerTrainer {
     double tokens = 0;        // of the answers, that the batch keeps
     TokenCounts totals = {};  // of those that the loss of the policy keeps
     std::vector<MicroBatch> parts = {};
-    std::vector<size_t> leaves = {};  // of the parts
-    TokenLoss* of = nullptr;          // computes the loss
+    StepLeaves leaves = {};   // of the parts
+    TokenLoss* of = nullptr;  // computes the loss
     StageClock* clock = nullptr;
     std::vector<LossReport> losses = {};  // by shard
   };

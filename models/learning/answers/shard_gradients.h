@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "models/learning/shard_sum.h"
+#include "models/shards/shard_sum.h"
 
 namespace troupe {
 
@@ -16,24 +16,30 @@ class ShardGradients {
   explicit ShardGradients(size_t shards) : leaves_(shards), sums_(leaves_.places()) {}
 
   // As ShardLeaves has them.
-  std::vector<size_t> begin(std::span<const size_t> micro_batches) { return leaves_.begin(micro_batches); }
-  size_t shard() const { return leaves_.shard(); }
-  void go_to(size_t leaf, std::span<float> gradients) {
-    leaves_.go_to(
-        leaf,
-        [&](size_t place) {
-          const std::vector<float>& sum = sums_[place];
-          for (size_t i = 0; i < gradients.size(); ++i) gradients[i] += sum[i];
-        },
-        [&](size_t place) {
-          sums_[place].assign(gradients.begin(), gradients.end());
-          std::ranges::fill(gradients, 0.0f);
-        });
+  StepLeaves begin(std::span<const size_t> micro_batches) {
+    return leaves_.begin(micro_batches, *std::ranges::max_element(micro_batches));
   }
-  // After which they are the sum of all.
-  void finish(std::span<float> gradients) { go_to(leaves_.end(), gradients); }
+  size_t held() const { return leaves_.held(); }
+  void go_to(size_t leaf, std::span<float> gradients) {
+    leaves_.go_to(leaf, [&](size_t place) { add(place, gradients); }, [&](size_t place) { keep(place, gradients); });
+  }
+  // After the last micro-batch they are the sum of all.
+  void end_micro_batch(std::span<float> gradients) {
+    go_to(leaves_.end_of_micro_batch(), gradients);
+    leaves_.end_micro_batch([&](size_t place) { add(place, gradients); },
+                            [&](size_t place) { keep(place, gradients); });
+  }
 
  private:
+  void add(size_t place, std::span<float> gradients) const {
+    const std::vector<float>& sum = sums_[place];
+    for (size_t i = 0; i < gradients.size(); ++i) gradients[i] += sum[i];
+  }
+  void keep(size_t place, std::span<float> gradients) {
+    sums_[place].assign(gradients.begin(), gradients.end());
+    std::ranges::fill(gradients, 0.0f);
+  }
+
   ShardLeaves leaves_;
   std::vector<std::vector<float>> sums_;  // by place
 };

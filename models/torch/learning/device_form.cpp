@@ -68,22 +68,49 @@ std::optional<DeviceForm::OutputGradients> DeviceForm::add_loss(const UpdateSett
   return OutputGradients{std::exchange(result.outputs, {}), std::exchange(result.values, {}).unsqueeze(1)};
 }
 
+std::vector<at::Tensor> DeviceForm::part_figures() const {
+  std::vector<at::Tensor> result;
+  for (const Part& part : parts_) result.push_back(part.loss.figures);
+  return result;
+}
+
+// By shard, from the figures of all parts.
+std::vector<LossReport> DeviceForm::reports_of(std::span<const double> figures, const UpdateSettings& settings,
+                                               const LossTotals& totals) const {
+  std::vector<LossReport> result(shards());
+  for (size_t i = 0; i < parts_.size(); ++i)
+    result[parts_[i].shard].merge(
+        loss_.report(parts_[i].loss, figures.subspan(i * DevicePolicyLoss::kFigures, DevicePolicyLoss::kFigures),
+                     totals, settings.loss));
+  return result;
+}
+
 StepReport DeviceForm::train(const UpdateSettings& settings, const LossTotals& totals) {
-  std::vector<at::Tensor> figures;
-  for (const Part& part : parts_) figures.push_back(part.loss.figures);
+  std::vector<at::Tensor> figures = part_figures();
   figures.push_back(optimizer_.norm(settings.loss.train_policy).view({1}));
   const at::Tensor host = on_host(at::cat(figures));
   const std::span<const double> said(host.const_data_ptr<double>(), static_cast<size_t>(host.numel()));
-  std::vector<LossReport> losses(shards());
-  for (size_t i = 0; i < parts_.size(); ++i)
-    losses[parts_[i].shard].merge(loss_.report(parts_[i].loss,
-                                               said.subspan(i * DevicePolicyLoss::kFigures, DevicePolicyLoss::kFigures),
-                                               totals, settings.loss));
-  StepReport report = {merged(losses), 0.0};
+  StepReport report = {merged(reports_of(said, settings, totals)), 0.0};
   report.grad_norm = std::isfinite(report.loss.loss) ? said.back() : std::numeric_limits<double>::quiet_NaN();
-  optimizer_.apply(report.grad_norm, settings.rates, settings.loss.train_policy);
-  changed_ = changed_ || std::isfinite(report.grad_norm);
+  apply_gradients(report.grad_norm, settings);
   return report;
+}
+
+std::vector<LossReport> DeviceForm::loss_reports(const UpdateSettings& settings, const LossTotals& totals) {
+  if (parts_.empty()) return std::vector<LossReport>(shards());
+  const at::Tensor host = on_host(at::cat(part_figures()));
+  return reports_of({host.const_data_ptr<double>(), static_cast<size_t>(host.numel())}, settings, totals);
+}
+
+double DeviceForm::train_with(const UpdateSettings& settings) {
+  const auto norm = on_host(optimizer_.norm(settings.loss.train_policy)).item<double>();
+  apply_gradients(norm, settings);
+  return norm;
+}
+
+void DeviceForm::apply_gradients(double norm, const UpdateSettings& settings) {
+  optimizer_.apply(norm, settings.rates, settings.loss.train_policy);
+  changed_ = changed_ || std::isfinite(norm);
 }
 
 void DeviceForm::end() {

@@ -4,6 +4,7 @@
 // sends the training targets once per update, and the indices of the samples with every minibatch. Includes LibTorch:
 // for the sources of models/ only.
 
+#include <span>
 #include <vector>
 
 #include "models/torch/learning/device_head.h"
@@ -31,8 +32,14 @@ class DeviceForm final : public UpdateForm {
   std::optional<OutputGradients> add_loss(const UpdateSettings& settings, SampleRange range, const LossTotals& totals,
                                           const at::Tensor& outputs, const at::Tensor& values) override;
   StepReport train(const UpdateSettings& settings, const LossTotals& totals) override;
+  std::vector<LossReport> loss_reports(const UpdateSettings& settings, const LossTotals& totals) override;
+  double train_with(const UpdateSettings& settings) override;
 
  private:
+  std::vector<at::Tensor> part_figures() const;
+  std::vector<LossReport> reports_of(std::span<const double> figures, const UpdateSettings& settings,
+                                     const LossTotals& totals) const;
+  void apply_gradients(double norm, const UpdateSettings& settings);
   DeviceLossInput loss_input(SampleRange range, const at::Tensor& outputs, const at::Tensor& values);
   DeviceHeadInput head_input(const at::Tensor& index, const at::Tensor& outputs) const;
 

@@ -27,6 +27,10 @@ class HostForm final : public UpdateForm {
   std::optional<OutputGradients> add_loss(const UpdateSettings& settings, SampleRange range, const LossTotals& totals,
                                           const at::Tensor& outputs, const at::Tensor& values) override;
   StepReport train(const UpdateSettings& settings, const LossTotals& totals) override;
+  std::vector<LossReport> loss_reports(const UpdateSettings& /*settings*/, const LossTotals& /*totals*/) override {
+    return losses_;
+  }
+  double train_with(const UpdateSettings& settings) override;
 
  private:
   std::span<float> log_std_gradients();

@@ -9,8 +9,8 @@
 
 #include "algorithms/common/schedule.h"
 #include "models/learning/normalizers.h"
-#include "models/learning/shard_sum.h"
 #include "models/learning/update_learner.h"
+#include "models/shards/shard_sum.h"
 #include "models/torch/learning/device_form.h"
 #include "models/torch/learning/host_form.h"
 #include "models/torch/learning/policy_stager.h"
@@ -37,11 +37,16 @@ class NetworkObjective final : public Objective {
   void save(std::map<std::string, Array>& state) const override { scalings_.save(state); }
   std::function<void()> read(std::map<std::string, Array>& state) override;
 
-  EpochInput begin(std::span<StagedBatch* const> shards) override;
-  size_t begin_epoch(uint64_t key) override;
-  std::optional<size_t> begin_step(size_t minibatch, const UpdateSettings& settings) override;
+  void hold_shards(ShardRange shards) override { form_->hold_shards(shards); }
+  std::vector<ShardNumbers> begin(std::span<StagedBatch* const> shards) override;
+  EpochInput make_targets(std::span<const ShardNumbers> all) override;
+  std::vector<ShardNumbers> begin_epoch(uint64_t key) override;
+  size_t use_epoch(std::span<const ShardNumbers> all) override;
+  std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part, StageClock& clock) override { form_->backward(part, clock); }
-  StepReport apply() override { return form_->apply(); }
+  RankPart say_gradients(bool last) override;
+  void end_micro_batch(const RoundResult& all) override { form_->end_micro_batch(all.gradients); }
+  StepReport apply(std::span<const ShardNumbers> all) override { return form_->apply(all); }
   void end(double progress) override;
 
  private:
@@ -49,25 +54,42 @@ class NetworkObjective final : public Objective {
   struct Shard {
     StagedUpdate& staged;
     Prepared prepared = {};
+    TrainedColumns columns = {};
     std::vector<uint8_t> is_trained = {};
     std::optional<Targets> targets = {};
     std::optional<Training> training = {};
-    EpochOrder order = {};  // of the epoch
+    EpochOrder order = {};                      // of the epoch
+    std::vector<SampleRange> minibatches = {};  // of the epoch
 
     bool empty() const { return staged.staged.trained.empty(); }
   };
+  // What a shard says before the first epoch.
+  struct Said {
+    double samples = 0;  // of an epoch, without the burn-in and incomplete sequences
+    std::optional<RunningNormalizer> observations = {}, returns = {};  // where they are normalised
+    TargetMoments moments = {};
+    std::optional<OffPolicyMetrics> correction = {};  // where there are samples, and the algorithm corrects
+  };
+  // What a shard says of a minibatch before an epoch.
+  struct MinibatchCounts {
+    double samples = 0, tokens = 0, sequences = 0, micro_batches = 0;
+  };
+  // Of all shards.
+  struct MinibatchTotals {
+    LossTotals losses = {};
+    size_t micro_batches = 0;  // of the shard that has most
+  };
   struct Batch {
-    std::vector<Shard> shards = {};
-    std::optional<RunningNormalizer> observations = {};      // of all shards, where they are normalised
-    std::vector<std::vector<SampleRange>> minibatches = {};  // of the epoch: by minibatch, then by shard
-    std::vector<LossTotals> totals = {};                     // by minibatch, of all shards
+    std::vector<Shard> shards = {};                      // that are computed here
+    std::optional<RunningNormalizer> observations = {};  // of all shards, where they are normalised
+    std::vector<MinibatchTotals> totals = {};            // by minibatch
   };
 
-  void begin_batches(std::vector<Shard>& shards);
+  void begin_shard(size_t number, Shard& shard);
   void prepare_targets(size_t number, Shard& shard);
-  double trained_samples(const std::vector<Shard>& shards) const;
-  void absorb_shard_returns(const std::vector<Shard>& shards);
-  TargetFigures begin_steps(std::vector<Shard>& shards);
+  ShardNumbers numbers_of(const Shard& shard) const;
+  Said said_of(const ShardNumbers& numbers) const;
+  TargetFigures begin_steps(std::span<const Said> all);
   EpochOrder epoch_order(const Shard& shard, uint64_t key) const;
   void schedule_log_std(double progress);
 
@@ -105,66 +127,89 @@ NetworkObjective::NetworkObjective(const LearnerConfig& config, const EnvSpec& e
       stager_(make_policy_stager(config, env, replica_, is_on_device(replica_, options.device_form))),
       scalings_(config.max_policy_lag) {}
 
-EpochInput NetworkObjective::begin(std::span<StagedBatch* const> shards) {
+std::vector<ShardNumbers> NetworkObjective::begin(std::span<StagedBatch* const> shards) {
   batch_.emplace();
   for (StagedBatch* shard : shards) batch_->shards.push_back(Shard{dynamic_cast<StagedUpdate&>(*shard)});
   if (FeatureScaling newest = replica_.scaling(); !newest.mean.empty())
     scalings_.set(shards.front()->index, std::move(newest));
-  if (std::ranges::all_of(batch_->shards, &Shard::empty)) return {};
-  begin_batches(batch_->shards);
-  EpochInput result = {.samples = trained_samples(batch_->shards)};
-  if (result.samples == 0) return {};
-  absorb_shard_returns(batch_->shards);
-  result.figures = begin_steps(batch_->shards);
+  std::vector<ShardNumbers> result;
+  for (size_t number = 0; number < batch_->shards.size(); ++number) {
+    begin_shard(number, batch_->shards[number]);
+    result.push_back(numbers_of(batch_->shards[number]));
+  }
   return result;
 }
 
 // Samples are normalised as they were when the policy acted.
-void NetworkObjective::begin_batches(std::vector<Shard>& shards) {
-  const bool normalizes = !replica_.scaling().mean.empty();
-  for (size_t number = 0; number < shards.size(); ++number) {
-    StagedUpdate& staged = shards[number].staged;
-    SampleScalings scalings;
-    if (normalizes) scalings = scalings_.of(staged.staged.versions, staged.staged.bootstrap_samples);
-    form_->begin(number, staged, scalings);
-    if (!shards[number].empty()) prepare_targets(number, shards[number]);
-    shards[number].is_trained = trained_mask(staged.staged);
-    if (!staged.observations) continue;
-    if (batch_->observations)
-      batch_->observations->merge(*staged.observations);
-    else
-      batch_->observations = staged.observations;
-  }
+void NetworkObjective::begin_shard(size_t number, Shard& shard) {
+  StagedUpdate& staged = shard.staged;
+  SampleScalings scalings;
+  if (!replica_.scaling().mean.empty())
+    scalings = scalings_.of(staged.staged.versions, staged.staged.bootstrap_samples);
+  form_->begin(number, staged, scalings);
+  if (!shard.empty()) prepare_targets(number, shard);
+  shard.is_trained = trained_mask(staged.staged);
+  shard.columns = trained_columns(staged.staged, shard.prepared);
 }
 
-// Samples of an epoch, without the burn-in and incomplete sequences.
-double NetworkObjective::trained_samples(const std::vector<Shard>& shards) const {
-  double result = 0;
-  for (const Shard& shard : shards) result += static_cast<double>(count_trained(shard.staged.chunks, shard.is_trained));
+ShardNumbers NetworkObjective::numbers_of(const Shard& shard) const {
+  ShardNumbers result;
+  put(result, static_cast<double>(count_trained(shard.staged.chunks, shard.is_trained)));
+  if (config_.model.normalize_observations) put(result, shard.staged.observations.value());
+  if (config_.model.normalize_returns) put(result, return_statistics(shard.staged.staged));
+  put(result, target_moments(shard.columns));
+  if (!choice_.correction) return result;
+  put(result, shard.empty() ? 0.0 : 1.0);
+  if (!shard.empty()) put(result, shard.prepared.correction.metrics);
   return result;
 }
 
-void NetworkObjective::absorb_shard_returns(const std::vector<Shard>& shards) {
-  if (!config_.model.normalize_returns) return;
-  RunningNormalizer statistics = return_statistics(shards.front().staged.staged);
-  for (const Shard& shard : std::span(shards).subspan(1)) statistics.merge(return_statistics(shard.staged.staged));
-  absorb_returns(statistics, replica_.layout.value_head, replica_.weights);
+NetworkObjective::Said NetworkObjective::said_of(const ShardNumbers& numbers) const {
+  NumberReader reader(numbers);
+  Said result;
+  result.samples = reader.take<double>();
+  if (config_.model.normalize_observations) result.observations = reader.take_normalizer(replica_.encoder.features());
+  if (config_.model.normalize_returns) result.returns = reader.take_normalizer(1);
+  result.moments = reader.take<TargetMoments>();
+  if (choice_.correction && reader.take<double>() != 0) result.correction = reader.take<OffPolicyMetrics>();
+  reader.end();
+  return result;
+}
+
+EpochInput NetworkObjective::make_targets(std::span<const ShardNumbers> all) {
+  std::vector<Said> said;
+  for (const ShardNumbers& numbers : all) said.push_back(said_of(numbers));
+  EpochInput result;
+  std::optional<RunningNormalizer> returns;
+  const auto merge = [](std::optional<RunningNormalizer>& sum, const std::optional<RunningNormalizer>& other) {
+    if (!other) return;
+    if (sum)
+      sum->merge(*other);
+    else
+      sum = other;
+  };
+  for (const Said& shard : said) {
+    result.samples += shard.samples;
+    merge(batch_->observations, shard.observations);
+    merge(returns, shard.returns);
+  }
+  if (result.samples == 0) return {};
+  if (returns) absorb_returns(*returns, replica_.layout.value_head, replica_.weights);
+  result.figures = begin_steps(said);
+  return result;
 }
 
 // Makes the targets with what the samples of all shards have in common.
-TargetFigures NetworkObjective::begin_steps(std::vector<Shard>& shards) {
-  std::vector<TrainedColumns> columns;
+TargetFigures NetworkObjective::begin_steps(std::span<const Said> all) {
   std::vector<OffPolicyMetrics> corrections;
-  for (const Shard& shard : shards) {
-    columns.push_back(trained_columns(shard.staged.staged, shard.prepared));
-    if (!shard.empty()) corrections.push_back(shard.prepared.correction.metrics);
-  }
-  TargetMoments moments = target_moments(columns.front());
-  for (const TrainedColumns& each : std::span(columns).subspan(1)) moments.merge(target_moments(each));
-  for (size_t number = 0; number < shards.size(); ++number) {
-    Shard& shard = shards[number];
-    shard.targets = make_targets(choice_, shard.staged.staged, shard.prepared, columns[number],
-                                 value_units(replica_.weights), moments.advantages);
+  TargetMoments moments = all.front().moments;
+  for (const Said& each : all.subspan(1)) moments.merge(each.moments);
+  for (const Said& each : all)
+    if (each.correction) corrections.push_back(*each.correction);
+  for (size_t number = 0; number < batch_->shards.size(); ++number) {
+    Shard& shard = batch_->shards[number];
+    shard.targets = troupe::make_targets(choice_, shard.staged.staged, shard.prepared, shard.columns,
+                                         value_units(replica_.weights), moments.advantages);
     shard.training.emplace(Training{*shard.targets, shard.is_trained});
     form_->begin_steps(number, *shard.training);
   }
@@ -176,30 +221,52 @@ TargetFigures NetworkObjective::begin_steps(std::vector<Shard>& shards) {
   return result;
 }
 
-size_t NetworkObjective::begin_epoch(uint64_t key) {
-  const auto count = static_cast<size_t>(config_.trainer.minibatches);
-  batch_->minibatches.assign(count, {});
-  batch_->totals.assign(count, {});
+std::vector<ShardNumbers> NetworkObjective::begin_epoch(uint64_t key) {
+  std::vector<ShardNumbers> result;
   for (size_t number = 0; number < batch_->shards.size(); ++number) {
     Shard& shard = batch_->shards[number];
-    shard.order = epoch_order(shard, shard_key(key, number));
-    const std::vector<SampleRange> ranges = minibatches(shard.order, config_.trainer.minibatches);
-    for (size_t i = 0; i < count; ++i) {
-      batch_->minibatches[i].push_back(ranges[i]);
-      const LossTotals own = form_->count(number, ranges[i]);
-      LossTotals& all = batch_->totals[i];
-      all.samples += own.samples;
-      all.counts.tokens += own.counts.tokens;
-      all.counts.sequences += own.counts.sequences;
+    shard.order = epoch_order(shard, shard_key(key, form_->held().first + number));
+    shard.minibatches = minibatches(shard.order, config_.trainer.minibatches);
+    ShardNumbers& numbers = result.emplace_back();
+    for (const SampleRange& minibatch : shard.minibatches) {
+      const LossTotals own = form_->count(number, minibatch);
+      const size_t micro_batches = form_->micro_batches_of(number, minibatch, config_.trainer.micro_batch);
+      put(numbers, MinibatchCounts{static_cast<double>(own.samples), own.counts.tokens, own.counts.sequences,
+                                   static_cast<double>(micro_batches)});
     }
+  }
+  return result;
+}
+
+size_t NetworkObjective::use_epoch(std::span<const ShardNumbers> all) {
+  const auto count = static_cast<size_t>(config_.trainer.minibatches);
+  batch_->totals.assign(count, {});
+  for (const ShardNumbers& numbers : all) {
+    NumberReader reader(numbers);
+    for (MinibatchTotals& totals : batch_->totals) {
+      const auto own = reader.take<MinibatchCounts>();
+      totals.losses.samples += static_cast<int64_t>(own.samples);
+      totals.losses.counts.tokens += own.tokens;
+      totals.losses.counts.sequences += own.sequences;
+      totals.micro_batches = std::max(totals.micro_batches, static_cast<size_t>(own.micro_batches));
+    }
+    reader.end();
   }
   return count;
 }
 
-std::optional<size_t> NetworkObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
-  const LossTotals& totals = batch_->totals[minibatch];
-  if (totals.samples == 0) return std::nullopt;
-  return form_->begin_step(settings, batch_->minibatches[minibatch], totals, config_.trainer.micro_batch);
+std::optional<std::vector<size_t>> NetworkObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {
+  const MinibatchTotals& totals = batch_->totals[minibatch];
+  if (totals.losses.samples == 0) return std::nullopt;
+  std::vector<SampleRange> own;
+  for (const Shard& shard : batch_->shards) own.push_back(shard.minibatches[minibatch]);
+  return form_->begin_step(settings, own, totals.losses, config_.trainer.micro_batch, totals.micro_batches);
+}
+
+RankPart NetworkObjective::say_gradients(bool last) {
+  RankPart result = {form_->held(), {}, form_->branches()};
+  if (last) result.numbers = form_->losses();
+  return result;
 }
 
 void NetworkObjective::end(double progress) {

@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "models/learning/sample_passes.h"
-#include "models/learning/shard_sum.h"
+#include "models/shards/shard_sum.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
@@ -34,6 +36,12 @@ UpdateForm::UpdateForm(Replica& replica, const AlgorithmChoice& choice, size_t s
       shards_(shards),
       leaves_(shards),
       sums_(leaves_.places()) {}
+
+void UpdateForm::hold_shards(ShardRange shards) {
+  leaves_.hold(shards);
+  shards_.assign(shards.count, {});
+  sums_.assign(leaves_.places(), {});
+}
 
 void UpdateForm::begin(size_t shard, StagedUpdate& batch, const SampleScalings& scalings) {
   shard_ = shard;
@@ -94,8 +102,12 @@ void UpdateForm::begin_steps(size_t shard, const Training& training) {
   place_training();
 }
 
-size_t UpdateForm::begin_step(const UpdateSettings& settings, std::span<const SampleRange> minibatches,
-                              const LossTotals& totals, int64_t micro_batch) {
+size_t UpdateForm::micro_batches_of(size_t shard, SampleRange minibatch, int64_t micro_batch) const {
+  return micro_batches(minibatch, chunks_of(micro_batch, shards_[shard].batch->chunks.steps)).size();
+}
+
+std::vector<size_t> UpdateForm::begin_step(const UpdateSettings& settings, std::span<const SampleRange> minibatches,
+                                           const LossTotals& totals, int64_t micro_batch, size_t most) {
   const at::NoGradGuard guard;
   settings_ = &settings;
   totals_ = &totals;
@@ -104,40 +116,88 @@ size_t UpdateForm::begin_step(const UpdateSettings& settings, std::span<const Sa
   for (size_t shard = 0; shard < shards(); ++shard) {
     Shard& of = shards_[shard];
     of.settings = settings;
-    of.settings.loss.key = shard_key(settings.loss.key, shard);
+    of.settings.loss.key = shard_key(settings.loss.key, held().first + shard);
     of.parts = micro_batches(minibatches[shard], chunks_of(micro_batch, of.batch->chunks.steps));
     counts.push_back(of.parts.size());
   }
-  leaf_of_part_ = leaves_.begin(counts);
+  StepLeaves leaves = leaves_.begin(counts, most);
+  leaf_of_part_ = std::move(leaves.leaves);
   replica_.device.zero_gradients();
   begin_losses();
-  return leaf_of_part_.size();
+  return std::move(leaves.of_micro_batches);
 }
 
 void UpdateForm::backward(size_t part, StageClock& clock) {
   const at::NoGradGuard guard;
   clock_ = &clock;
   go_to_leaf(leaf_of_part_[part]);
-  shard_ = leaves_.shard();
+  shard_ = leaves_.held();
   const Shard& of = shards_[shard_];
   if (!lost_) lost_ = !accumulate(of.settings, of.parts[leaves_.micro_batch()], *totals_);
 }
 
 void UpdateForm::go_to_leaf(size_t leaf) {
-  at::Tensor& gradients = replica_.device.gradients();
-  leaves_.go_to(
-      leaf, [&](size_t place) { gradients.add_(sums_[place]); },
-      [&](size_t place) {
-        if (!sums_[place].defined()) sums_[place] = at::empty_like(gradients);
-        sums_[place].copy_(gradients);
-        replica_.device.zero_gradients();
-      });
+  leaves_.go_to(leaf, [this](size_t place) { add_sum(place); }, [this](size_t place) { keep_sum(place); });
 }
 
-StepReport UpdateForm::apply() {
+void UpdateForm::add_sum(size_t place) { replica_.device.gradients().add_(sums_[place]); }
+
+void UpdateForm::keep_sum(size_t place) {
+  at::Tensor& gradients = replica_.device.gradients();
+  if (!sums_[place].defined()) sums_[place] = at::empty_like(gradients);
+  sums_[place].copy_(gradients);
+  replica_.device.zero_gradients();
+}
+
+std::vector<GradientBranch> UpdateForm::branches() {
   const at::NoGradGuard guard;
-  go_to_leaf(leaves_.end());
-  const StepReport report = train(*settings_, *totals_);
+  go_to_leaf(leaves_.end_of_micro_batch());
+  std::vector<GradientBranch> result;
+  for (size_t i = 0; i < leaves_.branches().size(); ++i) {
+    const bool last = i + 1 == leaves_.branches().size();
+    const at::Tensor host = on_host(last ? replica_.device.gradients() : sums_[leaves_.place_of(i)]);
+    result.push_back({leaves_.branches()[i], Array::of({host.numel()}, floats_of(host))});
+  }
+  return result;
+}
+
+void UpdateForm::end_micro_batch(const Array& sum) {
+  const at::NoGradGuard guard;
+  if (leaves_.holds_all())
+    go_to_leaf(leaves_.end_of_micro_batch());
+  else
+    replica_.device.gradients().copy_(tensor_view(sum));
+  leaves_.end_micro_batch([this](size_t place) { add_sum(place); }, [this](size_t place) { keep_sum(place); });
+}
+
+std::vector<ShardNumbers> UpdateForm::losses() {
+  const at::NoGradGuard guard;
+  std::vector<ShardNumbers> result;
+  for (const LossReport& report : loss_reports(*settings_, *totals_)) {
+    ShardNumbers& numbers = result.emplace_back();
+    put(numbers, lost_ ? 0.0 : 1.0);
+    put(numbers, report);
+  }
+  return result;
+}
+
+StepReport UpdateForm::apply(std::span<const ShardNumbers> all) {
+  const at::NoGradGuard guard;
+  StepReport report;
+  if (leaves_.holds_all()) {
+    report = train(*settings_, *totals_);
+  } else {
+    bool lost = false;
+    std::vector<LossReport> losses;
+    for (const ShardNumbers& numbers : all) {
+      NumberReader reader(numbers);
+      lost |= reader.take<double>() == 0;
+      losses.push_back(reader.take<LossReport>());
+      reader.end();
+    }
+    report = {merged(losses), std::numeric_limits<double>::quiet_NaN()};
+    if (!lost && std::isfinite(report.loss.loss)) report.grad_norm = train_with(*settings_);
+  }
   replica_.network->weights_changed();
   return report;
 }

@@ -15,10 +15,11 @@
 #include "models/learning/minibatch.h"
 #include "models/learning/objective.h"
 #include "models/learning/scaling_history.h"
-#include "models/learning/shard_sum.h"
 #include "models/learning/start.h"
 #include "models/learning/targets.h"
 #include "models/learning/update_settings.h"
+#include "models/shards/rank_round.h"
+#include "models/shards/shard_sum.h"
 #include "models/torch/learning/chunk_forward.h"
 #include "models/torch/learning/staged_update.h"
 #include "models/torch/replica.h"
@@ -40,6 +41,11 @@ class UpdateForm {
   UpdateForm(const UpdateForm&) = delete;
   UpdateForm& operator=(const UpdateForm&) = delete;
 
+  // From the next update on these shards are computed here; at first all. In what follows `shard` is the index of one
+  // among them, and what has a place for each shard has one for each of them.
+  void hold_shards(ShardRange shards);
+  const ShardRange& held() const { return leaves_.mine(); }
+
   // An update calls begin() and begin_steps() for each shard, a step for every minibatch and end(), or begin() alone
   // when nothing is left to train on. begin() normalises the inputs of the batch. `batch` must outlive the update.
   void begin(size_t shard, StagedUpdate& batch, const SampleScalings& scalings);
@@ -50,16 +56,26 @@ class UpdateForm {
   void begin_steps(size_t shard, const Training& training);
   // What a minibatch of that shard adds to the totals that the means of its loss divide by.
   LossTotals count(size_t shard, SampleRange minibatch);
-  // The optimizer step of one minibatch, to which each shard adds one of its own, in parts of at most `micro_batch`
-  // samples (0 = whole), or one longer sequence: begin_step(), which returns their number, backward() for each of them,
-  // and apply(). The gradients of the shards are added up as shard_sum() says, each micro-batch by itself. `clock` is
-  // marked as Objective::backward() says. With chunks, `minibatches` are the indices of some, each of which has
-  // something to train on, and a part is whole chunks. `settings` and `totals`, those of all shards, must outlive the
-  // step.
-  size_t begin_step(const UpdateSettings& settings, std::span<const SampleRange> minibatches, const LossTotals& totals,
-                    int64_t micro_batch);
+  // Into how many micro-batches of at most `micro_batch` samples (0 = whole), or one longer sequence, a minibatch of
+  // that shard is cut. With chunks, they are whole chunks, and `minibatch` are the indices of some, each of which has
+  // something to train on.
+  size_t micro_batches_of(size_t shard, SampleRange minibatch, int64_t micro_batch) const;
+  // The optimizer step of one minibatch, to which each shard adds one of its own, as Objective has it: begin_step(),
+  // which returns the parts of each micro-batch, backward() for each of them, branches() unless all shards are held,
+  // end_micro_batch(), and apply(). The gradients of the shards are added up as shard_sum() says, each micro-batch by
+  // itself. `most`: micro-batches of the shard that has most. `settings` and `totals`, those of all shards, must
+  // outlive the step.
+  std::vector<size_t> begin_step(const UpdateSettings& settings, std::span<const SampleRange> minibatches,
+                                 const LossTotals& totals, int64_t micro_batch, size_t most);
   void backward(size_t part, StageClock& clock);
-  StepReport apply();
+  // Of the gradients of the micro-batch under way.
+  std::vector<GradientBranch> branches();
+  // What the shards say of the step, for apply().
+  std::vector<ShardNumbers> losses();
+  // `sum`: the gradients of all shards; empty where all are held.
+  void end_micro_batch(const Array& sum);
+  // `all`: of all shards; empty where all are held.
+  StepReport apply(std::span<const ShardNumbers> all);
   // Copies the trained weights to the host.
   virtual void end() = 0;
 
@@ -80,7 +96,8 @@ class UpdateForm {
                                     bool probabilities) = 0;
   virtual const BatchTensors& tensors() const = 0;  // of the batch
 
-  // A step: begin_losses(), for each shard add_loss() for every part of its minibatch, train().
+  // A step: begin_losses(), for each shard add_loss() for every part of its minibatch, train() or, where other ranks
+  // have the other shards, loss_reports() and train_with().
   virtual void begin_losses() = 0;
   // Adds the loss of some samples of the minibatch, for which the network gave these outputs, and its gradients with
   // respect to other parameters than the network's. Nothing when the outputs are not finite: the step is lost then. The
@@ -90,6 +107,11 @@ class UpdateForm {
                                                   const at::Tensor& values) = 0;
   // Trains with the gradients, unless they or the loss are not finite.
   virtual StepReport train(const UpdateSettings& settings, const LossTotals& totals) = 0;
+  // By shard.
+  virtual std::vector<LossReport> loss_reports(const UpdateSettings& settings, const LossTotals& totals) = 0;
+  // Trains with the gradients, unless they are not finite. Returns their norm.
+  virtual double train_with(const UpdateSettings& settings) = 0;
+  bool lost() const { return lost_; }
 
   size_t shards() const { return shards_.size(); }
   size_t shard() const { return shard_; }  // that is under way
@@ -110,6 +132,8 @@ class UpdateForm {
   };
 
   void go_to_leaf(size_t leaf);
+  void add_sum(size_t place);
+  void keep_sum(size_t place);
   void use_samples(CurrentNetwork& network);
   NetworkInput input_of(std::span<const int64_t> samples);
   void use_chunks(CurrentNetwork& network);

@@ -278,9 +278,9 @@ TEST_CASE("update_learner: updates in pieces, those of two learners in turns, ar
     first->begin(*b, 0.5);
     second->begin(*c, 0.5);
     int pieces = 0;
-    for (bool more = true; more; ++pieces) {
-      more = first->advance();
-      CHECK(second->advance() == more);
+    for (Advance state = Advance::more; state == Advance::more; ++pieces) {
+      state = first->advance();
+      CHECK((second->advance() == state));
     }
     CHECK(pieces > 2 * 2 * 3);  // epochs, minibatches, and of each: its begin, its parts and its step
     CHECK(first->finish().metrics == report.metrics);
@@ -304,8 +304,8 @@ TEST_CASE("update_learner: an update under way refuses everything else, and piec
   CHECK_THROWS_AS(learner->snapshot({0, 1}), InvariantError);
   CHECK_THROWS_AS(learner->save(), InvariantError);
   CHECK_THROWS_AS(learner->load(before), InvariantError);
-  while (learner->advance()) continue;
-  CHECK_FALSE(learner->advance());
+  while (learner->advance() == Advance::more) continue;
+  CHECK((learner->advance() == Advance::done));
   CHECK(learner->finish().steps == 1);
   CHECK(learner->snapshot({0, 1}) != nullptr);
 }

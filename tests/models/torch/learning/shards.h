@@ -1,8 +1,10 @@
 #pragma once
 // A learner with several shards, and one that has the samples of all of them in one.
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/torch_test.h"
@@ -19,9 +21,82 @@ inline UpdateReport update_with(Learner& learner, const std::vector<SuperBatch>&
   return learner.update(batches, progress);
 }
 
+// Learners of ranks, each with some shards of every update, on one thread.
+class Ranks {
+ public:
+  // `counts`: how many shards each rank has.
+  Ranks(const std::function<std::unique_ptr<Learner>()>& make, const std::vector<size_t>& counts) {
+    for (const size_t count : counts) {
+      learners.push_back(make());
+      ranges_.push_back({shards_, count});
+      shards_ += count;
+      learners.back()->hold_shards(ranges_.back());
+    }
+  }
+
+  std::vector<UpdateReport> update(const std::vector<SuperBatch>& shards, double progress = 0.0) {
+    std::vector<std::unique_ptr<StagedBatch>> staged;
+    for (size_t rank = 0; rank < learners.size(); ++rank) {
+      std::vector<StagedBatch*> own;
+      for (size_t shard = ranges_[rank].first; shard < ranges_[rank].end(); ++shard)
+        own.push_back(staged.emplace_back(learners[rank]->stager()->stage(shards[shard])).get());
+      learners[rank]->begin(own, progress);
+    }
+    while (round()) ++rounds;
+    std::vector<UpdateReport> result;
+    for (const auto& learner : learners) result.push_back(learner->finish());
+    return result;
+  }
+
+  std::vector<std::unique_ptr<Learner>> learners;
+  size_t rounds = 0;
+
+ private:
+  // Up to where all wait for each other, and on; false when all are done.
+  bool round() {
+    RankRound round(shards_);
+    size_t done = 0;
+    for (const auto& learner : learners) {
+      Advance state = Advance::more;
+      while (state == Advance::more) state = learner->advance();
+      if (state == Advance::waits) round.add(learner->say());
+      done += state == Advance::done;
+    }
+    if (done == learners.size()) return false;
+    const RoundResult all = round.result();
+    for (const auto& learner : learners) learner->deliver(all);
+    return true;
+  }
+
+  size_t shards_ = 0;
+  std::vector<ShardRange> ranges_;
+};
+
 inline RunConfig with_shards(RunConfig config, size_t shards) {
   config.trainer.shards = static_cast<int64_t>(shards);
   return config;
+}
+
+// Settings in which every kind of sum over shards occurs.
+inline RunConfig shard_config() {
+  RunConfig config = small_config();
+  config.algorithm.normalize_advantages = true;
+  config.algorithm.entropy_coef = 0.02;
+  config.algorithm.kl_coef = 0.1;
+  config.model.normalize_observations = config.model.normalize_returns = true;
+  config.trainer.max_grad_norm = 0.1;
+  config.trainer.epochs = 3;
+  // Well above the gradients, so that a step is proportional to its gradient. Otherwise it is nearly the gradient's
+  // sign: rounding errors of small gradients would show in full, a wrong factor not at all.
+  config.trainer.adam_epsilon = 1;
+  config.trainer.policy_lr = config.trainer.value_lr = 0.1;
+  return config;
+}
+
+inline std::shared_ptr<Rollout> rollout_of(const RunConfig& config, const EnvSpec& spec, int64_t steps, int64_t columns,
+                                           uint64_t seed, float noise = 0.3f) {
+  const auto policy = make_policy(config, spec);
+  return random_rollout(spec, *policy, steps, columns, seed, noise);
 }
 
 // Both have the same weights.

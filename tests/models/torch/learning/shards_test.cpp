@@ -15,28 +15,6 @@ using namespace troupe::test;
 
 namespace {
 
-// Settings in which every kind of sum over shards occurs.
-RunConfig shard_config() {
-  RunConfig config = small_config();
-  config.algorithm.normalize_advantages = true;
-  config.algorithm.entropy_coef = 0.02;
-  config.algorithm.kl_coef = 0.1;
-  config.model.normalize_observations = config.model.normalize_returns = true;
-  config.trainer.max_grad_norm = 0.1;
-  config.trainer.epochs = 3;
-  // Well above the gradients, so that a step is proportional to its gradient. Otherwise it is nearly the gradient's
-  // sign: rounding errors of small gradients would show in full, a wrong factor not at all.
-  config.trainer.adam_epsilon = 1;
-  config.trainer.policy_lr = config.trainer.value_lr = 0.1;
-  return config;
-}
-
-std::shared_ptr<Rollout> rollout_of(const RunConfig& config, const EnvSpec& spec, int64_t steps, int64_t columns,
-                                    uint64_t seed, float noise = 0.3f) {
-  const auto policy = make_policy(config, spec);
-  return random_rollout(spec, *policy, steps, columns, seed, noise);
-}
-
 // Masks every third step.
 std::shared_ptr<Rollout> with_masked_steps(std::shared_ptr<Rollout> rollout) {
   const auto valid = rollout->grid().valid.mutable_view<uint8_t>();

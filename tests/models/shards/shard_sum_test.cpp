@@ -1,4 +1,4 @@
-#include "models/learning/shard_sum.h"
+#include "models/shards/shard_sum.h"
 
 #include <set>
 #include <string>
@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "tests/support/test.h"
+
+#include "runtime/base/errors.h"
 
 using namespace troupe;
 
@@ -38,6 +40,20 @@ TEST_CASE("shard_sum: the gradients are added up as a binary tree over the numbe
   CHECK(sum_of(6) == "(((0+1)+(2+3))+(4+5))");
   CHECK(sum_of(7) == "(((0+1)+(2+3))+((4+5)+6))");
   CHECK(sum_of(8) == "(((0+1)+(2+3))+((4+5)+(6+7)))");
+}
+
+TEST_CASE("shard_sum: some shards are branches of the tree of all") {
+  using Ranges = std::vector<ShardRange>;
+  CHECK((branches_of({0, 4}, 4) == Ranges{{0, 4}}));
+  CHECK((branches_of({0, 2}, 4) == Ranges{{0, 2}}));
+  CHECK((branches_of({2, 2}, 4) == Ranges{{2, 2}}));
+  CHECK((branches_of({1, 2}, 4) == Ranges{{1, 1}, {2, 1}}));
+  CHECK((branches_of({1, 6}, 8) == Ranges{{1, 1}, {2, 2}, {4, 2}, {6, 1}}));
+  CHECK((branches_of({4, 3}, 7) == Ranges{{4, 3}}));
+  CHECK((branches_of({2, 3}, 5) == Ranges{{2, 2}, {4, 1}}));
+  CHECK((branches_of({0, 1}, 1) == Ranges{{0, 1}}));
+  CHECK_THROWS_AS(branches_of({1, 4}, 4), InvariantError);
+  CHECK_THROWS_AS(branches_of({1, 0}, 4), InvariantError);
 }
 
 TEST_CASE("shard_sum: the stream of the first shard is that of the whole, and each has its own") {

@@ -1,0 +1,201 @@
+// Updates whose shards are computed by several ranks: the number of ranks does not change a bit of the result.
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/torch_test.h"
+
+#include "tests/models/learning/recurrent_oracle.h"
+#include "tests/models/torch/learning/shards.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+using Updates = std::vector<std::vector<SuperBatch>>;  // by update, then by shard
+
+// How four shards can be divided among ranks.
+const std::vector<std::vector<size_t>> kDivisions = {{2, 2}, {1, 1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {3, 1}};
+
+std::vector<SuperBatch> random_shards(const RunConfig& config, const EnvSpec& spec, uint64_t seed) {
+  std::vector<SuperBatch> result;
+  for (int64_t shard = 0; shard < 4; ++shard)  // of different sizes, so that some have fewer micro-batches
+    result.push_back(whole_batch(rollout_of(config, spec, 4 + shard % 3, 4, 4 * seed + static_cast<uint64_t>(shard))));
+  return result;
+}
+
+Updates random_updates(const RunConfig& config, const EnvSpec& spec) {
+  Updates result;
+  for (uint64_t update = 0; update < 3; ++update) result.push_back(random_shards(config, spec, update));
+  return result;
+}
+
+void check_equal(const Learner& learner, const Learner& wanted) {
+  const LearnerState ours = learner.save(), theirs = wanted.save();
+  CHECK((ours.model == theirs.model));
+  CHECK((ours.optimizer == theirs.optimizer));
+  CHECK((ours.scalars == theirs.scalars));
+}
+
+void check_equal(const UpdateReport& report, const UpdateReport& wanted) {
+  CHECK(report.steps == wanted.steps);
+  CHECK(report.skipped == wanted.skipped);
+  CHECK(report.epochs == wanted.epochs);
+  REQUIRE(report.metrics.size() == wanted.metrics.size());
+  for (const auto& [name, value] : wanted.metrics) {
+    CAPTURE(name);
+    CHECK((report.metrics.at(name) == value || (std::isnan(value) && std::isnan(report.metrics.at(name)))));
+  }
+}
+
+// Trains with each division of the shards, and compares all that each rank has with one learner that computes all of
+// them. Returns that one's reports.
+std::vector<UpdateReport> check_ranks(const RunConfig& config, const EnvSpec& spec, const Updates& updates,
+                                      bool device_form) {
+  const auto make = [&] { return learner_of(with_shards(config, 4), spec, device_form); };
+  const auto one = make();
+  std::vector<UpdateReport> wanted;
+  for (const std::vector<SuperBatch>& shards : updates) wanted.push_back(update_with(*one, shards, 0.25));
+  for (const std::vector<size_t>& counts : kDivisions) {
+    CAPTURE(counts.size());
+    Ranks ranks(make, counts);
+    for (size_t update = 0; update < updates.size(); ++update)
+      for (const UpdateReport& report : ranks.update(updates[update], 0.25)) check_equal(report, wanted[update]);
+    for (const auto& learner : ranks.learners) check_equal(*learner, *one);
+  }
+  return wanted;
+}
+
+}  // namespace
+
+TEST_CASE("ranks: any division of the shards gives the same bytes") {
+  for (const bool device_form : {false, true}) {
+    for (const EnvSpec& spec : {continuous_spec(), discrete_spec()}) {
+      for (const int64_t micro_batch : {0, 3}) {
+        CAPTURE(device_form);
+        CAPTURE(micro_batch);
+        RunConfig config = shard_config();
+        config.trainer.minibatches = 3;
+        config.trainer.micro_batch = micro_batch;
+        for (const UpdateReport& report : check_ranks(config, spec, random_updates(config, spec), device_form))
+          CHECK(report.steps == 9);
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks: with V-trace, corrections, sequences and value epochs") {
+  std::vector<RunConfig> configs(4, shard_config());
+  configs[0].algorithm.advantage = "vtrace";
+  configs[1].algorithm.rollout_correction = R"({"is": "token"})";
+  configs[2].algorithm.advantage = "grpo";
+  configs[2].algorithm.aggregation = "seq-mean-token-mean";
+  configs[3].trainer.value_epochs = 5;
+  for (const bool device_form : {false, true}) {
+    for (const RunConfig& config : configs) {
+      CAPTURE(device_form);
+      CAPTURE(config.algorithm.advantage);
+      const EnvSpec spec = discrete_spec();
+      check_ranks(config, spec, random_updates(config, spec), device_form);
+    }
+  }
+}
+
+TEST_CASE("ranks: with recurrent networks") {
+  for (const bool device_form : {false, true}) {
+    CAPTURE(device_form);
+    RunConfig config = recurrent_config("lstm", 8, 4, 1);
+    config.trainer.minibatches = 2;
+    config.trainer.micro_batch = 8;
+    Updates updates;
+    for (uint64_t update = 0; update < 2; ++update) {
+      std::vector<SuperBatch>& shards = updates.emplace_back();
+      for (uint64_t shard = 0; shard < 4; ++shard)
+        shards.push_back(whole_batch(
+            random_recurrent_rollout(8, 3 + static_cast<int64_t>(shard), 4, 2 * kSize, 4 * update + shard)));
+    }
+    check_ranks(config, discrete_spec(), updates, device_form);
+  }
+}
+
+TEST_CASE("ranks: the KL of all samples ends the epochs on every rank, and moves its coefficient") {
+  for (const bool device_form : {false, true}) {
+    RunConfig config = shard_config();
+    config.algorithm.kl_controller = "adaptive";
+    config.algorithm.target_kl = 0.001;
+    config.trainer.epochs = 4;
+    const EnvSpec spec = discrete_spec();
+    const std::vector<UpdateReport> reports = check_ranks(config, spec, random_updates(config, spec), device_form);
+    CHECK(std::ranges::any_of(reports, [](const UpdateReport& report) { return report.epochs < 4; }));
+  }
+}
+
+TEST_CASE("ranks: a shard without samples, and an update without any") {
+  for (const bool device_form : {false, true}) {
+    const RunConfig config = shard_config();
+    const EnvSpec spec = continuous_spec();
+    Updates updates = random_updates(config, spec);
+    updates[0][1] = updates[1][0] = updates[1][1] = updates[1][3] = SuperBatch{};
+    std::ranges::fill(updates[2], SuperBatch{});
+    const std::vector<UpdateReport> reports = check_ranks(config, spec, updates, device_form);
+    CHECK(reports[1].steps == 3);
+    CHECK(reports[2].empty());
+  }
+}
+
+TEST_CASE("ranks: all of them skip a step when one shard is not finite") {
+  for (const bool device_form : {false, true}) {
+    for (const char* what : {"returns", "observations"}) {
+      for (const size_t bad : {0, 2, 3}) {
+        CAPTURE(device_form);
+        CAPTURE(what);
+        CAPTURE(bad);
+        RunConfig config = shard_config();
+        config.model.normalize_returns = false;
+        config.trainer.minibatches = 2;
+        const EnvSpec spec = discrete_spec();
+        Updates updates = random_updates(config, spec);
+        const auto rollout = rollout_of(config, spec, 4, 4, 77);
+        Array& array =
+            std::string(what) == "returns" ? rollout->grid().returns : rollout->grid().observations.at("state");
+        array.mutable_view<float>()[3] = std::numeric_limits<float>::quiet_NaN();
+        updates[1][bad] = whole_batch(rollout);
+        const std::vector<UpdateReport> reports = check_ranks(config, spec, updates, device_form);
+        CHECK(reports[1].skipped > 0);
+        CHECK(reports[2].skipped == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks: there is a round at the beginning, one for each epoch, and one for each micro-batch") {
+  RunConfig config = shard_config();
+  config.trainer.minibatches = 2;
+  const EnvSpec spec = discrete_spec();
+  Ranks ranks([&] { return learner_of(with_shards(config, 4), spec, false); }, {2, 2});
+  ranks.update(random_shards(config, spec, 1));
+  CHECK(ranks.rounds == 1 + 3 * (1 + 2));
+}
+
+TEST_CASE("ranks: pieces out of order are refused") {
+  const RunConfig config = shard_config();
+  const EnvSpec spec = discrete_spec();
+  const auto learner = learner_of(with_shards(config, 2), spec, false);
+  learner->hold_shards({1, 1});
+  const SuperBatch batch = whole_batch(rollout_of(config, spec, 4, 4, 1));
+  const auto staged = learner->stager()->stage(batch);
+  CHECK_THROWS_AS(learner->say(), InvariantError);
+  learner->begin(*staged, 0);
+  CHECK_THROWS_AS(learner->hold_shards({0, 1}), InvariantError);
+  CHECK((learner->advance() == Advance::waits));
+  CHECK((learner->advance() == Advance::waits));
+  CHECK_THROWS_AS(learner->deliver({}), InvariantError);  // before it has said what it has
+  CHECK(learner->say().shards == ShardRange{1, 1});
+  CHECK_THROWS_AS(learner->say(), InvariantError);
+  CHECK_THROWS_AS(learner->update(*staged, 0), InvariantError);
+}
