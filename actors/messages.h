@@ -15,6 +15,7 @@
 #include "actors/messages/experience.h"
 #include "actors/messages/inference.h"
 #include "actors/messages/local.h"
+#include "actors/messages/ranks.h"
 #include "actors/messages/scoring.h"
 #include "actors/messages/weights.h"
 #include "runtime/caf/measured.h"
@@ -87,6 +88,11 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreRequests)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreReplies)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::WarmupMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankState)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankUpdate)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankSaid)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RoundSaid)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankDone)
 
 namespace caf {
 class actor_system_config;
@@ -120,9 +126,14 @@ using ScoreReceiver = caf::typed_actor<caf::reacts_to<ScoreReplies>>;
 // Scores answers for one worker.
 using GraderActor = caf::typed_actor<caf::reacts_to<ScoreRequests>>;
 using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_to<BatchMessage>, caf::reacts_to<Stop>>;
-using TrainerActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>,
-                                      caf::reacts_to<Evaluation>, caf::reacts_to<CheckpointWritten>,
-                                      caf::reacts_to<next_atom>, caf::reacts_to<idle_atom>, caf::reacts_to<Stop>>;
+using TrainerActor =
+    caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
+                     caf::reacts_to<CheckpointWritten>, caf::reacts_to<next_atom>, caf::reacts_to<idle_atom>,
+                     caf::reacts_to<RankSaid>, caf::reacts_to<RankDone>, caf::reacts_to<Stop>>;
+// What the other ranks tell the trainer.
+using RankLead = caf::typed_actor<caf::reacts_to<RankSaid>, caf::reacts_to<RankDone>>;
+using RankActor = caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankUpdate>, caf::reacts_to<RoundSaid>,
+                                   caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does
 // whoever joins as a receiver of another process.
 using PublisherActor = caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>,

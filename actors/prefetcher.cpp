@@ -1,12 +1,14 @@
 #include "actors/prefetcher.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/rank_group.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -22,14 +24,21 @@ using StagedHolder = caf::typed_actor<caf::reacts_to<StagedMessage>>;
 void pump(PrefetcherSelf self) {
   auto& st = self->state;
   if (!st.staged.empty() && st.trainer) {
-    self->send(caf::actor_cast<StagedHolder>(st.trainer),
-               StagedMessage{std::exchange(st.staged, {}), st.env_steps, st.stage_seconds});
+    self->send(
+        caf::actor_cast<StagedHolder>(st.trainer),
+        StagedMessage{std::exchange(st.staged, {}), std::exchange(st.drawn, {}), st.env_steps, st.stage_seconds});
     st.trainer = nullptr;
   }
   if (st.staged.empty() && !st.asked && (st.trainer || !st.deterministic)) {
     st.asked = true;
     self->send(st.replay, next_atom_v);
   }
+}
+
+// The first shards, which rank 0 computes while no rank is missing.
+size_t own_shards(const RunContext& context) {
+  const TrainerConfig& config = context.config.trainer;
+  return shards_of_rank(0, static_cast<size_t>(config.ranks), static_cast<size_t>(config.shards)).count;
 }
 
 }  // namespace
@@ -52,10 +61,11 @@ PrefetcherActor::behavior_type prefetcher(PrefetcherSelf self, RunContextPtr con
         st.asked = false;
         const auto begin = self->clock().now();
         double copied = 0;
-        for (const auto& shard : message.shards) {
+        for (const auto& shard : std::span(message.shards).first(own_shards(*context))) {
           st.staged.push_back(st.stager->stage(*shard));
           copied += st.staged.back()->stages.copy;
         }
+        if (context->config.trainer.ranks > 1) st.drawn = message.shards;
         st.stage_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
         UpdateStages& stages = st.staged.front()->stages;  // of all shards
         stages.copy = copied;

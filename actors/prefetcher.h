@@ -17,9 +17,10 @@ struct PrefetcherState {
   caf::strong_actor_ptr trainer;  // waits for a batch; null if it does not
   // Of the super-batch that is ready for it: of each shard; none if it is not ready.
   std::vector<std::shared_ptr<StagedBatch>> staged;
-  uint64_t env_steps = 0;    // of the staged batch
-  double stage_seconds = 0;  // that its preparation took
-  bool asked = false;        // a batch was requested from replay
+  std::vector<std::shared_ptr<const SuperBatch>> drawn;  // as in StagedMessage
+  uint64_t env_steps = 0;                                // of the staged batch
+  double stage_seconds = 0;                              // that its preparation took
+  bool asked = false;                                    // a batch was requested from replay
   bool threads_set = false;
   bool deterministic = false;
 };

@@ -28,6 +28,8 @@ struct RunContext : RunSpec, RunFactories {
   // Makes a backend for the weight plane; its members connect to this process at `address`. Empty if this process
   // cannot transfer weights to other processes.
   std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;
+  // For the ranks of this process besides the first. Empty where there is never more than one.
+  std::function<std::shared_ptr<Learner>()> make_learner;
   // Identity of the run, the same at every start; workers and inference processes of another run may not join. Empty in
   // a run that no process can join.
   std::string run_id;

@@ -12,6 +12,7 @@
 #include "actors/experience/common/state_bytes.h"
 #include "actors/resume.h"
 #include "actors/run_progress.h"
+#include "actors/trainer_update.h"
 #include "actors/update_warnings.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text_format.h"
@@ -19,8 +20,6 @@
 
 namespace troupe {
 namespace {
-
-using TrainerSelf = SelfPointer<TrainerActor, TrainerState>;
 
 constexpr const char* kTimeIsUp = "stop.seconds reached";
 
@@ -95,9 +94,9 @@ WeightsPtr current_weights(TrainerSelf self) {
 }
 
 // Publishes them.
-WeightsPtr publish(TrainerSelf self) {
+WeightsPtr publish(TrainerSelf self, WeightsPtr weights = nullptr) {
   auto& st = self->state;
-  st.published = st.learner->snapshot(st.version);
+  st.published = weights ? std::move(weights) : st.learner->snapshot(st.version);
   self->send(st.peers.publisher, WeightsMessage{st.published});
   return st.published;
 }
@@ -112,10 +111,10 @@ void end(TrainerSelf self, const std::string& reason, const std::string& error =
   self->send(st.peers.supervisor, ended);
 }
 
-// Ends now or, in a deterministic run, when all actors are idle.
+// Ends now, after the update under way or, in a deterministic run, when all actors are idle.
 void request_end(TrainerSelf self, const std::string& reason, const std::string& error = {}) {
   auto& st = self->state;
-  if (!st.context->deterministic) return end(self, reason, error);
+  if (!st.context->deterministic && !st.update) return end(self, reason, error);
   if (!st.end_reason.empty()) return;
   st.end_reason = reason;
   st.end_error = error;
@@ -159,7 +158,7 @@ void on_written(TrainerSelf self) {
   auto& st = self->state;
   st.checkpoint_open = false;
   st.warmup_saves.written(self->clock().now());
-  if (std::exchange(st.warmup_owed, false) && st.version.number == 0 && !st.ended)
+  if (std::exchange(st.warmup_owed, false) && st.version.number == 0 && !st.ended && !st.update)
     return checkpoint(self, /*last=*/false);
   if (st.ended || !st.checkpoint_owed) return;
   count_wait(self);
@@ -263,7 +262,7 @@ void on_evaluation(TrainerSelf self, const Evaluation& evaluation) {
   if (evaluation.error.empty()) st.evaluated = evaluation.return_mean;
   if (st.context->deterministic) return;
   if (evaluation.error.empty())
-    if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
+    if (const std::string reason = limit_reached(self); !reason.empty()) return request_end(self, reason);
   if (!st.held) return;
   count_wait(self);
   st.held = false;
@@ -297,41 +296,42 @@ void on_idle(TrainerSelf self) {
   go_on(self, nullptr);
 }
 
-// Warns once of each: a run may skip steps in every update, and with short rollouts find nothing in every update.
-void warn_of(TrainerSelf self, const UpdateReport& report, uint64_t samples) {
-  auto& st = self->state;
-  const RunConfig& config = st.context->config;
-  if (report.skipped > 0 && !std::exchange(st.warned_of_skipped, true))
-    log_warn("trainer", skipped_warning(config, st.version.number, report));
-  if (report.empty() && !std::exchange(st.warned_of_empty, true))
-    log_warn("trainer", empty_warning(config, st.version.number, samples));
-}
-
-void update(TrainerSelf self, const StagedMessage& message) {
+void on_staged(TrainerSelf self, const StagedMessage& message) {
   auto& st = self->state;
   if (st.ended) return;
   st.waiting = false;
-  const auto begun = self->clock().now();
   TROUPE_CHECK(message.index() == st.version.number, message.index(), st.version.number);
   st.env_steps = message.env_steps;
-  auto report = std::make_shared<const UpdateReport>(st.learner->update(message.batches(), progress(self)));
-  ++st.version.number;
-  const WeightsPtr weights = publish(self);
+  begin_update(self, message, progress(self));
+}
 
-  warn_of(self, *report, message.samples());
-  if (report->steps > 0) st.skipped_in_a_row = 0;
-  if (report->failed()) ++st.skipped_in_a_row;
+void load(TrainerState& st, const std::string& bytes) {
+  WireDouble evaluated;
+  from_bytes(bytes, "trainer", st.skipped_in_a_row, evaluated, st.env_steps);
+  st.evaluated = evaluated;
+}
+
+}  // namespace
+
+void update_ended(TrainerSelf self, TrainerUpdate update) {
+  auto& st = self->state;
+  const UpdateReport& report = *update.report;
+  ++st.version.number;
+  const WeightsPtr weights = publish(self, std::move(update.weights));
+  warn_of(self, report, update.samples);
+  if (report.steps > 0) st.skipped_in_a_row = 0;
+  if (report.failed()) ++st.skipped_in_a_row;
   const auto ended = self->clock().now();
   const UpdateMessage done{st.version,
-                           message.index(),
-                           report->failed(),
-                           message.samples(),
-                           seconds_of(ended - begun),
-                           seconds_of(begun - st.updated),
+                           update.batch.index(),
+                           report.failed(),
+                           update.samples,
+                           seconds_of(ended - update.begun),
+                           seconds_of(update.begun - st.updated),
                            seconds_of(st.held_for),
                            seconds_of(st.saving_for),
-                           message.stage_seconds,
-                           report};
+                           update.batch.stage_seconds,
+                           update.report};
   st.updated = ended;
   st.held_for = st.saving_for = {};
   self->send(st.peers.replay, done);
@@ -343,18 +343,11 @@ void update(TrainerSelf self, const StagedMessage& message) {
                            std::to_string(st.version.number));
   }
   if (st.context->deterministic) return;
+  if (!st.end_reason.empty()) return end(self, st.end_reason, st.end_error);
   if (const std::string reason = limit_reached(self); !reason.empty()) return end(self, reason);
   save_if_due(self);
   go_on(self, weights);
 }
-
-void load(TrainerState& st, const std::string& bytes) {
-  WireDouble evaluated;
-  from_bytes(bytes, "trainer", st.skipped_in_a_row, evaluated, st.env_steps);
-  st.evaluated = evaluated;
-}
-
-}  // namespace
 
 TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std::shared_ptr<Learner> learner,
                                     const ReplayStart& start, TrainerPeers peers) {
@@ -372,6 +365,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
   else
     st.start.warmup.complete = true;
   if (const std::string* state = context->state_of("trainer")) restoring([&] { load(st, *state); });
+  start_ranks(self);
   return {
       [self](begin_atom) {
         auto& st = self->state;
@@ -385,10 +379,12 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
       [self](next_atom) {
         if (self->state.warmup && !self->state.ended) attempt_warmup(self, [self] { warm_up(self); });
       },
-      [self](const StagedMessage& message) { update(self, message); },
+      [self](const StagedMessage& message) { on_staged(self, message); },
       [self](const Evaluation& evaluation) { on_evaluation(self, evaluation); },
       [self](const CheckpointWritten&) { on_written(self); },
       [self](idle_atom) { on_idle(self); },
+      [self](const RankSaid& said) { on_rank_said(self, said); },
+      [self](const RankDone& done) { on_rank_done(self, done); },
       [self](const Stop& stop) { request_end(self, stop.reason); },  // the supervisor ends the actor at last
   };
 }

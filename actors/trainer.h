@@ -5,9 +5,12 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/messages.h"
+#include "actors/rank_group.h"
 #include "actors/replay_buffer.h"
 #include "actors/run_context.h"
 #include "actors/warmup.h"
@@ -24,6 +27,17 @@ struct TrainerPeers {
   StatsActor stats;
   caf::typed_actor<caf::reacts_to<TrainingEnded>, caf::reacts_to<save_atom>> supervisor;
   PublisherActor reference_publisher = {};  // if scorers compute with the reference
+};
+
+// The update under way.
+struct TrainerUpdate {
+  StagedMessage batch;
+  std::chrono::steady_clock::time_point begun;
+  double progress = 0;
+  // At its end:
+  std::shared_ptr<const UpdateReport> report = {};
+  WeightsPtr weights = {};  // null with one rank
+  uint64_t samples = 0;
 };
 
 struct TrainerState {
@@ -57,10 +71,16 @@ struct TrainerState {
   bool warmup_owed = false;  // a checkpoint of the end of the warm-up follows
   WarmupSaves warmup_saves;
   bool ended = false;
+  // With several ranks:
+  std::optional<RankGroup> group;  // nothing with one
+  std::vector<RankActor> ranks;    // 1, 2, ...
+  bool ranks_have_state = false;   // the same as this one
+  std::optional<TrainerUpdate> update;
+  // Why to end after the update under way or, in deterministic runs, at the next turn.
+  std::string end_reason, end_error;
   // Used in deterministic runs:
-  std::string end_reason, end_error;  // why to end at the next turn
-  bool saving = false;                // the other actors were told to save their states
-  uint64_t resumed_at = 0;            // update of the checkpoint from which this process resumed
+  bool saving = false;      // the other actors were told to save their states
+  uint64_t resumed_at = 0;  // update of the checkpoint from which this process resumed
 };
 
 TrainerActor::behavior_type trainer(SelfPointer<TrainerActor, TrainerState> self, RunContextPtr context,

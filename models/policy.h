@@ -121,6 +121,8 @@ class Learner {
   void begin(StagedBatch& batch, double progress) { begin(std::array{&batch}, progress); }
   virtual Advance advance() = 0;
   virtual UpdateReport finish() = 0;
+  // Ends the update under way without a result. load() must follow.
+  virtual void abandon() { throw InvariantError("this learner has one rank"); }
   // Of a learner that computes some shards of each update, those of its rank; at first all. Not during an update.
   virtual void hold_shards(ShardRange /*shards*/) { throw InvariantError("this learner has one rank"); }
   // After advance() has said that it waits: what this rank says, once; then deliver() with what all say, and on with

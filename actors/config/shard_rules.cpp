@@ -8,6 +8,10 @@ namespace troupe {
 
 void check_shards(const RunConfig& config) {
   const int64_t shards = config.trainer.shards;
+  if (config.trainer.ranks > shards)
+    refuse_setting("trainer.ranks", config.trainer.ranks,
+                   "need a shard each, and trainer.shards is " + setting_text(shards) +
+                       "; use at most that, or more shards from the start of the run");
   if (shards == 1) return;
   if (config.algorithm.policy_filtration != "none")
     refuse_setting("algorithm.policy_filtration", config.algorithm.policy_filtration,

@@ -18,12 +18,13 @@ struct BatchMessage {
 };
 
 struct StagedMessage {
-  std::vector<std::shared_ptr<StagedBatch>> shards;
-  uint64_t env_steps = 0;    // as in SuperBatch
-  double stage_seconds = 0;  // that the preparation took
+  std::vector<std::shared_ptr<StagedBatch>> shards;           // with several ranks: the first ones, which are rank 0's
+  std::vector<std::shared_ptr<const SuperBatch>> drawn = {};  // with several ranks: of all shards
+  uint64_t env_steps = 0;                                     // as in SuperBatch
+  double stage_seconds = 0;                                   // that the preparation took
 
   uint64_t index() const { return shards.front()->index; }
-  uint64_t samples() const {
+  uint64_t samples() const {  // of `shards`
     return std::accumulate(shards.begin(), shards.end(), uint64_t{0},
                            [](uint64_t sum, const auto& shard) { return sum + shard->samples; });
   }

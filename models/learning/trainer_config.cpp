@@ -23,6 +23,9 @@ void describe(TrainerConfig& c, Fields& fields) {
         "parts of equal size that an update consists of: each has its own workers, stored samples and order of "
         "minibatches. Statistics, whitening and gradients are of all shards; gradients are added up in a fixed order",
         {.change = Change::before_first_update});
+  s.add(c.ranks, "ranks", between(1, kMostShards),
+        "trainers that compute the shards of each update, each some of them. They change nothing of the result",
+        {.change = Change::at_resume});
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
         {.elsewhere = kWords<"num_minibatches">, .change = Change::before_first_update});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),

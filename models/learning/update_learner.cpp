@@ -59,6 +59,7 @@ class UpdateLearner final : public Learner {
   void begin(std::span<StagedBatch* const> shards, double progress) override;
   Advance advance() override;
   UpdateReport finish() override;
+  void abandon() override { update_.reset(); }
   void hold_shards(ShardRange shards) override;
   RankPart say() override;
   void deliver(RoundResult all) override;

@@ -372,6 +372,7 @@ int run_train(const TrainOptions& options) {
   }
   begin_step("building the model");
   run.learner = learner_of(*run.context);
+  run.context->make_learner = [context = run.context.get()] { return learner_of(*context); };
   begin_step("training");
   // The ports first: if one is taken, nothing has been written yet.
   if (!config.deterministic) run.taken_stats_port = open_stats(run.socket, options, config);

@@ -1,0 +1,48 @@
+#include "actors/rank_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/errors.h"
+
+namespace troupe {
+
+ShardRange shards_of_rank(size_t rank, size_t ranks, size_t shards) {
+  TROUPE_CHECK(rank < ranks && ranks <= shards, rank, ranks, shards);
+  const size_t first = rank * shards / ranks;
+  return {first, (rank + 1) * shards / ranks - first};
+}
+
+void RankGroup::begin(uint64_t update, size_t ranks) {
+  attempt_ = {update, attempt_.number + 1};
+  round_ = 0;
+  said_.emplace(shards_);
+  done_.assign(ranks, {});
+}
+
+std::optional<RoundResult> RankGroup::say(size_t rank, RankPart part) {
+  TROUPE_CHECK(part.shards == shards_of(rank), rank, part.shards.first, part.shards.count);
+  said_->add(std::move(part));
+  if (!said_->complete()) return std::nullopt;
+  RoundResult result = said_->result();
+  said_.emplace(shards_);
+  ++round_;
+  return result;
+}
+
+void RankGroup::done(size_t rank, uint32_t weights) {
+  TROUPE_CHECK(!done_.at(rank), rank);
+  done_[rank] = weights;
+}
+
+bool RankGroup::all_done() const {
+  return std::ranges::all_of(done_, [](const auto& weights) { return weights.has_value(); });
+}
+
+std::optional<size_t> RankGroup::different() const {
+  const auto other = std::ranges::find_if(done_, [this](const auto& weights) { return weights != done_.front(); });
+  if (other == done_.end()) return std::nullopt;
+  return static_cast<size_t>(other - done_.begin());
+}
+
+}  // namespace troupe

@@ -1,0 +1,45 @@
+#pragma once
+// RankGroup: the ranks of a run as the trainer, rank 0, knows them: which shards each computes, and the round of an
+// update that is under way. A plain value without messages; one thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "actors/messages/ranks.h"
+
+namespace troupe {
+
+// The shards of a rank: each has as many as the others, or one more. `ranks` is at most `shards`.
+ShardRange shards_of_rank(size_t rank, size_t ranks, size_t shards);
+
+class RankGroup {
+ public:
+  explicit RankGroup(size_t shards) : shards_(shards) {}
+
+  // An attempt at an update by so many ranks begins.
+  void begin(uint64_t update, size_t ranks);
+  const Attempt& attempt() const { return attempt_; }
+  size_t ranks() const { return done_.size(); }
+  ShardRange shards_of(size_t rank) const { return shards_of_rank(rank, ranks(), shards_); }
+
+  // What a rank has in the round under way. Throws InvariantError when it is of other shards than those of the rank, or
+  // the rank has said it already. The result when all have: the round is over then.
+  std::optional<RoundResult> say(size_t rank, RankPart part);
+  uint64_t round() const { return round_; }
+  // A rank has completed the update, with these weights.
+  void done(size_t rank, uint32_t weights);
+  bool all_done() const;
+  // The first rank whose weights differ from those of rank 0.
+  std::optional<size_t> different() const;
+
+ private:
+  size_t shards_;
+  Attempt attempt_;
+  uint64_t round_ = 0;
+  std::optional<RankRound> said_;
+  std::vector<std::optional<uint32_t>> done_;  // by rank: its weights
+};
+
+}  // namespace troupe

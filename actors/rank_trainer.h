@@ -1,0 +1,33 @@
+#pragma once
+// RankTrainer: the trainer of a rank other than 0. It computes some shards of each update with the same weights as the
+// other ranks, and publishes nothing. Detached. Never waits: an update goes on when rank 0 has sent the result of a
+// round.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "actors/messages.h"
+#include "actors/run_context.h"
+
+namespace troupe {
+
+struct RankTrainerState {
+  static inline const char* name = "rank trainer";
+
+  RunContextPtr context;
+  std::shared_ptr<Learner> learner;
+  std::shared_ptr<const Stager> stager;
+  RankLead lead;
+  bool threads_set = false;
+  // The update under way, or the last one.
+  Attempt attempt;
+  uint64_t round = 0;
+  uint64_t samples = 0;
+  std::vector<std::unique_ptr<StagedBatch>> batches;  // empty: none is under way
+};
+
+RankActor::behavior_type rank_trainer(SelfPointer<RankActor, RankTrainerState> self, RunContextPtr context,
+                                      std::shared_ptr<Learner> learner);
+
+}  // namespace troupe
