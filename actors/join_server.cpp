@@ -19,6 +19,10 @@ JoinServerActor::behavior_type join_server(SelfPointer<JoinServerActor, JoinServ
         if (self->state.supervisor) return self->delegate(self->state.supervisor, request);
         return make_error(Fault::not_ready, "the run has not begun");
       },
+      [self](const RankReady& ready) -> caf::result<void> {
+        if (self->state.supervisor) return self->delegate(self->state.supervisor, ready);
+        return make_error(Fault::not_ready, "the run has not begun");
+      },
       [self](const Serving& serving) {
         if (self->state.supervisor) self->delegate(self->state.supervisor, serving);
       },

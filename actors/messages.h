@@ -59,6 +59,13 @@ CAF_ADD_TYPE_ID(troupe, (troupe::InferenceMember))
 CAF_ADD_TYPE_ID(troupe, (troupe::ServeRequest))
 CAF_ADD_TYPE_ID(troupe, (troupe::InferenceReplaced))
 CAF_ADD_TYPE_ID(troupe, (troupe::Welcome))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankState))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankUpdate))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankSaid))
+CAF_ADD_TYPE_ID(troupe, (troupe::RoundSaid))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankDone))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankActor))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankReady))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::WeightsMessage)
@@ -88,11 +95,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreRequests)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreReplies)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::WarmupMessage)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankState)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankUpdate)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankSaid)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RoundSaid)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankDone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankJoined)
 
 namespace caf {
 class actor_system_config;
@@ -129,11 +132,10 @@ using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_
 using TrainerActor =
     caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
                      caf::reacts_to<CheckpointWritten>, caf::reacts_to<next_atom>, caf::reacts_to<idle_atom>,
-                     caf::reacts_to<RankSaid>, caf::reacts_to<RankDone>, caf::reacts_to<Stop>>;
-// What the other ranks tell the trainer.
-using RankLead = caf::typed_actor<caf::reacts_to<RankSaid>, caf::reacts_to<RankDone>>;
-using RankActor = caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankUpdate>, caf::reacts_to<RoundSaid>,
-                                   caf::reacts_to<Stop>>;
+                     caf::reacts_to<RankSaid>, caf::reacts_to<RankDone>, caf::reacts_to<Part>,
+                     caf::reacts_to<RankJoined>, caf::reacts_to<due_atom>, caf::reacts_to<Stop>>;
+// Joins a run for one rank, in a process of its own.
+using RankHostActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does
 // whoever joins as a receiver of another process.
 using PublisherActor = caf::typed_actor<caf::reacts_to<WeightsMessage>, caf::reacts_to<next_atom>,
@@ -152,6 +154,8 @@ using EvaluationActor =
 using RecorderActor =
     caf::typed_actor<caf::reacts_to<CheckpointMessage>, caf::reacts_to<ActorState>, caf::reacts_to<Evaluation>,
                      caf::reacts_to<SnapshotMessage>, caf::reacts_to<Stop>>;
+// Any actor that can be told to stop.
+using Stoppable = caf::typed_actor<caf::reacts_to<Stop>>;
 // What the supervisor tells a worker, or the host of a worker in another process.
 using MemberActor = caf::typed_actor<caf::reacts_to<InferenceReplaced>, caf::reacts_to<Stop>>;
 // Joins a run again and again for one worker, in a process of its own.
@@ -161,8 +165,9 @@ using InferenceHostActor = InferenceMember::extend<caf::reacts_to<begin_atom>, c
 // Starts worker hosts when asked.
 using NodeActor = caf::typed_actor<caf::replies_to<SpawnRequest>::with<uint32_t>>;
 // Remote processes talk to the join server.
-using JoinService = caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>,
-                                     caf::replies_to<ServeRequest>::with<void>, caf::reacts_to<Serving>>;
+using JoinService =
+    caf::typed_actor<caf::replies_to<JoinRequest>::with<Welcome>, caf::replies_to<ServeRequest>::with<void>,
+                     caf::replies_to<RankReady>::with<void>, caf::reacts_to<Serving>>;
 using SupervisorActor =
     JoinService::extend<caf::reacts_to<ReceiverLost>, caf::reacts_to<SamplingFailed>, caf::reacts_to<Collapsed>,
                         caf::reacts_to<RestartDue>, caf::reacts_to<TrainingEnded>, caf::reacts_to<Evaluation>,

@@ -77,6 +77,14 @@ template std::vector<char> serialize(caf::actor_system&, const RolloutMessage&);
 template std::vector<char> serialize(caf::actor_system&, const InferenceRequest&);
 template std::vector<char> serialize(caf::actor_system&, const InferenceReply&);
 template std::vector<char> serialize(caf::actor_system&, const WorkerReport&);
+template std::vector<char> serialize(caf::actor_system&, const RankState&);
+template std::vector<char> serialize(caf::actor_system&, const RankUpdate&);
+template std::vector<char> serialize(caf::actor_system&, const RankSaid&);
+template std::vector<char> serialize(caf::actor_system&, const RoundSaid&);
+template RankState deserialize(caf::actor_system&, const std::vector<char>&);
+template RankUpdate deserialize(caf::actor_system&, const std::vector<char>&);
+template RankSaid deserialize(caf::actor_system&, const std::vector<char>&);
+template RoundSaid deserialize(caf::actor_system&, const std::vector<char>&);
 template RolloutMessage deserialize(caf::actor_system&, const std::vector<char>&);
 template InferenceRequest deserialize(caf::actor_system&, const std::vector<char>&);
 template InferenceReply deserialize(caf::actor_system&, const std::vector<char>&);
@@ -103,6 +111,39 @@ size_t bytes_of_fields(const Body& body) {
 size_t payload_bytes(const RolloutMessage& message) {
   return bytes_of_fields(message.rollout->body) + bytes_of(message.rollout->episodes);
 }
+
+namespace {
+
+size_t bytes_of(const std::vector<ShardNumbers>& numbers) {
+  size_t bytes = 0;
+  for (const ShardNumbers& each : numbers) bytes += each.size() * sizeof(double);
+  return bytes;
+}
+
+}  // namespace
+
+size_t payload_bytes(const RankState& state) {
+  size_t bytes = 0;
+  for (const auto* tensors : {&state.learner->model, &state.learner->optimizer})
+    for (const auto& [name, tensor] : *tensors) bytes += name.size() + tensor.bytes();
+  return bytes;
+}
+
+size_t payload_bytes(const RankUpdate& update) {
+  size_t bytes = 0;
+  for (const auto& batch : update.batches)
+    for (const RolloutUnits& units : batch->parts)
+      bytes += payload_bytes(RolloutMessage{units.rollout}) + units.indices.size() * sizeof(int32_t);
+  return bytes;
+}
+
+size_t payload_bytes(const RankSaid& said) {
+  size_t bytes = bytes_of(said.part.numbers);
+  for (const GradientBranch& branch : said.part.branches) bytes += branch.values.bytes();
+  return bytes;
+}
+
+size_t payload_bytes(const RoundSaid& said) { return bytes_of(said.all.numbers) + said.all.gradients.bytes(); }
 
 size_t payload_bytes(const InferenceRequest& request) { return bytes_of_fields(request.body); }
 

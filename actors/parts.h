@@ -5,14 +5,16 @@
 // Plain logic; one thread each.
 //
 // Every message to a run or by way of it, and what bounds it:
-//  - InferenceRequest, InferenceReply, RolloutMessage, and WorkerReport to replay: in parts above network.chunk_bytes.
-//    Beside the payload they have names, shapes and counts: a few kilobytes.
+//  - InferenceRequest, InferenceReply, RolloutMessage, WorkerReport to replay, and RankSaid: in parts above
+//    network.chunk_bytes. Beside the payload they have names, shapes and counts: a few kilobytes.
 //  - WorkerReport to stats: without unfinished rollouts; its error text has at most kMostErrorBytes.
 //  - EnvironmentsFailing, and the error with which an actor ends: a text of at most kMostErrorBytes.
 //  - InferenceReport: two arrays of at most 4096 numbers.
-//  - ServeRequest: a name and a shape for each tensor of the model, at most kMostSequences (runtime/caf/frame_reader.h)
+//  - ServeRequest, RankReady: a name and a shape for each tensor of the model, at most kMostSequences
+//  (runtime/caf/frame_reader.h)
 //    lists and names; 1 MiB is 10,000 tensors with names of 80 bytes.
-//  - JoinRequest: the name of a host. Part: network.chunk_bytes. WorkerHello, Pause, Applied, Serving: numbers.
+//  - JoinRequest: the name of a host. Part: network.chunk_bytes. WorkerHello, Pause, Applied, Serving, RankDone:
+//    numbers.
 // A node takes SpawnRequest: the name of a host. What a run or a node sends to a process that has joined has no limit
 // there: Welcome (the config), Invitation, Expelled, Stop, InferenceReplaced, Credits.
 
@@ -79,11 +81,19 @@ size_t payload_bytes(const RolloutMessage& message);
 size_t payload_bytes(const InferenceRequest& request);
 size_t payload_bytes(const InferenceReply& reply);
 size_t payload_bytes(const WorkerReport& report);
+size_t payload_bytes(const RankState& state);
+size_t payload_bytes(const RankUpdate& update);
+size_t payload_bytes(const RankSaid& said);
+size_t payload_bytes(const RoundSaid& said);
 
 inline PartOf part_of(const RolloutMessage&) { return PartOf::rollout; }
 inline PartOf part_of(const InferenceRequest&) { return PartOf::request; }
 inline PartOf part_of(const InferenceReply&) { return PartOf::reply; }
 inline PartOf part_of(const WorkerReport&) { return PartOf::report; }
+inline PartOf part_of(const RankState&) { return PartOf::rank_state; }
+inline PartOf part_of(const RankUpdate&) { return PartOf::rank_update; }
+inline PartOf part_of(const RankSaid&) { return PartOf::rank_said; }
+inline PartOf part_of(const RoundSaid&) { return PartOf::round_said; }
 
 // Sends a message from `self`: whole and without a copy inside a process, whole when it is small, else in parts.
 // `streams` counts the messages that `self` has sent in parts.

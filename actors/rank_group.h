@@ -21,6 +21,7 @@ class RankGroup {
   // An attempt at an update by so many ranks begins.
   void begin(uint64_t update, size_t ranks);
   const Attempt& attempt() const { return attempt_; }
+  size_t shards() const { return shards_; }
   size_t ranks() const { return done_.size(); }
   ShardRange shards_of(size_t rank) const { return shards_of_rank(rank, ranks(), shards_); }
 
@@ -30,6 +31,7 @@ class RankGroup {
   uint64_t round() const { return round_; }
   // A rank has completed the update, with these weights.
   void done(size_t rank, uint32_t weights);
+  bool is_done(size_t rank) const { return done_.at(rank).has_value(); }
   bool all_done() const;
   // The first rank whose weights differ from those of rank 0.
   std::optional<size_t> different() const;

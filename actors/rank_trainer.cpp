@@ -20,7 +20,10 @@ void advance(RankSelf self) {
   auto& st = self->state;
   Advance state = Advance::more;
   while (state == Advance::more) state = st.learner->advance();
-  if (state == Advance::waits) return self->send(st.lead, RankSaid{st.attempt, st.round, st.learner->say()});
+  if (state == Advance::waits) {
+    RankSaid said{st.attempt, st.round, st.learner->say()};
+    return send_in_parts(self, st.lead, std::move(said), st.context->config.network.chunk_bytes, st.streams);
+  }
   st.learner->finish();
   st.batches.clear();
   self->send(st.lead, RankDone{st.attempt, weights_check(*st.learner), st.samples});
@@ -29,6 +32,11 @@ void advance(RankSelf self) {
 void abandon(RankTrainerState& st) {
   if (!st.batches.empty()) st.learner->abandon();
   st.batches.clear();
+}
+
+void on_state(RankSelf self, const RankState& state) {
+  abandon(self->state);
+  self->state.learner->load(*state.learner);
 }
 
 void on_update(RankSelf self, const RankUpdate& update) {
@@ -49,6 +57,27 @@ void on_update(RankSelf self, const RankUpdate& update) {
   advance(self);
 }
 
+void on_round(RankSelf self, const RoundSaid& said) {
+  auto& st = self->state;
+  if (st.batches.empty() || said.attempt != st.attempt) return;
+  TROUPE_CHECK(said.round == st.round, said.round, st.round);
+  ++st.round;
+  st.learner->deliver(said.all);
+  advance(self);
+}
+
+void on_part(RankSelf self, const Part& part) {
+  if (!self->current_sender()) return;  // the connection is already lost
+  const auto whole = self->state.parts.add(self->current_sender()->address(), part);
+  if (!whole) return;
+  switch (part.of) {
+    case PartOf::rank_state: return on_state(self, deserialize<RankState>(self->system(), *whole));
+    case PartOf::rank_update: return on_update(self, deserialize<RankUpdate>(self->system(), *whole));
+    case PartOf::round_said: return on_round(self, deserialize<RoundSaid>(self->system(), *whole));
+    default: TROUPE_CHECK(false, static_cast<int>(part.of));
+  }
+}
+
 }  // namespace
 
 RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std::shared_ptr<Learner> learner) {
@@ -57,19 +86,10 @@ RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std:
   self->state.stager = learner->stager();
   self->state.learner = std::move(learner);
   return {
-      [self](const RankState& state) {
-        abandon(self->state);
-        self->state.learner->load(*state.learner);
-      },
+      [self](const RankState& state) { on_state(self, state); },
       [self](const RankUpdate& update) { on_update(self, update); },
-      [self](const RoundSaid& said) {
-        auto& st = self->state;
-        if (st.batches.empty() || said.attempt != st.attempt) return;
-        TROUPE_CHECK(said.round == st.round, said.round, st.round);
-        ++st.round;
-        st.learner->deliver(said.all);
-        advance(self);
-      },
+      [self](const RoundSaid& said) { on_round(self, said); },
+      [self](const Part& part) { on_part(self, part); },
       [self](const Stop&) { self->quit(); },
   };
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/parts.h"
 #include "actors/run_context.h"
 
 namespace troupe {
@@ -19,6 +20,8 @@ struct RankTrainerState {
   std::shared_ptr<Learner> learner;
   std::shared_ptr<const Stager> stager;
   RankLead lead;
+  PartAssembler parts;  // of rank 0
+  uint64_t streams = 0;
   bool threads_set = false;
   // The update under way, or the last one.
   Attempt attempt;

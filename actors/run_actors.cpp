@@ -40,6 +40,7 @@ void spawn_stats(SupervisorSelf self) {
 void spawn_publisher(SupervisorSelf self) {
   auto& st = self->state;
   st.signature = st.dependencies.learner->published_signature();
+  st.saved_signature = st.dependencies.learner->saved_signature();
   st.publisher = spawn_on(self->system(), false, publisher,
                           PublisherDependencies{st.context, st.signature, told<ReceiverLost>(self)});
 }

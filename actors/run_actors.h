@@ -11,9 +11,6 @@
 
 namespace troupe {
 
-// Any actor that can be told to stop.
-using Stoppable = caf::typed_actor<caf::reacts_to<Stop>>;
-
 struct RunActor {
   std::string_view name;
   void (*spawn)(SupervisorSelf self);  // stores the actor in the state; the actors of earlier lines exist already

@@ -30,6 +30,7 @@ struct RunContext : RunSpec, RunFactories {
   std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;
   // For the ranks of this process besides the first. Empty where there is never more than one.
   std::function<std::shared_ptr<Learner>()> make_learner;
+  bool rank_processes = false;  // ranks besides the first are other processes, which join
   // Identity of the run, the same at every start; workers and inference processes of another run may not join. Empty in
   // a run that no process can join.
   std::string run_id;

@@ -108,6 +108,7 @@ SupervisorActor::behavior_type supervisor(SupervisorSelf self, RunContextPtr con
   return {
       [self](const JoinRequest& request) { return join(self, request); },
       [self](const ServeRequest& request) { return serve(self, request); },
+      [self](const RankReady& ready) { return take_rank(self, ready); },
       [self](const Serving& serving) { on_serving(self, serving.inference_index); },
       [self](const ReceiverLost& lost) {
         // While the run stops, the supervisor waits for the end of each child: it must not forget one here.

@@ -91,8 +91,11 @@ struct SupervisorState {
   std::array<Placement, kRoles> placements;  // by role
   // By role: the address that inference processes use for this one; empty until the first joins.
   std::array<std::string, kRoles> weights_addresses;
-  std::shared_ptr<const Signature> signature;
+  std::shared_ptr<const Signature> signature;        // of what is published
+  std::shared_ptr<const Signature> saved_signature;  // of all tensors of the learner
   std::map<caf::actor_addr, Member> members;
+  std::map<caf::actor_addr, Stoppable> rank_hosts;  // of ranks in other processes, once they are ready
+  uint64_t next_rank_process = 1;
   std::set<caf::actor_addr> leaving;  // children that were told to stop and still have something to report
   uint64_t next_worker = 0;
   InferenceIndex next_inference_index = 0;

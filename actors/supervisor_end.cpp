@@ -66,6 +66,7 @@ void stop_all(SupervisorSelf self) {
       st.leaving.insert(inference.service.address());
     }
   }
+  for (const auto& [address, host] : st.rank_hosts) leave(self, host);
   leave(self, StopStage::first);
 }
 
@@ -127,6 +128,7 @@ void on_farewell_over(SupervisorSelf self) {
   if (now < *st.others_until) return;
   for (const RunActor& actor : run_actors())
     if (actor.may_be_left_behind) give_up(actor.handle(st).address(), "the " + std::string(actor.name));
+  for (const auto& [address, host] : st.rank_hosts) give_up(address, "");
   for (const auto& [inference_index, inference] : st.inference) {
     if (inference.local) continue;
     give_up(inference.service.address(), "");

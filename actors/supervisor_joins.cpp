@@ -41,6 +41,24 @@ caf::result<Welcome> join_inference(SupervisorSelf self, Role role, const JoinRe
   return Welcome{inference_index, to_json(st.context->config), {}, st.replay, st.stats, 0, st.context->run_id};
 }
 
+bool are_ranks_complete(const SupervisorState& st) {
+  return static_cast<int64_t>(st.rank_hosts.size()) + 1 >= st.context->config.trainer.ranks;
+}
+
+std::string all_ranks(const SupervisorState& st) {
+  return "the run has all of its " + format_counted(static_cast<uint64_t>(st.context->config.trainer.ranks), "rank");
+}
+
+caf::result<Welcome> join_rank(SupervisorSelf self, const JoinRequest& request) {
+  auto& st = self->state;
+  if (!st.context->rank_processes)
+    return make_error(Fault::bad_message, "the run trains on one rank; train with --ranks");
+  if (are_ranks_complete(st)) return make_error(Fault::not_ready, all_ranks(st));
+  const uint64_t process = st.next_rank_process++;
+  st.joins.info("rank process " + std::to_string(process) + " joins" + from(request), self->clock().now());
+  return Welcome{process, to_json(st.context->config), {}, st.replay, st.stats, 0, st.context->run_id};
+}
+
 }  // namespace
 
 caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
@@ -49,9 +67,10 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
     return make_error(Fault::bad_message, "the run speaks protocol " + std::to_string(kProtocolVersion) + ", the " +
                                               printable(request.kind) + " " + std::to_string(request.protocol));
   const bool scorer = request.kind == name_of(Role::scoring), inference = request.kind == name_of(Role::sampling);
-  if (request.kind != "worker" && !inference && !scorer)
-    return make_error(Fault::bad_message,
-                      "nothing joins as \"" + printable(request.kind) + "\", expected worker, inference or scorer");
+  const bool rank = request.kind == kRankKind;
+  if (request.kind != "worker" && !inference && !scorer && !rank)
+    return make_error(Fault::bad_message, "nothing joins as \"" + printable(request.kind) +
+                                              "\", expected worker, inference, scorer or rank");
   if (!request.run.empty() && request.run != st.context->run_id)
     return make_error(Fault::not_ready, "another run listens there (" + st.context->config.name +
                                             "), not the one that the " + printable(request.kind) + " belongs to");
@@ -59,6 +78,7 @@ caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request) {
   if (!self->current_sender())
     return make_error(Fault::peer_gone, "the worker's connection is lost");  // reaches nobody
   if (inference || scorer) return join_inference(self, scorer ? Role::scoring : Role::sampling, request);
+  if (rank) return join_rank(self, request);
   const uint64_t id = st.next_worker++;
   auto handle = caf::actor_cast<MemberActor>(self->current_sender());
   forget_former_worker(self, handle.address());
@@ -104,6 +124,22 @@ caf::result<void> serve(SupervisorSelf self, const ServeRequest& request) {
   auto host = caf::actor_cast<InferenceMember>(self->current_sender());
   st.inference[request.inference_index] = {request.inference, {}, host, false, {}, role};
   if (weights) self->send(st.publisher_of(role), ReceiverJoined{request.inference_index, host, request.address});
+  return caf::unit;
+}
+
+caf::result<void> take_rank(SupervisorSelf self, const RankReady& ready) {
+  auto& st = self->state;
+  if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
+  if (!st.context->rank_processes || are_ranks_complete(st)) return make_error(Fault::not_ready, all_ranks(st));
+  if (!ready.rank || !self->current_sender()) return make_error(Fault::bad_message, "there is no rank");
+  if (const auto difference = spec_difference(spec_fields(*st.context), ready.spec))
+    return make_error(Fault::bad_message, "the rank process does not fit the run: " + *difference);
+  if (const auto difference = st.saved_signature->first_difference(ready.signature))
+    return make_error(Fault::bad_message, "another policy: " + *difference);
+  const auto host = caf::actor_cast<Stoppable>(self->current_sender());
+  self->monitor(host);
+  st.rank_hosts[host.address()] = host;
+  self->send(st.trainer, RankJoined{ready.rank, process_of(host.node())});
   return caf::unit;
 }
 

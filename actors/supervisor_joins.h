@@ -9,6 +9,7 @@ namespace troupe {
 
 caf::result<Welcome> join(SupervisorSelf self, const JoinRequest& request);
 // Its policy fits, so it gets weights; workers come once it serves.
+caf::result<void> take_rank(SupervisorSelf self, const RankReady& ready);
 caf::result<void> serve(SupervisorSelf self, const ServeRequest& request);
 void on_serving(SupervisorSelf self, InferenceIndex inference_index);
 

@@ -160,6 +160,7 @@ void on_down(SupervisorSelf self, const caf::down_msg& down) {
   for (const RunActor& actor : run_actors())
     if (actor.exists(st) && actor.handle(st).address() == down.source)
       return fail(self, std::string(actor.name) + " ended: " + describe(down.reason));
+  if (st.rank_hosts.erase(down.source) > 0) return;  // the trainer goes on without it
   if (st.phase != Phase::running) return;
   const bool own = down.source.node() == self->node();
   if (own && fault_of(down.reason) == Fault::not_restored)  // a replacement would begin without the saved state

@@ -111,8 +111,10 @@ void end(TrainerSelf self, const std::string& reason, const std::string& error =
   self->send(st.peers.supervisor, ended);
 }
 
+}  // namespace
+
 // Ends now, after the update under way or, in a deterministic run, when all actors are idle.
-void request_end(TrainerSelf self, const std::string& reason, const std::string& error = {}) {
+void request_end(TrainerSelf self, const std::string& reason, const std::string& error) {
   auto& st = self->state;
   if (!st.context->deterministic && !st.update) return end(self, reason, error);
   if (!st.end_reason.empty()) return;
@@ -120,12 +122,17 @@ void request_end(TrainerSelf self, const std::string& reason, const std::string&
   st.end_error = error;
 }
 
-// Unless training waits for evaluations or for a checkpoint.
+// Unless training waits for evaluations, for a checkpoint or for ranks.
 void ask(TrainerSelf self) {
-  if (self->state.held || self->state.checkpoint_owed) return;
-  self->state.waiting = true;
-  self->send(self->state.peers.prefetcher, next_atom_v);
+  auto& st = self->state;
+  if (st.held || st.checkpoint_owed) return;
+  st.ask_owed = waits_for_ranks(st);
+  if (st.ask_owed) return;
+  st.waiting = true;
+  self->send(st.peers.prefetcher, next_atom_v);
 }
+
+namespace {
 
 // Every evaluation is made, and each that waits holds a snapshot of the weights. So training waits while there are too
 // many.
@@ -134,11 +141,7 @@ void hold(TrainerSelf self) {
   count_wait(self);
   st.held = true;
   if (std::exchange(st.warned_of_evaluations, true)) return;
-  log_warn("trainer", "update " + std::to_string(st.version.number) + ": training waits until fewer than " +
-                          std::to_string(st.evaluations) +
-                          " evaluations are open, because they take longer than the updates between them; to avoid the "
-                          "wait, use a larger evaluation.every_updates or fewer evaluation.episodes. Further waits are "
-                          "not reported");
+  log_warn("trainer", evaluations_warning(st.version.number, st.evaluations));
 }
 
 // Starts an evaluation if one is due, and asks for the next super-batch.
@@ -385,6 +388,9 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
       [self](idle_atom) { on_idle(self); },
       [self](const RankSaid& said) { on_rank_said(self, said); },
       [self](const RankDone& done) { on_rank_done(self, done); },
+      [self](const Part& part) { on_rank_part(self, part); },
+      [self](const RankJoined& joined) { on_rank_joined(self, joined); },
+      [self](due_atom) { on_ranks_due(self); },
       [self](const Stop& stop) { request_end(self, stop.reason); },  // the supervisor ends the actor at last
   };
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/parts.h"
 #include "actors/rank_group.h"
 #include "actors/replay_buffer.h"
 #include "actors/run_context.h"
@@ -34,6 +35,7 @@ struct TrainerUpdate {
   StagedMessage batch;
   std::chrono::steady_clock::time_point begun;
   double progress = 0;
+  std::shared_ptr<const LearnerState> before = {};  // of the learner, if a rank may be lost
   // At its end:
   std::shared_ptr<const UpdateReport> report = {};
   WeightsPtr weights = {};  // null with one rank
@@ -72,9 +74,17 @@ struct TrainerState {
   WarmupSaves warmup_saves;
   bool ended = false;
   // With several ranks:
+  struct Rank {
+    RankActor actor;
+    std::string name = {};   // of its process; empty in this one
+    bool has_state = false;  // the same as this one
+  };
   std::optional<RankGroup> group;  // nothing with one
-  std::vector<RankActor> ranks;    // 1, 2, ...
-  bool ranks_have_state = false;   // the same as this one
+  std::vector<Rank> ranks;         // 1, 2, ...
+  bool ranks_came = false;         // all were there once
+  bool ask_owed = false;           // the first batch is asked for when they are
+  PartAssembler parts;
+  uint64_t streams = 0;
   std::optional<TrainerUpdate> update;
   // Why to end after the update under way or, in deterministic runs, at the next turn.
   std::string end_reason, end_error;

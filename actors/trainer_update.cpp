@@ -20,6 +20,9 @@ namespace troupe {
 
 namespace {
 
+// How long a run waits for its ranks.
+constexpr std::chrono::seconds kRanksDeadline{120};
+
 // Those of the first shards, which are this rank's.
 std::vector<StagedBatch*> own_batches(TrainerState& st, size_t count) {
   StagedMessage& batch = st.update->batch;
@@ -32,10 +35,16 @@ std::vector<StagedBatch*> own_batches(TrainerState& st, size_t count) {
 
 void advance(TrainerSelf self);
 
+template <class Message>
+void tell(TrainerSelf self, size_t rank, Message message) {
+  auto& st = self->state;
+  send_in_parts(self, st.ranks[rank - 1].actor, std::move(message), st.context->config.network.chunk_bytes, st.streams);
+}
+
 // All ranks have said what they have in the round.
 void end_round(TrainerSelf self, uint64_t round, RoundResult all) {
   auto& st = self->state;
-  for (const RankActor& rank : st.ranks) self->send(rank, RoundSaid{st.group->attempt(), round, all});
+  for (size_t rank = 1; rank < st.group->ranks(); ++rank) tell(self, rank, RoundSaid{st.group->attempt(), round, all});
   st.learner->deliver(std::move(all));
 }
 
@@ -68,19 +77,27 @@ void advance(TrainerSelf self) {
   note_done(self, 0, weights_check(*update.weights));
 }
 
+// Ranks without this rank's state get it first.
+void bring_up(TrainerSelf self) {
+  auto& st = self->state;
+  std::shared_ptr<const LearnerState> state = st.update->before;
+  for (size_t rank = 1; rank < st.group->ranks(); ++rank) {
+    if (std::exchange(st.ranks[rank - 1].has_state, true)) continue;
+    if (!state) state = std::make_shared<const LearnerState>(st.learner->save());
+    tell(self, rank, RankState{state});
+  }
+}
+
 void begin_attempt(TrainerSelf self) {
   auto& st = self->state;
   TrainerUpdate& update = *st.update;
   RankGroup& group = *st.group;
-  group.begin(update.batch.index(), st.ranks.size() + 1);
-  if (!std::exchange(st.ranks_have_state, true)) {
-    const RankState state{std::make_shared<const LearnerState>(st.learner->save())};
-    for (const RankActor& rank : st.ranks) self->send(rank, state);
-  }
+  group.begin(update.batch.index(), std::min(st.ranks.size() + 1, group.shards()));
+  bring_up(self);
   for (size_t rank = 1; rank < group.ranks(); ++rank) {
     const ShardRange shards = group.shards_of(rank);
     const auto drawn = std::span(update.batch.drawn).subspan(shards.first, shards.count);
-    self->send(st.ranks[rank - 1], RankUpdate{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}});
+    tell(self, rank, RankUpdate{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}});
   }
   const ShardRange mine = group.shards_of(0);
   const std::vector<StagedBatch*> batches = own_batches(st, mine.count);
@@ -91,13 +108,36 @@ void begin_attempt(TrainerSelf self) {
   advance(self);
 }
 
-// The rank that sent a message; nothing for a sender that is none.
-std::optional<size_t> rank_of(TrainerSelf self) {
-  const auto& ranks = self->state.ranks;
-  const auto found = std::ranges::find_if(
-      ranks, [self](const RankActor& rank) { return rank.address() == self->current_sender()->address(); });
-  if (found == ranks.end()) return std::nullopt;
-  return static_cast<size_t>(found - ranks.begin()) + 1;
+// Nothing for an actor that is no rank.
+std::optional<size_t> rank_of(const TrainerState& st, const caf::actor_addr& actor) {
+  const auto found = std::ranges::find(st.ranks, actor, [](const auto& rank) { return rank.actor.address(); });
+  if (found == st.ranks.end()) return std::nullopt;
+  return static_cast<size_t>(found - st.ranks.begin()) + 1;
+}
+
+// The rank that sent the message; nothing for a sender that is none, or is lost.
+std::optional<size_t> sending_rank(TrainerSelf self) {
+  if (!self->current_sender()) return std::nullopt;
+  return rank_of(self->state, self->current_sender()->address());
+}
+
+// The update under way begins again, from the state before it, with the ranks that are left.
+void try_again(TrainerSelf self) {
+  auto& st = self->state;
+  st.learner->abandon();
+  st.learner->load(*st.update->before);
+  for (auto& rank : st.ranks) rank.has_state = false;
+  begin_attempt(self);
+}
+
+void lose_rank(TrainerSelf self, size_t rank, const std::string& why) {
+  auto& st = self->state;
+  const TrainerState::Rank lost = st.ranks[rank - 1];
+  log_warn("trainer", lost.name + " is gone (" + why + "); its shards go to the others");
+  self->demonitor(lost.actor.address());
+  st.parts.forget(lost.actor.address());
+  st.ranks.erase(st.ranks.begin() + static_cast<std::ptrdiff_t>(rank - 1));
+  if (st.update && rank < st.group->ranks()) try_again(self);
 }
 
 // Whether a message is of the attempt under way.
@@ -109,34 +149,73 @@ bool is_current(const TrainerState& st, const Attempt& attempt) {
 
 void start_ranks(TrainerSelf self) {
   auto& st = self->state;
-  const auto ranks = static_cast<size_t>(st.context->config.trainer.ranks);
-  if (ranks == 1) return;
-  st.group.emplace(static_cast<size_t>(st.context->config.trainer.shards));
-  for (size_t rank = 1; rank < ranks; ++rank) {
+  const TrainerConfig& config = st.context->config.trainer;
+  if (config.ranks == 1) return;
+  st.group.emplace(static_cast<size_t>(config.shards));
+  self->set_down_handler([self](const caf::down_msg& down) {
+    if (const auto rank = rank_of(self->state, down.source)) lose_rank(self, *rank, describe(down.reason));
+  });
+  if (st.context->rank_processes) return self->delayed_send(self, kRanksDeadline, due_atom_v);
+  for (int64_t rank = 1; rank < config.ranks; ++rank) {
     st.ranks.push_back(
-        spawn_on(self->system(), st.context->threads, rank_trainer, st.context, st.context->make_learner()));
-    self->link_to(st.ranks.back());  // neither goes on without the other
+        {spawn_on(self->system(), st.context->threads, rank_trainer, st.context, st.context->make_learner())});
+    self->link_to(st.ranks.back().actor);  // neither goes on without the other
   }
+}
+
+bool waits_for_ranks(const TrainerState& st) {
+  return st.group && !st.ranks_came && static_cast<int64_t>(st.ranks.size()) + 1 < st.context->config.trainer.ranks;
+}
+
+void on_rank_joined(TrainerSelf self, const RankJoined& joined) {
+  auto& st = self->state;
+  if (!st.group || st.ended) return;
+  st.ranks.push_back({joined.rank, "the rank in " + joined.process});
+  self->monitor(joined.rank);
+  if (waits_for_ranks(st)) return;
+  st.ranks_came = true;
+  if (std::exchange(st.ask_owed, false)) ask(self);
+}
+
+void on_ranks_due(TrainerSelf self) {
+  auto& st = self->state;
+  if (!waits_for_ranks(st)) return;
+  request_end(self, "ranks are missing",
+              "only " + std::to_string(st.ranks.size() + 1) + " of trainer.ranks " +
+                  std::to_string(st.context->config.trainer.ranks) + " have come within " +
+                  std::to_string(kRanksDeadline.count()) + " s");
 }
 
 void begin_update(TrainerSelf self, const StagedMessage& message, double progress) {
   auto& st = self->state;
   TROUPE_CHECK(!st.update, message.index());
   st.update.emplace(TrainerUpdate{.batch = message, .begun = self->clock().now(), .progress = progress});
-  if (st.group) return begin_attempt(self);
+  if (st.group && !st.ranks.empty()) {
+    if (st.context->rank_processes) st.update->before = std::make_shared<const LearnerState>(st.learner->save());
+    return begin_attempt(self);
+  }
+  const auto shards = static_cast<size_t>(st.context->config.trainer.shards);
+  const std::vector<StagedBatch*> batches = own_batches(st, shards);
+  st.learner->hold_shards({0, shards});
   TrainerUpdate update = *std::exchange(st.update, std::nullopt);
-  update.report = std::make_shared<const UpdateReport>(st.learner->update(update.batch.batches(), progress));
+  update.report = std::make_shared<const UpdateReport>(st.learner->update(batches, progress));
   update.samples = update.batch.samples();
   update_ended(self, std::move(update));
 }
 
 void on_rank_said(TrainerSelf self, const RankSaid& said) {
   auto& st = self->state;
-  const std::optional<size_t> rank = rank_of(self);
+  const std::optional<size_t> rank = sending_rank(self);
   if (!rank || !is_current(st, said.attempt)) return;
   const uint64_t round = st.group->round();
-  TROUPE_CHECK(said.round == round, said.round, round);
-  std::optional<RoundResult> all = st.group->say(*rank, said.part);
+  std::optional<RoundResult> all;
+  try {
+    TROUPE_CHECK(said.round == round, said.round, round);
+    all = st.group->say(*rank, said.part);
+  } catch (const InvariantError& error) {
+    if (st.ranks[*rank - 1].name.empty()) throw;
+    return lose_rank(self, *rank, error.what());
+  }
   if (!all) return;
   end_round(self, round, *std::move(all));
   advance(self);
@@ -144,10 +223,26 @@ void on_rank_said(TrainerSelf self, const RankSaid& said) {
 
 void on_rank_done(TrainerSelf self, const RankDone& done) {
   auto& st = self->state;
-  const std::optional<size_t> rank = rank_of(self);
-  if (!rank || !is_current(st, done.attempt)) return;
+  const std::optional<size_t> rank = sending_rank(self);
+  if (!rank || !is_current(st, done.attempt) || st.group->is_done(*rank)) return;
   st.update->samples += done.samples;
   note_done(self, *rank, done.weights);
+}
+
+void on_rank_part(TrainerSelf self, const Part& part) {
+  auto& st = self->state;
+  const std::optional<size_t> rank = sending_rank(self);
+  if (!rank) return;
+  RankSaid said;
+  try {
+    TROUPE_CHECK(part.of == PartOf::rank_said, static_cast<int>(part.of));
+    const auto whole = st.parts.add(self->current_sender()->address(), part);
+    if (!whole) return;
+    said = deserialize<RankSaid>(self->system(), *whole);
+  } catch (const std::exception& error) {
+    return lose_rank(self, *rank, error.what());
+  }
+  on_rank_said(self, said);
 }
 
 // A run may skip steps in every update, and with short rollouts find nothing in every update.

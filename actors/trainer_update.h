@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "actors/trainer.h"
 #include "runtime/caf/system.h"
@@ -13,17 +14,27 @@ namespace troupe {
 
 using TrainerSelf = SelfPointer<TrainerActor, TrainerState>;
 
-// Starts the other ranks of this process.
+// Starts the other ranks, if they are of this process.
 void start_ranks(TrainerSelf self);
+// Whether training cannot begin yet because ranks have not joined.
+bool waits_for_ranks(const TrainerState& st);
+void on_rank_joined(TrainerSelf self, const RankJoined& joined);
+// Ends the run if ranks have not joined in time.
+void on_ranks_due(TrainerSelf self);
 // `progress`: of the run, for the schedules. update_ended() follows.
 void begin_update(TrainerSelf self, const StagedMessage& message, double progress);
 void on_rank_said(TrainerSelf self, const RankSaid& said);
 void on_rank_done(TrainerSelf self, const RankDone& done);
+void on_rank_part(TrainerSelf self, const Part& part);
 
 // Of skipped steps, and of updates without samples: once of each.
 void warn_of(TrainerSelf self, const UpdateReport& report, uint64_t samples);
 
 // In trainer.cpp: the update is complete on all ranks.
 void update_ended(TrainerSelf self, TrainerUpdate update);
+// Likewise: asks for the next super-batch, unless something holds training.
+void ask(TrainerSelf self);
+// Likewise.
+void request_end(TrainerSelf self, const std::string& reason, const std::string& error = {});
 
 }  // namespace troupe

@@ -35,4 +35,10 @@ std::string slow_disk_warning(const RunConfig& config, uint64_t update) {
          (evaluated ? "evaluation" : "checkpoint") + ".every_updates. Further waits are not reported";
 }
 
+std::string evaluations_warning(uint64_t update, uint64_t evaluations) {
+  return "update " + std::to_string(update) + ": training waits until fewer than " + std::to_string(evaluations) +
+         " evaluations are open, because they take longer than the updates between them; to avoid the wait, use a "
+         "larger evaluation.every_updates or fewer evaluation.episodes. Further waits are not reported";
+}
+
 }  // namespace troupe

@@ -16,4 +16,7 @@ std::string empty_warning(const RunConfig& config, uint64_t update, uint64_t sam
 // Training waits after this update, because the checkpoint before the one that is due is not written yet.
 std::string slow_disk_warning(const RunConfig& config, uint64_t update);
 
+// Training waits after this update, because so many evaluations are open.
+std::string evaluations_warning(uint64_t update, uint64_t evaluations);
+
 }  // namespace troupe

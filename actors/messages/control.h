@@ -19,7 +19,7 @@
 namespace troupe {
 
 // A process with another number is refused when it joins a run or sends a SpawnRequest.
-constexpr uint32_t kProtocolVersion = 15;
+constexpr uint32_t kProtocolVersion = 16;
 
 struct Stop {
   std::string reason;
@@ -44,7 +44,7 @@ using InferenceMember = caf::typed_actor<caf::reacts_to<Invitation>, caf::reacts
 
 struct JoinRequest {
   uint32_t protocol = 0;
-  std::string kind;  // "worker", "inference" or "scorer"
+  std::string kind;  // "worker", "inference", "scorer" or "rank"
   std::string host;
   uint64_t pid = 0;
   std::string run = {};  // the identity of the run that it was a member of; empty if it was of none

@@ -89,10 +89,18 @@ struct Pause {
 };
 
 // The message that the parts form together.
-enum class PartOf : uint8_t { request = 0, reply = 1, rollout = 2, report = 3 };
+enum class PartOf : uint8_t {
+  request = 0,
+  reply = 1,
+  rollout = 2,
+  report = 3,
+  rank_state = 4,
+  rank_update = 5,
+  rank_said = 6,
+  round_said = 7,
+};
 
-// A piece of an InferenceRequest, InferenceReply, RolloutMessage or WorkerReport that is too large for one message
-// (actors/parts.h).
+// A piece of a message that is too large for one (actors/parts.h).
 struct Part {
   PartOf of = PartOf::request;
   uint64_t stream = 0;

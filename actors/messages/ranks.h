@@ -1,27 +1,116 @@
 #pragma once
 // Messages between the trainer, which is rank 0, and the other ranks of a run. They say of which attempt at which
 // update they are: an update is tried again with other shards when a rank is lost, and messages of an attempt before
-// are of no use.
+// are of no use. These messages cross the network.
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include <caf/replies_to.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "actors/messages/control.h"
 #include "models/experience/rollout.h"
 #include "models/policy.h"
 #include "models/shards/rank_round.h"
+#include "runtime/caf/inspect.h"
+#include "runtime/caf/inspect_shared.h"
 
 namespace troupe {
 
+template <class I> typename I::result_type inspect(I& f, ShardRange& x) {
+  uint64_t first = x.first, count = x.count;
+  return f(caf::meta::type_name("ShardRange"), first, count, caf::meta::load_callback([&]() -> caf::error {
+             x = {first, count};
+             return caf::none;
+           }));
+}
+
+template <class I> typename I::result_type inspect(I& f, GradientBranch& x) {
+  return f(caf::meta::type_name("GradientBranch"), x.shards, x.values);
+}
+
+// Numbers cross the network as arrays.
+inline std::vector<Array> arrays_of(const std::vector<ShardNumbers>& numbers) {
+  std::vector<Array> result;
+  for (const ShardNumbers& each : numbers) result.push_back(Array::of(each));
+  return result;
+}
+inline caf::error take_numbers(const std::vector<Array>& arrays, std::vector<ShardNumbers>& numbers) {
+  numbers.clear();
+  for (const Array& array : arrays) {
+    if (array.dtype() != DType::f64) return caf::sec::invalid_argument;
+    const auto each = array.view<double>();
+    numbers.emplace_back(each.begin(), each.end());
+  }
+  return caf::none;
+}
+
+template <class I> typename I::result_type inspect(I& f, RankPart& x) {
+  std::vector<Array> numbers = arrays_of(x.numbers);
+  return f(caf::meta::type_name("RankPart"), x.shards, x.branches, numbers,
+           caf::meta::load_callback([&] { return take_numbers(numbers, x.numbers); }));
+}
+
+template <class I> typename I::result_type inspect(I& f, RoundResult& x) {
+  std::vector<Array> numbers = arrays_of(x.numbers);
+  return f(caf::meta::type_name("RoundResult"), x.gradients, numbers,
+           caf::meta::load_callback([&] { return take_numbers(numbers, x.numbers); }));
+}
+
+template <class I> typename I::result_type inspect(I& f, RolloutUnits& x) {
+  RolloutMessage rollout{x.rollout};
+  auto kind = static_cast<uint8_t>(x.kind);
+  return f(caf::meta::type_name("RolloutUnits"), rollout, x.indices, kind,
+           caf::meta::load_callback([&]() -> caf::error {
+             if (kind > static_cast<uint8_t>(UnitKind::group)) return caf::sec::invalid_argument;
+             x.rollout = rollout.rollout;
+             x.kind = static_cast<UnitKind>(kind);
+             return caf::none;
+           }));
+}
+
+template <class I> typename I::result_type inspect(I& f, SuperBatch& x) {
+  return f(caf::meta::type_name("SuperBatch"), x.index, x.samples, x.env_steps, x.least_version, x.parts);
+}
+
+template <class I> typename I::result_type inspect(I& f, LearnerState& x) {
+  using Tensors = std::vector<std::pair<std::string, Array>>;
+  Tensors model(x.model.begin(), x.model.end()), optimizer(x.optimizer.begin(), x.optimizer.end());
+  std::vector<std::pair<std::string, WireDouble>> scalars(x.scalars.begin(), x.scalars.end());
+  return f(caf::meta::type_name("LearnerState"), model, optimizer, scalars,
+           caf::meta::load_callback([&]() -> caf::error {
+             x.model = {model.begin(), model.end()};
+             x.optimizer = {optimizer.begin(), optimizer.end()};
+             x.scalars = {scalars.begin(), scalars.end()};
+             return caf::none;
+           }));
+}
+
 struct Attempt {
   uint64_t update = 0;  // its index
-  uint64_t number = 0;  // counts all attempts of the run
+  uint64_t number = 0;  // counts all attempts of this start of the run
   friend bool operator==(const Attempt&, const Attempt&) = default;
+
+  template <class I> friend typename I::result_type inspect(I& f, Attempt& x) {
+    return f(caf::meta::type_name("Attempt"), x.update, x.number);
+  }
 };
 
 // From rank 0: take over this state of the learner.
 struct RankState {
   std::shared_ptr<const LearnerState> learner;
+
+  template <class I> friend typename I::result_type inspect(I& f, RankState& x) {
+    WireShared<LearnerState> learner{x.learner};
+    return f(caf::meta::type_name("RankState"), learner, caf::meta::load_callback([&]() -> caf::error {
+               x.learner = learner.object;
+               return caf::none;
+             }));
+  }
 };
 
 // From rank 0: compute these shards of an update.
@@ -30,6 +119,19 @@ struct RankUpdate {
   double progress = 0;
   ShardRange shards;
   std::vector<std::shared_ptr<const SuperBatch>> batches;  // of these shards
+
+  template <class I> friend typename I::result_type inspect(I& f, RankUpdate& x) {
+    WireDouble progress = x.progress;
+    std::vector<WireShared<SuperBatch>> batches;
+    for (const auto& batch : x.batches) batches.push_back({batch});
+    return f(caf::meta::type_name("RankUpdate"), x.attempt, progress, x.shards, batches,
+             caf::meta::load_callback([&]() -> caf::error {
+               x.progress = progress;
+               x.batches.clear();
+               for (const auto& batch : batches) x.batches.push_back(batch.object);
+               return caf::none;
+             }));
+  }
 };
 
 // To rank 0: what the sender has in a round.
@@ -37,6 +139,10 @@ struct RankSaid {
   Attempt attempt;
   uint64_t round = 0;  // of the attempt
   RankPart part;
+
+  template <class I> friend typename I::result_type inspect(I& f, RankSaid& x) {
+    return f(caf::meta::type_name("RankSaid"), x.attempt, x.round, x.part);
+  }
 };
 
 // From rank 0: what all ranks have in it.
@@ -44,6 +150,10 @@ struct RoundSaid {
   Attempt attempt;
   uint64_t round = 0;
   RoundResult all;
+
+  template <class I> friend typename I::result_type inspect(I& f, RoundSaid& x) {
+    return f(caf::meta::type_name("RoundSaid"), x.attempt, x.round, x.all);
+  }
 };
 
 // To rank 0: the update is complete.
@@ -51,6 +161,36 @@ struct RankDone {
   Attempt attempt;
   uint32_t weights = 0;  // crc32c of those that it would publish
   uint64_t samples = 0;  // of its shards
+
+  template <class I> friend typename I::result_type inspect(I& f, RankDone& x) {
+    return f(caf::meta::type_name("RankDone"), x.attempt, x.weights, x.samples);
+  }
+};
+
+// What the other ranks tell rank 0, and it them.
+using RankLead = caf::typed_actor<caf::reacts_to<RankSaid>, caf::reacts_to<RankDone>, caf::reacts_to<Part>>;
+using RankActor = caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankUpdate>, caf::reacts_to<RoundSaid>,
+                                   caf::reacts_to<Part>, caf::reacts_to<Stop>>;
+
+// How a rank process says in a JoinRequest what it is.
+inline constexpr const char* kRankKind = "rank";
+
+// A rank process has made its learner. Refused if its model or its environments differ from the run's, or no rank is
+// missing.
+struct RankReady {
+  RankActor rank;
+  Signature signature;  // of all tensors of the learner
+  SpecFields spec;      // as in a WorkerHello
+
+  template <class I> friend typename I::result_type inspect(I& f, RankReady& x) {
+    return f(caf::meta::type_name("RankReady"), x.rank, x.signature, x.spec);
+  }
+};
+
+// To the trainer, from this process: another rank.
+struct RankJoined {
+  RankActor rank;
+  std::string process;  // which it is in
 };
 
 }  // namespace troupe

@@ -40,7 +40,7 @@ using SharedWords = std::shared_ptr<const std::vector<std::string>>;
 constexpr size_t kLongestLine = 4000;  // bytes; a longer line is written in pieces that fit into PIPE_BUF
 // Reads of kLongestLine bytes from one child before the next child is read. Together more than a pipe holds.
 constexpr int kReadsAtOnce = 32;
-constexpr const char* kEnding = "the node is stopping";
+constexpr const char* kEnding = "this process is stopping";
 constexpr std::chrono::milliseconds kLook{1000};  // between checks for ended children, where pidfd_open fails
 
 // The largest number of children. Each takes two descriptors; kOwnFiles are for the node's own files and connections.
@@ -56,7 +56,7 @@ std::string system_error() { return std::strerror(errno); }
 [[noreturn]] void become(char* const* arguments, int output, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExitFailure);  // the parent ended before prctl() took effect
-  setpgid(0, 0);                                 // Ctrl-C must reach only the node, which stops its children
+  setpgid(0, 0);                                 // Ctrl-C must reach only the parent, which stops its children
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
@@ -92,7 +92,7 @@ bool crashed(EndStatus end) {
 // The thread and its data. The public functions are called by other threads.
 class ChildProcesses::Loop {
  public:
-  Loop() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  explicit Loop(Words words) : words_(std::move(words)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (wake_.number() < 0) throw std::runtime_error("eventfd: " + system_error());
     thread_ = std::thread([this] { run(); });
   }
@@ -154,7 +154,7 @@ class ChildProcesses::Loop {
   void stop_when_asked();
   std::string start_one(const SharedWords& command, const RestartLimit& restarts);
   void read_output(Child& child);
-  static void pass_on(Child& child, std::string_view text);
+  void pass_on(Child& child, std::string_view text) const;
   bool reap(Child& child);
   void on_end(Child& child, EndStatus status);
   void start_again(const std::string& what, const SharedWords& command, RestartLimit restarts);
@@ -165,6 +165,7 @@ class ChildProcesses::Loop {
   std::vector<std::unique_ptr<Request>> requests_ TROUPE_GUARDED_BY(mutex_);
   std::optional<std::chrono::milliseconds> stop_patience_ TROUPE_GUARDED_BY(mutex_);  // set by stop()
 
+  const Words words_;
   const size_t most_ = most_children();
   Descriptor wake_;
   bool stopping_ = false;
@@ -261,7 +262,7 @@ void ChildProcesses::Loop::stop_when_asked() {
 // Starts one process. Returns the reason why it could not; empty if it runs.
 std::string ChildProcesses::Loop::start_one(const SharedWords& command, const RestartLimit& restarts) {
   if (children_.size() + resting_.size() >= most_)
-    return "the node already runs " + format_counted(most_, "worker") + ", its maximum" +
+    return "this process already runs " + format_counted(most_, words_.child) + ", its maximum" +
            (most_ < kMost ? "; a higher `ulimit -n` allows more" : "");
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return system_error();
@@ -295,9 +296,9 @@ void ChildProcesses::Loop::read_output(Child& child) {
   }
 }
 
-void ChildProcesses::Loop::pass_on(Child& child, std::string_view text) {
+void ChildProcesses::Loop::pass_on(Child& child, std::string_view text) const {
   const auto write_line = [&] {
-    print_error("worker process " + std::to_string(child.id) + ": " + child.line);
+    print_error(words_.child + " process " + std::to_string(child.id) + ": " + child.line);
     child.line.clear();
   };
   for (const char c : text) {
@@ -318,11 +319,11 @@ bool ChildProcesses::Loop::reap(Child& child) {
 }
 
 void ChildProcesses::Loop::on_end(Child& child, EndStatus status) {
-  const std::string what = "worker process " + std::to_string(child.id) + ' ' + describe_end(status);
+  const std::string what = words_.child + " process " + std::to_string(child.id) + ' ' + describe_end(status);
   if (stopping_) return;
   if (!crashed(status)) {
     const bool mistake = WEXITSTATUS(*status) == kExitUserMistake;
-    return mistake ? log_warn("node", what + "; it is not restarted") : log_info("node", what);
+    return mistake ? log_warn(words_.parent, what + "; it is not restarted") : log_info(words_.parent, what);
   }
   start_again(what, child.command, child.restarts);
 }
@@ -331,10 +332,11 @@ void ChildProcesses::Loop::on_end(Child& child, EndStatus status) {
 void ChildProcesses::Loop::start_again(const std::string& what, const SharedWords& command, RestartLimit restarts) {
   const auto pause = restarts.next_pause(Clock::now());
   if (!pause)
-    return log_error("node", what + ", after " + std::to_string(RestartLimit::kMost) + " restarts within " +
-                                 std::to_string(RestartLimit::kWindow.count()) + " minutes; it is not restarted");
+    return log_error(words_.parent, what + ", after " + std::to_string(RestartLimit::kMost) + " restarts within " +
+                                        std::to_string(RestartLimit::kWindow.count()) +
+                                        " minutes; it is not restarted");
   const std::string after = pause->count() == 0 ? "" : " in " + std::to_string(pause->count()) + " ms";
-  log_warn("node", what + "; starting another" + after);
+  log_warn(words_.parent, what + "; starting another" + after);
   resting_.push_back({Clock::now() + *pause, command, restarts});
 }
 
@@ -347,7 +349,8 @@ void ChildProcesses::Loop::restart_those_due() {
   }
   for (const Resting& resting : due) {
     const std::string error = start_one(resting.command, resting.restarts);
-    if (!error.empty()) start_again("a worker process cannot be started: " + error, resting.command, resting.restarts);
+    if (!error.empty())
+      start_again("a " + words_.child + " process cannot be started: " + error, resting.command, resting.restarts);
   }
 }
 
@@ -358,9 +361,9 @@ void ChildProcesses::Loop::signal_all(int signal) const {
   }
 }
 
-ChildProcesses::ChildProcesses() {
+ChildProcesses::ChildProcesses(Words words) {
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, as the parent may have set it, the system keeps no exit codes
-  loop_ = std::make_unique<Loop>();
+  loop_ = std::make_unique<Loop>(std::move(words));
 }
 
 ChildProcesses::~ChildProcesses() = default;

@@ -1,7 +1,7 @@
 #pragma once
-// ChildProcesses: the worker processes of a node. What a child writes appears on stderr, each line with its process id.
-// A child that crashes is reported and restarted. No child outlives this process. Functions may be called from any
-// thread.
+// ChildProcesses: the worker processes of a node, or the rank processes of a run. What a child writes appears on
+// stderr, each line with its process id. A child that crashes is reported and restarted. No child outlives this
+// process. Functions may be called from any thread.
 //
 // One thread does all the work, because the kernel kills a child when the thread that started it ends
 // (PR_SET_PDEATHSIG).
@@ -18,7 +18,11 @@ class ChildProcesses {
  public:
   static constexpr size_t kMost = 4096;  // at a time
 
-  ChildProcesses();
+  // For lines on the console and in the log.
+  struct Words {
+    std::string parent = "node", child = "worker";
+  };
+  explicit ChildProcesses(Words words = {"node", "worker"});
   ~ChildProcesses();  // as stop() with a patience of 0
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;

@@ -4,6 +4,7 @@
 #include "tools/cli/eval_command.h"
 #include "tools/cli/inference_command.h"
 #include "tools/cli/play_command.h"
+#include "tools/cli/rank_command.h"
 #include "tools/cli/simulate_command.h"
 #include "tools/cli/train_command.h"
 #include "tools/cli/warmup_command.h"
@@ -18,6 +19,7 @@ namespace troupe {
   line(worker_command);       \
   line(inference_command);    \
   line(scorer_command);       \
+  line(rank_command);         \
   line(node_command);         \
   line(spawn_command);        \
   line(eval_command);         \

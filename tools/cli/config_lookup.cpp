@@ -346,6 +346,27 @@ std::string run_folder_of(const TrainOptions& options, const RunConfig& config) 
   return of_a_run ? folder.string() : by_name;
 }
 
+RunConfig config_to_train(const TrainOptions& options) {
+  const auto load = [&](const std::vector<std::string>& overrides) {
+    return load_run_config(options.config, overrides, options.seed, options.env);
+  };
+  const RunConfig config = load(options.overrides);
+  if (!options.ranks) return config;
+  int64_t shards = config.trainer.shards;
+  const std::string folder = run_folder_of(options, config);
+  if (shards == 1)
+    shards =
+        is_run_folder(folder) ? load_config(folder + "/config.json", ConfigSource::run).trainer.shards : *options.ranks;
+  std::vector<std::string> overrides = options.overrides;
+  const auto set = [&](const std::string& path, int64_t value) {
+    overrides.push_back(path + '=' + std::to_string(value));
+  };
+  set("trainer.shards", shards);
+  set("trainer.ranks", *options.ranks);
+  if (config.workers.count > 0) set("workers.count", std::max(config.workers.count, shards));
+  return load(overrides);
+}
+
 void require_room_for_folder(const TrainOptions& options, const RunConfig& config) {
   const std::string path = run_folder_of(options, config);
   const std::string where = (options.run_dir.empty() ? "" : "--run: ") + printable(path, 200);

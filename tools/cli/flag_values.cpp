@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "models/devices.h"
+#include "models/learning/trainer_config.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/suggest.h"
 
@@ -40,6 +41,15 @@ uint64_t parse_seed(std::string_view flag, const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.empty())
     refuse_flag(flag, '"' + printable(text) + "\" is not a seed, expected an integer in [0, 18446744073709551615]");
+  return value;
+}
+
+int64_t parse_ranks(std::string_view flag, const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > kMostShards)
+    refuse_flag(flag, '"' + printable(text) + "\" is not a number of ranks, expected an integer in [1, " +
+                          std::to_string(kMostShards) + ']');
   return value;
 }
 

@@ -21,6 +21,9 @@ inline auto integer_in(int64_t low, int64_t high) {
 
 uint64_t parse_seed(std::string_view flag, const std::string& text);
 
+// A number of ranks, as trainer.ranks accepts it.
+int64_t parse_ranks(std::string_view flag, const std::string& text);
+
 // Seconds in (0, 3600], fractions included.
 double parse_seconds(std::string_view flag, const std::string& text);
 

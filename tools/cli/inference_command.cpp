@@ -24,12 +24,6 @@
 namespace troupe {
 namespace {
 
-// Used by the command and its host, which can end after the command.
-struct Shared {
-  StopSignals signals;
-  std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();
-};
-
 // Of a scorer that computes with a reward model alone: it reads no other model.
 std::shared_ptr<RunContext> context_without_policy(const RunConfig& config) {
   auto context = std::make_shared<RunContext>();
@@ -59,31 +53,19 @@ RunContextPtr inference_context(const std::string& run, const std::string& devic
 }
 
 int run(Role role, const InferenceOptions& options) {
-  const auto shared = std::make_shared<Shared>();
-  shared->signals.begin({});
-  open_log(nullptr, {.stderr_level = LogLevel::info});
-  const auto on_end = [shared](const std::string& error) {
-    if (!error.empty()) shared->report->fail(error);
-    shared->signals.end();
-  };
   if (!options.device.empty()) require_device("--device", options.device, gpu_count());
-  const auto make_context = [run = options.connect.text(), flag = options.device, role,
-                             board = std::make_shared<ActorBoard>()](const std::string& config) -> RunContextPtr {
-    return inference_context(run, flag, role, config, board);
-  };
-  bool interrupted = false;
   constexpr size_t kActors = 3;  // host, inference, receiver_actor
   constexpr size_t kMore = 8;    // of LibTorch, and of the connections that bring weights
-  with_network(2, kActors + kMore, joining_network(), [&](caf::actor_system& system) {
-    const InferenceHostActor host = system.spawn<caf::detached>(
-        inference_host, InferenceHostDependencies{shared->report->address(options.connect, options.wait), make_context,
-                                                  route_to, on_end, role});
-    interrupted = shared->signals.wait();
-    if (interrupted) caf::anon_send(host, Stop{"interrupted"});
-    return 0;
-  });
-  close_log();
-  return shared->report->exit_code(interrupted);
+  return run_host(
+      options.connect, options.wait, kActors + kMore,
+      [&](caf::actor_system& system, const RunAddress& run, const auto& on_end) {
+        const auto make_context = [address = options.connect.text(), flag = options.device, role,
+                                   board = std::make_shared<ActorBoard>()](const std::string& config) -> RunContextPtr {
+          return inference_context(address, flag, role, config, board);
+        };
+        return Stoppable(system.spawn<caf::detached>(
+            inference_host, InferenceHostDependencies{run, make_context, route_to, on_end, role}));
+      });
 }
 
 }  // namespace

@@ -31,6 +31,7 @@
 #include "runtime/run_folder/log_tail.h"
 #include "runtime/run_folder/undone_updates.h"
 #include "tools/cli/alarm_command.h"
+#include "tools/cli/child_processes.h"
 #include "tools/cli/dashboard_page.h"
 #include "tools/cli/exported_metrics.h"
 #include "tools/cli/join_listener.h"
@@ -274,6 +275,16 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
   return interrupted;
 }
 
+// Starts the other ranks, which join the run.
+void start_ranks(std::optional<ChildProcesses>& ranks, const Address& run, int64_t count) {
+  const bool any = run.host == "0.0.0.0" || run.host == "::";
+  const std::string address = Address{any ? "127.0.0.1" : run.host, run.port}.text();
+  ranks.emplace(ChildProcesses::Words{.parent = "ranks", .child = "rank"});
+  const auto started = ranks->start({program_folder() + "/troupe", "rank", "--connect", address, "--wait", "30"},
+                                    static_cast<size_t>(count));
+  if (!started.error.empty()) log_error("ranks", "a rank process cannot be started: " + started.error);
+}
+
 // Spawns the actors of the run, waits for their end and reports it. Returns the exit code.
 int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener, const ReplayStart& start) {
   std::optional<StopSignals::AtQuit> at_quit;
@@ -285,8 +296,11 @@ int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener,
                                }};
   const SupervisorActor root = owned.get().spawn(supervisor, run.context, std::move(dependencies));
   if (listener) listener->lead_to(root);
+  std::optional<ChildProcesses> ranks;
+  if (run.context->rank_processes) start_ranks(ranks, listener->address(), run.config.trainer.ranks - 1);
   const bool interrupted = listener ? wait_for_end(root, run.signals) : drive_to_end(owned.get(), root, run);
   listener.reset();
+  if (ranks) ranks->stop(kFarewell);  // those that have not ended with the run
   const auto patience = run.outcome.left_behind.empty() ? kFarewell : std::chrono::milliseconds(0);
   if (!owned.await_actors(patience)) leave_threads_behind();
   const std::string summary_error =
@@ -359,7 +373,7 @@ int run_train(const TrainOptions& options) {
   const auto begun = Clock::now() - process_age();
   std::signal(SIGPIPE, SIG_IGN);  // the run continues if the reader of its console ends
   StopSignals signals;
-  const RunConfig config = load_run_config(options.config, options.overrides, options.seed, options.env);
+  const RunConfig config = config_to_train(options);
   require_resources(config);
   Start run{options, config, begun, signals};
   run.context = context_of(options, config, begun);
@@ -372,6 +386,7 @@ int run_train(const TrainOptions& options) {
   }
   begin_step("building the model");
   run.learner = learner_of(*run.context);
+  run.context->rank_processes = config.trainer.ranks > 1 && !config.deterministic;
   run.context->make_learner = [context = run.context.get()] { return learner_of(*context); };
   begin_step("training");
   // The ports first: if one is taken, nothing has been written yet.

@@ -30,6 +30,7 @@ struct TrainOptions {
   RunAbout about;                      // what the run is to be called
   std::string init_from;               // may be empty; see read_init_from
   std::optional<uint64_t> seed;        // in place of the config's
+  std::optional<int64_t> ranks;        // in place of trainer.ranks; see config_to_train
   std::vector<std::string> overrides;  // path=value, in order
   Address listen = kLoopbackAnyPort;   // for workers, nodes and inference actors
   Address stats = kLoopbackAnyPort;    // the statistics port
@@ -66,6 +67,10 @@ inline TrainOptions read_train(Flags& flags) {
       "RUN/checkpoints/best or RUN/checkpoints/NUMBER, or a .safetensors file; for a token run also a folder of "
       "transformers or, with model.lora, of PEFT");
   flags.option("--seed", "N", options.seed, parse_seed, "seed of the run (default: the config's)");
+  flags.option("--ranks", "N", options.ranks, parse_ranks,
+               "ranks that compute each update: this process and N - 1 others, which it starts. A new run gets as many "
+               "trainer.shards unless they are set, and at least a worker for each; a run that is resumed keeps its "
+               "shards");
   add_overrides(flags, options.overrides);
   flags.option(
       "--listen", "HOST:PORT", options.listen, parse_listen_address,
@@ -113,7 +118,7 @@ inline void check_train(const TrainOptions& options) {
   // Environments that are asked what they observe may take long. Afterwards signals stay pending until troupe-learn
   // handles them.
   const StopSignals signals;
-  const RunConfig config = load_run_config(options.config, options.overrides, options.seed, options.env);
+  const RunConfig config = config_to_train(options);
   for (const std::string& missing : {devices_missing_in_build(config), missing_reward_model(config)})
     if (!missing.empty()) throw ConfigError(missing);
   if (config.deterministic) require_no_addresses(options);

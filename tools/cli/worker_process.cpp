@@ -4,6 +4,8 @@
 #include <csignal>
 #include <thread>
 
+#include <caf/send.hpp>
+
 #include "actors/config/config.h"
 #include "actors/experience/answers/reward_model_check.h"
 #include "actors/messages.h"
@@ -16,6 +18,7 @@
 #include "runtime/base/threads.h"
 #include "runtime/caf/owned_system.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/stop_signals.h"
 #include "tools/cli/token_context.h"
 
 namespace troupe {
@@ -113,6 +116,30 @@ int with_network(size_t threads, size_t more, const NetworkConfig& network,
   const int code = body(system.get());
   if (!system.await_actors(kFarewell)) leave_threads_behind();
   return code;
+}
+
+int run_host(const Address& connect, std::optional<int64_t> wait, size_t more, const SpawnHost& spawn) {
+  // Used by the command and its host, which can end after the command.
+  struct Shared {
+    StopSignals signals;
+    std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();
+  };
+  const auto shared = std::make_shared<Shared>();
+  shared->signals.begin({});
+  open_log(nullptr, {.stderr_level = LogLevel::info});
+  const auto on_end = [shared](const std::string& error) {
+    if (!error.empty()) shared->report->fail(error);
+    shared->signals.end();
+  };
+  bool interrupted = false;
+  with_network(2, more, joining_network(), [&](caf::actor_system& system) {
+    const Stoppable host = spawn(system, shared->report->address(connect, wait), on_end);
+    interrupted = shared->signals.wait();
+    if (interrupted) caf::anon_send(host, Stop{"interrupted"});
+    return 0;
+  });
+  close_log();
+  return shared->report->exit_code(interrupted);
 }
 
 }  // namespace troupe

@@ -48,6 +48,13 @@ class JoinReport : public std::enable_shared_from_this<JoinReport> {
   std::string error_;
 };
 
+// Runs one host, which `spawn` starts and which keeps itself joined to the run, until it ends or a signal comes. It is
+// given the address of the run, and what to call at its end. `more` is as in with_network(). Returns the exit code.
+// Throws ConfigError.
+using SpawnHost = std::function<Stoppable(caf::actor_system&, const RunAddress&,
+                                          std::function<void(const std::string& error)> on_end)>;
+int run_host(const Address& connect, std::optional<int64_t> wait, size_t more, const SpawnHost& spawn);
+
 // The number of threads for so many workers: at most one per processor.
 size_t threads_for(size_t workers);
 
