@@ -51,6 +51,7 @@ JoinService::behavior_type open_server(JoinService::pointer, int* joins, const s
         return welcome;
       },
       [](const ServeRequest&) {},
+      [](const RankReady&) {},
       [](const Serving&) {},
   };
 }

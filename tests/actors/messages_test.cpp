@@ -1,5 +1,6 @@
 #include "actors/messages.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -319,4 +320,52 @@ TEST_CASE("messages: a signature round-trips, and an invalid one is refused") {
   REQUIRE(dtype != bytes.end());
   *dtype = static_cast<char>(std::size(kDTypes));  // of a later version of troupe
   CHECK(f.parse(bytes, tensor));
+}
+
+TEST_CASE("messages: what ranks tell each other survives serialization") {
+  Fixture f;
+  RankSaid said{{7, 9}, 3, {{1, 2}, {{1.5, -0.0, INFINITY, NAN, 5e-324}, {}}, {{{1, 2}, odd_floats()}}}};
+  const RankSaid back = f.round_trip(said);
+  CHECK(back.attempt == said.attempt);
+  CHECK(back.round == 3);
+  CHECK(back.part.shards == ShardRange{1, 2});
+  REQUIRE(back.part.numbers.size() == 2);
+  for (size_t i = 0; i < said.part.numbers[0].size(); ++i)
+    CHECK(std::bit_cast<uint64_t>(back.part.numbers[0].at(i)) == std::bit_cast<uint64_t>(said.part.numbers[0][i]));
+  CHECK(back.part.numbers[1].empty());
+  REQUIRE(back.part.branches.size() == 1);
+  CHECK((back.part.branches[0].values == odd_floats()));
+  const RoundSaid round = f.round_trip(RoundSaid{{1, 2}, 0, {{{3}}, odd_floats()}});
+  CHECK(round.all.numbers == std::vector<ShardNumbers>{{3}});
+  CHECK((round.all.gradients == odd_floats()));
+  const RankDone done = f.round_trip(RankDone{{1, 2}, 0xffffffff, 4});
+  CHECK(done.weights == 0xffffffff);
+  CHECK(done.samples == 4);
+}
+
+TEST_CASE("messages: a state of a learner and the shards of an update survive serialization") {
+  Fixture f;
+  const auto state = std::make_shared<const LearnerState>(
+      LearnerState{{{"a", odd_floats()}}, {{"b.first", odd_floats()}}, {{"updates", 5}, {"kl_coef", INFINITY}}});
+  const RankState back = f.round_trip(RankState{state});
+  CHECK((back.learner->model == state->model));
+  CHECK((back.learner->optimizer == state->optimizer));
+  CHECK(back.learner->scalars == state->scalars);
+  auto rollout = std::make_shared<Rollout>();
+  rollout->worker = 3;
+  rollout->grid().returns = odd_floats();
+  const auto batch = std::make_shared<const SuperBatch>(
+      SuperBatch{4, 5, 6, 7, {{rollout, {0, 2}, UnitKind::column}, {rollout, {9}, UnitKind::sample}}});
+  const RankUpdate update = f.round_trip(RankUpdate{{4, 1}, 0.25, {2, 1}, {batch}});
+  CHECK(update.progress == 0.25);
+  CHECK(update.shards == ShardRange{2, 1});
+  REQUIRE(update.batches.size() == 1);
+  const SuperBatch& same = *update.batches[0];
+  CHECK(same.index == 4);
+  CHECK(same.least_version == 7);
+  REQUIRE(same.parts.size() == 2);
+  CHECK(same.parts[0].indices == std::vector<int32_t>{0, 2});
+  CHECK(same.parts[1].kind == UnitKind::sample);
+  CHECK(same.parts[1].rollout->worker == 3);
+  CHECK((same.parts[1].rollout->grid().returns == odd_floats()));
 }

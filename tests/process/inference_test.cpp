@@ -70,7 +70,7 @@ JoinService::behavior_type welcoming_run(JoinService::pointer, const std::string
             return welcome;
           },
           [served](const ServeRequest& request) { *served += request.signature.tensors.empty() ? 0 : 1; },
-          [](const Serving&) {}};
+          [](const RankReady&) {}, [](const Serving&) {}};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "runtime/base/descriptor.h"
+#include "tests/process/children.h"
 #include "tests/process/train_process.h"
 #include "tests/support/test.h"
 
@@ -22,45 +23,8 @@ namespace {
 const Words kRun =
     set({"workers.count=0", "stop.env_steps=0", "stop.updates=1000000", "replay.max_policy_lag=4", "trainer.epochs=1"});
 
-struct ProcessState {
-  char state = 0;  // Z: a zombie, ended and not yet reaped
-  pid_t parent = 0;
-};
-
-// Nothing if there is no such process.
-std::optional<ProcessState> state_of(pid_t id) {
-  const std::string text = text_of("/proc/" + std::to_string(id) + "/stat");
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream words(text.substr(name_end + 1));
-  ProcessState result;
-  words >> result.state >> result.parent;
-  return result;
-}
-
-bool runs(pid_t id) {
-  const auto found = state_of(id);
-  return found && found->state != 'Z';
-}
-
-// Zombies included.
-std::set<pid_t> children_of(pid_t parent) {
-  std::set<pid_t> children;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const auto id = static_cast<pid_t>(std::stol(name));
-    if (const auto found = state_of(id); found && found->parent == parent) children.insert(id);
-  }
-  return children;
-}
-
 std::set<pid_t> children_of(const NodeProcess& node) {
   return children_of(const_cast<NodeProcess&>(node).process().id());
-}
-
-bool all_gone(const std::set<pid_t>& ids) {
-  return std::ranges::none_of(ids, [](pid_t id) { return runs(id); });
 }
 
 // A run and a node whose workers have joined it.

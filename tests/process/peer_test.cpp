@@ -154,7 +154,7 @@ namespace {
 
 JoinService::behavior_type unwelcoming_join_server(JoinService::pointer) {
   return {[](const JoinRequest&) -> caf::result<Welcome> { return make_error(Fault::bad_message, "another protocol"); },
-          [](const ServeRequest&) {}, [](const Serving&) {}};
+          [](const ServeRequest&) {}, [](const RankReady&) {}, [](const Serving&) {}};
 }
 
 CommandLine worker_to(const std::string& address) {

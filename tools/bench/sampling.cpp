@@ -93,7 +93,8 @@ class WorkerProcess {
 
 // Admits one worker, as the supervisor of a run does.
 JoinService::behavior_type bench_server(JoinService::pointer, const Welcome& welcome) {
-  return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const Serving&) {}};
+  return {[welcome](const JoinRequest&) { return welcome; }, [](const ServeRequest&) {}, [](const RankReady&) {},
+          [](const Serving&) {}};
 }
 
 struct Slice {

@@ -1,0 +1,123 @@
+// `troupe train --ranks N`: other processes compute some shards of each update. They can be killed and come back, and
+// none outlives the run.
+#include <signal.h>
+
+#include <string>
+
+#include "tests/process/children.h"
+#include "tests/process/train_process.h"
+#include "tests/support/test.h"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
+
+std::set<pid_t> ranks_of(TrainProcess& run) { return children_of(run.process().id()); }
+
+}  // namespace
+
+TEST_CASE("ranks: a run on three ranks trains, ends in order, and is resumed on one and on two") {
+  const TempFolder folder;
+  const std::string path = folder / "run";
+  std::set<pid_t> ranks;
+  {
+    TrainProcess run(path, Words{"--ranks", "3"} + kEndless);
+    CHECK(run.makes_updates(5));
+    ranks = ranks_of(run);
+    CHECK(ranks.size() == 2);
+    CHECK(run.interrupt() == 130);
+    CHECK(balances(run.summary()["ledger"]));
+    CHECK(checkpoints_of(path).back() == run.updates());
+  }
+  CHECK(eventually([&] { return all_gone(ranks); }));
+  const Json config = json_of(path + "/config.json");
+  CHECK(config["trainer"]["shards"] == 3);
+  CHECK(config["workers"]["count"] == 3);
+  for (const char* number : {"1", "2"}) {
+    CAPTURE(number);
+    TrainProcess run(path, Words{"--ranks", number} + kEndless);
+    const uint64_t before = checkpoints_of(path).back();
+    CHECK(eventually([&] { return run.updates() > before + 3; }));
+    CHECK(ranks_of(run).size() == std::stoul(number) - 1);
+    CHECK(run.interrupt() == 130);
+  }
+}
+
+TEST_CASE("ranks: a rank that is killed is started again, and nothing is lost") {
+  const TempFolder folder;
+  TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless);
+  for (int i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    CHECK(run.makes_updates(3));
+    std::set<pid_t> ranks;
+    CHECK(eventually([&] { return (ranks = ranks_of(run)).size() == 1 && runs(*ranks.begin()); }));
+    kill(*ranks.begin(), SIGKILL);
+    CHECK(run.makes_updates(3));
+    CHECK(eventually([&] { return log_count(run.folder(), "is gone") == static_cast<size_t>(i + 1); }));
+  }
+  CHECK(run.interrupt() == 130);
+  const Json ledger = run.summary()["ledger"];
+  CHECK(balances(ledger));
+  CHECK(ledger["lost_in_crash"] == 0);
+}
+
+TEST_CASE("ranks: a rank that stands still loses its shards, and joins again when it goes on") {
+  const TempFolder folder;
+  TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless +
+                                       set({"network.heartbeat_ms=100", "network.peer_timeout_ms=1000"}));
+  CHECK(run.makes_updates(3));
+  const pid_t rank = *ranks_of(run).begin();
+  kill(rank, SIGSTOP);
+  CHECK(eventually([&] { return log_has(run.folder(), "is gone"); }));
+  CHECK(run.makes_updates(3));
+  kill(rank, SIGCONT);
+  CHECK(eventually([&] { return has(run.process().err(), "rank process 2: joined"); }));
+  CHECK(run.makes_updates(3));
+  CHECK(run.interrupt() == 130);
+}
+
+TEST_CASE("ranks: none outlives a run that is killed") {
+  const TempFolder folder;
+  TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless);
+  CHECK(run.makes_updates(2));
+  const std::set<pid_t> ranks = ranks_of(run);
+  CHECK(ranks.size() == 1);
+  run.process().signal(SIGKILL);
+  CHECK(run.process().wait() == 128 + SIGKILL);
+  CHECK(eventually([&] { return all_gone(ranks); }));
+}
+
+TEST_CASE("ranks: a process that is one too many, or joins a run on one rank, is refused with one line") {
+  const TempFolder folder;
+  TrainProcess two(folder / "two", Words{"--ranks", "2"} + kEndless);
+  CHECK(two.makes_updates(2));
+  const CommandLine third({"troupe", "rank", "--connect", two.workers_at(), "--wait", "0"});
+  CHECK(third.exit_code == 2);
+  CHECK(has(third.err, "the run has all of its 2 ranks"));
+  CHECK(std::ranges::count(third.err, '\n') == 1);
+  TrainProcess one(folder / "one", kEndless);
+  CHECK(one.makes_updates(2));
+  const CommandLine other({"troupe", "rank", "--connect", one.workers_at()});
+  CHECK(other.exit_code == 2);
+  CHECK(has(other.err, "the run trains on one rank; train with --ranks"));
+  CHECK(std::ranges::count(other.err, '\n') == 1);
+  CHECK(two.makes_updates(2));
+}
+
+TEST_CASE("ranks: more of them than shards are refused, and what is no number") {
+  const TempFolder folder;
+  const CommandLine more({"troupe", "train", "cartpole", "--run", folder / "run", "--ranks", "3", "--set",
+                          "trainer.shards=2", "--set", "workers.count=2"});
+  CHECK(more.exit_code == 2);
+  CHECK(has(more.err, "trainer.ranks"));
+  CHECK(has(more.err, "trainer.shards is 2"));
+  for (const char* number : {"0", "-1", "two", "1025"}) {
+    const CommandLine none({"troupe", "train", "cartpole", "--run", folder / "run", "--ranks", number});
+    CHECK(none.exit_code == 2);
+    CHECK(has(none.err, "--ranks: "));
+    CHECK(std::ranges::count(none.err, '\n') == 1);
+  }
+}
